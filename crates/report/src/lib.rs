@@ -1,0 +1,1 @@
+//! A journal, told: terminal, HTML, Markdown, LaTeX, CSV, JSON.

@@ -1,0 +1,1 @@
+//! Estimates, paired ratios, stop rules: pure functions of numbers.

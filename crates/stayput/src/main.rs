@@ -1,0 +1,3 @@
+//! The `stayput` command.
+
+fn main() {}

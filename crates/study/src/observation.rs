@@ -1,0 +1,78 @@
+//! What was seen of one execution of one program.
+
+use machine::{CpuId, CpuSet};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// It returned this exit code.
+    Code(i32),
+    /// This signal killed it.
+    Signal(i32),
+    /// It ran longer than its timeout and was killed.
+    TimedOut,
+}
+
+/// One thread of the program, in the order in which the threads of its process were created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadObservation {
+    /// Which process of the command's tree: 0 is the command itself, in order of creation.
+    pub process: u32,
+    /// Which thread of that process: 0 is its main thread, in order of creation.
+    pub thread: u32,
+    /// The kernel's thread id.
+    pub tid: i32,
+    /// The CPUs it was meant to run on; none when it was left alone.
+    pub intended_cpus: Option<CpuSet>,
+    /// The CPUs that the kernel last said it may run on.
+    pub actual_cpus: CpuSet,
+    /// The CPU that it was last seen on.
+    pub last_cpu: Option<CpuId>,
+    /// How often the kernel moved it to another CPU, where the kernel tells.
+    pub migrations: Option<u64>,
+}
+
+impl ThreadObservation {
+    /// Whether the thread was read back on other CPUs than intended.
+    pub fn strayed(&self) -> bool {
+        self.intended_cpus
+            .as_ref()
+            .is_some_and(|intended| *intended != self.actual_cpus)
+    }
+}
+
+/// What was seen of one execution: its end, its costs, its threads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// How it ended.
+    pub exit: Exit,
+    /// From the first instruction of the program to its end, in seconds.
+    pub wall_s: f64,
+    /// CPU time in user mode of the program and the children that it waited for, in seconds.
+    pub user_s: f64,
+    /// CPU time in the kernel, likewise.
+    pub system_s: f64,
+    /// Largest resident set of any of its processes, in bytes.
+    pub max_rss_bytes: u64,
+    /// Switches because it waited for something.
+    pub voluntary_switches: u64,
+    /// Switches because the kernel gave the CPU to another.
+    pub involuntary_switches: u64,
+    /// Moves of its threads between CPUs; none when nothing here can count them.
+    pub migrations: Option<u64>,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that needed I/O.
+    pub major_faults: u64,
+    /// Hardware counters by name (`cycles`, `instructions`, ...); empty where the machine has none.
+    pub counters: BTreeMap<String, u64>,
+    /// Every thread that was seen.
+    pub threads: Vec<ThreadObservation>,
+    /// Processes that outlived the command and were killed.
+    pub leftovers: u32,
+    /// What the reader should know of this execution: a runtime that ignored a binding, a fallback.
+    pub notes: Vec<String>,
+}

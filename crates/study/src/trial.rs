@@ -1,0 +1,71 @@
+//! One execution of one subject under one treatment, and how it went.
+
+use crate::observation::Observation;
+use machine::CpuSet;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a trial went: a number, or the named cause why there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It ran and, where it can be told, its result was right.
+    Ok,
+    /// It ended with an exit code other than 0.
+    ExitCode,
+    /// A signal killed it.
+    Signal,
+    /// It took longer than the timeout and was killed.
+    Timeout,
+    /// Its output said that its result is wrong, or did not say that it is right.
+    VerificationFailed,
+    /// Its own time was not found in its output.
+    NoTime,
+    /// It could not be started.
+    NotStarted,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::ExitCode => "exit-code",
+            Self::Signal => "signal",
+            Self::Timeout => "timeout",
+            Self::VerificationFailed => "verification-failed",
+            Self::NoTime => "no-time",
+            Self::NotStarted => "not-started",
+        })
+    }
+}
+
+/// One execution and all that is kept of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Position in the study, from 0; the order in which trials were run.
+    pub sequence: u32,
+    /// Randomised complete block; warm-up blocks come first.
+    pub block: u32,
+    /// Whether it is a warm-up, never counted.
+    pub warmup: bool,
+    /// Name of the subject.
+    pub subject: String,
+    /// Thread count.
+    pub threads: u32,
+    /// Name of the treatment.
+    pub placement: String,
+    /// How it went.
+    pub status: Status,
+    /// The cause in words when it did not go well; empty otherwise.
+    pub cause: String,
+    /// The time that counts, in seconds: the program's own where it reports one, else wall time. Only when `status` is ok.
+    pub time_s: Option<f64>,
+    /// When it started, in seconds since 1970 (UTC).
+    pub started_unix_s: f64,
+    /// Where thread `i` was meant to run; none when unbound.
+    pub intended_cpus: Option<Vec<CpuSet>>,
+    /// What was seen; none when it could not be started.
+    pub observation: Option<Observation>,
+    /// The last of its standard error (and output, when it failed), at most 4 KiB.
+    pub output_tail: String,
+}
