@@ -1,13 +1,19 @@
 //! A study: a plan becomes trials, a trial is observed, and what was observed is kept in a journal.
 //!
 //! ```text
-//! plan ──> schedule ──> launch (bind, read back) ──> observation ──> trial ──> journal
+//! plan ──> schedule ──> launch (bind, read back) ──> observation ──> trial ──> journal ──> record ──> summary
 //! ```
 
+pub mod host;
 pub mod observation;
 pub mod plan;
+pub mod record;
+pub mod summary;
 pub mod trial;
 
+pub use host::{HostFacts, HostState, Session};
 pub use observation::{Exit, Observation, ThreadObservation};
 pub use plan::{Plan, StopRule, Subject, Treatment};
+pub use record::{Ending, Record};
+pub use summary::{Analysis, Best, Claim, Summary};
 pub use trial::{Status, Trial};

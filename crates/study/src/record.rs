@@ -1,0 +1,33 @@
+//! A whole study as its journal keeps it: all that a report may know.
+
+use crate::host::{HostFacts, Session};
+use crate::plan::Plan;
+use crate::trial::Trial;
+use serde::{Deserialize, Serialize};
+
+/// Plan, machine, sessions and trials of one study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The plan, as it was when the study began.
+    pub plan: Plan,
+    /// The topology, as the machine crate serialises it.
+    pub machine: serde_json::Value,
+    /// What the machine is.
+    pub host: HostFacts,
+    /// When and how the study was worked on.
+    pub sessions: Vec<Session>,
+    /// Every trial, in the order in which they were run.
+    pub trials: Vec<Trial>,
+    /// Why the study ended; none while it is unfinished.
+    pub ending: Option<Ending>,
+}
+
+/// Why a study ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// Every comparison was settled, or had all the runs that the stop rule allows.
+    Finished,
+    /// The time budget was spent first.
+    BudgetSpent,
+}
