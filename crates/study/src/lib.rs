@@ -5,6 +5,7 @@
 //! ```
 
 pub mod host;
+pub mod journal;
 pub mod observation;
 pub mod plan;
 pub mod record;
@@ -12,6 +13,7 @@ pub mod summary;
 pub mod trial;
 
 pub use host::{HostFacts, HostState, Session};
+pub use journal::{Journal, JournalError};
 pub use observation::{Exit, Observation, ThreadObservation};
 pub use plan::{Plan, StopRule, Subject, Treatment};
 pub use record::{Ending, Record};
