@@ -1,0 +1,78 @@
+#!/bin/sh
+# Installs what Stayput needs from Debian's packages; says what and why; does nothing when all is there.
+# Usage: ./setup.sh [build|test|bench]   (each includes the one before)
+set -eu
+
+purpose=${1:-build}
+build_packages="\
+gcc:compiles the workloads (C with OpenMP)
+libc6-dev:holds headers of the C library
+pkg-config:finds hwloc
+libhwloc-dev:reads the machine's topology
+libudev-dev:is linked by hwloc"
+test_packages="\
+clang:compiles OpenMP programs for the other runtime
+libomp-dev:is LLVM's OpenMP runtime, to prove binding on it
+clang-format:checks the style of C files
+chromium:opens the report as a reader would
+python3:runs a threaded Python program, to prove binding
+golang-go:builds a Go program, to prove binding"
+bench_packages="\
+hwloc:gives hwloc-bind, a peer to time against
+util-linux:gives taskset, a peer to time against
+numactl:is a peer to time against"
+
+case $purpose in
+build) packages=$build_packages ;;
+test) packages=$(printf '%s\n%s' "$build_packages" "$test_packages") ;;
+bench) packages=$(printf '%s\n%s\n%s' "$build_packages" "$test_packages" "$bench_packages") ;;
+*)
+    echo "setup: unknown purpose \`$purpose'; use build, test or bench" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v cargo >/dev/null; then
+    echo "setup: Rust is missing; install it with rustup (or Debian's cargo, if it is new enough) and run this again" >&2
+    exit 1
+fi
+
+# A tool that is already on the PATH from somewhere else need not come from a package.
+present() {
+    case $1 in
+    golang-go) command -v go >/dev/null && return 0 ;;
+    gcc | clang | clang-format | python3 | chromium | numactl | pkg-config) command -v "$1" >/dev/null && return 0 ;;
+    esac
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing=
+while IFS=: read -r package reason; do
+    present "$package" && continue
+    echo "setup: $package is missing: it $reason"
+    missing="$missing $package"
+done <<END
+$(printf '%s\n' "$packages")
+END
+
+if [ -z "$missing" ]; then
+    echo "setup: nothing to install for $purpose"
+    exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "setup: no apt-get here; install what your system calls:$missing" >&2
+    exit 1
+fi
+if [ "$(id -u)" = 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null; then
+    as_root=sudo
+else
+    echo "setup: neither root nor sudo; ask an administrator for: apt-get install$missing" >&2
+    exit 1
+fi
+echo "setup: installing$missing"
+$as_root apt-get update -qq
+# shellcheck disable=SC2086 # a list of words
+DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+echo "setup: done"
