@@ -9,6 +9,7 @@ pub mod journal;
 pub mod observation;
 pub mod plan;
 pub mod record;
+pub mod study_file;
 pub mod summary;
 pub mod trial;
 

@@ -1,7 +1,9 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
 use machine::Placement;
+use regex::Regex;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::time::Duration;
 
 /// What is run.
@@ -77,9 +79,128 @@ pub struct Plan {
     pub seed: u64,
 }
 
+/// What is wrong with a plan, in one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PlanError(String);
+
 impl Plan {
+    /// Whether it can be carried out: every regular expression compiles, names tell subjects apart, lists aren't empty.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let wrong = |what: String| Err(PlanError(what));
+        if self.subjects.is_empty() || self.threads.is_empty() || self.treatments.is_empty() {
+            return wrong("a study needs at least one subject, one thread count and one placement".into());
+        }
+        for (position, subject) in self.subjects.iter().enumerate() {
+            if self.subjects[..position].iter().any(|other| other.name == subject.name) {
+                return wrong(format!("two subjects are called `{}`; give one another name", subject.name));
+            }
+            if subject.argv.first().is_none_or(String::is_empty) {
+                return wrong(format!("subject `{}` names no program", subject.name));
+            }
+            for pattern in subject.time_regex.iter().chain(&subject.verified_regex) {
+                if let Err(error) = Regex::new(pattern) {
+                    let reason = error.to_string();
+                    let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                    return wrong(format!("`{pattern}` is no regular expression: {reason}"));
+                }
+            }
+            if let Some(pattern) = &subject.time_regex
+                && Regex::new(pattern).is_ok_and(|regex| regex.captures_len() < 2)
+            {
+                return wrong(format!("`{pattern}` has no group; put the seconds in parentheses"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How `asked` differs from this plan, a line each; empty when they are the same study.
+    pub fn differences(&self, asked: &Self) -> Vec<String> {
+        let mut lines = Vec::new();
+        match (serde_json::to_value(self), serde_json::to_value(asked)) {
+            (Ok(have), Ok(want)) => compare("", &have, &want, &mut lines),
+            (Err(error), _) | (_, Err(error)) => lines.push(error.to_string()),
+        }
+        lines
+    }
+
     /// The treatment that every ratio is taken against.
     pub fn reference(&self) -> &Treatment {
         &self.treatments[0]
+    }
+}
+
+fn compare(path: &str, have: &Value, want: &Value, lines: &mut Vec<String>) {
+    let inner = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match (have, want) {
+        (Value::Object(have), Value::Object(want)) => {
+            for key in have.keys().chain(want.keys().filter(|key| !have.contains_key(*key))) {
+                let absent = &Value::Null;
+                compare(&inner(key), have.get(key).unwrap_or(absent), want.get(key).unwrap_or(absent), lines);
+            }
+        }
+        // Lists of plain values read better whole.
+        (Value::Array(have), Value::Array(want)) if have.len() == want.len() && have.iter().any(Value::is_object) => {
+            for (position, (have, want)) in have.iter().zip(want).enumerate() {
+                compare(&inner(&(position + 1).to_string()), have, want, lines);
+            }
+        }
+        _ if have == want => {}
+        _ => lines.push(format!("{path}: the journal has {have}, you ask for {want}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            subjects: vec![Subject {
+                name: "app".into(),
+                argv: vec!["./app".into()],
+                time_regex: None,
+                verified_regex: None,
+            }],
+            threads: vec![1, 2],
+            treatments: vec![Treatment { name: UNBOUND.into(), placements: Vec::new() }],
+            stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 },
+            warmup_blocks: 1,
+            timeout: Duration::from_secs(60),
+            budget: None,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn equal_plans_do_not_differ() {
+        assert_eq!(plan().differences(&plan()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_difference_names_its_place_and_both_values() {
+        let asked = Plan { threads: vec![1, 4], seed: 2, ..plan() };
+        assert_eq!(
+            plan().differences(&asked),
+            ["seed: the journal has 1, you ask for 2", "threads: the journal has [1,2], you ask for [1,4]"]
+        );
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_carried_out_is_refused() {
+        let with = |time_regex: &str| {
+            let mut plan = plan();
+            plan.subjects[0].time_regex = Some(time_regex.into());
+            plan.check()
+        };
+        assert_eq!(with("time: ([0-9.]+)"), Ok(()));
+        assert!(with("time: [0-9.]+").unwrap_err().0.contains("no group"));
+        assert!(with("(").unwrap_err().0.contains("no regular expression"));
+        let mut twice = plan();
+        twice.subjects.push(twice.subjects[0].clone());
+        assert!(twice.check().unwrap_err().0.contains("two subjects"));
     }
 }

@@ -1,0 +1,260 @@
+//! The study file: a plan as a person writes it, in TOML.
+//!
+//! ```toml
+//! threads = ["1", "2-8", "all"]
+//! placements = ["unbound", "compact", "scatter"]
+//! stop = { relative-sd = "1.9 %", min-runs = 5, max-runs = 40 }
+//! timeout = "10 min"
+//!
+//! [[subject]]
+//! builtin = "npb:cg.W"
+//!
+//! [[subject]]
+//! name = "solver"
+//! command = ["./solver", "--threads", "{n}"]
+//! time-regex = 'solved in ([0-9.]+) s'
+//! ```
+
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A study file as read. What it leaves out is left to the command line and the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StudyFile {
+    /// Thread counts: numbers, ranges, `all`.
+    #[serde(default)]
+    pub threads: Vec<String>,
+    /// `unbound`, policies, CPU lists.
+    #[serde(default)]
+    pub placements: Vec<String>,
+    /// When it is enough.
+    #[serde(default)]
+    pub stop: StopTable,
+    /// Blocks run first and never counted.
+    pub warmup_blocks: Option<u32>,
+    /// Longest that one trial may take.
+    pub timeout: Option<Span>,
+    /// Longest that all trials together may take.
+    pub budget: Option<Span>,
+    /// Seed of order and bootstrap.
+    pub seed: Option<u64>,
+    /// What is run.
+    #[serde(default, rename = "subject")]
+    pub subjects: Vec<SubjectTable>,
+}
+
+/// The stop rule of a study file: the papers' when `relative-sd` is given, else by paired width.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StopTable {
+    /// Width of the ratio's interval.
+    pub width: Option<Share>,
+    /// Relative standard deviation (the papers' rule).
+    pub relative_sd: Option<Share>,
+    /// Runs of each cell before the first look.
+    pub min_runs: Option<u32>,
+    /// Runs of each cell after which it stops.
+    pub max_runs: Option<u32>,
+}
+
+/// One `[[subject]]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SubjectTable {
+    /// A built-in program, such as `npb:cg.W`.
+    pub builtin: Option<String>,
+    /// A program and its arguments; `{n}` stands for the thread count.
+    pub command: Option<Vec<String>>,
+    /// How the report calls it.
+    pub name: Option<String>,
+    /// First group: the program's own time in seconds.
+    pub time_regex: Option<String>,
+    /// Matches the output of a right result.
+    pub verified_regex: Option<String>,
+}
+
+/// A share such as `2 %` or `0.02`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub struct Share(pub f64);
+
+/// A duration such as `90 s`, `10 min`, `500ms`, or plain seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub struct Span(pub Duration);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(f64),
+    Text(String),
+}
+
+impl TryFrom<NumberOrText> for Share {
+    type Error = String;
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        match value {
+            NumberOrText::Number(number) => number.to_string().parse(),
+            NumberOrText::Text(text) => text.parse(),
+        }
+    }
+}
+
+impl TryFrom<NumberOrText> for Span {
+    type Error = String;
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        match value {
+            NumberOrText::Number(number) => number.to_string().parse(),
+            NumberOrText::Text(text) => text.parse(),
+        }
+    }
+}
+
+impl std::str::FromStr for Share {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, scale) = match text.trim().strip_suffix('%') {
+            Some(number) => (number.trim(), 0.01),
+            None => (text.trim(), 1.0),
+        };
+        match number.parse::<f64>() {
+            Ok(share) if share.is_finite() && share > 0.0 && share * scale <= 1.0 => Ok(Self(share * scale)),
+            _ => Err(format!("`{text}` is not a share; write it as 2% or 0.02, above 0 and at most 100%")),
+        }
+    }
+}
+
+impl std::str::FromStr for Span {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        const LONGEST_S: f64 = 10.0 * 365.0 * 86_400.0;
+        let trimmed = text.trim();
+        let digits = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(digits);
+        let unit_s = match unit.trim() {
+            "ms" => 1e-3,
+            "" | "s" | "sec" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            _ => f64::NAN,
+        };
+        match number.parse::<f64>().map(|number| number * unit_s) {
+            Ok(seconds) if seconds > 0.0 && seconds <= LONGEST_S => Ok(Self(Duration::from_secs_f64(seconds))),
+            _ => Err(format!("`{text}` is not a duration; write it as 90s, 10min, 2h or 500ms")),
+        }
+    }
+}
+
+/// Why a study file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyFileError {
+    /// It can't be read.
+    #[error("cannot read study file {path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// It isn't what a study file must be.
+    #[error("study file {path}, line {line}: {what}", path = path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+impl StudyFile {
+    /// Reads the study file at `path`.
+    ///
+    /// # Errors
+    /// [`StudyFileError`], with the line.
+    pub fn read(path: &Path) -> Result<Self, StudyFileError> {
+        let bytes = std::fs::read(path).map_err(|source| StudyFileError::Read { path: path.into(), source })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+            StudyFileError::Syntax { path: path.into(), line, what: "not UTF-8 text".into() }
+        })?;
+        Self::parse(&text).map_err(|(line, what)| StudyFileError::Syntax { path: path.into(), line, what })
+    }
+
+    /// Reads a study file's text.
+    ///
+    /// # Errors
+    /// The line, from 1, and what is wrong there.
+    pub fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let line_of = |offset: usize| 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
+        let file: Self = toml::from_str(text).map_err(|error| {
+            (error.span().map_or(1, |span| line_of(span.start)), error.message().replace('\n', " "))
+        })?;
+        let mut starts = text.match_indices("[[subject]]").map(|(offset, _)| line_of(offset));
+        for subject in &file.subjects {
+            let line = starts.next().unwrap_or(1);
+            let what = match (&subject.builtin, &subject.command) {
+                (None, None) => "a subject needs `builtin` or `command`",
+                (Some(_), Some(_)) => "a subject has either `builtin` or `command`, not both",
+                (None, Some(command)) if command.is_empty() => "`command` is empty; name a program",
+                _ => continue,
+            };
+            return Err((line, what.into()));
+        }
+        if file.stop.width.is_some() && file.stop.relative_sd.is_some() {
+            let line = text.find("relative-sd").map_or(1, line_of);
+            return Err((line, "`stop` has either `width` or `relative-sd`, not both".into()));
+        }
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_in_the_docs_is_a_study_file() {
+        let example: String = include_str!("study_file.rs")
+            .lines()
+            .skip_while(|line| *line != "//! ```toml")
+            .skip(1)
+            .take_while(|line| *line != "//! ```")
+            .map(|line| line.trim_start_matches("//!").trim_start().to_owned() + "\n")
+            .collect();
+        let file = StudyFile::parse(&example).unwrap();
+        assert_eq!(file.threads, ["1", "2-8", "all"]);
+        assert_eq!(file.stop.relative_sd, Some("0.019".parse().unwrap()));
+        assert_eq!(file.timeout, Some(Span(Duration::from_secs(600))));
+        assert_eq!(file.subjects.len(), 2);
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line() {
+        let (line, what) = StudyFile::parse("threads = [\"1\"]\nplacments = []\n").unwrap_err();
+        assert_eq!(line, 2);
+        assert!(what.contains("placments"), "{what}");
+        let (line, what) = StudyFile::parse("\n\n[[subject]]\nname = \"x\"\n").unwrap_err();
+        assert_eq!((line, what.as_str()), (3, "a subject needs `builtin` or `command`"));
+        let (line, _) = StudyFile::parse("seed = 1\ntimeout = \"soon\"\n").unwrap_err();
+        assert_eq!(line, 2);
+    }
+
+    #[test]
+    fn shares_and_spans_have_units() {
+        assert_eq!("2%".parse(), Ok(Share(0.02)));
+        assert_eq!("0.5".parse(), Ok(Share(0.5)));
+        for text in ["0", "-1%", "nan", "inf", "120%", "", "%", "two"] {
+            assert!(text.parse::<Share>().is_err(), "{text}");
+        }
+        assert_eq!("500ms".parse(), Ok(Span(Duration::from_millis(500))));
+        assert_eq!("1.5 h".parse(), Ok(Span(Duration::from_secs(5400))));
+        for text in ["0s", "-1s", "", "s", "1 fortnight", "1e9", "9999999999h", "1.2.3s"] {
+            assert!(text.parse::<Span>().is_err(), "{text}");
+        }
+    }
+}
