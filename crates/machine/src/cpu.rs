@@ -41,9 +41,7 @@ pub enum ParseCpuSetError {
         list: String,
     },
     /// A range runs backwards.
-    #[error(
-        "range `{element}` in CPU list `{list}` runs backwards; write the smaller number first"
-    )]
+    #[error("range `{element}` in CPU list `{list}` runs backwards; write the smaller number first")]
     Backwards {
         /// The element as written.
         element: String,
@@ -71,20 +69,14 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<CpuId>, ParseCpuSetError> {
     }
     let mut cpus = Vec::new();
     for element in list.split(',').map(str::trim) {
-        let bad = || ParseCpuSetError::BadElement {
-            element: element.into(),
-            list: list.into(),
-        };
+        let bad = || ParseCpuSetError::BadElement { element: element.into(), list: list.into() };
         let number = |digits: &str| -> Result<u32, ParseCpuSetError> {
             if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
                 return Err(bad());
             }
             match digits.parse::<u32>() {
                 Ok(n) if n <= MAX_CPU_ID => Ok(n),
-                _ => Err(ParseCpuSetError::TooLarge {
-                    cpu: digits.into(),
-                    list: list.into(),
-                }),
+                _ => Err(ParseCpuSetError::TooLarge { cpu: digits.into(), list: list.into() }),
             }
         };
         let (range, stride) = match element.split_once(':') {
@@ -103,10 +95,7 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<CpuId>, ParseCpuSetError> {
             return Err(bad());
         }
         if first > last {
-            return Err(ParseCpuSetError::Backwards {
-                element: element.into(),
-                list: list.into(),
-            });
+            return Err(ParseCpuSetError::Backwards { element: element.into(), list: list.into() });
         }
         cpus.extend((first..=last).step_by(stride as usize).map(CpuId));
     }
@@ -206,5 +195,11 @@ impl fmt::Display for CpuSet {
             separator = ",";
         }
         Ok(())
+    }
+}
+
+impl Extend<CpuId> for CpuSet {
+    fn extend<I: IntoIterator<Item = CpuId>>(&mut self, cpus: I) {
+        self.0.extend(cpus);
     }
 }

@@ -3,7 +3,20 @@
 //! A machine is read once ([`Machine`](tree::Machine)) and never changes; after hotplug, read a new one.
 
 pub mod cpu;
+pub mod export;
+pub mod host;
+mod hwloc;
 pub mod placement;
+pub mod policy;
+pub mod preset;
+pub mod record;
+pub mod source;
+pub mod tree;
+mod xml;
 
 pub use cpu::{CpuId, CpuSet, ParseCpuSetError};
+pub use export::{ExportError, Syntax};
 pub use placement::Placement;
+pub use policy::{PlaceError, Policy};
+pub use source::MachineError;
+pub use tree::{Kind, Level, Machine, Source};

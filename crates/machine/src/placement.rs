@@ -1,7 +1,12 @@
 //! A placement: which thread sits on which CPUs.
 
-use crate::cpu::{CpuId, CpuSet};
+use crate::cpu::{CpuId, CpuSet, parse_cpu_list};
+use crate::host;
+use crate::policy::PlaceError;
+use crate::tree::{CpuState, Kind, Machine, ObjectIndex};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
 
 /// An ordered map from thread index to the CPUs that the thread may run on.
 ///
@@ -17,10 +22,28 @@ pub struct Placement {
 impl Placement {
     /// A placement with one CPU a thread, in the order given.
     pub fn from_cpus(policy: impl Into<String>, cpus: impl IntoIterator<Item = CpuId>) -> Self {
-        Self {
-            policy: policy.into(),
-            slots: cpus.into_iter().map(CpuSet::from).collect(),
+        Self { policy: policy.into(), slots: cpus.into_iter().map(CpuSet::from).collect() }
+    }
+
+    /// The placement that a CPU list such as `0,8,1,9` or `0-3` spells out, when `state` finds every CPU of it usable.
+    ///
+    /// # Errors
+    /// [`PlaceError::List`] when the text is no list, [`PlaceError::Unusable`] for the first CPU that is not usable.
+    pub fn from_list(list: &str, state: impl Fn(CpuId) -> CpuState) -> Result<Self, PlaceError> {
+        let cpus = parse_cpu_list(list)?;
+        match cpus.iter().map(|&cpu| (cpu, state(cpu))).find(|(_, state)| *state != CpuState::Usable) {
+            Some((cpu, state)) => Err(PlaceError::Unusable { cpu, list: list.into(), state }),
+            None => Ok(Self::from_cpus("list", cpus)),
         }
+    }
+
+    /// [`Placement::from_list`] on this host, by one system call and without reading the topology.
+    ///
+    /// # Errors
+    /// As there, and [`PlaceError::Affinity`] when the kernel does not say what is usable.
+    pub fn from_list_on_host(list: &str) -> Result<Self, PlaceError> {
+        let allowed = host::allowed_cpus().map_err(|e| PlaceError::Affinity(e.to_string()))?;
+        Self::from_list(list, |cpu| host::state(cpu, &allowed))
     }
 
     /// The CPUs of thread `thread`; threads beyond the last slot start again at the first, as libgomp does.
@@ -36,5 +59,72 @@ impl Placement {
     /// The CPUs in thread order when every slot holds exactly one CPU.
     pub fn cpus(&self) -> Option<Vec<CpuId>> {
         self.slots.iter().map(CpuSet::only).collect()
+    }
+
+    /// Whether every thread sits where it does in `other`, whatever made the two.
+    pub fn same_slots(&self, other: &Self) -> bool {
+        self.slots == other.slots
+    }
+
+    /// How many threads were given CPUs that an earlier thread already has: those for which there was no CPU left.
+    pub fn doubled_up(&self) -> usize {
+        self.slots.len() - self.slots.iter().collect::<BTreeSet<_>>().len()
+    }
+
+    /// How much of the machine the threads occupy.
+    pub fn footprint(&self, machine: &Machine) -> Footprint {
+        let cpus: Vec<CpuId> = self.union().iter().collect();
+        let occupied =
+            |kind| -> BTreeSet<ObjectIndex> { cpus.iter().filter_map(|&cpu| machine.enclosing(cpu, kind)).collect() };
+        let same_cpus = |a: &BTreeSet<ObjectIndex>, b: &BTreeSet<ObjectIndex>| {
+            a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| machine.object(a).pus == machine.object(b).pus)
+        };
+        let cores = occupied(Kind::Core);
+        let mut parts: Vec<(Kind, BTreeSet<ObjectIndex>)> = Vec::new();
+        for kind in machine.kinds_outside_in() {
+            let objects = occupied(kind);
+            // An L3 for every package says no more than the package, an L2 for every core no more than the core.
+            let repeats = parts.iter().any(|(_, outer)| same_cpus(outer, &objects))
+                || (kind != Kind::Core && same_cpus(&cores, &objects));
+            if !objects.is_empty() && !repeats {
+                parts.push((kind, objects));
+            }
+        }
+        Footprint {
+            threads: self.slots.len(),
+            parts: (parts.into_iter())
+                .map(|(kind, objects)| (kind, objects.len()))
+                .chain([(Kind::Pu, cpus.len())])
+                .collect(),
+        }
+    }
+}
+
+/// How many objects of each kind the threads of a placement occupy.
+///
+/// Its text is, for example, `4 threads on 2 packages, 4 L2, 4 cores`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// How many threads there are.
+    pub threads: usize,
+    /// By kind, from the outside in. Kinds that always come together are named once.
+    pub parts: Vec<(Kind, usize)>,
+}
+
+impl fmt::Display for Footprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |n: usize| if n == 1 { "" } else { "s" };
+        write!(f, "{} thread{} on ", self.threads, plural(self.threads))?;
+        let cores = (self.parts.iter()).find(|(kind, _)| *kind == Kind::Core);
+        let mut separator = "";
+        for &(kind, n) in &self.parts {
+            // Where every core has one thread, its CPU needs no word.
+            if kind == Kind::Pu && cores.is_some_and(|&(_, cores)| cores == n) {
+                continue;
+            }
+            write!(f, "{separator}{n} {}", kind.counted(n))?;
+            separator = ", ";
+        }
+        Ok(())
     }
 }

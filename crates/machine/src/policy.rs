@@ -1,0 +1,192 @@
+//! Rules that make placements.
+//!
+//! The papers try a few placements by hand on regular machines. Each is generalised here to any tree, also where siblings
+//! differ and CPUs are missing, such that it gives the papers' own placements on the papers' machines.
+
+use crate::cpu::{CpuId, ParseCpuSetError, parse_cpu_list};
+use crate::placement::Placement;
+use crate::tree::{CpuState, Kind, Machine, ObjectIndex, PuIndex};
+use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
+
+/// A rule for placing any number of threads on any machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The next thread sits next to the one before: the usable CPUs in tree order (Pires 2016: `0-7`; `KMP_AFFINITY=compact`).
+    Compact,
+    /// The next thread goes where it shares least (Pires 2016 and 2017, the `GOMP_CPU_AFFINITY` lists).
+    ///
+    /// The innermost sharing counts most: a CPU whose core has fewest threads so far, among those one whose L2 or module has
+    /// fewest, and so on outwards through L3, die and package; first in tree order of those that are still equal. On a
+    /// regular machine that is dealing out over packages, then dies, then modules, then cores.
+    Scatter,
+    /// The CPUs of [`Policy::Scatter`] with consecutive threads next to each other (Weber 2010: no shared L2, both packages;
+    /// `KMP_AFFINITY=balanced` keeps neighbours together in the same way).
+    Balanced,
+    /// As few packages as can hold the threads, one after the other from the largest, scattered within each (Weber 2010: no
+    /// shared L2, one package).
+    SemiBalanced,
+    /// Sharing as much as possible (Weber 2010: shared L2, one package): the placement of [`Policy::Compact`].
+    Unbalanced,
+    /// These CPUs in this order.
+    List(Vec<CpuId>),
+}
+
+/// Why there is no such placement.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// The text is neither a policy's name nor starts like a CPU list.
+    #[error(
+        "`{0}` is no policy: write compact, scatter, balanced, semi-balanced, unbalanced, or a CPU list such as 0,8,1,9"
+    )]
+    UnknownPolicy(String),
+    /// The CPU list is malformed.
+    #[error(transparent)]
+    List(#[from] ParseCpuSetError),
+    /// A listed CPU can't be used.
+    #[error("CPU {cpu} of the list `{list}` can't be used: {state}")]
+    Unusable {
+        /// The CPU.
+        cpu: CpuId,
+        /// The whole list.
+        list: String,
+        /// Why not.
+        state: CpuState,
+    },
+    /// No thread to place.
+    #[error("the number of threads must be at least 1")]
+    NoThreads,
+    /// Every CPU is forbidden.
+    #[error("no CPU of machine `{0}` is usable")]
+    NoUsableCpu(String),
+    /// The kernel does not say which CPUs are usable.
+    #[error("cannot tell which CPUs are usable: sched_getaffinity: {0}")]
+    Affinity(String),
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Compact => "compact",
+            Self::Scatter => "scatter",
+            Self::Balanced => "balanced",
+            Self::SemiBalanced => "semi-balanced",
+            Self::Unbalanced => "unbalanced",
+            Self::List(cpus) => return f.write_str(&join(cpus, ",")),
+        })
+    }
+}
+
+/// CPU numbers with a separator between them.
+pub(crate) fn join(cpus: &[CpuId], separator: &str) -> String {
+    let texts: Vec<String> = cpus.iter().map(CpuId::to_string).collect();
+    texts.join(separator)
+}
+
+impl FromStr for Policy {
+    type Err = PlaceError;
+
+    /// A policy's name, or a CPU list.
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        Ok(match text.trim() {
+            "compact" => Self::Compact,
+            "scatter" => Self::Scatter,
+            "balanced" => Self::Balanced,
+            "semi-balanced" => Self::SemiBalanced,
+            "unbalanced" => Self::Unbalanced,
+            list if list.starts_with(|c: char| c.is_ascii_digit()) => Self::List(parse_cpu_list(list)?),
+            _ => return Err(PlaceError::UnknownPolicy(text.into())),
+        })
+    }
+}
+
+impl Policy {
+    /// The rules that need no list.
+    pub const NAMED: [Self; 5] = [Self::Compact, Self::Scatter, Self::Balanced, Self::SemiBalanced, Self::Unbalanced];
+
+    /// Places `threads` threads. Where the machine has fewer usable CPUs, or the list fewer entries, the threads beyond start
+    /// again at the first; [`Placement::doubled_up`] counts them.
+    ///
+    /// # Errors
+    /// [`PlaceError`] when there is nothing to place, nowhere to place it, or a listed CPU that can't be used.
+    pub fn place(&self, machine: &Machine, threads: usize) -> Result<Placement, PlaceError> {
+        if threads == 0 {
+            return Err(PlaceError::NoThreads);
+        }
+        if let Self::List(cpus) = self {
+            let listed = Placement::from_list(&join(cpus, ","), |cpu| machine.state(cpu))?;
+            let slots = listed.slots.iter().cycle().take(threads).cloned().collect();
+            return Ok(Placement { slots, ..listed });
+        }
+        let usable = usable(machine, ObjectIndex::MACHINE);
+        if usable.is_empty() {
+            return Err(PlaceError::NoUsableCpu(machine.name().into()));
+        }
+        let seats = threads.min(usable.len());
+        let mut order = match self {
+            Self::Scatter | Self::Balanced => scatter(machine, &usable, seats),
+            Self::SemiBalanced => semi_balanced(machine, seats),
+            Self::Compact | Self::Unbalanced | Self::List(_) => usable,
+        };
+        order.truncate(seats);
+        if *self == Self::Balanced {
+            order.sort_unstable();
+        }
+        let cpus = order.iter().cycle().take(threads).map(|&pu| machine.pu(pu).cpu);
+        Ok(Placement::from_cpus(self.to_string(), cpus))
+    }
+}
+
+/// The usable PUs inside an object, in tree order.
+fn usable(machine: &Machine, object: ObjectIndex) -> Vec<PuIndex> {
+    (machine.pus_of(object).iter())
+        .filter(|pu| pu.forbidden.is_none())
+        .filter_map(|pu| machine.pu_index(pu.cpu))
+        .collect()
+}
+
+/// The first `seats` of `pus` (in tree order) such that each shares least with those before it, the innermost sharing first.
+fn scatter(machine: &Machine, pus: &[PuIndex], seats: usize) -> Vec<PuIndex> {
+    let partitions = machine.partitions();
+    // load[level][object]: threads so far in that object.
+    let mut load = vec![vec![0_u32; machine.objects().count()]; partitions.len()];
+    let mut free = pus.to_vec();
+    let mut order = Vec::with_capacity(seats);
+    while order.len() < seats {
+        let sharing = |pu: PuIndex| {
+            let levels = partitions.iter().zip(&load);
+            levels.map(move |(object, load)| load[object[pu.at()].at()])
+        };
+        let next = (0..free.len()).reduce(
+            |best, other| {
+                if sharing(free[other]).lt(sharing(free[best])) { other } else { best }
+            },
+        );
+        let Some(next) = next else { break };
+        let pu = free.remove(next);
+        for (object, load) in partitions.iter().zip(&mut load) {
+            load[object[pu.at()].at()] += 1;
+        }
+        order.push(pu);
+    }
+    order
+}
+
+/// Scatters within one package after the other, the largest first, until `seats` are taken.
+fn semi_balanced(machine: &Machine, seats: usize) -> Vec<PuIndex> {
+    let mut packages: Vec<Vec<PuIndex>> = (machine.objects())
+        .filter(|(_, object)| object.kind == Kind::Package)
+        .map(|(i, _)| usable(machine, i))
+        .collect();
+    if packages.is_empty() {
+        packages.push(usable(machine, ObjectIndex::MACHINE));
+    }
+    packages.sort_by_key(|pus| Reverse(pus.len()));
+    let mut order = Vec::with_capacity(seats);
+    for package in packages {
+        let wanted = package.len().min(seats - order.len());
+        order.extend(scatter(machine, &package, wanted));
+    }
+    order
+}

@@ -1,0 +1,312 @@
+//! The stored form of a machine: a nested tree that people and other programs can read, checked when it comes back.
+
+use crate::cpu::{CpuId, CpuSet, MAX_CPU_ID};
+use crate::tree::{
+    Cache, CoreKind, ForbiddenBy, Kind, Level, LogicalIndex, Machine, NumaIndex, NumaNode, Object, ObjectIndex, Pu,
+    PuIndex, Source,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Deeper trees are not believed; real ones have about ten levels.
+const MAX_DEPTH: usize = 64;
+
+/// A machine as it is stored and printed as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineRecord {
+    /// `host`, the preset's name, the XML file's name, or the synthetic string.
+    pub name: String,
+    /// Where the description came from.
+    pub source: Source,
+    /// What the maker calls the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_model: Option<String>,
+    /// How many there are of each kind of object and of NUMA nodes; for readers, ignored when read back.
+    #[serde(default)]
+    pub counts: BTreeMap<String, usize>,
+    /// The CPUs on which threads may be put; for readers, ignored when read back.
+    #[serde(default)]
+    pub usable_cpus: CpuSet,
+    /// CPUs that are there but switched off.
+    #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
+    pub offline_cpus: CpuSet,
+    /// The kinds of core from the weakest, when there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub core_kinds: Vec<CoreKind>,
+    /// Relative distances between NUMA nodes, in the order in which the tree names them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_distances: Option<Vec<Vec<u32>>>,
+    /// The root.
+    pub tree: ObjectRecord,
+}
+
+/// An object and all that is inside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObjectRecord {
+    /// What it is.
+    pub kind: Kind,
+    /// The kernel's number (P#). A PU must have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_index: Option<u32>,
+    /// Cache facts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
+    /// Units that its cores share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared_units: Vec<String>,
+    /// NUMA nodes local to exactly its CPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numa_nodes: Vec<NumaNode>,
+    /// Who keeps us off this PU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forbidden_by: Option<ForbiddenBy>,
+    /// The objects directly inside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ObjectRecord>,
+}
+
+impl ObjectRecord {
+    /// An object of `kind` around `children`, with nothing else known.
+    pub fn new(kind: Kind, children: Vec<ObjectRecord>) -> Self {
+        Self {
+            kind,
+            os_index: None,
+            cache: None,
+            shared_units: Vec::new(),
+            numa_nodes: Vec::new(),
+            forbidden_by: None,
+            children,
+        }
+    }
+}
+
+/// Why a tree is not a machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// No PU anywhere.
+    #[error("it has no CPU")]
+    NoCpu,
+    /// A PU without a kernel number, or with one beyond any kernel's limit.
+    #[error("a PU has no valid CPU number")]
+    BadCpuNumber,
+    /// An object around no PU.
+    #[error("a {0} holds no CPU")]
+    Empty(Kind),
+    /// Two PUs with one number.
+    #[error("CPU {0} appears twice")]
+    TwiceCpu(CpuId),
+    /// A PU with something inside, the machine inside something, or a root that is not the machine.
+    #[error("a {0} stands where none can be")]
+    Misplaced(Kind),
+    /// Two kinds each around the other.
+    #[error("objects of one kind lie inside each other in both orders")]
+    Cyclic,
+    /// Deeper than any machine.
+    #[error("it is more than {MAX_DEPTH} levels deep")]
+    TooDeep,
+    /// A distance matrix that does not fit the NUMA nodes.
+    #[error("its distance matrix does not have one row and column for each of its {0} NUMA nodes")]
+    BadDistances(usize),
+}
+
+impl TryFrom<MachineRecord> for Machine {
+    type Error = RecordError;
+
+    fn try_from(record: MachineRecord) -> Result<Self, RecordError> {
+        if record.tree.kind != Kind::Machine {
+            return Err(RecordError::Misplaced(record.tree.kind));
+        }
+        let mut machine = Self {
+            name: record.name,
+            source: record.source,
+            cpu_model: record.cpu_model,
+            objects: Vec::new(),
+            pus: Vec::new(),
+            index_of: BTreeMap::new(),
+            offline: record.offline_cpus,
+            numa_nodes: Vec::new(),
+            numa_distances: record.numa_distances,
+            core_kinds: record.core_kinds,
+        };
+        let mut counts = BTreeMap::new();
+        flatten(&mut machine, &mut counts, record.tree, None, 0)?;
+        if machine.pus.is_empty() {
+            return Err(RecordError::NoCpu);
+        }
+        let nodes = machine.numa_nodes.len();
+        if let Some(rows) = &machine.numa_distances
+            && (rows.len() != nodes || rows.iter().any(|row| row.len() != nodes))
+        {
+            return Err(RecordError::BadDistances(nodes));
+        }
+        rank_kinds(&mut machine)?;
+        set_levels(&mut machine);
+        Ok(machine)
+    }
+}
+
+/// Appends `record` and all inside it to the machine, depth first.
+fn flatten(
+    machine: &mut Machine,
+    counts: &mut BTreeMap<Kind, u32>,
+    record: ObjectRecord,
+    parent: Option<ObjectIndex>,
+    depth: usize,
+) -> Result<(), RecordError> {
+    if depth > MAX_DEPTH {
+        return Err(RecordError::TooDeep);
+    }
+    let is_pu = record.kind == Kind::Pu;
+    if (is_pu && !record.children.is_empty()) || (record.kind == Kind::Machine && parent.is_some()) {
+        return Err(RecordError::Misplaced(record.kind));
+    }
+    let index = ObjectIndex(machine.objects.len() as u32);
+    let logical_index = counts.entry(record.kind).or_default();
+    let first_pu = machine.pus.len() as u32;
+    let first_node = machine.numa_nodes.len() as u32;
+    machine.numa_nodes.extend(record.numa_nodes);
+    machine.objects.push(Object {
+        kind: record.kind,
+        level: Level::Pu,
+        os_index: record.os_index,
+        logical_index: LogicalIndex(*logical_index),
+        parent,
+        children: Vec::new(),
+        cache: record.cache,
+        shared_units: record.shared_units,
+        numa_nodes: (first_node..machine.numa_nodes.len() as u32).map(NumaIndex).collect(),
+        rank: 0,
+        pus: first_pu..first_pu,
+    });
+    *logical_index += 1;
+    if is_pu {
+        let number = record.os_index.filter(|&n| n <= MAX_CPU_ID);
+        let cpu = CpuId(number.ok_or(RecordError::BadCpuNumber)?);
+        if machine.index_of.insert(cpu, PuIndex(first_pu)).is_some() {
+            return Err(RecordError::TwiceCpu(cpu));
+        }
+        machine.pus.push(Pu { cpu, object: index, forbidden: record.forbidden_by });
+    }
+    for child in record.children {
+        flatten(machine, counts, child, Some(index), depth + 1)?;
+    }
+    let end = machine.pus.len() as u32;
+    if first_pu == end && parent.is_some() {
+        return Err(RecordError::Empty(machine.objects[index.at()].kind));
+    }
+    machine.objects[index.at()].pus = first_pu..end;
+    if let Some(parent) = parent {
+        machine.objects[parent.at()].children.push(index);
+    }
+    Ok(())
+}
+
+/// Gives every object the rank of its kind: one more than the highest rank of a kind that lies directly inside it anywhere.
+///
+/// Groups inside groups are kinds of their own, by how many groups they hold on the way to a PU.
+fn rank_kinds(machine: &mut Machine) -> Result<(), RecordError> {
+    let mut nesting = vec![0_u32; machine.objects.len()];
+    for i in (1..machine.objects.len()).rev() {
+        if let Some(parent) = machine.objects[i].parent {
+            let is_group = machine.objects[i].kind == Kind::Group;
+            nesting[parent.at()] = nesting[parent.at()].max(nesting[i] + u32::from(is_group));
+        }
+    }
+    let key = |i: usize| match machine.objects[i].kind {
+        Kind::Group => (Kind::Group, nesting[i]),
+        kind => (kind, 0),
+    };
+    let mut ranks: BTreeMap<(Kind, u32), usize> = BTreeMap::new();
+    loop {
+        let mut changed = false;
+        for i in (0..machine.objects.len()).rev() {
+            let rank = *ranks.entry(key(i)).or_default();
+            let Some(parent) = machine.objects[i].parent else {
+                continue;
+            };
+            let outer = ranks.entry(key(parent.at())).or_default();
+            if *outer <= rank {
+                *outer = rank + 1;
+                changed = true;
+                if *outer > MAX_DEPTH {
+                    return Err(RecordError::Cyclic);
+                }
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let of_object: Vec<usize> = (0..machine.objects.len()).map(|i| ranks[&key(i)]).collect();
+    for (object, rank) in machine.objects.iter_mut().zip(of_object) {
+        object.rank = rank;
+    }
+    Ok(())
+}
+
+/// Gives every object its class of closeness; never closer than that of anything inside it.
+fn set_levels(machine: &mut Machine) {
+    for i in (0..machine.objects.len()).rev() {
+        let object = &machine.objects[i];
+        let inside = (object.children.iter()).map(|&child| machine.object(child).level).max().unwrap_or(Level::Pu);
+        let cores = (object.children.iter()).filter(|&&child| machine.object(child).level == Level::Core).count();
+        let own = match object.kind {
+            Kind::Pu => Level::Pu,
+            Kind::Core => Level::Core,
+            Kind::Cache(1) | Kind::InstructionCache(1) if cores <= 1 => Level::Core,
+            Kind::Cache(1 | 2) | Kind::InstructionCache(1 | 2) | Kind::Module => Level::L2,
+            Kind::Cache(_) | Kind::InstructionCache(_) => Level::L3,
+            Kind::Group => {
+                let within_l3 = (machine.ancestors(ObjectIndex(i as u32)))
+                    .any(|outer| matches!(machine.object(outer).kind, Kind::Cache(3..)));
+                let is_node = inside >= Level::L3 || !object.numa_nodes.is_empty();
+                match inside {
+                    Level::Package | Level::Group => Level::Group,
+                    _ if is_node && !within_l3 => Level::Node,
+                    _ => Level::L2,
+                }
+            }
+            Kind::Die => Level::Node,
+            Kind::Package => Level::Package,
+            Kind::Machine => Level::Machine,
+        };
+        machine.objects[i].level = own.max(inside);
+    }
+}
+
+impl From<Machine> for MachineRecord {
+    fn from(machine: Machine) -> Self {
+        let mut counts = BTreeMap::new();
+        for object in &machine.objects[1..] {
+            *counts.entry(object.kind.to_string()).or_default() += 1;
+        }
+        counts.insert("NUMA node".into(), machine.numa_nodes.len());
+        Self {
+            counts,
+            usable_cpus: machine.usable_cpus(),
+            tree: nest(&machine, ObjectIndex::MACHINE),
+            name: machine.name,
+            source: machine.source,
+            cpu_model: machine.cpu_model,
+            offline_cpus: machine.offline,
+            core_kinds: machine.core_kinds,
+            numa_distances: machine.numa_distances,
+        }
+    }
+}
+
+fn nest(machine: &Machine, index: ObjectIndex) -> ObjectRecord {
+    let object = machine.object(index);
+    ObjectRecord {
+        kind: object.kind,
+        os_index: object.os_index,
+        cache: object.cache,
+        shared_units: object.shared_units.clone(),
+        numa_nodes: (object.numa_nodes.iter()).map(|&node| machine.numa_nodes[node.at()].clone()).collect(),
+        forbidden_by: match object.kind {
+            Kind::Pu => machine.pus_of(index)[0].forbidden.clone(),
+            _ => None,
+        },
+        children: (object.children.iter()).map(|&child| nest(machine, child)).collect(),
+    }
+}
