@@ -4,6 +4,7 @@
 
 pub mod cpu;
 pub mod export;
+pub mod fold;
 pub mod host;
 mod hwloc;
 pub mod placement;
@@ -11,6 +12,7 @@ pub mod policy;
 pub mod preset;
 pub mod record;
 pub mod source;
+mod text;
 pub mod tree;
 mod xml;
 
@@ -19,4 +21,4 @@ pub use export::{ExportError, Syntax};
 pub use placement::Placement;
 pub use policy::{PlaceError, Policy};
 pub use source::MachineError;
-pub use tree::{Kind, Level, Machine, Source};
+pub use tree::{CpuState, Kind, Level, Machine, Source};
