@@ -6,6 +6,7 @@
 
 pub mod host;
 pub mod journal;
+pub mod launch;
 pub mod observation;
 pub mod plan;
 pub mod record;

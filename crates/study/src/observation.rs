@@ -21,6 +21,10 @@ pub enum Exit {
 pub struct ThreadObservation {
     /// Which process of the command's tree: 0 is the command itself, in order of creation.
     pub process: u32,
+    /// How often that process had executed another program before, not counting the command itself: after `exec` its
+    /// threads are counted from 0 again.
+    #[serde(default)]
+    pub exec: u32,
     /// Which thread of that process: 0 is its main thread, in order of creation.
     pub thread: u32,
     /// The kernel's thread id.
@@ -31,16 +35,15 @@ pub struct ThreadObservation {
     pub actual_cpus: CpuSet,
     /// The CPU that it was last seen on.
     pub last_cpu: Option<CpuId>,
-    /// How often the kernel moved it to another CPU, where the kernel tells.
+    /// How often the kernel moved it to another CPU, where the kernel tells. The move by which binding puts a thread
+    /// on its CPU counts.
     pub migrations: Option<u64>,
 }
 
 impl ThreadObservation {
     /// Whether the thread was read back on other CPUs than intended.
     pub fn strayed(&self) -> bool {
-        self.intended_cpus
-            .as_ref()
-            .is_some_and(|intended| *intended != self.actual_cpus)
+        self.intended_cpus.as_ref().is_some_and(|intended| *intended != self.actual_cpus)
     }
 }
 

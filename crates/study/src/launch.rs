@@ -1,0 +1,451 @@
+//! Launching one program: its threads bound in order of creation, each read back, the whole measured.
+//!
+//! ```text
+//! fork ──> held ──> watched, bound, counted ──> exec ──> births, ends ──> observation
+//! ```
+//!
+//! - **How**: by [`ptrace`](Observe::Trace), without preloading anything, so that static binaries, Go, Java and Python are
+//!   bound like any other; by [polling](Observe::Poll) where ptrace is refused. A program that links one OpenMP runtime
+//!   is bound by that runtime, through its own variables, and what came of it is read back.
+//! - **Where**: thread `i` of each process of the program goes to slot `i` of the placement; threads beyond the last
+//!   slot start again at the first. The program starts on the union of the slots, and its main thread goes to slot 0
+//!   when the first other thread is created. One that never creates a thread is therefore free to use the union, which
+//!   is then what it was meant for, and a note says so.
+//! - **What else**: with [`Output::Inherit`] and [`Descendants::Detach`] the program behaves as if started bare:
+//!   process group, terminal, signals, descriptors and exit are what they would have been. With [`Output::Capture`]
+//!   and [`Descendants::Kill`] it is a trial of a study: alone in its session, in bounded memory and time, and nothing
+//!   is left of it.
+//!
+//! One launch at a time: signals belong to the process, so a second one waits for the first.
+
+mod affinity;
+mod capture;
+mod child;
+mod counters;
+mod events;
+mod ledger;
+mod openmp;
+mod poller;
+mod proc;
+mod signals;
+mod tracer;
+mod wait;
+
+pub use capture::{Captured, KEPT_BYTES};
+pub use counters::{counters_available, migrations_available};
+pub use signals::die_by;
+pub use tracer::trace_available;
+
+use crate::observation::{Exit, Observation};
+use child::{Held, Program};
+use counters::Counters;
+use events::Events;
+use ledger::{Binder, Ledger};
+use machine::{CpuSet, Placement};
+use nix::errno::Errno;
+use openmp::{BINDING_VARIABLES, Linked};
+use proc::{Pid, Tid};
+use signals::Caught;
+use std::collections::HashSet;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use wait::{Usage, Whom};
+
+/// What takes a slot of the placement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Each thread; every process of the program counts its own from 0.
+    #[default]
+    Thread,
+    /// Each process of the program, in order of creation; its threads inherit its CPUs.
+    Process,
+}
+
+/// How threads are noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Observe {
+    /// By ptrace: every thread, from its first instruction to its last. Falls back to polling where it is refused.
+    #[default]
+    Trace,
+    /// By looking at `/proc`: for programs that use ptrace themselves, or whose setuid bit has to work.
+    Poll,
+}
+
+/// Where the program's output goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// To our own; its input is ours too.
+    #[default]
+    Inherit,
+    /// To a [`Captured`] for each stream; its input is empty, and it runs in a session of its own.
+    Capture,
+}
+
+/// What becomes of processes that outlive the command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Descendants {
+    /// They are left running, and signals sent to us are passed on to the command.
+    #[default]
+    Detach,
+    /// They are killed and counted as leftovers; a signal that interrupts us kills everything.
+    Kill,
+}
+
+/// A program to launch and how.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// The program, as a path or a name in `PATH`, and its arguments.
+    pub argv: Vec<OsString>,
+    /// Where its threads go; none binds nothing.
+    pub placement: Option<Placement>,
+    /// How many threads it is to use: sets `OMP_NUM_THREADS`, and makes the placement that long.
+    pub threads: Option<u32>,
+    /// Creation indexes, of threads or processes as `unit` says, that are left alone and take no slot.
+    pub skip: Vec<u32>,
+    /// What takes a slot.
+    pub unit: Unit,
+    /// How threads are noticed.
+    pub observe: Observe,
+    /// Where output goes.
+    pub output: Output,
+    /// Longest that it may run.
+    pub timeout: Option<Duration>,
+    /// What becomes of processes that outlive the command.
+    pub descendants: Descendants,
+    /// Without a placement: leave the variables by which the user's environment binds OpenMP threads, because what they
+    /// do is to be observed. Else they are removed, since unbound means unbound.
+    pub keep_binding_variables: bool,
+    /// Variables to set on top of our own environment.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+impl Launch {
+    /// Launches `argv` as if bare, only observed; the fields say what else to do.
+    pub fn new(argv: Vec<OsString>) -> Self {
+        Self { argv, ..Self::default() }
+    }
+}
+
+/// What came of a launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launched {
+    /// What was seen.
+    pub observation: Observation,
+    /// Standard output, when it was captured.
+    pub stdout: Captured,
+    /// Standard error, when it was captured.
+    pub stderr: Captured,
+}
+
+/// Why a program could not be launched.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// No program is named.
+    #[error("no program is named; give one after `--`")]
+    NoProgram,
+    /// It isn't there.
+    #[error("{}: command not found", .name.to_string_lossy())]
+    NotFound {
+        /// The name as given.
+        name: OsString,
+    },
+    /// It is there but can't be executed.
+    #[error("{}: cannot be executed: {}", .path.display(), .errno.desc())]
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+        /// What access(2) or execve(2) said.
+        errno: Errno,
+    },
+    /// An argument or variable that the kernel can't pass on.
+    #[error("`{text}` holds a NUL byte, which no argument or variable can")]
+    NulByte {
+        /// The text, made readable.
+        text: String,
+    },
+    /// The placement names no CPU for a thread.
+    #[error("placement `{policy}` has no CPU for thread {thread}")]
+    EmptySlot {
+        /// What made the placement.
+        policy: String,
+        /// The thread.
+        thread: usize,
+    },
+    /// The placement needs CPUs that this process may not use.
+    #[error(
+        "CPUs {forbidden} cannot be used here, only {allowed} (sched_getaffinity: absent, offline, or outside the cpuset \
+         or the affinity mask that stayput was started with)"
+    )]
+    ForbiddenCpus {
+        /// The CPUs that are not allowed.
+        forbidden: CpuSet,
+        /// All that are.
+        allowed: CpuSet,
+    },
+    /// A signal asked us to end; the program was killed.
+    #[error("interrupted by signal {signal}; the program was killed")]
+    Interrupted {
+        /// The signal.
+        signal: i32,
+    },
+    /// The kernel refused something that a launch needs.
+    #[error("{call} failed: {source}")]
+    System {
+        /// The system call.
+        call: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The part of a [`Launch`] that concerns watching.
+#[derive(Clone, Copy, Debug)]
+struct Interest {
+    descendants: Descendants,
+    timeout: Option<Duration>,
+}
+
+/// What an observer saw of the end.
+#[derive(Debug, Default)]
+struct Ended {
+    /// How the command ended; none until it has.
+    exit: Option<Exit>,
+    /// When the program began; none when it could not be executed.
+    started: Option<Instant>,
+    wall: Option<Duration>,
+    /// What it used since it began.
+    usage: Usage,
+    /// What the held child had used when it became the program.
+    before: Usage,
+    timed_out: bool,
+    interrupted: Option<i32>,
+    leftovers: u32,
+    notes: Vec<String>,
+}
+
+/// Launches a program and waits for its end.
+///
+/// Meanwhile children that other threads of this process start are left alone, but with [`Descendants::Kill`] orphans
+/// of theirs may come to us and be killed.
+///
+/// # Errors
+/// [`LaunchError`]; in each case nothing of the program is left running.
+pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
+    let name = launch.argv.first().ok_or(LaunchError::NoProgram)?;
+    let path = child::resolve(name)?;
+    let placement = launch.placement.as_ref().map(|placement| usable(placement, launch)).transpose()?;
+    let mut notes = Vec::new();
+    let binder = binder(placement.as_ref(), launch, &path, &mut notes);
+    let environment = environment(placement.as_ref(), launch, binder, &mut notes);
+    let program = Program::new(&path, &launch.argv, environment)?;
+    let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
+
+    let caught = Caught::new(launch.descendants == Descendants::Detach)
+        .map_err(|source| LaunchError::System { call: "pipe", source })?;
+    let mut held = Held::fork(&program, launch.output, &caught)?;
+    let mut events = Events::new(caught, &mut held);
+    let mut ledger = Ledger::new(placement.as_ref(), binder, launch.unit, &launch.skip);
+    ledger.process_born(held.pid);
+    let counters = Counters::attach(held.pid);
+    let observe = observe(launch.observe, &path, held.pid, &mut notes);
+    if let Err(source) = held.release(observe == Observe::Poll) {
+        wait::next(Whom::EndOf(held.pid.main_thread()));
+        return Err(LaunchError::System { call: "write", source });
+    }
+    let interest = Interest { descendants: launch.descendants, timeout: launch.timeout };
+    let mut ended = match observe {
+        Observe::Trace => tracer::watch(&mut held, &mut ledger, &mut events, interest),
+        Observe::Poll => {
+            if let Some(errno) = held.failure() {
+                wait::next(Whom::EndOf(held.pid.main_thread()));
+                return Err(LaunchError::NotExecutable { path, errno });
+            }
+            poller::watch(&mut held, &mut ledger, &mut events, interest)
+        }
+    };
+    if let Some(reaper) = reaper {
+        ended.leftovers += poller::sweep(&reaper.before);
+    }
+    if ended.started.is_none()
+        && let Some(errno) = held.failure()
+    {
+        return Err(LaunchError::NotExecutable { path, errno });
+    }
+    if let Some(signal) = ended.interrupted {
+        return Err(LaunchError::Interrupted { signal });
+    }
+    let [stdout, stderr] = events.finish();
+    let closed = ledger.close();
+    notes.extend(ended.notes);
+    notes.extend(closed.notes);
+    let usage = ended.usage;
+    let (counters, counted_migrations) = counters.read();
+    // The held child was a copy of us, and its size counts as peak memory of the program that it became. What is not
+    // larger than that is ours, and the program's own peak is what it had at its end.
+    let max_rss_bytes = if usage.max_rss_bytes > ended.before.max_rss_bytes || closed.peak_rss_bytes == 0 {
+        usage.max_rss_bytes.max(closed.peak_rss_bytes)
+    } else {
+        closed.peak_rss_bytes
+    };
+    let observation = Observation {
+        exit: match ended.exit {
+            _ if ended.timed_out => Exit::TimedOut,
+            Some(exit) => exit,
+            None => unreachable!("an observer returns when the command has ended"),
+        },
+        wall_s: ended.wall.unwrap_or_default().as_secs_f64(),
+        user_s: usage.user.as_secs_f64(),
+        system_s: usage.system.as_secs_f64(),
+        max_rss_bytes,
+        voluntary_switches: usage.voluntary_switches,
+        involuntary_switches: usage.involuntary_switches,
+        migrations: closed.migrations.or(counted_migrations),
+        minor_faults: usage.minor_faults,
+        major_faults: usage.major_faults,
+        counters,
+        threads: closed.threads,
+        leftovers: if ended.timed_out { 0 } else { ended.leftovers },
+        notes,
+    };
+    Ok(Launched { observation, stdout, stderr })
+}
+
+/// The placement as long as the thread count asks, on CPUs that we may use.
+fn usable(placement: &Placement, launch: &Launch) -> Result<Placement, LaunchError> {
+    let empty = |thread| LaunchError::EmptySlot { policy: placement.policy.clone(), thread };
+    if placement.slots.is_empty() {
+        return Err(empty(0));
+    }
+    let length = match (launch.unit, launch.threads) {
+        (Unit::Thread, Some(threads)) => (threads as usize).max(1),
+        _ => placement.slots.len(),
+    };
+    let placement =
+        Placement { policy: placement.policy.clone(), slots: (0..length).map(|i| placement.slot(i).clone()).collect() };
+    if let Some(thread) = placement.slots.iter().position(CpuSet::is_empty) {
+        return Err(empty(thread));
+    }
+    let allowed = affinity::allowed(Tid::CALLER)
+        .map_err(|errno| LaunchError::System { call: "sched_getaffinity", source: errno.into() })?;
+    let forbidden = placement.union().difference(&allowed);
+    if !forbidden.is_empty() {
+        return Err(LaunchError::ForbiddenCpus { forbidden, allowed });
+    }
+    Ok(placement)
+}
+
+/// Who binds the threads. Variables can't skip a thread or bind processes; and when all slots are alike, the mask that
+/// the program starts with does all that is needed.
+fn binder(placement: Option<&Placement>, launch: &Launch, path: &Path, notes: &mut Vec<String>) -> Binder {
+    let Some(placement) = placement else {
+        return Binder::Nobody;
+    };
+    let alike = placement.slots.iter().all(|slot| *slot == placement.slots[0]);
+    if launch.unit == Unit::Process || !launch.skip.is_empty() || alike {
+        return Binder::Creation;
+    }
+    let linked: Linked = openmp::linked_runtimes(path);
+    if linked.several() {
+        notes.push(
+            "it links both libgomp and libomp, whose variables would work against each other: its threads were bound in \
+             order of creation instead"
+                .into(),
+        );
+    }
+    linked.only().map_or(Binder::Creation, Binder::Runtime)
+}
+
+/// Our environment, with the variables that bind OpenMP threads being ours alone.
+fn environment(
+    placement: Option<&Placement>,
+    launch: &Launch,
+    binder: Binder,
+    notes: &mut Vec<String>,
+) -> Vec<(OsString, OsString)> {
+    const OMP_NUM_THREADS: &str = "OMP_NUM_THREADS";
+    let mut environment: Vec<(OsString, OsString)> = env::vars_os().collect();
+    let mut set = |name: &OsStr, value: OsString| {
+        environment.retain(|(other, _)| other != name);
+        environment.push((name.into(), value));
+    };
+    if launch.unit == Unit::Thread {
+        let threads = match (launch.threads, placement) {
+            (Some(threads), _) => Some(threads as usize),
+            (None, Some(placement)) if env::var_os(OMP_NUM_THREADS).is_none() => Some(placement.slots.len()),
+            _ => None,
+        };
+        if let Some(threads) = threads {
+            set(OMP_NUM_THREADS.as_ref(), threads.to_string().into());
+        }
+    }
+    for (name, value) in &launch.env {
+        set(name, value.clone());
+    }
+    let mut removed: Vec<&str> = Vec::new();
+    if placement.is_some() || !launch.keep_binding_variables {
+        environment.retain(|(name, _)| {
+            let binding = BINDING_VARIABLES.iter().find(|binding| name == *binding);
+            removed.extend(binding);
+            binding.is_none()
+        });
+    }
+    if !removed.is_empty() {
+        notes
+            .push(format!("removed from the program's environment, because they bind threads: {}", removed.join(", ")));
+    }
+    if let (Binder::Runtime(runtime), Some(placement)) = (binder, placement) {
+        let asked = environment
+            .iter()
+            .find(|(name, _)| name == OMP_NUM_THREADS)
+            .and_then(|(_, value)| value.to_str()?.split(',').next()?.trim().parse().ok());
+        let length = placement.slots.len().max(asked.unwrap_or(0));
+        let slots: Vec<CpuSet> = (0..length).map(|i| placement.slot(i).clone()).collect();
+        for (name, value) in runtime.variables(&slots) {
+            environment.push((name.into(), value.into()));
+        }
+    }
+    environment
+}
+
+/// Attaches to the held child as asked, or says why it is polled instead.
+fn observe(asked: Observe, path: &Path, pid: Pid, notes: &mut Vec<String>) -> Observe {
+    let polled_because = match asked {
+        Observe::Poll => "asked for".into(),
+        Observe::Trace if child::gains_rights(path) => {
+            "a traced program would not get its owner's rights (setuid, setgid)".into()
+        }
+        Observe::Trace => match tracer::seize(pid) {
+            Ok(()) => return Observe::Trace,
+            Err(errno) => format!("ptrace is refused here: {}", errno.desc()),
+        },
+    };
+    notes.push(format!("polled ({polled_because}): {}", poller::LIMITS));
+    Observe::Poll
+}
+
+/// Makes orphans come to us, and not to init, for as long as it lives.
+struct Reaper {
+    /// Our children from before, which are none of the program's.
+    before: HashSet<Pid>,
+}
+
+impl Reaper {
+    fn new() -> Self {
+        Self::set(true);
+        Self { before: Pid(std::process::id() as libc::pid_t).children().into_iter().collect() }
+    }
+
+    fn set(on: bool) {
+        // SAFETY: the call changes only an attribute of this process.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, libc::c_ulong::from(on)) };
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        Self::set(false);
+    }
+}

@@ -1,0 +1,233 @@
+//! Starting the program: found, forked, held until we watch it, executed.
+
+use super::proc::Pid;
+use super::signals::Caught;
+use super::{LaunchError, Output};
+use nix::errno::Errno;
+use nix::fcntl::AtFlags;
+use nix::sys::signal::SigSet;
+use nix::unistd::{self, AccessFlags, ForkResult, faccessat};
+use std::env;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+/// Finds the executable that `name` means, as shells do: a path when it holds a slash, else the first in `PATH`.
+///
+/// # Errors
+/// [`LaunchError::NotFound`] or [`LaunchError::NotExecutable`].
+pub(super) fn resolve(name: &OsStr) -> Result<PathBuf, LaunchError> {
+    let check = |path: &Path| -> Result<(), Errno> {
+        faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS)?;
+        if path.is_dir() { Err(Errno::EISDIR) } else { Ok(()) }
+    };
+    let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
+        vec![name.into()]
+    } else if name.is_empty() {
+        Vec::new()
+    } else {
+        let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+        env::split_paths(&path).map(|dir| dir.join(name)).collect()
+    };
+    let mut refused = None;
+    for path in candidates {
+        match check(&path) {
+            Ok(()) => return Ok(path),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+            Err(errno) => drop(refused.get_or_insert((path, errno))),
+        }
+    }
+    Err(match refused {
+        Some((path, errno)) => LaunchError::NotExecutable { path, errno },
+        None => LaunchError::NotFound { name: name.into() },
+    })
+}
+
+/// Whether executing `path` changes to the file owner's rights, which the kernel withholds from a traced program
+/// unless the tracer is privileged.
+pub(super) fn gains_rights(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let euid = unistd::geteuid();
+    !euid.is_root()
+        && fs::metadata(path).is_ok_and(|file| {
+            (file.mode() & libc::S_ISUID != 0 && file.uid() != euid.as_raw())
+                || (file.mode() & libc::S_ISGID != 0 && file.gid() != unistd::getegid().as_raw())
+        })
+}
+
+/// Strings for `execve`, with the array of pointers to them that it wants.
+struct Strings {
+    pointers: Vec<*const libc::c_char>,
+    _owned: Vec<CString>,
+}
+
+impl Strings {
+    fn new(strings: Vec<CString>) -> Self {
+        let pointers = strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect();
+        Self { pointers, _owned: strings }
+    }
+}
+
+fn c_string(text: OsString) -> Result<CString, LaunchError> {
+    CString::new(text.into_vec())
+        .map_err(|error| LaunchError::NulByte { text: String::from_utf8_lossy(&error.into_vec()).into_owned() })
+}
+
+/// Everything that the child needs, made before the fork: after it, memory must not be allocated.
+pub(super) struct Program {
+    path: CString,
+    argv: Strings,
+    /// For a script without a `#!` line, which the kernel refuses and shells run themselves.
+    shell_argv: Strings,
+    envp: Strings,
+}
+
+impl Program {
+    pub(super) fn new(
+        path: &Path,
+        argv: &[OsString],
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, LaunchError> {
+        let path = c_string(path.into())?;
+        let argv = argv.iter().cloned().map(c_string).collect::<Result<Vec<_>, _>>()?;
+        let mut shell_argv = vec![c_string("/bin/sh".into())?, path.clone()];
+        shell_argv.extend(argv.iter().skip(1).cloned());
+        let envp = environment
+            .into_iter()
+            .map(|(mut name, value)| {
+                name.push("=");
+                name.push(value);
+                c_string(name)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { path, argv: Strings::new(argv), shell_argv: Strings::new(shell_argv), envp: Strings::new(envp) })
+    }
+}
+
+/// The child before it becomes the program: it waits for [`Held::release`].
+pub(super) struct Held {
+    pub(super) pid: Pid,
+    /// Reading ends of its standard output and error, when they are captured.
+    pub(super) pipes: Option<[File; 2]>,
+    gate: UnixStream,
+}
+
+impl Held {
+    /// Lets the child execute the program; `tied`, it dies when this thread does, which ptrace sees to otherwise.
+    ///
+    /// # Errors
+    /// When the child is gone already.
+    pub(super) fn release(&mut self, tied: bool) -> io::Result<()> {
+        self.gate.write_all(&[tied.into()])
+    }
+
+    /// Waits until the program was executed, or for the reason why it could not be. Call it after the release.
+    ///
+    /// The child's end of the gate closes by itself when it executes the program.
+    pub(super) fn failure(&mut self) -> Option<Errno> {
+        let mut errno = [0; size_of::<libc::c_int>()];
+        self.gate.read_exact(&mut errno).ok()?;
+        Some(Errno::from_raw(libc::c_int::from_ne_bytes(errno)))
+    }
+
+    /// Forks the child, which is not yet the program.
+    ///
+    /// # Errors
+    /// [`LaunchError::System`] when the kernel has no pipe or no process left.
+    pub(super) fn fork(program: &Program, output: Output, caught: &Caught) -> Result<Self, LaunchError> {
+        let system = |call| move |source: io::Error| LaunchError::System { call, source };
+        let (gate, child_gate) = UnixStream::pair().map_err(system("socketpair"))?;
+        let mut pipes = None;
+        let mut redirections: Vec<(OwnedFd, RawFd)> = Vec::new();
+        if output == Output::Capture {
+            let null = File::open("/dev/null").map_err(system("open /dev/null"))?;
+            let (stdout, child_stdout) = io::pipe().map_err(system("pipe"))?;
+            let (stderr, child_stderr) = io::pipe().map_err(system("pipe"))?;
+            for end in [&stdout, &stderr] {
+                // SAFETY: the descriptor is open, and the call changes only its flags.
+                unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+            }
+            redirections = vec![
+                (null.into(), libc::STDIN_FILENO),
+                (child_stdout.into(), libc::STDOUT_FILENO),
+                (child_stderr.into(), libc::STDERR_FILENO),
+            ];
+            pipes = Some([stdout, stderr].map(|end| File::from(OwnedFd::from(end))));
+        }
+        // No signal may run one of our handlers in the child.
+        let mask = SigSet::all()
+            .thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)
+            .map_err(|errno| system("sigprocmask")(errno.into()))?;
+        // SAFETY: the child only calls `become_program`, which allocates nothing and takes no lock.
+        let forked = unsafe { unistd::fork() };
+        if let Ok(ForkResult::Child) = forked {
+            become_program(program, &redirections, caught, child_gate.as_raw_fd());
+        }
+        let _ = mask.thread_set_mask();
+        match forked {
+            Ok(ForkResult::Parent { child }) => Ok(Self { pid: Pid(child.as_raw()), pipes, gate }),
+            Ok(ForkResult::Child) => unreachable!("the child never returns"),
+            Err(errno) => Err(system("fork")(errno.into())),
+        }
+    }
+}
+
+/// The child's part. Our descriptors are all close-on-exec, so the program gets only what we inherited.
+fn become_program(program: &Program, redirections: &[(OwnedFd, RawFd)], caught: &Caught, gate: RawFd) -> ! {
+    // SAFETY: only async-signal-safe calls, on descriptors that are open here and on strings that live in `program`.
+    unsafe {
+        if !redirections.is_empty() {
+            // A terminal's keys and its hang-up are for the study, not for a trial.
+            libc::setsid();
+        }
+        let mut tied = 0_u8;
+        // Nobody left to watch us: nothing to become.
+        if libc::read(gate, ptr::from_mut(&mut tied).cast(), 1) != 1 {
+            libc::_exit(127);
+        }
+        if tied != 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        }
+        for (from, to) in redirections {
+            libc::dup2(from.as_raw_fd(), *to);
+        }
+        caught.restore_in_child();
+        let envp = program.envp.pointers.as_ptr();
+        libc::execve(program.path.as_ptr(), program.argv.pointers.as_ptr(), envp);
+        let mut errno = *libc::__errno_location();
+        if errno == libc::ENOEXEC {
+            libc::execve(c"/bin/sh".as_ptr(), program.shell_argv.pointers.as_ptr(), envp);
+            errno = *libc::__errno_location();
+        }
+        libc::write(gate, ptr::from_ref(&errno).cast(), size_of_val(&errno));
+        libc::_exit(127)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_as_shells_find_them() {
+        assert!(resolve(OsStr::new("sh")).unwrap().ends_with("sh"));
+        assert_eq!(resolve(OsStr::new("/bin/sh")).unwrap(), Path::new("/bin/sh"));
+        for missing in ["", "no-such-program-anywhere", "/no/such/program", "/bin/sh/x"] {
+            assert!(matches!(resolve(OsStr::new(missing)), Err(LaunchError::NotFound { .. })), "{missing}");
+        }
+        for unusable in ["/etc", "/etc/passwd"] {
+            assert!(matches!(resolve(OsStr::new(unusable)), Err(LaunchError::NotExecutable { .. })), "{unusable}");
+        }
+    }
+
+    #[test]
+    fn a_nul_byte_is_refused_before_anything_is_started() {
+        let argv = [OsString::from("a\0b")];
+        assert!(matches!(Program::new(Path::new("/bin/sh"), &argv, []), Err(LaunchError::NulByte { .. })));
+    }
+}

@@ -1,0 +1,56 @@
+//! What the event loop waits for: signals, output, and the deadline.
+
+use super::capture::{Captured, Stream};
+use super::child::Held;
+use super::signals::{Arrival, Caught};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::time::TimeSpec;
+use std::time::{Duration, Instant};
+
+/// Everything that can wake us while the program runs.
+pub(super) struct Events {
+    caught: Caught,
+    streams: Vec<Stream>,
+    deadline: Option<Instant>,
+}
+
+impl Events {
+    pub(super) fn new(caught: Caught, held: &mut Held) -> Self {
+        Self { caught, streams: held.pipes.take().into_iter().flatten().map(Stream::new).collect(), deadline: None }
+    }
+
+    /// Sets the time at which [`Events::overdue`] becomes true.
+    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
+    /// Whether the program has run out of time.
+    pub(super) fn overdue(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Sleeps until a child changes its state, a signal or output arrives, the deadline is there or `at_most` is over;
+    /// takes the output and returns the signals.
+    pub(super) fn wait(&mut self, at_most: Option<Duration>) -> Vec<Arrival> {
+        let to_deadline = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = [to_deadline, at_most].into_iter().flatten().min();
+        let mut polled = vec![PollFd::new(self.caught.fd(), PollFlags::POLLIN)];
+        let streams = self.streams.iter().filter_map(Stream::fd);
+        polled.extend(streams.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        // An interrupted poll is one that a signal woke, which is what it is for.
+        let _: Result<_, Errno> = nix::poll::ppoll(&mut polled, timeout.map(TimeSpec::from), None);
+        let output = polled[1..].iter().any(|fd| fd.any().unwrap_or(true));
+        drop(polled);
+        if output {
+            self.streams.iter_mut().for_each(Stream::drain);
+        }
+        self.caught.take()
+    }
+
+    /// The captured output; empty when it was not captured.
+    pub(super) fn finish(self) -> [Captured; 2] {
+        let mut captured = self.streams.into_iter().map(Stream::finish);
+        [(); 2].map(|()| captured.next().unwrap_or_default())
+    }
+}

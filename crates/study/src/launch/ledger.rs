@@ -1,0 +1,452 @@
+//! Who is who in the program's process tree, who goes where, and what was read back.
+//!
+//! Both observers, the tracer and the poller, tell the ledger of births, executions and ends; it binds and keeps the
+//! rows. Threads are numbered in order of creation, within their process and anew after each `exec`:
+//!
+//! ```text
+//! creation     main  1  2  3  4        --skip 2: thread 2 is left alone and takes no slot,
+//! slot            0  1  -  2  3        the next thread takes the slot that it would have had
+//! ```
+//!
+//! The program starts on the union of all slots, so that runtimes which size their pools by the affinity mask see as
+//! many CPUs as there are slots. Its main thread goes to its own slot when the first other thread is created. Bound any
+//! sooner, every thread would start on the main thread's CPU and a pool would be sized to one.
+
+use super::Unit;
+use super::affinity::{self, Mask};
+use super::openmp::Runtime;
+use super::proc::{self, Pid, Tid};
+use crate::observation::ThreadObservation;
+use machine::{CpuSet, Placement};
+use nix::errno::Errno;
+use std::collections::{HashMap, HashSet};
+
+/// Who puts the threads where they are meant to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binder {
+    /// Nobody: the program is only observed.
+    Nobody,
+    /// We do, as threads are created.
+    Creation,
+    /// The OpenMP runtime of the command itself, as its variables say; we verify.
+    Runtime(Runtime),
+}
+
+/// CPUs with their mask, made once.
+struct Place {
+    cpus: CpuSet,
+    mask: Mask,
+}
+
+impl From<CpuSet> for Place {
+    fn from(cpus: CpuSet) -> Self {
+        let mask = Mask::from(&cpus);
+        Self { cpus, mask }
+    }
+}
+
+/// A placement's slots, and all of them together.
+struct Slots {
+    each: Vec<Place>,
+    union: Place,
+}
+
+impl Slots {
+    fn new(placement: &Placement) -> Self {
+        Self { each: placement.slots.iter().cloned().map(Place::from).collect(), union: placement.union().into() }
+    }
+
+    fn get(&self, slot: usize) -> &Place {
+        &self.each[slot % self.each.len()]
+    }
+
+    /// The place of one that got `slot`, or of one that is left alone.
+    fn get_or_union(&self, slot: Option<usize>) -> &Place {
+        slot.map_or(&self.union, |slot| self.get(slot))
+    }
+
+    /// Whether one place serves every thread.
+    fn alike(&self) -> bool {
+        self.each.iter().all(|place| place.cpus == self.union.cpus)
+    }
+}
+
+/// The first binding that the kernel refused.
+#[derive(Default)]
+struct Refused(Option<(Tid, CpuSet, Errno)>);
+
+impl Refused {
+    /// Binds a thread; that it was quicker to end is no refusal.
+    fn or_bind(&mut self, tid: Tid, place: &Place) {
+        match place.mask.apply(tid) {
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(errno) => drop(self.0.get_or_insert((tid, place.cpus.clone(), errno))),
+        }
+    }
+}
+
+/// Gives out slots in order of creation.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    created: u32,
+    taken: usize,
+}
+
+impl Queue {
+    /// The index of the next one created, and its slot unless it is to be left alone.
+    fn next(&mut self, skip: &[u32]) -> (u32, Option<usize>) {
+        let index = self.created;
+        self.created += 1;
+        if skip.contains(&index) {
+            return (index, None);
+        }
+        self.taken += 1;
+        (index, Some(self.taken - 1))
+    }
+}
+
+struct Process {
+    index: u32,
+    exec: u32,
+    /// What its threads inherit under [`Unit::Process`].
+    slot: Option<usize>,
+    threads: Queue,
+    main_row: usize,
+    main_slot: Option<usize>,
+    /// Whether any thread of its present program was bound by us to something narrower than the union.
+    narrowed: bool,
+}
+
+/// Everything seen of the program's threads.
+pub(super) struct Ledger {
+    slots: Option<Slots>,
+    binder: Binder,
+    unit: Unit,
+    skip: Vec<u32>,
+    started: Queue,
+    processes: HashMap<Pid, Process>,
+    /// Living threads: their process and their row.
+    living: HashMap<Tid, (Pid, usize)>,
+    rows: Vec<ThreadObservation>,
+    /// Migrations of the command's main thread from before it was the program.
+    migrations_before: u64,
+    peak_rss_bytes: u64,
+    refused: Refused,
+}
+
+/// What a [`Ledger`] holds in the end.
+pub(super) struct Closed {
+    pub(super) threads: Vec<ThreadObservation>,
+    pub(super) migrations: Option<u64>,
+    pub(super) peak_rss_bytes: u64,
+    pub(super) notes: Vec<String>,
+}
+
+impl Ledger {
+    pub(super) fn new(placement: Option<&Placement>, binder: Binder, unit: Unit, skip: &[u32]) -> Self {
+        Self {
+            slots: placement.map(Slots::new),
+            binder,
+            unit,
+            skip: skip.to_vec(),
+            started: Queue::default(),
+            processes: HashMap::new(),
+            living: HashMap::new(),
+            rows: Vec::new(),
+            migrations_before: 0,
+            peak_rss_bytes: 0,
+            refused: Refused::default(),
+        }
+    }
+
+    /// Whether the thread has been entered and has not ended.
+    pub(super) fn knows(&self, tid: Tid) -> bool {
+        self.living.contains_key(&tid)
+    }
+
+    /// Whether the process has been entered and has not ended.
+    pub(super) fn knows_process(&self, pid: Pid) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
+    /// The process of a living thread.
+    pub(super) fn process_of(&self, tid: Tid) -> Option<Pid> {
+        self.living.get(&tid).map(|(pid, _)| *pid)
+    }
+
+    /// Processes that have not ended.
+    pub(super) fn processes(&self) -> Vec<Pid> {
+        self.processes.keys().copied().collect()
+    }
+
+    /// Enters a thread whose process the kernel has to be asked for; `likely` is tried first.
+    pub(super) fn born(&mut self, tid: Tid, likely: Option<Pid>) {
+        let process = likely.into_iter().chain(self.processes.keys().copied()).find(|pid| pid.has_thread(tid));
+        match process {
+            Some(pid) => self.thread_born(pid, tid),
+            None => self.process_born(Pid(tid.0)),
+        }
+    }
+
+    /// Enters a process with its main thread. The first is the command.
+    pub(super) fn process_born(&mut self, pid: Pid) {
+        let no_skip: &[u32] = &[];
+        let (skip_processes, skip_threads) = match self.unit {
+            Unit::Process => (self.skip.as_slice(), no_skip),
+            Unit::Thread => (no_skip, self.skip.as_slice()),
+        };
+        let (index, slot) = self.started.next(skip_processes);
+        let mut threads = Queue::default();
+        let (_, main_slot) = threads.next(skip_threads);
+        let tid = pid.main_thread();
+        let intended = match (&self.slots, self.binder, self.unit) {
+            (Some(slots), Binder::Creation, Unit::Process) => {
+                let place = slots.get_or_union(slot);
+                self.refused.or_bind(tid, place);
+                slot.map(|_| place.cpus.clone())
+            }
+            (Some(slots), Binder::Creation, Unit::Thread) => {
+                self.refused.or_bind(tid, &slots.union);
+                main_slot.map(|_| slots.union.cpus.clone())
+            }
+            (Some(slots), Binder::Runtime(_), _) if index == 0 => {
+                self.refused.or_bind(tid, &slots.union);
+                Some(slots.get(0).cpus.clone())
+            }
+            _ => None,
+        };
+        self.processes.insert(
+            pid,
+            Process { index, exec: 0, slot, threads, main_row: self.rows.len(), main_slot, narrowed: false },
+        );
+        self.enter(pid, tid, index, 0, 0, intended);
+    }
+
+    /// Enters a further thread of a process and puts it, and with the first one the main thread, on its slot.
+    pub(super) fn thread_born(&mut self, pid: Pid, tid: Tid) {
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        let skip: &[u32] = match self.unit {
+            Unit::Thread => &self.skip,
+            Unit::Process => &[],
+        };
+        let (thread, slot) = process.threads.next(skip);
+        let (index, exec) = (process.index, process.exec);
+        let intended = match (&self.slots, self.binder, self.unit) {
+            (Some(slots), Binder::Creation, Unit::Thread) => {
+                if !process.narrowed && !slots.alike() {
+                    process.narrowed = true;
+                    if let Some(main_slot) = process.main_slot {
+                        let place = slots.get(main_slot);
+                        self.refused.or_bind(pid.main_thread(), place);
+                        self.rows[process.main_row].intended_cpus = Some(place.cpus.clone());
+                    }
+                }
+                // One that is left alone must not inherit the place of the thread that created it.
+                let place = slots.get_or_union(slot);
+                self.refused.or_bind(tid, place);
+                slot.map(|_| place.cpus.clone())
+            }
+            (Some(slots), Binder::Creation, Unit::Process) => process.slot.map(|slot| slots.get(slot).cpus.clone()),
+            (Some(slots), Binder::Runtime(_), _) if index == 0 && exec == 0 => {
+                Some(slots.get(thread as usize).cpus.clone())
+            }
+            _ => None,
+        };
+        self.enter(pid, tid, index, exec, thread, intended);
+    }
+
+    fn enter(&mut self, pid: Pid, tid: Tid, process: u32, exec: u32, thread: u32, intended_cpus: Option<CpuSet>) {
+        self.living.insert(tid, (pid, self.rows.len()));
+        self.rows.push(ThreadObservation {
+            process,
+            exec,
+            thread,
+            tid: tid.0,
+            intended_cpus,
+            actual_cpus: affinity::allowed(tid).unwrap_or_default(),
+            last_cpu: None,
+            migrations: None,
+        });
+    }
+
+    /// The held child has become the command: what came before doesn't count.
+    pub(super) fn command_started(&mut self, pid: Pid) {
+        self.migrations_before = proc::migrations(pid, pid.main_thread()).unwrap_or(0);
+    }
+
+    /// A process executes another program: all its other threads are gone, and it counts from 0 again. `by` is the
+    /// thread that called `exec`, which takes over the id of the main thread.
+    pub(super) fn executed(&mut self, pid: Pid, by: Tid) {
+        let tid = pid.main_thread();
+        self.living.retain(|other, (of, _)| *of != pid || *other == tid);
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        let skip: &[u32] = match self.unit {
+            Unit::Thread => &self.skip,
+            Unit::Process => &[],
+        };
+        let had_threads = process.threads.created > 1;
+        process.exec += 1;
+        process.threads = Queue::default();
+        process.main_slot = process.threads.next(skip).1;
+        let intended = match (&self.slots, self.binder, self.unit) {
+            (Some(slots), Binder::Creation, Unit::Thread) => {
+                if std::mem::take(&mut process.narrowed) {
+                    self.refused.or_bind(tid, &slots.union);
+                }
+                process.main_slot.map(|_| slots.union.cpus.clone())
+            }
+            (Some(slots), Binder::Creation, Unit::Process) => process.slot.map(|slot| slots.get(slot).cpus.clone()),
+            _ => None,
+        };
+        let (index, exec) = (process.index, process.exec);
+        if had_threads || by != tid {
+            process.main_row = self.rows.len();
+            self.enter(pid, tid, index, exec, 0, intended);
+        } else {
+            let row = &mut self.rows[process.main_row];
+            row.exec = exec;
+            row.intended_cpus = intended;
+        }
+    }
+
+    /// Reads back where the thread may run; with `details` also where it ran.
+    pub(super) fn read_back(&mut self, tid: Tid, details: bool) {
+        let Some((pid, row)) = self.living.get(&tid).copied() else {
+            return;
+        };
+        let row = &mut self.rows[row];
+        if let Ok(cpus) = affinity::allowed(tid) {
+            row.actual_cpus = cpus;
+        }
+        if details {
+            row.last_cpu = proc::last_cpu(pid, tid).or(row.last_cpu);
+            row.migrations = proc::migrations(pid, tid).or(row.migrations);
+            if pid.main_thread() == tid {
+                self.peak_rss_bytes =
+                    pid.peak_rss_bytes().map_or(self.peak_rss_bytes, |peak| peak.max(self.peak_rss_bytes));
+            }
+        }
+    }
+
+    /// A thread has ended, and with its last thread its process.
+    pub(super) fn ended(&mut self, tid: Tid) {
+        self.living.remove(&tid);
+        // The kernel reports the end of a main thread only after all other threads of the process.
+        self.processes.remove(&Pid(tid.0));
+    }
+
+    /// Only the threads in `there` are left of the process; without any, it has ended.
+    pub(super) fn forget_missing(&mut self, pid: Pid, there: &HashSet<Tid>) {
+        self.living.retain(|tid, (of, _)| *of != pid || there.contains(tid));
+        if there.is_empty() {
+            self.processes.remove(&pid);
+        }
+    }
+
+    /// What was seen, in order of creation, and what the reader should know of it.
+    pub(super) fn close(mut self) -> Closed {
+        let mut notes = Vec::new();
+        if let Some((tid, cpus, errno)) = &self.refused.0 {
+            notes.push(format!(
+                "the kernel refused to bind thread {} to CPUs {cpus}: {} (sched_setaffinity)",
+                tid.0,
+                errno.desc()
+            ));
+        }
+        self.settle_lone_threads(&mut notes);
+        if let Some(command) = self.rows.first_mut() {
+            command.migrations = command.migrations.map(|migrations| migrations.saturating_sub(self.migrations_before));
+        }
+        self.rows.sort_by_key(|row| (row.process, row.exec, row.thread));
+        notes.extend(self.strays());
+        Closed {
+            migrations: self.rows.iter().filter_map(|row| row.migrations).reduce(|sum, migrations| sum + migrations),
+            threads: self.rows,
+            peak_rss_bytes: self.peak_rss_bytes,
+            notes,
+        }
+    }
+
+    /// An OpenMP program that never opened a parallel region has not been bound by its runtime, and nothing was meant
+    /// to be: it ran on the union, as any program that creates no thread.
+    fn settle_lone_threads(&mut self, notes: &mut Vec<String>) {
+        let Some(slots) = self.slots.as_ref().filter(|slots| !slots.alike()) else {
+            return;
+        };
+        if self.unit == Unit::Process || self.rows.iter().any(|row| row.thread > 0) {
+            return;
+        }
+        for row in &mut self.rows {
+            if row.intended_cpus.is_some() && row.actual_cpus == slots.union.cpus {
+                row.intended_cpus = Some(slots.union.cpus.clone());
+                if row.process == 0 {
+                    notes.push(format!(
+                        "it created no thread, so it was free to use CPUs {}; bind it to one CPU with -n 1",
+                        slots.union.cpus
+                    ));
+                }
+            }
+        }
+    }
+
+    fn strays(&self) -> Option<String> {
+        const SHOWN: usize = 3;
+        let strayed: Vec<&ThreadObservation> = self.rows.iter().filter(|row| row.strayed()).collect();
+        if strayed.is_empty() {
+            return None;
+        }
+        let mut examples: Vec<String> = strayed
+            .iter()
+            .take(SHOWN)
+            .map(|row| {
+                let whose = if row.process == 0 { String::new() } else { format!(" of process {}", row.process) };
+                let intended = row.intended_cpus.clone().unwrap_or_default();
+                let actual = &row.actual_cpus;
+                format!("thread {}{whose} was meant for {intended} and was on {actual}", row.thread)
+            })
+            .collect();
+        if strayed.len() > SHOWN {
+            examples.push(format!("and {} more", strayed.len() - SHOWN));
+        }
+        let who = match self.binder {
+            Binder::Runtime(runtime) => {
+                format!("{} or the program itself did not follow the binding", runtime.library())
+            }
+            _ => "the program changed its own affinity".into(),
+        };
+        Some(format!("{} of {} threads strayed: {}; {who}", strayed.len(), self.rows.len(), examples.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_given_in_order_of_creation_and_a_skipped_thread_takes_none() {
+        let mut queue = Queue::default();
+        let given: Vec<_> = (0..5).map(|_| queue.next(&[2])).collect();
+        assert_eq!(given, [(0, Some(0)), (1, Some(1)), (2, None), (3, Some(2)), (4, Some(3))]);
+    }
+
+    #[test]
+    fn a_main_thread_that_is_skipped_leaves_its_slot_to_the_next() {
+        let mut queue = Queue::default();
+        assert_eq!(queue.next(&[0]), (0, None));
+        assert_eq!(queue.next(&[0]), (1, Some(0)));
+    }
+
+    #[test]
+    fn threads_beyond_the_slots_start_again_at_the_first() {
+        let placement = Placement { policy: "list".into(), slots: vec!["4".parse().unwrap(), "2".parse().unwrap()] };
+        let slots = Slots::new(&placement);
+        let given: Vec<String> = (0..5).map(|slot| slots.get(slot).cpus.to_string()).collect();
+        assert_eq!(given, ["4", "2", "4", "2", "4"]);
+        assert_eq!(slots.union.cpus.to_string(), "2,4");
+        assert!(!slots.alike());
+    }
+}

@@ -1,0 +1,116 @@
+//! Observation by looking at `/proc` now and then, where ptrace is refused or in the program's way.
+//!
+//! A thread runs unbound until it is first seen, one that is created and ends between two looks is never seen, and what
+//! is read back is as of the last look. The looks are close together at first and whenever a new thread has been seen.
+
+use super::child::Held;
+use super::events::Events;
+use super::ledger::Ledger;
+use super::proc::{Pid, Tid};
+use super::wait::{self, What, Whom};
+use super::{Descendants, Ended, Interest, signals};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// Between looks while threads are being created.
+const SHORTEST: Duration = Duration::from_micros(200);
+
+/// Between looks once none has been for a while.
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// What these looks can miss, for the notes.
+pub(super) const LIMITS: &str = "threads were looked for every 0.2 to 50 ms: a thread may have run unbound for that \
+                                 long, one shorter than that may not be listed, and what is listed is as of the last look";
+
+/// Watches the released child, which has been executed, until it ends.
+pub(super) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, interest: Interest) -> Ended {
+    let main = held.pid;
+    let started = Instant::now();
+    events.set_deadline(interest.timeout.map(|timeout| started + timeout));
+    let mut ended = Ended { started: Some(started), ..Ended::default() };
+    let mut pause = SHORTEST;
+    while ended.exit.is_none() {
+        let grew = look(ledger, pause >= LONGEST);
+        pause = if grew { SHORTEST } else { LONGEST.min(pause * 2) };
+        while let Some(change) = wait::next(Whom::Child(main.main_thread())) {
+            match change.what {
+                What::Ended(exit) => {
+                    ended.wall = Some(started.elapsed());
+                    ended.exit = Some(exit);
+                    ended.usage = change.usage;
+                    ledger.ended(main.main_thread());
+                    break;
+                }
+                What::Stopped { .. } if interest.descendants == Descendants::Detach => {
+                    signals::stop_ourselves();
+                    main.kill(libc::SIGCONT);
+                }
+                What::Stopped { .. } | What::Continued => {}
+            }
+        }
+        if ended.exit.is_some() {
+            break;
+        }
+        for arrival in events.wait(Some(pause)) {
+            match interest.descendants {
+                Descendants::Detach if arrival.sent => main.kill(arrival.signal),
+                Descendants::Detach => {}
+                Descendants::Kill => {
+                    ended.interrupted = Some(arrival.signal);
+                    main.kill(libc::SIGKILL);
+                }
+            }
+        }
+        if events.overdue() {
+            events.set_deadline(None);
+            ended.timed_out = true;
+            main.kill(libc::SIGKILL);
+        }
+    }
+    ended
+}
+
+/// Enters what is new, reads back what is there, forgets what is gone; whether anything was new.
+fn look(ledger: &mut Ledger, details: bool) -> bool {
+    let mut grew = false;
+    let mut waiting = ledger.processes();
+    while let Some(pid) = waiting.pop() {
+        let threads = pid.threads();
+        for &tid in &threads {
+            let new = !ledger.knows(tid);
+            if new {
+                ledger.thread_born(pid, tid);
+                grew = true;
+            }
+            ledger.read_back(tid, details || new);
+        }
+        let there: HashSet<Tid> = threads.into_iter().collect();
+        ledger.forget_missing(pid, &there);
+        for child in pid.children() {
+            if !ledger.knows_process(child) {
+                ledger.process_born(child);
+                waiting.push(child);
+                grew = true;
+            }
+        }
+    }
+    grew
+}
+
+/// Kills and reaps every child of this process that is not in `before`, and whatever they leave to us as the reaper of
+/// orphans; returns how many there were.
+pub(super) fn sweep(before: &HashSet<Pid>) -> u32 {
+    let ourselves = Pid(std::process::id() as libc::pid_t);
+    let mut swept = 0;
+    loop {
+        let orphans: Vec<Pid> = ourselves.children().into_iter().filter(|pid| !before.contains(pid)).collect();
+        if orphans.is_empty() {
+            return swept;
+        }
+        for orphan in orphans {
+            orphan.kill(libc::SIGKILL);
+            wait::next(Whom::EndOf(orphan.main_thread()));
+            swept += 1;
+        }
+    }
+}

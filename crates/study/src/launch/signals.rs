@@ -1,0 +1,267 @@
+//! Signals that reach us while a program runs.
+//!
+//! A handler writes each into a pipe that the event loop polls. A signalfd would be less code, but it needs the signals
+//! blocked in every thread of the process, which a library can't ask of its caller.
+
+use nix::sys::signal::SigSet;
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Where the handler writes to; -1 while nothing is caught.
+static SINK: AtomicI32 = AtomicI32::new(-1);
+
+/// Held while signals are caught: dispositions belong to the whole process.
+static CATCHING: Mutex<()> = Mutex::new(());
+
+/// Whether our own parent had us started with SIGPIPE ignored, which Rust's runtime would hide.
+static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn record_sigpipe() {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: with no new action the call only fills `action`, which is valid for writing.
+    let result = unsafe { libc::sigaction(libc::SIGPIPE, ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: zeroed is a valid `sigaction`, and the call has at most filled it.
+    let ignored = unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN;
+    SIGPIPE_WAS_IGNORED.store(result == 0 && ignored, Ordering::Relaxed);
+}
+
+// Before `main`, Rust's runtime sets SIGPIPE to be ignored; constructors run before that.
+// SAFETY: the section holds pointers to functions that the loader calls once, which is what is put there.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static RECORD_SIGPIPE: extern "C" fn() = record_sigpipe;
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub(super) signal: libc::c_int,
+    /// Whether a process sent it to us; else the kernel did, for example for a key pressed in the terminal, and then
+    /// the program got it as well.
+    pub(super) sent: bool,
+}
+
+extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: errno is this thread's own; with SA_SIGINFO `info` points to the signal's information; `write` is
+    // async-signal-safe and gets a live two-byte buffer. A full pipe is fine: the reader is awake already.
+    unsafe {
+        let errno = libc::__errno_location();
+        let saved = *errno;
+        let message = [signal as u8, u8::from((*info).si_code <= 0)];
+        libc::write(SINK.load(Ordering::Relaxed), message.as_ptr().cast(), message.len());
+        *errno = saved;
+    }
+}
+
+/// Signals that would end or stop a process and that someone may send to us meaning the program.
+fn forwarded() -> impl Iterator<Item = libc::c_int> {
+    const OTHER: [libc::c_int; 11] = [
+        // Can't be caught.
+        libc::SIGKILL,
+        libc::SIGSTOP,
+        // Ours to know: a child changed its state.
+        libc::SIGCHLD,
+        // Our own faults.
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+        libc::SIGABRT,
+        libc::SIGPIPE,
+    ];
+    // The C library keeps the signals between the standard ones and SIGRTMIN for itself.
+    (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| !OTHER.contains(signal))
+}
+
+/// Signals by which someone wants a whole study to end.
+const INTERRUPTING: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// Signals caught from construction to drop.
+pub(super) struct Caught {
+    previous: Vec<(libc::c_int, libc::sigaction)>,
+    previous_mask: SigSet,
+    arrivals: PipeReader,
+    _sink: PipeWriter,
+    _exclusive: MutexGuard<'static, ()>,
+}
+
+impl Caught {
+    /// Catches SIGCHLD and either all signals that can be forwarded or only those that interrupt.
+    ///
+    /// Waits while another thread of this process catches. A signal that was ignored before stays ignored.
+    ///
+    /// # Errors
+    /// When no pipe can be made.
+    pub(super) fn new(to_forward: bool) -> io::Result<Self> {
+        let exclusive = CATCHING.lock().unwrap_or_else(PoisonError::into_inner);
+        let (arrivals, sink) = io::pipe()?;
+        for end in [arrivals.as_raw_fd(), sink.as_raw_fd()] {
+            // SAFETY: the descriptor is open, and the call changes only its flags.
+            unsafe { libc::fcntl(end, libc::F_SETFL, libc::O_NONBLOCK) };
+        }
+        SINK.store(sink.as_raw_fd(), Ordering::Relaxed);
+        let mut caught = Self {
+            previous: Vec::with_capacity(64),
+            previous_mask: SigSet::empty(),
+            arrivals,
+            _sink: sink,
+            _exclusive: exclusive,
+        };
+        // The program may have been started with SIGCHLD ignored or blocked; we need it.
+        caught.catch(libc::SIGCHLD, true);
+        if to_forward {
+            forwarded().for_each(|signal| caught.catch(signal, false));
+        } else {
+            INTERRUPTING.into_iter().for_each(|signal| caught.catch(signal, false));
+        }
+        let mut ours = MaybeUninit::<libc::sigset_t>::zeroed();
+        let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: both sets are valid for writing, are initialised by the calls, and outlive them.
+        caught.previous_mask = unsafe {
+            libc::sigemptyset(ours.as_mut_ptr());
+            libc::sigemptyset(before.as_mut_ptr());
+            for (signal, _) in &caught.previous {
+                libc::sigaddset(ours.as_mut_ptr(), *signal);
+            }
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, ours.as_ptr(), before.as_mut_ptr());
+            SigSet::from_sigset_t_unchecked(before.assume_init())
+        };
+        Ok(caught)
+    }
+
+    fn catch(&mut self, signal: libc::c_int, even_if_ignored: bool) {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: zeroed is a valid `sigaction`; its fields are set before the kernel reads them; the handler only
+        // does what a handler may; `previous` is filled by a call that succeeded.
+        let previous = unsafe {
+            let new = &mut *action.as_mut_ptr();
+            new.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+            new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigfillset(&mut new.sa_mask);
+            if libc::sigaction(signal, new, previous.as_mut_ptr()) != 0 {
+                return;
+            }
+            previous.assume_init()
+        };
+        if previous.sa_sigaction == libc::SIG_IGN && !even_if_ignored {
+            restore(signal, &previous);
+        } else {
+            self.previous.push((signal, previous));
+        }
+    }
+
+    /// What becomes readable when a signal has arrived.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.arrivals.as_fd()
+    }
+
+    /// Takes the signals that have arrived, but for SIGCHLD, which only wakes.
+    pub(super) fn take(&mut self) -> Vec<Arrival> {
+        let mut buffer = [0; 512];
+        let mut taken = Vec::new();
+        while let Ok(length) = self.arrivals.read(&mut buffer) {
+            taken.extend(
+                buffer[..length]
+                    .chunks_exact(2)
+                    .map(|message| Arrival { signal: message[0].into(), sent: message[1] != 0 }),
+            );
+            if length < buffer.len() {
+                break;
+            }
+        }
+        taken.retain(|arrival| arrival.signal != libc::SIGCHLD);
+        taken
+    }
+
+    /// In a forked child: gives every signal the disposition and the mask that we were started with.
+    pub(super) fn restore_in_child(&self) {
+        self.restore_dispositions();
+        if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
+            // SAFETY: the default disposition runs no code of ours.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        }
+        let _ = self.previous_mask.thread_set_mask();
+    }
+
+    fn restore_dispositions(&self) {
+        for (signal, previous) in &self.previous {
+            restore(*signal, previous);
+        }
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        self.restore_dispositions();
+        let _ = self.previous_mask.thread_set_mask();
+        SINK.store(-1, Ordering::Relaxed);
+    }
+}
+
+fn restore(signal: libc::c_int, previous: &libc::sigaction) {
+    // SAFETY: `previous` is what the kernel had told us was in place.
+    unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
+}
+
+/// Ends this process by `signal`, so that whoever waits for it sees what it would have seen of the program.
+///
+/// The program has left its core dump; a second one, ours, is prevented.
+pub fn die_by(signal: i32) -> ! {
+    // SAFETY: each call changes only this process, which ends here; the set is initialised before its use.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
+        libc::raise(signal);
+    }
+    // A signal whose default is to do nothing; shells report 128 + n.
+    std::process::exit(128 + signal)
+}
+
+/// Stops this process, as the program has been stopped; returns once someone continues it.
+pub(super) fn stop_ourselves() {
+    // SAFETY: raising a signal touches no memory of ours.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_was_sent_arrives_and_the_disposition_is_restored() {
+        let handler_of = |signal| {
+            let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: the call only fills `action`.
+            unsafe {
+                libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
+                action.assume_init().sa_sigaction
+            }
+        };
+        let before = handler_of(libc::SIGUSR2);
+        let mut caught = Caught::new(true).unwrap();
+        // SAFETY: the signal is caught.
+        unsafe { libc::raise(libc::SIGUSR2) };
+        assert_eq!(caught.take(), [Arrival { signal: libc::SIGUSR2, sent: true }]);
+        drop(caught);
+        assert_eq!(handler_of(libc::SIGUSR2), before);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_for_the_program_is_not_forwarded() {
+        let forwarded: Vec<_> = forwarded().collect();
+        assert!(forwarded.contains(&libc::SIGTERM) && forwarded.contains(&libc::SIGRTMIN()));
+        for signal in [libc::SIGKILL, libc::SIGSTOP, libc::SIGCHLD, libc::SIGSEGV] {
+            assert!(!forwarded.contains(&signal), "{signal}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! wait4(2) with the two things that `std` and `nix` leave out: real-time signals, and what a stopped child has used.
+
+use super::proc::Tid;
+use crate::observation::Exit;
+use nix::errno::Errno;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+/// A change in a child's or tracee's state.
+pub(super) struct Change {
+    pub(super) tid: Tid,
+    pub(super) what: What,
+    /// What it has used so far; for one that has ended, with the children that it waited for.
+    pub(super) usage: Usage,
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// It has ended and is reaped.
+    Ended(Exit),
+    /// It has stopped by `signal`; a tracee's `event` is a `PTRACE_EVENT_*` or 0.
+    Stopped { signal: libc::c_int, event: libc::c_int },
+    /// It runs again after a stop.
+    Continued,
+}
+
+/// What a process has used, from getrusage(2).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Usage {
+    pub(super) user: Duration,
+    pub(super) system: Duration,
+    pub(super) max_rss_bytes: u64,
+    pub(super) voluntary_switches: u64,
+    pub(super) involuntary_switches: u64,
+    pub(super) minor_faults: u64,
+    pub(super) major_faults: u64,
+}
+
+impl Usage {
+    /// What was used since `before`. Peak memory knows no difference and is kept.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(before.user),
+            system: self.system.saturating_sub(before.system),
+            max_rss_bytes: self.max_rss_bytes,
+            voluntary_switches: self.voluntary_switches - before.voluntary_switches,
+            involuntary_switches: self.involuntary_switches - before.involuntary_switches,
+            minor_faults: self.minor_faults - before.minor_faults,
+            major_faults: self.major_faults - before.major_faults,
+        }
+    }
+}
+
+impl From<libc::rusage> for Usage {
+    fn from(usage: libc::rusage) -> Self {
+        let time =
+            |time: libc::timeval| Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64);
+        Self {
+            user: time(usage.ru_utime),
+            system: time(usage.ru_stime),
+            max_rss_bytes: usage.ru_maxrss as u64 * 1024,
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+        }
+    }
+}
+
+/// Whom to ask about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// Every child and tracee of the calling thread, not those of other threads.
+    Ours,
+    /// This child; its stops and continuations too.
+    Child(Tid),
+    /// Only this child, and not before it has ended.
+    EndOf(Tid),
+}
+
+/// The next change, if there is one: only [`Whom::EndOf`] blocks.
+pub(super) fn next(whom: Whom) -> Option<Change> {
+    let (pid, options) = match whom {
+        Whom::Ours => (-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG),
+        Whom::Child(Tid(pid)) => (pid, libc::WUNTRACED | libc::WCONTINUED | libc::WNOHANG),
+        Whom::EndOf(Tid(pid)) => (pid, libc::__WALL),
+    };
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    let tid = loop {
+        // SAFETY: both pointers are valid for writing.
+        let result = unsafe { libc::wait4(pid, &mut status, options, usage.as_mut_ptr()) };
+        match Errno::result(result) {
+            Ok(0) => return None,
+            Ok(tid) => break Tid(tid),
+            Err(Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    };
+    let what = if libc::WIFEXITED(status) {
+        What::Ended(Exit::Code(libc::WEXITSTATUS(status)))
+    } else if libc::WIFSIGNALED(status) {
+        What::Ended(Exit::Signal(libc::WTERMSIG(status)))
+    } else if libc::WIFSTOPPED(status) {
+        What::Stopped { signal: libc::WSTOPSIG(status), event: status >> 16 }
+    } else {
+        What::Continued
+    };
+    // SAFETY: zeroed is a valid `rusage`, and the call has filled it.
+    let usage = unsafe { usage.assume_init() }.into();
+    Some(Change { tid, what, usage })
+}
