@@ -1,1 +1,190 @@
 //! The programs under study, written in C with OpenMP; each is its own executable.
+//!
+//! This library knows what there is: [`catalog`] describes every program and class, and [`resolve`] turns a subject
+//! such as `npb:cg.W` into what to run and how to read its output. The facts are in `workloads.toml`.
+
+use serde::Deserialize;
+use std::sync::LazyLock;
+
+/// A program, with what a reader wants to know before running it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// What subjects call it: `npb:cg`.
+    pub name: String,
+    /// File name of its executable.
+    pub executable: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What it computes.
+    pub description: String,
+    /// Which part of a machine bounds it.
+    pub stresses: String,
+    /// How it knows that its result is right.
+    pub verification: String,
+    /// What its `mops` line counts.
+    pub operations: String,
+    /// Where it is defined.
+    pub definition: String,
+    /// Its problem sizes, from small to large.
+    #[serde(rename = "class")]
+    pub classes: Vec<Class>,
+}
+
+/// A problem size.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Its letter.
+    pub name: String,
+    /// Memory that the program asks for with one thread, in MiB.
+    pub memory_mib: u64,
+    /// Operations in the timed part, as the `mops` line counts them.
+    pub operations: u64,
+    /// Floating-point operations in the timed part.
+    pub flops: u64,
+    /// Bytes that the timed part reads and writes when nothing stays in a cache.
+    pub bytes: u64,
+}
+
+/// A built-in subject: what to run, and how to read what it prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Builtin {
+    /// File name of the executable, which is installed beside `stayput`.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its first group is the time of the timed part in seconds.
+    pub time_regex: String,
+    /// Matches the output of a right result.
+    pub verified_regex: String,
+}
+
+/// Why a subject is not a built-in one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// No program has the name.
+    #[error("there is no built-in program `{program}`; there are {known}, each with a class as in {example}")]
+    UnknownProgram {
+        /// The name as written.
+        program: String,
+        /// The names that there are.
+        known: String,
+        /// A subject that exists.
+        example: String,
+    },
+    /// The program has no such class.
+    #[error("{program} has no class `{class}`; it has {known}")]
+    UnknownClass {
+        /// The program's name.
+        program: String,
+        /// The class as written.
+        class: String,
+        /// The classes that there are.
+        known: String,
+    },
+    /// No class is given.
+    #[error("`{program}` needs a class: {known}, as in {example}")]
+    NoClass {
+        /// The program's name.
+        program: String,
+        /// The classes that there are.
+        known: String,
+        /// A subject that exists.
+        example: String,
+    },
+}
+
+/// Every program, in the order of `workloads.toml`.
+pub fn catalog() -> &'static [Program] {
+    #[derive(Deserialize)]
+    struct File {
+        program: Vec<Program>,
+    }
+    static CATALOG: LazyLock<Vec<Program>> = LazyLock::new(|| {
+        let file: File = toml::from_str(include_str!("../workloads.toml")).expect("a test reads workloads.toml");
+        file.program
+    });
+    &CATALOG
+}
+
+/// Finds the built-in subject `NAME.CLASS`, for example `npb:cg.W`.
+///
+/// # Errors
+/// [`ResolveError`] says which part is unknown and what there is instead.
+pub fn resolve(subject: &str) -> Result<Builtin, ResolveError> {
+    let find = |name: &str| catalog().iter().find(|program| program.name == name);
+    let known_classes = |program: &Program| list(program.classes.iter().map(|class| class.name.as_str()));
+    let (name, class) = match subject.rsplit_once('.') {
+        Some((name, class)) => (name, Some(class)),
+        None => (subject, None),
+    };
+    let program = find(name).ok_or_else(|| ResolveError::UnknownProgram {
+        program: name.to_owned(),
+        known: list(catalog().iter().map(|program| program.name.as_str())),
+        example: example(&catalog()[0]),
+    })?;
+    let class = class.ok_or_else(|| ResolveError::NoClass {
+        program: name.to_owned(),
+        known: known_classes(program),
+        example: example(program),
+    })?;
+    if !program.classes.iter().any(|known| known.name == class) {
+        return Err(ResolveError::UnknownClass {
+            program: name.to_owned(),
+            class: class.to_owned(),
+            known: known_classes(program),
+        });
+    }
+    Ok(Builtin {
+        program: program.executable.clone(),
+        args: vec![class.to_owned()],
+        time_regex: r"(?m)^seconds: ([0-9.]+)$".to_owned(),
+        verified_regex: r"(?m)^verification: successful$".to_owned(),
+    })
+}
+
+/// The smallest subject of a program.
+fn example(program: &Program) -> String {
+    format!("{}.{}", program.name, program.classes[0].name)
+}
+
+/// `a, b and c`.
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_of_every_program_resolves_to_its_executable() {
+        for program in catalog() {
+            assert!(!program.classes.is_empty(), "{} has no class", program.name);
+            for class in &program.classes {
+                let builtin = resolve(&format!("{}.{}", program.name, class.name)).unwrap();
+                assert_eq!(builtin.program, program.executable);
+                assert_eq!(builtin.args, [class.name.as_str()]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_named_with_what_there_is_instead() {
+        let error = |subject: &str| resolve(subject).unwrap_err().to_string();
+        assert_eq!(
+            error("npb:is.W"),
+            "there is no built-in program `npb:is`; there are npb:ep and npb:cg, each with a class as in npb:ep.S"
+        );
+        assert_eq!(error("npb:cg.Z"), "npb:cg has no class `Z`; it has S, W, A, B, C and D");
+        assert_eq!(error("npb:cg"), "`npb:cg` needs a class: S, W, A, B, C and D, as in npb:cg.S");
+        assert!(matches!(resolve("./a.out"), Err(ResolveError::UnknownProgram { .. })));
+        assert!(matches!(resolve(""), Err(ResolveError::UnknownProgram { .. })));
+    }
+}

@@ -1,0 +1,153 @@
+//! Compiles the C programs and links each with the OpenMP runtime of the compiler that compiled it.
+//!
+//! `STAYPUT_WORKLOADS_CC` chooses the compiler (`gcc` brings libgomp, `clang` libomp); without it the `cc` crate's
+//! choice stands (`CC`, then `cc`). `STAYPUT_WORKLOADS_MARCH` chooses the instruction set as `-march` takes it;
+//! without it, `native`, and with an empty value the compiler's own portable default.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+/// An executable of this package: a `[[bin]]` of `Cargo.toml` without a main of its own.
+struct Program {
+    executable: &'static str,
+    source: &'static str,
+    /// Flags that were measured to help this program, used where the compiler knows them.
+    tuning: &'static [&'static str],
+}
+
+const PROGRAMS: [Program; 2] = [
+    // Independent arithmetic gains from the widest vectors, which compilers shun by default.
+    Program { executable: "npb-ep", source: "npb/ep.c", tuning: &["-mprefer-vector-width=512"] },
+    Program { executable: "npb-cg", source: "npb/cg.c", tuning: &[] },
+];
+
+/// Linked into every program.
+const HARNESS: [&str; 3] = ["harness/memory.c", "harness/program.c", "harness/team.c"];
+
+/// gnu17 for futexes and page sizes. Arithmetic stays IEEE: none of these lets a NaN pass a comparison.
+const FLAGS: [&str; 6] = [
+    "-std=gnu17",
+    "-fopenmp",
+    "-fPIE",
+    "-ffp-contract=fast",
+    "-fno-math-errno",    // sqrt is one instruction
+    "-fno-trapping-math", // both sides of a choice may be computed
+];
+
+fn main() {
+    for watched in ["build.rs", "harness", "npb"] {
+        println!("cargo::rerun-if-changed={watched}");
+    }
+    for variable in ["STAYPUT_WORKLOADS_CC", "STAYPUT_WORKLOADS_MARCH"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    if let Err(sentence) = build() {
+        println!("cargo::error={sentence}");
+    }
+}
+
+fn build() -> Result<(), String> {
+    let out_dir = PathBuf::from(variable("OUT_DIR")?);
+    let compiler = base().try_get_compiler().map_err(|e| format!("no C compiler for the workloads: {e}"))?;
+    check_openmp(&compiler, &out_dir)?;
+    let runtime = openmp_runtime(&compiler)?;
+
+    for program in &PROGRAMS {
+        let mut build = base();
+        build.files(HARNESS).file(program.source);
+        for flag in program.tuning {
+            build.flag_if_supported(flag);
+        }
+        let objects = build
+            .try_compile_intermediates()
+            .map_err(|e| format!("the C program {} does not compile: {e}", program.executable))?;
+        let link = |argument: &str| println!("cargo::rustc-link-arg-bin={}={argument}", program.executable);
+        for object in &objects {
+            link(&object.to_string_lossy());
+        }
+        runtime.iter().for_each(|argument| link(argument));
+        link("-lm");
+
+        // One argument a line, for tests that compile an altered copy just as it is compiled here.
+        let mut command = vec![compiler.path().to_string_lossy().into_owned()];
+        command.extend(build.get_compiler().args().iter().map(|flag| flag.to_string_lossy().into_owned()));
+        command.extend(HARNESS.iter().chain([&program.source]).map(|source| (*source).to_owned()));
+        command.push("-lm".into());
+        fs::write(out_dir.join(format!("{}.command", program.executable)), command.join("\n"))
+            .map_err(|e| format!("cannot write to {}: {e}", out_dir.display()))?;
+    }
+    Ok(())
+}
+
+/// The compiler and flags that all programs share.
+fn base() -> cc::Build {
+    let mut build = cc::Build::new();
+    if let Some(compiler) = env::var_os("STAYPUT_WORKLOADS_CC").filter(|name| !name.is_empty()) {
+        build.compiler(compiler);
+    }
+    // Optimised in every profile: an unoptimised benchmark would answer another question.
+    build.opt_level(3).pic(false).warnings(true).extra_warnings(true);
+    build.include("harness").include("npb").define("STAYPUT_VERSION", concat!("\"", env!("CARGO_PKG_VERSION"), "\""));
+    for flag in FLAGS {
+        build.flag(flag);
+    }
+    let cross = env::var_os("HOST") != env::var_os("TARGET");
+    match env::var("STAYPUT_WORKLOADS_MARCH").ok() {
+        Some(march) if march.is_empty() => {}
+        Some(march) => {
+            build.flag(format!("-march={march}"));
+        }
+        None if cross => {}
+        None => {
+            build.flag_if_supported("-march=native");
+        }
+    }
+    build
+}
+
+/// Compiles and links a program that asks its runtime something.
+fn check_openmp(compiler: &cc::Tool, out_dir: &Path) -> Result<(), String> {
+    let name = compiler.path().display();
+    let source = out_dir.join("openmp_check.c");
+    fs::write(&source, "#include <omp.h>\nint main(void) { return omp_get_max_threads() == 0; }\n")
+        .map_err(|e| format!("cannot write to {}: {e}", out_dir.display()))?;
+    match compiler.to_command().arg(&source).arg("-o").arg(out_dir.join("openmp_check")).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let first = said.lines().find(|line| line.contains("error")).unwrap_or("it gave no reason");
+            Err(format!(
+                "the C compiler `{name}` cannot build OpenMP programs ({first}): \
+                 install its OpenMP runtime (Debian: libomp-dev for clang) or set STAYPUT_WORKLOADS_CC=gcc"
+            ))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(format!(
+            "the C compiler `{name}` was not found: install gcc, or set STAYPUT_WORKLOADS_CC to a compiler with OpenMP"
+        )),
+        Err(e) => Err(format!("the C compiler `{name}` could not be started: {e}")),
+    }
+}
+
+/// Link arguments for the OpenMP runtime. The linker is rustc's and may belong to another compiler, so the runtime's
+/// own file is named, and its directory recorded for the loader.
+fn openmp_runtime(compiler: &cc::Tool) -> Result<Vec<String>, String> {
+    let library = if compiler.is_like_clang() { "libomp.so" } else { "libgomp.so" };
+    let output = Command::new(compiler.path())
+        .arg(format!("-print-file-name={library}"))
+        .output()
+        .map_err(|e| format!("the C compiler `{}` could not be started: {e}", compiler.path().display()))?;
+    let answer = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    // A compiler that does not find the library answers with its bare name; the OpenMP check has passed all the same.
+    match answer.canonicalize() {
+        Ok(file) if answer.is_absolute() => {
+            let directory = file.parent().unwrap_or(Path::new("/"));
+            Ok(vec![file.to_string_lossy().into_owned(), format!("-Wl,-rpath,{}", directory.display())])
+        }
+        _ => Ok(vec![format!("-l{}", library.trim_start_matches("lib").trim_end_matches(".so"))]),
+    }
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|_| format!("cargo did not set {name}; build with cargo"))
+}

@@ -1,0 +1,26 @@
+/* How much memory this process may still take, asked before anything large is allocated. */
+#ifndef STAYPUT_MEMORY_H
+#define STAYPUT_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The tightest limit in force: how many bytes are left under it, and which one it is. */
+struct memory_left {
+    uint64_t bytes;
+    const char *limit;
+};
+
+/*
+ * The least of MemAvailable, of what the memory cgroup (v1 or v2) and its ancestors leave, and of
+ * what RLIMIT_AS leaves. A limit that cannot be read does not count; with none, UINT64_MAX bytes.
+ */
+struct memory_left memory_left(void);
+
+/*
+ * `count` elements of `element_bytes` bytes, uninitialised and aligned to a page, so that each page
+ * is placed by the thread that writes it first. NULL when they cannot be had; give back with free.
+ */
+void *memory_pages(size_t count, size_t element_bytes);
+
+#endif

@@ -1,0 +1,95 @@
+#include "program.h"
+
+#include "memory.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+enum { EXIT_VERIFIED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+static double mebibytes(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
+
+void result_check(struct result *result, const char *name, double value, double reference,
+                  double tolerance) {
+    const double difference = fabs(value - reference);
+    const bool matches = difference <= tolerance * fabs(reference); /* false for a NaN */
+    printf("%s: %.17g (reference %.15g, relative difference %.1e, tolerance %.0e)%s\n", name, value,
+           reference, difference == 0.0 ? 0.0 : difference / fabs(reference), tolerance,
+           matches ? "" : " WRONG");
+    result->checked += 1;
+    result->mismatched += !matches;
+}
+
+/* Writes the classes as "S, W or A" into `text`. */
+static void list_classes(const char *classes, char *text, size_t size) {
+    size_t used = 0;
+    for (size_t i = 0; classes[i] != '\0' && used < size; i++) {
+        const char *separator = i == 0 ? "" : classes[i + 1] == '\0' ? " or " : ", ";
+        used += (size_t)snprintf(text + used, size - used, "%s%c", separator, classes[i]);
+    }
+}
+
+int program_main(const struct program *program, int argc, char **argv) {
+    char classes[128] = "";
+    list_classes(program->classes, classes, sizeof classes);
+
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        printf("%s: %s\n\n"
+               "Usage: %s CLASS\n\n"
+               "CLASS is %s, from small to large. OMP_NUM_THREADS sets the number of threads.\n"
+               "Exit code: 0 verified, 1 wrong result or not enough memory, 2 wrong usage.\n",
+               program->name, program->title, program->name, classes);
+        return EXIT_VERIFIED;
+    }
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        printf("%s %s (%s)\n", program->name, STAYPUT_VERSION, COMPILER);
+        return EXIT_VERIFIED;
+    }
+    if (argc != 2) {
+        fprintf(stderr, "%s: give one argument, the class: %s\n", program->name, classes);
+        return EXIT_USAGE;
+    }
+    const char *letter = strlen(argv[1]) == 1 ? strchr(program->classes, argv[1][0]) : NULL;
+    if (letter == NULL) {
+        fprintf(stderr, "%s: there is no class `%s`; choose %s\n", program->name, argv[1], classes);
+        return EXIT_USAGE;
+    }
+    const size_t class = (size_t)(letter - program->classes);
+
+    const uint64_t needed = program->bytes_needed(class, omp_get_max_threads());
+    const struct memory_left left = memory_left();
+    if (needed > left.bytes) {
+        fprintf(stderr, "%s: class %c needs %.0f MiB of memory but %s leaves %.0f MiB\n",
+                program->name, *letter, ceil(mebibytes(needed)), left.limit,
+                floor(mebibytes(left.bytes)));
+        return EXIT_FAILED;
+    }
+
+    printf("%s: %s\nclass: %c\ncompiler: %s\n", program->name, program->title, *letter, COMPILER);
+    fflush(stdout);
+    struct result result = {0};
+    program->run(class, &result);
+    if (result.out_of_memory) {
+        fprintf(stderr,
+                "%s: class %c needs %.0f MiB of memory and the system refused to give them\n",
+                program->name, *letter, ceil(mebibytes(needed)));
+        return EXIT_FAILED;
+    }
+    const bool verified = result.checked > 0 && result.mismatched == 0;
+    printf("threads: %d\nseconds: %.6f\nmops: %.2f\nverification: %s\n", result.threads,
+           result.seconds, result.operations / result.seconds * 1e-6,
+           verified ? "successful" : "failed");
+    if (fflush(stdout) != 0) {
+        perror(program->name);
+        return EXIT_FAILED;
+    }
+    return verified ? EXIT_VERIFIED : EXIT_FAILED;
+}

@@ -1,0 +1,46 @@
+/*
+ * What every workload's program does around its kernel: reads the class from the command line,
+ * refuses a class that does not fit into memory, prints the result, and turns it into an exit code.
+ */
+#ifndef STAYPUT_PROGRAM_H
+#define STAYPUT_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A kernel's result. */
+struct result {
+    int threads;         /* that did the work */
+    double seconds;      /* of the timed part */
+    double operations;   /* in the timed part, as the benchmark counts them */
+    bool out_of_memory;  /* an allocation failed; nothing else counts then */
+    unsigned checked;    /* comparisons made with result_check */
+    unsigned mismatched; /* those of them that failed */
+};
+
+/*
+ * Prints `value` beside its reference and records whether it is within the relative `tolerance`
+ * (0 asks for equality). A NaN on either side is a mismatch.
+ */
+void result_check(struct result *result, const char *name, double value, double reference,
+                  double tolerance);
+
+/* A workload. */
+struct program {
+    const char *name;    /* of the executable */
+    const char *title;   /* what it is, in one line */
+    const char *classes; /* a letter each */
+    /* Bytes that class number `class` needs with `threads` threads. */
+    uint64_t (*bytes_needed)(size_t class, int threads);
+    /* Runs class number `class` and fills the result, which comes zeroed. */
+    void (*run)(size_t class, struct result *result);
+};
+
+/*
+ * A whole `main`. Returns the exit code: 0 when the result was verified, 1 when it is wrong or
+ * there is not enough memory, 2 when the command line is wrong.
+ */
+int program_main(const struct program *program, int argc, char **argv);
+
+#endif

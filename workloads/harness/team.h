@@ -1,0 +1,41 @@
+/*
+ * The threads of one parallel region, working in step. The barrier spins for some microseconds,
+ * then sleeps: a runtime's own barrier may spin through whole time slices when another program
+ * shares a CPU with the team, or when threads outnumber CPUs.
+ */
+#ifndef STAYPUT_TEAM_H
+#define STAYPUT_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the threads of a team share. */
+struct team {
+    int threads;
+    double *partial;             /* two sums a thread, each on a cache line of its own */
+    _Atomic uint32_t arrived;    /* at the present barrier */
+    _Atomic uint32_t generation; /* how many barriers have been passed */
+    _Atomic uint32_t sleeping;   /* threads that may have to be woken */
+};
+
+/* A thread's place in its team. */
+struct member {
+    struct team *team;
+    int thread;
+    int turn; /* which of its two partial sums it writes next */
+};
+
+/* Makes a team of `threads`; false when memory is short. */
+bool team_create(struct team *team, int threads);
+void team_destroy(struct team *team);
+
+/* Waits for all threads of the team. What they wrote before, all see afterwards. */
+void team_barrier(struct team *team);
+
+/*
+ * The sum of the value that every thread gives, added up in the same order by all, so that it is
+ * the same number everywhere and in every run with as many threads. Also a barrier.
+ */
+double team_sum(struct member *member, double mine);
+
+#endif

@@ -1,0 +1,447 @@
+/*
+ * CG, "conjugate gradient", of the NAS Parallel Benchmarks: the smallest eigenvalue of a sparse
+ * symmetric matrix with a random pattern, by inverse iteration whose systems are solved by 25
+ * conjugate-gradient steps (Bailey et al., RNR-94-007, section 2.3). It measures irregular access:
+ * reading the matrix takes bandwidth, and the gathered vector takes latency.
+ *
+ * One team of threads lives from the assembly to the last iteration. Each thread owns a range of
+ * rows with about equal work, assembles them into arrays of its own, and owns the same range of
+ * every vector, so that what it uses most was first touched by itself.
+ */
+#include "memory.h"
+#include "program.h"
+#include "random.h"
+#include "team.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CG_STEPS = 25 };
+
+static const uint64_t SEED = 314159265;
+static const double TOLERANCE = 1.0e-10;
+static const double RCOND = 0.1; /* the reciprocal of the condition number, about */
+
+struct class {
+    uint32_t order;            /* rows of the matrix */
+    uint32_t drawn_per_vector; /* nonzeros drawn for each of the sparse vectors */
+    int iterations;
+    double shift;
+    double zeta; /* the official value */
+};
+
+static const char CLASS_NAMES[] = "SWABCD";
+static const struct class CLASSES[] = {
+    {1400, 7, 15, 10.0, 8.5971775078648},     {7000, 8, 15, 12.0, 10.362595087124},
+    {14000, 11, 15, 20.0, 17.130235054029},   {75000, 13, 75, 60.0, 22.712745482631},
+    {150000, 15, 75, 110.0, 28.973605592845}, {1500000, 21, 100, 500.0, 52.514532105794},
+};
+
+/*
+ * The sparse vectors w_i of which the matrix is made:
+ *     A = sum_i omega^i w_i w_i^T + (RCOND - shift) I,  omega = RCOND^(1/order),  i from 0.
+ * Entry e belongs to w_i with i = e / per_vector. `of_row[row_start[j]..row_start[j + 1]]` are the
+ * entries at position j: the vectors that add to row j.
+ */
+struct generators {
+    uint32_t order, per_vector;
+    uint32_t *position;
+    double *value;
+    uint32_t *row_start;
+    uint32_t *of_row;
+};
+
+/* Rows first..last-1 of the matrix, compressed; within a row the columns rise. */
+struct rows {
+    uint32_t first, last;
+    size_t *start; /* of each row and of the end, from 0 */
+    uint32_t *column;
+    double *value;
+};
+
+/* The vectors of the iteration, `order` elements each. */
+struct vectors {
+    double *x, *z, *p, *q, *r;
+};
+
+static uint32_t per_vector(const struct class *class) { return class->drawn_per_vector + 1; }
+
+static bool generators_allocate(struct generators *g, const struct class *class) {
+    const size_t entries = (size_t) class->order * per_vector(class);
+    *g = (struct generators){
+        .order = class->order,
+        .per_vector = per_vector(class),
+        .position = memory_pages(entries, sizeof *g->position),
+        .value = memory_pages(entries, sizeof *g->value),
+        .row_start = memory_pages((size_t) class->order + 1, sizeof *g->row_start),
+        .of_row = memory_pages(entries, sizeof *g->of_row),
+    };
+    return g->position && g->value && g->row_start && g->of_row;
+}
+
+static void generators_free(struct generators *g) {
+    free(g->position);
+    free(g->value);
+    free(g->row_start);
+    free(g->of_row);
+}
+
+/*
+ * Draws all vectors from one stream, in which rejections make every position depend on what came
+ * before: the only sequential part. Every vector has drawn_per_vector entries at different drawn
+ * positions, and 0.5 at i; if i was drawn, that entry stays with the value 0, which adds nothing.
+ */
+static void generators_draw(struct generators *g) {
+    int log2_positions = 0; /* positions are drawn below the next power of two */
+    while (UINT32_C(1) << log2_positions < g->order)
+        log2_positions++;
+
+    random_state state = random_seed(SEED) * RANDOM_MULTIPLIER; /* the first number is not used */
+    for (uint32_t i = 0; i < g->order; i++) {
+        uint32_t *position = g->position + (size_t)i * g->per_vector;
+        double *value = g->value + (size_t)i * g->per_vector;
+        uint32_t drawn = 0;
+        while (drawn < g->per_vector - 1) {
+            const random_state value_state = state * RANDOM_MULTIPLIER;
+            state = value_state * RANDOM_MULTIPLIER;
+            const uint32_t candidate = (uint32_t)(state >> (64 - log2_positions));
+            bool usable = candidate < g->order;
+            for (uint32_t k = 0; k < drawn; k++)
+                usable &= position[k] != candidate;
+            if (usable) {
+                position[drawn] = candidate;
+                value[drawn] = candidate == i ? 0.0 : random_uniform(value_state);
+                drawn++;
+            }
+        }
+        position[drawn] = i;
+        value[drawn] = 0.5;
+    }
+}
+
+/* Sorts the entries by position (a counting sort, so that they stay in the order of the vectors).
+ */
+static void generators_index_rows(struct generators *g) {
+    const uint32_t entries = g->order * g->per_vector;
+    memset(g->row_start, 0, ((size_t)g->order + 1) * sizeof *g->row_start);
+    for (uint32_t e = 0; e < entries; e++)
+        g->row_start[g->position[e]] += 1;
+    uint32_t end = 0;
+    for (uint32_t j = 0; j <= g->order; j++)
+        g->row_start[j] = end += g->row_start[j];
+    for (uint32_t e = entries; e-- > 0;)
+        g->of_row[--g->row_start[g->position[e]]] = e;
+}
+
+/* The first row of the given thread, so that all threads have about as many matrix entries. */
+static uint32_t first_row(const struct generators *g, int thread, int threads) {
+    const uint64_t target = (uint64_t)g->row_start[g->order] * (uint64_t)thread / (uint64_t)threads;
+    uint32_t low = 0, high = g->order;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (g->row_start[middle] < target)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/*
+ * One row under construction: values by column, and which columns are in use, as a bitmap with a
+ * second bitmap of its words that are not zero. Reading it out gives rising columns unsorted.
+ */
+struct row_builder {
+    double *value;
+    uint64_t *used, *used_words;
+    size_t used_words_length;
+};
+
+static bool row_builder_allocate(struct row_builder *b, uint32_t order) {
+    b->used_words_length = order / (64 * 64) + 1;
+    b->value = calloc(order, sizeof *b->value);
+    b->used = calloc(b->used_words_length * 64, sizeof *b->used);
+    b->used_words = calloc(b->used_words_length, sizeof *b->used_words);
+    return b->value && b->used && b->used_words;
+}
+
+static void row_builder_free(struct row_builder *b) {
+    free(b->value);
+    free(b->used);
+    free(b->used_words);
+}
+
+static inline void row_builder_add(struct row_builder *b, uint32_t column, double value) {
+    b->value[column] += value;
+    b->used[column / 64] |= UINT64_C(1) << column % 64;
+    b->used_words[column / (64 * 64)] |= UINT64_C(1) << column / 64 % 64;
+}
+
+/* Writes the row out, clears it, and returns how many entries it had. */
+static size_t row_builder_finish(struct row_builder *b, uint32_t *column, double *value) {
+    size_t length = 0;
+    for (size_t i = 0; i < b->used_words_length; i++) {
+        for (uint64_t words = b->used_words[i]; words != 0; words &= words - 1) {
+            const size_t word = i * 64 + (size_t)__builtin_ctzll(words);
+            for (uint64_t bits = b->used[word]; bits != 0; bits &= bits - 1) {
+                const uint32_t c = (uint32_t)(word * 64 + (size_t)__builtin_ctzll(bits));
+                column[length] = c;
+                value[length] = b->value[c];
+                b->value[c] = 0.0;
+                length++;
+            }
+            b->used[word] = 0;
+        }
+        b->used_words[i] = 0;
+    }
+    return length;
+}
+
+/* Allocates room for the rows before any entries are merged: first touched where they are filled.
+ */
+static bool rows_allocate(struct rows *rows, const struct generators *g, uint32_t first,
+                          uint32_t last) {
+    const size_t most = (size_t)(g->row_start[last] - g->row_start[first]) * g->per_vector;
+    *rows = (struct rows){
+        .first = first,
+        .last = last,
+        .start = memory_pages(last - first + 1, sizeof *rows->start),
+        .column = memory_pages(most, sizeof *rows->column),
+        .value = memory_pages(most, sizeof *rows->value),
+    };
+    return rows->start && rows->column && rows->value;
+}
+
+static void rows_free(struct rows *rows) {
+    free(rows->start);
+    free(rows->column);
+    free(rows->value);
+}
+
+static void rows_assemble(struct rows *rows, struct row_builder *builder,
+                          const struct generators *g, double shift) {
+    const double log_omega = log(RCOND) / g->order;
+    size_t end = 0;
+    for (uint32_t j = rows->first; j < rows->last; j++) {
+        rows->start[j - rows->first] = end;
+        for (uint32_t k = g->row_start[j]; k < g->row_start[j + 1]; k++) {
+            const uint32_t i = g->of_row[k] / g->per_vector;
+            const size_t w = (size_t)i * g->per_vector;
+            const double scale = exp(log_omega * i) * g->value[g->of_row[k]];
+            for (uint32_t e = 0; e < g->per_vector; e++)
+                row_builder_add(builder, g->position[w + e], scale * g->value[w + e]);
+        }
+        row_builder_add(builder, j, RCOND - shift);
+        end += row_builder_finish(builder, rows->column + end, rows->value + end);
+    }
+    rows->start[rows->last - rows->first] = end;
+}
+
+/* to = A from for the thread's own rows. */
+static void multiply(const struct rows *rows, const double *restrict from, double *restrict to) {
+    for (uint32_t j = 0; j < rows->last - rows->first; j++) {
+        const uint32_t *restrict column = rows->column;
+        const double *restrict value = rows->value;
+        double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+        for (size_t k = rows->start[j]; k < rows->start[j + 1]; k++)
+            sum += value[k] * from[column[k]];
+        to[rows->first + j] = sum;
+    }
+}
+
+static double dot(const struct rows *rows, const double *a, const double *b) {
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (uint32_t j = rows->first; j < rows->last; j++)
+        sum += a[j] * b[j];
+    return sum;
+}
+
+/* One outer iteration: solves A z = x, sets x = z / |z|, and returns zeta and |x - A z|. */
+static double iterate(struct member *me, const struct rows *rows, const struct vectors *v,
+                      double shift, double *residual_norm) {
+    double *restrict x = v->x, *restrict z = v->z, *restrict p = v->p;
+    double *restrict q = v->q, *restrict r = v->r;
+    for (uint32_t j = rows->first; j < rows->last; j++) {
+        z[j] = 0.0;
+        r[j] = p[j] = x[j];
+    }
+    double rho = team_sum(me, dot(rows, r, r));
+    for (int step = 0; step < CG_STEPS; step++) {
+        multiply(rows, p, q);
+        const double alpha = rho / team_sum(me, dot(rows, p, q));
+        double mine = 0.0;
+#pragma omp simd reduction(+ : mine)
+        for (uint32_t j = rows->first; j < rows->last; j++) {
+            r[j] -= alpha * q[j];
+            mine += r[j] * r[j];
+        }
+        const double rho_before = rho;
+        rho = team_sum(me, mine);
+        const double beta = rho / rho_before;
+        for (uint32_t j = rows->first; j < rows->last; j++) {
+            z[j] += alpha * p[j];
+            p[j] = r[j] + beta * p[j];
+        }
+        team_barrier(me->team);
+    }
+
+    multiply(rows, z, q);
+    double square = 0.0;
+#pragma omp simd reduction(+ : square)
+    for (uint32_t j = rows->first; j < rows->last; j++)
+        square += (x[j] - q[j]) * (x[j] - q[j]);
+    *residual_norm = sqrt(team_sum(me, square));
+    const double zeta = shift + 1.0 / team_sum(me, dot(rows, x, z));
+    const double z_norm = sqrt(team_sum(me, dot(rows, z, z)));
+    for (uint32_t j = rows->first; j < rows->last; j++)
+        x[j] = z[j] / z_norm;
+    return zeta;
+}
+
+/* One run: what the threads share, and what comes out. */
+struct problem {
+    const struct class *class;
+    struct generators generators;
+    struct vectors vectors;
+    struct team team;
+    _Atomic bool out_of_memory;
+    _Atomic uint64_t nonzeros;
+    double assembled_at, seconds; /* written by the first thread */
+    double zeta, residual_norm;   /* likewise */
+};
+
+static bool problem_allocate(struct problem *problem, const struct class *class) {
+    const size_t order = class->order;
+    struct vectors *v = &problem->vectors;
+    *problem = (struct problem){.class = class};
+    *v = (struct vectors){
+        .x = memory_pages(order, sizeof *v->x),
+        .z = memory_pages(order, sizeof *v->z),
+        .p = memory_pages(order, sizeof *v->p),
+        .q = memory_pages(order, sizeof *v->q),
+        .r = memory_pages(order, sizeof *v->r),
+    };
+    return generators_allocate(&problem->generators, class) && v->x && v->z && v->p && v->q && v->r;
+}
+
+static void problem_free(struct problem *problem) {
+    generators_free(&problem->generators);
+    free(problem->vectors.x);
+    free(problem->vectors.z);
+    free(problem->vectors.p);
+    free(problem->vectors.q);
+    free(problem->vectors.r);
+    team_destroy(&problem->team);
+}
+
+static void fill_with_ones(const struct rows *rows, double *x) {
+    for (uint32_t j = rows->first; j < rows->last; j++)
+        x[j] = 1.0;
+}
+
+/* A thread's part of the iterations: one untimed to warm up, then all again from the start. */
+static void solve(struct problem *problem, struct member *me, const struct rows *rows) {
+    const struct class *class = problem->class;
+    const struct vectors *v = &problem->vectors;
+    double zeta = NAN, residual_norm = NAN;
+    fill_with_ones(rows, v->x);
+    team_barrier(me->team);
+    iterate(me, rows, v, class->shift, &residual_norm);
+
+    fill_with_ones(rows, v->x);
+    team_barrier(me->team);
+    const double start = omp_get_wtime();
+    for (int i = 0; i < class->iterations; i++)
+        zeta = iterate(me, rows, v, class->shift, &residual_norm);
+    team_barrier(me->team);
+    if (me->thread == 0) {
+        problem->seconds = omp_get_wtime() - start;
+        problem->zeta = zeta;
+        problem->residual_norm = residual_norm;
+    }
+}
+
+/* A thread's whole part: its rows of the matrix, then the iterations. */
+static void assemble_and_solve(struct problem *problem, int thread) {
+    const struct generators *g = &problem->generators;
+    struct member me = {&problem->team, thread, 0};
+    const uint32_t first = first_row(g, thread, me.team->threads);
+    const uint32_t last = first_row(g, thread + 1, me.team->threads);
+    struct rows rows = {0};
+    struct row_builder builder = {0};
+    if (rows_allocate(&rows, g, first, last) && row_builder_allocate(&builder, g->order)) {
+        rows_assemble(&rows, &builder, g, problem->class->shift);
+        problem->nonzeros += rows.start[last - first];
+    } else {
+        problem->out_of_memory = true;
+    }
+    row_builder_free(&builder);
+    team_barrier(me.team);
+    if (!problem->out_of_memory) {
+        if (thread == 0)
+            problem->assembled_at = omp_get_wtime();
+        solve(problem, &me, &rows);
+    }
+    rows_free(&rows);
+}
+
+static void run(size_t class_index, struct result *result) {
+    const struct class *class = &CLASSES[class_index];
+    const double start = omp_get_wtime();
+    struct problem problem;
+    if (problem_allocate(&problem, class)) {
+        generators_draw(&problem.generators);
+        generators_index_rows(&problem.generators);
+#pragma omp parallel
+        {
+#pragma omp single
+            if (!team_create(&problem.team, omp_get_num_threads()))
+                problem.out_of_memory = true;
+            if (!problem.out_of_memory)
+                assemble_and_solve(&problem, omp_get_thread_num());
+        }
+    } else {
+        problem.out_of_memory = true;
+    }
+    result->out_of_memory = problem.out_of_memory;
+    if (!problem.out_of_memory) {
+        result->threads = problem.team.threads;
+        result->seconds = problem.seconds;
+        /* As NPB counts: a row of w w^T has about vector_nonzeros entries, 2 operations each. */
+        const double vector_nonzeros = class->drawn_per_vector * (class->drawn_per_vector + 1.0);
+        result->operations = 2.0 * class->iterations * class->order *
+                             (3.0 + vector_nonzeros + CG_STEPS * (5.0 + vector_nonzeros) + 3.0);
+        printf("matrix entries: %llu\nmatrix made in: %.3f s\nresidual norm: %.3e\n",
+               (unsigned long long)problem.nonzeros, problem.assembled_at - start,
+               problem.residual_norm);
+        result_check(result, "zeta", problem.zeta, class->zeta, TOLERANCE);
+    }
+    problem_free(&problem);
+}
+
+static uint64_t bytes_needed(size_t class_index, int threads) {
+    const struct class *class = &CLASSES[class_index];
+    const uint64_t order = class->order, entries = order * per_vector(class);
+    const uint64_t generators = entries * (4 + 8 + 4) + order * 4;
+    const uint64_t matrix = entries * per_vector(class) * (4 + 8) + order * 8;
+    const uint64_t builder = order * 8 + order / 8;
+    return generators + matrix + 5 * order * 8 + (uint64_t)threads * builder;
+}
+
+int main(int argc, char **argv) {
+    const struct program cg = {
+        .name = "npb-cg",
+        .title = "conjugate gradient with a random sparse matrix (NAS Parallel Benchmarks)",
+        .classes = CLASS_NAMES,
+        .bytes_needed = bytes_needed,
+        .run = run,
+    };
+    return program_main(&cg, argc, argv);
+}
