@@ -143,6 +143,15 @@ impl CpuSet {
         if self.len() == 1 { self.first() } else { None }
     }
 
+    /// The set with a word before it: `CPU 1`, `CPUs 0-3`.
+    pub fn named(&self) -> String {
+        match self.len() {
+            0 => "no CPU".into(),
+            1 => format!("CPU {self}"),
+            _ => format!("CPUs {self}"),
+        }
+    }
+
     /// CPUs in both sets.
     pub fn intersection(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())

@@ -35,20 +35,18 @@ impl Machine {
         let _ = write!(text, "\n{}\n", self.summary());
         let usable = self.usable_cpus();
         if usable.len() == self.pus().len() {
-            let _ = writeln!(text, "all CPUs usable: {usable}");
+            let _ = writeln!(text, "usable: {} (all)", usable.named());
         } else {
-            let _ =
-                writeln!(text, "usable CPUs: {}", if usable.is_empty() { "none".into() } else { usable.to_string() });
+            let _ = writeln!(text, "usable: {}", usable.named());
         }
         for (reason, cpus) in self.forbidden() {
-            let _ = writeln!(text, "forbidden CPUs: {cpus} ({reason})");
+            let _ = writeln!(text, "forbidden: {} ({reason})", cpus.named());
         }
         if !self.offline_cpus().is_empty() {
-            let _ =
-                writeln!(text, "offline CPUs: {} (their place is not known while they are off)", self.offline_cpus());
+            let _ = writeln!(text, "offline: {} (where is not known while off)", self.offline_cpus().named());
         }
         for kind in self.core_kinds() {
-            let _ = writeln!(text, "{} cores: CPUs {}", kind.name, kind.cpus);
+            let _ = writeln!(text, "{} cores: {}", kind.name, kind.cpus.named());
         }
         if self.has_smt() {
             text.push_str("cores have several CPUs (SMT)\n");
@@ -146,7 +144,7 @@ impl Tree<'_> {
     fn line(&mut self, chain: &[ObjectIndex], group: &[ObjectIndex]) {
         if group.len() > 1 {
             let cpus: CpuSet = group.iter().flat_map(|&i| self.machine.pus_of(i)).map(|pu| pu.cpu).collect();
-            let _ = write!(self.text, "{} x (CPUs {cpus}), the first: ", group.len());
+            let _ = write!(self.text, "{} x ({}), the first: ", group.len(), cpus.named());
         }
         let parts: Vec<String> = chain.iter().map(|&i| self.object(i)).collect();
         self.text.push_str(&parts.join(", "));

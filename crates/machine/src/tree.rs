@@ -482,6 +482,11 @@ impl Machine {
         &self.numa_nodes
     }
 
+    /// The NUMA node at a position.
+    pub fn numa_node(&self, index: NumaIndex) -> &NumaNode {
+        &self.numa_nodes[index.at()]
+    }
+
     /// The NUMA nodes whose memory is nearest to `cpu`; several where memories of different kinds are equally near.
     pub fn local_numa_nodes(&self, cpu: CpuId) -> &[NumaIndex] {
         let Some(index) = self.pu_index(cpu) else {
