@@ -1,1 +1,28 @@
-//! A journal, told: terminal, HTML, Markdown, LaTeX, CSV, JSON.
+//! A study told to people and to programs: terminal, HTML, Markdown, LaTeX, CSV and JSON.
+//!
+//! A report reads a [`Record`](study::Record) and its [`Analysis`](study::Analysis) and computes no statistics of its
+//! own. Every form for people says the same things in the same order: the verdict with its doubt, the papers' table,
+//! what stands behind it, and the line to paste.
+
+mod chart;
+mod csv;
+mod html;
+mod json;
+mod latex;
+mod markdown;
+mod number;
+mod paste;
+mod picture;
+mod study_view;
+mod table;
+mod terminal;
+mod words;
+
+pub use crate::csv::csv;
+pub use chart::{Chart, Curve, Hue, Interval, Mark, Point, Strip};
+pub use html::html;
+pub use json::json;
+pub use latex::latex;
+pub use markdown::markdown;
+pub use picture::svg;
+pub use terminal::terminal;

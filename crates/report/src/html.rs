@@ -1,0 +1,331 @@
+//! The whole study as one HTML page that loads nothing, works without JavaScript, and is its own data file.
+
+mod facts;
+mod figures;
+
+use crate::chart::Hue;
+use crate::number::{self, Ratio};
+use crate::paste;
+use crate::study_view::StudyView;
+use crate::table::{Cell, Quantity, Table};
+use crate::words::{claim, count, ending, plain};
+use base64::Engine;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+use study::{Analysis, Best, Claim, Record, Subject, Summary};
+
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/script.js");
+
+/// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
+/// to read it all, and the line to paste. The JSON form is embedded as `<script type="application/json" id="study">`.
+pub fn html(record: &Record, analysis: &Analysis) -> String {
+    let study = StudyView::new(record, analysis);
+    let subjects: Vec<&str> = record.plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
+    let title = format!("{}: where its threads run best", plain(&subjects.join(", ")));
+    // Only this very script may run and nothing may be loaded: what a subject is called can't change that.
+    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT));
+    let policy = format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'");
+    // A `<` only ever stands inside JSON's strings, where it may be written as a number.
+    let data = crate::json::json(record, analysis).replace('<', "\\u003c");
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (answer(&study))
+                main {
+                    (paper_table(&study))
+                    (figures::in_order(&study))
+                    (figures::distributions(&study))
+                    (figures::speedup(&study))
+                    (figures::ratios(&study))
+                    (facts::placements(&study))
+                    (facts::cpus(&study))
+                    (facts::failures(&study))
+                    (facts::machine(&study))
+                    (guide(&study))
+                    (paste_lines(&study))
+                }
+                footer {
+                    p {
+                        "Made by Stayput " (record.host.stayput_version) " from the study's journal alone. The same data as "
+                        "JSON is inside this file, in the element " code { "#study" } "."
+                    }
+                }
+                script type="application/json" id="study" { (PreEscaped(data)) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// The top of the page: the answer for each subject, then what limits it.
+fn answer(study: &StudyView) -> Markup {
+    let record = study.record;
+    let analysis = study.analysis;
+    let subjects = &record.plan.subjects;
+    let begins = |sentence: &str, subject: &Subject, mark: &str| {
+        sentence.strip_prefix(subject.name.as_str()).is_some_and(|rest| rest.starts_with(mark))
+    };
+    let of = |sentence: &str, subject: &Subject| begins(sentence, subject, ": ") || begins(sentence, subject, ", ");
+    let loose: Vec<&String> = analysis.verdicts.iter().filter(|v| !subjects.iter().any(|s| of(v, s))).collect();
+    let failures = study.failures().count();
+    html! {
+        header {
+            div.bar {
+                h1 { "Stayput study" @if let Some(session) = record.sessions.first() { " of " (number::moment(session.before.unix_s)) } }
+                button.script-only #theme type="button" hidden { "Dark" }
+            }
+            div.answers {
+                @for subject in subjects {
+                    article.answer {
+                        h2 { (plain(&subject.name)) }
+                        (headline(study, subject))
+                        div {
+                            @for verdict in analysis.verdicts.iter().filter(|v| begins(v, subject, ": ")) {
+                                p.verdict { (plain(verdict)) }
+                            }
+                            ul.verdicts {
+                                @for verdict in analysis.verdicts.iter().filter(|v| begins(v, subject, ", ")) {
+                                    li { (plain(verdict)) }
+                                }
+                            }
+                        }
+                    }
+                }
+                @if !loose.is_empty() {
+                    ul.verdicts { @for verdict in loose { li { (plain(verdict)) } } }
+                }
+                @if analysis.verdicts.is_empty() { p.verdict { "Nothing can be said: no trial went well." } }
+            }
+            @if record.ending.is_none() || failures > 0 || !analysis.warnings.is_empty() {
+                div.notice {
+                    ul {
+                        @if record.ending.is_none() { li { (ending(record)) } }
+                        @if failures > 0 {
+                            li { a href="#failures" { (count(failures, "trial")) " failed" } " and " (if failures == 1 { "counts" } else { "count" }) " nowhere." }
+                        }
+                        @for warning in &analysis.warnings { li { (plain(warning)) } }
+                    }
+                }
+            }
+            nav aria-label="Sections" {
+                a href="#table" { "Table" } a href="#order" { "Trials in order" } a href="#distributions" { "Distributions" }
+                a href="#speedup" { "Speed-up" } a href="#ratios" { "Ratios" } a href="#placements" { "Placements" }
+                a href="#cpus" { "CPUs" } a href="#failures" { "Failures" } a href="#machine" { "Machine" }
+                a href="#reading" { "How to read" } a href="#paste" { "Line to paste" }
+            }
+        }
+    }
+}
+
+/// The figure that answers for one subject, and its doubt.
+fn headline(study: &StudyView, subject: &Subject) -> Markup {
+    let reference = study.reference();
+    let best = study.analysis.best.iter().find(|best| best.subject == subject.name);
+    let Some((best, summary)) = best.and_then(|best| Some((best, study.best_summary(best)?))) else {
+        return html! { div { p.figure.words { "No answer" } p.doubt { "No trial of it went well." } } };
+    };
+    let place = format!("{}, {}", plain(&best.placement), count(best.threads as usize, "thread"));
+    match summary.ratio.map(|r| Ratio::new(r, summary.ratio_low, summary.ratio_high)) {
+        Some(ratio) if best.shown => html! {
+            div {
+                p.figure.better { (ratio.value) "×" small { " as fast" } }
+                p.doubt { b { (place) } ", against " (reference) }
+                p.doubt.muted { "95 % interval " (ratio.range("–")) ", " (count(summary.pairs as usize, "pair")) }
+            }
+        },
+        _ => html! { div { p.figure.words { (unshown(study, best)) } (doubt(study, best)) } },
+    }
+}
+
+/// The rivals of the reference at the best thread count.
+fn rivals<'a>(study: &StudyView<'a>, best: &'a Best) -> impl Iterator<Item = &'a Summary> {
+    study.summaries(&best.subject).filter(|s| s.threads == best.threads && s.claim != Claim::Reference)
+}
+
+fn unshown(study: &StudyView, best: &Best) -> String {
+    let mut claims = rivals(study, best).map(|summary| summary.claim).peekable();
+    if claims.peek().is_none() {
+        "Nothing to compare".into()
+    } else if claims.all(|claim| claim == Claim::Slower) {
+        format!("Leave it {}", plain(study.reference()))
+    } else if rivals(study, best).all(|summary| summary.claim == Claim::TooFew) {
+        "Too few pairs to tell".into()
+    } else {
+        "No gain shown".into()
+    }
+}
+
+fn doubt(study: &StudyView, best: &Best) -> Markup {
+    let least = rivals(study, best)
+        .filter(|summary| summary.claim == Claim::NoneShown)
+        .filter_map(|summary| summary.smallest_detectable)
+        .reduce(f64::max);
+    html! {
+        p.doubt { "with " (count(best.threads as usize, "thread")) ", its fastest thread count" }
+        @if let Some(least) = least {
+            p.doubt.muted { "The smallest difference that this study could have seen there is " (number::percent(least)) "." }
+        }
+    }
+}
+
+fn paper_table(study: &StudyView) -> Markup {
+    let table = Table::new(study);
+    let reference = plain(&table.reference);
+    html! {
+        section #table {
+            h2 { "Times, ratios and speed-up" }
+            div.scroll tabindex="0" role="region" aria-label="Times, ratios and speed-up" {
+                table.paper {
+                    caption { "Medians. Ratio: time of " (reference) " over time of the placement, with its 95 % interval; above 1 is faster." }
+                    thead {
+                        tr {
+                            th scope="col" { "Placement" }
+                            @for threads in &table.threads { th.n scope="col" { (count(*threads as usize, "thread")) } }
+                        }
+                    }
+                    @for group in &table.groups {
+                        tbody {
+                            tr.subject { th colspan=(table.threads.len() + 1) scope="rowgroup" { (plain(&group.subject)) } }
+                            @for (index, row) in group.rows.iter().enumerate() {
+                                @let first = index == 0 || group.rows[index - 1].quantity != row.quantity;
+                                tr.first[first] {
+                                    th scope="row" {
+                                        span class=(Hue::Series(study.treatment_index(&row.placement)).class()) aria-hidden="true" {
+                                            (Hue::Series(study.treatment_index(&row.placement)).glyph()) " "
+                                        }
+                                        (plain(&row.placement)) small.muted { (quantity(row.quantity)) }
+                                    }
+                                    @for cell in &row.cells { (table_cell(cell)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            details {
+                summary { "Every figure of every cell" }
+                (cells(study))
+            }
+        }
+    }
+}
+
+fn quantity(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Time => " s",
+        Quantity::Ratio => " ratio",
+        Quantity::Speedup => " speed-up",
+    }
+}
+
+fn table_cell(cell: &Cell) -> Markup {
+    let class = match cell.claim {
+        Some(Claim::Faster) => "n claimed better",
+        Some(_) => "n claimed worse",
+        None => "n",
+    };
+    html! {
+        td class=(class) {
+            @match cell.claim {
+                Some(Claim::Faster) => { "▲ " }
+                Some(_) => { "▼ " }
+                None => {}
+            }
+            @if cell.text.is_empty() { "–" } @else { (plain(&cell.text)) }
+            @if cell.interval.is_some() { small.muted { (cell.range("–")) } }
+        }
+    }
+}
+
+fn cells(study: &StudyView) -> Markup {
+    let optional = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(|| "–".to_owned(), write);
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Every figure of every cell" {
+            table.dense.sortable {
+                thead { tr {
+                    th { "subject" } th.n { "threads" } th { "placement" } th.n { "trials" } th.n { "failed" } th.n { "median, s" }
+                    th.n { "mean, s" } th.n { "relative sd" } th.n { "fastest, s" } th.n { "slowest, s" } th.n { "ratio" }
+                    th { "95 % interval" } th.n { "pairs" } th.n { "p" } th.n { "smallest detectable" } th { "shown" }
+                    th.n { "speed-up" } th.n { "drift" } th.n { "outliers" } th { "settled" } th { "same as" }
+                } }
+                tbody {
+                    @for s in &study.analysis.summaries {
+                        @let ratio = s.ratio.map(|r| Ratio::new(r, s.ratio_low, s.ratio_high));
+                        tr {
+                            td { (plain(&s.subject)) } td.n { (s.threads) } td { (plain(&s.placement)) }
+                            td.n { (s.trials) } td.n { (s.failed) }
+                            td.n { (optional(s.median_s, number::seconds)) } td.n { (optional(s.mean_s, number::seconds)) }
+                            td.n { (optional(s.relative_sd, number::percent)) }
+                            td.n { (optional(s.min_s, number::seconds)) } td.n { (optional(s.max_s, number::seconds)) }
+                            td.n { (ratio.as_ref().map_or("–", |r| &r.value)) } td { (ratio.as_ref().map_or_else(|| "–".into(), |r| r.range("–"))) }
+                            td.n { (s.pairs) } td.n { (optional(s.p_value, |p| format!("{p:.3}"))) }
+                            td.n { (optional(s.smallest_detectable, number::percent)) }
+                            td { (claim(s.claim, study.reference())) }
+                            td.n { (optional(s.speedup, |x| format!("{x:.2}"))) } td.n { (optional(s.drift, number::change)) }
+                            td.n { (s.outliers.len()) } td { (if s.settled { "yes" } else { "no" }) }
+                            td { (plain(s.same_as.as_deref().unwrap_or("–"))) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn guide(study: &StudyView) -> Markup {
+    let reference = plain(study.reference());
+    let entry = |term: &str, words: String| html! { dt { (term) } dd { (words) } };
+    html! {
+        section #reading {
+            h2 { "How to read this" }
+            dl.wide {
+                (entry("trial", "One execution of one program with so many threads under one placement. Every trial is in this report, failed ones too.".into()))
+                (entry("block", "One trial of each placement, one right after the other, in an order drawn anew each time. A machine that gets slower gets slower for all of them.".into()))
+                (entry("ratio", format!("Time of {reference} over time of the placement, from trials of the same block. 1.18 means that the placement does in the same time 1.18 times the work; 0.90 that it is slower. At 1 there is no difference.")))
+                (entry("95 % interval", "If the whole study were repeated many times, 95 of 100 such intervals would hold the true ratio. A wide one means that the trials scatter or that there are few of them.".into()))
+                (entry("▲ ▼, colour, bold", "A difference is shown: the interval excludes 1, also after allowing for how many comparisons were made. Everything else stays grey.".into()))
+                (entry("no difference shown", "The study can't tell them apart. That is not proof that they are equal: a difference below the smallest detectable one may be there.".into()))
+                (entry("smallest detectable", "A study like this one would have seen a difference of that size in 80 of 100 cases.".into()))
+                (entry("● ▲ ■ ◆", "One trial that counts, shape and colour by placement.".into()))
+                (entry("mark in a ring", "An outlier: far from the other trials of its cell. It counts all the same; medians hardly feel it.".into()))
+                (entry("○", "A warm-up trial, which never counts; or, in the order of trials, one beyond the scale, set at its edge.".into()))
+                (entry("×", "A failed trial: no number comes from it. Its cause is under Failures.".into()))
+                (entry("bar across a strip", "The median of the trials that count.".into()))
+                (entry("dashed line", "In the order of trials: the study was interrupted there and went on later. In the speed-up: the ideal, twice as fast with twice the threads.".into()))
+                (entry("speed-up", format!("Time of {reference} with 1 thread over this time.")))
+                (entry("relative sd", "Standard deviation of the times over their mean.".into()))
+                (entry("drift", "Change of the times from the first to the last block, told only when a trend is shown.".into()))
+                (entry("settled", "The stop rule was met for this cell before the study ended.".into()))
+                (entry("intended, actual", "The CPUs on which a thread was put, and those that the kernel said it may use when it was read back.".into()))
+            }
+        }
+    }
+}
+
+fn paste_lines(study: &StudyView) -> Markup {
+    html! {
+        section #paste {
+            h2 { "The line to paste" }
+            @for advice in paste::advice(study) {
+                div.paste {
+                    p { (plain(&advice.sentence)) }
+                    @for line in &advice.lines {
+                        p.muted { small { (line.tool) } }
+                        pre { code { (plain(&line.command)) } }
+                    }
+                }
+            }
+        }
+    }
+}

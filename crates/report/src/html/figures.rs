@@ -1,0 +1,395 @@
+//! The charts of a study: from trials and summaries to plain series.
+
+use crate::chart::{Chart, Curve, Hue, Interval, Mark, Point, Strip};
+use crate::number::{self, Ratio};
+use crate::study_view::StudyView;
+use crate::words::{claim, count, plain};
+use maud::{Markup, PreEscaped, html};
+use study::{Claim, Status, Subject, Summary, Trial};
+
+/// The trials of each subject in the order in which they were run, each against the median of its cell.
+pub(super) fn in_order(study: &StudyView) -> Markup {
+    let subjects = &study.record.plan.subjects;
+    html! {
+        section #order {
+            h2 { "Trials in order" }
+            p { "Every trial against the median of its own cell. A tilt or a step is drift: the machine changed while the study ran." }
+            (legend(study))
+            div.charts {
+                @for subject in subjects {
+                    @let points = ordered_points(study, subject);
+                    @let chart = Chart {
+                        title: format!("{}: trials in order", plain(&subject.name)),
+                        description: order_description(study, subject, &points),
+                    };
+                    @let drawn = chart.in_order(&points, &interruptions(study));
+                    (figure(&chart, drawn, "no trial that counts yet", drift_table(study, subject)))
+                }
+            }
+            details {
+                summary { "All " (count(study.record.trials.len(), "trial")) " as a table" }
+                (trial_table(study))
+            }
+        }
+    }
+}
+
+/// Every trial of each cell along a scale of time.
+pub(super) fn distributions(study: &StudyView) -> Markup {
+    let plan = &study.record.plan;
+    html! {
+        section #distributions {
+            h2 { "Distributions" }
+            p { "Each mark is one trial, the first of its cell at the top of its strip, the last at the bottom; the bar is the median. Scales differ from chart to chart." }
+            (legend(study))
+            div.charts {
+                @for subject in &plan.subjects {
+                    @for &threads in &plan.threads {
+                        @let cells: Vec<&Summary> = study.summaries(&subject.name).filter(|s| s.threads == threads).collect();
+                        @let chart = Chart {
+                            title: format!("{}, {}", plain(&subject.name), count(threads as usize, "thread")),
+                            description: distribution_description(&cells),
+                        };
+                        @let drawn = chart.strips(&strips(study, &cells), " s");
+                        (figure(&chart, drawn, "no trial with a time yet", distribution_table(&cells)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How each placement scales.
+pub(super) fn speedup(study: &StudyView) -> Markup {
+    let plan = &study.record.plan;
+    let reference = plain(study.reference());
+    html! {
+        section #speedup {
+            h2 { "Speed-up" }
+            p { "Time of " (reference) " with 1 thread over the median time; both scales double at each step." }
+            div.charts {
+                @for subject in &plan.subjects {
+                    @let curves = curves(study, subject);
+                    @let chart = Chart {
+                        title: format!("{}: speed-up over threads", plain(&subject.name)),
+                        description: speedup_description(&curves),
+                    };
+                    @let several = plan.threads.len() > 1;
+                    @let drawn = if several { chart.speedup(&curves) } else { None };
+                    @let lack = if several { "it needs a time with 1 thread and without binding" } else { "there is one thread count only" };
+                    (figure(&chart, drawn, lack, speedup_table(&curves)))
+                }
+            }
+        }
+    }
+}
+
+/// The ratio of each placement with its interval.
+pub(super) fn ratios(study: &StudyView) -> Markup {
+    let reference = plain(study.reference());
+    html! {
+        section #ratios {
+            h2 { "Ratios to " (reference) }
+            p { "The line at 1 is " (reference) ". A bar that crosses it, in grey, shows no difference." }
+            div.charts {
+                @for subject in &study.record.plan.subjects {
+                    @let intervals = intervals(study, subject);
+                    @let chart = Chart {
+                        title: format!("{}: ratio to {reference} with 95 % interval", plain(&subject.name)),
+                        description: "One row for each placement and thread count; the table below has the same figures.".into(),
+                    };
+                    (figure(&chart, chart.intervals(&intervals, "slower", "faster"), "no pair of trials to compare yet", ratio_table(study, subject)))
+                }
+            }
+        }
+    }
+}
+
+/// A chart under its title, or why there is none, and its data as a table.
+fn figure(chart: &Chart, drawn: Option<String>, lack: &str, data: Markup) -> Markup {
+    html! {
+        figure {
+            figcaption { (chart.title) }
+            @match drawn {
+                Some(svg) => {
+                    (PreEscaped(svg))
+                    details { summary { "Data" } (data) }
+                }
+                None => p.muted { "Nothing to draw: " (lack) "." }
+            }
+        }
+    }
+}
+
+fn hue(study: &StudyView, placement: &str) -> Hue {
+    Hue::Series(study.treatment_index(placement))
+}
+
+fn legend(study: &StudyView) -> Markup {
+    html! {
+        ul.legend {
+            @for treatment in &study.record.plan.treatments {
+                @let hue = hue(study, &treatment.name);
+                li { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) } " " (plain(&treatment.name)) }
+            }
+            li { span aria-hidden="true" { "○" } " warm-up" }
+            li { span.worse aria-hidden="true" { "×" } " failed" }
+            li { span aria-hidden="true" { "◉" } " outlier" }
+        }
+    }
+}
+
+fn mark(summary: &Summary, trial: &Trial) -> Mark {
+    match trial.time_s {
+        None => Mark::Failed,
+        Some(_) if trial.status != Status::Ok => Mark::Failed,
+        Some(_) if trial.warmup => Mark::Uncounted,
+        Some(_) if summary.outliers.contains(&trial.sequence) => Mark::Outlier,
+        Some(_) => Mark::Counted,
+    }
+}
+
+/// The trials of a cell as marks at `value`, which is given each trial's time in seconds.
+fn points<'a>(
+    study: &'a StudyView,
+    summary: &'a Summary,
+    value: impl Fn(f64) -> f64 + 'a,
+) -> impl Iterator<Item = Point> + 'a {
+    study.trials(summary).map(move |trial| {
+        let mark = mark(summary, trial);
+        let time = trial.time_s.filter(|_| mark != Mark::Failed);
+        let outcome =
+            time.map_or_else(|| format!("{} ({})", trial.status, trial.cause), |s| format!("{} s", number::seconds(s)));
+        let kind = match mark {
+            Mark::Outlier => ", outlier",
+            Mark::Uncounted => ", warm-up",
+            Mark::Counted | Mark::Failed => "",
+        };
+        Point {
+            order: f64::from(trial.sequence),
+            value: time.map_or(f64::NAN, &value),
+            mark,
+            hue: hue(study, &trial.placement),
+            hover: format!(
+                "#{} {}, {}: {outcome}{kind}",
+                trial.sequence,
+                trial.placement,
+                count(trial.threads as usize, "thread")
+            ),
+        }
+    })
+}
+
+fn ordered_points(study: &StudyView, subject: &Subject) -> Vec<Point> {
+    let cells =
+        study.summaries(&subject.name).filter_map(|summary| Some((summary, summary.median_s.filter(|&m| m > 0.0)?)));
+    cells.flat_map(|(summary, median)| points(study, summary, move |time| time / median - 1.0)).collect()
+}
+
+/// The trials that were the first of a later stretch of work, by sequence.
+fn interruptions(study: &StudyView) -> Vec<f64> {
+    let record = study.record;
+    let later = record.sessions.iter().skip(1);
+    later
+        .filter_map(|session| record.trials.iter().find(|trial| trial.started_unix_s >= session.before.unix_s))
+        .filter(|trial| trial.sequence > 0)
+        .map(|trial| f64::from(trial.sequence))
+        .collect()
+}
+
+fn order_description(study: &StudyView, subject: &Subject, points: &[Point]) -> String {
+    let failed = points.iter().filter(|point| point.mark == Mark::Failed).count();
+    let drifting = study.summaries(&subject.name).filter(|summary| summary.drift.is_some()).count();
+    format!(
+        "{} in order, each as its change from the median of its cell; {failed} failed; a trend is shown in {}.",
+        count(points.len(), "trial"),
+        count(drifting, "cell")
+    )
+}
+
+fn drift_table(study: &StudyView, subject: &Subject) -> Markup {
+    table(
+        &["threads", "placement", "median, s", "drift"],
+        study.summaries(&subject.name).map(|s| {
+            [
+                s.threads.to_string(),
+                plain(&s.placement),
+                s.median_s.map_or("–".into(), number::seconds),
+                s.drift.map_or("none shown".into(), number::change),
+            ]
+        }),
+    )
+}
+
+fn strips(study: &StudyView, cells: &[&Summary]) -> Vec<Strip> {
+    let strip = |summary: &&Summary| Strip {
+        label: summary.placement.clone(),
+        figure: summary.median_s.map_or_else(|| "no time".into(), |s| format!("median {} s", number::seconds(s))),
+        points: points(study, summary, |time| time).collect(),
+        median: summary.median_s,
+    };
+    cells.iter().map(strip).collect()
+}
+
+fn distribution_description(cells: &[&Summary]) -> String {
+    let row = |summary: &&Summary| {
+        let median = summary.median_s.map_or_else(|| "no time".into(), |s| format!("median {} s", number::seconds(s)));
+        format!("{}: {median}, {}", plain(&summary.placement), count(summary.trials as usize, "trial"))
+    };
+    cells.iter().map(row).collect::<Vec<_>>().join("; ") + "."
+}
+
+fn distribution_table(cells: &[&Summary]) -> Markup {
+    let time = |s: Option<f64>| s.map_or("–".into(), number::seconds);
+    table(
+        &["placement", "trials", "failed", "fastest, s", "median, s", "slowest, s", "relative sd"],
+        cells.iter().map(|s| {
+            [
+                plain(&s.placement),
+                s.trials.to_string(),
+                s.failed.to_string(),
+                time(s.min_s),
+                time(s.median_s),
+                time(s.max_s),
+                s.relative_sd.map_or("–".into(), number::percent),
+            ]
+        }),
+    )
+}
+
+fn curves(study: &StudyView, subject: &Subject) -> Vec<Curve> {
+    let curve = |treatment: &study::Treatment| {
+        let mut points: Vec<(u32, f64, String)> = study
+            .summaries(&subject.name)
+            .filter(|summary| summary.placement == treatment.name)
+            .filter_map(|s| Some((s.threads, s.speedup?)))
+            .map(|(threads, speedup)| {
+                (threads, speedup, format!("{}, {}: {speedup:.2}", treatment.name, count(threads as usize, "thread")))
+            })
+            .collect();
+        points.sort_by_key(|point| point.0);
+        Curve { label: plain(&treatment.name), hue: hue(study, &treatment.name), points }
+    };
+    study.record.plan.treatments.iter().map(curve).collect()
+}
+
+fn speedup_description(curves: &[Curve]) -> String {
+    let most = |curve: &Curve| {
+        let best = curve.points.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        best.map(|(threads, speedup, _)| {
+            format!("{} at most {speedup:.2} with {}", curve.label, count(*threads as usize, "thread"))
+        })
+    };
+    curves.iter().filter_map(most).collect::<Vec<_>>().join("; ") + "."
+}
+
+fn speedup_table(curves: &[Curve]) -> Markup {
+    let rows = curves.iter().flat_map(|curve| curve.points.iter().map(move |point| (curve, point)));
+    table(
+        &["placement", "threads", "speed-up", "efficiency"],
+        rows.map(|(curve, (threads, speedup, _))| {
+            [
+                curve.label.clone(),
+                threads.to_string(),
+                format!("{speedup:.2}"),
+                number::percent(speedup / f64::from(*threads)),
+            ]
+        }),
+    )
+}
+
+fn intervals(study: &StudyView, subject: &Subject) -> Vec<Interval> {
+    let rivals = study.record.plan.treatments.len().saturating_sub(1);
+    let mut previous = None;
+    let mut rows = Vec::new();
+    for summary in study.summaries(&subject.name) {
+        let (Some(value), Some(low), Some(high)) = (summary.ratio, summary.ratio_low, summary.ratio_high) else {
+            continue;
+        };
+        if summary.claim == Claim::Reference {
+            continue;
+        }
+        let threads = count(summary.threads as usize, "thread");
+        let fresh = previous.replace(summary.threads) != Some(summary.threads);
+        let ratio = Ratio::new(value, Some(low), Some(high));
+        let figure = format!("{} ({})", ratio.value, ratio.range("–"));
+        let (hue, arrow) = match summary.claim {
+            Claim::Faster => (Hue::Better, "▲ "),
+            Claim::Slower => (Hue::Worse, "▼ "),
+            _ => (Hue::Neutral, ""),
+        };
+        rows.push(Interval {
+            heading: (rivals > 1 && fresh).then(|| threads.clone()),
+            label: if rivals > 1 { summary.placement.clone() } else { threads.clone() },
+            estimate: (value, low, high),
+            hover: format!("{}, {threads}: {figure}, {}", summary.placement, claim(summary.claim, study.reference())),
+            figure: format!("{arrow}{figure}"),
+            hue,
+        });
+    }
+    rows
+}
+
+fn ratio_table(study: &StudyView, subject: &Subject) -> Markup {
+    table(
+        &["threads", "placement", "ratio", "95 % interval", "pairs", "smallest detectable", "shown"],
+        study.summaries(&subject.name).filter(|s| s.claim != Claim::Reference).map(|s| {
+            let ratio = s.ratio.map(|r| Ratio::new(r, s.ratio_low, s.ratio_high));
+            [
+                s.threads.to_string(),
+                plain(&s.placement),
+                ratio.as_ref().map_or("–".into(), |r| r.value.clone()),
+                ratio.map_or("–".into(), |r| r.range("–")),
+                s.pairs.to_string(),
+                s.smallest_detectable.map_or("–".into(), number::percent),
+                claim(s.claim, study.reference()),
+            ]
+        }),
+    )
+}
+
+fn table<const N: usize>(heads: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Data of the chart" {
+            table.dense {
+                thead { tr { @for head in heads { th scope="col" { (head) } } } }
+                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+            }
+        }
+    }
+}
+
+fn trial_table(study: &StudyView) -> Markup {
+    let seen = |trial: &Trial, metric: &dyn Fn(&study::Observation) -> String| {
+        trial.observation.as_ref().map_or_else(|| "–".into(), metric)
+    };
+    html! {
+        input.script-only type="search" hidden placeholder="Show only rows with ..." aria-label="Show only rows with these words" data-filters="trials";
+        div.scroll.tall tabindex="0" role="region" aria-label="All trials" {
+            table.dense.sortable #trials {
+                thead { tr {
+                    th { "#" } th { "block" } th { "subject" } th { "threads" } th { "placement" } th { "status" } th { "time, s" }
+                    th { "wall, s" } th { "user, s" } th { "system, s" } th { "peak memory, MiB" } th { "switches, voluntary" }
+                    th { "involuntary" } th { "migrations" }
+                } }
+                tbody {
+                    @for trial in &study.record.trials {
+                        tr {
+                            td { (trial.sequence) } td { (trial.block) } td { (plain(&trial.subject)) } td { (trial.threads) }
+                            td { (plain(&trial.placement)) }
+                            td.bad[trial.status != Status::Ok] { (trial.status) @if trial.warmup { " (warm-up)" } }
+                            td { (trial.time_s.map_or_else(|| "–".into(), number::seconds)) }
+                            td { (seen(trial, &|o| number::seconds(o.wall_s))) }
+                            td { (seen(trial, &|o| number::seconds(o.user_s))) }
+                            td { (seen(trial, &|o| number::seconds(o.system_s))) }
+                            td { (seen(trial, &|o| format!("{:.1}", o.max_rss_bytes as f64 / f64::from(1 << 20)))) }
+                            td { (seen(trial, &|o| o.voluntary_switches.to_string())) }
+                            td { (seen(trial, &|o| o.involuntary_switches.to_string())) }
+                            td { (seen(trial, &|o| o.migrations.map_or_else(|| "–".into(), |m| m.to_string()))) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The papers' table for a paper in LaTeX.
+
+use crate::study_view::StudyView;
+use crate::table::{Quantity, Table};
+use crate::words::{plain, setting};
+use std::fmt::Write;
+use study::{Analysis, Record};
+
+/// A floating table to be `\input` into a paper. It needs the package `booktabs` and an engine that reads UTF-8 (any
+/// of the last ten years). The verdicts stand above it as comments, the setting in its caption. A ratio is bold when
+/// its 95 % interval excludes 1.
+pub fn latex(record: &Record, analysis: &Analysis) -> String {
+    let study = StudyView::new(record, analysis);
+    let table = Table::new(&study);
+    let mut text = String::new();
+    for verdict in &analysis.verdicts {
+        let _ = writeln!(text, "% {}", plain(verdict).replace('\n', " "));
+    }
+    for warning in &analysis.warnings {
+        let _ = writeln!(text, "% Warning: {}", plain(warning).replace('\n', " "));
+    }
+    let columns = table.threads.len();
+    let _ = writeln!(text, "% Needs \\usepackage{{booktabs}}.\n\\begin{{table}}\n\\centering");
+    let _ = writeln!(
+        text,
+        "\\caption{{Median times, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold when it excludes 1) and speed-up. {}}}",
+        escape(&table.reference),
+        escape(&setting(&study))
+    );
+    let _ = writeln!(text, "\\begin{{tabular}}{{lll{}}}\n\\toprule", "r".repeat(columns));
+    let _ = writeln!(text, "& & & \\multicolumn{{{}}}{{c}}{{Threads}} \\\\", columns.max(1));
+    if columns > 0 {
+        let _ = writeln!(text, "\\cmidrule(lr){{4-{}}}", columns + 3);
+    }
+    text.push_str("Benchmark & & Placement");
+    for threads in &table.threads {
+        let _ = write!(text, " & {threads}");
+    }
+    text.push_str(" \\\\\n");
+    for group in &table.groups {
+        text.push_str("\\midrule\n");
+        let mut previous = None;
+        for (index, row) in group.rows.iter().enumerate() {
+            let subject = if index == 0 { escape(&group.subject) } else { String::new() };
+            let fresh = previous.replace(row.quantity) != Some(row.quantity);
+            let quantity = match row.quantity {
+                _ if !fresh => "",
+                Quantity::Time => "Time (s)",
+                Quantity::Ratio => "Ratio",
+                Quantity::Speedup => "Speed-up",
+            };
+            let _ = write!(text, "{subject} & {quantity} & {}", escape(&row.placement));
+            for cell in &row.cells {
+                match (cell.text.as_str(), cell.claim) {
+                    ("", _) => text.push_str(" & --"),
+                    (figure, Some(_)) => {
+                        let _ = write!(text, " & \\textbf{{{figure}}}");
+                    }
+                    (figure, None) => {
+                        let _ = write!(text, " & {}", escape(figure));
+                    }
+                }
+            }
+            text.push_str(" \\\\\n");
+            if row.cells.iter().any(|cell| cell.interval.is_some()) {
+                text.push_str("& &");
+                for cell in &row.cells {
+                    match cell.range("--") {
+                        range if range.is_empty() => text.push_str(" &"),
+                        range => {
+                            let _ = write!(text, " & {{\\footnotesize {range}}}");
+                        }
+                    }
+                }
+                text.push_str(" \\\\\n");
+            }
+        }
+    }
+    text.push_str("\\bottomrule\n\\end{tabular}\n\\end{table}\n");
+    text
+}
+
+/// `text` on one line, with LaTeX's special characters written so that they print as themselves.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in plain(text).chars() {
+        match c {
+            '\n' => escaped.push(' '),
+            '\\' => escaped.push_str("\\textbackslash{}"),
+            '~' => escaped.push_str("\\textasciitilde{}"),
+            '^' => escaped.push_str("\\textasciicircum{}"),
+            '<' => escaped.push_str("\\textless{}"),
+            '>' => escaped.push_str("\\textgreater{}"),
+            '|' => escaped.push_str("\\textbar{}"),
+            '"' => escaped.push_str("''"),
+            '%' | '&' | '#' | '$' | '_' | '{' | '}' => escaped.extend(['\\', c]),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,113 @@
+//! The answer and the papers' table in GitHub-flavoured Markdown.
+
+use crate::paste;
+use crate::study_view::StudyView;
+use crate::table::{Cell, Quantity, Table};
+use crate::words::{self, count, plain};
+use std::fmt::Write;
+use study::{Analysis, Claim, Record};
+
+/// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold when its
+/// interval excludes 1.
+pub fn markdown(record: &Record, analysis: &Analysis) -> String {
+    let study = StudyView::new(record, analysis);
+    let mut text = String::new();
+    for verdict in &analysis.verdicts {
+        let _ = writeln!(text, "- {}", escape(verdict));
+    }
+    if analysis.verdicts.is_empty() {
+        text.push_str("- Nothing can be said: no trial went well.\n");
+    }
+    let table = Table::new(&study);
+    text.push_str("\n| subject | | placement |");
+    for &threads in &table.threads {
+        let _ = write!(text, " {} |", count(threads as usize, "thread"));
+    }
+    text.push_str("\n| --- | --- | --- |");
+    text.push_str(&" ---: |".repeat(table.threads.len()));
+    text.push('\n');
+    for group in &table.groups {
+        for (index, row) in group.rows.iter().enumerate() {
+            let subject = if index == 0 { escape(&group.subject) } else { String::new() };
+            let quantity = match row.quantity {
+                Quantity::Time => "time (s)",
+                Quantity::Ratio => "ratio",
+                Quantity::Speedup => "speed-up",
+            };
+            let _ = write!(text, "| {subject} | {quantity} | {} |", escape(&row.placement));
+            for cell in &row.cells {
+                let _ = write!(text, " {} |", written(cell));
+            }
+            text.push('\n');
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\nTimes are medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold when the interval excludes 1.",
+        escape(&table.reference)
+    );
+    let _ = writeln!(text, "\n{}", escape(&words::setting(&study)));
+    let failures: Vec<_> = study.failures().collect();
+    if !failures.is_empty() {
+        let _ = writeln!(text, "\n{} failed and count nowhere:\n", count(failures.len(), "trial"));
+        for trial in failures {
+            let _ = writeln!(
+                text,
+                "- \\#{} {}, {}, {}: {}, {}",
+                trial.sequence,
+                escape(&trial.subject),
+                count(trial.threads as usize, "thread"),
+                escape(&trial.placement),
+                trial.status,
+                escape(&trial.cause)
+            );
+        }
+    }
+    if !analysis.warnings.is_empty() {
+        text.push_str("\nWarnings:\n\n");
+        for warning in &analysis.warnings {
+            let _ = writeln!(text, "- {}", escape(warning));
+        }
+    }
+    if record.ending.is_none() {
+        let _ = writeln!(text, "\n{}", words::ending(record));
+    }
+    for advice in paste::advice(&study) {
+        let _ = writeln!(text, "\n{}", escape(&advice.sentence));
+        if !advice.lines.is_empty() {
+            text.push('\n');
+        }
+        for line in &advice.lines {
+            // An indented block: no fence that a command could close.
+            let _ = writeln!(text, "    {}", plain(&line.command).replace('\n', " "));
+        }
+    }
+    text
+}
+
+fn written(cell: &Cell) -> String {
+    let figure = match cell.claim {
+        _ if cell.text.is_empty() => "–".into(),
+        Some(Claim::Faster | Claim::Slower) => format!("**{}**", cell.text),
+        _ => escape(&cell.text),
+    };
+    match cell.range("–") {
+        range if range.is_empty() => figure,
+        range => format!("{figure} ({range})"),
+    }
+}
+
+/// `text` on one line, with every character that Markdown or its HTML could read as more than itself escaped.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in plain(text).chars() {
+        match c {
+            '\n' => escaped.push(' '),
+            '<' => escaped.push_str("&lt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '|' | '[' | ']' | '#' | '~' | '$' => escaped.extend(['\\', c]),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}

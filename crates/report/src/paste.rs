@@ -1,0 +1,68 @@
+//! The line to paste: the best placement of each subject in three syntaxes, when it is shown to be better.
+
+use crate::study_view::StudyView;
+use crate::words::count;
+use machine::{Placement, Syntax};
+use study::Subject;
+
+/// What to do about one subject.
+pub(crate) struct Advice {
+    /// The advice in words.
+    pub sentence: String,
+    /// Commands that follow it; empty when nothing needs to be done.
+    pub lines: Vec<Line>,
+}
+
+/// A command that runs the subject under the best placement.
+pub(crate) struct Line {
+    /// What takes the command, and what it keeps.
+    pub tool: &'static str,
+    /// The whole command, quoted for a shell.
+    pub command: String,
+}
+
+/// The advice for every subject of the study.
+pub(crate) fn advice(study: &StudyView) -> Vec<Advice> {
+    study.record.plan.subjects.iter().map(|subject| for_subject(study, subject)).collect()
+}
+
+fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
+    let nothing = |sentence: String| Advice { sentence, lines: Vec::new() };
+    let name = &subject.name;
+    let reference = study.reference();
+    let Some(best) = study.analysis.best.iter().find(|best| best.subject == *name) else {
+        return nothing(format!("{name}: there is nothing to paste, since no trial went well."));
+    };
+    let threads = count(best.threads as usize, "thread");
+    match study.placement(&best.placement, best.threads) {
+        Some(placement) if best.shown => Advice {
+            sentence: format!("{name}: to run it under {} with {threads}, paste one of these:", best.placement),
+            lines: lines(subject, &best.placement, placement, best.threads),
+        },
+        _ => nothing(format!(
+            "{name}: nothing needs pasting. No placement is shown to be faster than {reference} with {threads}, its fastest thread count."
+        )),
+    }
+}
+
+fn lines(subject: &Subject, name: &str, placement: &Placement, threads: u32) -> Vec<Line> {
+    let argv: Vec<String> = subject.argv.iter().map(|word| word.replace("{n}", &threads.to_string())).collect();
+    let program = shell_words::join(&argv);
+    let stayput = format!("stayput run -n {threads} --place {} -- {program}", shell_words::quote(name));
+    let mut lines = vec![Line { tool: "Stayput: binds any program and reads the binding back", command: stayput }];
+    // Threads with several CPUs each need the syntaxes that can hold those.
+    let environment = [Syntax::Gomp, Syntax::OmpPlaces].into_iter().find_map(|syntax| syntax.line(placement).ok());
+    if let Some(assignments) = environment {
+        let command = format!("OMP_NUM_THREADS={threads} {assignments} {program}");
+        lines.push(Line { tool: "OpenMP: libgomp and libomp, thread by thread", command });
+    }
+    let pin = [
+        (Syntax::Likwid, "likwid: thread by thread (inside a cpuset it counts CPUs anew)"),
+        (Syntax::Taskset, "taskset: the same CPUs, but threads may move among them"),
+    ];
+    let pinned = pin.into_iter().find_map(|(syntax, tool)| Some((syntax.line(placement).ok()?, tool)));
+    if let Some((prefix, tool)) = pinned {
+        lines.push(Line { tool, command: format!("OMP_NUM_THREADS={threads} {prefix} {program}") });
+    }
+    lines
+}

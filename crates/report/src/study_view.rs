@@ -1,0 +1,91 @@
+//! A record and its analysis side by side, with the look-ups that every form of the report needs.
+
+use machine::{CpuSet, Machine, Placement};
+use study::{Analysis, Best, Record, Summary, ThreadObservation, Trial};
+
+/// One study as the report sees it.
+pub(crate) struct StudyView<'a> {
+    /// What happened.
+    pub record: &'a Record,
+    /// What it means.
+    pub analysis: &'a Analysis,
+    /// The machine, where the record's topology can be read.
+    pub machine: Option<Machine>,
+}
+
+impl<'a> StudyView<'a> {
+    /// Looks at `record` through `analysis`.
+    pub(crate) fn new(record: &'a Record, analysis: &'a Analysis) -> Self {
+        Self { record, analysis, machine: serde_json::from_value(record.machine.clone()).ok() }
+    }
+
+    /// The name of the treatment that every ratio is taken against; empty for a plan without treatments.
+    pub(crate) fn reference(&self) -> &'a str {
+        self.record.plan.treatments.first().map_or("", |treatment| treatment.name.as_str())
+    }
+
+    /// The summary of one cell.
+    pub(crate) fn summary(&self, subject: &str, threads: u32, placement: &str) -> Option<&'a Summary> {
+        self.summaries(subject).find(|s| s.threads == threads && s.placement == placement)
+    }
+
+    /// The summaries of one subject, in the plan's order.
+    pub(crate) fn summaries(&self, subject: &str) -> impl Iterator<Item = &'a Summary> {
+        self.analysis.summaries.iter().filter(move |s| s.subject == subject)
+    }
+
+    /// The summary that `best` names.
+    pub(crate) fn best_summary(&self, best: &Best) -> Option<&'a Summary> {
+        self.summary(&best.subject, best.threads, &best.placement)
+    }
+
+    /// Position of a treatment in the plan; unknown names count as the reference.
+    pub(crate) fn treatment_index(&self, name: &str) -> usize {
+        self.record.plan.treatments.iter().position(|treatment| treatment.name == name).unwrap_or(0)
+    }
+
+    /// Where the threads of `treatment` are put when there are `threads` of them; none when unbound.
+    pub(crate) fn placement(&self, treatment: &str, threads: u32) -> Option<&'a Placement> {
+        let plan = &self.record.plan;
+        let column = plan.threads.iter().position(|&count| count == threads)?;
+        plan.treatments.iter().find(|t| t.name == treatment)?.placements.get(column)
+    }
+
+    /// The trials of one cell in the order in which they were run, warm-up included.
+    pub(crate) fn trials(&self, summary: &Summary) -> impl Iterator<Item = &'a Trial> + use<'a> {
+        let (subject, threads, placement) = (summary.subject.clone(), summary.threads, summary.placement.clone());
+        let same = move |t: &&Trial| t.subject == subject && t.threads == threads && t.placement == placement;
+        self.record.trials.iter().filter(same)
+    }
+
+    /// The trials that failed, in order, warm-up included.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = &'a Trial> + use<'a> {
+        self.record.trials.iter().filter(|trial| trial.status != study::Status::Ok)
+    }
+}
+
+/// The threads of the process that has most of them (the first such process), in order of creation.
+pub(crate) fn program_threads(trial: &Trial) -> Vec<&ThreadObservation> {
+    let Some(observation) = &trial.observation else { return Vec::new() };
+    let mut counts = std::collections::BTreeMap::<u32, usize>::new();
+    for thread in &observation.threads {
+        *counts.entry(thread.process).or_default() += 1;
+    }
+    let most = counts.values().max().copied().unwrap_or(0);
+    let process = counts.iter().find(|&(_, &count)| count == most).map(|(&process, _)| process);
+    let mut threads: Vec<_> = observation.threads.iter().filter(|t| Some(t.process) == process).collect();
+    threads.sort_by_key(|t| t.thread);
+    threads
+}
+
+/// The CPUs of each thread of the program as they were read back; none when nothing was seen.
+pub(crate) fn actual_cpus(trial: &Trial) -> Option<Vec<&CpuSet>> {
+    let threads = program_threads(trial);
+    (!threads.is_empty()).then(|| threads.into_iter().map(|t| &t.actual_cpus).collect())
+}
+
+/// A placement in one line, thread by thread: `0 8 1 9`, with braces around a thread's several CPUs.
+pub(crate) fn cpu_line<'s>(slots: impl IntoIterator<Item = &'s CpuSet>) -> String {
+    let slot = |cpus: &CpuSet| if cpus.len() == 1 { cpus.to_string() } else { format!("{{{cpus}}}") };
+    slots.into_iter().map(slot).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,123 @@
+//! The papers' table: one group of rows a benchmark, one column a thread count.
+//!
+//! As Pires 2016 and 2017 print it: times without and with binding, and below them the ratio of the two. We add the
+//! ratio's interval and the speed-up.
+
+use crate::number::{self, Ratio};
+use crate::study_view::StudyView;
+use study::{Claim, Summary};
+
+/// The rows of every subject over the plan's thread counts.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Thread counts, one a column.
+    pub threads: Vec<u32>,
+    /// The treatment that every ratio is taken against.
+    pub reference: String,
+    /// One a subject.
+    pub groups: Vec<Group>,
+}
+
+/// The rows of one subject.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// The subject's name.
+    pub subject: String,
+    /// Its rows: first the times, then the ratios, then the speed-ups.
+    pub rows: Vec<Row>,
+}
+
+/// What a row tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quantity {
+    /// Median time in seconds.
+    Time,
+    /// The reference's time over this placement's.
+    Ratio,
+    /// The reference's time with one thread over this time.
+    Speedup,
+}
+
+/// One placement's figures of one kind.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// What is told.
+    pub quantity: Quantity,
+    /// Of which placement.
+    pub placement: String,
+    /// One a thread count.
+    pub cells: Vec<Cell>,
+}
+
+/// One figure, as text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Cell {
+    /// The figure, `failed`, or `= compact`; empty where there is nothing.
+    pub text: String,
+    /// The interval of a ratio.
+    pub interval: Option<(String, String)>,
+    /// What is claimed, where it is shown to differ from the reference.
+    pub claim: Option<Claim>,
+}
+
+impl Table {
+    /// The table of everything in `study`.
+    pub(crate) fn new(study: &StudyView) -> Self {
+        let plan = &study.record.plan;
+        let group = |subject: &study::Subject| {
+            let row = |quantity, placement: &str| Row {
+                quantity,
+                placement: placement.to_owned(),
+                cells: plan
+                    .threads
+                    .iter()
+                    .map(|&threads| {
+                        study
+                            .summary(&subject.name, threads, placement)
+                            .map_or_else(Cell::default, |s| Cell::new(s, quantity))
+                    })
+                    .collect(),
+            };
+            let names = || plan.treatments.iter().map(|treatment| treatment.name.as_str());
+            let mut rows: Vec<Row> = names().map(|name| row(Quantity::Time, name)).collect();
+            rows.extend(names().skip(1).map(|name| row(Quantity::Ratio, name)));
+            if plan.threads.len() > 1 && study.summaries(&subject.name).any(|s| s.speedup.is_some()) {
+                rows.extend(names().map(|name| row(Quantity::Speedup, name)));
+            }
+            Group { subject: subject.name.clone(), rows }
+        };
+        Self {
+            threads: plan.threads.clone(),
+            reference: study.reference().to_owned(),
+            groups: plan.subjects.iter().map(group).collect(),
+        }
+    }
+}
+
+impl Cell {
+    fn new(summary: &Summary, quantity: Quantity) -> Self {
+        let figure = match quantity {
+            Quantity::Time => summary.median_s.map(number::seconds),
+            Quantity::Ratio => summary.ratio.map(|r| Ratio::new(r, summary.ratio_low, summary.ratio_high).value),
+            Quantity::Speedup => summary.speedup.map(|s| format!("{s:.2}")),
+        };
+        match (figure, &summary.same_as) {
+            (None, Some(twin)) => Self { text: format!("= {twin}"), ..Self::default() },
+            (None, None) if summary.failed > 0 && quantity == Quantity::Time => {
+                Self { text: "failed".into(), ..Self::default() }
+            }
+            (None, None) => Self::default(),
+            (Some(text), _) if quantity != Quantity::Ratio => Self { text, ..Self::default() },
+            (Some(text), _) => Self {
+                text,
+                interval: summary.ratio.and_then(|r| Ratio::new(r, summary.ratio_low, summary.ratio_high).interval),
+                claim: matches!(summary.claim, Claim::Faster | Claim::Slower).then_some(summary.claim),
+            },
+        }
+    }
+
+    /// The interval with `dash` between its ends; empty where there is none.
+    pub(crate) fn range(&self, dash: &str) -> String {
+        self.interval.as_ref().map_or_else(String::new, |(low, high)| format!("{low}{dash}{high}"))
+    }
+}

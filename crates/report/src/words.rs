@@ -1,0 +1,82 @@
+//! Sentences that several forms of the report share.
+
+use crate::number;
+use crate::study_view::StudyView;
+use study::{Claim, Ending, Plan, Record, StopRule};
+
+/// `text` without control characters, which a hostile subject name could steer a terminal with.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+/// `text` on one line and at most `width` characters long, cut with an ellipsis.
+pub(crate) fn short(text: &str, width: usize) -> String {
+    let line = plain(text).replace('\n', " ");
+    if line.chars().count() <= width {
+        return line;
+    }
+    let mut cut: String = line.chars().take(width.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// `1 trial`, `2 trials`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// What a claim says of a placement against `reference`.
+pub(crate) fn claim(claim: Claim, reference: &str) -> String {
+    match claim {
+        Claim::Reference => "the reference".into(),
+        Claim::Faster => format!("faster than {reference}"),
+        Claim::Slower => format!("slower than {reference}"),
+        Claim::NoneShown => "no difference shown".into(),
+        Claim::TooFew => "too few pairs to tell".into(),
+    }
+}
+
+/// When the study is enough, as a sentence.
+pub(crate) fn stop_rule(plan: &Plan) -> String {
+    let rule = match plan.stop {
+        StopRule::Paired { width, min_blocks, max_blocks } => format!(
+            "Until each ratio's 95 % interval is narrower than {}, with {min_blocks} to {max_blocks} blocks",
+            number::percent(width)
+        ),
+        StopRule::RelativeSd { relative_sd, min_runs, max_runs } => format!(
+            "Until each cell's relative standard deviation is below {}, with {min_runs} to {max_runs} runs (the papers' rule)",
+            number::percent(relative_sd)
+        ),
+    };
+    match plan.budget {
+        Some(budget) => format!("{rule}, or until {} are spent.", number::duration(budget.as_secs_f64())),
+        None => format!("{rule}."),
+    }
+}
+
+/// How the study came to its end, as a sentence.
+pub(crate) fn ending(record: &Record) -> &'static str {
+    match record.ending {
+        Some(Ending::Finished) => "Every comparison was settled or had all the runs that the stop rule allows.",
+        Some(Ending::BudgetSpent) => "The time budget was spent before everything was settled.",
+        None => "The study is unfinished; the command that started it goes on where it stopped.",
+    }
+}
+
+/// The machine and the method in one sentence, for a caption.
+pub(crate) fn setting(study: &StudyView) -> String {
+    let host = &study.record.host;
+    let model = host.cpu_model.as_deref().unwrap_or(&host.architecture);
+    let cpus =
+        study.machine.as_ref().map_or_else(String::new, |m| format!(", {}", count(m.usable_cpus().len(), "CPU")));
+    let trials = study.analysis.summaries.iter().map(|summary| summary.trials);
+    let trials = match (trials.clone().min(), trials.max()) {
+        (Some(fewest), Some(most)) if fewest < most => format!("{fewest} to {most}"),
+        (Some(trials), _) => trials.to_string(),
+        (None, _) => "0".into(),
+    };
+    format!(
+        "Machine: {model}{cpus}, Linux {}. {trials} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.",
+        host.kernel, study.record.plan.seed, host.stayput_version
+    )
+}
