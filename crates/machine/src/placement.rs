@@ -46,6 +46,12 @@ impl Placement {
         Self::from_list(list, |cpu| host::state(cpu, &allowed))
     }
 
+    /// The same for so many threads: the first ones, or all and then again from the first.
+    pub fn for_threads(&self, threads: usize) -> Self {
+        let slots = self.slots.iter().cycle().take(threads).cloned().collect();
+        Self { policy: self.policy.clone(), slots }
+    }
+
     /// The CPUs of thread `thread`; threads beyond the last slot start again at the first, as libgomp does.
     pub fn slot(&self, thread: usize) -> &CpuSet {
         &self.slots[thread % self.slots.len()]

@@ -105,6 +105,14 @@ impl Policy {
     /// The rules that need no list.
     pub const NAMED: [Self; 5] = [Self::Compact, Self::Scatter, Self::Balanced, Self::SemiBalanced, Self::Unbalanced];
 
+    /// How many threads there are when nobody says: one for each usable CPU, or for each CPU of the list.
+    pub fn default_threads(&self, machine: &Machine) -> usize {
+        match self {
+            Self::List(cpus) => cpus.len(),
+            _ => machine.usable().count().max(1),
+        }
+    }
+
     /// Places `threads` threads. Where the machine has fewer usable CPUs, or the list fewer entries, the threads beyond start
     /// again at the first; [`Placement::doubled_up`] counts them.
     ///
@@ -116,8 +124,7 @@ impl Policy {
         }
         if let Self::List(cpus) = self {
             let listed = Placement::from_list(&join(cpus, ","), |cpu| machine.state(cpu))?;
-            let slots = listed.slots.iter().cycle().take(threads).cloned().collect();
-            return Ok(Placement { slots, ..listed });
+            return Ok(listed.for_threads(threads));
         }
         let usable = usable(machine, ObjectIndex::MACHINE);
         if usable.is_empty() {

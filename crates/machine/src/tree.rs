@@ -295,6 +295,13 @@ impl NumaIndex {
     }
 }
 
+impl LogicalIndex {
+    /// The number after `L#`.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
 impl fmt::Display for LogicalIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "L#{}", self.0)

@@ -404,7 +404,7 @@ fn arrange(frames: Vec<Frame>) -> (Vec<(f64, f64, Frame)>, f64, f64) {
     let cost = |flow: &Flow| {
         let empty = 1.0 - filled / (flow.width * flow.height);
         let too_wide = if flow.width > MAX_WIDTH { flow.width } else { 0.0 };
-        (flow.width / flow.height / ASPECT).ln().abs() + empty + too_wide
+        (flow.width / flow.height / ASPECT).ln().abs() + 2.5 * empty + too_wide
     };
     // A row is best as long as so many boxes from the start, or to the end, need.
     let sum = |row: &[(f64, f64)]| row.iter().map(|(width, _)| width + GAP).sum::<f64>() - GAP;

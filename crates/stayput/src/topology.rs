@@ -1,0 +1,68 @@
+//! `stayput topology`: the machine as a tree, for people and for programs.
+
+use crate::UsageError;
+use anyhow::Context;
+use machine::{Machine, Placement, Policy};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Show a machine as a tree: packages, caches, cores, CPUs, memory, and which CPUs may be used
+#[derive(clap::Args)]
+pub struct TopologyArgs {
+    /// host, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340), an hwloc XML file, or an hwloc synthetic string
+    #[arg(long, value_name = "MACHINE", default_value = "host")]
+    machine: String,
+    /// text and svg fold more than four identical siblings; xml is hwloc's format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Show where the threads of a placement sit: a policy as in `stayput place`, or a CPU list
+    #[arg(long, value_name = "POLICY")]
+    place: Option<String>,
+    /// How many threads to place; without it, one for each usable CPU or for each CPU of the list
+    #[arg(short = 'n', long = "threads", value_name = "N", requires = "place")]
+    threads: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Xml,
+    Svg,
+}
+
+/// What `--format json` prints.
+#[derive(Serialize)]
+struct Shown<'a> {
+    machine: &'a Machine,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placement: Option<&'a Placement>,
+}
+
+/// Prints the machine.
+///
+/// # Errors
+/// A [`UsageError`] for a machine, policy or number of threads that can't be; else a failure to write.
+pub fn run(args: &TopologyArgs) -> anyhow::Result<ExitCode> {
+    if args.format == Format::Xml && args.place.is_some() {
+        return Err(UsageError::from("hwloc's XML has no place for a placement; use --format json, text or svg"));
+    }
+    let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
+    let placement = args.place.as_deref().map(|policy| place(policy, args.threads, &machine)).transpose()?;
+    let placement = placement.as_ref();
+    let text = match args.format {
+        Format::Text => machine.to_text(placement),
+        Format::Json => serde_json::to_string_pretty(&Shown { machine: &machine, placement })? + "\n",
+        Format::Xml => machine.to_xml(),
+        Format::Svg => report::svg(&machine, placement),
+    };
+    io::stdout().write_all(text.as_bytes()).context("cannot write the machine")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn place(policy: &str, threads: Option<usize>, machine: &Machine) -> anyhow::Result<Placement> {
+    let policy: Policy = policy.parse().map_err(UsageError::from)?;
+    let threads = threads.unwrap_or_else(|| policy.default_threads(machine));
+    policy.place(machine, threads).map_err(UsageError::from)
+}
