@@ -1,3 +1,79 @@
-//! The `stayput` command.
+//! The `stayput` command: wiring and exit codes; everything else lives in the crates behind it.
 
-fn main() {}
+mod doctor;
+mod place;
+mod placement_file;
+mod report;
+mod run;
+mod shell;
+mod study;
+mod topology;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Find out whether it matters where your threads run, how much, and where they run best — and make them stay put.
+#[derive(Parser)]
+#[command(name = "stayput", version, arg_required_else_help = true, after_help = EXAMPLES, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  stayput study -- ./app                     does placement matter for ./app on this machine?
+  stayput study -n 1,2,all npb:cg.W npb:ep.W the same for two built-in programs, at three thread counts
+  stayput run --place app.stayput -- ./app   run it where the study found it best
+  stayput run --place scatter -n 4 -- ./app  run it on four CPUs that share as little as possible
+  stayput place scatter -n 8 --as gomp       the same placement for another tool
+  stayput topology                           this machine as a tree
+  stayput doctor                             what this machine can and can't measure
+
+Exit code: 0 when all went well, 1 when something failed, 2 when the command line or a file it names is wrong;
+`run` gives the exit code of the program that it ran.";
+
+#[derive(Subcommand)]
+enum Command {
+    Study(study::StudyArgs),
+    Run(run::RunArgs),
+    Report(report::ReportArgs),
+    Place(place::PlaceArgs),
+    Topology(topology::TopologyArgs),
+    Doctor(doctor::DoctorArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
+}
+
+/// The command line, or a file that it names, is wrong: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub String);
+
+impl UsageError {
+    /// Wraps any error that is the caller's to mend.
+    pub(crate) fn from(error: impl std::fmt::Display) -> anyhow::Error {
+        Self(error.to_string()).into()
+    }
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Study(args) => study::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Place(args) => place::run(&args),
+        Command::Topology(args) => topology::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions(args) => shell::completions(&args, &mut Arguments::command()),
+        Command::Man(args) => shell::man(&args, Arguments::command()),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("stayput: {error:#}");
+        ExitCode::from(if is_usage_error(&error) { 2 } else { 1 })
+    })
+}
+
+fn is_usage_error(error: &anyhow::Error) -> bool {
+    error.is::<UsageError>() || error.is::<machine::PlaceError>() || error.is::<machine::MachineError>()
+}

@@ -72,6 +72,7 @@ CREATE TABLE trial (
 CREATE TABLE thread (
     sequence INTEGER NOT NULL REFERENCES trial (sequence),
     process INTEGER NOT NULL,
+    exec INTEGER NOT NULL,
     thread INTEGER NOT NULL,
     tid INTEGER NOT NULL,
     intended_cpus TEXT,
@@ -342,13 +343,14 @@ fn insert_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> 
             seen.map(|o| to_json(&o.notes)),
         ])?;
     let mut insert_thread = connection.prepare_cached(
-        "INSERT INTO thread (sequence, process, thread, tid, intended_cpus, actual_cpus, last_cpu, migrations)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO thread (sequence, process, exec, thread, tid, intended_cpus, actual_cpus, last_cpu, migrations)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     for thread in seen.into_iter().flat_map(|o| &o.threads) {
         insert_thread.execute(params![
             trial.sequence,
             thread.process,
+            thread.exec,
             thread.thread,
             thread.tid,
             thread.intended_cpus.as_ref().map(CpuSet::to_string),
@@ -374,9 +376,9 @@ fn read_record(connection: &Connection, path: &Path) -> Result<Record, JournalEr
     let mut rows = statement.query([]).map_err(sql_error)?;
     while let Some(row) = rows.next().map_err(sql_error)? {
         sessions.push(Session {
-            command_line: json_column(row, 0, path)?,
-            before: json_column(row, 1, path)?,
-            after: optional_json_column(row, 2, path)?,
+            command_line: json_column(row, "command_line", path)?,
+            before: json_column(row, "before", path)?,
+            after: optional_json_column(row, "after", path)?,
         });
     }
     Ok(Record {
@@ -393,7 +395,7 @@ fn read_trials(connection: &Connection, path: &Path) -> Result<Vec<Trial>, Journ
     let sql_error = |error| read_error(path, error);
     let mut threads = connection
         .prepare(
-            "SELECT process, thread, tid, intended_cpus, actual_cpus, last_cpu, migrations FROM thread
+            "SELECT process, exec, thread, tid, intended_cpus, actual_cpus, last_cpu, migrations FROM thread
              WHERE sequence = ?1 ORDER BY rowid",
         )
         .map_err(sql_error)?;
@@ -470,6 +472,7 @@ fn read_thread(row: &Row, path: &Path) -> Result<ThreadObservation, JournalError
     let migrations: Option<i64> = row.get("migrations").map_err(sql_error)?;
     Ok(ThreadObservation {
         process: row.get("process").map_err(sql_error)?,
+        exec: row.get("exec").map_err(sql_error)?,
         thread: row.get("thread").map_err(sql_error)?,
         tid: row.get("tid").map_err(sql_error)?,
         intended_cpus: intended.map(cpus).transpose()?,
@@ -540,20 +543,12 @@ fn from_json<T: DeserializeOwned>(text: &str, what: &str, path: &Path) -> Result
         .map_err(|error| JournalError::Damaged { path: path.into(), what: format!("{what}: {error}") })
 }
 
-fn json_column<T: DeserializeOwned>(
-    row: &Row,
-    column: impl rusqlite::RowIndex + Copy,
-    path: &Path,
-) -> Result<T, JournalError> {
+fn json_column<T: DeserializeOwned>(row: &Row, column: &str, path: &Path) -> Result<T, JournalError> {
     let text: String = row.get(column).map_err(|error| read_error(path, error))?;
-    from_json(&text, &format!("column {column:?}"), path)
+    from_json(&text, &format!("column {column}"), path)
 }
 
-fn optional_json_column<T: DeserializeOwned>(
-    row: &Row,
-    column: impl rusqlite::RowIndex + Copy,
-    path: &Path,
-) -> Result<Option<T>, JournalError> {
+fn optional_json_column<T: DeserializeOwned>(row: &Row, column: &str, path: &Path) -> Result<Option<T>, JournalError> {
     let text: Option<String> = row.get(column).map_err(|error| read_error(path, error))?;
-    text.map(|text| from_json(&text, &format!("column {column:?}"), path)).transpose()
+    text.map(|text| from_json(&text, &format!("column {column}"), path)).transpose()
 }

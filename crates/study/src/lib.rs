@@ -4,12 +4,14 @@
 //! plan ──> schedule ──> launch (bind, read back) ──> observation ──> trial ──> journal ──> record ──> summary
 //! ```
 
+pub mod engine;
 pub mod host;
 pub mod journal;
 pub mod launch;
 pub mod observation;
 pub mod plan;
 pub mod record;
+pub mod runner;
 pub mod study_file;
 pub mod summary;
 pub mod trial;
@@ -19,5 +21,6 @@ pub use journal::{Journal, JournalError};
 pub use observation::{Exit, Observation, ThreadObservation};
 pub use plan::{Plan, StopRule, Subject, Treatment};
 pub use record::{Ending, Record};
-pub use summary::{Analysis, Best, Claim, Summary};
+pub use runner::ProgramRunner;
+pub use summary::{Analysis, Best, Claim, Summary, analyse};
 pub use trial::{Status, Trial};

@@ -1,6 +1,14 @@
 //! What the trials of a study say: a summary of each cell, and the verdict in words.
 
+use crate::engine::{self, Cell};
+use crate::host::HostState;
+use crate::plan::{Plan, UNBOUND};
+use crate::record::{Ending, Record};
+use crate::trial::{Status, Trial};
+use machine::Placement;
 use serde::{Deserialize, Serialize};
+use stats::{Mark, Pair, PairedRatio};
+use std::collections::BTreeMap;
 
 /// What is claimed of a placement against the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +65,7 @@ pub struct Summary {
     pub claim: Claim,
     /// Median of the reference at the plan's smallest thread count, over this median, when that count is 1.
     pub speedup: Option<f64>,
-    /// Change of the times from the first to the last block (0.02 = 2 % slower at the end), when a trend is shown.
+    /// Change of the times over the study (0.02 = 2 % slower at the end), when a trend is shown.
     pub drift: Option<f64>,
     /// Sequence numbers of trials that lie far from the others; they still count.
     pub outliers: Vec<u32>,
@@ -91,4 +99,346 @@ pub struct Analysis {
     pub verdicts: Vec<String>,
     /// What disturbed the study or limits it, in sentences.
     pub warnings: Vec<String>,
+}
+
+/// A trend is told when its p-value is below this.
+const DRIFT_SIGNIFICANCE: f64 = 0.01;
+
+/// Draws everything conclusion out of a record; the same record gives the same conclusions.
+pub fn analyse(record: &Record) -> Analysis {
+    let plan = &record.plan;
+    let mut cells = Vec::new();
+    for subject in 0..plan.subjects.len() {
+        for threads in 0..plan.threads.len() {
+            for treatment in 0..plan.treatments.len() {
+                cells.push(Cell { subject, threads, treatment });
+            }
+        }
+    }
+    let ratios: Vec<Option<PairedRatio>> = cells.iter().map(|&cell| compare(plan, &record.trials, cell)).collect();
+    let mut claims = stats::claims(&ratios.iter().flatten().copied().collect::<Vec<_>>()).into_iter();
+    let comparisons = ratios.iter().flatten().count();
+    let mut summaries: Vec<Summary> = Vec::new();
+    for (&cell, ratio) in cells.iter().zip(&ratios) {
+        let claim = match ratio {
+            _ if cell.treatment == 0 => Claim::Reference,
+            None => Claim::TooFew,
+            Some(_) => match claims.next() {
+                Some(stats::Claim::Faster) => Claim::Faster,
+                Some(stats::Claim::Slower) => Claim::Slower,
+                Some(stats::Claim::NoneShown) | None => Claim::NoneShown,
+            },
+        };
+        summaries.push(summarise(record, cell, ratio.as_ref(), claim, comparisons));
+    }
+    let base: BTreeMap<String, f64> = summaries
+        .iter()
+        .filter(|summary| summary.threads == 1 && summary.claim == Claim::Reference)
+        .filter_map(|summary| Some((summary.subject.clone(), summary.median_s?)))
+        .collect();
+    for summary in &mut summaries {
+        summary.speedup = base.get(&summary.subject).zip(summary.median_s).map(|(base_s, median_s)| base_s / median_s);
+    }
+    let best = plan.subjects.iter().filter_map(|subject| best_of(&subject.name, &summaries)).collect::<Vec<_>>();
+    Analysis { verdicts: verdicts(plan, &summaries, &best), warnings: warnings(record, &summaries), summaries, best }
+}
+
+/// The trials of `cell` that count: ok, and not warm-up.
+fn counted<'a>(plan: &'a Plan, trials: &'a [Trial], cell: Cell) -> impl Iterator<Item = (&'a Trial, f64)> {
+    trials
+        .iter()
+        .filter(move |trial| !trial.warmup && trial.status == Status::Ok && cell.is_of(plan, trial))
+        .filter_map(|trial| Some((trial, trial.time_s?)))
+}
+
+/// The times of `cell` that count, in seconds, in the order in which they were run.
+pub(crate) fn counted_times(plan: &Plan, trials: &[Trial], cell: Cell) -> Vec<f64> {
+    counted(plan, trials, cell).map(|(_, time_s)| time_s).collect()
+}
+
+/// Times of the reference and of `cell` in the blocks in which both went well, in block order.
+pub(crate) fn pairs(plan: &Plan, trials: &[Trial], cell: Cell) -> Vec<Pair> {
+    let reference: BTreeMap<u32, f64> =
+        counted(plan, trials, Cell { treatment: 0, ..cell }).map(|(trial, time_s)| (trial.block, time_s)).collect();
+    counted(plan, trials, cell)
+        .filter_map(|(trial, treatment_s)| Some(Pair { reference_s: *reference.get(&trial.block)?, treatment_s }))
+        .collect()
+}
+
+/// The seed of a comparison's bootstrap: the study's, told apart by cell.
+pub(crate) fn bootstrap_seed(plan: &Plan, cell: Cell) -> u64 {
+    let cells_before = (cell.subject * plan.threads.len() + cell.threads) * plan.treatments.len() + cell.treatment;
+    plan.seed.wrapping_add(cells_before as u64)
+}
+
+fn compare(plan: &Plan, trials: &[Trial], cell: Cell) -> Option<PairedRatio> {
+    if cell.treatment == 0 {
+        return None;
+    }
+    stats::paired_ratio(&pairs(plan, trials, cell), bootstrap_seed(plan, cell)).ok()
+}
+
+fn summarise(record: &Record, cell: Cell, ratio: Option<&PairedRatio>, claim: Claim, comparisons: usize) -> Summary {
+    let (plan, trials) = (&record.plan, &record.trials);
+    let good: Vec<(&Trial, f64)> = counted(plan, trials, cell).collect();
+    let times_s: Vec<f64> = good.iter().map(|(_, time_s)| *time_s).collect();
+    let estimate = stats::estimate(&times_s);
+    let over_study: Vec<(f64, f64)> = good.iter().map(|(trial, time_s)| (f64::from(trial.sequence), *time_s)).collect();
+    let failed =
+        trials.iter().filter(|trial| !trial.warmup && trial.status != Status::Ok && cell.is_of(plan, trial)).count();
+    let placement = |treatment: usize| plan.treatments[treatment].placements.get(cell.threads);
+    let twin = (0..cell.treatment).find(|&earlier| {
+        let slots = |treatment| placement(treatment).map(|placement: &Placement| &placement.slots);
+        slots(earlier).is_some() && slots(earlier) == slots(cell.treatment)
+    });
+    Summary {
+        subject: plan.subjects[cell.subject].name.clone(),
+        threads: plan.threads[cell.threads],
+        placement: plan.treatments[cell.treatment].name.clone(),
+        trials: good.len() as u32,
+        failed: failed as u32,
+        median_s: estimate.map(|e| e.median_s),
+        mean_s: estimate.map(|e| e.mean_s),
+        relative_sd: estimate.and_then(|e| e.relative_sd()),
+        min_s: estimate.map(|e| e.min_s),
+        max_s: estimate.map(|e| e.max_s),
+        ratio: ratio.map(PairedRatio::ratio),
+        ratio_low: ratio.map(PairedRatio::low),
+        ratio_high: ratio.map(PairedRatio::high),
+        pairs: if cell.treatment == 0 { 0 } else { pairs(plan, trials, cell).len() as u32 },
+        p_value: ratio.map(PairedRatio::p_value),
+        smallest_detectable: ratio.map(|ratio| ratio.smallest_detectable(comparisons)),
+        claim,
+        speedup: None,
+        drift: stats::drift(&over_study)
+            .filter(|drift| drift.p_value < DRIFT_SIGNIFICANCE)
+            .map(|drift| drift.relative_change),
+        outliers: stats::outlier_marks(&times_s)
+            .into_iter()
+            .zip(&good)
+            .filter(|(mark, _)| *mark != Mark::Typical)
+            .map(|(_, (trial, _))| trial.sequence)
+            .collect(),
+        settled: engine::settled(plan, trials, cell),
+        same_as: twin.map(|treatment| plan.treatments[treatment].name.clone()),
+    }
+}
+
+/// The best cell of a subject: at the thread count whose fastest median is the fastest of all, the fastest of those
+/// placements that are shown to beat the reference; the reference itself when none is.
+fn best_of(subject: &str, summaries: &[Summary]) -> Option<Best> {
+    let fastest =
+        |a: &&Summary, b: &&Summary| a.median_s.unwrap_or(f64::MAX).total_cmp(&b.median_s.unwrap_or(f64::MAX));
+    let ours = || summaries.iter().filter(|summary| summary.subject == subject && summary.median_s.is_some());
+    let threads = ours().min_by(fastest)?.threads;
+    let here = || ours().filter(|summary| summary.threads == threads);
+    let chosen = here()
+        .filter(|summary| summary.claim == Claim::Faster)
+        .min_by(fastest)
+        .or_else(|| here().find(|summary| summary.claim == Claim::Reference))
+        .or_else(|| here().min_by(fastest))?;
+    Some(Best {
+        subject: subject.to_owned(),
+        threads,
+        placement: chosen.placement.clone(),
+        shown: chosen.claim == Claim::Faster,
+    })
+}
+
+/// `1 thread`, `2 threads`.
+fn count_of(n: u32, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// A ratio with the digits that it deserves: `1.18`, and `1.018` close to 1.
+fn digits(ratio: f64) -> String {
+    if (ratio - 1.0).abs() < 0.095 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
+}
+
+fn verdicts(plan: &Plan, summaries: &[Summary], best: &[Best]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for subject in &plan.subjects {
+        let ours: Vec<&Summary> = summaries.iter().filter(|summary| summary.subject == subject.name).collect();
+        sentences.push(headline(&subject.name, &ours, best.iter().find(|best| best.subject == subject.name)));
+        sentences.extend(ours.iter().filter_map(|summary| comparison(plan, summary)));
+    }
+    sentences
+}
+
+/// Whether placement matters for one subject, in one sentence.
+fn headline(subject: &str, ours: &[&Summary], best: Option<&Best>) -> String {
+    let Some(best) = best else {
+        return format!("{subject}: nothing to say, no run went well.");
+    };
+    let claimed: Vec<&&Summary> =
+        ours.iter().filter(|summary| matches!(summary.claim, Claim::Faster | Claim::Slower)).collect();
+    let compared = ours.iter().any(|summary| summary.ratio.is_some());
+    let where_best = format!("{} with {}", best.placement, count_of(best.threads, "thread"));
+    if !claimed.is_empty() {
+        let largest = claimed
+            .iter()
+            .filter_map(|summary| summary.ratio)
+            .max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()))
+            .map_or(0.0, |ratio| (ratio.ln().abs().exp() - 1.0) * 100.0);
+        format!("{subject}: where its threads run matters, by up to {largest:.1} %; best here: {where_best}.")
+    } else if compared {
+        format!("{subject}: no placement is shown to differ; fastest here: {where_best}.")
+    } else if ours.iter().any(|summary| summary.claim == Claim::TooFew) {
+        format!("{subject}: too few runs to compare placements; fastest so far: {where_best}.")
+    } else {
+        format!("{subject}: one placement, nothing to compare; fastest here: {where_best}.")
+    }
+}
+
+/// What is shown of one placement against the reference, with its doubt.
+fn comparison(plan: &Plan, summary: &Summary) -> Option<String> {
+    let reference = &plan.reference().name;
+    let (subject, placement) = (&summary.subject, &summary.placement);
+    let threads = count_of(summary.threads, "thread");
+    let pairs = count_of(summary.pairs, "pair");
+    let mut sentence = match (summary.claim, summary.ratio, summary.ratio_low, summary.ratio_high) {
+        (Claim::Reference, ..) => return None,
+        (Claim::Faster, Some(ratio), Some(low), Some(high)) => format!(
+            "{subject}, {threads}: {placement} is {}x faster than {reference} (95 % interval {}-{}, {pairs})",
+            digits(ratio),
+            digits(low),
+            digits(high)
+        ),
+        (Claim::Slower, Some(ratio), Some(low), Some(high)) => format!(
+            "{subject}, {threads}: {placement} is {}x slower than {reference} (95 % interval {}-{}, {pairs})",
+            digits(1.0 / ratio),
+            digits(1.0 / high),
+            digits(1.0 / low)
+        ),
+        (Claim::NoneShown, Some(ratio), Some(low), Some(high)) => {
+            let seen = summary.smallest_detectable.map_or_else(String::new, |least| {
+                format!("; the smallest this study could have seen is {:.1} %", least * 100.0)
+            });
+            format!(
+                "{subject}, {threads}: no difference shown between {placement} and {reference} (ratio {}, 95 % interval {}-{}, {pairs}){seen}",
+                digits(ratio),
+                digits(low),
+                digits(high)
+            )
+        }
+        _ => format!("{subject}, {threads}: too few pairs ({}) to compare {placement} with {reference}", summary.pairs),
+    };
+    if let Some(twin) = &summary.same_as {
+        sentence.push_str(&format!("; {placement} is the very same placement as {twin} here"));
+    }
+    sentence.push('.');
+    Some(sentence)
+}
+
+/// Above this share of CPU time taken by the hypervisor, it is told.
+const STEAL_TO_TELL: f64 = 0.01;
+
+/// Above this load a usable CPU before the study, it is told.
+const LOAD_TO_TELL: f64 = 0.2;
+
+fn warnings(record: &Record, summaries: &[Summary]) -> Vec<String> {
+    let plan = &record.plan;
+    let mut sentences = Vec::new();
+    match record.ending {
+        None => sentences.push("The study is unfinished; the same command goes on with it.".to_owned()),
+        Some(Ending::BudgetSpent) => {
+            let open = summaries.iter().filter(|summary| !summary.settled && summary.trials > 0).count();
+            sentences.push(format!(
+                "The time budget was spent before every comparison was settled ({open} of {} cells are open); a larger --budget narrows the intervals.",
+                summaries.len()
+            ));
+        }
+        Some(Ending::Finished) => {}
+    }
+    for cell in summaries.iter().filter(|summary| summary.failed > 0) {
+        sentences.push(format!(
+            "{}, {}, {}: {} of {} failed; they are listed with their causes and left out of every number.",
+            cell.subject,
+            count_of(cell.threads, "thread"),
+            cell.placement,
+            cell.failed,
+            count_of(cell.failed + cell.trials, "run")
+        ));
+    }
+    let strayed = record
+        .trials
+        .iter()
+        .filter(|trial| trial.observation.iter().flat_map(|seen| &seen.threads).any(|thread| thread.strayed()))
+        .count();
+    if strayed > 0 {
+        sentences.push(format!(
+            "In {} a thread was read back on other CPUs than intended; see intended against actual CPUs.",
+            count_of(strayed as u32, "trial")
+        ));
+    }
+    let leftovers: u32 = record.trials.iter().filter_map(|trial| Some(trial.observation.as_ref()?.leftovers)).sum();
+    if leftovers > 0 {
+        sentences.push(
+            format!("{} outlived their program and were killed.", count_of(leftovers, "process"))
+                .replace("processs", "processes"),
+        );
+    }
+    for cell in summaries {
+        if let Some(drift) = cell.drift {
+            sentences.push(format!(
+                "{}, {}, {}: times drifted by {:+.1} % over the study; pairs of the same block cancel that.",
+                cell.subject,
+                count_of(cell.threads, "thread"),
+                cell.placement,
+                drift * 100.0
+            ));
+        }
+    }
+    sentences.extend(host_warnings(record));
+    let mut notes: BTreeMap<&str, u32> = BTreeMap::new();
+    for note in record.trials.iter().filter_map(|trial| trial.observation.as_ref()).flat_map(|seen| &seen.notes) {
+        *notes.entry(note).or_default() += 1;
+    }
+    sentences.extend(notes.into_iter().map(|(note, trials)| format!("{note} ({})", count_of(trials, "trial"))));
+    if plan.reference().name != UNBOUND {
+        sentences.push(format!("Unbound was left out: every ratio is to {}.", plan.reference().name));
+    }
+    sentences
+}
+
+fn host_warnings(record: &Record) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let usable = record.machine["usable_cpus"].as_array().map_or(1, Vec::len);
+    let most_threads = record.plan.threads.iter().copied().max().unwrap_or(1);
+    if most_threads as usize > usable {
+        sentences.push(format!(
+            "{} share {}: threads beyond the CPUs wrap around.",
+            count_of(most_threads, "thread"),
+            count_of(usable as u32, "usable CPU")
+        ));
+    }
+    if let Some(hypervisor) = &record.host.hypervisor {
+        sentences.push(format!(
+            "This is a virtual machine ({hypervisor}): its CPUs may share real cores with others, and move."
+        ));
+    }
+    let states = || record.sessions.iter();
+    let load = states().filter_map(|session| Some(session.before.load_average?[0])).fold(0.0, f64::max);
+    if load > LOAD_TO_TELL * usable as f64 {
+        sentences.push(format!("The machine was busy when the study began: load average {load:.2}."));
+    }
+    let steal = states().filter_map(|session| session.after.as_ref()?.steal_since(&session.before)).fold(0.0, f64::max);
+    if steal > STEAL_TO_TELL {
+        sentences.push(format!("The hypervisor took {:.1} % of CPU time during the study.", steal * 100.0));
+    }
+    let before: Option<&HostState> = states().next_back().map(|session| &session.before);
+    if let Some(limit) =
+        before.and_then(|state| state.cgroup_cpu_limit).filter(|limit| *limit < f64::from(most_threads))
+    {
+        sentences.push(format!("The control group allows {limit:.2} CPUs' worth of time: more threads are throttled."));
+    }
+    if let Some(governors) =
+        before.map(|state| &state.governors).filter(|names| names.iter().any(|name| name != "performance"))
+    {
+        sentences.push(format!("The clock is not held steady: frequency governor {}.", governors.join(", ")));
+    }
+    if record.sessions.len() > 1 {
+        sentences.push(format!("The study was worked on in {} stretches.", record.sessions.len()));
+    }
+    sentences
 }

@@ -1,0 +1,65 @@
+//! `stayput report`: a journal, told in one of six forms.
+
+use crate::UsageError;
+use anyhow::Context;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use study::{Journal, JournalError};
+
+/// Tell what a study found
+#[derive(clap::Args)]
+pub struct ReportArgs {
+    /// The study's journal, a .stayput file
+    file: PathBuf,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// Verdict and table for a terminal
+    Terminal,
+    /// Everything, as one HTML file that loads nothing from outside
+    Html,
+    /// Verdict and table in Markdown
+    Markdown,
+    /// The table for a paper
+    Latex,
+    /// Every trial, one row each
+    Csv,
+    /// Everything, for programs
+    Json,
+}
+
+/// Reads the journal and writes the report.
+pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let record = Journal::read(&args.file).map_err(|error| match error {
+        JournalError::Open { .. } | JournalError::Foreign { .. } | JournalError::Newer { .. } => UsageError::from(error),
+        other => other.into(),
+    })?;
+    let analysis = study::analyse(&record);
+    let text = match args.format {
+        Format::Terminal => {
+            report::terminal(&record, &analysis, crate::study::terminal_width(), crate::study::colours(&std::io::stdout()))
+        }
+        Format::Html => report::html(&record, &analysis),
+        Format::Markdown => report::markdown(&record, &analysis),
+        Format::Latex => report::latex(&record, &analysis),
+        Format::Csv => report::csv(&record, &analysis),
+        Format::Json => report::json(&record, &analysis),
+    };
+    match &args.out {
+        Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write report {}", path.display()))?,
+        None => match std::io::stdout().write_all(text.as_bytes()) {
+            // A reader that has seen enough, such as `head`, is no failure.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            written => written.context("cannot write the report")?,
+        },
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,36 @@
+//! Completions and man pages, made from the command definitions themselves.
+
+use anyhow::Context;
+use clap::Command;
+use clap_complete::Shell;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Print a completion script for a shell
+#[derive(clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+/// Write man pages, one for each command
+#[derive(clap::Args)]
+pub struct ManArgs {
+    /// Folder to write them to; it must exist
+    directory: PathBuf,
+}
+
+/// Prints the completion script.
+pub fn completions(args: &CompletionsArgs, command: &mut Command) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, command, "stayput", &mut script);
+    std::io::Write::write_all(&mut std::io::stdout(), &script).context("cannot write the script")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the man pages.
+pub fn man(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
+    clap_mangen::generate_to(command, &args.directory)
+        .with_context(|| format!("cannot write man pages to {}", args.directory.display()))?;
+    Ok(ExitCode::SUCCESS)
+}

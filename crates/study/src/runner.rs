@@ -1,0 +1,158 @@
+//! The runner of real programs: a cell of the plan becomes a launch, an observation becomes a trial.
+
+use crate::engine::{Cell, Runner, RunnerError};
+use crate::host::unix_seconds;
+use crate::launch::{Captured, Descendants, Launch, LaunchError, Output, launch};
+use crate::observation::{Exit, Observation};
+use crate::plan::{Plan, Subject};
+use crate::trial::{Status, Trial};
+use regex::Regex;
+use std::ffi::OsString;
+
+/// What of a program's output is kept with a trial, in bytes.
+const TAIL_BYTES: usize = 4096;
+
+/// What stands for the thread count in a command.
+const THREADS_WORD: &str = "{n}";
+
+/// Runs programs on this machine.
+#[derive(Debug)]
+pub struct ProgramRunner {
+    /// For each subject of the plan: the pattern of its time, and of a right result.
+    patterns: Vec<(Option<Regex>, Option<Regex>)>,
+}
+
+impl ProgramRunner {
+    /// A runner for `plan`.
+    ///
+    /// # Errors
+    /// When one of the plan's regular expressions isn't one.
+    pub fn new(plan: &Plan) -> Result<Self, RunnerError> {
+        let compile = |pattern: &Option<String>| pattern.as_deref().map(Regex::new).transpose();
+        let patterns = plan
+            .subjects
+            .iter()
+            .map(|subject| Ok((compile(&subject.time_regex)?, compile(&subject.verified_regex)?)))
+            .collect::<Result<_, regex::Error>>()
+            .map_err(|error| RunnerError::Broken(error.to_string()))?;
+        Ok(Self { patterns })
+    }
+}
+
+impl Runner for ProgramRunner {
+    fn run(&mut self, plan: &Plan, cell: Cell, sequence: u32, block: u32, warmup: bool) -> Result<Trial, RunnerError> {
+        let subject = &plan.subjects[cell.subject];
+        let treatment = &plan.treatments[cell.treatment];
+        let placement = treatment.placements.get(cell.threads).cloned();
+        let threads = plan.threads[cell.threads];
+        let mut trial = Trial {
+            sequence,
+            block,
+            warmup,
+            subject: subject.name.clone(),
+            threads,
+            placement: treatment.name.clone(),
+            status: Status::NotStarted,
+            cause: String::new(),
+            time_s: None,
+            started_unix_s: unix_seconds(),
+            intended_cpus: placement.as_ref().map(|placement| placement.slots.clone()),
+            observation: None,
+            output_tail: String::new(),
+        };
+        let launched = launch(&Launch {
+            placement,
+            threads: Some(threads),
+            output: Output::Capture,
+            timeout: Some(plan.timeout),
+            descendants: Descendants::Kill,
+            ..Launch::new(arguments(subject, threads))
+        });
+        match launched {
+            Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
+            Err(error) => trial.cause = error.to_string(),
+            Ok(launched) => {
+                let outcome = Outcome::of(
+                    &launched.observation,
+                    &launched.stdout,
+                    &launched.stderr,
+                    plan,
+                    &self.patterns[cell.subject],
+                );
+                trial.output_tail = tail(&launched.stdout, &launched.stderr, outcome.status);
+                trial.status = outcome.status;
+                trial.cause = outcome.cause;
+                trial.time_s = outcome.time_s;
+                trial.observation = Some(launched.observation);
+            }
+        }
+        Ok(trial)
+    }
+}
+
+fn arguments(subject: &Subject, threads: u32) -> Vec<OsString> {
+    subject.argv.iter().map(|word| word.replace(THREADS_WORD, &threads.to_string()).into()).collect()
+}
+
+struct Outcome {
+    status: Status,
+    cause: String,
+    time_s: Option<f64>,
+}
+
+impl Outcome {
+    fn of(
+        seen: &Observation,
+        stdout: &Captured,
+        stderr: &Captured,
+        plan: &Plan,
+        (time, verified): &(Option<Regex>, Option<Regex>),
+    ) -> Self {
+        let failed = |status, cause: String| Self { status, cause, time_s: None };
+        let texts = [stdout.text(), stderr.text()];
+        let own_time_s = time.as_ref().and_then(|time| {
+            let captures = texts.iter().find_map(|text| time.captures(text))?;
+            captures.get(1)?.as_str().parse::<f64>().ok()
+        });
+        let said_right = verified.as_ref().map(|verified| texts.iter().any(|text| verified.is_match(text)));
+        match seen.exit {
+            Exit::TimedOut => {
+                return failed(Status::Timeout, format!("ran longer than {:?} and was killed", plan.timeout));
+            }
+            Exit::Signal(signal) => return failed(Status::Signal, signal_name(signal)),
+            // A program that came to its end, gave its time and denies that the result is right.
+            Exit::Code(code) if said_right == Some(false) && (code == 0 || own_time_s.is_some()) => {
+                return failed(
+                    Status::VerificationFailed,
+                    format!("its output does not say that the result is right (exit code {code})"),
+                );
+            }
+            Exit::Code(0) => {}
+            Exit::Code(code) => return failed(Status::ExitCode, format!("exit code {code}")),
+        }
+        let time_s = if time.is_some() { own_time_s } else { Some(seen.wall_s) };
+        match time_s {
+            Some(time_s) if time_s.is_finite() && time_s > 0.0 => {
+                Self { status: Status::Ok, cause: String::new(), time_s: Some(time_s) }
+            }
+            Some(time_s) => failed(Status::NoTime, format!("it reports {time_s} seconds, which can't be compared")),
+            None => failed(Status::NoTime, "its own time is not in its output".into()),
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    match nix::sys::signal::Signal::try_from(signal) {
+        Ok(name) => format!("killed by {}", name.as_str()),
+        Err(_) => format!("killed by signal {signal}"),
+    }
+}
+
+/// The end of what it said: of standard error always, of standard output when something went wrong.
+fn tail(stdout: &Captured, stderr: &Captured, status: Status) -> String {
+    let mut text = if status == Status::Ok { String::new() } else { stdout.text().into_owned() };
+    text.push_str(&stderr.text());
+    let from = text.len().saturating_sub(TAIL_BYTES);
+    let from = (from..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    text.split_off(from)
+}

@@ -1,0 +1,178 @@
+//! The order of trials, when they stop, and what an interruption changes (nothing).
+
+use crate::model::{Model, plan};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+use study::engine::{EngineError, FAILURES_TO_GIVE_UP, conduct};
+use study::{Claim, Ending, HostFacts, HostState, Journal, Plan, Record, Status, StopRule, Trial, analyse};
+
+/// Runs `plan` with `runner` in the journal at `path`, going on with what is there.
+fn work(path: &Path, plan: &Plan, runner: &mut Model) -> Result<Ending, EngineError> {
+    let mut journal = Journal::open(path)?;
+    if journal.plan()?.is_none() {
+        journal.begin_study(plan, &serde_json::json!({"usable_cpus": [0, 1]}), &HostFacts::default())?;
+    }
+    journal.begin_session(&["stayput".into()], &HostState::default())?;
+    let done = journal.record()?.trials;
+    let ending = conduct(plan, done, &mut journal, runner, &mut |_| ())?;
+    journal.set_ending(Some(ending))?;
+    journal.close()?;
+    Ok(ending)
+}
+
+fn whole(plan: &Plan, mut runner: Model) -> (Record, Ending) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("study.stayput");
+    let ending = work(&path, plan, &mut runner).unwrap();
+    (Journal::read(&path).unwrap(), ending)
+}
+
+fn key(trial: &Trial) -> (u32, String, u32, String) {
+    (trial.block, trial.subject.clone(), trial.threads, trial.placement.clone())
+}
+
+#[test]
+fn every_block_runs_every_treatment_of_a_group_once_and_side_by_side() {
+    let plan = plan(2, &["compact", "scatter"]);
+    let (record, ending) = whole(&plan, Model::new(&[1.0, 0.9, 0.8], 0.01));
+    assert_eq!(ending, Ending::Finished);
+    assert!(record.trials.len() >= 9 * 12);
+    for group in record.trials.chunks(3) {
+        let one = &group[0];
+        assert!(group.iter().all(|t| (t.block, &t.subject, t.threads) == (one.block, &one.subject, one.threads)));
+        assert_eq!(group.iter().map(|t| &t.placement).collect::<BTreeSet<_>>().len(), 3);
+    }
+    let keys: BTreeSet<_> = record.trials.iter().map(key).collect();
+    assert_eq!(keys.len(), record.trials.len(), "no trial twice");
+    assert!(record.trials.iter().all(|trial| trial.warmup == (trial.block == 0)));
+}
+
+#[test]
+fn blocks_run_in_different_orders_and_each_treatment_comes_first_at_times() {
+    let plan = plan(2, &["compact", "scatter"]);
+    let (record, _) = whole(&plan, Model::new(&[1.0, 0.9, 0.8], 0.01));
+    let first: BTreeSet<_> = record.trials.chunks(3).map(|group| group[0].placement.clone()).collect();
+    assert_eq!(first.len(), 3);
+    let order = |block| -> Vec<_> {
+        let trials = record.trials.iter().filter(|trial| trial.block == block);
+        trials.map(|t| (t.subject.clone(), t.threads, t.placement.clone())).collect()
+    };
+    assert_ne!(order(1), order(2));
+}
+
+#[test]
+fn a_study_cut_off_anywhere_goes_on_as_if_it_had_not_been() {
+    let plan = plan(2, &["compact", "scatter"]);
+    let model = || Model::new(&[1.0, 1.0, 0.97], 0.05);
+    let (expected, _) = whole(&plan, model());
+    for step in [7, 40] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("study.stayput");
+        loop {
+            let mut runner = Model { trials_left: step, ..model() };
+            match work(&path, &plan, &mut runner) {
+                Ok(_) => break,
+                Err(EngineError::Runner(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let record = Journal::read(&path).unwrap();
+        assert_eq!(record.trials, expected.trials, "cut off after every {step} trials");
+        assert_eq!(record.ending, expected.ending);
+    }
+}
+
+#[test]
+fn what_is_settled_stops_and_what_is_noisy_goes_on() {
+    let mut plan = plan(1, &["compact"]);
+    plan.threads = vec![1];
+    let blocks = |noise| {
+        let (record, ending) = whole(&plan, Model::new(&[1.0, 0.9], noise));
+        assert_eq!(ending, Ending::Finished);
+        record.trials.iter().map(|trial| trial.block).max().unwrap()
+    };
+    assert!(blocks(0.001) < 15);
+    assert_eq!(blocks(0.5), 30, "the last of 30 counted blocks after one of warm-up");
+}
+
+#[test]
+fn the_papers_rule_stops_at_its_relative_deviation() {
+    let mut plan = plan(1, &["compact"]);
+    plan.stop = StopRule::RelativeSd { relative_sd: 0.05, min_runs: 5, max_runs: 50 };
+    plan.warmup_blocks = 0;
+    let (record, _) = whole(&plan, Model::new(&[1.0, 1.0], 0.02));
+    assert_eq!(record.trials.len(), 5 * 4);
+    let (record, _) = whole(&plan, Model::new(&[1.0, 1.0], 3.0));
+    assert_eq!(record.trials.len(), 50 * 4);
+    assert!(analyse(&record).summaries.iter().all(|summary| !summary.settled));
+}
+
+#[test]
+fn a_cell_that_always_fails_is_given_up_and_the_others_go_on() {
+    let plan = plan(1, &["compact", "scatter"]);
+    let mut runner = Model::new(&[1.0, 0.9, 0.8], 0.001);
+    runner.failing.insert(1, Status::Timeout);
+    let (record, ending) = whole(&plan, runner);
+    assert_eq!(ending, Ending::Finished);
+    let runs = |name: &str| record.trials.iter().filter(|t| t.placement == name && t.threads == 2).count();
+    assert_eq!(runs("compact"), FAILURES_TO_GIVE_UP);
+    assert!(runs("scatter") > 8);
+    let analysis = analyse(&record);
+    let scatter = analysis.summaries.iter().find(|s| s.placement == "scatter" && s.threads == 2).unwrap();
+    assert_eq!(scatter.claim, Claim::Faster);
+    let compact = analysis.summaries.iter().find(|s| s.placement == "compact" && s.threads == 2).unwrap();
+    assert_eq!((compact.trials, compact.median_s, compact.ratio), (0, None, None));
+    assert!(analysis.warnings.iter().any(|w| w.contains("compact") && w.contains("failed")));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_tried_once_a_cell() {
+    let plan = plan(1, &["compact"]);
+    let mut runner = Model::new(&[1.0, 1.0], 0.01);
+    runner.failing = [(0, Status::NotStarted), (1, Status::NotStarted)].into();
+    let (record, ending) = whole(&plan, runner);
+    assert_eq!((record.trials.len(), ending), (4, Ending::Finished));
+}
+
+#[test]
+fn a_spent_budget_ends_the_study_and_the_report_says_so() {
+    let mut plan = plan(1, &["compact"]);
+    plan.budget = Some(Duration::from_secs(20));
+    let (record, ending) = whole(&plan, Model::new(&[1.0, 1.0], 0.5));
+    assert_eq!(ending, Ending::BudgetSpent);
+    let spent_s: f64 = record.trials.iter().map(|t| t.observation.as_ref().unwrap().wall_s).sum();
+    assert!((20.0..22.0).contains(&spent_s));
+    assert!(analyse(&record).warnings.iter().any(|warning| warning.contains("budget")));
+}
+
+#[test]
+fn a_true_difference_is_claimed_and_an_equal_placement_is_not() {
+    let plan = plan(1, &["compact", "scatter"]);
+    let (record, _) = whole(&plan, Model::new(&[1.0, 1.0, 0.8], 0.02));
+    let analysis = analyse(&record);
+    let claim = |name: &str| analysis.summaries.iter().find(|s| s.placement == name && s.threads == 2).unwrap();
+    assert_eq!(claim("compact").claim, Claim::NoneShown);
+    let scatter = claim("scatter");
+    assert_eq!(scatter.claim, Claim::Faster);
+    assert!((scatter.ratio.unwrap() - 1.25).abs() < 0.01, "{:?}", scatter.ratio);
+    assert_eq!(scatter.same_as.as_deref(), Some("compact"), "the model gives both the same CPUs");
+    assert_eq!((analysis.best[0].placement.as_str(), analysis.best[0].shown), ("scatter", true));
+    assert!(analysis.verdicts[0].contains("matters"), "{:?}", analysis.verdicts);
+}
+
+#[test]
+fn a_study_of_equals_claims_a_difference_in_at_most_five_percent() {
+    let mut plan = plan(1, &["compact", "scatter"]);
+    plan.stop = StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 20 };
+    let studies = 100;
+    let claiming = (0..studies)
+        .filter(|&seed| {
+            plan.seed = seed;
+            let (record, _) = whole(&plan, Model::new(&[1.0, 1.0, 1.0], 0.06));
+            analyse(&record).summaries.iter().any(|s| matches!(s.claim, Claim::Faster | Claim::Slower))
+        })
+        .count();
+    // 5 % of 100 is 5; a true 5 % stays below 12 with a probability of 99 %.
+    assert!(claiming <= 11, "{claiming} of {studies}");
+}

@@ -1,0 +1,137 @@
+//! What a journal survives, and what it says of a file that isn't one.
+
+use crate::model::{observation, plan};
+use std::fs;
+use std::io::Write;
+use study::{HostFacts, HostState, Journal, JournalError, Status, ThreadObservation, Trial};
+
+fn trial(sequence: u32) -> Trial {
+    let mut seen = observation(1.5);
+    seen.threads.push(ThreadObservation {
+        process: 0,
+        exec: 0,
+        thread: 0,
+        tid: 4711,
+        intended_cpus: Some("0,2-3".parse().unwrap()),
+        actual_cpus: "0,2-3".parse().unwrap(),
+        last_cpu: Some(machine::CpuId(2)),
+        migrations: Some(9),
+    });
+    seen.notes.push("a note with 'quotes'".into());
+    Trial {
+        sequence,
+        block: sequence,
+        warmup: false,
+        subject: "subject 0".into(),
+        threads: 2,
+        placement: "compact".into(),
+        status: Status::VerificationFailed,
+        cause: "wrong".into(),
+        time_s: None,
+        started_unix_s: 1.25,
+        intended_cpus: Some(vec!["0".parse().unwrap(), "1".parse().unwrap()]),
+        observation: Some(seen),
+        output_tail: "the end\u{1F980}".into(),
+    }
+}
+
+fn begun(path: &std::path::Path) -> Journal {
+    let mut journal = Journal::open(path).unwrap();
+    journal.begin_study(&plan(1, &["compact"]), &serde_json::json!({}), &HostFacts::default()).unwrap();
+    journal
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let mut journal = begun(&path);
+    let session = journal.begin_session(&["stayput".into(), "study".into()], &HostState::default()).unwrap();
+    let unstarted = Trial { status: Status::NotStarted, observation: None, intended_cpus: None, ..trial(1) };
+    journal.add(&trial(0)).unwrap();
+    journal.add(&unstarted).unwrap();
+    journal.end_session(session, &HostState { unix_s: 2.0, ..HostState::default() }).unwrap();
+    journal.close().unwrap();
+    let record = Journal::read(&path).unwrap();
+    assert_eq!(record.plan, plan(1, &["compact"]));
+    assert_eq!(record.trials, [trial(0), unstarted]);
+    assert_eq!(record.sessions[0].command_line, ["stayput", "study"]);
+    assert_eq!(record.sessions[0].after.as_ref().unwrap().unix_s, 2.0);
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["a.stayput"], "a closed journal is one plain file");
+}
+
+#[test]
+fn the_same_trial_is_not_kept_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = begun(&folder.path().join("a.stayput"));
+    journal.add(&trial(0)).unwrap();
+    let again = Trial { sequence: 1, block: 0, ..trial(1) };
+    assert!(matches!(journal.add(&again), Err(JournalError::Write { .. })));
+    assert_eq!(journal.record().unwrap().trials, [trial(0)]);
+}
+
+#[test]
+fn a_second_writer_is_turned_away_and_a_reader_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let mut journal = begun(&path);
+    journal.add(&trial(0)).unwrap();
+    assert!(matches!(Journal::open(&path), Err(JournalError::Busy { .. })));
+    assert_eq!(Journal::read(&path).unwrap().trials.len(), 1);
+}
+
+#[test]
+fn a_file_that_is_no_journal_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    fs::write(
+        &path,
+        "dear diary, this is more than a hundred bytes of text so that it is longer than a header of SQLite",
+    )
+    .unwrap();
+    let before = fs::read(&path).unwrap();
+    assert!(matches!(Journal::open(&path), Err(JournalError::Foreign { .. })));
+    assert!(matches!(Journal::read(&path), Err(JournalError::Foreign { .. })));
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    let other = folder.path().join("other.db");
+    rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    assert!(matches!(Journal::open(&other), Err(JournalError::Foreign { .. })));
+    assert!(matches!(Journal::read(&folder.path().join("absent")), Err(JournalError::Open { .. })));
+    assert!(matches!(Journal::open(folder.path()), Err(JournalError::Open { .. })));
+}
+
+#[test]
+fn a_newer_schema_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    begun(&path).close().unwrap();
+    rusqlite::Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    let error = Journal::read(&path).unwrap_err();
+    assert!(matches!(error, JournalError::Newer { found: 99, .. }));
+    assert!(error.to_string().contains("99"), "{error}");
+}
+
+#[test]
+fn damage_anywhere_is_an_error_or_harmless_and_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let mut journal = begun(&path);
+    for sequence in 0..40 {
+        journal.add(&trial(sequence)).unwrap();
+    }
+    journal.close().unwrap();
+    let whole = fs::read(&path).unwrap();
+    let mut told = 0;
+    for at in (0..whole.len()).step_by(whole.len() / 97) {
+        let mut bytes = whole.clone();
+        let end = (at + 64).min(bytes.len());
+        bytes[at..end].fill(0xA5);
+        fs::write(&path, &bytes).unwrap();
+        told += usize::from(Journal::read(&path).is_err());
+        fs::File::create(&path).unwrap().write_all(&whole[..at]).unwrap();
+        assert!(at >= whole.len() - 4096 || Journal::read(&path).is_err(), "cut off at {at}");
+    }
+    assert!(told > 20, "{told} of 98 damages were told");
+}

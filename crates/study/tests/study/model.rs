@@ -1,0 +1,101 @@
+//! A runner without a program: times drawn from a model, the same for the same cell and block whatever ran before.
+
+use machine::{CpuId, Placement};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use study::engine::{Cell, Runner, RunnerError};
+use study::plan::UNBOUND;
+use study::{Exit, Observation, Plan, Status, StopRule, Subject, Treatment, Trial};
+
+pub struct Model {
+    /// Time of each treatment, over 1 s.
+    pub factors: Vec<f64>,
+    /// Relative noise, up to which a time is above its factor.
+    pub noise: f64,
+    /// Cells that fail, and how.
+    pub failing: BTreeMap<usize, Status>,
+    /// Trials after which the study is cut off.
+    pub trials_left: usize,
+}
+
+impl Model {
+    pub fn new(factors: &[f64], noise: f64) -> Self {
+        Self { factors: factors.to_vec(), noise, failing: BTreeMap::new(), trials_left: usize::MAX }
+    }
+}
+
+impl Runner for Model {
+    fn run(&mut self, plan: &Plan, cell: Cell, sequence: u32, block: u32, warmup: bool) -> Result<Trial, RunnerError> {
+        if self.trials_left == 0 {
+            return Err(RunnerError::Broken("cut off".into()));
+        }
+        self.trials_left -= 1;
+        let name = format!("{}/{}/{}/{}/{block}", plan.seed, cell.subject, cell.threads, cell.treatment);
+        let mut draws = ChaCha8Rng::from_seed(std::array::from_fn(|i| *name.as_bytes().get(i).unwrap_or(&0)));
+        let time_s = self.factors[cell.treatment] * (1.0 + self.noise * draws.random::<f64>());
+        let status = self.failing.get(&cell.treatment).copied().unwrap_or(Status::Ok);
+        Ok(Trial {
+            sequence,
+            block,
+            warmup,
+            subject: plan.subjects[cell.subject].name.clone(),
+            threads: plan.threads[cell.threads],
+            placement: plan.treatments[cell.treatment].name.clone(),
+            status,
+            cause: if status == Status::Ok { String::new() } else { "as the model says".into() },
+            time_s: (status == Status::Ok).then_some(time_s),
+            started_unix_s: f64::from(sequence),
+            intended_cpus: plan.treatments[cell.treatment].placements.get(cell.threads).map(|p| p.slots.clone()),
+            observation: (status != Status::NotStarted).then(|| observation(time_s)),
+            output_tail: String::new(),
+        })
+    }
+}
+
+pub fn observation(wall_s: f64) -> Observation {
+    Observation {
+        exit: Exit::Code(0),
+        wall_s,
+        user_s: wall_s,
+        system_s: 0.0,
+        max_rss_bytes: 1 << 20,
+        voluntary_switches: 1,
+        involuntary_switches: 2,
+        migrations: Some(3),
+        minor_faults: 4,
+        major_faults: 0,
+        counters: BTreeMap::from([("cycles".into(), 5)]),
+        threads: Vec::new(),
+        leftovers: 0,
+        notes: Vec::new(),
+    }
+}
+
+/// A plan of `subjects` x 1 and 2 threads x unbound and `placements`.
+pub fn plan(subjects: usize, placements: &[&str]) -> Plan {
+    let placed = |name: &&str| Treatment {
+        name: (*name).to_owned(),
+        placements: (1..=2).map(|n| Placement::from_cpus(*name, (0..n).map(CpuId))).collect(),
+    };
+    Plan {
+        subjects: (0..subjects)
+            .map(|number| Subject {
+                name: format!("subject {number}"),
+                argv: vec!["./app".into()],
+                time_regex: None,
+                verified_regex: None,
+            })
+            .collect(),
+        threads: vec![1, 2],
+        treatments: std::iter::once(Treatment { name: UNBOUND.into(), placements: Vec::new() })
+            .chain(placements.iter().map(placed))
+            .collect(),
+        stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 30 },
+        warmup_blocks: 1,
+        timeout: Duration::from_secs(60),
+        budget: None,
+        seed: 7,
+    }
+}
