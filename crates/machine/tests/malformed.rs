@@ -1,0 +1,123 @@
+//! Input that is no machine, no list or no placement gets a sentence, and never a panic.
+
+use proptest::prelude::*;
+use stayput_machine::tree::Source;
+use stayput_machine::{CpuSet, Kind, Machine, Placement, Policy, Syntax};
+use std::fs;
+use std::path::Path;
+
+fn xml_error(content: &[u8]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.xml");
+    fs::write(&path, content).unwrap();
+    let error = Machine::read(&Source::Xml(path.clone())).unwrap_err().to_string();
+    error.replace(path.to_str().unwrap(), "m.xml")
+}
+
+#[test]
+fn a_bad_xml_file_gets_one_sentence() {
+    insta::assert_snapshot!(xml_error(b"\xff\xfe"), @"cannot read a machine from m.xml: it is not UTF-8 text");
+    insta::assert_snapshot!(xml_error(b"garbage"), @"cannot read a machine from m.xml: it is not XML (unknown token at 1:1)");
+    insta::assert_snapshot!(
+        xml_error(b"<html/>"),
+        @"cannot read a machine from m.xml: it is XML, but not hwloc's: its root is not `topology`"
+    );
+    insta::assert_snapshot!(
+        xml_error(b"<topology version=\"3.0\"/>"),
+        @"cannot read a machine from m.xml: it has version 3.0 of hwloc's XML format, and only version 2 is understood here; export it with hwloc 2, or with `lstopo --export-xml-flags v2` from a newer one"
+    );
+    insta::assert_snapshot!(
+        xml_error(b"<topology version=\"2.0\"><object type=\"Machine\"/></topology>"),
+        @"cannot read a machine from m.xml: no CPU is in it"
+    );
+    insta::assert_snapshot!(
+        xml_error(b"<topology version=\"2.0\"><object type=\"Machine\"><object type=\"PU\"/></object></topology>"),
+        @"machine `m.xml` makes no sense: a PU has no valid CPU number"
+    );
+    insta::assert_snapshot!(
+        xml_error(b"<topology version=\"2.0\"><object type=\"Machine\"><object type=\"PU\" os_index=\"-1\"/></object></topology>"),
+        @"cannot read a machine from m.xml: `-1` is no valid os_index"
+    );
+    let missing = Machine::named("no-such-file.xml").unwrap_err().to_string();
+    insta::assert_snapshot!(missing, @"cannot read a machine from no-such-file.xml: No such file or directory (os error 2)");
+}
+
+#[test]
+fn a_bad_name_or_synthetic_string_gets_one_sentence() {
+    let error = |text: &str| Machine::named(text).unwrap_err().to_string();
+    insta::assert_snapshot!(error("xeon"), @"`xeon` is no machine: name `host`, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340), an hwloc XML file, or an hwloc synthetic string such as `pack:2 core:4 pu:2`");
+    insta::assert_snapshot!(error("pack:2 core:4"), @"`pack:2 core:4` is no hwloc synthetic string: write levels from the outside in, each as type:count, the last one pu");
+    insta::assert_snapshot!(error("pack:1000 core:1000 pu:1000"), @"`pack:1000 core:1000 pu:1000` is no hwloc synthetic string: it describes more than 16,384 CPUs");
+}
+
+#[test]
+fn a_stored_machine_that_cannot_be_is_refused() {
+    for (json, why) in [
+        (r#"{"kind":"core"}"#, "a core stands where none can be"),
+        (r#"{"kind":"machine"}"#, "it has no CPU"),
+        (r#"{"kind":"machine","children":[{"kind":"PU"}]}"#, "a PU has no valid CPU number"),
+        (r#"{"kind":"machine","children":[{"kind":"core"}]}"#, "a core holds no CPU"),
+        (
+            r#"{"kind":"machine","children":[{"kind":"PU","os_index":1},{"kind":"PU","os_index":1}]}"#,
+            "CPU 1 appears twice",
+        ),
+        (
+            r#"{"kind":"machine","children":[{"kind":"die","children":[{"kind":"die","children":[{"kind":"PU","os_index":0}]}]}]}"#,
+            "objects of one kind lie inside each other in both orders",
+        ),
+        (r#"{"kind":"chip"}"#, "`chip` is not a kind of object in a machine"),
+    ] {
+        let json = format!(r#"{{"name":"m","source":"host","tree":{json}}}"#);
+        let error = serde_json::from_str::<Machine>(&json).unwrap_err().to_string();
+        assert!(error.starts_with(why), "{error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_parsers_panic(text in any::<String>()) {
+        let _ = text.parse::<CpuSet>();
+        let _ = text.parse::<Policy>();
+        let _ = text.parse::<Syntax>();
+        let _ = text.parse::<Kind>();
+        let _ = text.parse::<Source>();
+        let _ = Placement::from_list_on_host(&text);
+    }
+
+    #[test]
+    fn no_text_like_a_cpu_list_makes_the_parser_panic(text in "[0-9,:-]{0,24}") {
+        if let Ok(cpus) = text.parse::<CpuSet>() {
+            prop_assert_eq!(cpus.to_string().parse::<CpuSet>().unwrap(), cpus);
+        }
+    }
+
+    #[test]
+    fn no_text_like_a_synthetic_string_ends_the_process(
+        text in r"((pack|die|numa|l3|l2|l1i|core|pu|group|node)?:?[0-9]{0,3}(\((size|memory|indexes)=[0-9a-zA-Z:,*]{0,8}\))?[ \[\]]?){0,6}"
+    ) {
+        if let Ok(machine) = Machine::read(&Source::Synthetic(text)) {
+            prop_assert!(!machine.pus().is_empty());
+        }
+    }
+
+    #[test]
+    fn no_damaged_file_makes_the_reader_panic(
+        name in prop::sample::select(vec!["hybrid-p-e-lpe", "offline-and-disallowed", "two-memories", "amd-family-15h"]),
+        damage in prop::collection::vec((0.0..1.0, 0_usize..40, "[<>\"/=0-9a-fx.\\-A-Z ]{0,6}"), 1..5),
+    ) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name).with_extension("xml");
+        let mut content = fs::read(path).unwrap();
+        for (place, length, replacement) in damage {
+            let start = (place * content.len() as f64) as usize;
+            let end = (start + length).min(content.len());
+            content.splice(start..end, replacement.bytes());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.xml");
+        fs::write(&path, content).unwrap();
+        if let Ok(machine) = Machine::read(&Source::Xml(path)) {
+            prop_assert!(!machine.to_text(None).is_empty());
+            prop_assert!(machine.to_xml().ends_with("</topology>\n"));
+        }
+    }
+}
