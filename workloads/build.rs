@@ -5,7 +5,6 @@
 //! without it, `native`, and with an empty value the compiler's own portable default.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs, io};
 
 /// An executable of this package: a `[[bin]]` of `Cargo.toml` without a main of its own.
@@ -49,9 +48,10 @@ fn main() {
 
 fn build() -> Result<(), String> {
     let out_dir = PathBuf::from(variable("OUT_DIR")?);
-    let compiler = base().try_get_compiler().map_err(|e| format!("no C compiler for the workloads: {e}"))?;
-    check_openmp(&compiler, &out_dir)?;
-    let runtime = openmp_runtime(&compiler)?;
+    // A missing compiler is said once, by openmp_runtime.
+    let compiler =
+        base().cargo_warnings(false).try_get_compiler().map_err(|e| format!("no C compiler for the workloads: {e}"))?;
+    let runtime = openmp_runtime(&compiler, &out_dir)?;
 
     for program in &PROGRAMS {
         let mut build = base();
@@ -106,46 +106,40 @@ fn base() -> cc::Build {
     build
 }
 
-/// Compiles and links a program that asks its runtime something.
-fn check_openmp(compiler: &cc::Tool, out_dir: &Path) -> Result<(), String> {
+/// Link arguments for the OpenMP runtime that the compiler itself links. rustc's linker may belong to another compiler,
+/// so they name the runtime's own file, seen in the linker's trace of a small program, and record its directory.
+fn openmp_runtime(compiler: &cc::Tool, out_dir: &Path) -> Result<[String; 2], String> {
     let name = compiler.path().display();
     let source = out_dir.join("openmp_check.c");
     fs::write(&source, "#include <omp.h>\nint main(void) { return omp_get_max_threads() == 0; }\n")
         .map_err(|e| format!("cannot write to {}: {e}", out_dir.display()))?;
-    match compiler.to_command().arg(&source).arg("-o").arg(out_dir.join("openmp_check")).output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let first = said.lines().find(|line| line.contains("error")).unwrap_or("it gave no reason");
-            Err(format!(
-                "the C compiler `{name}` cannot build OpenMP programs ({first}): \
-                 install its OpenMP runtime (Debian: libomp-dev for clang) or set STAYPUT_WORKLOADS_CC=gcc"
-            ))
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(format!(
+    let mut link = compiler.to_command();
+    link.arg(&source).arg("-Wl,--trace").arg("-o").arg(out_dir.join("openmp_check"));
+    let output = link.output().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => format!(
             "the C compiler `{name}` was not found: install gcc, or set STAYPUT_WORKLOADS_CC to a compiler with OpenMP"
-        )),
-        Err(e) => Err(format!("the C compiler `{name}` could not be started: {e}")),
+        ),
+        _ => format!("the C compiler `{name}` could not be started: {e}"),
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let reason = said.lines().find(|line| line.contains("error")).unwrap_or("it gave no reason");
+        return Err(format!(
+            "the C compiler `{name}` cannot build OpenMP programs ({reason}): \
+             install its OpenMP runtime (Debian: libomp-dev for clang) or set STAYPUT_WORKLOADS_CC=gcc"
+        ));
     }
-}
-
-/// Link arguments for the OpenMP runtime. The linker is rustc's and may belong to another compiler, so the runtime's
-/// own file is named, and its directory recorded for the loader.
-fn openmp_runtime(compiler: &cc::Tool) -> Result<Vec<String>, String> {
-    let library = if compiler.is_like_clang() { "libomp.so" } else { "libgomp.so" };
-    let output = Command::new(compiler.path())
-        .arg(format!("-print-file-name={library}"))
-        .output()
-        .map_err(|e| format!("the C compiler `{}` could not be started: {e}", compiler.path().display()))?;
-    let answer = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    // A compiler that does not find the library answers with its bare name; the OpenMP check has passed all the same.
-    match answer.canonicalize() {
-        Ok(file) if answer.is_absolute() => {
-            let directory = file.parent().unwrap_or(Path::new("/"));
-            Ok(vec![file.to_string_lossy().into_owned(), format!("-Wl,-rpath,{}", directory.display())])
-        }
-        _ => Ok(vec![format!("-l{}", library.trim_start_matches("lib").trim_end_matches(".so"))]),
-    }
+    let is_runtime = |file: &&Path| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        ["libgomp.so", "libomp.so", "libiomp5.so"].iter().any(|runtime| name.starts_with(runtime))
+    };
+    let trace = String::from_utf8_lossy(&output.stdout);
+    let runtime = trace.lines().map(Path::new).find(is_runtime).and_then(|file| file.canonicalize().ok());
+    let file = runtime.ok_or_else(|| {
+        format!("the C compiler `{name}` links no libgomp, libomp or libiomp5: set STAYPUT_WORKLOADS_CC=gcc")
+    })?;
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    Ok([file.to_string_lossy().into_owned(), format!("-Wl,-rpath,{}", directory.display())])
 }
 
 fn variable(name: &str) -> Result<String, String> {

@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TEXT_OF(number) #number
+#define TEXT(macro) TEXT_OF(macro)
 #ifdef __clang__
-#define COMPILER "clang " __clang_version__
+#define COMPILER                                                                                   \
+    "clang " TEXT(__clang_major__) "." TEXT(__clang_minor__) "." TEXT(__clang_patchlevel__)
 #else
 #define COMPILER "gcc " __VERSION__
 #endif

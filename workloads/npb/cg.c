@@ -29,7 +29,7 @@ static const double RCOND = 0.1; /* the reciprocal of the condition number, abou
 
 struct class {
     uint32_t order;            /* rows of the matrix */
-    uint32_t drawn_per_vector; /* nonzeros drawn for each of the sparse vectors */
+    uint32_t drawn_per_vector; /* nonzer: entries drawn for each of the sparse vectors */
     int iterations;
     double shift;
     double zeta; /* the official value */
@@ -202,7 +202,9 @@ static size_t row_builder_finish(struct row_builder *b, uint32_t *column, double
     return length;
 }
 
-/* Allocates room for the rows before any entries are merged: first touched where they are filled.
+/*
+ * Allocates room for the rows as if no two entries fell together. Pages that stay unused cost
+ * nothing; the others are first touched by the thread that fills them.
  */
 static bool rows_allocate(struct rows *rows, const struct generators *g, uint32_t first,
                           uint32_t last) {
@@ -244,9 +246,9 @@ static void rows_assemble(struct rows *rows, struct row_builder *builder,
 
 /* to = A from for the thread's own rows. */
 static void multiply(const struct rows *rows, const double *restrict from, double *restrict to) {
+    const uint32_t *restrict column = rows->column;
+    const double *restrict value = rows->value;
     for (uint32_t j = 0; j < rows->last - rows->first; j++) {
-        const uint32_t *restrict column = rows->column;
-        const double *restrict value = rows->value;
         double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
         for (size_t k = rows->start[j]; k < rows->start[j + 1]; k++)
@@ -414,10 +416,10 @@ static void run(size_t class_index, struct result *result) {
     if (!problem.out_of_memory) {
         result->threads = problem.team.threads;
         result->seconds = problem.seconds;
-        /* As NPB counts: a row of w w^T has about vector_nonzeros entries, 2 operations each. */
-        const double vector_nonzeros = class->drawn_per_vector * (class->drawn_per_vector + 1.0);
+        /* NPB's count: it takes a row to have nonzer (nonzer + 1) entries. */
+        const double row_entries = class->drawn_per_vector * (class->drawn_per_vector + 1.0);
         result->operations = 2.0 * class->iterations * class->order *
-                             (3.0 + vector_nonzeros + CG_STEPS * (5.0 + vector_nonzeros) + 3.0);
+                             (3.0 + row_entries + CG_STEPS * (5.0 + row_entries) + 3.0);
         printf("matrix entries: %llu\nmatrix made in: %.3f s\nresidual norm: %.3e\n",
                (unsigned long long)problem.nonzeros, problem.assembled_at - start,
                problem.residual_norm);
