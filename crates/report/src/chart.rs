@@ -151,7 +151,7 @@ pub struct Chart {
 
 impl Chart {
     /// Measurements in their order, as relative changes (0.05 = 5 % above), so that drift shows. Values far outside
-    /// what counts sit at the edge as hollow marks. `breaks` are orders before which work was interrupted.
+    /// what counts sit at the edge. `breaks` are orders before which work was interrupted.
     pub fn in_order(&self, points: &[Point], breaks: &[f64]) -> Option<String> {
         let (height, left, right, top, bottom) = (190, 44, 6, 8, 36);
         let inliers = points.iter().filter(|p| p.mark == Mark::Counted && p.value.is_finite()).map(|p| p.value);
@@ -171,7 +171,7 @@ impl Chart {
             canvas.line(Role::Dashed, [(x.at(order - 0.5), top as f64), (x.at(order - 0.5), (height - bottom) as f64)]);
         }
         for tick in x.ticks(6).into_iter().filter(|tick| tick.fract() == 0.0) {
-            canvas.text(Role::Muted, (x.at(tick), height - 10), HPos::Center, &format!("#{tick}"));
+            canvas.tick(x.at(tick), height - 10, &format!("#{tick}"));
         }
         if points.iter().any(|p| p.mark == Mark::Failed) {
             canvas.text(Role::Muted, (left - 6, height - 26), HPos::Right, "failed");
@@ -181,12 +181,7 @@ impl Chart {
             match point.mark {
                 Mark::Failed => canvas.cross((place.0, f64::from(height - 26)), &point.hover),
                 _ if !point.value.is_finite() => {}
-                mark => canvas.mark(
-                    point.hue,
-                    if point.value.abs() > reach { Mark::Uncounted } else { mark },
-                    place,
-                    &point.hover,
-                ),
+                mark => canvas.mark(point.hue, mark, place, &point.hover),
             }
         }
         let hovers = canvas.finish();
@@ -208,7 +203,7 @@ impl Chart {
         let ticks = x.ticks(4);
         let decimals = decimals(&ticks);
         for &tick in &ticks {
-            canvas.text(Role::Muted, (x.at(tick), height - 9), HPos::Center, &format!("{tick:.decimals$}{unit}"));
+            canvas.tick(x.at(tick), height - 9, &format!("{tick:.decimals$}{unit}"));
         }
         for (row, strip) in strips.iter().enumerate() {
             let top = row as i32 * (label + band + gap);
@@ -267,11 +262,11 @@ impl Chart {
         for count in counts {
             let place = x.at(f64::from(count).log2());
             if place >= free {
-                canvas.text(Role::Muted, (place, height - bottom + 10), HPos::Center, &count.to_string());
+                canvas.text(Role::Muted, (place, height - bottom + 13), HPos::Center, &count.to_string());
                 free = place + 18.0;
             }
         }
-        canvas.text(Role::Muted, ((left + WIDTH - right) / 2, height - 8), HPos::Center, "threads");
+        canvas.text(Role::Muted, ((left + WIDTH - right) / 2, height - 6), HPos::Center, "threads");
         canvas.line(Role::Dashed, [(x.at(threads.start), y.at(threads.start)), (x.at(threads.end), y.at(threads.end))]);
         let mut labels = vec![(y.at(threads.end), Role::Muted, "ideal".to_owned())];
         for curve in curves {
@@ -304,7 +299,9 @@ impl Chart {
     /// Ratios with their intervals on a logarithmic scale around 1, which `below` and `above` explain.
     pub fn intervals(&self, rows: &[Interval], below: &str, above: &str) -> Option<String> {
         let (row_height, heading_height, top, bottom) = (22, 22, 22, 24);
-        let (left, right) = (104, WIDTH - 118);
+        let longest = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
+        let (left, right) = ((longest as f64 * LETTER) as i32 + 14, WIDTH - 136);
+        let left = left.clamp(48, 104);
         let usable = |r: &&Interval| r.estimate.1 > 0.0 && r.estimate.2.is_finite() && r.estimate.0.is_finite();
         let ends = rows.iter().filter(usable).flat_map(|r| [r.estimate.1.ln(), r.estimate.2.ln()]);
         let values = span(ends.chain([-0.02, 0.02]))?;
@@ -315,7 +312,7 @@ impl Chart {
         let mut canvas = Canvas::new(&mut svg, height);
         let x = Axis::new(padded(values), left..right);
         let linear = Axis::new(x.range.start.exp()..x.range.end.exp(), left..right);
-        let ticks = linear.ticks(3);
+        let ticks = linear.ticks(4);
         let decimals = decimals(&ticks);
         let foot = f64::from(height - bottom);
         for &tick in ticks.iter().filter(|&&tick| tick > 0.0) {
@@ -397,9 +394,10 @@ fn decimals(ticks: &[f64]) -> usize {
 }
 
 fn signed_percent(share: f64) -> String {
-    let percent = share * 100.0;
-    let text = if percent.fract().abs() < 1e-9 { format!("{percent:.0} %") } else { format!("{percent:.1} %") };
-    if share > 0.0 { format!("+{text}") } else { text.replace("-0 %", "0 %") }
+    // Without the rounding errors of a scale's steps, and without a negative zero.
+    let percent = (share * 1e9).round() / 1e7 + 0.0;
+    let text = if percent.fract() == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") };
+    if percent > 0.0 { format!("+{text}") } else { text }
 }
 
 /// What a piece of a drawing is, apart from its shape.
@@ -479,6 +477,17 @@ impl<'a> Canvas<'a> {
     fn rect(&mut self, role: Role, from: (f64, f64), to: (f64, f64)) {
         let style = self.address(role, "").filled();
         self.backend.draw_rect(place(from), place(to), &style, true).expect(TO_MEMORY);
+    }
+
+    /// A number on a horizontal scale, kept inside the picture.
+    fn tick(&mut self, x: f64, y: i32, text: &str) {
+        let half = text.chars().count() as f64 * LETTER / 2.0;
+        let (anchor, x) = match x {
+            x if x < half => (HPos::Left, 0.0),
+            x if x + half > f64::from(WIDTH) => (HPos::Right, f64::from(WIDTH)),
+            x => (HPos::Center, x),
+        };
+        self.text(Role::Muted, (x, f64::from(y)), anchor, text);
     }
 
     fn text<X: Into<f64>, Y: Into<f64>>(&mut self, role: Role, at: (X, Y), anchor: HPos, text: &str) {

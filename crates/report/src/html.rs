@@ -8,7 +8,8 @@ use crate::number::{self, Ratio};
 use crate::paste;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Quantity, Table};
-use crate::words::{claim, count, ending, plain};
+use crate::verdict::Verdicts;
+use crate::words::{claim, count, plain};
 use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
@@ -72,13 +73,8 @@ pub fn html(record: &Record, analysis: &Analysis) -> String {
 fn answer(study: &StudyView) -> Markup {
     let record = study.record;
     let analysis = study.analysis;
-    let subjects = &record.plan.subjects;
-    let begins = |sentence: &str, subject: &Subject, mark: &str| {
-        sentence.strip_prefix(subject.name.as_str()).is_some_and(|rest| rest.starts_with(mark))
-    };
-    let of = |sentence: &str, subject: &Subject| begins(sentence, subject, ": ") || begins(sentence, subject, ", ");
-    let loose: Vec<&String> = analysis.verdicts.iter().filter(|v| !subjects.iter().any(|s| of(v, s))).collect();
     let failures = study.failures().count();
+    let others = Verdicts::on_none(study);
     html! {
         header {
             div.bar {
@@ -86,33 +82,23 @@ fn answer(study: &StudyView) -> Markup {
                 button.script-only #theme type="button" hidden { "Dark" }
             }
             div.answers {
-                @for subject in subjects {
+                @for subject in &record.plan.subjects {
                     article.answer {
                         h2 { (plain(&subject.name)) }
                         (headline(study, subject))
-                        div {
-                            @for verdict in analysis.verdicts.iter().filter(|v| begins(v, subject, ": ")) {
-                                p.verdict { (plain(verdict)) }
-                            }
-                            ul.verdicts {
-                                @for verdict in analysis.verdicts.iter().filter(|v| begins(v, subject, ", ")) {
-                                    li { (plain(verdict)) }
-                                }
-                            }
-                        }
+                        (sentences(study, subject))
                     }
                 }
-                @if !loose.is_empty() {
-                    ul.verdicts { @for verdict in loose { li { (plain(verdict)) } } }
+                @if !others.is_empty() {
+                    ul.verdicts { @for verdict in others { li { (plain(verdict)) } } }
                 }
                 @if analysis.verdicts.is_empty() { p.verdict { "Nothing can be said: no trial went well." } }
             }
-            @if record.ending.is_none() || failures > 0 || !analysis.warnings.is_empty() {
+            @if failures > 0 || !analysis.warnings.is_empty() {
                 div.notice {
                     ul {
-                        @if record.ending.is_none() { li { (ending(record)) } }
                         @if failures > 0 {
-                            li { a href="#failures" { (count(failures, "trial")) " failed" } " and " (if failures == 1 { "counts" } else { "count" }) " nowhere." }
+                            li { a href="#failures" { (count(failures, "trial")) " failed" } ": kept with the cause, in no figure." }
                         }
                         @for warning in &analysis.warnings { li { (plain(warning)) } }
                     }
@@ -126,6 +112,29 @@ fn answer(study: &StudyView) -> Markup {
             }
         }
     }
+}
+
+/// The verdicts on one subject.
+fn sentences(study: &StudyView, subject: &Subject) -> Markup {
+    let verdicts = Verdicts::on(study, subject);
+    let list = |sentences: &[&str]| html! { ul.verdicts { @for sentence in sentences { li { (plain(sentence)) } } } };
+    html! {
+        div {
+            @for headline in &verdicts.headlines { p.verdict { (capital(&plain(headline))) } }
+            (list(&verdicts.comparisons))
+            @if !verdicts.quiet.is_empty() {
+                details {
+                    summary { (count(verdicts.quiet.len(), "comparison")) " without a difference shown" }
+                    (list(&verdicts.quiet))
+                }
+            }
+        }
+    }
+}
+
+fn capital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The figure that answers for one subject, and its doubt.
@@ -185,9 +194,9 @@ fn paper_table(study: &StudyView) -> Markup {
     html! {
         section #table {
             h2 { "Times, ratios and speed-up" }
+            p { "Medians. Ratio: time of " (reference) " over time of the placement, with its 95 % interval; above 1 is faster." }
             div.scroll tabindex="0" role="region" aria-label="Times, ratios and speed-up" {
                 table.paper {
-                    caption { "Medians. Ratio: time of " (reference) " over time of the placement, with its 95 % interval; above 1 is faster." }
                     thead {
                         tr {
                             th scope="col" { "Placement" }
@@ -196,7 +205,7 @@ fn paper_table(study: &StudyView) -> Markup {
                     }
                     @for group in &table.groups {
                         tbody {
-                            tr.subject { th colspan=(table.threads.len() + 1) scope="rowgroup" { (plain(&group.subject)) } }
+                            tr.subject { th colspan=(table.threads.len() + 1) scope="rowgroup" { div { (plain(&group.subject)) } } }
                             @for (index, row) in group.rows.iter().enumerate() {
                                 @let first = index == 0 || group.rows[index - 1].quantity != row.quantity;
                                 tr.first[first] {
@@ -294,12 +303,12 @@ fn guide(study: &StudyView) -> Markup {
                 (entry("block", "One trial of each placement, one right after the other, in an order drawn anew each time. A machine that gets slower gets slower for all of them.".into()))
                 (entry("ratio", format!("Time of {reference} over time of the placement, from trials of the same block. 1.18 means that the placement does in the same time 1.18 times the work; 0.90 that it is slower. At 1 there is no difference.")))
                 (entry("95 % interval", "If the whole study were repeated many times, 95 of 100 such intervals would hold the true ratio. A wide one means that the trials scatter or that there are few of them.".into()))
-                (entry("▲ ▼, colour, bold", "A difference is shown: the interval excludes 1, also after allowing for how many comparisons were made. Everything else stays grey.".into()))
+                (entry("▲ ▼, colour, bold", "A difference is shown, after allowing for how many comparisons this study makes: with many, an interval that just excludes 1 is not enough. Everything else stays grey.".into()))
                 (entry("no difference shown", "The study can't tell them apart. That is not proof that they are equal: a difference below the smallest detectable one may be there.".into()))
                 (entry("smallest detectable", "A study like this one would have seen a difference of that size in 80 of 100 cases.".into()))
                 (entry("● ▲ ■ ◆", "One trial that counts, shape and colour by placement.".into()))
-                (entry("mark in a ring", "An outlier: far from the other trials of its cell. It counts all the same; medians hardly feel it.".into()))
-                (entry("○", "A warm-up trial, which never counts; or, in the order of trials, one beyond the scale, set at its edge.".into()))
+                (entry("mark in a ring", "An outlier: far from the other trials of its cell. It counts all the same; medians hardly feel it. In the order of trials, one beyond the scale sits at its edge.".into()))
+                (entry("○", "A warm-up trial, which never counts.".into()))
                 (entry("×", "A failed trial: no number comes from it. Its cause is under Failures.".into()))
                 (entry("bar across a strip", "The median of the trials that count.".into()))
                 (entry("dashed line", "In the order of trials: the study was interrupted there and went on later. In the speed-up: the ideal, twice as fast with twice the threads.".into()))

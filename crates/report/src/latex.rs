@@ -7,8 +7,8 @@ use std::fmt::Write;
 use study::{Analysis, Record};
 
 /// A floating table to be `\input` into a paper. It needs the package `booktabs` and an engine that reads UTF-8 (any
-/// of the last ten years). The verdicts stand above it as comments, the setting in its caption. A ratio is bold when
-/// its 95 % interval excludes 1.
+/// of the last ten years). The verdicts stand above it as comments, the setting in its caption. A ratio is bold where
+/// a difference is shown.
 pub fn latex(record: &Record, analysis: &Analysis) -> String {
     let study = StudyView::new(record, analysis);
     let table = Table::new(&study);
@@ -23,7 +23,7 @@ pub fn latex(record: &Record, analysis: &Analysis) -> String {
     let _ = writeln!(text, "% Needs \\usepackage{{booktabs}}.\n\\begin{{table}}\n\\centering");
     let _ = writeln!(
         text,
-        "\\caption{{Median times, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold when it excludes 1) and speed-up. {}}}",
+        "\\caption{{Median times, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons) and speed-up. {}}}",
         escape(&table.reference),
         escape(&setting(&study))
     );
@@ -86,6 +86,11 @@ fn escape(text: &str) -> String {
     for c in plain(text).chars() {
         match c {
             '\n' => escaped.push(' '),
+            // What stood for a control character is no letter of the usual fonts.
+            char::REPLACEMENT_CHARACTER => escaped.push('?'),
+            // In brackets a row would begin with the option of the rule above it.
+            '[' => escaped.push_str("{[}"),
+            ']' => escaped.push_str("{]}"),
             '\\' => escaped.push_str("\\textbackslash{}"),
             '~' => escaped.push_str("\\textasciitilde{}"),
             '^' => escaped.push_str("\\textasciicircum{}"),

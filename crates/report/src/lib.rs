@@ -16,6 +16,7 @@ mod picture;
 mod study_view;
 mod table;
 mod terminal;
+mod verdict;
 mod words;
 
 pub use crate::csv::csv;

@@ -3,12 +3,12 @@
 use crate::paste;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Quantity, Table};
-use crate::words::{self, count, plain};
+use crate::words::{count, plain, setting};
 use std::fmt::Write;
 use study::{Analysis, Claim, Record};
 
-/// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold when its
-/// interval excludes 1.
+/// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold where a
+/// difference is shown.
 pub fn markdown(record: &Record, analysis: &Analysis) -> String {
     let study = StudyView::new(record, analysis);
     let mut text = String::new();
@@ -43,13 +43,13 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
     }
     let _ = writeln!(
         text,
-        "\nTimes are medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold when the interval excludes 1.",
+        "\nTimes are medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons.",
         escape(&table.reference)
     );
-    let _ = writeln!(text, "\n{}", escape(&words::setting(&study)));
+    let _ = writeln!(text, "\n{}", escape(&setting(&study)));
     let failures: Vec<_> = study.failures().collect();
     if !failures.is_empty() {
-        let _ = writeln!(text, "\n{} failed and count nowhere:\n", count(failures.len(), "trial"));
+        let _ = writeln!(text, "\n{} failed, left out of every number:\n", count(failures.len(), "trial"));
         for trial in failures {
             let _ = writeln!(
                 text,
@@ -68,9 +68,6 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
         for warning in &analysis.warnings {
             let _ = writeln!(text, "- {}", escape(warning));
         }
-    }
-    if record.ending.is_none() {
-        let _ = writeln!(text, "\n{}", words::ending(record));
     }
     for advice in paste::advice(&study) {
         let _ = writeln!(text, "\n{}", escape(&advice.sentence));

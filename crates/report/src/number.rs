@@ -15,6 +15,7 @@ pub(crate) fn duration(s: f64) -> String {
         _ if s < 60.0 => format!("{s:.1} s"),
         _ if whole < 3600 && whole.is_multiple_of(60) => format!("{} min", whole / 60),
         _ if whole < 3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ if whole % 3600 < 60 => format!("{} h", whole / 3600),
         _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
     }
 }
@@ -96,8 +97,8 @@ mod tests {
 
     #[test]
     fn durations_read_as_people_say_them() {
-        let written: Vec<String> = [0.85, 12.34, 30.0, 59.99, 250.0, 600.0, 7500.0].map(duration).into();
-        assert_eq!(written, ["850 ms", "12.3 s", "30 s", "60.0 s", "4 min 10 s", "10 min", "2 h 5 min"]);
+        let written: Vec<String> = [0.85, 12.34, 30.0, 59.99, 250.0, 600.0, 7200.0, 7500.0].map(duration).into();
+        assert_eq!(written, ["850 ms", "12.3 s", "30 s", "60.0 s", "4 min 10 s", "10 min", "2 h", "2 h 5 min"]);
     }
 
     #[test]

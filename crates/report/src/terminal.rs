@@ -3,7 +3,8 @@
 use crate::paste;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Group, Quantity, Table};
-use crate::words::{count, ending, plain, short};
+use crate::verdict::Verdicts;
+use crate::words::{count, plain, short};
 use comfy_table::{CellAlignment, Color, ContentArrangement, presets};
 use std::fmt::Write;
 use study::{Analysis, Claim, Record};
@@ -12,12 +13,28 @@ use study::{Analysis, Claim, Record};
 const NAME_WIDTH: usize = 24;
 
 /// The study in `width` columns: the verdict, the table, what went wrong, and the line to paste. With `colour`, a
-/// ratio is coloured when its interval excludes 1, and only then; a star marks it either way.
+/// ratio is coloured when a difference is shown, and only then; a star marks it either way.
 pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool) -> String {
     let study = StudyView::new(record, analysis);
     let width = width.max(40);
     let mut text = String::new();
-    for verdict in &analysis.verdicts {
+    for subject in &record.plan.subjects {
+        let verdicts = Verdicts::on(&study, subject);
+        for headline in &verdicts.headlines {
+            paragraph(&mut text, "", &format!("{}: {headline}", subject.name), width);
+        }
+        for comparison in &verdicts.comparisons {
+            paragraph(&mut text, "  ", comparison, width);
+        }
+        if !verdicts.quiet.is_empty() {
+            let more = format!(
+                "{} without a difference shown; the table has the intervals.",
+                count(verdicts.quiet.len(), "comparison")
+            );
+            paragraph(&mut text, "  ", &more, width);
+        }
+    }
+    for verdict in Verdicts::on_none(&study) {
         paragraph(&mut text, "", verdict, width);
     }
     if analysis.verdicts.is_empty() {
@@ -37,7 +54,7 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
     if table.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).any(|cell| cell.interval.is_some())
     {
         let key = format!(
-            "ratio: time of {} over time of the placement, so above 1 is faster; below it the 95 % interval; * the interval excludes 1",
+            "ratio: time of {} over time of the placement, so above 1 is faster; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons",
             table.reference
         );
         text.push('\n');
@@ -46,7 +63,12 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
     let failures: Vec<_> = study.failures().collect();
     if !failures.is_empty() {
         text.push('\n');
-        paragraph(&mut text, "", &format!("{} failed and count nowhere:", count(failures.len(), "trial")), width);
+        paragraph(
+            &mut text,
+            "",
+            &format!("{} failed, left out of every number:", count(failures.len(), "trial")),
+            width,
+        );
         for trial in failures.iter().take(5) {
             let line = format!(
                 "#{} {}, {}, {}: {}, {}",
@@ -68,10 +90,6 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
         for warning in &analysis.warnings {
             paragraph(&mut text, "warning: ", warning, width);
         }
-    }
-    if record.ending.is_none() {
-        text.push('\n');
-        paragraph(&mut text, "", ending(record), width);
     }
     for advice in paste::advice(&study) {
         text.push('\n');

@@ -26,3 +26,123 @@ fn every_form_tells_every_study_the_same_way_twice() {
         }
     }
 }
+
+#[test]
+fn terminal_when_nothing_is_shown() {
+    let study = fixture::two_cpus();
+    insta::assert_snapshot!(report::terminal(&study.record, &study.analysis, 80, false));
+}
+
+#[test]
+fn terminal_with_claims_failures_and_many_columns() {
+    let study = fixture::opteron();
+    insta::assert_snapshot!(report::terminal(&study.record, &study.analysis, 100, false));
+}
+
+#[test]
+fn terminal_of_studies_without_an_answer() {
+    for (name, study) in [("empty", fixture::empty()), ("nothing-started", fixture::nothing_started())] {
+        insta::assert_snapshot!(name, report::terminal(&study.record, &study.analysis, 60, false));
+    }
+}
+
+#[test]
+fn terminal_keeps_to_its_width() {
+    for (name, study) in fixture::all() {
+        for width in [60, 80, 132] {
+            let text = report::terminal(&study.record, &study.analysis, width, false);
+            // What is there to be copied is never wrapped.
+            let prose =
+                text.lines().filter(|line| !line.starts_with("  stayput") && !line.starts_with("  OMP_NUM_THREADS"));
+            for line in prose {
+                let word = line.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+                assert!(line.chars().count() <= width.max(word + 10), "{name} at {width}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn terminal_is_coloured_only_where_a_difference_is_shown() {
+    let coloured = |study: fixture::Study| report::terminal(&study.record, &study.analysis, 80, true);
+    assert!(!coloured(fixture::two_cpus()).contains('\u{1b}'));
+    let study = fixture::opteron();
+    let claims =
+        study.analysis.summaries.iter().filter(|s| matches!(s.claim, study::Claim::Faster | study::Claim::Slower));
+    let claims = claims.count();
+    let text = coloured(study);
+    let painted = text.matches("\u{1b}[38;5;10m").count() + text.matches("\u{1b}[38;5;9m").count();
+    // A ratio and its interval stand on two lines, each painted by itself.
+    assert_eq!(painted, 2 * claims);
+}
+
+#[test]
+fn no_name_steers_a_terminal() {
+    let study = fixture::hostile();
+    let text = report::terminal(&study.record, &study.analysis, 80, false);
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+}
+
+#[test]
+fn markdown_of_two_programs() {
+    let study = fixture::two_cpus();
+    insta::assert_snapshot!(report::markdown(&study.record, &study.analysis));
+}
+
+#[test]
+fn markdown_of_hostile_names() {
+    let study = fixture::hostile();
+    insta::assert_snapshot!(report::markdown(&study.record, &study.analysis));
+}
+
+#[test]
+fn latex_of_two_programs() {
+    let study = fixture::two_cpus();
+    insta::assert_snapshot!(report::latex(&study.record, &study.analysis));
+}
+
+#[test]
+fn latex_of_hostile_names() {
+    let study = fixture::hostile();
+    insta::assert_snapshot!(report::latex(&study.record, &study.analysis));
+}
+
+#[test]
+fn csv_has_a_row_a_trial_with_units_in_its_names() {
+    let study = fixture::hostile();
+    let text = report::csv(&study.record, &study.analysis);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), study.record.trials.len());
+    let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+    assert_eq!(&rows[9][column("status")], "exit-code");
+    assert_eq!(&rows[9][column("time_s")], "");
+    assert_eq!(&rows[9][column("subject")], study.record.plan.subjects[0].name);
+    insta::assert_snapshot!("csv_head", text.lines().take(6).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn json_keeps_the_contract() {
+    let study = fixture::opteron();
+    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    let contract =
+        ["best", "ending", "host", "machine", "plan", "sessions", "summaries", "trials", "verdicts", "warnings"];
+    assert_eq!(keys, contract);
+    let trials = value["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), study.record.trials.len());
+    let bound =
+        trials.iter().find(|t| t["threads"] == 4 && t["placement"] == "scatter" && t["strayed_threads"] == 1).unwrap();
+    assert_eq!(bound["intended_cpus"], serde_json::json!([[0], [16], [32], [48]]));
+    assert_eq!(bound["actual_cpus"][1], serde_json::json!([16]));
+    assert_eq!(bound["actual_cpus"][2].as_array().unwrap().len(), 64, "the thread that strayed");
+    let unbound = trials.iter().find(|t| t["placement"] == "unbound").unwrap();
+    assert!(unbound["intended_cpus"].is_null() && unbound["actual_cpus"].is_null());
+    assert_eq!(trials[301]["status"], "not-started");
+    assert!(trials[301]["wall_s"].is_null() && trials[301]["time_s"].is_null());
+    let study = fixture::hostile();
+    let failed: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    insta::assert_snapshot!("json_trial", serde_json::to_string_pretty(&failed["trials"][9]).unwrap());
+    insta::assert_snapshot!("json_summary", serde_json::to_string_pretty(&value["summaries"][5]).unwrap());
+}

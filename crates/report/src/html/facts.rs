@@ -4,10 +4,9 @@ use crate::chart::Hue;
 use crate::number;
 use crate::study_view::{StudyView, cpu_line, program_threads};
 use crate::words::{count, ending, plain, stop_rule};
-use machine::{Machine, Placement};
+use machine::{CpuSet, Machine, Placement};
 use maud::{Markup, PreEscaped, html};
-use std::collections::BTreeSet;
-use study::{HostState, Session, Summary, Trial};
+use study::{HostState, Session, Trial};
 
 /// Most rows of a list that can grow with the study; the rest is in the data.
 const ROWS: usize = 40;
@@ -26,28 +25,27 @@ pub(super) fn placements(study: &StudyView) -> Markup {
 }
 
 fn pictures(study: &StudyView, machine: &Machine) -> Markup {
-    let bound: Vec<_> = study.record.plan.treatments.iter().filter(|t| !t.placements.is_empty()).collect();
+    // Side by side they must stay legible.
+    let broad = machine.usable_cpus().len() > 16;
     html! {
-        @if bound.is_empty() {
-            p { "Nothing was bound." }
-            div.charts.placements { figure { figcaption { "The machine" } (PreEscaped(crate::picture::svg(machine, None))) } }
-        }
-        @for threads in pictured_counts(study, machine) {
-            h3 { (count(threads as usize, "thread")) }
-            div.charts.placements {
-                @let mut shown: Vec<(&str, &Placement)> = Vec::new();
-                @for treatment in &bound {
-                    @if let Some(placement) = study.placement(&treatment.name, threads) {
-                        @let hue = Hue::Series(study.treatment_index(&treatment.name));
+        div.charts.placements.broad[broad] {
+            @match pictured(study, machine) {
+                pictured if pictured.is_empty() => {
+                    figure { figcaption { "Nothing was bound" } (picture(machine, None)) }
+                }
+                pictured => {
+                    @for (threads, names, placement) in pictured {
                         figure {
-                            figcaption { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) } " " (plain(&treatment.name)) }
-                            @if let Some((twin, _)) = shown.iter().find(|(_, earlier)| earlier.slots == placement.slots) {
-                                p.muted { "The very same as " (plain(twin)) "." }
-                            } @else {
-                                (PreEscaped(crate::picture::svg(machine, Some(placement))))
+                            figcaption {
+                                @for (index, name) in names.iter().enumerate() {
+                                    @let hue = Hue::Series(study.treatment_index(name));
+                                    @if index > 0 { " and " }
+                                    span class=(hue.class()) aria-hidden="true" { (hue.glyph()) " " } (plain(name))
+                                }
+                                ", " (count(threads as usize, "thread"))
                             }
+                            (picture(machine, Some(placement)))
                         }
-                        ({ shown.push((&treatment.name, placement)); "" })
                     }
                 }
             }
@@ -56,17 +54,37 @@ fn pictures(study: &StudyView, machine: &Machine) -> Markup {
     }
 }
 
-/// Thread counts whose placements are pictured: each subject's best, and the largest that leaves a CPU free, where
-/// policies differ most visibly.
-fn pictured_counts(study: &StudyView, machine: &Machine) -> BTreeSet<u32> {
-    let usable = machine.usable_cpus().len();
-    let partial = study.record.plan.threads.iter().copied().filter(|&threads| (threads as usize) < usable).max();
-    study.analysis.best.iter().map(|best| best.threads).chain(partial).collect()
+fn picture(machine: &Machine, placement: Option<&Placement>) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Picture of the machine" {
+            (PreEscaped(crate::picture::svg(machine, placement)))
+        }
+    }
+}
+
+/// Which placements are pictured, under all their names: each treatment at the largest thread count that leaves a CPU
+/// free, where policies differ most visibly, and whatever is shown to be the best of a subject.
+fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(u32, Vec<&'a str>, &'a Placement)> {
+    let (plan, usable) = (&study.record.plan, machine.usable_cpus().len());
+    let all = || plan.threads.iter().copied();
+    let partial = all().filter(|&threads| (threads as usize) < usable).max().or(all().max());
+    let typical = plan.treatments.iter().filter_map(|treatment| Some((partial?, treatment.name.as_str())));
+    let best = study.analysis.best.iter().filter(|best| best.shown).map(|best| (best.threads, best.placement.as_str()));
+    let mut pictured: Vec<(u32, Vec<&str>, &Placement)> = Vec::new();
+    for (threads, name) in typical.chain(best) {
+        let Some(placement) = study.placement(name, threads) else { continue };
+        match pictured.iter_mut().find(|(count, _, earlier)| *count == threads && earlier.slots == placement.slots) {
+            Some((_, names, _)) if names.contains(&name) => {}
+            Some((_, names, _)) => names.push(name),
+            None => pictured.push((threads, vec![name], placement)),
+        }
+    }
+    pictured
 }
 
 /// Where threads were meant to be, and where they were.
 pub(super) fn cpus(study: &StudyView) -> Markup {
-    let rows: Vec<&Summary> = study.analysis.summaries.iter().filter(|s| study.trials(s).next().is_some()).collect();
+    let plan = &study.record.plan;
     let strayed: Vec<(&Trial, String)> = study.record.trials.iter().flat_map(strays).collect();
     html! {
         section #cpus {
@@ -74,18 +92,20 @@ pub(super) fn cpus(study: &StudyView) -> Markup {
             p { "In the order in which threads were created. Each thread's CPUs were read back from the kernel while it ran." }
             div.scroll tabindex="0" role="region" aria-label="Intended and actual CPUs" {
                 table.dense.wrap {
-                    thead { tr { th { "subject" } th.n { "threads" } th { "placement" } th { "intended CPUs" } th { "read back" } } }
+                    thead { tr { th { "placement" } th.n { "threads" } th { "intended CPUs" } th { "read back, over all subjects" } } }
                     tbody {
-                        @for summary in rows {
-                            tr {
-                                td { (plain(&summary.subject)) } td.n { (summary.threads) } td { (plain(&summary.placement)) }
-                                td {
-                                    @match study.placement(&summary.placement, summary.threads) {
-                                        Some(placement) => code { (cpu_line(&placement.slots)) }
-                                        None => { "free" }
-                                    }
+                        @for treatment in &plan.treatments {
+                            @let trials = |threads: Option<u32>| study.record.trials.iter().filter(move |trial| {
+                                trial.placement == treatment.name && threads.is_none_or(|threads| threads == trial.threads)
+                            });
+                            @if treatment.placements.is_empty() {
+                                tr { td { (plain(&treatment.name)) } td.n { "all" } td { "free" } td { (roamed(trials(None))) } }
+                            }
+                            @for (&threads, placement) in plan.threads.iter().zip(&treatment.placements) {
+                                tr {
+                                    td { (plain(&treatment.name)) } td.n { (threads) } td { code { (cpu_line(&placement.slots)) } }
+                                    td { (read_back(trials(Some(threads)))) }
                                 }
-                                td { (read_back(study, summary)) }
                             }
                         }
                     }
@@ -109,20 +129,19 @@ pub(super) fn cpus(study: &StudyView) -> Markup {
     }
 }
 
-/// How many trials of a cell had every thread where it was meant to be.
-fn read_back(study: &StudyView, summary: &Summary) -> Markup {
-    let seen: Vec<&Trial> = study.trials(summary).filter(|trial| !program_threads(trial).is_empty()).collect();
-    if seen.is_empty() {
-        return html! { "nothing was seen" };
-    }
-    if study.placement(&summary.placement, summary.threads).is_none() {
-        let actual: machine::CpuSet =
-            seen.iter().flat_map(|trial| program_threads(trial)).flat_map(|thread| thread.actual_cpus.iter()).collect();
-        return html! { "free on " code { (actual.to_string()) } };
-    }
+/// Where the threads of unbound trials were allowed to be.
+fn roamed<'t>(trials: impl Iterator<Item = &'t Trial>) -> Markup {
+    let actual: CpuSet = trials.flat_map(program_threads).flat_map(|thread| thread.actual_cpus.iter()).collect();
+    html! { @if actual.is_empty() { "nothing was seen" } @else { "free on " code { (actual.to_string()) } } }
+}
+
+/// In how many of the trials every thread was where it was meant to be.
+fn read_back<'t>(trials: impl Iterator<Item = &'t Trial>) -> Markup {
+    let seen: Vec<&Trial> = trials.filter(|trial| !program_threads(trial).is_empty()).collect();
     let right = seen.iter().filter(|trial| strays(trial).next().is_none()).count();
     html! {
-        @if right == seen.len() { "as intended in all " (count(right, "trial")) }
+        @if seen.is_empty() { "nothing was seen" }
+        @else if right == seen.len() { "as intended in all " (count(right, "trial")) }
         @else { span.bad { "as intended in " (right) " of " (count(seen.len(), "trial")) } }
     }
 }

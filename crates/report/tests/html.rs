@@ -1,0 +1,181 @@
+//! The page as a parser sees it: whole, self-contained, escaped, described, and not too large.
+
+mod fixture;
+
+use fixture::Study;
+use scraper::{ElementRef, Html, Selector};
+use stayput_report as report;
+
+fn page(study: &Study) -> (String, Html) {
+    let text = report::html(&study.record, &study.analysis);
+    let page = Html::parse_document(&text);
+    (text, page)
+}
+
+fn select<'a>(page: &'a Html, selector: &str) -> Vec<ElementRef<'a>> {
+    page.select(&Selector::parse(selector).unwrap()).collect()
+}
+
+fn text(element: &ElementRef) -> String {
+    element.text().collect()
+}
+
+#[test]
+fn every_page_nests_rightly() {
+    for (name, study) in fixture::all() {
+        let (_, page) = page(&study);
+        // An HTML parser repairs what is wrong, and says so; `<title>` in SVG marks is right.
+        assert_eq!(page.errors, Vec::<std::borrow::Cow<str>>::new(), "{name}");
+        let ids: Vec<_> = select(&page, "[id]").iter().filter_map(|e| e.attr("id")).collect();
+        let unique: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(ids.len(), unique.len(), "{name}: every id is there once");
+        for link in select(&page, "a") {
+            let target = link.attr("href").and_then(|href| href.strip_prefix('#')).unwrap();
+            assert!(ids.contains(&target), "{name}: #{target} is there");
+        }
+    }
+}
+
+#[test]
+fn no_page_asks_for_anything_outside() {
+    for (name, study) in fixture::all() {
+        let (source, page) = page(&study);
+        let loading =
+            "[src], [srcset], [data], [action], [background], [poster], link, iframe, object, embed, img, base, form";
+        assert_eq!(select(&page, loading).len(), 0, "{name}");
+        assert_eq!(
+            select(&page, "a[href], use[href]").iter().filter(|e| !e.attr("href").unwrap().starts_with('#')).count(),
+            0
+        );
+        let styles: String = select(&page, "style").iter().map(text).collect();
+        assert!(!styles.contains("url(") && !styles.contains("@import"), "{name}");
+        let policy = select(&page, "meta[http-equiv='Content-Security-Policy']")[0].attr("content").unwrap();
+        assert!(policy.starts_with("default-src 'none';"), "{policy}");
+        assert!(source.matches("http://").count() == source.matches("http://www.w3.org/2000/svg").count(), "{name}");
+        assert!(!source.contains("https://"), "{name}");
+    }
+}
+
+#[test]
+fn every_picture_has_a_title_and_a_text_alternative() {
+    for (name, study) in fixture::all() {
+        let (_, page) = page(&study);
+        for svg in select(&page, "svg") {
+            assert_eq!(svg.attr("role"), Some("img"), "{name}");
+            assert!(svg.attr("aria-label").is_some_and(|label| !label.is_empty()), "{name}");
+            let title = svg.child_elements().find(|child| child.value().name() == "title");
+            assert!(title.is_some_and(|title| !text(&title).is_empty()), "{name}: {:?}", svg.attr("aria-label"));
+            assert!(svg.attr("viewBox").is_some(), "{name}");
+        }
+        for chart in select(&page, "svg.chart") {
+            assert!(
+                chart.child_elements().any(|child| child.value().name() == "desc" && !text(&child).is_empty()),
+                "{name}"
+            );
+            let figure = ElementRef::wrap(chart.parent().unwrap()).unwrap();
+            assert!(
+                figure.select(&Selector::parse("details table").unwrap()).next().is_some(),
+                "{name}: its data is a table too"
+            );
+        }
+    }
+    let (_, page) = page(&fixture::opteron());
+    // In order, distributions (two programs at seven thread counts), speed-up, ratios.
+    assert_eq!(select(&page, "svg.chart").len(), 2 + 14 + 2 + 2);
+}
+
+#[test]
+fn charts_take_their_colours_from_the_theme() {
+    let (_, page) = page(&fixture::opteron());
+    let fixed = select(&page, "svg.chart *")
+        .into_iter()
+        .filter(|e| [e.attr("fill"), e.attr("stroke")].iter().flatten().any(|c| c.starts_with('#')));
+    assert_eq!(fixed.count(), 0);
+    let styles: String = select(&page, "style").iter().map(text).collect();
+    for mark in select(&page, "svg.chart [class]") {
+        for class in mark.attr("class").unwrap().split(' ') {
+            assert!(styles.contains(&format!(".{class} {{")), "{class} has a colour");
+        }
+    }
+}
+
+#[test]
+fn every_trial_is_a_mark_that_tells_what_it_is() {
+    let study = fixture::opteron();
+    let (_, page) = page(&study);
+    let titles: Vec<String> = select(&page, "#order svg title").iter().map(text).collect();
+    for trial in &study.record.trials {
+        let start = format!("#{} {}, ", trial.sequence, trial.placement);
+        assert_eq!(titles.iter().filter(|title| title.starts_with(&start)).count(), 1, "{start}");
+    }
+    let failed = titles.iter().find(|title| title.starts_with("#90 ")).unwrap();
+    assert!(failed.contains("signal (killed by signal 11 (SIGSEGV))"), "{failed}");
+}
+
+#[test]
+fn names_and_output_stay_text() {
+    let study = fixture::hostile();
+    let (source, page) = page(&study);
+    assert_eq!(select(&page, "script").len(), 2, "the data and our own script");
+    assert_eq!(select(&page, "img").len(), 0);
+    let heading = text(&select(&page, "article h2")[0]);
+    assert!(heading.starts_with("<script>alert(1)</script> & \"quotes\""), "{heading}");
+    assert!(!source.contains('\u{1b}'), "no control character reaches the page");
+}
+
+#[test]
+fn the_page_is_its_own_data_file() {
+    for (name, study) in fixture::all() {
+        let (_, page) = page(&study);
+        let data = text(&select(&page, "script#study[type='application/json']")[0]);
+        let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+        assert_eq!(data, told, "{name}");
+    }
+}
+
+#[test]
+fn the_answer_comes_first_and_the_line_to_paste_last() {
+    let (_, page) = page(&fixture::opteron());
+    let answer = text(&select(&page, "header article")[1]);
+    assert!(answer.contains("as fast") && answer.contains("95 % interval"), "{answer}");
+    let sections: Vec<_> = select(&page, "main section").iter().filter_map(|s| s.attr("id")).collect();
+    let order = [
+        "table",
+        "order",
+        "distributions",
+        "speedup",
+        "ratios",
+        "placements",
+        "cpus",
+        "failures",
+        "machine",
+        "reading",
+        "paste",
+    ];
+    assert_eq!(sections, order);
+    let commands: Vec<String> = select(&page, "#paste pre").iter().map(text).collect();
+    assert_eq!(commands.len(), 3, "only the program that gains is to be pasted: {commands:?}");
+    assert!(commands[0].starts_with("stayput run -n 32 --place scatter -- "), "{commands:?}");
+    assert!(commands[1].starts_with("OMP_NUM_THREADS=32 GOMP_CPU_AFFINITY=\"0 16 32 48 "), "{commands:?}");
+    assert!(commands[2].contains("likwid-pin -c 0,16,32,48,"), "{commands:?}");
+}
+
+#[test]
+fn when_nothing_is_shown_nothing_needs_pasting() {
+    let (_, page) = page(&fixture::two_cpus());
+    assert_eq!(select(&page, "#paste pre").len(), 0);
+    assert!(text(&select(&page, "#paste")[0]).contains("nothing needs pasting"));
+    assert_eq!(
+        select(&page, "#ratios svg .f-better, #ratios svg .f-worse, #ratios svg .s-better, #ratios svg .s-worse").len(),
+        0
+    );
+}
+
+#[test]
+fn pages_and_their_script_stay_small() {
+    let (source, page) = page(&fixture::opteron());
+    assert!(source.len() < 700_000, "{} bytes for 378 trials on 64 CPUs", source.len());
+    let script = text(&select(&page, "script:not([type])")[0]);
+    assert!(script.len() < 15_000, "{} bytes", script.len());
+}
