@@ -1,5 +1,7 @@
 //! Machines read from presets and from a corpus of hwloc XML files, as they are shown and stored.
 
+#![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
+
 use stayput_machine::tree::Source;
 use stayput_machine::{CpuId, CpuState, Kind, Level, Machine, Policy, preset};
 use std::fs;

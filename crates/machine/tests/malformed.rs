@@ -1,5 +1,7 @@
 //! Input that is no machine, no list or no placement gets a sentence, and never a panic.
 
+#![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
+
 use proptest::prelude::*;
 use stayput_machine::tree::Source;
 use stayput_machine::{CpuSet, Kind, Machine, Placement, Policy, Syntax};

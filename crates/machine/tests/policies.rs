@@ -1,5 +1,7 @@
 //! The policies: the papers' own lists, closed forms on regular machines, and promises on any machine.
 
+#![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
+
 use proptest::prelude::*;
 use stayput_machine::record::{MachineRecord, ObjectRecord};
 use stayput_machine::tree::{ForbiddenBy, Source};

@@ -485,3 +485,68 @@ fn escape(text: &str) -> String {
         escaped
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::Policy;
+
+    fn picture(machine: &str, policy: Option<(Policy, usize)>) -> String {
+        let machine = Machine::named(machine).unwrap();
+        let placement = policy.map(|(policy, threads)| policy.place(&machine, threads).unwrap());
+        svg(&machine, placement.as_ref())
+    }
+
+    #[test]
+    fn every_thread_is_drawn_once_on_its_cpu() {
+        let svg = picture("opteron-6272", Some((Policy::Scatter, 8)));
+        for (thread, cpu) in [0, 16, 32, 48, 8, 24, 40, 56].into_iter().enumerate() {
+            assert_eq!(svg.matches(&format!(">T{thread}</text>")).count(), 1, "T{thread}");
+            assert_eq!(svg.matches(&format!(": thread {thread}</title>")).count(), 1, "thread {thread}");
+            assert_eq!(svg.matches(&format!(">CPU {cpu}</text>")).count(), 1, "CPU {cpu}");
+        }
+    }
+
+    #[test]
+    fn twins_are_folded_unless_they_carry_a_thread() {
+        let empty = picture("pack:2 l3:1 core:12 pu:2", None);
+        assert_eq!(empty.matches("12 \u{d7} core").count(), 2);
+        let placed = picture("pack:2 l3:1 core:12 pu:2", Some((Policy::Scatter, 3)));
+        assert_eq!(placed.matches("10 \u{d7} core").count(), 1);
+        assert_eq!(placed.matches("11 \u{d7} core").count(), 1);
+        assert_eq!(placed.matches("<g class=\"busy\">").count(), 3);
+    }
+
+    #[test]
+    fn threads_that_share_a_cpu_share_its_cell() {
+        let svg = picture("core:2 pu:1", Some((Policy::Compact, 5)));
+        assert!(svg.contains(">T0 +2</text>") && svg.contains(">T1 T3</text>"), "{svg}");
+    }
+
+    #[test]
+    fn several_fit_in_one_page_and_each_says_what_it_shows() {
+        let svg = picture("xeon-e5405", Some((Policy::Balanced, 2)));
+        assert!(!svg.contains(" id=") && !svg.contains("url(") && !svg.contains("href"), "{svg}");
+        assert!(svg.contains("role=\"img\"") && svg.contains("<title>xeon-e5405: Intel(R) Xeon(R) CPU E5405"));
+        assert!(svg.contains("balanced: 2 threads on 2 packages, 2 L2, 2 cores"));
+        for rule in STYLE.split('}').filter(|rule| !rule.is_empty()) {
+            assert!(rule.contains(".stayput-machine"), "a style for the whole page: {rule}");
+        }
+    }
+
+    #[test]
+    fn names_cannot_break_out_of_the_picture() {
+        let mut record = machine::record::MachineRecord::from(Machine::named("pack:1 core:1 pu:1").unwrap());
+        record.name = "</svg><script>\"&\u{1}".into();
+        let svg = svg(&Machine::try_from(record).unwrap(), None);
+        assert!(svg.contains("&lt;/svg&gt;&lt;script&gt;&quot;&amp;\u{fffd}"));
+        assert_eq!(svg.matches("</svg>").count(), 1);
+    }
+
+    #[test]
+    fn colours_run_from_blue_to_orange() {
+        assert_eq!(thread_colour(0, 1), thread_colour(0, 8));
+        let blue_and_orange = (thread_colour(0, 64), thread_colour(63, 64));
+        assert_eq!(blue_and_orange, ("#2664ba".to_owned(), "#ba6426".to_owned()));
+    }
+}
