@@ -105,7 +105,7 @@ fn share(count: usize) -> f64 {
 
 #[test]
 fn intervals_of_any_number_of_pairs_cover() {
-    const BLOCKS: [usize; 10] = [5, 6, 7, 8, 9, 10, 12, 15, 20, 40];
+    const BLOCKS: [usize; 9] = [5, 6, 7, 8, 9, 10, 12, 20, 40];
     const RATIO: f64 = 1.1;
     println!("coverage of the 95 % interval, {STUDIES} studies each; columns: pairs\n{:>38} {BLOCKS:>5?}", "");
     let mut outside = Vec::new();
@@ -131,33 +131,19 @@ fn intervals_of_any_number_of_pairs_cover() {
 
 #[test]
 fn intervals_that_stopped_a_study_cover() {
-    // In units of the noise, so that the rule stops early, and often not before its last block.
-    const WIDTHS: [f64; 2] = [2.0, 1.2];
-    println!(
-        "coverage when the stop rule ended the study, mean blocks; columns: width over noise\n{:>38} {WIDTHS:?}",
-        ""
-    );
-    let mut outside = Vec::new();
-    for noise in [CLEAN, QUIET] {
-        print!("{:>38} ", noise.name);
-        for width in WIDTHS {
-            let (mut covered, mut blocks_run) = (0, 0);
-            for number in 0..STUDIES {
-                let pairs = Study::new(number).pairs(noise, 1.0, 1, DEFAULT_MAX_BLOCKS as usize).remove(0);
-                let blocks = stop(&pairs, width * noise.sd);
-                // The truth is 1, so this is also how often an A/A study of one comparison claims nothing.
-                covered += usize::from(holds(&interval(&pairs[..blocks]), 1.0));
-                blocks_run += blocks;
-            }
-            let covered = share(covered);
-            print!("{:7.1} ({:4.1})", 100.0 * covered, share(blocks_run));
-            if !COVERAGE.contains(&covered) {
-                outside.push((noise.name, width, covered));
-            }
+    println!("coverage when the stop rule ended the study; columns: width over noise, mean blocks");
+    // One width at which the rule stops early, and one at which it often doesn't before the last block.
+    for (noise, width) in [(CLEAN, 2.0), (QUIET, 1.2)] {
+        let (mut covered, mut blocks_run) = (0, 0);
+        for number in 0..STUDIES {
+            let pairs = Study::new(number).pairs(noise, 1.0, 1, DEFAULT_MAX_BLOCKS as usize).remove(0);
+            let blocks = stop(&pairs, width * noise.sd);
+            covered += usize::from(holds(&interval(&pairs[..blocks]), 1.0));
+            blocks_run += blocks;
         }
-        println!();
+        println!("{:>38} {width} {:5.1} {:6.1} %", noise.name, share(blocks_run), 100.0 * share(covered));
+        assert!(COVERAGE.contains(&share(covered)), "{} stopped at {width}: {}", noise.name, share(covered));
     }
-    assert!(outside.is_empty(), "{outside:?}");
 }
 
 #[test]
