@@ -19,7 +19,6 @@ test:
 	cargo fmt --all --check
 	git ls-files '*.c' '*.h' | xargs -r clang-format --dry-run -Werror
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo build --release --locked
 	cargo test --workspace --locked
 
 bench: build

@@ -126,13 +126,23 @@ fn findings() -> Vec<Finding> {
             usable.len()
         }
         Err(error) => {
-            add("topology", Grade::Missing, error.to_string(), "policies need it; CPU lists such as --place 0,1 work without");
+            add(
+                "topology",
+                Grade::Missing,
+                error.to_string(),
+                "policies need it; CPU lists such as --place 0,1 work without",
+            );
             1
         }
     };
 
     match launch::trace_available() {
-        Ok(()) => add("binding", Grade::Good, "every thread can be bound at birth and read back at its end (ptrace)".into(), ""),
+        Ok(()) => add(
+            "binding",
+            Grade::Good,
+            "every thread can be bound at birth and read back at its end (ptrace)".into(),
+            "",
+        ),
         Err(reason) => add(
             "binding",
             Grade::Limited,
@@ -142,16 +152,15 @@ fn findings() -> Vec<Finding> {
     }
     match launch::migrations_available() {
         Ok(how) => add("migrations", Grade::Good, format!("counted through {how}"), ""),
-        Err(reason) => add("migrations", Grade::Missing, reason, "needs /proc/PID/sched (CONFIG_SCHED_DEBUG) or perf events"),
+        Err(reason) => {
+            add("migrations", Grade::Missing, reason, "needs /proc/PID/sched (CONFIG_SCHED_DEBUG) or perf events")
+        }
     }
     match launch::counters_available() {
         Ok(()) => add("hardware counters", Grade::Good, "cycles, instructions, cache and branch misses".into(), ""),
-        Err(reason) => add(
-            "hardware counters",
-            Grade::Missing,
-            reason,
-            "times, switches and migrations are measured all the same",
-        ),
+        Err(reason) => {
+            add("hardware counters", Grade::Missing, reason, "times, switches and migrations are measured all the same")
+        }
     }
 
     let load = after.load_average.map(|load| load[0]);
@@ -205,7 +214,8 @@ fn findings() -> Vec<Finding> {
     }
     if let Some(limit) = after.cgroup_cpu_limit {
         let grade = if limit < cpus as f64 { Grade::Limited } else { Grade::Good };
-        let help = if limit < cpus as f64 { "more threads than that are throttled; raise cpu.max or use fewer" } else { "" };
+        let help =
+            if limit < cpus as f64 { "more threads than that are throttled; raise cpu.max or use fewer" } else { "" };
         add("control group", grade, format!("CPU time limited to {limit:.2} CPUs"), help);
     }
     findings

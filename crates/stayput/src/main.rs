@@ -9,6 +9,7 @@ mod shell;
 mod study;
 mod topology;
 
+use ::study::JournalError;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -75,5 +76,12 @@ fn main() -> ExitCode {
 }
 
 fn is_usage_error(error: &anyhow::Error) -> bool {
-    error.is::<UsageError>() || error.is::<machine::PlaceError>() || error.is::<machine::MachineError>()
+    let journal = error.downcast_ref::<JournalError>();
+    error.is::<UsageError>()
+        || error.is::<machine::PlaceError>()
+        || error.is::<machine::MachineError>()
+        || matches!(
+            journal,
+            Some(JournalError::Open { .. } | JournalError::Foreign { .. } | JournalError::Newer { .. })
+        )
 }

@@ -1,11 +1,10 @@
 //! `stayput report`: a journal, told in one of six forms.
 
-use crate::UsageError;
 use anyhow::Context;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use study::{Journal, JournalError};
+use study::Journal;
 
 /// Tell what a study found
 #[derive(clap::Args)]
@@ -38,15 +37,15 @@ enum Format {
 
 /// Reads the journal and writes the report.
 pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let record = Journal::read(&args.file).map_err(|error| match error {
-        JournalError::Open { .. } | JournalError::Foreign { .. } | JournalError::Newer { .. } => UsageError::from(error),
-        other => other.into(),
-    })?;
+    let record = Journal::read(&args.file)?;
     let analysis = study::analyse(&record);
     let text = match args.format {
-        Format::Terminal => {
-            report::terminal(&record, &analysis, crate::study::terminal_width(), crate::study::colours(&std::io::stdout()))
-        }
+        Format::Terminal => report::terminal(
+            &record,
+            &analysis,
+            crate::study::terminal_width(),
+            crate::study::colours(&std::io::stdout()),
+        ),
         Format::Html => report::html(&record, &analysis),
         Format::Markdown => report::markdown(&record, &analysis),
         Format::Latex => report::latex(&record, &analysis),

@@ -127,7 +127,10 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
     }
     let empty = analysis.summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
     if empty > 0 {
-        eprintln!("stayput: {empty} of {} cells have no run that went well; the report says why", analysis.summaries.len());
+        eprintln!(
+            "stayput: {empty} of {} cells have no run that went well; the report says why",
+            analysis.summaries.len()
+        );
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
@@ -177,7 +180,10 @@ fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::
             // The first error is the one to tell; the session's end is a nicety.
             let _ = journal.end_session(session, &HostState::read());
             if let EngineError::Runner(RunnerError::Interrupted { signal }) = error {
-                eprintln!("stayput: interrupted; {} keeps what was measured, and the same command goes on", path.display());
+                eprintln!(
+                    "stayput: interrupted; {} keeps what was measured, and the same command goes on",
+                    path.display()
+                );
                 launch::die_by(signal);
             }
             return Err(error.into());
@@ -216,7 +222,9 @@ fn plan(args: &StudyArgs, machine: &Machine) -> anyhow::Result<Plan> {
         })?);
     }
     if subjects.is_empty() {
-        return Err(UsageError::from("nothing to study: name a built-in such as npb:cg.W, a study file, or a program after --"));
+        return Err(UsageError::from(
+            "nothing to study: name a built-in such as npb:cg.W, a study file, or a program after --",
+        ));
     }
     let usable = machine.usable_cpus().len() as u32;
     let threads = thread_counts(either(&args.threads, &file.threads, &["all"]), usable)?;
@@ -276,12 +284,9 @@ fn stop_rule(flags: &StopArgs, file: StopTable) -> anyhow::Result<StopRule> {
 fn subject(table: &SubjectTable) -> anyhow::Result<Subject> {
     let mut subject = match (&table.builtin, &table.command) {
         (Some(name), _) => builtin(name)?,
-        (None, Some(command)) => Subject {
-            name: command.join(" "),
-            argv: command.clone(),
-            time_regex: None,
-            verified_regex: None,
-        },
+        (None, Some(command)) => {
+            Subject { name: command.join(" "), argv: command.clone(), time_regex: None, verified_regex: None }
+        }
         (None, None) => return Err(UsageError::from("a subject needs `builtin` or `command`")),
     };
     if let Some(name) = &table.name {

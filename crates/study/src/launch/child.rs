@@ -166,7 +166,7 @@ impl Held {
         // SAFETY: the child only calls `become_program`, which allocates nothing and takes no lock.
         let forked = unsafe { unistd::fork() };
         if let Ok(ForkResult::Child) = forked {
-            become_program(program, &redirections, caught, child_gate.as_raw_fd());
+            become_program(program, &redirections, caught, [gate.as_raw_fd(), child_gate.as_raw_fd()]);
         }
         let _ = mask.thread_set_mask();
         match forked {
@@ -178,7 +178,12 @@ impl Held {
 }
 
 /// The child's part. Our descriptors are all close-on-exec, so the program gets only what we inherited.
-fn become_program(program: &Program, redirections: &[(OwnedFd, RawFd)], caught: &Caught, gate: RawFd) -> ! {
+fn become_program(
+    program: &Program,
+    redirections: &[(OwnedFd, RawFd)],
+    caught: &Caught,
+    [parents_gate, gate]: [RawFd; 2],
+) -> ! {
     // SAFETY: only async-signal-safe calls, on descriptors that are open here and on strings that live in `program`.
     unsafe {
         if !redirections.is_empty() {
@@ -186,6 +191,8 @@ fn become_program(program: &Program, redirections: &[(OwnedFd, RawFd)], caught: 
             libc::setsid();
         }
         let mut tied = 0_u8;
+        // Our copy of the other end would keep the gate open after our parent's death.
+        libc::close(parents_gate);
         // Nobody left to watch us: nothing to become.
         if libc::read(gate, ptr::from_mut(&mut tied).cast(), 1) != 1 {
             libc::_exit(127);

@@ -1,0 +1,304 @@
+//! What a study survives: its own death, programs that misbehave, disks that are full.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const STAYPUT: &str = env!("CARGO_BIN_EXE_stayput");
+
+/// A variable that marks a test's processes, so that those left over can be found.
+const MARK: &str = "STAYPUT_FAULT_TEST";
+
+fn stayput(mark: &Path) -> Command {
+    let mut command = Command::new(STAYPUT);
+    command.env(MARK, mark).stdin(Stdio::null());
+    command
+}
+
+fn json(journal: &Path) -> Value {
+    let output = Command::new(STAYPUT).args(["report", "--format", "json"]).arg(journal).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Programs that carry the mark, by command line; none may be left when a study is over. Those that are just being torn
+/// down get a moment.
+fn left_over(mark: &Path) -> Vec<String> {
+    let entry = format!("{MARK}={}\0", mark.display());
+    let look = || -> Vec<String> {
+        let processes = fs::read_dir("/proc").unwrap().flatten().map(|process| process.path());
+        let marked = processes.filter(|process| {
+            let environment = fs::read(process.join("environ")).unwrap_or_default();
+            environment.windows(entry.len()).any(|window| window == entry.as_bytes())
+        });
+        marked
+            .filter_map(|process| fs::read_to_string(process.join("cmdline")).ok())
+            .filter(|line| !line.is_empty())
+            .map(|line| line.replace('\0', " "))
+            .collect()
+    };
+    (0..50)
+        .map(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            look()
+        })
+        .find(Vec::is_empty)
+        .unwrap_or_else(look)
+}
+
+fn one_sentence(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(text.trim_end().lines().count(), 1, "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+    text
+}
+
+#[test]
+fn killed_at_twenty_random_moments_a_study_loses_and_repeats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("study.stayput");
+    let study = || {
+        let mut command = stayput(folder.path());
+        command
+            .args(["study", "--quiet", "--no-report", "-n", "1", "--min-runs", "30", "--max-runs", "30", "--out"])
+            .arg(&journal)
+            .args(["--", "sleep", "0.005"])
+            .stdout(Stdio::null());
+        command
+    };
+    // Any seed will do; this one is written down so that a failure can be had again.
+    let mut random = 0x5EED_u64;
+    let mut whole_at_last_look = 0;
+    for _ in 0..20 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut running = study().stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(5_000 + (random >> 40) % 120_000));
+        running.kill().unwrap();
+        running.wait().unwrap();
+        assert_eq!(left_over(folder.path()), Vec::<String>::new());
+        // Killed before the first write, there is no study yet; after that it is always whole.
+        let bytes = fs::metadata(&journal).map_or(0, |file| file.len());
+        if bytes > 0 {
+            let trials = json(&journal)["trials"].as_array().unwrap().len();
+            assert!(trials >= whole_at_last_look, "{trials} trials, {whole_at_last_look} before");
+            whole_at_last_look = trials;
+        }
+    }
+    assert!(study().status().unwrap().success());
+    let report = json(&journal);
+    let trials = report["trials"].as_array().unwrap();
+    let keys: BTreeSet<String> = trials.iter().map(|t| format!("{} {}", t["block"], t["placement"])).collect();
+    assert_eq!(trials.len(), 31 * 3, "30 blocks after one of warm-up, three placements");
+    assert_eq!(keys.len(), trials.len(), "no trial twice");
+    for (position, trial) in trials.iter().enumerate() {
+        assert_eq!(trial["sequence"], position, "none missing");
+        assert_eq!(trial["status"], "ok");
+    }
+    assert!(report["sessions"].as_array().unwrap().len() > 1);
+}
+
+#[test]
+fn programs_that_misbehave_are_named_rows_and_the_study_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("misbehaving.toml");
+    let counter = folder.path().join("counter");
+    let counter = counter.display();
+    fs::write(
+        &plan,
+        format!(
+            r#"
+threads = ["1"]
+placements = ["unbound", "0"]
+warmup-blocks = 0
+timeout = "400ms"
+stop = {{ min-runs = 6, max-runs = 6 }}
+
+[[subject]]
+name = "good"
+command = ["true"]
+
+[[subject]]
+name = "hangs"
+command = ["sh", "-c", "trap '' TERM; sleep 1000 & wait; sleep 1000"]
+
+[[subject]]
+name = "crashes"
+command = ["sh", "-c", "echo about to crash >&2; kill -SEGV $$"]
+
+[[subject]]
+name = "fails"
+command = ["sh", "-c", "exit 3"]
+
+[[subject]]
+name = "wrong now and then"
+command = ["sh", "-c", "echo x >> {counter}; if [ $(($(wc -l < {counter}) % 3)) = 0 ]; then echo wrong; else echo right; fi"]
+verified-regex = "^right"
+
+[[subject]]
+name = "leaves children"
+command = ["sh", "-c", "sleep 1000 & (setsid sleep 1000 &) ; exit 0"]
+
+[[subject]]
+name = "talks"
+command = ["sh", "-c", "head -c 100000000 /dev/zero | tr '\\0' x; echo; echo 'took 0.25 s'"]
+time-regex = 'took ([0-9.]+) s'
+
+[[subject]]
+name = "says no time"
+command = ["echo", "done"]
+time-regex = 'took ([0-9.]+) s'
+
+[[subject]]
+name = "is not there"
+command = ["/nonexistent/program"]
+"#
+        ),
+    )
+    .unwrap();
+    let journal = folder.path().join("study.stayput");
+    let output = stayput(folder.path())
+        .args(["study", "--quiet", "--no-report", "--timeout", "3s", "--out"])
+        .args([&journal, &plan])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "cells without any good run: {output:?}");
+    assert_eq!(left_over(folder.path()), Vec::<String>::new());
+
+    let report = json(&journal);
+    let trials = report["trials"].as_array().unwrap();
+    let of = |subject: &str| trials.iter().filter(|trial| trial["subject"] == subject).collect::<Vec<_>>();
+    let statuses = |subject: &str| -> BTreeSet<String> {
+        of(subject).iter().map(|trial| trial["status"].as_str().unwrap().to_owned()).collect()
+    };
+    let only = |status: &str| BTreeSet::from([status.to_owned()]);
+    assert_eq!(statuses("good"), only("ok"));
+    assert_eq!(of("good").len(), 12);
+    assert_eq!(statuses("hangs"), only("timeout"));
+    assert_eq!(of("hangs").len(), 6, "given up after three failures in each of two cells");
+    assert_eq!(statuses("crashes"), only("signal"));
+    assert!(of("crashes").iter().all(|trial| trial["cause"].as_str().unwrap().contains("SIGSEGV")));
+    assert!(of("crashes").iter().all(|trial| trial["output_tail"].as_str().unwrap().contains("about to crash")));
+    assert_eq!(statuses("fails"), only("exit-code"));
+    assert!(of("fails").iter().all(|trial| trial["cause"] == "exit code 3"));
+    assert_eq!(statuses("wrong now and then"), BTreeSet::from(["ok".to_owned(), "verification-failed".to_owned()]));
+    assert_eq!(of("wrong now and then").len(), 12);
+    assert_eq!(statuses("leaves children"), only("ok"));
+    assert!(
+        of("leaves children").iter().all(|trial| trial["leftover_processes"] == 2),
+        "{:?}",
+        of("leaves children")[0]
+    );
+    assert_eq!(statuses("talks"), only("ok"));
+    assert!(of("talks").iter().all(|trial| trial["time_s"] == 0.25));
+    assert_eq!(statuses("says no time"), only("no-time"));
+    assert_eq!(statuses("is not there"), only("not-started"));
+    assert_eq!(of("is not there").len(), 2);
+    for trial in trials {
+        assert_eq!(trial["status"] == "ok", trial["time_s"].is_number(), "a failed trial is never a number: {trial}");
+        assert_eq!(trial["status"] == "ok", trial["cause"] == "", "{trial}");
+    }
+}
+
+#[test]
+fn an_interrupted_study_says_how_to_go_on_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("study.stayput");
+    let running = stayput(folder.path())
+        .args(["study", "--quiet", "--no-report", "-n", "1", "--out"])
+        .arg(&journal)
+        .args(["--", "sleep", "0.2"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success());
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(2));
+    assert!(one_sentence(&output).contains("the same command goes on"));
+    assert_eq!(left_over(folder.path()), Vec::<String>::new());
+    assert!(!json(&journal)["trials"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn another_plan_on_the_same_journal_is_an_error_that_shows_the_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("study.stayput");
+    let study = |runs: &str, seed: &str| {
+        stayput(folder.path())
+            .args(["study", "--quiet", "--no-report", "-n", "1", "--min-runs", runs, "--max-runs", runs])
+            .args(["--seed", seed, "--out"])
+            .arg(&journal)
+            .args(["--", "true"])
+            .output()
+            .unwrap()
+    };
+    assert!(study("5", "1").status.success());
+    let before = json(&journal);
+    let other = study("6", "2");
+    assert_eq!(other.status.code(), Some(2));
+    let text = String::from_utf8(other.stderr).unwrap();
+    for word in ["seed: the journal has 1, you ask for 2", "stop.min_blocks: the journal has 5, you ask for 6"] {
+        assert!(text.contains(word), "{text}");
+    }
+    let again = study("5", "1");
+    assert!(again.status.success());
+    assert_eq!(json(&journal)["trials"], before["trials"], "a finished study is not run again");
+}
+
+#[test]
+fn paths_that_cannot_be_used_are_one_sentence_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("notes.txt");
+    fs::write(&text, "not a journal, but a text that somebody wrote and wants to keep as it is, of course ".repeat(3))
+        .unwrap();
+    let attempt = |args: &[&str]| {
+        let output = stayput(folder.path()).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+        one_sentence(&output)
+    };
+    let path = text.to_str().unwrap();
+    assert!(attempt(&["study", "--no-report", "--out", path, "--", "true"]).contains("not a stayput journal"));
+    assert!(attempt(&["report", path]).contains("not a stayput journal"));
+    assert!(attempt(&["report", "/nonexistent.stayput"]).contains("/nonexistent.stayput"));
+    assert!(attempt(&["study", "--out", "/nonexistent/a.stayput", "--", "true"]).contains("/nonexistent/a.stayput"));
+    assert!(attempt(&["study", "/nonexistent.toml"]).contains("/nonexistent.toml"));
+    assert!(attempt(&["study", "--resume", "--out", "/nonexistent.stayput", "--", "true"]).contains("no journal"));
+    assert!(attempt(&["study", "npb:xx.W"]).contains("npb:xx"));
+    assert!(attempt(&["study", "--", ""]).contains("no program"));
+    assert!(fs::read_to_string(&text).unwrap().starts_with("not a journal"));
+}
+
+#[test]
+fn a_full_disk_is_one_sentence_and_what_was_measured_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    let kept = folder.path().join("kept.stayput");
+    fs::create_dir(&disk).unwrap();
+    // A private mount of a disk of 256 KiB; the journal is copied out before the mount is gone.
+    let script = format!(
+        "mount -t tmpfs -o size=256k none {disk} || exit 77
+         {STAYPUT} study --quiet --no-report -n 1 --min-runs 5000 --max-runs 5000 --out {disk}/a.stayput -- true
+         code=$?
+         cp {disk}/a.stayput {kept}; [ ! -e {disk}/a.stayput-wal ] || cp {disk}/a.stayput-wal {kept}-wal
+         exit $code",
+        disk = disk.display(),
+        kept = kept.display()
+    );
+    let output = Command::new("unshare").args(["--mount", "--map-root-user", "sh", "-c", &script]).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(77) || words.contains("unshare") {
+        eprintln!("skipped: no private mount here: {words}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(one_sentence(&output).contains("no space left"), "{words}");
+    let trials = json(&kept)["trials"].as_array().unwrap().len();
+    assert!(trials > 10, "{trials} trials were kept");
+}
