@@ -67,7 +67,7 @@ impl<'a> TrialRow<'a> {
             leftover_processes: seen.map(|o| o.leftovers),
             strayed_threads: seen.map(|o| o.threads.iter().filter(|thread| thread.strayed()).count()),
             intended_cpus: trial.intended_cpus.as_deref(),
-            actual_cpus: trial.intended_cpus.as_ref().and_then(|_| actual_cpus(trial)),
+            actual_cpus: actual_cpus(trial),
             counters: seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()),
             notes: seen.map_or(&[], |o| &o.notes),
             output_tail: if trial.status == Status::Ok { "" } else { &trial.output_tail },
