@@ -90,8 +90,9 @@ impl Placement {
         for kind in machine.kinds_outside_in() {
             let objects = occupied(kind);
             // An L3 for every package says no more than the package, an L2 for every core no more than the core.
-            let repeats = parts.iter().any(|(_, outer)| same_cpus(outer, &objects))
-                || (kind != Kind::Core && same_cpus(&cores, &objects));
+            let repeats = kind != Kind::Core
+                && !parts.is_empty()
+                && (same_cpus(&cores, &objects) || parts.iter().any(|(_, outer)| same_cpus(outer, &objects)));
             if !objects.is_empty() && !repeats {
                 parts.push((kind, objects));
             }

@@ -203,7 +203,7 @@ fn mask(node: Node, name: &str) -> Result<Option<CpuSet>, String> {
     };
     let mut cpus = CpuSet::new();
     let mut next = 0_u32;
-    for word in finite.rsplit(',').filter(|word| !finite.is_empty() || !word.is_empty()) {
+    for word in finite.rsplit(',').filter(|_| !finite.is_empty()) {
         let digits = word.strip_prefix("0x").unwrap_or(word);
         let bits = match digits {
             "" => 0,

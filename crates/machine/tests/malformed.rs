@@ -45,6 +45,25 @@ fn a_bad_xml_file_gets_one_sentence() {
 }
 
 #[test]
+fn sets_without_end_allow_every_cpu_from_there_on() {
+    let usable = |allowed: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.xml");
+        let pus: String = (0..40).map(|cpu| format!("<object type=\"PU\" os_index=\"{cpu}\"/>")).collect();
+        let xml = format!(
+            "<topology version=\"2.0\"><object type=\"Machine\" allowed_cpuset=\"{allowed}\">{pus}</object></topology>"
+        );
+        fs::write(&path, xml).unwrap();
+        Machine::read(&Source::Xml(path)).unwrap().usable_cpus().to_string()
+    };
+    assert_eq!(usable("0xf...f"), "0-39");
+    assert_eq!(usable("0xf...f,0x00000003"), "0-1,32-39");
+    assert_eq!(usable("0x00000080,0x0000000f"), "0-3,39");
+    assert_eq!(usable("0x80,,0x1"), "0");
+    assert_eq!(usable(""), "");
+}
+
+#[test]
 fn a_bad_name_or_synthetic_string_gets_one_sentence() {
     let error = |text: &str| Machine::named(text).unwrap_err().to_string();
     insta::assert_snapshot!(error("xeon"), @"`xeon` is no machine: name `host`, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340), an hwloc XML file, or an hwloc synthetic string such as `pack:2 core:4 pu:2`");

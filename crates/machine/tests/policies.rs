@@ -66,6 +66,7 @@ fn a_footprint_names_each_level_once() {
     };
     assert_eq!(footprint("xeon-e5405", Policy::Scatter, 4), "4 threads on 2 packages, 4 L2, 4 cores");
     assert_eq!(footprint("xeon-e5620", Policy::Scatter, 1), "1 thread on 1 package, 1 core");
+    assert_eq!(footprint("sgi-4d340", Policy::Compact, 4), "4 threads on 4 packages, 4 cores");
     assert_eq!(footprint("pack:1 core:2 pu:2", Policy::Compact, 3), "3 threads on 1 package, 2 cores, 3 CPUs");
 }
 

@@ -55,6 +55,9 @@ pub fn svg(machine: &Machine, placement: Option<&Placement>) -> String {
         occupied: placement.map(Placement::union).unwrap_or_default(),
         threads: placement.map(threads_by_cpu).unwrap_or_default(),
         thread_count: placement.map_or(0, |placement| placement.slots.len()),
+        cell_width: (machine.pus().iter())
+            .map(|pu| text_width(&cpu_name(pu.cpu), BAND_FONT) * BOLD + 6.0)
+            .fold(CELL_WIDTH, f64::max),
     };
     let root = picture.layout(ObjectIndex::MACHINE, 1);
     let lines = picture.captions(placement);
@@ -147,6 +150,8 @@ struct Picture<'a> {
     occupied: CpuSet,
     threads: BTreeMap<CpuId, Vec<usize>>,
     thread_count: usize,
+    /// One width for all cells keeps equal boxes equal.
+    cell_width: f64,
 }
 
 impl Picture<'_> {
@@ -197,16 +202,17 @@ impl Picture<'_> {
             .collect();
         let (mut inside, mut width, mut height) = arrange(children);
         if cpu.is_some() {
-            (width, height) = (CELL_WIDTH, CELL_HEIGHT);
+            (width, height) = (self.cell_width, CELL_HEIGHT);
         }
         let mut labels: Vec<Label> = self.name(&chain, twins).into_iter().collect();
         labels.extend(chain.iter().flat_map(|&i| self.bands(self.machine.object(i))));
         let needed = labels.iter().map(Label::width).fold(width, f64::max);
         let slack = needed - width;
         let labels = lines(labels, needed);
-        let padding = if is_root || cpu.is_some() { 0.0 } else { PADDING };
+        let is_core = cpu.is_some() && chain.iter().all(|&i| !is_enclosure(self.machine.object(i).kind));
+        let padding = if is_root || is_core { 0.0 } else { PADDING };
         let mut above = labels.len() as f64 * (BAND_HEIGHT + BAND_GAP);
-        if cpu.is_none() && above > 0.0 {
+        if !is_core && above > 0.0 {
             above += GAP - BAND_GAP;
         }
         for (x, y, _) in &mut inside {
@@ -233,7 +239,7 @@ impl Picture<'_> {
             .filter_map(|(i, object)| {
                 let number = if twins == 1 { format!(" {}", object.logical_index) } else { String::new() };
                 match object.kind {
-                    Kind::Package | Kind::Die | Kind::Group | Kind::Module => Some(format!("{}{number}", object.kind)),
+                    kind if is_enclosure(kind) => Some(format!("{kind}{number}")),
                     Kind::Core => {
                         let cpu = self.machine.pus_of(i).first()?.cpu;
                         match self.machine.core_kind(cpu) {
@@ -280,7 +286,7 @@ impl Picture<'_> {
             .filter(|object| matches!(object.kind, Kind::Core | Kind::Module | Kind::Die | Kind::Package))
             .map(|object| format!("{} {}", object.kind, object.logical_index))
             .collect();
-        let mut text = format!("CPU {cpu}");
+        let mut text = cpu_name(cpu);
         if !place.is_empty() {
             let _ = write!(text, " in {}", place.join(", "));
         }
@@ -327,7 +333,7 @@ impl Picture<'_> {
         let is_usable = self.machine.state(cpu) == machine::CpuState::Usable;
         let group = if threads.is_some() { "<g class=\"busy\">" } else { "<g>" };
         let _ = write!(svg, "{group}<title>{}</title>", escape(&self.explanation(cpu)));
-        let number = format!("CPU {cpu}");
+        let number = cpu_name(cpu);
         match threads {
             Some(threads) => {
                 let fill = format!("fill=\"{}\"", thread_colour(threads[0], self.thread_count));
@@ -440,6 +446,15 @@ fn flow(sizes: &[(f64, f64)], room: f64) -> Flow {
         flow.height = y + row_height;
     }
     flow
+}
+
+/// Whether objects of this kind always have an outline and a name.
+fn is_enclosure(kind: Kind) -> bool {
+    matches!(kind, Kind::Package | Kind::Die | Kind::Group | Kind::Module)
+}
+
+fn cpu_name(cpu: CpuId) -> String {
+    format!("CPU {cpu}")
 }
 
 fn text_width(text: &str, font: f64) -> f64 {
