@@ -27,7 +27,7 @@ pub fn latex(record: &Record, analysis: &Analysis) -> String {
         escape(&table.reference),
         escape(&setting(&study))
     );
-    let _ = writeln!(text, "\\begin{{tabular}}{{lll{}}}\n\\toprule", "r".repeat(columns));
+    let _ = writeln!(text, "\\begin{{tabular}}{{lll{}}}\n\\toprule", "r".repeat(columns.max(1)));
     let _ = writeln!(text, "& & & \\multicolumn{{{}}}{{c}}{{Threads}} \\\\", columns.max(1));
     if columns > 0 {
         let _ = writeln!(text, "\\cmidrule(lr){{4-{}}}", columns + 3);
