@@ -32,9 +32,9 @@ pub fn drift(points: &[(f64, f64)]) -> Option<Drift> {
     let mut slopes = Vec::with_capacity(points.len() * (points.len() - 1) / 2);
     let mut kendall_s = 0_i64;
     for (index, &(position, time_s)) in points.iter().enumerate() {
-        for &(later, later_s) in &points[..index] {
-            let run = position - later;
-            let rise = time_s.ln() - later_s.ln();
+        for &(earlier, earlier_s) in &points[..index] {
+            let run = position - earlier;
+            let rise = time_s.ln() - earlier_s.ln();
             if run != 0.0 {
                 slopes.push(rise / run);
                 kendall_s += (sign(run) * sign(rise)) as i64;

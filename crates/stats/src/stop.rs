@@ -27,8 +27,8 @@ pub const PAPERS_RELATIVE_SD: f64 = 0.05;
 /// `width` relative to the ratio, now and at each of the last [`NARROW_LOOKS`] looks. `pairs` are in the order of
 /// their blocks.
 ///
-/// A study that stops at the first narrow interval stops when its noise happens to look small: of 2,000 drawn studies only
-/// 90 to 92 % then covered. Asking for five looks in a row costs about five blocks and brings most of it back; five is also
+/// A study that stops at the first narrow interval stops when its noise happens to look small: of 2,000 drawn studies as
+/// few as 90 % then covered. Asking for five looks in a row costs about five blocks and brings most of it back; five is also
 /// how often trimming takes a pair more from either end, at which the interval jumps.
 pub fn settled(pairs: &[Pair], width: f64, min_blocks: usize, seed: u64) -> bool {
     pairs.len() >= min_blocks.max(NARROW_LOOKS)
