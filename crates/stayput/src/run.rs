@@ -1,0 +1,344 @@
+//! `stayput run`: one program with its threads bound and read back, otherwise as if it had been started bare.
+
+use crate::{UsageError, placement_file};
+use anyhow::Context;
+use machine::{CpuSet, Machine, Placement, Policy};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use study::launch::{self, Descendants, Launch, LaunchError, Observe, Output, Unit};
+use study::plan::UNBOUND;
+use study::{Exit, Observation, ThreadObservation};
+
+/// Run a program with each thread bound, and read back where it was
+///
+/// Threads are bound in order of creation: an OpenMP program's by the runtime that it links, all others as they appear.
+/// Exit code, signals and terminal are as if the program had been started bare. A summary follows on standard error.
+#[derive(clap::Args)]
+pub struct RunArgs {
+    /// How many threads: sets OMP_NUM_THREADS, and makes the placement this long
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    threads: Option<u32>,
+
+    /// Where they go: a policy (see `stayput place --help`), a CPU list in thread order such as 0,8,1,9, a study's
+    /// .stayput file (its best placement), or `unbound`; without it the program is only observed
+    #[arg(short, long, value_name = "POLICY|LIST|FILE")]
+    place: Option<String>,
+
+    /// Write what was seen to FILE, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Threads (with --unit process: processes) to leave alone, by order of creation from 0; they take no place
+    #[arg(long, value_name = "I,J", value_delimiter = ',')]
+    skip: Vec<u32>,
+
+    /// What takes a place: each thread, or each process of the program's tree with all its threads
+    #[arg(long, value_enum, default_value_t)]
+    unit: UnitName,
+
+    /// How threads are noticed: by ptrace, or by looking at /proc now and then, for programs that use ptrace themselves
+    #[arg(long, value_enum, default_value_t)]
+    observe: ObserveName,
+
+    /// Print no summary
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum UnitName {
+    #[default]
+    Thread,
+    Process,
+}
+
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum ObserveName {
+    #[default]
+    Trace,
+    Poll,
+}
+
+/// Runs the program and ends as it did.
+pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let (placement, threads) = placement(args)?;
+    // Before the program runs: a result that can't be kept is better known at once.
+    let json = match &args.json {
+        Some(path) => Some((File::create(path).map_err(|e| unwritable(path, &e))?, path)),
+        None => None,
+    };
+    let launched = launch::launch(&Launch {
+        placement,
+        threads,
+        skip: args.skip.clone(),
+        unit: match args.unit {
+            UnitName::Thread => Unit::Thread,
+            UnitName::Process => Unit::Process,
+        },
+        observe: match args.observe {
+            ObserveName::Trace => Observe::Trace,
+            ObserveName::Poll => Observe::Poll,
+        },
+        output: Output::Inherit,
+        descendants: Descendants::Detach,
+        keep_binding_variables: args.place.is_none(),
+        ..Launch::new(args.command.clone())
+    });
+    let seen = match launched {
+        Ok(launched) => launched.observation,
+        Err(error) => return not_launched(error),
+    };
+    if let Some((file, path)) = json {
+        let report = Report::new(args, threads, &seen);
+        let mut file = BufWriter::new(file);
+        serde_json::to_writer_pretty(&mut file, &report)
+            .map_err(std::io::Error::from)
+            .and_then(|()| writeln!(file))
+            .and_then(|()| file.flush())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if !args.quiet {
+        eprint!("{}", summary(&seen));
+    }
+    match seen.exit {
+        Exit::Code(code) => Ok(ExitCode::from(code as u8)),
+        Exit::Signal(signal) => launch::die_by(signal),
+        Exit::TimedOut => unreachable!("no timeout was given"),
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    UsageError::from(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Shells' own exit codes for a program that isn't there or can't be executed; 2 for what the command line got wrong.
+fn not_launched(error: LaunchError) -> anyhow::Result<ExitCode> {
+    let code = match error {
+        LaunchError::NotFound { .. } => 127,
+        LaunchError::NotExecutable { .. } => 126,
+        LaunchError::System { .. } | LaunchError::Interrupted { .. } => return Err(error.into()),
+        _ => return Err(UsageError::from(error)),
+    };
+    eprintln!("stayput: {error}");
+    Ok(ExitCode::from(code))
+}
+
+/// Where the threads go and how many there are, if either was said.
+fn placement(args: &RunArgs) -> anyhow::Result<(Option<Placement>, Option<u32>)> {
+    let Some(place) = args.place.as_deref() else {
+        return Ok((None, args.threads));
+    };
+    if place == UNBOUND {
+        return Ok((None, args.threads));
+    }
+    if Path::new(place).extension().is_some_and(|extension| extension == "stayput") {
+        let argv: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let best = placement_file::read(Path::new(place), &argv)?;
+        return Ok((best.placement, args.threads.or(Some(best.threads))));
+    }
+    let placement = match place.parse::<Policy>().map_err(UsageError::from)? {
+        // Reading the topology would take longer than starting the program.
+        Policy::List(_) => Placement::from_list_on_host(place),
+        policy => {
+            let machine = Machine::host()?;
+            let threads = args.threads.map_or(machine.usable_cpus().len(), |threads| threads as usize);
+            policy.place(&machine, threads)
+        }
+    };
+    Ok((Some(placement.map_err(UsageError::from)?), args.threads))
+}
+
+/// What `--json` writes, in the words of the report's trials.
+#[derive(Serialize)]
+struct Report<'a> {
+    command: Vec<String>,
+    /// Threads asked for; else those that the command had.
+    threads: u32,
+    placement: &'a str,
+    exit: Exit,
+    wall_s: f64,
+    user_s: f64,
+    system_s: f64,
+    max_rss_bytes: u64,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    migrations: Option<u64>,
+    minor_faults: u64,
+    major_faults: u64,
+    counters: &'a BTreeMap<String, u64>,
+    /// For each thread, in order of creation.
+    intended_cpus: Vec<Option<&'a CpuSet>>,
+    actual_cpus: Vec<&'a CpuSet>,
+    thread_details: &'a [ThreadObservation],
+    notes: &'a [String],
+}
+
+impl<'a> Report<'a> {
+    fn new(args: &'a RunArgs, threads: Option<u32>, seen: &'a Observation) -> Self {
+        let of_command = seen.threads.iter().filter(|thread| thread.process == 0).count() as u32;
+        Self {
+            command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            threads: threads.unwrap_or(of_command),
+            placement: args.place.as_deref().unwrap_or(UNBOUND),
+            exit: seen.exit,
+            wall_s: seen.wall_s,
+            user_s: seen.user_s,
+            system_s: seen.system_s,
+            max_rss_bytes: seen.max_rss_bytes,
+            voluntary_switches: seen.voluntary_switches,
+            involuntary_switches: seen.involuntary_switches,
+            migrations: seen.migrations,
+            minor_faults: seen.minor_faults,
+            major_faults: seen.major_faults,
+            counters: &seen.counters,
+            intended_cpus: seen.threads.iter().map(|thread| thread.intended_cpus.as_ref()).collect(),
+            actual_cpus: seen.threads.iter().map(|thread| &thread.actual_cpus).collect(),
+            thread_details: &seen.threads,
+            notes: &seen.notes,
+        }
+    }
+}
+
+/// More threads than this are counted, and only those that strayed are listed.
+const LISTED_THREADS: usize = 16;
+
+fn summary(seen: &Observation) -> String {
+    let mut text = String::from("\n");
+    let mut line = |label: &str, value: String| {
+        let _ = writeln!(text, "{label:>12}  {value}");
+    };
+    line("ended", ended(seen.exit));
+    line("time", format!("{:.6} s wall, {:.6} s user, {:.6} s system", seen.wall_s, seen.user_s, seen.system_s));
+    line("peak memory", format!("{:.1} MiB", seen.max_rss_bytes as f64 / f64::from(1 << 20)));
+    let migrations = seen.migrations.map_or("not known here".into(), grouped);
+    line(
+        "switches",
+        format!(
+            "{} voluntary, {} involuntary; migrations: {migrations}",
+            grouped(seen.voluntary_switches),
+            grouped(seen.involuntary_switches)
+        ),
+    );
+    line("page faults", format!("{} without I/O, {} with", grouped(seen.minor_faults), grouped(seen.major_faults)));
+    for (name, count) in &seen.counters {
+        line(&name.replace('_', " "), grouped(*count));
+    }
+    for note in &seen.notes {
+        line("note", note.clone());
+    }
+    text.push_str(&thread_table(&seen.threads));
+    text
+}
+
+fn ended(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("killed by signal {signal}"),
+        Exit::TimedOut => "timed out".into(),
+    }
+}
+
+fn thread_table(threads: &[ThreadObservation]) -> String {
+    let mut listed: Vec<&ThreadObservation> = threads.iter().collect();
+    let mut text = String::new();
+    if threads.len() > LISTED_THREADS {
+        let bound = threads.iter().filter(|thread| thread.intended_cpus.is_some() && !thread.strayed()).count();
+        let alone = threads.iter().filter(|thread| thread.intended_cpus.is_none()).count();
+        for (count, what) in [(bound, "bound as intended"), (alone, "not bound")] {
+            if count > 0 {
+                let _ = writeln!(text, "{:>12}  {} {what}", "threads", grouped(count as u64));
+            }
+        }
+        listed.retain(|thread| thread.strayed());
+        listed.truncate(LISTED_THREADS);
+    }
+    if listed.is_empty() {
+        return text;
+    }
+    let several = threads.iter().any(|thread| thread.process > 0 || thread.exec > 0);
+    let optional = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+    let mut rows = vec![["thread", "intended", "actual", "last on", "migrations"].map(String::from)];
+    rows.extend(listed.into_iter().map(|thread| {
+        [
+            // The process before the thread, and a mark for each program that the process had executed before.
+            match several {
+                true => format!("{}{}.{}", thread.process, "'".repeat(thread.exec as usize), thread.thread),
+                false => thread.thread.to_string(),
+            },
+            optional(thread.intended_cpus.as_ref().map(CpuSet::to_string)),
+            format!("{}{}", thread.actual_cpus, if thread.strayed() { " (strayed)" } else { "" }),
+            optional(thread.last_cpu.map(|cpu| cpu.to_string())),
+            optional(thread.migrations.map(grouped)),
+        ]
+    }));
+    let widths: Vec<usize> = (0..5).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
+    for row in &rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).skip(1).map(|(cell, width)| format!("{cell:width$}")).collect();
+        let _ = writeln!(text, "{}", format!("{:>12}  {}", row[0], cells.join("  ")).trim_end());
+    }
+    text
+}
+
+/// A count with its thousands apart.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(process: u32, thread: u32, intended: Option<&str>, actual: &str) -> ThreadObservation {
+        ThreadObservation {
+            process,
+            exec: 0,
+            thread,
+            tid: 7,
+            intended_cpus: intended.map(|cpus| cpus.parse().unwrap()),
+            actual_cpus: actual.parse().unwrap(),
+            last_cpu: None,
+            migrations: Some(1234),
+        }
+    }
+
+    #[test]
+    fn few_threads_are_listed_with_where_they_were_meant_to_be() {
+        let threads = [thread(0, 0, Some("0"), "0"), thread(0, 1, Some("8"), "0-9"), thread(0, 2, None, "0-9")];
+        insta::assert_snapshot!(thread_table(&threads), @r"
+              thread  intended  actual         last on  migrations
+                   0  0         0              -        1,234
+                   1  8         0-9 (strayed)  -        1,234
+                   2  -         0-9            -        1,234
+        ");
+    }
+
+    #[test]
+    fn many_threads_are_counted_and_only_the_strayed_listed() {
+        let mut threads: Vec<_> = (0..1000).map(|index| thread(0, index, Some("1"), "1")).collect();
+        threads.push(thread(1, 0, Some("2"), "0-3"));
+        insta::assert_snapshot!(thread_table(&threads), @r"
+             threads  1,000 bound as intended
+              thread  intended  actual         last on  migrations
+                 1.0  2         0-3 (strayed)  -        1,234
+        ");
+    }
+}
