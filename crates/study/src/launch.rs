@@ -51,6 +51,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wait::{Usage, Whom};
 
@@ -226,10 +227,13 @@ struct Ended {
     notes: Vec<String>,
 }
 
+/// Held during a launch: signal dispositions and the reaping of orphans belong to the whole process.
+static LAUNCHING: Mutex<()> = Mutex::new(());
+
 /// Launches a program and waits for its end.
 ///
-/// Meanwhile children that other threads of this process start are left alone, but with [`Descendants::Kill`] orphans
-/// of theirs may come to us and be killed.
+/// Children that other threads of this process start meanwhile are left alone, unless with [`Descendants::Kill`] the
+/// main thread starts them: they can't be told from orphans that the program leaves.
 ///
 /// # Errors
 /// [`LaunchError`]; in each case nothing of the program is left running.
@@ -241,8 +245,9 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let binder = binder(placement.as_ref(), launch, &path, &mut notes);
     let environment = environment(placement.as_ref(), launch, binder, &mut notes);
     let program = Program::new(&path, &launch.argv, environment)?;
-    let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
 
+    let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
     let caught = Caught::new(launch.descendants == Descendants::Detach)
         .map_err(|source| LaunchError::System { call: "pipe", source })?;
     let mut held = Held::fork(&program, launch.output, &caught)?;
@@ -267,7 +272,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         }
     };
     if let Some(reaper) = reaper {
-        ended.leftovers += poller::sweep(&reaper.before);
+        ended.leftovers += reaper.sweep();
     }
     if ended.started.is_none()
         && let Some(errno) = held.failure()
@@ -435,7 +440,33 @@ struct Reaper {
 impl Reaper {
     fn new() -> Self {
         Self::set(true);
-        Self { before: Pid(std::process::id() as libc::pid_t).children().into_iter().collect() }
+        Self { before: Self::children().collect() }
+    }
+
+    /// Children of this thread and of the main thread, to which the kernel gives orphans.
+    fn children() -> impl Iterator<Item = Pid> {
+        let process = Pid(std::process::id() as libc::pid_t);
+        let own = Tid(nix::unistd::gettid().as_raw());
+        let main = process.main_thread();
+        let threads = if own == main { vec![own] } else { vec![own, main] };
+        threads.into_iter().flat_map(move |thread| process.children_of(thread))
+    }
+
+    /// Kills and reaps what has come to us since, and what comes to us by that, until there is nothing more; returns how
+    /// many there were.
+    fn sweep(self) -> u32 {
+        let mut swept = 0;
+        loop {
+            let orphans: Vec<Pid> = Self::children().filter(|pid| !self.before.contains(pid)).collect();
+            if orphans.is_empty() {
+                return swept;
+            }
+            for orphan in orphans {
+                orphan.kill(libc::SIGKILL);
+                wait::next(Whom::EndOf(orphan.main_thread()));
+                swept += 1;
+            }
+        }
     }
 
     fn set(on: bool) {

@@ -6,7 +6,7 @@
 use super::child::Held;
 use super::events::Events;
 use super::ledger::Ledger;
-use super::proc::{Pid, Tid};
+use super::proc::Tid;
 use super::wait::{self, What, Whom};
 use super::{Descendants, Ended, Interest, signals};
 use std::collections::HashSet;
@@ -95,22 +95,4 @@ fn look(ledger: &mut Ledger, details: bool) -> bool {
         }
     }
     grew
-}
-
-/// Kills and reaps every child of this process that is not in `before`, and whatever they leave to us as the reaper of
-/// orphans; returns how many there were.
-pub(super) fn sweep(before: &HashSet<Pid>) -> u32 {
-    let ourselves = Pid(std::process::id() as libc::pid_t);
-    let mut swept = 0;
-    loop {
-        let orphans: Vec<Pid> = ourselves.children().into_iter().filter(|pid| !before.contains(pid)).collect();
-        if orphans.is_empty() {
-            return swept;
-        }
-        for orphan in orphans {
-            orphan.kill(libc::SIGKILL);
-            wait::next(Whom::EndOf(orphan.main_thread()));
-            swept += 1;
-        }
-    }
 }

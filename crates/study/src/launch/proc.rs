@@ -49,14 +49,13 @@ impl Pid {
 
     /// Child processes that exist now; empty as well where the kernel lacks `CONFIG_PROC_CHILDREN`.
     pub(super) fn children(self) -> Vec<Pid> {
-        let mut children: Vec<Pid> = self
-            .threads()
-            .into_iter()
-            .filter_map(|tid| std::fs::read_to_string(format!("/proc/{}/task/{}/children", self.0, tid.0)).ok())
-            .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok().map(Pid)).collect::<Vec<_>>())
-            .collect();
-        children.sort_unstable();
-        children
+        self.threads().into_iter().flat_map(|tid| self.children_of(tid)).collect()
+    }
+
+    /// Child processes of one thread of the process.
+    pub(super) fn children_of(self, tid: Tid) -> Vec<Pid> {
+        let list = std::fs::read_to_string(format!("/proc/{}/task/{}/children", self.0, tid.0));
+        list.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok().map(Pid)).collect()
     }
 
     /// Largest resident set of its present program so far, in bytes.

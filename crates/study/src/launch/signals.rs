@@ -9,13 +9,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where the handler writes to; -1 while nothing is caught.
 static SINK: AtomicI32 = AtomicI32::new(-1);
-
-/// Held while signals are caught: dispositions belong to the whole process.
-static CATCHING: Mutex<()> = Mutex::new(());
 
 /// Whether our own parent had us started with SIGPIPE ignored, which Rust's runtime would hide.
 static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
@@ -87,31 +83,24 @@ pub(super) struct Caught {
     previous_mask: SigSet,
     arrivals: PipeReader,
     _sink: PipeWriter,
-    _exclusive: MutexGuard<'static, ()>,
 }
 
 impl Caught {
     /// Catches SIGCHLD and either all signals that can be forwarded or only those that interrupt.
     ///
-    /// Waits while another thread of this process catches. A signal that was ignored before stays ignored.
+    /// A signal that was ignored before stays ignored. There must be no other `Caught` at the time.
     ///
     /// # Errors
     /// When no pipe can be made.
     pub(super) fn new(to_forward: bool) -> io::Result<Self> {
-        let exclusive = CATCHING.lock().unwrap_or_else(PoisonError::into_inner);
         let (arrivals, sink) = io::pipe()?;
         for end in [arrivals.as_raw_fd(), sink.as_raw_fd()] {
             // SAFETY: the descriptor is open, and the call changes only its flags.
             unsafe { libc::fcntl(end, libc::F_SETFL, libc::O_NONBLOCK) };
         }
         SINK.store(sink.as_raw_fd(), Ordering::Relaxed);
-        let mut caught = Self {
-            previous: Vec::with_capacity(64),
-            previous_mask: SigSet::empty(),
-            arrivals,
-            _sink: sink,
-            _exclusive: exclusive,
-        };
+        let mut caught =
+            Self { previous: Vec::with_capacity(64), previous_mask: SigSet::empty(), arrivals, _sink: sink };
         // The program may have been started with SIGCHLD ignored or blocked; we need it.
         caught.catch(libc::SIGCHLD, true);
         if to_forward {

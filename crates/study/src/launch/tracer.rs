@@ -26,7 +26,7 @@ use super::wait::{self, What, Whom};
 use super::{Descendants, Ended, Interest, signals};
 use nix::errno::Errno;
 use nix::unistd::{self, ForkResult};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::ptr;
 use std::time::Instant;
@@ -103,6 +103,9 @@ struct Tracer<'a> {
     tracees: HashSet<Tid>,
     /// Threads entered at their own first stop, whose creator has yet to tell; they may have ended since.
     announced: HashSet<Tid>,
+    /// How often each process has stopped for us since the command began. Each stop is a voluntary switch to the kernel,
+    /// which the program would not have made.
+    stops: HashMap<Pid, u64>,
     /// The command is stopped by a signal.
     stopped: bool,
     /// We are to stop as well.
@@ -119,6 +122,7 @@ pub(super) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, i
         descendants: interest.descendants,
         tracees: HashSet::from([held.pid.main_thread()]),
         announced: HashSet::new(),
+        stops: HashMap::new(),
         stopped: false,
         stop_due: false,
         ended: Ended::default(),
@@ -175,6 +179,8 @@ impl Tracer<'_> {
                         self.ended.wall = self.ended.started.map(|started| started.elapsed());
                         self.ended.exit = Some(exit);
                         self.ended.usage = change.usage.since(self.ended.before);
+                        self.ended.usage.voluntary_switches =
+                            self.ended.usage.voluntary_switches.saturating_sub(self.stops_of_ended());
                         events.set_deadline(None);
                         self.command_ended();
                     }
@@ -190,6 +196,9 @@ impl Tracer<'_> {
                         self.resume(tid, 0);
                     } else {
                         self.stopped(tid, signal, event);
+                        if let Some(pid) = self.ledger.process_of(tid) {
+                            *self.stops.entry(pid).or_default() += 1;
+                        }
                     }
                 }
                 What::Continued => {}
@@ -256,6 +265,11 @@ impl Tracer<'_> {
         } else {
             let _ = ptrace(libc::PTRACE_CONT, tid, signal as usize);
         }
+    }
+
+    /// Stops of processes that have ended, which are those whose usage the command's contains.
+    fn stops_of_ended(&self) -> u64 {
+        self.stops.iter().filter(|(pid, _)| !self.ledger.knows_process(**pid)).map(|(_, stops)| stops).sum()
     }
 
     fn command_ended(&mut self) {
