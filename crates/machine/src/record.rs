@@ -6,7 +6,7 @@ use crate::tree::{
     PuIndex, Source,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Deeper trees are not believed; real ones have about ten levels.
 const MAX_DEPTH: usize = 64;
@@ -201,9 +201,11 @@ fn flatten(
     Ok(())
 }
 
-/// Gives every object the rank of its kind: one more than the highest rank of a kind that lies directly inside it anywhere.
-///
-/// Groups inside groups are kinds of their own, by how many groups they hold on the way to a PU.
+/// A kind of object, and for groups how many groups deep they are nested below, which makes them kinds of their own.
+type Row = (Kind, u32);
+
+/// Gives every object the rank of its kind, from the PUs (0) outwards: kinds that lie inside others anywhere come before
+/// them, and kinds that never meet stand in their usual order.
 fn rank_kinds(machine: &mut Machine) -> Result<(), RecordError> {
     let mut nesting = vec![0_u32; machine.objects.len()];
     for i in (1..machine.objects.len()).rev() {
@@ -212,36 +214,43 @@ fn rank_kinds(machine: &mut Machine) -> Result<(), RecordError> {
             nesting[parent.at()] = nesting[parent.at()].max(nesting[i] + u32::from(is_group));
         }
     }
-    let key = |i: usize| match machine.objects[i].kind {
-        Kind::Group => (Kind::Group, nesting[i]),
-        kind => (kind, 0),
-    };
-    let mut ranks: BTreeMap<(Kind, u32), usize> = BTreeMap::new();
-    loop {
-        let mut changed = false;
-        for i in (0..machine.objects.len()).rev() {
-            let rank = *ranks.entry(key(i)).or_default();
-            let Some(parent) = machine.objects[i].parent else {
-                continue;
-            };
-            let outer = ranks.entry(key(parent.at())).or_default();
-            if *outer <= rank {
-                *outer = rank + 1;
-                changed = true;
-                if *outer > MAX_DEPTH {
-                    return Err(RecordError::Cyclic);
-                }
-            }
-        }
-        if !changed {
-            break;
+    let rows: Vec<Row> = (machine.objects.iter().zip(nesting))
+        .map(|(object, nesting)| (object.kind, if object.kind == Kind::Group { nesting } else { 0 }))
+        .collect();
+    let mut inside: BTreeMap<Row, BTreeSet<Row>> = rows.iter().map(|&row| (row, BTreeSet::new())).collect();
+    for (object, &row) in machine.objects.iter().zip(&rows) {
+        if let Some(parent) = object.parent {
+            inside.entry(rows[parent.at()]).or_default().insert(row);
         }
     }
-    let of_object: Vec<usize> = (0..machine.objects.len()).map(|i| ranks[&key(i)]).collect();
-    for (object, rank) in machine.objects.iter_mut().zip(of_object) {
-        object.rank = rank;
+    let mut ranks: BTreeMap<Row, usize> = BTreeMap::new();
+    while ranks.len() < inside.len() {
+        let next = (inside.iter())
+            .filter(|(row, inner)| !ranks.contains_key(row) && inner.iter().all(|row| ranks.contains_key(row)))
+            .map(|(&row, _)| row)
+            .min_by_key(|&(kind, nesting)| (usual_order(kind), nesting))
+            .ok_or(RecordError::Cyclic)?;
+        ranks.insert(next, ranks.len());
+    }
+    for (object, row) in machine.objects.iter_mut().zip(&rows) {
+        object.rank = ranks[row];
     }
     Ok(())
+}
+
+/// Where a kind usually stands, from the PUs outwards.
+fn usual_order(kind: Kind) -> u8 {
+    match kind {
+        Kind::Pu => 0,
+        Kind::Core => 1,
+        Kind::InstructionCache(level) => 4 * level,
+        Kind::Cache(level) => 4 * level + 1,
+        Kind::Module => 4 * 2 + 2,
+        Kind::Group => 40,
+        Kind::Die => 41,
+        Kind::Package => 42,
+        Kind::Machine => 43,
+    }
 }
 
 /// Gives every object its class of closeness; never closer than that of anything inside it.

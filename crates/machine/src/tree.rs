@@ -449,7 +449,12 @@ impl Machine {
 
     /// The kinds of object between machine and PU that this machine has, from the outside in, the L1 caches aside.
     pub fn kinds_outside_in(&self) -> impl Iterator<Item = Kind> {
-        let ranked: BTreeSet<(usize, Kind)> = (self.objects.iter()).map(|object| (object.rank, object.kind)).collect();
+        let mut ranks: BTreeMap<Kind, usize> = BTreeMap::new();
+        for object in &self.objects {
+            let rank = ranks.entry(object.kind).or_default();
+            *rank = object.rank.max(*rank);
+        }
+        let ranked: BTreeSet<(usize, Kind)> = ranks.into_iter().map(|(kind, rank)| (rank, kind)).collect();
         ranked.into_iter().rev().map(|(_, kind)| kind).filter(|kind| {
             use Kind::{Cache, InstructionCache, Machine, Pu};
             !matches!(kind, Machine | Pu | Cache(1) | InstructionCache(_))
