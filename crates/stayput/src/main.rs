@@ -24,15 +24,15 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   stayput study -- ./app                     does placement matter for ./app on this machine?
-  stayput study -n 1,2,all npb:cg.W npb:ep.W the same for two built-in programs, at three thread counts
+  stayput study -n 1,all npb:cg.W npb:ep.W   the same for two built-in programs
   stayput run --place app.stayput -- ./app   run it where the study found it best
   stayput run --place scatter -n 4 -- ./app  run it on four CPUs that share as little as possible
   stayput place scatter -n 8 --as gomp       the same placement for another tool
   stayput topology                           this machine as a tree
   stayput doctor                             what this machine can and can't measure
 
-Exit code: 0 when all went well, 1 when something failed, 2 when the command line or a file it names is wrong;
-`run` gives the exit code of the program that it ran.";
+Exit code: 0 when all went well, 1 when something failed, 2 when the command line or a file that it
+names is wrong. `run` gives the exit code of the program that it ran.";
 
 #[derive(Subcommand)]
 enum Command {

@@ -31,7 +31,7 @@ pub struct StudyArgs {
     /// Built-in programs such as npb:cg.W, or one study file (.toml)
     #[arg(value_name = "SUBJECT")]
     subjects: Vec<String>,
-    /// Program to study, with its arguments; {n} stands for the thread count
+    /// Program to study, with its arguments; the word {threads} stands for the thread count
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
     /// Thread counts: numbers, ranges, `all` [default: all]
@@ -103,7 +103,6 @@ struct WordArgs {
     verified_regex: Option<String>,
 }
 
-const DEFAULT_WIDTH: f64 = 0.02;
 const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -266,7 +265,7 @@ fn stop_rule(flags: &StopArgs, file: StopTable) -> anyhow::Result<StopRule> {
             max_runs: most.unwrap_or(stats::DEFAULT_MAX_BLOCKS),
         },
         None => StopRule::Paired {
-            width: width.map_or(DEFAULT_WIDTH, |share| share.0),
+            width: width.map_or(stats::DEFAULT_WIDTH, |share| share.0),
             min_blocks: least.unwrap_or(stats::DEFAULT_MIN_BLOCKS),
             max_blocks: most.unwrap_or(stats::DEFAULT_MAX_BLOCKS),
         },

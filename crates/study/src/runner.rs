@@ -13,7 +13,7 @@ use std::ffi::OsString;
 const TAIL_BYTES: usize = 4096;
 
 /// What stands for the thread count in a command.
-const THREADS_WORD: &str = "{n}";
+const THREADS_WORD: &str = "{threads}";
 
 /// Runs programs on this machine.
 #[derive(Debug)]

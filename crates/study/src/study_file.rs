@@ -11,7 +11,7 @@
 //!
 //! [[subject]]
 //! name = "solver"
-//! command = ["./solver", "--threads", "{n}"]
+//! command = ["./solver", "--threads", "{threads}"]
 //! time-regex = 'solved in ([0-9.]+) s'
 //! ```
 
@@ -65,7 +65,7 @@ pub struct StopTable {
 pub struct SubjectTable {
     /// A built-in program, such as `npb:cg.W`.
     pub builtin: Option<String>,
-    /// A program and its arguments; `{n}` stands for the thread count.
+    /// A program and its arguments; `{threads}` stands for the thread count.
     pub command: Option<Vec<String>>,
     /// How the report calls it.
     pub name: Option<String>,
