@@ -626,3 +626,104 @@ fn dressed(svg: &str, chart: &Chart, hovers: &[String]) -> String {
 fn escaped(text: &str) -> String {
     maud::html! { (plain(text)) }.into_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart() -> Chart {
+        Chart { title: "a < b".into(), description: "\"described\"".into() }
+    }
+
+    fn point(order: u32, value: f64, mark: Mark) -> Point {
+        Point { order: f64::from(order), value, mark, hue: Hue::Series(1), hover: format!("trial {order} & more") }
+    }
+
+    fn interval(low: f64, estimate: f64, high: f64) -> Interval {
+        Interval {
+            heading: None,
+            label: "scatter".into(),
+            estimate: (estimate, low, high),
+            figure: "1.18".into(),
+            hue: Hue::Better,
+            hover: "scatter".into(),
+        }
+    }
+
+    #[test]
+    fn a_chart_without_a_usable_value_is_none() {
+        let failed = point(0, f64::NAN, Mark::Failed);
+        assert_eq!(chart().in_order(&[], &[]), None);
+        assert_eq!(chart().in_order(std::slice::from_ref(&failed), &[]), None);
+        let strip = Strip { label: "x".into(), figure: String::new(), points: vec![failed], median: None };
+        assert_eq!(chart().strips(&[strip], " s"), None);
+        let curve = Curve { label: "x".into(), hue: Hue::Series(0), points: vec![(0, 1.0, String::new())] };
+        assert_eq!(chart().speedup(&[curve]), None);
+        assert_eq!(chart().intervals(&[interval(0.0, 1.0, 2.0), interval(0.5, 1.0, f64::INFINITY)], "-", "+"), None);
+    }
+
+    #[test]
+    fn values_that_are_no_numbers_leave_no_trace() {
+        let points: Vec<Point> = [0.0, f64::NAN, f64::INFINITY, -1e12, 1e12, 0.0]
+            .into_iter()
+            .enumerate()
+            .map(|(order, value)| point(order as u32, value, Mark::Counted))
+            .collect();
+        let strip = |points| Strip { label: "x".into(), figure: "y".into(), points, median: Some(f64::NAN) };
+        let equal = vec![point(0, 2.0, Mark::Counted), point(1, 2.0, Mark::Counted)];
+        let drawn = [
+            chart().in_order(&points, &[1.0]),
+            chart().strips(&[strip(points)], " s"),
+            chart().strips(&[strip(equal)], " s"),
+            chart().intervals(&[interval(1.0, 1.0, 1.0), interval(1e-9, 1.0, 1e9)], "-", "+"),
+        ];
+        for svg in drawn {
+            let svg = svg.unwrap();
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn marks_carry_classes_and_titles_instead_of_colours() {
+        let svg = chart().in_order(&[point(0, 0.01, Mark::Counted), point(1, -0.01, Mark::Outlier)], &[]).unwrap();
+        assert!(
+            svg.starts_with("<svg viewBox=\"0 0 1440 760\" class=\"chart\" role=\"img\" aria-label=\"a &lt; b\">"),
+            "{svg}"
+        );
+        assert!(svg.contains("<title>a &lt; b</title><desc>&quot;described&quot;</desc>"), "{svg}");
+        for order in 0..2 {
+            assert!(
+                svg.contains(&format!("class=\"f-h1\"><title>trial {order} &amp; more</title></polygon>")),
+                "{svg}"
+            );
+        }
+        assert!(!svg.contains("=\"#"), "{svg}");
+    }
+
+    #[test]
+    fn a_chart_of_more_marks_than_numbers_mislabels_none() {
+        let points: Vec<Point> = (0..70_000).map(|order| point(order, 0.0, Mark::Counted)).collect();
+        let svg = chart().in_order(&points, &[]).unwrap();
+        assert_eq!(svg.matches("</polygon>").count(), usize::from(u16::MAX), "marks with a title");
+        assert_eq!(svg.matches("trial 0 &amp; more").count(), 1);
+    }
+
+    #[test]
+    fn only_the_reference_is_painted_as_the_reference() {
+        assert_eq!(Hue::Series(0).class(), "h0");
+        assert!((1..100).all(|index| Hue::Series(index).class() != "h0"));
+        assert_eq!(Hue::Series(8).class(), "h1");
+    }
+
+    #[test]
+    fn scales_write_as_many_decimals_as_tell_ticks_apart() {
+        assert_eq!(
+            [decimals(&[90.0, 92.0]), decimals(&[0.25, 0.30]), decimals(&[0.5, 1.0]), decimals(&[1.0])],
+            [0, 2, 1, 3]
+        );
+        assert_eq!(
+            [signed_percent(0.02), signed_percent(-0.020000000001), signed_percent(-1e-18)],
+            ["+2 %", "-2 %", "0 %"]
+        );
+    }
+}

@@ -28,7 +28,7 @@ pub fn html(record: &Record, analysis: &Analysis) -> String {
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT));
     let policy = format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'");
     // A `<` only ever stands inside JSON's strings, where it may be written as a number.
-    let data = crate::json::json(record, analysis).replace('<', "\\u003c");
+    let data = crate::json::page_data(record, analysis).replace('<', "\\u003c");
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -57,7 +57,7 @@ pub fn html(record: &Record, analysis: &Analysis) -> String {
                 }
                 footer {
                     p {
-                        "Made by Stayput " (record.host.stayput_version) " from the study's journal alone. The same data as "
+                        "Made by Stayput " (record.host.stayput_version) " from the study's journal alone. The data as "
                         "JSON is inside this file, in the element " code { "#study" } "."
                     }
                 }

@@ -80,13 +80,27 @@ impl<'a> TrialRow<'a> {
 /// kernel's numbers, one list a thread in order of creation; null where nothing was bound or seen. The elements of
 /// the long lists take a line each, so that the text can be searched and compared line by line.
 pub fn json(record: &Record, analysis: &Analysis) -> String {
+    text(record, analysis, &record.trials.iter().map(TrialRow::new).collect::<Vec<_>>())
+}
+
+/// The same for a page, without `actual_cpus` where nothing was bound: those lists grow with the square of the
+/// machine, each thread naming every CPU, and the page tells them in words.
+pub(crate) fn page_data(record: &Record, analysis: &Analysis) -> String {
+    let lean = |trial| match TrialRow::new(trial) {
+        row if row.intended_cpus.is_none() => TrialRow { actual_cpus: None, ..row },
+        row => row,
+    };
+    text(record, analysis, &record.trials.iter().map(lean).collect::<Vec<_>>())
+}
+
+fn text(record: &Record, analysis: &Analysis, trials: &[TrialRow]) -> String {
     let mut text = String::from("{");
     list(&mut text, "verdicts", &analysis.verdicts);
     list(&mut text, "best", &analysis.best);
     list(&mut text, "warnings", &analysis.warnings);
     list(&mut text, "summaries", &analysis.summaries);
     value(&mut text, "plan", &record.plan);
-    list(&mut text, "trials", &record.trials.iter().map(TrialRow::new).collect::<Vec<_>>());
+    list(&mut text, "trials", trials);
     value(&mut text, "machine", &record.machine);
     value(&mut text, "host", &record.host);
     list(&mut text, "sessions", &record.sessions);

@@ -1,6 +1,8 @@
 //! The page in a real browser: headless Chromium, driven over its DevTools protocol. Skipped, with the reason, where
 //! no Chromium is installed.
 
+#![expect(clippy::unwrap_used, reason = "what is none or an error fails the test")]
+
 mod fixture;
 
 use serde_json::{Value, json};

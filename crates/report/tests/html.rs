@@ -1,5 +1,7 @@
 //! The page as a parser sees it: whole, self-contained, escaped, described, and not too large.
 
+#![expect(clippy::unwrap_used, reason = "what is none or an error fails the test")]
+
 mod fixture;
 
 use fixture::Study;
@@ -129,7 +131,12 @@ fn the_page_is_its_own_data_file() {
         let (_, page) = page(&study);
         let data = text(&select(&page, "script#study[type='application/json']")[0]);
         let data: serde_json::Value = serde_json::from_str(&data).unwrap();
-        let told: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+        let mut told: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+        // Where nothing was bound, each thread would name every CPU.
+        for trial in told["trials"].as_array_mut().unwrap().iter_mut().filter(|trial| trial["intended_cpus"].is_null())
+        {
+            trial["actual_cpus"] = serde_json::Value::Null;
+        }
         assert_eq!(data, told, "{name}");
     }
 }
@@ -175,7 +182,7 @@ fn when_nothing_is_shown_nothing_needs_pasting() {
 #[test]
 fn pages_and_their_script_stay_small() {
     let (source, page) = page(&fixture::opteron());
-    assert!(source.len() < 700_000, "{} bytes for 378 trials on 64 CPUs", source.len());
+    assert!(source.len() < 800_000, "{} bytes for 378 trials on 64 CPUs", source.len());
     let script = text(&select(&page, "script:not([type])")[0]);
     assert!(script.len() < 15_000, "{} bytes", script.len());
 }
