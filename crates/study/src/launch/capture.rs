@@ -137,7 +137,7 @@ mod tests {
     fn text_says_what_is_missing() {
         let mut captured = Captured::default();
         captured.push(&vec![b'a'; KEPT_BYTES]);
-        captured.push(&vec![b'b'; 5]);
+        captured.push(&[b'b'; 5]);
         captured.push(&vec![b'c'; KEPT_BYTES]);
         captured.cut();
         assert!(captured.text().contains("a\n[5 bytes not kept]\nc"));
