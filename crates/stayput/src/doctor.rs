@@ -54,24 +54,30 @@ const LOAD_TO_TELL: f64 = 0.2;
 /// Prints the findings.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let findings = findings();
-    match args.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&findings)?),
-        Format::Text => {
-            let widest = findings.iter().map(|finding| finding.topic.len()).max().unwrap_or(0);
-            for finding in &findings {
-                let mark = match finding.grade {
-                    Grade::Good => "ok ",
-                    Grade::Limited => "!  ",
-                    Grade::Missing => "-  ",
-                };
-                println!("{mark}{:widest$}  {}", finding.topic, finding.found);
-                if !finding.help.is_empty() {
-                    println!("   {:widest$}  {}", "", finding.help);
-                }
-            }
+    let text = match args.format {
+        Format::Json => serde_json::to_string_pretty(&findings)? + "\n",
+        Format::Text => text(&findings),
+    };
+    crate::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line a finding, and one below it where something would help.
+fn text(findings: &[Finding]) -> String {
+    let widest = findings.iter().map(|finding| finding.topic.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Finding { topic, grade, found, help } in findings {
+        let mark = match grade {
+            Grade::Good => "ok",
+            Grade::Limited => "!",
+            Grade::Missing => "-",
+        };
+        text.push_str(&format!("{mark:2} {topic:widest$}  {found}\n"));
+        if !help.is_empty() {
+            text.push_str(&format!("   {:widest$}  {help}\n", ""));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    text
 }
 
 fn findings() -> Vec<Finding> {

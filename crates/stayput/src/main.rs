@@ -10,7 +10,9 @@ mod study;
 mod topology;
 
 use ::study::JournalError;
+use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// Find out whether it matters where your threads run, how much, and where they run best — and make them stay put.
@@ -36,7 +38,7 @@ names is wrong. `run` gives the exit code of the program that it ran.";
 
 #[derive(Subcommand)]
 enum Command {
-    Study(study::StudyArgs),
+    Study(Box<study::StudyArgs>),
     Run(run::RunArgs),
     Report(report::ReportArgs),
     Place(place::PlaceArgs),
@@ -73,6 +75,15 @@ fn main() -> ExitCode {
         eprintln!("stayput: {error:#}");
         ExitCode::from(if is_usage_error(&error) { 2 } else { 1 })
     })
+}
+
+/// Writes to standard output. A reader that has seen enough, such as `head`, is no failure.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),
+        _ => Ok(()),
+    }
 }
 
 fn is_usage_error(error: &anyhow::Error) -> bool {

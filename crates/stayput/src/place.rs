@@ -1,10 +1,8 @@
 //! `stayput place`: a placement, in the words of the program that is to apply it.
 
 use crate::UsageError;
-use anyhow::Context;
 use machine::export::Order;
 use machine::{Kind, Machine, Placement, Policy, Syntax};
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Print a placement: which CPU each thread gets
@@ -51,7 +49,7 @@ pub fn run(args: &PlaceArgs) -> anyhow::Result<ExitCode> {
     let threads = args.threads.unwrap_or_else(|| policy.default_threads(&machine));
     let placement = policy.place(&machine, threads).map_err(UsageError::from)?;
     let text = if args.env { syntax.line(&placement) } else { syntax.value(&placement) }.map_err(UsageError::from)?;
-    writeln!(io::stdout(), "{text}").context("cannot write the placement")?;
+    crate::print(&format!("{text}\n"))?;
     for note in notes(&machine, &placement, syntax) {
         eprintln!("stayput: {note}");
     }

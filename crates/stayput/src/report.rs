@@ -1,7 +1,6 @@
 //! `stayput report`: a journal, told in one of six forms.
 
 use anyhow::Context;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use study::Journal;
@@ -54,11 +53,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     };
     match &args.out {
         Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write report {}", path.display()))?,
-        None => match std::io::stdout().write_all(text.as_bytes()) {
-            // A reader that has seen enough, such as `head`, is no failure.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-            written => written.context("cannot write the report")?,
-        },
+        None => crate::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

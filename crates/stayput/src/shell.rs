@@ -24,7 +24,7 @@ pub struct ManArgs {
 pub fn completions(args: &CompletionsArgs, command: &mut Command) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, command, "stayput", &mut script);
-    std::io::Write::write_all(&mut std::io::stdout(), &script).context("cannot write the script")?;
+    crate::print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -116,14 +116,15 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
     }
     let (record, analysis) = conduct(&plan, &machine, &journal_path, args.quiet)?;
 
-    print!("{}", report::terminal(&record, &analysis, terminal_width(), colours(&std::io::stdout())));
-    println!("\njournal: {}", journal_path.display());
+    let mut text = report::terminal(&record, &analysis, terminal_width(), colours(&std::io::stdout()));
+    text.push_str(&format!("\njournal: {}\n", journal_path.display()));
     if !args.no_report {
         let path = args.report.clone().unwrap_or_else(|| journal_path.with_extension("html"));
         std::fs::write(&path, report::html(&record, &analysis))
             .with_context(|| format!("cannot write report {}", path.display()))?;
-        println!("report:  {}", path.display());
+        text.push_str(&format!("report:  {}\n", path.display()));
     }
+    crate::print(&text)?;
     let empty = analysis.summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
     if empty > 0 {
         eprintln!(

@@ -1,10 +1,8 @@
 //! `stayput topology`: the machine as a tree, for people and for programs.
 
 use crate::UsageError;
-use anyhow::Context;
 use machine::{Machine, Placement, Policy};
 use serde::Serialize;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Show a machine as a tree: packages, caches, cores, CPUs, memory, and which CPUs may be used
@@ -57,7 +55,7 @@ pub fn run(args: &TopologyArgs) -> anyhow::Result<ExitCode> {
         Format::Xml => machine.to_xml(),
         Format::Svg => report::svg(&machine, placement),
     };
-    io::stdout().write_all(text.as_bytes()).context("cannot write the machine")?;
+    crate::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

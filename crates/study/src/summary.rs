@@ -250,9 +250,10 @@ fn count_of(n: u32, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// A ratio with the digits that it deserves: `1.18`, and `1.018` close to 1.
-fn digits(ratio: f64) -> String {
-    if (ratio - 1.0).abs() < 0.095 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
+/// A ratio and its interval with the digits that they deserve: three after the point while all are close to 1, else two.
+fn with_interval(ratio: f64, low: f64, high: f64) -> (String, String) {
+    let digits = if [ratio, low, high].iter().all(|value| (value - 1.0).abs() < 0.1) { 3 } else { 2 };
+    (format!("{ratio:.digits$}"), format!("95 % interval {low:.digits$}-{high:.digits$}"))
 }
 
 fn verdicts(plan: &Plan, summaries: &[Summary], best: &[Best]) -> Vec<String> {
@@ -298,27 +299,26 @@ fn comparison(plan: &Plan, summary: &Summary) -> Option<String> {
     let pairs = count_of(summary.pairs, "pair");
     let mut sentence = match (summary.claim, summary.ratio, summary.ratio_low, summary.ratio_high) {
         (Claim::Reference, ..) => return None,
-        (Claim::Faster, Some(ratio), Some(low), Some(high)) => format!(
-            "{subject}, {threads}: {placement} is {}x faster than {reference} (95 % interval {}-{}, {pairs})",
-            digits(ratio),
-            digits(low),
-            digits(high)
-        ),
-        (Claim::Slower, Some(ratio), Some(low), Some(high)) => format!(
-            "{subject}, {threads}: {placement} is {}x slower than {reference} (95 % interval {}-{}, {pairs})",
-            digits(1.0 / ratio),
-            digits(1.0 / high),
-            digits(1.0 / low)
-        ),
+        (Claim::Faster, Some(ratio), Some(low), Some(high)) => {
+            let (ratio, interval) = with_interval(ratio, low, high);
+            format!("{subject}, {threads}: {placement} is {ratio}x faster than {reference} ({interval}, {pairs})")
+        }
+        (Claim::Slower, Some(ratio), Some(low), Some(high)) => {
+            let (ratio, interval) = with_interval(1.0 / ratio, 1.0 / high, 1.0 / low);
+            format!("{subject}, {threads}: {placement} is {ratio}x slower than {reference} ({interval}, {pairs})")
+        }
         (Claim::NoneShown, Some(ratio), Some(low), Some(high)) => {
-            let seen = summary.smallest_detectable.map_or_else(String::new, |least| {
+            let alone = if low > 1.0 || high < 1.0 {
+                "; alone it would be one, among so many comparisons it is not"
+            } else {
+                ""
+            };
+            let least = summary.smallest_detectable.map_or_else(String::new, |least| {
                 format!("; the smallest this study could have seen is {:.1} %", least * 100.0)
             });
+            let (ratio, interval) = with_interval(ratio, low, high);
             format!(
-                "{subject}, {threads}: no difference shown between {placement} and {reference} (ratio {}, 95 % interval {}-{}, {pairs}){seen}",
-                digits(ratio),
-                digits(low),
-                digits(high)
+                "{subject}, {threads}: no difference shown between {placement} and {reference} (ratio {ratio}, {interval}, {pairs}){alone}{least}"
             )
         }
         _ => format!("{subject}, {threads}: too few pairs ({}) to compare {placement} with {reference}", summary.pairs),
