@@ -1,7 +1,7 @@
 //! Launching one program: its threads bound in order of creation, each read back, the whole measured.
 //!
 //! ```text
-//! fork ──> held ──> watched, bound, counted ──> exec ──> births, ends ──> observation
+//! clone ──> held ──> watched, bound, counted ──> exec ──> births, ends ──> observation
 //! ```
 //!
 //! - **How**: by [`ptrace`](Observe::Trace), without preloading anything, so that static binaries, Go, Java and Python are
@@ -250,14 +250,14 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
     let caught = Caught::new(launch.descendants == Descendants::Detach)
         .map_err(|source| LaunchError::System { call: "pipe", source })?;
-    let mut held = Held::fork(&program, launch.output, &caught)?;
+    let mut held = Held::start(program, launch.output, caught.inherited())?;
     let mut events = Events::new(caught, &mut held);
     let mut ledger = Ledger::new(placement.as_ref(), binder, launch.unit, &launch.skip);
     ledger.process_born(held.pid);
     let counters = Counters::attach(held.pid);
     let observe = observe(launch.observe, &path, held.pid, &mut notes);
     if let Err(source) = held.release(observe == Observe::Poll) {
-        wait::next(Whom::EndOf(held.pid.main_thread()));
+        wait::next(Whom::Only(held.pid.main_thread()));
         return Err(LaunchError::System { call: "write", source });
     }
     let interest = Interest { descendants: launch.descendants, timeout: launch.timeout };
@@ -265,7 +265,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         Observe::Trace => tracer::watch(&mut held, &mut ledger, &mut events, interest),
         Observe::Poll => {
             if let Some(errno) = held.failure() {
-                wait::next(Whom::EndOf(held.pid.main_thread()));
+                wait::next(Whom::Only(held.pid.main_thread()));
                 return Err(LaunchError::NotExecutable { path, errno });
             }
             poller::watch(&mut held, &mut ledger, &mut events, interest)
@@ -288,7 +288,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     notes.extend(closed.notes);
     let usage = ended.usage;
     let (counters, counted_migrations) = counters.read();
-    // The held child was a copy of us, and its size counts as peak memory of the program that it became. What is not
+    // The held child was in our memory, whose size counts as peak memory of the program that it became. What is not
     // larger than that is ours, and the program's own peak is what it had at its end.
     let max_rss_bytes = if usage.max_rss_bytes > ended.before.max_rss_bytes || closed.peak_rss_bytes == 0 {
         usage.max_rss_bytes.max(closed.peak_rss_bytes)
@@ -463,7 +463,7 @@ impl Reaper {
             }
             for orphan in orphans {
                 orphan.kill(libc::SIGKILL);
-                wait::next(Whom::EndOf(orphan.main_thread()));
+                wait::next(Whom::Only(orphan.main_thread()));
                 swept += 1;
             }
         }

@@ -1,16 +1,18 @@
-//! Starting the program: found, forked, held until we watch it, executed.
+//! Starting the program: found, held in a child of ours until we watch it, executed.
 
 use super::proc::Pid;
-use super::signals::Caught;
+use super::signals::Inherited;
 use super::{LaunchError, Output};
 use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::signal::SigSet;
-use nix::unistd::{self, AccessFlags, ForkResult, faccessat};
+use nix::unistd::{self, AccessFlags, faccessat};
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
@@ -78,7 +80,7 @@ fn c_string(text: OsString) -> Result<CString, LaunchError> {
         .map_err(|error| LaunchError::NulByte { text: String::from_utf8_lossy(&error.into_vec()).into_owned() })
 }
 
-/// Everything that the child needs, made before the fork: after it, memory must not be allocated.
+/// What the child executes, made before it starts: it must not allocate memory.
 pub(super) struct Program {
     path: CString,
     argv: Strings,
@@ -109,12 +111,32 @@ impl Program {
     }
 }
 
+/// Room for the child's few calls before it becomes the program.
+const STACK_BYTES: usize = 64 << 10;
+
+/// What the child reads until it becomes the program.
+struct Errand {
+    program: Program,
+    inherited: Inherited,
+    /// Descriptors to put in the place of others; when there are any, the child gets a session of its own.
+    redirections: Vec<(RawFd, RawFd)>,
+    gate: RawFd,
+    parents_gate: RawFd,
+}
+
 /// The child before it becomes the program: it waits for [`Held::release`].
+///
+/// Until then it runs in our memory, beside us and on a stack of its own. A copy of that memory, as fork(2) makes it,
+/// would take longer than all else in a launch; and vfork(2) would hold us until the program has begun, when it can no
+/// longer be seized. The price: what the child reads must outlive its stay, which dropping this waits for, and `errno`
+/// is shared, so whoever releases it makes no call that may fail until the child has left.
 pub(super) struct Held {
     pub(super) pid: Pid,
     /// Reading ends of its standard output and error, when they are captured.
     pub(super) pipes: Option<[File; 2]>,
     gate: UnixStream,
+    _errand: Box<Errand>,
+    _stack: Box<[MaybeUninit<u8>]>,
 }
 
 impl Held {
@@ -135,15 +157,16 @@ impl Held {
         Some(Errno::from_raw(libc::c_int::from_ne_bytes(errno)))
     }
 
-    /// Forks the child, which is not yet the program.
+    /// Starts the child, which is not yet the program.
     ///
     /// # Errors
     /// [`LaunchError::System`] when the kernel has no pipe or no process left.
-    pub(super) fn fork(program: &Program, output: Output, caught: &Caught) -> Result<Self, LaunchError> {
+    pub(super) fn start(program: Program, output: Output, inherited: Inherited) -> Result<Self, LaunchError> {
         let system = |call| move |source: io::Error| LaunchError::System { call, source };
         let (gate, child_gate) = UnixStream::pair().map_err(system("socketpair"))?;
         let mut pipes = None;
-        let mut redirections: Vec<(OwnedFd, RawFd)> = Vec::new();
+        // The child has descriptors of its own; ours of these close when this returns.
+        let mut childs: Vec<(OwnedFd, RawFd)> = Vec::new();
         if output == Output::Capture {
             let null = File::open("/dev/null").map_err(system("open /dev/null"))?;
             let (stdout, child_stdout) = io::pipe().map_err(system("pipe"))?;
@@ -152,66 +175,87 @@ impl Held {
                 // SAFETY: the descriptor is open, and the call changes only its flags.
                 unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
             }
-            redirections = vec![
+            childs = vec![
                 (null.into(), libc::STDIN_FILENO),
                 (child_stdout.into(), libc::STDOUT_FILENO),
                 (child_stderr.into(), libc::STDERR_FILENO),
             ];
             pipes = Some([stdout, stderr].map(|end| File::from(OwnedFd::from(end))));
         }
+        let errand = Box::new(Errand {
+            program,
+            inherited,
+            redirections: childs.iter().map(|(from, to)| (from.as_raw_fd(), *to)).collect(),
+            gate: child_gate.as_raw_fd(),
+            parents_gate: gate.as_raw_fd(),
+        });
+        let mut stack = Box::new_uninit_slice(STACK_BYTES);
+        let top = stack.as_mut_ptr_range().end;
+        // Stacks are aligned to 16 bytes on every machine that we know.
+        let top = top.wrapping_sub(top.addr() % 16);
         // No signal may run one of our handlers in the child.
         let mask = SigSet::all()
             .thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)
             .map_err(|errno| system("sigprocmask")(errno.into()))?;
-        // SAFETY: the child only calls `become_program`, which allocates nothing and takes no lock.
-        let forked = unsafe { unistd::fork() };
-        if let Ok(ForkResult::Child) = forked {
-            become_program(program, &redirections, caught, [gate.as_raw_fd(), child_gate.as_raw_fd()]);
-        }
+        // SAFETY: the stack, and the errand with all that it points to, live until the child has left our memory, which
+        // dropping `Held` waits for. The child calls only `become_program`, which changes no memory but its stack and
+        // `errno`, allocates nothing and takes no lock.
+        let pid = unsafe {
+            libc::clone(
+                become_program,
+                top.cast(),
+                libc::CLONE_VM | libc::SIGCHLD,
+                ptr::from_ref::<Errand>(&errand).cast_mut().cast(),
+            )
+        };
         let _ = mask.thread_set_mask();
-        match forked {
-            Ok(ForkResult::Parent { child }) => Ok(Self { pid: Pid(child.as_raw()), pipes, gate }),
-            Ok(ForkResult::Child) => unreachable!("the child never returns"),
-            Err(errno) => Err(system("fork")(errno.into())),
+        match Errno::result(pid) {
+            Ok(pid) => Ok(Self { pid: Pid(pid), pipes, gate, _errand: errand, _stack: stack }),
+            Err(errno) => Err(system("clone")(errno.into())),
         }
     }
 }
 
+impl Drop for Held {
+    /// Waits until the child has left our memory, by becoming the program or by ending.
+    fn drop(&mut self) {
+        let _ = self.gate.shutdown(Shutdown::Write);
+        while self.gate.read(&mut [0]).is_ok_and(|length| length > 0) {}
+    }
+}
+
 /// The child's part. Our descriptors are all close-on-exec, so the program gets only what we inherited.
-fn become_program(
-    program: &Program,
-    redirections: &[(OwnedFd, RawFd)],
-    caught: &Caught,
-    [parents_gate, gate]: [RawFd; 2],
-) -> ! {
-    // SAFETY: only async-signal-safe calls, on descriptors that are open here and on strings that live in `program`.
+extern "C" fn become_program(errand: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `errand` is what `Held::start` passes, and outlives this function. Apart from that only async-signal-safe
+    // calls, on descriptors that are open here.
     unsafe {
-        if !redirections.is_empty() {
+        let errand = &*errand.cast_const().cast::<Errand>();
+        if !errand.redirections.is_empty() {
             // A terminal's keys and its hang-up are for the study, not for a trial.
             libc::setsid();
         }
         let mut tied = 0_u8;
         // Our copy of the other end would keep the gate open after our parent's death.
-        libc::close(parents_gate);
+        libc::close(errand.parents_gate);
         // Nobody left to watch us: nothing to become.
-        if libc::read(gate, ptr::from_mut(&mut tied).cast(), 1) != 1 {
+        if libc::read(errand.gate, ptr::from_mut(&mut tied).cast(), 1) != 1 {
             libc::_exit(127);
         }
         if tied != 0 {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         }
-        for (from, to) in redirections {
-            libc::dup2(from.as_raw_fd(), *to);
+        for (from, to) in &errand.redirections {
+            libc::dup2(*from, *to);
         }
-        caught.restore_in_child();
-        let envp = program.envp.pointers.as_ptr();
-        libc::execve(program.path.as_ptr(), program.argv.pointers.as_ptr(), envp);
+        errand.inherited.restore_in_child();
+        let Program { path, argv, shell_argv, envp } = &errand.program;
+        libc::execve(path.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr());
         let mut errno = *libc::__errno_location();
         if errno == libc::ENOEXEC {
-            libc::execve(c"/bin/sh".as_ptr(), program.shell_argv.pointers.as_ptr(), envp);
+            libc::execve(c"/bin/sh".as_ptr(), shell_argv.pointers.as_ptr(), envp.pointers.as_ptr());
             errno = *libc::__errno_location();
         }
-        libc::write(gate, ptr::from_ref(&errno).cast(), size_of_val(&errno));
+        libc::write(errand.gate, ptr::from_ref(&errno).cast(), size_of_val(&errno));
         libc::_exit(127)
     }
 }

@@ -41,7 +41,6 @@ pub fn counters_available() -> Result<(), String> {
     }
 }
 
-/// One look at a directory instead of five refused system calls for every launch.
 fn machine_has_counters() -> bool {
     fs::read_dir("/sys/bus/event_source/devices").into_iter().flatten().flatten().any(|device| {
         // `cpu` on x86, `cpu_core` and `cpu_atom` on hybrids, `armv8_pmuv3_0` and the like on Arm.
@@ -76,18 +75,21 @@ const MIGRATIONS: &str = "migrations";
 pub(super) struct Counters(Vec<(&'static str, Counter)>);
 
 impl Counters {
-    /// Attaches to the held child; without any counter where the machine has none or refuses.
+    /// Attaches to the held child. Where the first hardware counter is refused the others are not tried, so that a
+    /// machine without any costs a launch one system call.
     pub(super) fn attach(pid: Pid) -> Self {
-        let mut counted = Vec::new();
-        if machine_has_counters() {
-            counted.extend(COUNTED.map(|(name, event)| (name, Builder::new(event))));
+        let hardware = COUNTED.map(|(name, event)| (name, Builder::new(event)));
+        let [first, others @ ..] = hardware;
+        let mut counters = Self::attach_to(pid, [first]);
+        if !counters.0.is_empty() {
+            counters.0.extend(Self::attach_to(pid, others).0);
         }
         if !kernel_tells_migrations() {
             let mut builder = Builder::new(Software::CPU_MIGRATIONS);
             builder.include_kernel();
-            counted.push((MIGRATIONS, builder));
+            counters.0.extend(Self::attach_to(pid, [(MIGRATIONS, builder)]).0);
         }
-        Self::attach_to(pid, counted)
+        counters
     }
 
     fn attach_to<'a>(pid: Pid, counted: impl IntoIterator<Item = (&'static str, Builder<'a>)>) -> Self {

@@ -323,7 +323,8 @@ impl Ledger {
             row.actual_cpus = cpus;
         }
         if details {
-            row.last_cpu = proc::last_cpu(pid, tid).or(row.last_cpu);
+            // One that may run on a single CPU has not been anywhere else: no need to ask.
+            row.last_cpu = row.actual_cpus.only().or_else(|| proc::last_cpu(pid, tid)).or(row.last_cpu);
             row.migrations = proc::migrations(pid, tid).or(row.migrations);
             if pid.main_thread() == tid {
                 self.peak_rss_bytes =

@@ -77,10 +77,34 @@ fn forwarded() -> impl Iterator<Item = libc::c_int> {
 /// Signals by which someone wants a whole study to end.
 const INTERRUPTING: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
+/// The dispositions and the mask that we were started with, as far as catching changed them.
+#[derive(Clone)]
+pub(super) struct Inherited {
+    dispositions: Vec<(libc::c_int, libc::sigaction)>,
+    mask: SigSet,
+}
+
+impl Inherited {
+    fn restore(&self) {
+        for (signal, disposition) in &self.dispositions {
+            restore(*signal, disposition);
+        }
+        let _ = self.mask.thread_set_mask();
+    }
+
+    /// In a child that has our handlers: gives every signal what we were started with, before Rust's runtime too.
+    pub(super) fn restore_in_child(&self) {
+        if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
+            // SAFETY: the default disposition runs no code of ours.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        }
+        self.restore();
+    }
+}
+
 /// Signals caught from construction to drop.
 pub(super) struct Caught {
-    previous: Vec<(libc::c_int, libc::sigaction)>,
-    previous_mask: SigSet,
+    inherited: Inherited,
     arrivals: PipeReader,
     _sink: PipeWriter,
 }
@@ -99,8 +123,11 @@ impl Caught {
             unsafe { libc::fcntl(end, libc::F_SETFL, libc::O_NONBLOCK) };
         }
         SINK.store(sink.as_raw_fd(), Ordering::Relaxed);
-        let mut caught =
-            Self { previous: Vec::with_capacity(64), previous_mask: SigSet::empty(), arrivals, _sink: sink };
+        let mut caught = Self {
+            inherited: Inherited { dispositions: Vec::with_capacity(64), mask: SigSet::empty() },
+            arrivals,
+            _sink: sink,
+        };
         // The program may have been started with SIGCHLD ignored or blocked; we need it.
         caught.catch(libc::SIGCHLD, true);
         if to_forward {
@@ -111,10 +138,10 @@ impl Caught {
         let mut ours = MaybeUninit::<libc::sigset_t>::zeroed();
         let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: both sets are valid for writing, are initialised by the calls, and outlive them.
-        caught.previous_mask = unsafe {
+        caught.inherited.mask = unsafe {
             libc::sigemptyset(ours.as_mut_ptr());
             libc::sigemptyset(before.as_mut_ptr());
-            for (signal, _) in &caught.previous {
+            for (signal, _) in &caught.inherited.dispositions {
                 libc::sigaddset(ours.as_mut_ptr(), *signal);
             }
             libc::pthread_sigmask(libc::SIG_UNBLOCK, ours.as_ptr(), before.as_mut_ptr());
@@ -141,7 +168,7 @@ impl Caught {
         if previous.sa_sigaction == libc::SIG_IGN && !even_if_ignored {
             restore(signal, &previous);
         } else {
-            self.previous.push((signal, previous));
+            self.inherited.dispositions.push((signal, previous));
         }
     }
 
@@ -168,27 +195,15 @@ impl Caught {
         taken
     }
 
-    /// In a forked child: gives every signal the disposition and the mask that we were started with.
-    pub(super) fn restore_in_child(&self) {
-        self.restore_dispositions();
-        if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
-            // SAFETY: the default disposition runs no code of ours.
-            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-        }
-        let _ = self.previous_mask.thread_set_mask();
-    }
-
-    fn restore_dispositions(&self) {
-        for (signal, previous) in &self.previous {
-            restore(*signal, previous);
-        }
+    /// What to restore in a child.
+    pub(super) fn inherited(&self) -> Inherited {
+        self.inherited.clone()
     }
 }
 
 impl Drop for Caught {
     fn drop(&mut self) {
-        self.restore_dispositions();
-        let _ = self.previous_mask.thread_set_mask();
+        self.inherited.restore();
         SINK.store(-1, Ordering::Relaxed);
     }
 }

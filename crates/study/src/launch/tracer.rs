@@ -22,14 +22,14 @@ use super::child::{self, Held};
 use super::events::Events;
 use super::ledger::Ledger;
 use super::proc::{Pid, Tid};
-use super::wait::{self, What, Whom};
+use super::wait::{self, Change, What, Whom};
 use super::{Descendants, Ended, Interest, signals};
 use nix::errno::Errno;
 use nix::unistd::{self, ForkResult};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::ptr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// `PTRACE_EVENT_STOP` of `linux/ptrace.h`, which the `libc` crate lacks for most targets.
 const EVENT_STOP: libc::c_int = 128;
@@ -69,7 +69,7 @@ pub fn trace_available() -> Result<(), String> {
             let child = Pid(child.as_raw());
             let seized = seize(child);
             child.kill(libc::SIGKILL);
-            wait::next(Whom::EndOf(child.main_thread()));
+            wait::next(Whom::Only(child.main_thread()));
             seized.map_err(|errno| format!("ptrace: {}", errno.desc()))
         }
         Err(errno) => Err(format!("fork: {}", errno.desc())),
@@ -127,8 +127,15 @@ pub(super) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, i
         stop_due: false,
         ended: Ended::default(),
     };
+    // Until the child is the program it shares our memory, and we do nothing but wait for that.
+    while tracer.ended.started.is_none() && tracer.ended.exit.is_none() {
+        let Some(change) = wait::next(Whom::Only(held.pid.main_thread())) else {
+            break;
+        };
+        tracer.take(change, events, interest);
+    }
     loop {
-        tracer.take_changes(events, interest);
+        let more = tracer.take_changes(events, interest);
         if tracer.tracees.is_empty() && tracer.ended.exit.is_some() {
             let left = tracer.ledger.processes().len();
             if left > 0 {
@@ -145,7 +152,7 @@ pub(super) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, i
                 tracer.main.kill(libc::SIGCONT);
             }
         }
-        for arrival in events.wait(None) {
+        for arrival in events.wait(more.then_some(Duration::ZERO)) {
             match tracer.descendants {
                 Descendants::Detach if arrival.sent && tracer.ended.exit.is_none() => {
                     tracer.main.kill(arrival.signal);
@@ -166,43 +173,53 @@ pub(super) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, i
 }
 
 impl Tracer<'_> {
-    /// Handles what the kernel has to tell now.
-    fn take_changes(&mut self, events: &mut Events, interest: Interest) {
-        while let Some(change) = wait::next(Whom::Ours) {
-            let tid = change.tid;
-            let is_main = tid == self.main.main_thread();
-            match change.what {
-                What::Ended(exit) => {
-                    self.tracees.remove(&tid);
-                    self.ledger.ended(tid);
-                    if is_main {
-                        self.ended.wall = self.ended.started.map(|started| started.elapsed());
-                        self.ended.exit = Some(exit);
-                        self.ended.usage = change.usage.since(self.ended.before);
-                        self.ended.usage.voluntary_switches =
-                            self.ended.usage.voluntary_switches.saturating_sub(self.stops_of_ended());
-                        events.set_deadline(None);
-                        self.command_ended();
-                    }
+    /// Handles what the kernel has to tell now, but so much at a time that a program which keeps creating threads can't
+    /// keep us from its output and its deadline; whether there may be more.
+    fn take_changes(&mut self, events: &mut Events, interest: Interest) -> bool {
+        const AT_A_TIME: usize = 256;
+        for _ in 0..AT_A_TIME {
+            let Some(change) = wait::next(Whom::Ours) else {
+                return false;
+            };
+            self.take(change, events, interest);
+        }
+        true
+    }
+
+    fn take(&mut self, change: Change, events: &mut Events, interest: Interest) {
+        let tid = change.tid;
+        let is_main = tid == self.main.main_thread();
+        match change.what {
+            What::Ended(exit) => {
+                self.tracees.remove(&tid);
+                self.ledger.ended(tid);
+                if is_main {
+                    self.ended.wall = self.ended.started.map(|started| started.elapsed());
+                    self.ended.exit = Some(exit);
+                    self.ended.usage = change.usage.since(self.ended.before);
+                    self.ended.usage.voluntary_switches =
+                        self.ended.usage.voluntary_switches.saturating_sub(self.stops_of_ended());
+                    events.set_deadline(None);
+                    self.command_ended();
                 }
-                What::Stopped { signal, event } => {
-                    if is_main && event == libc::PTRACE_EVENT_EXEC && self.ended.started.is_none() {
-                        self.ended.before = change.usage;
-                        self.ledger.command_started(self.main);
-                        self.note_lost_rights(self.main);
-                        let now = Instant::now();
-                        self.ended.started = Some(now);
-                        events.set_deadline(interest.timeout.map(|timeout| now + timeout));
-                        self.resume(tid, 0);
-                    } else {
-                        self.stopped(tid, signal, event);
-                        if let Some(pid) = self.ledger.process_of(tid) {
-                            *self.stops.entry(pid).or_default() += 1;
-                        }
-                    }
-                }
-                What::Continued => {}
             }
+            What::Stopped { signal, event } => {
+                if is_main && event == libc::PTRACE_EVENT_EXEC && self.ended.started.is_none() {
+                    self.ended.before = change.usage;
+                    self.ledger.command_started(self.main);
+                    self.note_lost_rights(self.main);
+                    let now = Instant::now();
+                    self.ended.started = Some(now);
+                    events.set_deadline(interest.timeout.map(|timeout| now + timeout));
+                    self.resume(tid, 0);
+                } else {
+                    self.stopped(tid, signal, event);
+                    if let Some(pid) = self.ledger.process_of(tid) {
+                        *self.stops.entry(pid).or_default() += 1;
+                    }
+                }
+            }
+            What::Continued => {}
         }
     }
 

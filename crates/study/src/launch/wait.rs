@@ -75,16 +75,16 @@ pub(super) enum Whom {
     Ours,
     /// This child; its stops and continuations too.
     Child(Tid),
-    /// Only this child, and not before it has ended.
-    EndOf(Tid),
+    /// Only this child, waiting for it to end or, as a tracee, to stop.
+    Only(Tid),
 }
 
-/// The next change, if there is one: only [`Whom::EndOf`] blocks.
+/// The next change, if there is one: only [`Whom::Only`] blocks.
 pub(super) fn next(whom: Whom) -> Option<Change> {
     let (pid, options) = match whom {
         Whom::Ours => (-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG),
         Whom::Child(Tid(pid)) => (pid, libc::WUNTRACED | libc::WCONTINUED | libc::WNOHANG),
-        Whom::EndOf(Tid(pid)) => (pid, libc::__WALL),
+        Whom::Only(Tid(pid)) => (pid, libc::__WALL),
     };
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
