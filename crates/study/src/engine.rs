@@ -122,7 +122,8 @@ pub fn conduct(
 
 /// Time spent in trials, warm-up included.
 pub fn time_spent(trials: &[Trial]) -> Duration {
-    Duration::from_secs_f64(trials.iter().filter_map(|trial| Some(trial.observation.as_ref()?.wall_s)).sum())
+    let sum_s = trials.iter().filter_map(|trial| Some(trial.observation.as_ref()?.wall_s)).sum();
+    Duration::try_from_secs_f64(sum_s).unwrap_or(Duration::MAX)
 }
 
 /// The groups (subject, threads) that run in `block`, given the trials of all earlier blocks.

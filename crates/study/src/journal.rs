@@ -208,7 +208,7 @@ impl Journal {
             .query_row("SELECT plan FROM study", [], |row| row.get(0))
             .optional()
             .map_err(|error| read_error(&self.path, error))?;
-        text.map(|text| from_json(&text, "plan", &self.path)).transpose()
+        text.map(|text| plan_from_json(&text, &self.path)).transpose()
     }
 
     /// Everything in this journal.
@@ -382,7 +382,7 @@ fn read_record(connection: &Connection, path: &Path) -> Result<Record, JournalEr
         });
     }
     Ok(Record {
-        plan: from_json(&plan, "plan", path)?,
+        plan: plan_from_json(&plan, path)?,
         machine: from_json(&machine, "machine", path)?,
         host: from_json(&host, "host", path)?,
         sessions,
@@ -426,8 +426,8 @@ fn read_trials(connection: &Connection, path: &Path) -> Result<Vec<Trial>, Journ
             placement: row.get("placement").map_err(sql_error)?,
             status: from_json(&to_json(&status), "status", path)?,
             cause: row.get("cause").map_err(sql_error)?,
-            time_s: row.get("time_s").map_err(sql_error)?,
-            started_unix_s: row.get("started_unix_s").map_err(sql_error)?,
+            time_s: seconds(row, "time_s", path)?,
+            started_unix_s: required_seconds(row, "started_unix_s", path)?,
             intended_cpus: optional_json_column(row, "intended_cpus", path)?,
             observation,
             output_tail: row.get("output_tail").map_err(sql_error)?,
@@ -447,9 +447,9 @@ fn read_observation(
     let migrations: Option<i64> = row.get("migrations").map_err(sql_error)?;
     Ok(Observation {
         exit,
-        wall_s: row.get("wall_s").map_err(sql_error)?,
-        user_s: row.get("user_s").map_err(sql_error)?,
-        system_s: row.get("system_s").map_err(sql_error)?,
+        wall_s: required_seconds(row, "wall_s", path)?,
+        user_s: required_seconds(row, "user_s", path)?,
+        system_s: required_seconds(row, "system_s", path)?,
         max_rss_bytes: count("max_rss_bytes")?,
         voluntary_switches: count("voluntary_switches")?,
         involuntary_switches: count("involuntary_switches")?,
@@ -533,6 +533,22 @@ fn unsigned(value: i64, column: &str, path: &Path) -> Result<u64, JournalError> 
         .map_err(|_| JournalError::Damaged { path: path.into(), what: format!("negative {column} ({value})") })
 }
 
+/// A time that a clock can tell, where there is one.
+fn seconds(row: &Row, column: &str, path: &Path) -> Result<Option<f64>, JournalError> {
+    let time_s: Option<f64> = row.get(column).map_err(|error| read_error(path, error))?;
+    match time_s {
+        Some(time_s) if !(time_s.is_finite() && time_s >= 0.0) => {
+            Err(JournalError::Damaged { path: path.into(), what: format!("{column} is {time_s}") })
+        }
+        _ => Ok(time_s),
+    }
+}
+
+fn required_seconds(row: &Row, column: &str, path: &Path) -> Result<f64, JournalError> {
+    seconds(row, column, path)?
+        .ok_or_else(|| JournalError::Damaged { path: path.into(), what: format!("{column} is missing") })
+}
+
 #[expect(clippy::expect_used, reason = "our own types have no map key or number that JSON can't say")]
 fn to_json(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(value).expect("our types serialise")
@@ -541,6 +557,13 @@ fn to_json(value: &(impl Serialize + ?Sized)) -> String {
 fn from_json<T: DeserializeOwned>(text: &str, what: &str, path: &Path) -> Result<T, JournalError> {
     serde_json::from_str(text)
         .map_err(|error| JournalError::Damaged { path: path.into(), what: format!("{what}: {error}") })
+}
+
+/// A plan that can be carried out, so that nobody who reads a journal need ask again.
+fn plan_from_json(text: &str, path: &Path) -> Result<Plan, JournalError> {
+    let plan: Plan = from_json(text, "plan", path)?;
+    plan.check().map_err(|error| JournalError::Damaged { path: path.into(), what: format!("plan: {error}") })?;
+    Ok(plan)
 }
 
 fn json_column<T: DeserializeOwned>(row: &Row, column: &str, path: &Path) -> Result<T, JournalError> {

@@ -1,6 +1,6 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
-use machine::Placement;
+use machine::{CpuSet, Placement};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -85,7 +85,8 @@ pub struct Plan {
 pub struct PlanError(String);
 
 impl Plan {
-    /// Whether it can be carried out: every regular expression compiles, names tell subjects apart, lists aren't empty.
+    /// Whether it can be carried out: every regular expression compiles, names tell subjects apart, lists aren't empty,
+    /// and every treatment has a placement for each thread count or none at all.
     ///
     /// # Errors
     /// The first thing that is wrong.
@@ -112,6 +113,14 @@ impl Plan {
                 && Regex::new(pattern).is_ok_and(|regex| regex.captures_len() < 2)
             {
                 return wrong(format!("`{pattern}` has no group; put the seconds in parentheses"));
+            }
+        }
+        for Treatment { name, placements } in &self.treatments {
+            if !placements.is_empty() && placements.len() != self.threads.len() {
+                return wrong(format!("`{name}` doesn't have one placement for each thread count"));
+            }
+            if placements.iter().any(|p| p.slots.is_empty() || p.slots.iter().any(CpuSet::is_empty)) {
+                return wrong(format!("`{name}` leaves a thread without a CPU"));
             }
         }
         Ok(())
@@ -156,6 +165,7 @@ fn compare(path: &str, have: &Value, want: &Value, lines: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::CpuId;
 
     fn plan() -> Plan {
         Plan {
@@ -202,5 +212,14 @@ mod tests {
         let mut twice = plan();
         twice.subjects.push(twice.subjects[0].clone());
         assert!(twice.check().unwrap_err().0.contains("two subjects"));
+        let placed = |slots: &[&[CpuSet]]| {
+            let placements = slots.iter().map(|slots| Placement { policy: "list".into(), slots: slots.to_vec() });
+            let treatment = Treatment { name: "list".into(), placements: placements.collect() };
+            Plan { treatments: vec![treatment], ..plan() }.check()
+        };
+        let cpu = CpuSet::from(CpuId(0));
+        assert_eq!(placed(&[&[cpu.clone()], &[cpu.clone(), cpu.clone()]]), Ok(()));
+        assert!(placed(&[&[cpu.clone()]]).unwrap_err().0.contains("each thread count"));
+        assert!(placed(&[&[cpu], &[]]).unwrap_err().0.contains("without a CPU"));
     }
 }

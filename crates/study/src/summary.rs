@@ -371,7 +371,9 @@ fn warnings(record: &Record, summaries: &[Summary]) -> Vec<String> {
             count_of(strayed as u32, "trial")
         ));
     }
-    let leftovers: u32 = record.trials.iter().filter_map(|trial| Some(trial.observation.as_ref()?.leftovers)).sum();
+    let leftovers = (record.trials.iter())
+        .filter_map(|trial| Some(trial.observation.as_ref()?.leftovers))
+        .fold(0, u32::saturating_add);
     if leftovers > 0 {
         sentences.push(
             format!("{} outlived their program and were killed.", count_of(leftovers, "process"))

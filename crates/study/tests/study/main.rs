@@ -4,4 +4,5 @@
 
 mod engine;
 mod journal;
+mod malformed;
 mod model;
