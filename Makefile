@@ -25,10 +25,14 @@ bench: build
 	@./setup.sh bench
 	cargo bench --workspace
 
+fuzz: FUZZ_SECONDS ?= 60
+fuzz: export LSAN_OPTIONS = suppressions=$(CURDIR)/fuzz/hwloc.supp:print_suppressions=0
 fuzz:
 	@./setup.sh test
-	for target in $$(cd fuzz && cargo +nightly fuzz list); do \
-	    (cd fuzz && cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),60)) || exit 1; done
+	@cargo +nightly fuzz --version >/dev/null || { echo "fuzz: needs a nightly compiler and cargo-fuzz; see fuzz/README.md" >&2; exit 1; }
+	set -e; for target in $$(cargo +nightly fuzz list); do \
+	    mkdir -p fuzz/corpus/$$target; \
+	    cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); done
 
 clean:
 	cargo clean
