@@ -4,21 +4,20 @@
 #include <sched.h>
 #include <stdio.h>
 
-int main(void)
-{
+int main(void) {
 #pragma omp parallel
-	{
-		cpu_set_t cpus;
+    {
+        cpu_set_t cpus;
 
-		sched_getaffinity(0, sizeof(cpus), &cpus);
+        sched_getaffinity(0, sizeof(cpus), &cpus);
 #pragma omp critical
-		{
-			printf("%d", omp_get_thread_num());
-			for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-				if (CPU_ISSET(cpu, &cpus))
-					printf(" %d", cpu);
-			putchar('\n');
-		}
-	}
-	return 0;
+        {
+            printf("%d", omp_get_thread_num());
+            for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+                if (CPU_ISSET(cpu, &cpus))
+                    printf(" %d", cpu);
+            putchar('\n');
+        }
+    }
+    return 0;
 }
