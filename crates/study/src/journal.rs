@@ -87,12 +87,12 @@ CREATE INDEX thread_by_trial ON thread (sequence);
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The file isn't there or can't be opened.
-    #[error("cannot open journal {path}: {source}", path = path.display())]
+    #[error("cannot open journal {path}: {cause}", path = path.display())]
     Open {
         /// The journal.
         path: PathBuf,
         /// The system's word.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The file is something else.
     #[error("{path} is not a stayput journal; name another file", path = path.display())]
@@ -160,7 +160,7 @@ impl Journal {
     /// # Errors
     /// Any [`JournalError`]; the file is then as it was.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let io_error = |source| JournalError::Open { path: path.into(), source };
+        let io_error = |cause| JournalError::Open { path: path.into(), cause };
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io_error)?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
@@ -185,7 +185,7 @@ impl Journal {
     /// # Errors
     /// Any [`JournalError`].
     pub fn read(path: &Path) -> Result<Record, JournalError> {
-        File::open(path).map_err(|source| JournalError::Open { path: path.into(), source })?;
+        File::open(path).map_err(|cause| JournalError::Open { path: path.into(), cause })?;
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
             .map_err(|error| read_error(path, error))?;
         if is_empty(&connection).map_err(|error| read_error(path, error))? {

@@ -193,12 +193,12 @@ pub enum LaunchError {
         signal: i32,
     },
     /// The kernel refused something that a launch needs.
-    #[error("{call} failed: {source}")]
+    #[error("{call} failed: {cause}")]
     System {
         /// The system call.
         call: &'static str,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
@@ -249,16 +249,16 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
     let caught = Caught::new(launch.descendants == Descendants::Detach)
-        .map_err(|source| LaunchError::System { call: "pipe", source })?;
+        .map_err(|cause| LaunchError::System { call: "pipe", cause })?;
     let mut held = Held::start(program, launch.output, caught.inherited())?;
     let mut events = Events::new(caught, &mut held);
     let mut ledger = Ledger::new(placement.as_ref(), binder, launch.unit, &launch.skip);
     ledger.process_born(held.pid);
     let counters = Counters::attach(held.pid);
     let observe = observe(launch.observe, &path, held.pid, &mut notes);
-    if let Err(source) = held.release(observe == Observe::Poll) {
+    if let Err(cause) = held.release(observe == Observe::Poll) {
         wait::next(Whom::Only(held.pid.main_thread()));
-        return Err(LaunchError::System { call: "write", source });
+        return Err(LaunchError::System { call: "write", cause });
     }
     let interest = Interest { descendants: launch.descendants, timeout: launch.timeout };
     let mut ended = match observe {
@@ -334,7 +334,7 @@ fn usable(placement: &Placement, launch: &Launch) -> Result<Placement, LaunchErr
         return Err(empty(thread));
     }
     let allowed = affinity::allowed(Tid::CALLER)
-        .map_err(|errno| LaunchError::System { call: "sched_getaffinity", source: errno.into() })?;
+        .map_err(|errno| LaunchError::System { call: "sched_getaffinity", cause: errno.into() })?;
     let forbidden = placement.union().difference(&allowed);
     if !forbidden.is_empty() {
         return Err(LaunchError::ForbiddenCpus { forbidden, allowed });

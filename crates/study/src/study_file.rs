@@ -151,12 +151,12 @@ impl std::str::FromStr for Span {
 #[derive(Debug, thiserror::Error)]
 pub enum StudyFileError {
     /// It can't be read.
-    #[error("cannot read study file {path}: {source}", path = path.display())]
+    #[error("cannot read study file {path}: {cause}", path = path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// The system's word.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// It isn't what a study file must be.
     #[error("study file {path}, line {line}: {what}", path = path.display())]
@@ -176,7 +176,7 @@ impl StudyFile {
     /// # Errors
     /// [`StudyFileError`], with the line.
     pub fn read(path: &Path) -> Result<Self, StudyFileError> {
-        let bytes = std::fs::read(path).map_err(|source| StudyFileError::Read { path: path.into(), source })?;
+        let bytes = std::fs::read(path).map_err(|cause| StudyFileError::Read { path: path.into(), cause })?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();

@@ -162,7 +162,7 @@ impl Held {
     /// # Errors
     /// [`LaunchError::System`] when the kernel has no pipe or no process left.
     pub(super) fn start(program: Program, output: Output, inherited: Inherited) -> Result<Self, LaunchError> {
-        let system = |call| move |source: io::Error| LaunchError::System { call, source };
+        let system = |call| move |cause: io::Error| LaunchError::System { call, cause };
         let (gate, child_gate) = UnixStream::pair().map_err(system("socketpair"))?;
         let mut pipes = None;
         // The child has descriptors of its own; ours of these close when this returns.
