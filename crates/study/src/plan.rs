@@ -166,6 +166,7 @@ fn compare(path: &str, have: &Value, want: &Value, lines: &mut Vec<String>) {
 mod tests {
     use super::*;
     use machine::CpuId;
+    use std::slice;
 
     fn plan() -> Plan {
         Plan {
@@ -218,8 +219,8 @@ mod tests {
             Plan { treatments: vec![treatment], ..plan() }.check()
         };
         let cpu = CpuSet::from(CpuId(0));
-        assert_eq!(placed(&[&[cpu.clone()], &[cpu.clone(), cpu.clone()]]), Ok(()));
-        assert!(placed(&[&[cpu.clone()]]).unwrap_err().0.contains("each thread count"));
+        assert_eq!(placed(&[slice::from_ref(&cpu), &[cpu.clone(), cpu.clone()]]), Ok(()));
+        assert!(placed(&[slice::from_ref(&cpu)]).unwrap_err().0.contains("each thread count"));
         assert!(placed(&[&[cpu], &[]]).unwrap_err().0.contains("without a CPU"));
     }
 }
