@@ -29,10 +29,8 @@ fuzz_target!(|content: &[u8]| {
             let _ = journal.plan();
             assert_eq!(journal.record().ok(), record.as_ref().ok().cloned());
         }
-        Err(_) => {
-            assert!(unchanged(), "what was refused was changed");
-            assert!(record.is_err(), "what was read can't be gone on with");
-        }
+        // Also of what was read: SQLite heeds the schema's constraints only where it may write.
+        Err(_) => assert!(unchanged(), "what was refused was changed"),
     }
 
     if let Ok(record) = record {
