@@ -7,9 +7,7 @@ purpose=${1:-build}
 build_packages="\
 gcc:compiles the workloads (C with OpenMP)
 libc6-dev:holds headers of the C library
-pkg-config:finds hwloc
-libhwloc-dev:reads the machine's topology
-libudev-dev:is linked by hwloc"
+libhwloc15:reads the machine's topology"
 test_packages="\
 clang:compiles OpenMP programs for the other runtime
 libomp-dev:is LLVM's OpenMP runtime, to prove binding on it
@@ -41,7 +39,7 @@ fi
 present() {
     case $1 in
     golang-go) command -v go >/dev/null && return 0 ;;
-    gcc | clang | clang-format | python3 | chromium | numactl | pkg-config) command -v "$1" >/dev/null && return 0 ;;
+    gcc | clang | clang-format | python3 | chromium | numactl) command -v "$1" >/dev/null && return 0 ;;
     esac
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }

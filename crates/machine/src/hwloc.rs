@@ -1,19 +1,38 @@
 //! Machines that hwloc reads: this host, and synthetic strings.
+//!
+//! hwloc is loaded when a topology is first asked for, so that whoever names CPUs needs neither the library nor the time
+//! that it takes to load. It hands over what it found as XML, which is read like anybody's file.
+//!
+//! Signatures and numbers below are those of hwloc 2's public header, `hwloc.h`; that it is hwloc 2 says the ABI number in the
+//! library's name, and the version that its XML states.
 
-use crate::cpu::{CpuId, CpuSet, MAX_CPU_ID};
 use crate::host;
-use crate::record::{MachineRecord, ObjectRecord};
+use crate::record::MachineRecord;
 use crate::source::MachineError;
-use crate::tree::{Associativity, Cache, CoreKind, ForbiddenBy, Kind, NumaNode, Source};
-use hwlocality::Topology;
-use hwlocality::cpu::cpuset::CpuSet as HwlocCpuSet;
-use hwlocality::object::TopologyObject;
-use hwlocality::object::attributes::{CacheAssociativity, ObjectAttributes};
-use hwlocality::object::types::ObjectType;
-use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
-use std::collections::BTreeMap;
-use std::ffi::CStr;
-use std::ops::Deref;
+use crate::tree::Source;
+use crate::xml;
+use libloading::Library;
+use std::env;
+use std::error::Error;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
+use std::io;
+use std::ptr;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// hwloc 2 by its ABI number; older and newer ones write another XML.
+const LIBRARY: &str = "libhwloc.so.15";
+
+/// `HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED`: CPUs that we may not use are in the tree as well.
+const INCLUDE_DISALLOWED: c_ulong = 1;
+
+/// `HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST`
+const BLACKLIST: c_ulong = 1;
+
+/// `HWLOC_TYPE_FILTER_KEEP_ALL`
+const KEEP_ALL: c_int = 0;
+
+/// Where hwloc looks for plugins.
+const PLUGINS_PATH: &str = "HWLOC_PLUGINS_PATH";
 
 /// Machines with more PUs or NUMA nodes than this are taken for typing errors; hwloc would take minutes and gigabytes.
 const MAX_PUS: u64 = 16_384;
@@ -21,11 +40,10 @@ const MAX_PUS: u64 = 16_384;
 /// Reads this host: all online CPUs, those that we may not use marked with the reason.
 pub(crate) fn host() -> Result<MachineRecord, MachineError> {
     let failed = |cause: String| MachineError::Host { cause };
+    let hwloc = hwloc()?;
+    let mut topology = hwloc.topology().map_err(failed)?;
     // The x86 backend would bind this thread to every CPU in turn, to learn what Linux has said already.
-    let topology = Topology::builder()
-        .without_component("x86")
-        .map_err(|e| failed(e.to_string()))
-        .and_then(|builder| load(builder).map_err(failed))?;
+    topology.leave_out(c"x86").and_then(|()| topology.load()).map_err(failed)?;
     if !topology.is_this_system() {
         return Err(failed(
             "the environment (HWLOC_XMLFILE or HWLOC_SYNTHETIC) makes hwloc describe another machine; unset it, or \
@@ -33,11 +51,13 @@ pub(crate) fn host() -> Result<MachineRecord, MachineError> {
                 .into(),
         ));
     }
-    let mut record = record(&topology, "host".into(), Source::Host)?;
+    let mut record = topology.record().map_err(failed)?;
+    record.name = "host".into();
+    record.source = Source::Host;
     record.offline_cpus = host::offline_cpus();
     let allowed = host::allowed_cpus().map_err(|e| failed(format!("sched_getaffinity: {e}")))?;
     let mut cpuset = None;
-    for_each_pu(&mut record.tree, &mut |cpu, pu| {
+    record.tree.for_each_pu(&mut |cpu, pu| {
         pu.forbidden_by = (!allowed.contains(cpu)).then(|| {
             let cpuset = cpuset.get_or_insert_with(host::cpuset);
             host::forbidden_by(cpu, cpuset.as_ref())
@@ -49,17 +69,20 @@ pub(crate) fn host() -> Result<MachineRecord, MachineError> {
 /// Builds the machine that an hwloc synthetic string describes.
 pub(crate) fn synthetic(description: &str) -> Result<MachineRecord, MachineError> {
     let failed = |cause: &str| MachineError::Synthetic { description: description.into(), cause: cause.into() };
-    if !description.is_ascii() || description.contains('\0') {
-        return Err(failed("it holds characters other than plain ASCII"));
-    }
+    let c_description = (CString::new(description).ok().filter(|_| description.is_ascii()))
+        .ok_or_else(|| failed("it holds characters other than plain ASCII"))?;
     if size(description) > MAX_PUS {
         return Err(failed("it describes more than 16,384 CPUs"));
     }
-    let topology = Topology::builder()
-        .from_synthetic(description)
-        .map_err(|_| failed("write levels from the outside in, each as type:count, the last one pu"))
-        .and_then(|builder| load(builder).map_err(|cause| failed(&cause)))?;
-    record(&topology, description.into(), Source::Synthetic(description.into()))
+    let hwloc = hwloc()?;
+    let mut topology = hwloc.topology().map_err(|cause| failed(&cause))?;
+    (topology.describe(&c_description))
+        .map_err(|_| failed("write levels from the outside in, each as type:count, the last one pu"))?;
+    topology.load().map_err(|cause| failed(&cause))?;
+    let mut record = topology.record().map_err(|cause| failed(&cause))?;
+    record.name = description.into();
+    record.source = Source::Synthetic(description.into());
+    Ok(record)
 }
 
 /// How many objects the innermost level of a synthetic string has, were it valid: the product of its counts, which stand
@@ -87,218 +110,236 @@ fn size(description: &str) -> u64 {
         .fold(1, |product, count| product.saturating_mul(count.max(1)))
 }
 
-fn load(builder: TopologyBuilder) -> Result<Topology, String> {
-    builder
-        .with_flags(BuildFlags::INCLUDE_DISALLOWED)
-        .map_err(|e| e.to_string())?
-        .with_cpu_icache_type_filter(TypeFilter::KeepAll)
-        .map_err(|e| e.to_string())?
-        .build()
-        .map_err(|e| e.to_string())
+/// `hwloc_topology_t`
+type RawTopology = *mut c_void;
+
+/// The functions of hwloc that are used here.
+struct Hwloc {
+    topology_init: unsafe extern "C" fn(*mut RawTopology) -> c_int,
+    topology_destroy: unsafe extern "C" fn(RawTopology),
+    topology_set_flags: unsafe extern "C" fn(RawTopology, c_ulong) -> c_int,
+    topology_set_icache_types_filter: unsafe extern "C" fn(RawTopology, c_int) -> c_int,
+    topology_set_components: unsafe extern "C" fn(RawTopology, c_ulong, *const c_char) -> c_int,
+    topology_set_synthetic: unsafe extern "C" fn(RawTopology, *const c_char) -> c_int,
+    topology_load: unsafe extern "C" fn(RawTopology) -> c_int,
+    topology_is_thissystem: unsafe extern "C" fn(RawTopology) -> c_int,
+    topology_export_xmlbuffer: unsafe extern "C" fn(RawTopology, *mut *mut c_char, *mut c_int, c_ulong) -> c_int,
+    free_xmlbuffer: unsafe extern "C" fn(RawTopology, *mut c_char),
+    /// Since hwloc 2.4.
+    cpukinds_get_info: Option<CpukindsGetInfo>,
+    /// Keeps the functions where they are.
+    #[cfg_attr(not(test), expect(dead_code, reason = "held, not used"))]
+    library: Library,
 }
 
-fn record(topology: &Topology, name: String, source: Source) -> Result<MachineRecord, MachineError> {
-    let root = topology.root_object();
-    let mut tree = object(root, false).ok_or_else(|| MachineError::NoCpus { name: name.clone() })?;
-    let allowed = cpu_set(topology.allowed_cpuset());
-    for_each_pu(&mut tree, &mut |cpu, pu| {
-        pu.forbidden_by = (!allowed.contains(cpu)).then_some(ForbiddenBy::Description);
-    });
-    let cpu_model = std::iter::once(root)
-        .chain(topology.objects_with_type(ObjectType::Package))
-        .find_map(|object| info(object, "CPUModel"));
-    let kinds = topology.cpu_kinds().into_iter().flatten().map(|kind| {
-        let core_type = (kind.infos.iter()).find(|info| text(info.name()) == "CoreType").map(|info| text(info.value()));
-        RawCoreKind {
-            cpus: cpu_set(&kind.cpuset),
-            efficiency: kind.efficiency.and_then(|rank| rank.try_into().ok()),
-            core_type,
-        }
-    });
-    Ok(MachineRecord {
-        name,
-        source,
-        cpu_model,
-        counts: BTreeMap::new(),
-        usable_cpus: CpuSet::new(),
-        offline_cpus: CpuSet::new(),
-        core_kinds: core_kinds(kinds.collect()),
-        numa_distances: numa_distances(topology, &tree),
-        tree,
-    })
-}
+type CpukindsGetInfo =
+    unsafe extern "C" fn(RawTopology, c_uint, *mut c_void, *mut c_int, *mut c_uint, *mut *mut c_void, c_ulong) -> c_int;
 
-/// Calls `visit` with every PU.
-pub(crate) fn for_each_pu(object: &mut ObjectRecord, visit: &mut impl FnMut(CpuId, &mut ObjectRecord)) {
-    if let (Kind::Pu, Some(number)) = (object.kind, object.os_index) {
-        visit(CpuId(number), object);
-    }
-    for child in &mut object.children {
-        for_each_pu(child, visit);
+/// hwloc, loaded when first asked for. Whoever uses it holds the lock: it reads the environment, which
+/// [`Hwloc::topology`] changes.
+static HWLOC: LazyLock<Result<Mutex<Hwloc>, String>> = LazyLock::new(|| Hwloc::open(LIBRARY).map(Mutex::new));
+
+fn hwloc() -> Result<MutexGuard<'static, Hwloc>, MachineError> {
+    match &*HWLOC {
+        Ok(hwloc) => Ok(hwloc.lock().unwrap_or_else(PoisonError::into_inner)),
+        Err(cause) => Err(MachineError::NoHwloc { cause: cause.clone() }),
     }
 }
 
-/// The object and all inside it; none when it holds no PU.
-fn object(hwloc: &TopologyObject, in_family_15h: bool) -> Option<ObjectRecord> {
-    let kind = kind(hwloc.object_type())?;
-    let in_family_15h = in_family_15h
-        || (info(hwloc, "CPUVendor").as_deref() == Some("AuthenticAMD")
-            && info(hwloc, "CPUFamilyNumber").as_deref() == Some("21"));
-    let children: Vec<_> = hwloc.normal_children().filter_map(|child| object(child, in_family_15h)).collect();
-    if children.is_empty() && kind != Kind::Pu {
-        return None;
-    }
-    let mut record = ObjectRecord::new(kind, children);
-    if matches!(kind, Kind::Package | Kind::Die | Kind::Core | Kind::Pu) {
-        record.os_index = hwloc.os_index().and_then(|index| index.try_into().ok());
-    }
-    record.cache = match hwloc.attributes() {
-        Some(ObjectAttributes::Cache(cache)) => Some(Cache {
-            size_bytes: cache.size(),
-            line_bytes: (cache.line_size()).and_then(|bytes| (bytes.get() as u64).try_into().ok()),
-            associativity: match cache.associativity() {
-                CacheAssociativity::Unknown => None,
-                CacheAssociativity::Full => Some(Associativity::Full),
-                CacheAssociativity::Ways(ways) => (ways.get().try_into().ok()).map(Associativity::Ways),
-            },
-        }),
-        _ => None,
-    };
-    record.numa_nodes = numa_nodes(hwloc);
-    Some(if in_family_15h { with_module(record) } else { record })
-}
-
-/// Puts a module around an L2 that several cores share, as AMD's family 15h (Bulldozer to Excavator) pairs its cores
-/// around one FPU.
-pub(crate) fn with_module(l2: ObjectRecord) -> ObjectRecord {
-    if l2.kind != Kind::Cache(2) || cores_within(&l2) < 2 {
-        return l2;
-    }
-    let mut module = ObjectRecord::new(Kind::Module, vec![l2]);
-    module.shared_units = vec!["FPU".into()];
-    module
-}
-
-fn cores_within(object: &ObjectRecord) -> usize {
-    match object.kind {
-        Kind::Core => 1,
-        _ => object.children.iter().map(cores_within).sum(),
-    }
-}
-
-/// The NUMA nodes directly at an object, behind memory-side caches too.
-fn numa_nodes(hwloc: &TopologyObject) -> Vec<NumaNode> {
-    (hwloc.memory_children())
-        .flat_map(|memory| match memory.attributes() {
-            Some(ObjectAttributes::NUMANode(node)) => {
-                let os_index = memory.os_index().and_then(|index| index.try_into().ok());
-                (os_index.into_iter())
-                    .map(|os_index| NumaNode { os_index, memory_bytes: node.local_memory() })
-                    .collect()
+impl Hwloc {
+    fn open(file: &str) -> Result<Self, String> {
+        let open = || {
+            // SAFETY: hwloc and the libraries that it needs have no initialiser or finaliser that asks anything of the
+            // process, and nothing unloads them while the static lives.
+            let library = unsafe { Library::new(file) }?;
+            // SAFETY: each type is that of the function's declaration in hwloc.h, which the ABI number in the library's
+            // name stands for; the pointers are kept beside the library, and only as long.
+            unsafe {
+                Ok(Self {
+                    topology_init: *library.get("hwloc_topology_init")?,
+                    topology_destroy: *library.get("hwloc_topology_destroy")?,
+                    topology_set_flags: *library.get("hwloc_topology_set_flags")?,
+                    topology_set_icache_types_filter: *library.get("hwloc_topology_set_icache_types_filter")?,
+                    topology_set_components: *library.get("hwloc_topology_set_components")?,
+                    topology_set_synthetic: *library.get("hwloc_topology_set_synthetic")?,
+                    topology_load: *library.get("hwloc_topology_load")?,
+                    topology_is_thissystem: *library.get("hwloc_topology_is_thissystem")?,
+                    topology_export_xmlbuffer: *library.get("hwloc_topology_export_xmlbuffer")?,
+                    free_xmlbuffer: *library.get("hwloc_free_xmlbuffer")?,
+                    cpukinds_get_info: library.get("hwloc_cpukinds_get_info").ok().map(|symbol| *symbol),
+                    library,
+                })
             }
-            _ => numa_nodes(memory),
-        })
-        .collect()
+        };
+        // What the dynamic linker says stands behind libloading's own words.
+        open().map_err(|e: libloading::Error| e.source().map_or_else(|| e.to_string(), ToString::to_string))
+    }
+
+    /// A topology that nothing was read into, without hwloc's plugins: they find devices, which are no part of our
+    /// machines, and loading their libraries takes longer than all else. Whoever sets `HWLOC_PLUGINS_PATH` gets them.
+    fn topology(&self) -> Result<Topology<'_>, String> {
+        let hide_plugins = env::var_os(PLUGINS_PATH).is_none();
+        if hide_plugins {
+            // SAFETY: Rust code takes turns by a lock of the standard library, and the only C code here that reads the
+            // environment is hwloc, behind the lock that lent us `self`.
+            unsafe { env::set_var(PLUGINS_PATH, "") };
+        }
+        let mut raw = ptr::null_mut();
+        // SAFETY: hwloc writes a topology of its own to `raw`, or returns an error.
+        let made = check("hwloc_topology_init", unsafe { (self.topology_init)(&mut raw) });
+        if hide_plugins {
+            // SAFETY: as above. hwloc looks for plugins in `hwloc_topology_init` only, so that the programs that we start
+            // need never inherit this.
+            unsafe { env::remove_var(PLUGINS_PATH) };
+        }
+        made.map(|()| Topology { hwloc: self, raw })
+    }
 }
 
-/// The latencies that the firmware states, in the order in which the tree names the nodes.
-fn numa_distances(topology: &Topology, tree: &ObjectRecord) -> Option<Vec<Vec<u32>>> {
-    let matrices = (topology.distances_with_type(None, ObjectType::NUMANode)).ok()?;
-    let matrix = (matrices.iter()).find(|m| m.name().is_some_and(|n| text(n) == "NUMALatency"))?;
-    let nodes: Vec<u32> = (matrix.objects()).map(|node| node?.os_index()?.try_into().ok()).collect::<Option<_>>()?;
-    let values: Vec<u64> = matrix.distances().to_vec();
-    reorder_distances(&nodes, &values, tree)
+/// A topology of hwloc's; destroyed when dropped.
+struct Topology<'a> {
+    hwloc: &'a Hwloc,
+    /// From a successful `hwloc_topology_init`, and not destroyed.
+    raw: RawTopology,
 }
 
-/// Distances given row by row for the nodes with these kernel numbers, as rows in the order of the tree.
-pub(crate) fn reorder_distances(nodes: &[u32], values: &[u64], tree: &ObjectRecord) -> Option<Vec<Vec<u32>>> {
-    fn collect(object: &ObjectRecord, into: &mut Vec<u32>) {
-        into.extend(object.numa_nodes.iter().map(|node| node.os_index));
-        for child in &object.children {
-            collect(child, into);
+impl Topology<'_> {
+    /// Makes hwloc do without one of its components; before [`Self::load`].
+    fn leave_out(&mut self, component: &CStr) -> Result<(), String> {
+        // SAFETY: `raw` is a live topology that is not loaded, and hwloc only reads the name.
+        let result = unsafe { (self.hwloc.topology_set_components)(self.raw, BLACKLIST, component.as_ptr()) };
+        check("hwloc_topology_set_components", result)
+    }
+
+    /// Makes the topology that of a synthetic string instead of this host's; before [`Self::load`].
+    fn describe(&mut self, description: &CStr) -> Result<(), String> {
+        // SAFETY: `raw` is a live topology that is not loaded, and hwloc copies what it needs of the string.
+        let result = unsafe { (self.hwloc.topology_set_synthetic)(self.raw, description.as_ptr()) };
+        check("hwloc_topology_set_synthetic", result)
+    }
+
+    fn load(&mut self) -> Result<(), String> {
+        // SAFETY: `raw` is a live topology that is not loaded, as both setters need it; they take plain numbers.
+        unsafe {
+            check("hwloc_topology_set_flags", (self.hwloc.topology_set_flags)(self.raw, INCLUDE_DISALLOWED))?;
+            let filtered = (self.hwloc.topology_set_icache_types_filter)(self.raw, KEEP_ALL);
+            check("hwloc_topology_set_icache_types_filter", filtered)?;
+        }
+        // SAFETY: `raw` is a live topology, and each of ours is loaded once.
+        check("hwloc_topology_load", unsafe { (self.hwloc.topology_load)(self.raw) })
+    }
+
+    fn is_this_system(&self) -> bool {
+        // SAFETY: `raw` is a live topology, and the function only reads it.
+        unsafe { (self.hwloc.topology_is_thissystem)(self.raw) != 0 }
+    }
+
+    /// What was loaded, with neither a name nor a source.
+    fn record(&self) -> Result<MachineRecord, String> {
+        let mut record = xml::parse(self.xml()?.as_bytes())?;
+        // hwloc's XML has the ranks that somebody forced, but not those that hwloc itself found; the order is the same.
+        for (kind, index) in record.core_kinds.iter_mut().zip(0..) {
+            kind.efficiency = self.efficiency(index);
+        }
+        Ok(record)
+    }
+
+    fn xml(&self) -> Result<Xml<'_>, String> {
+        let (mut text, mut bytes) = (ptr::null_mut(), 0);
+        // SAFETY: `raw` is a live topology; hwloc writes to the two places, which are ours, and 0 stands for no flags.
+        let result = unsafe { (self.hwloc.topology_export_xmlbuffer)(self.raw, &mut text, &mut bytes, 0) };
+        check("hwloc_topology_export_xmlbuffer", result)?;
+        Ok(Xml { topology: self, text })
+    }
+
+    /// The rank of a kind of core from the weakest (0); none where hwloc can't rank them.
+    fn efficiency(&self, kind: c_uint) -> Option<u32> {
+        let get_info = self.hwloc.cpukinds_get_info?;
+        let mut efficiency = -1;
+        // SAFETY: `raw` is a live topology, hwloc refuses indices that it doesn't have, writes to `efficiency` alone, and
+        // takes null for what isn't wanted; 0 stands for no flags.
+        let result =
+            unsafe { get_info(self.raw, kind, ptr::null_mut(), &mut efficiency, ptr::null_mut(), ptr::null_mut(), 0) };
+        (result == 0).then_some(efficiency).and_then(|rank| rank.try_into().ok())
+    }
+}
+
+impl Drop for Topology<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `raw` is a live topology, and what was borrowed from it is gone.
+        unsafe { (self.hwloc.topology_destroy)(self.raw) }
+    }
+}
+
+/// A topology in hwloc's XML; freed when dropped.
+struct Xml<'a> {
+    topology: &'a Topology<'a>,
+    /// From a successful `hwloc_topology_export_xmlbuffer`, and not freed.
+    text: *mut c_char,
+}
+
+impl Xml<'_> {
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: hwloc ends the text with a zero byte, and nothing changes or frees it while `self` is borrowed.
+        unsafe { CStr::from_ptr(self.text) }.to_bytes()
+    }
+}
+
+impl Drop for Xml<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the text came from this topology, which is alive, and wasn't freed before.
+        unsafe { (self.topology.hwloc.free_xmlbuffer)(self.topology.raw, self.text) }
+    }
+}
+
+/// What a function of hwloc that returns -1 and sets `errno` says.
+fn check(function: &str, result: c_int) -> Result<(), String> {
+    match result {
+        0 => Ok(()),
+        _ => Err(format!("{function}: {}", io::Error::last_os_error())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Machine, preset};
+
+    #[test]
+    fn hwloc_reads_what_we_write_as_xml() {
+        type SetXmlbuffer = unsafe extern "C" fn(RawTopology, *const c_char, c_int) -> c_int;
+        for name in preset::names() {
+            let machine = Machine::named(name).unwrap();
+            let hwloc = hwloc().unwrap();
+            let mut topology = hwloc.topology().unwrap();
+            let xml = CString::new(machine.to_xml()).unwrap();
+            let bytes = xml.as_bytes_with_nul().len() as c_int;
+            // SAFETY: the type is that of hwloc.h; the topology is live and not loaded, and the text outlives it.
+            let result = unsafe {
+                let set_xmlbuffer = hwloc.library.get::<SetXmlbuffer>("hwloc_topology_set_xmlbuffer").unwrap();
+                set_xmlbuffer(topology.raw, xml.as_ptr(), bytes)
+            };
+            check("hwloc_topology_set_xmlbuffer", result).unwrap();
+            topology.load().unwrap();
+            let back = Machine::try_from(topology.record().unwrap()).unwrap();
+            assert_eq!(back.usable_cpus(), machine.usable_cpus(), "{name}");
+            assert_eq!(back.objects().count(), machine.objects().count(), "{name}");
         }
     }
-    let mut in_tree = Vec::new();
-    collect(tree, &mut in_tree);
-    let places: Vec<usize> =
-        (in_tree.iter()).map(|node| nodes.iter().position(|other| other == node)).collect::<Option<_>>()?;
-    (places.iter())
-        .map(|from| (places.iter()).map(|to| u32::try_from(*values.get(from * nodes.len() + to)?).ok()).collect())
-        .collect()
-}
 
-/// A kind of core as hwloc tells it.
-pub(crate) struct RawCoreKind {
-    pub(crate) cpus: CpuSet,
-    /// 0 is the weakest.
-    pub(crate) efficiency: Option<u32>,
-    /// `IntelCore` or `IntelAtom` on hybrid Intel processors.
-    pub(crate) core_type: Option<String>,
-}
-
-/// Names the kinds of core, given from the weakest. A single kind says nothing and is dropped.
-///
-/// Only Intel's own names make a P or an E: kinds that differ in clock alone are not that.
-pub(crate) fn core_kinds(raw: Vec<RawCoreKind>) -> Vec<CoreKind> {
-    if raw.len() < 2 {
-        return Vec::new();
+    #[test]
+    fn plugins_are_hidden_from_hwloc_alone() {
+        let before = env::var_os(PLUGINS_PATH);
+        Machine::host().unwrap();
+        let _hwloc = hwloc().unwrap();
+        assert_eq!(env::var_os(PLUGINS_PATH), before);
     }
-    let is = |kind: &RawCoreKind, name| kind.core_type.as_deref() == Some(name);
-    let atoms = raw.iter().filter(|kind| is(kind, "IntelAtom")).count();
-    let mut seen_atoms = 0;
-    let name = |(i, kind): (usize, &RawCoreKind)| {
-        if is(kind, "IntelCore") {
-            "P".into()
-        } else if is(kind, "IntelAtom") {
-            seen_atoms += 1;
-            match (atoms, seen_atoms) {
-                (1, _) | (2, 2) => "E".into(),
-                (2, _) => "LP-E".into(),
-                _ => format!("E{}", seen_atoms - 1),
-            }
-        } else {
-            format!("kind {i}")
-        }
-    };
-    let names: Vec<String> = raw.iter().enumerate().map(name).collect();
-    (raw.into_iter().zip(names))
-        .map(|(kind, name)| CoreKind { name, efficiency: kind.efficiency, cpus: kind.cpus })
-        .collect()
-}
 
-fn kind(hwloc: ObjectType) -> Option<Kind> {
-    Some(match hwloc {
-        ObjectType::Machine => Kind::Machine,
-        ObjectType::Package => Kind::Package,
-        ObjectType::Die => Kind::Die,
-        ObjectType::Group => Kind::Group,
-        ObjectType::L1Cache => Kind::Cache(1),
-        ObjectType::L2Cache => Kind::Cache(2),
-        ObjectType::L3Cache => Kind::Cache(3),
-        ObjectType::L4Cache => Kind::Cache(4),
-        ObjectType::L5Cache => Kind::Cache(5),
-        ObjectType::L1ICache => Kind::InstructionCache(1),
-        ObjectType::L2ICache => Kind::InstructionCache(2),
-        ObjectType::L3ICache => Kind::InstructionCache(3),
-        ObjectType::Core => Kind::Core,
-        ObjectType::PU => Kind::Pu,
-        _ => return None,
-    })
-}
-
-fn cpu_set(hwloc: impl Deref<Target = HwlocCpuSet>) -> CpuSet {
-    // hwloc's sets may be infinite.
-    (hwloc.iter_set())
-        .map(|index| usize::from(index) as u32)
-        .take_while(|&number| number <= MAX_CPU_ID)
-        .map(CpuId)
-        .collect()
-}
-
-fn info(object: &TopologyObject, key: &str) -> Option<String> {
-    object.info(key).map(text).filter(|text| !text.is_empty())
-}
-
-fn text(c: &CStr) -> String {
-    c.to_string_lossy().trim().to_owned()
+    #[test]
+    fn a_missing_library_is_named() {
+        let cause = Hwloc::open("libhwloc.so.0").err().unwrap();
+        assert!(cause.contains("libhwloc.so.0: cannot open shared object file"), "{cause}");
+        let sentence = MachineError::NoHwloc { cause }.to_string();
+        assert!(sentence.contains("libhwloc15") && sentence.contains("--place 0,1"), "{sentence}");
+    }
 }

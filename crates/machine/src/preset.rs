@@ -6,6 +6,7 @@ use crate::hwloc;
 use crate::record::{MachineRecord, ObjectRecord};
 use crate::source::MachineError;
 use crate::tree::{Cache, Kind, Source};
+use crate::xml;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -64,5 +65,5 @@ fn annotate(mut object: ObjectRecord, preset: &Preset) -> ObjectRecord {
         *cache = stated;
     }
     object.children = (object.children.into_iter()).map(|child| annotate(child, preset)).collect();
-    if preset.modules { hwloc::with_module(object) } else { object }
+    if preset.modules { xml::with_module(object) } else { object }
 }

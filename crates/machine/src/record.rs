@@ -78,6 +78,16 @@ impl ObjectRecord {
             children,
         }
     }
+
+    /// Calls `visit` with every PU inside.
+    pub(crate) fn for_each_pu(&mut self, visit: &mut impl FnMut(CpuId, &mut ObjectRecord)) {
+        if let (Kind::Pu, Some(number)) = (self.kind, self.os_index) {
+            visit(CpuId(number), self);
+        }
+        for child in &mut self.children {
+            child.for_each_pu(visit);
+        }
+    }
 }
 
 /// Why a tree is not a machine.

@@ -18,6 +18,14 @@ pub enum MachineError {
         /// The text as written.
         text: String,
     },
+    /// The library that reads this host and synthetic strings, presets among them, isn't there.
+    #[error(
+        "hwloc can't be loaded ({cause}): install it (Debian calls it libhwloc15, others hwloc), or name CPUs as in `--place 0,1`, which needs no topology"
+    )]
+    NoHwloc {
+        /// What the dynamic linker says.
+        cause: String,
+    },
     /// hwloc can't describe this host.
     #[error("cannot read this machine's topology: {cause}")]
     Host {
@@ -39,12 +47,6 @@ pub enum MachineError {
         description: String,
         /// What is wrong with it.
         cause: String,
-    },
-    /// There is no CPU in it.
-    #[error("machine `{name}` has no CPU")]
-    NoCpus {
-        /// Its name.
-        name: String,
     },
     /// Its parts don't fit together.
     #[error("machine `{name}` makes no sense: {cause}")]
@@ -94,7 +96,7 @@ impl Machine {
     /// This host. Takes about as long as hwloc needs without I/O devices.
     ///
     /// # Errors
-    /// [`MachineError::Host`] when hwloc fails.
+    /// [`MachineError::NoHwloc`] without hwloc, [`MachineError::Host`] when it fails.
     pub fn host() -> Result<Self, MachineError> {
         Self::read(&Source::Host)
     }

@@ -4,10 +4,9 @@
 //! where each flaw has a sentence. What is written holds the tree and nothing that identifies a computer.
 
 use crate::cpu::{CpuId, CpuSet, MAX_CPU_ID};
-use crate::hwloc::{RawCoreKind, core_kinds, for_each_pu, reorder_distances, with_module};
 use crate::record::{MachineRecord, ObjectRecord};
 use crate::source::MachineError;
-use crate::tree::{Associativity, Cache, ForbiddenBy, Kind, Machine, NumaNode, ObjectIndex, Source};
+use crate::tree::{Associativity, Cache, CoreKind, ForbiddenBy, Kind, Machine, NumaNode, ObjectIndex, Source};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -35,8 +34,8 @@ pub(crate) fn read_file(path: &Path) -> Result<MachineRecord, MachineError> {
     Ok(record)
 }
 
-/// The machine in the content of a file, or what is wrong with it.
-fn parse(content: &[u8]) -> Result<MachineRecord, String> {
+/// The machine in the content of a file, or what is wrong with it. Its name and source are the caller's to set.
+pub(crate) fn parse(content: &[u8]) -> Result<MachineRecord, String> {
     let text = str::from_utf8(content).map_err(|_| "it is not UTF-8 text".to_owned())?;
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|e| format!("it is not XML ({e})"))?;
@@ -67,7 +66,7 @@ fn parse(content: &[u8]) -> Result<MachineRecord, String> {
     let mut tree = object(root, false, 0)?.ok_or("no CPU is in it")?;
     let allowed = mask(root, "allowed_cpuset")?;
     let mut online = CpuSet::new();
-    for_each_pu(&mut tree, &mut |cpu, pu| {
+    tree.for_each_pu(&mut |cpu, pu| {
         online.insert(cpu);
         if allowed.as_ref().is_some_and(|allowed| !allowed.contains(cpu)) {
             pu.forbidden_by = Some(ForbiddenBy::Description);
@@ -87,7 +86,9 @@ fn parse(content: &[u8]) -> Result<MachineRecord, String> {
     Ok(MachineRecord {
         name: String::new(),
         source: Source::Xml(Path::new("").into()),
-        cpu_model: (topology.descendants()).find_map(|node| info(node, "CPUModel")).map(str::to_owned),
+        cpu_model: (topology.descendants())
+            .find_map(|node| info(node, "CPUModel"))
+            .map(|model| model.trim().to_owned()),
         counts: BTreeMap::new(),
         usable_cpus: CpuSet::new(),
         offline_cpus: complete.difference(&online),
@@ -138,6 +139,24 @@ fn object(node: Node, in_family_15h: bool, depth: usize) -> Result<Option<Object
     Ok(Some(if in_family_15h { with_module(record) } else { record }))
 }
 
+/// Puts a module around an L2 that several cores share, as AMD's family 15h (Bulldozer to Excavator) pairs its cores
+/// around one FPU.
+pub(crate) fn with_module(l2: ObjectRecord) -> ObjectRecord {
+    if l2.kind != Kind::Cache(2) || cores_within(&l2) < 2 {
+        return l2;
+    }
+    let mut module = ObjectRecord::new(Kind::Module, vec![l2]);
+    module.shared_units = vec!["FPU".into()];
+    module
+}
+
+fn cores_within(object: &ObjectRecord) -> usize {
+    match object.kind {
+        Kind::Core => 1,
+        _ => object.children.iter().map(cores_within).sum(),
+    }
+}
+
 /// Collects the NUMA nodes in a memory object; they may sit behind memory-side caches.
 fn memory(node: Node, into: &mut Vec<NumaNode>, depth: usize) -> Result<(), String> {
     match node.attribute("type") {
@@ -167,12 +186,68 @@ fn distances(topology: Node, tree: &ObjectRecord) -> Option<Vec<Vec<u32>>> {
     reorder_distances(&nodes, &values, tree)
 }
 
+/// Distances given row by row for the nodes with these kernel numbers, as rows in the order of the tree.
+fn reorder_distances(nodes: &[u32], values: &[u64], tree: &ObjectRecord) -> Option<Vec<Vec<u32>>> {
+    fn collect(object: &ObjectRecord, into: &mut Vec<u32>) {
+        into.extend(object.numa_nodes.iter().map(|node| node.os_index));
+        for child in &object.children {
+            collect(child, into);
+        }
+    }
+    let mut in_tree = Vec::new();
+    collect(tree, &mut in_tree);
+    let places: Vec<usize> =
+        (in_tree.iter()).map(|node| nodes.iter().position(|other| other == node)).collect::<Option<_>>()?;
+    (places.iter())
+        .map(|from| (places.iter()).map(|to| u32::try_from(*values.get(from * nodes.len() + to)?).ok()).collect())
+        .collect()
+}
+
 /// The numbers in all children of this name; hwloc splits long lists.
 fn numbers<T: FromStr>(node: Node, name: &str) -> Option<Vec<T>> {
     (node.children())
         .filter(|child| child.has_tag_name(name))
         .flat_map(|child| child.text().unwrap_or_default().split_whitespace())
         .map(|number| number.parse().ok())
+        .collect()
+}
+
+/// A kind of core as hwloc tells it.
+struct RawCoreKind {
+    cpus: CpuSet,
+    /// 0 is the weakest.
+    efficiency: Option<u32>,
+    /// `IntelCore` or `IntelAtom` on hybrid Intel processors.
+    core_type: Option<String>,
+}
+
+/// Names the kinds of core, given from the weakest. A single kind says nothing and is dropped.
+///
+/// Only Intel's own names make a P or an E: kinds that differ in clock alone are not that.
+fn core_kinds(raw: Vec<RawCoreKind>) -> Vec<CoreKind> {
+    if raw.len() < 2 {
+        return Vec::new();
+    }
+    let is = |kind: &RawCoreKind, name| kind.core_type.as_deref() == Some(name);
+    let atoms = raw.iter().filter(|kind| is(kind, "IntelAtom")).count();
+    let mut seen_atoms = 0;
+    let name = |(i, kind): (usize, &RawCoreKind)| {
+        if is(kind, "IntelCore") {
+            "P".into()
+        } else if is(kind, "IntelAtom") {
+            seen_atoms += 1;
+            match (atoms, seen_atoms) {
+                (1, _) | (2, 2) => "E".into(),
+                (2, _) => "LP-E".into(),
+                _ => format!("E{}", seen_atoms - 1),
+            }
+        } else {
+            format!("kind {i}")
+        }
+    };
+    let names: Vec<String> = raw.iter().enumerate().map(name).collect();
+    (raw.into_iter().zip(names))
+        .map(|(kind, name)| CoreKind { name, efficiency: kind.efficiency, cpus: kind.cpus })
         .collect()
 }
 

@@ -62,7 +62,7 @@ fn a_stored_machine_comes_back_the_same() {
 }
 
 #[test]
-fn what_is_written_as_xml_reads_back_and_hwloc_reads_it_too() {
+fn what_is_written_as_xml_reads_back() {
     let folder = tempfile::tempdir().unwrap();
     for name in preset::names() {
         let machine = Machine::named(name).unwrap();
@@ -73,10 +73,6 @@ fn what_is_written_as_xml_reads_back_and_hwloc_reads_it_too() {
             back.to_text(None).lines().skip(1).collect::<Vec<_>>(),
             machine.to_text(None).lines().skip(1).collect::<Vec<_>>()
         );
-
-        let topology = hwlocality::Topology::builder().from_xml(&machine.to_xml()).unwrap().build().unwrap();
-        let pus = topology.objects_with_type(hwlocality::object::types::ObjectType::PU).count();
-        assert_eq!(pus, machine.pus().len(), "{name}");
     }
 }
 
