@@ -85,8 +85,7 @@ fn a_study_cut_off_anywhere_goes_on_as_if_it_had_not_been() {
 
 #[test]
 fn what_is_settled_stops_and_what_is_noisy_goes_on() {
-    let mut plan = plan(1, &["compact"]);
-    plan.threads = vec![1];
+    let plan = plan(1, &["compact"]);
     let blocks = |noise| {
         let (record, ending) = whole(&plan, Model::new(&[1.0, 0.9], noise));
         assert_eq!(ending, Ending::Finished);
