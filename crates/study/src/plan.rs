@@ -116,8 +116,8 @@ impl Plan {
             }
         }
         for Treatment { name, placements } in &self.treatments {
-            if !placements.is_empty() && placements.len() != self.threads.len() {
-                return wrong(format!("`{name}` doesn't have one placement for each thread count"));
+            if !placements.is_empty() && placements.len() < self.threads.len() {
+                return wrong(format!("`{name}` lacks a placement for {} threads", self.threads[placements.len()]));
             }
             if placements.iter().any(|p| p.slots.is_empty() || p.slots.iter().any(CpuSet::is_empty)) {
                 return wrong(format!("`{name}` leaves a thread without a CPU"));
@@ -220,7 +220,7 @@ mod tests {
         };
         let cpu = CpuSet::from(CpuId(0));
         assert_eq!(placed(&[slice::from_ref(&cpu), &[cpu.clone(), cpu.clone()]]), Ok(()));
-        assert!(placed(&[slice::from_ref(&cpu)]).unwrap_err().0.contains("each thread count"));
+        assert!(placed(&[slice::from_ref(&cpu)]).unwrap_err().0.contains("lacks a placement for 2 threads"));
         assert!(placed(&[&[cpu], &[]]).unwrap_err().0.contains("without a CPU"));
     }
 }

@@ -147,7 +147,10 @@ fn values_that_no_study_writes_are_damage() {
             "UPDATE study SET plan = json_set(plan, '$.treatments[1].placements[1].slots', json('[]'))",
             "plan: `compact`",
         ),
-        ("UPDATE study SET plan = json_set(plan, '$.threads', json('[1]'))", "plan: `compact` doesn't have one"),
+        (
+            "UPDATE study SET plan = json_set(plan, '$.threads', json('[1,2,4]'))",
+            "plan: `compact` lacks a placement for 4",
+        ),
         ("DELETE FROM study", "no rows"),
     ] {
         let what = error_after(statement);
