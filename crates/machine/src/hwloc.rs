@@ -3,8 +3,8 @@
 //! hwloc is loaded when a topology is first asked for, so that whoever names CPUs needs neither the library nor the time
 //! that it takes to load. It hands over what it found as XML, which is read like anybody's file.
 //!
-//! Signatures and numbers below are those of hwloc 2's public header, `hwloc.h`; that it is hwloc 2 says the ABI number in the
-//! library's name, and the version that its XML states.
+//! Signatures and numbers below are those of hwloc 2's public header, `hwloc.h`. That it is hwloc 2 is told by the ABI
+//! number in the library's name, and checked again by the version that its XML states.
 
 use crate::host;
 use crate::record::MachineRecord;
