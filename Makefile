@@ -20,6 +20,7 @@ test:
 	git ls-files '*.c' '*.h' | xargs -r clang-format --dry-run -Werror
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked
+	cargo check --manifest-path fuzz/Cargo.toml --locked
 
 bench: build
 	@./setup.sh bench
