@@ -19,8 +19,8 @@ test:
 	cargo fmt --all --check
 	git ls-files '*.c' '*.h' | xargs -r clang-format --dry-run -Werror
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo test --workspace --locked
 	cargo check --manifest-path fuzz/Cargo.toml --locked
+	cargo test --workspace --locked
 
 bench: build
 	@./setup.sh bench

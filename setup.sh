@@ -6,10 +6,11 @@ set -eu
 purpose=${1:-build}
 build_packages="\
 gcc:compiles the workloads (C with OpenMP)
-libc6-dev:holds headers of the C library
+libc6-dev:holds the headers of the C library
 libhwloc15:reads the machine's topology"
 test_packages="\
 clang:compiles OpenMP programs for the other runtime
+g++:compiles libFuzzer, to check that the fuzz targets build
 libomp-dev:is LLVM's OpenMP runtime, to prove binding on it
 clang-format:checks the style of C files
 chromium:opens the report as a reader would
@@ -39,7 +40,7 @@ fi
 present() {
     case $1 in
     golang-go) command -v go >/dev/null && return 0 ;;
-    gcc | clang | clang-format | python3 | chromium | numactl) command -v "$1" >/dev/null && return 0 ;;
+    gcc | g++ | clang | clang-format | python3 | chromium | numactl) command -v "$1" >/dev/null && return 0 ;;
     esac
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
