@@ -218,9 +218,10 @@ fn an_interrupted_study_says_how_to_go_on_and_leaves_nothing_behind() {
         .spawn()
         .unwrap();
     std::thread::sleep(Duration::from_millis(700));
-    assert!(Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success());
+    // Not by SIGINT, which a shell makes its background processes ignore.
+    assert!(Command::new("sh").args(["-c", &format!("kill -TERM {}", running.id())]).status().unwrap().success());
     let output = running.wait_with_output().unwrap();
-    assert_eq!(output.status.signal(), Some(2));
+    assert_eq!(output.status.signal(), Some(15));
     assert!(one_sentence(&output).contains("the same command goes on"));
     assert_eq!(left_over(folder.path()), Vec::<String>::new());
     assert!(!json(&journal)["trials"].as_array().unwrap().is_empty());
