@@ -217,7 +217,11 @@ fn an_interrupted_study_says_how_to_go_on_and_leaves_nothing_behind() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    let has_trial = || study::Journal::read(&journal).is_ok_and(|record| !record.trials.is_empty());
+    assert!((0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        has_trial()
+    }));
     // Not by SIGINT, which a shell makes its background processes ignore.
     assert!(Command::new("sh").args(["-c", &format!("kill -TERM {}", running.id())]).status().unwrap().success());
     let output = running.wait_with_output().unwrap();
