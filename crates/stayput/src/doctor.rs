@@ -2,7 +2,6 @@
 
 use machine::{CpuState, Kind, Machine};
 use serde::Serialize;
-use std::process::ExitCode;
 use std::time::Duration;
 use study::{HostFacts, HostState, launch};
 
@@ -52,14 +51,14 @@ const STEAL_TO_TELL: f64 = 0.01;
 const LOAD_TO_TELL: f64 = 0.2;
 
 /// Prints the findings.
-pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DoctorArgs) -> anyhow::Result<u8> {
     let findings = findings();
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&findings)? + "\n",
         Format::Text => text(&findings),
     };
     crate::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(crate::SUCCESS)
 }
 
 /// A line a finding, and one below it where something would help.

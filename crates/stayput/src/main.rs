@@ -1,5 +1,7 @@
 //! The `stayput` command: wiring and exit codes; everything else lives in the crates behind it.
 
+#![cfg_attr(not(test), no_main)]
+
 mod doctor;
 mod place;
 mod placement_file;
@@ -12,8 +14,8 @@ mod topology;
 use ::study::JournalError;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::{c_char, c_int};
 use std::io::{ErrorKind, Write};
-use std::process::ExitCode;
 
 /// Find out whether it matters where your threads run, how much, and where they run best — and make them stay put.
 #[derive(Parser)]
@@ -60,7 +62,25 @@ impl UsageError {
     }
 }
 
-fn main() -> ExitCode {
+/// All went well.
+pub(crate) const SUCCESS: u8 = 0;
+
+/// Something failed.
+pub(crate) const FAILURE: u8 = 1;
+
+/// The command line, or a file that it names, is wrong.
+const USAGE: u8 = 2;
+
+/// The C library's entry point. What Rust's runtime does before its own (look up the stack's bounds in `/proc/self/maps`,
+/// set up a signal stack, ignore SIGPIPE) is a fifteenth of a launch by `stayput run`, and nothing here needs it.
+#[cfg_attr(not(test), unsafe(export_name = "main"))]
+#[cfg_attr(test, expect(dead_code, reason = "tests come with a main of their own"))]
+extern "C" fn entry(_arguments: c_int, _values: *const *const c_char) -> c_int {
+    stayput().into()
+}
+
+/// Does what the command line says; gives the exit code.
+fn stayput() -> u8 {
     let result = match Arguments::parse().command {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
@@ -73,7 +93,7 @@ fn main() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         eprintln!("stayput: {error:#}");
-        ExitCode::from(if is_usage_error(&error) { 2 } else { 1 })
+        if is_usage_error(&error) { USAGE } else { FAILURE }
     })
 }
 

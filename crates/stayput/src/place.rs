@@ -3,7 +3,6 @@
 use crate::UsageError;
 use machine::export::Order;
 use machine::{Kind, Machine, Placement, Policy, Syntax};
-use std::process::ExitCode;
 
 /// Print a placement: which CPU each thread gets
 #[derive(clap::Args)]
@@ -42,7 +41,7 @@ Examples:
 ///
 /// # Errors
 /// A [`UsageError`] for a policy, machine, syntax or number of threads that can't be; else a failure to write.
-pub fn run(args: &PlaceArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PlaceArgs) -> anyhow::Result<u8> {
     let policy: Policy = args.policy.parse().map_err(UsageError::from)?;
     let syntax: Syntax = args.syntax.parse().map_err(UsageError::from)?;
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
@@ -53,7 +52,7 @@ pub fn run(args: &PlaceArgs) -> anyhow::Result<ExitCode> {
     for note in notes(&machine, &placement, syntax) {
         eprintln!("stayput: {note}");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(crate::SUCCESS)
 }
 
 /// What is lost or easily misread.

@@ -2,7 +2,6 @@
 
 use anyhow::Context;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use study::Journal;
 
 /// Tell what a study found
@@ -35,7 +34,7 @@ enum Format {
 }
 
 /// Reads the journal and writes the report.
-pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     let record = Journal::read(&args.file)?;
     let analysis = study::analyse(&record);
     let text = match args.format {
@@ -55,5 +54,5 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write report {}", path.display()))?,
         None => crate::print(&text)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(crate::SUCCESS)
 }

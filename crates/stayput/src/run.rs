@@ -10,7 +10,6 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use study::launch::{self, Descendants, Launch, LaunchError, Observe, Output, Unit};
 use study::plan::UNBOUND;
 use study::{Exit, Observation, ThreadObservation};
@@ -70,7 +69,7 @@ enum ObserveName {
 }
 
 /// Runs the program and ends as it did.
-pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let (placement, threads) = placement(args)?;
     // Before the program runs: a result that can't be kept is better known at once.
     let json = match &args.json {
@@ -111,7 +110,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         eprint!("{}", summary(&seen));
     }
     match seen.exit {
-        Exit::Code(code) => Ok(ExitCode::from(code as u8)),
+        Exit::Code(code) => Ok(code as u8),
         Exit::Signal(signal) => launch::die_by(signal),
         Exit::TimedOut => unreachable!("no timeout was given"),
     }
@@ -122,7 +121,7 @@ fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
 }
 
 /// Shells' own exit codes for a program that isn't there or can't be executed; 2 for what the command line got wrong.
-fn not_launched(error: LaunchError) -> anyhow::Result<ExitCode> {
+fn not_launched(error: LaunchError) -> anyhow::Result<u8> {
     let code = match error {
         LaunchError::NotFound { .. } => 127,
         LaunchError::NotExecutable { .. } => 126,
@@ -130,7 +129,7 @@ fn not_launched(error: LaunchError) -> anyhow::Result<ExitCode> {
         _ => return Err(UsageError::from(error)),
     };
     eprintln!("stayput: {error}");
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
 /// Where the threads go and how many there are, if either was said.

@@ -4,7 +4,6 @@ use anyhow::Context;
 use clap::Command;
 use clap_complete::Shell;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Print a completion script for a shell
 #[derive(clap::Args)]
@@ -21,16 +20,16 @@ pub struct ManArgs {
 }
 
 /// Prints the completion script.
-pub fn completions(args: &CompletionsArgs, command: &mut Command) -> anyhow::Result<ExitCode> {
+pub fn completions(args: &CompletionsArgs, command: &mut Command) -> anyhow::Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, command, "stayput", &mut script);
     crate::print(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(crate::SUCCESS)
 }
 
 /// Writes the man pages.
-pub fn man(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
+pub fn man(args: &ManArgs, command: Command) -> anyhow::Result<u8> {
     clap_mangen::generate_to(command, &args.directory)
         .with_context(|| format!("cannot write man pages to {}", args.directory.display()))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(crate::SUCCESS)
 }

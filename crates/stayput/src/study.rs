@@ -8,7 +8,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use machine::{Machine, PlaceError, Policy};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use study::engine::{self, EngineError, Event, RunnerError};
 use study::launch;
@@ -107,7 +106,7 @@ const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Conducts the study and reports on it.
-pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     let machine = Machine::host().context("cannot read this machine's topology")?;
     let plan = plan(args, &machine)?;
     let journal_path = args.out.clone().unwrap_or_else(|| journal_name(&plan));
@@ -131,9 +130,9 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
             "stayput: {empty} of {} cells have no run that went well; the report says why",
             analysis.summaries.len()
         );
-        return Ok(ExitCode::FAILURE);
+        return Ok(crate::FAILURE);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(crate::SUCCESS)
 }
 
 /// Runs what is left of the plan; gives all that is in the journal then.

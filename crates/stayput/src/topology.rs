@@ -3,7 +3,6 @@
 use crate::UsageError;
 use machine::{Machine, Placement, Policy};
 use serde::Serialize;
-use std::process::ExitCode;
 
 /// Show a machine as a tree: packages, caches, cores, CPUs, memory, and which CPUs may be used
 #[derive(clap::Args)]
@@ -42,7 +41,7 @@ struct Shown<'a> {
 ///
 /// # Errors
 /// A [`UsageError`] for a machine, policy or number of threads that can't be; else a failure to write.
-pub fn run(args: &TopologyArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &TopologyArgs) -> anyhow::Result<u8> {
     if args.format == Format::Xml && args.place.is_some() {
         return Err(UsageError::from("hwloc's XML has no place for a placement; use --format json, text or svg"));
     }
@@ -56,7 +55,7 @@ pub fn run(args: &TopologyArgs) -> anyhow::Result<ExitCode> {
         Format::Svg => report::svg(&machine, placement),
     };
     crate::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(crate::SUCCESS)
 }
 
 fn place(policy: &str, threads: Option<usize>, machine: &Machine) -> anyhow::Result<Placement> {
