@@ -180,19 +180,18 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Reads the whole study at `path` without changing the file; also while a study is at work on it.
+    /// Reads the whole study at `path`; also while a study is at work on it. The file is changed only to finish or undo
+    /// a write that was cut off.
     ///
     /// # Errors
     /// Any [`JournalError`].
     pub fn read(path: &Path) -> Result<Record, JournalError> {
         File::open(path).map_err(|cause| JournalError::Open { path: path.into(), cause })?;
-        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-            .map_err(|error| read_error(path, error))?;
-        if is_empty(&connection).map_err(|error| read_error(path, error))? {
-            return Err(JournalError::Foreign { path: path.into() });
+        match read_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
+            // Killed in the middle of a write: SQLite has to recover the file before anyone can read it.
+            Err(JournalError::Write { .. }) => read_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE),
+            read => read,
         }
-        check_schema(&connection, path)?;
-        read_record(&connection, path)
     }
 
     /// The plan of the study in this journal; none when the journal is new.
@@ -302,6 +301,15 @@ impl Journal {
     fn write<T>(&mut self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, JournalError> {
         work(&mut self.connection).map_err(|error| write_error(&self.path, error))
     }
+}
+
+fn read_with(path: &Path, flags: OpenFlags) -> Result<Record, JournalError> {
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| read_error(path, error))?;
+    if is_empty(&connection).map_err(|error| read_error(path, error))? {
+        return Err(JournalError::Foreign { path: path.into() });
+    }
+    check_schema(&connection, path)?;
+    read_record(&connection, path)
 }
 
 fn insert_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> {
@@ -508,6 +516,7 @@ fn read_error(path: &Path, error: rusqlite::Error) -> JournalError {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => JournalError::Foreign { path },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => JournalError::Busy { path },
+        Some(ErrorCode::ReadOnly) => JournalError::Write { path, what: error.to_string() },
         _ => JournalError::Damaged { path, what: error.to_string() },
     }
 }

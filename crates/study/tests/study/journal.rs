@@ -135,3 +135,22 @@ fn damage_anywhere_is_an_error_or_harmless_and_never_a_panic() {
     }
     assert!(told > 20, "{told} of 98 damages were told");
 }
+
+#[test]
+fn a_journal_whose_writer_was_killed_in_the_middle_of_a_write_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, cut_off) = (folder.path().join("a.stayput"), folder.path().join("b.stayput"));
+    let mut journal = begun(&path);
+    journal.add(&trial(0)).unwrap();
+    journal.close().unwrap();
+    // A rollback journal is on disk while a transaction spills; copying both then is what a kill leaves behind.
+    let writer = rusqlite::Connection::open(&path).unwrap();
+    writer
+        .execute_batch("PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN; UPDATE study SET host = 'half'")
+        .unwrap();
+    writer.execute_batch("CREATE TABLE filler (x); INSERT INTO filler SELECT randomblob(4000) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) SELECT i FROM n)").unwrap();
+    let rollback = |of: &std::path::Path| of.with_extension("stayput-journal");
+    fs::copy(&path, &cut_off).unwrap();
+    fs::copy(rollback(&path), rollback(&cut_off)).unwrap();
+    assert_eq!(Journal::read(&cut_off).unwrap().trials, [trial(0)]);
+}
