@@ -113,6 +113,11 @@ fn is_usage_error(error: &anyhow::Error) -> bool {
         || error.is::<machine::MachineError>()
         || matches!(
             journal,
-            Some(JournalError::Open { .. } | JournalError::Foreign { .. } | JournalError::Newer { .. })
+            Some(
+                JournalError::Open { .. }
+                    | JournalError::Foreign { .. }
+                    | JournalError::Empty { .. }
+                    | JournalError::Newer { .. }
+            )
         )
 }

@@ -100,6 +100,12 @@ pub enum JournalError {
         /// The file.
         path: PathBuf,
     },
+    /// It is empty: its study was killed before it began, or never was one.
+    #[error("{path} holds no study yet; give the command of the study again", path = path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// A newer Stayput wrote it.
     #[error(
         "journal {path} has schema version {found}, this stayput reads up to {SCHEMA_VERSION}; use the newer stayput that wrote it",
@@ -306,7 +312,7 @@ impl Journal {
 fn read_with(path: &Path, flags: OpenFlags) -> Result<Record, JournalError> {
     let connection = Connection::open_with_flags(path, flags).map_err(|error| read_error(path, error))?;
     if is_empty(&connection).map_err(|error| read_error(path, error))? {
-        return Err(JournalError::Foreign { path: path.into() });
+        return Err(JournalError::Empty { path: path.into() });
     }
     check_schema(&connection, path)?;
     read_record(&connection, path)

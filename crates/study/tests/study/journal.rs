@@ -98,6 +98,11 @@ fn a_file_that_is_no_journal_is_left_as_it_is() {
     let other = folder.path().join("other.db");
     rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
     assert!(matches!(Journal::open(&other), Err(JournalError::Foreign { .. })));
+    let empty = folder.path().join("empty.stayput");
+    fs::write(&empty, "").unwrap();
+    assert!(matches!(Journal::read(&empty), Err(JournalError::Empty { .. })));
+    drop(Journal::open(&empty).unwrap());
+    assert!(matches!(Journal::read(&empty), Err(JournalError::Empty { .. })), "opened, and killed before it began");
     assert!(matches!(Journal::read(&folder.path().join("absent")), Err(JournalError::Open { .. })));
     assert!(matches!(Journal::open(folder.path()), Err(JournalError::Open { .. })));
 }
