@@ -143,6 +143,9 @@ fn placement(args: &RunArgs) -> anyhow::Result<(Option<Placement>, Option<u32>)>
     if Path::new(place).extension().is_some_and(|extension| extension == "stayput") {
         let argv: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let best = placement_file::read(Path::new(place), &argv)?;
+        if best.placement.is_none() && !args.quiet {
+            eprintln!("stayput: {place} shows no placement that beats running unbound; nothing is bound");
+        }
         return Ok((best.placement, args.threads.or(Some(best.threads))));
     }
     let placement = match place.parse::<Policy>().map_err(UsageError::from)? {
