@@ -329,10 +329,14 @@ mod tests {
 
     #[test]
     fn plugins_are_hidden_from_hwloc_alone() {
-        let before = env::var_os(PLUGINS_PATH);
+        // Nobody changes the variable but who holds the lock; other tests do so meanwhile.
+        let outside = || {
+            let _hwloc = hwloc().unwrap();
+            env::var_os(PLUGINS_PATH)
+        };
+        let before = outside();
         Machine::host().unwrap();
-        let _hwloc = hwloc().unwrap();
-        assert_eq!(env::var_os(PLUGINS_PATH), before);
+        assert_eq!(outside(), before);
     }
 
     #[test]
