@@ -3,6 +3,7 @@
 use machine::{CpuState, Kind, Machine};
 use serde::Serialize;
 use std::time::Duration;
+use study::host::{LOAD_TO_TELL, STEAL_TO_TELL};
 use study::{HostFacts, HostState, launch};
 
 /// Say what this machine can and can't measure, what disturbs it, and what would help
@@ -43,12 +44,6 @@ struct Finding {
 
 /// How long the machine is watched for load and steal.
 const WATCH: Duration = Duration::from_millis(300);
-
-/// Above this share of CPU time taken by the hypervisor, times can't be trusted to a few percent.
-const STEAL_TO_TELL: f64 = 0.01;
-
-/// Above this load a CPU, something else competes with what is measured.
-const LOAD_TO_TELL: f64 = 0.2;
 
 /// Prints the findings.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<u8> {

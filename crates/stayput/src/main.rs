@@ -72,7 +72,7 @@ pub(crate) const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
 
 /// The C library's entry point. What Rust's runtime does before its own (look up the stack's bounds in `/proc/self/maps`,
-/// set up a signal stack, ignore SIGPIPE) is a fifteenth of a launch by `stayput run`, and nothing here needs it.
+/// set up a signal stack, ignore SIGPIPE) would be paid by every `stayput run`, and nothing here needs it.
 #[cfg_attr(not(test), unsafe(export_name = "main"))]
 #[cfg_attr(test, expect(dead_code, reason = "tests come with a main of their own"))]
 extern "C" fn entry(_arguments: c_int, _values: *const *const c_char) -> c_int {

@@ -46,6 +46,12 @@ pub struct HostState {
     pub available_memory_bytes: Option<u64>,
 }
 
+/// Above this share of CPU time taken by the hypervisor, times can't be trusted to a few percent.
+pub const STEAL_TO_TELL: f64 = 0.01;
+
+/// Above this load average for each usable CPU, something else competes with what is measured.
+pub const LOAD_TO_TELL: f64 = 0.2;
+
 /// One stretch of work on a study: from its start or its resumption to its end or interruption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {

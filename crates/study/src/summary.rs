@@ -1,7 +1,7 @@
 //! What the trials of a study say: a summary of each cell, and the verdict in words.
 
 use crate::engine::{self, Cell};
-use crate::host::HostState;
+use crate::host::{HostState, LOAD_TO_TELL, STEAL_TO_TELL};
 use crate::plan::{Plan, UNBOUND};
 use crate::record::{Ending, Record};
 use crate::trial::{Status, Trial};
@@ -330,12 +330,6 @@ fn comparison(plan: &Plan, summary: &Summary) -> Option<String> {
     Some(sentence)
 }
 
-/// Above this share of CPU time taken by the hypervisor, it is told.
-const STEAL_TO_TELL: f64 = 0.01;
-
-/// Above this load a usable CPU before the study, it is told.
-const LOAD_TO_TELL: f64 = 0.2;
-
 fn warnings(record: &Record, summaries: &[Summary]) -> Vec<String> {
     let plan = &record.plan;
     let mut sentences = Vec::new();
@@ -375,10 +369,7 @@ fn warnings(record: &Record, summaries: &[Summary]) -> Vec<String> {
         .filter_map(|trial| Some(trial.observation.as_ref()?.leftovers))
         .fold(0, u32::saturating_add);
     if leftovers > 0 {
-        sentences.push(
-            format!("{} outlived their program and were killed.", count_of(leftovers, "process"))
-                .replace("processs", "processes"),
-        );
+        sentences.push(format!("Programs left processes behind, which were killed: {leftovers} in all."));
     }
     for cell in summaries {
         if let Some(drift) = cell.drift {
