@@ -2,11 +2,13 @@
  * What BT, SP and LU share: the flow's state on a grid of n x n x n points of the unit cube, the
  * exact solution that it is compared with, its initial values, and the steady operator
  * R(U) = L(U) + f, whose forcing f makes the exact solution steady (RNR-94-007, section 3.3).
+ * BT and SP also share everything around their line solvers: flow_run.
  */
 #ifndef STAYPUT_NPB_FLOW_H
 #define STAYPUT_NPB_FLOW_H
 
 #include "program.h"
+#include "team.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,9 +17,27 @@
 /* The conserved variables: density, three momenta, total energy. */
 enum { FLOW_COMPONENTS = 5 };
 
-/* Points whose work is done at once, neighbours along a direction of no dependence. */
+/*
+ * Points whose work is done at once, neighbours along a direction of no dependence: one register
+ * of the machine. Wider vectors would be split by the compilers, by gcc through memory.
+ */
+#if defined(__AVX512F__)
 enum { FLOW_LANES = 8 };
+#elif defined(__AVX__)
+enum { FLOW_LANES = 4 };
+#else
+enum { FLOW_LANES = 2 };
+#endif
 typedef double flow_lanes __attribute__((vector_size(FLOW_LANES * sizeof(double))));
+/* The same, in memory at any double. */
+typedef double flow_lanes_anywhere
+    __attribute__((vector_size(FLOW_LANES * sizeof(double)), aligned(sizeof(double)), may_alias));
+
+static inline flow_lanes flow_load(const double *from) {
+    return *(const flow_lanes_anywhere *)from;
+}
+
+static inline void flow_store(double *to, flow_lanes value) { *(flow_lanes_anywhere *)to = value; }
 
 /* Physical and numerical constants, the same in all classes. */
 #define FLOW_C1 1.4
@@ -30,17 +50,23 @@ typedef double flow_lanes __attribute__((vector_size(FLOW_LANES * sizeof(double)
 static const double FLOW_DIFFUSION[3] = {0.75, 0.75, 1.0};
 
 /*
- * A flow: fields are indexed [k * plane + m * component + j * row + i]. Rows are padded to whole
- * vectors and start on one; component and plane strides are no multiple of a page, so that lines
- * along y and z spread over a cache's sets.
+ * A flow: fields are indexed [k * plane + j * row + m * component + i]. The five components of a
+ * row follow one another, so that a line along y or z touches few pages. Each starts on a cache
+ * line and is padded to whole ones (`component` doubles). Rows and planes are an odd number of
+ * cache lines apart, so that lines along y and z spread over a cache's sets.
  */
 struct flow {
-    int n;                        /* points in each direction */
+    int n;                        /* points in each direction, at most FLOW_POINTS_MAX */
     double h;                     /* between two of them: 1 / (n - 1) */
-    size_t row, component, plane; /* strides of j, m and k, in doubles */
+    size_t component, row, plane; /* strides of m, j and k, in doubles */
     double *u;                    /* the state */
     double *forcing;              /* f: 0 on the boundary */
 };
+
+enum { FLOW_POINTS_MAX = 408 };
+
+/* Sizes and strides only, without fields. Fields of the caller's own are n * plane doubles. */
+struct flow flow_shape(int n);
 
 /* Bytes that flow_create asks for. */
 uint64_t flow_bytes(int n);
@@ -53,20 +79,25 @@ void flow_destroy(struct flow *flow);
 void flow_exact(const struct flow *flow, int i, int j, int k, double value[FLOW_COMPONENTS]);
 
 /*
- * Sets the planes k_first .. k_end - 1 of u (padding included) to boundary and initial values, or
- * computes those of the forcing. The thread that calls first places the memory.
+ * Computes the forcing and sets u to boundary and initial values, padding included (it holds
+ * densities that can be divided by). Called by all threads of the team, each with planes
+ * k_first .. k_end - 1 of its own, whose memory it places; returns when all are ready.
  */
-void flow_initialise(struct flow *flow, int k_first, int k_end);
-void flow_force(struct flow *flow, int k_first, int k_end);
+void flow_prepare(const struct flow *flow, struct team *team, int k_first, int k_end);
+
+/* Sets the planes k_first .. k_end - 1 of u to boundary and initial values again. */
+void flow_initialise(const struct flow *flow, int k_first, int k_end);
 
 /*
- * R(U) at the rows j_first .. j_end - 1 of plane k, both interior: to r[m * component + j * row +
- * i] with j counted from j_first and `component` the stride given here; 0 at the ends of each row.
+ * R(U) at the rows j_first .. j_end - 1 of plane k, all interior: to r[(j - j_first) * row +
+ * m * component + i], for all i of a component: 0 at both ends of the row and in the padding.
  */
-void flow_residual(const struct flow *flow, int k, int j_first, int j_end, double *r,
-                   size_t component);
+void flow_residual(const struct flow *flow, int k, int j_first, int j_end, double *r);
 
-/* Sums over the interior of plane k, component by component: squares of R(U) and of U - Uex. */
+/*
+ * Sums over the interior of plane k, component by component: squares of R(U), for which `scratch`
+ * has room for a plane, and of U - Uex.
+ */
 void flow_plane_residual_squares(const struct flow *flow, int k, double *scratch,
                                  double squares[FLOW_COMPONENTS]);
 void flow_plane_error_squares(const struct flow *flow, int k, double squares[FLOW_COMPONENTS]);
@@ -79,5 +110,40 @@ struct flow_norms {
 /* Compares the norms with the class's, component by component. */
 void flow_check(struct result *result, const struct flow_norms *norms,
                 const struct flow_norms *reference);
+
+/*
+ * A scheme of alternating directions, the frame of BT and SP: a step solves
+ *     X Y Z dU = dt R(U),  U += dU
+ * for the factors X, Y and Z, each of which couples points along lines of one direction only.
+ * `increment` is a field like u that takes what the planes leave for the columns.
+ */
+struct flow_scheme {
+    /* Doubles of scratch memory that each thread needs; it starts on a page. */
+    size_t (*scratch_doubles)(const struct flow *flow);
+    /* In interior plane k: sets the whole rows of `increment`, j interior, to Y^-1 X^-1 dt R(U);
+       that is 0 at both ends of a row and in the padding. */
+    void (*solve_plane)(const struct flow *flow, double dt, int k, double *increment,
+                        double *scratch);
+    /* In interior row j of all planes: U += Z^-1 increment. */
+    void (*solve_columns)(const struct flow *flow, double dt, int j, const double *increment,
+                          double *scratch);
+};
+
+/* A class of such a benchmark. */
+struct flow_class {
+    int n, steps;
+    double dt;
+    struct flow_norms norms;
+};
+
+/* Bytes that flow_run allocates. */
+uint64_t flow_run_bytes(const struct flow_scheme *scheme, int n, int threads);
+
+/*
+ * Runs the benchmark: a step that is not timed, the initial values again, the timed steps, and the
+ * check of the norms. Fills the result but for the number of operations.
+ */
+void flow_run(const struct flow_scheme *scheme, const struct flow_class *class,
+              struct result *result);
 
 #endif
