@@ -50,6 +50,20 @@ static inline void flow_store(double *to, flow_lanes value) { *(flow_lanes_anywh
 static const double FLOW_DIFFUSION[3] = {0.75, 0.75, 1.0};
 
 /*
+ * The fourth difference's weights of the points position - 2 .. position + 2 of a line. Near the
+ * ends it makes do without the boundary points (RNR-94-007, section 3.3).
+ */
+static inline void flow_fourth_difference(int n, int position, double weight[5]) {
+    static const double inside[5] = {1, -4, 6, -4, 1};
+    for (int s = 0; s < 5; s++) {
+        const int point = position + s - 2;
+        weight[s] = point >= 1 && point <= n - 2 ? inside[s] : 0;
+    }
+    if (position == 1 || position == n - 2)
+        weight[2] = 5;
+}
+
+/*
  * A flow: fields are indexed [k * plane + j * row + m * component + i]. The five components of a
  * row follow one another, so that a line along y or z touches few pages. Each starts on a cache
  * line and is padded to whole ones (`component` doubles). Rows and planes are an odd number of
