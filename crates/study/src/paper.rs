@@ -1,0 +1,170 @@
+//! What the papers print, as data: `papers/printed/*.toml`, embedded.
+//!
+//! A study whose plan names a paper is reported beside that paper's own tables.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+const FILES: [(&str, &str); 3] = [
+    ("pires-2016", include_str!("../../../papers/printed/pires-2016.toml")),
+    ("pires-2017", include_str!("../../../papers/printed/pires-2017.toml")),
+    ("weber-2010", include_str!("../../../papers/printed/weber-2010.toml")),
+];
+
+/// One paper: who says it, what was run on what, and what came out.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// What study files call it: `pires-2016`.
+    #[serde(skip)]
+    pub name: &'static str,
+    /// Authors and year.
+    pub short: String,
+    /// The full reference.
+    pub citation: String,
+    /// The preset that describes its machine.
+    pub machine: String,
+    /// The machine in the paper's words.
+    pub hardware: String,
+    /// The operating system.
+    pub system: String,
+    /// The compiler, where it is told.
+    pub compiler: Option<String>,
+    /// What was run.
+    pub code: String,
+    /// What each printed number is of its runs.
+    pub statistic: String,
+    /// Which part of a run was timed, and by what, where it is told.
+    pub timed: Option<String>,
+    /// By the paper's name of a benchmark, the built-in program without its class: `BT`, `npb:bt`.
+    pub programs: BTreeMap<String, String>,
+    /// Its tables, in order.
+    #[serde(rename = "table")]
+    pub tables: Vec<PrintedTable>,
+    /// What its text says of them, in order.
+    #[serde(rename = "claim")]
+    pub claims: Vec<PrintedClaim>,
+}
+
+/// A table as it stands in the paper.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrintedTable {
+    /// Its name in file and column names: `table-1`.
+    pub name: String,
+    /// The paper's name for it: `Table 1`.
+    pub title: String,
+    /// What its rows and columns are.
+    pub about: String,
+    /// The benchmarks' problem class, where they have one.
+    pub class: Option<String>,
+    /// Thread count of each column.
+    pub threads: Vec<u32>,
+    /// Its rows, those of one benchmark together.
+    pub rows: Vec<PrintedRow>,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrintedRow {
+    /// The paper's name of the benchmark.
+    pub benchmark: String,
+    /// Our name of the treatment; none where the paper doesn't say of which it speaks.
+    pub placement: Option<String>,
+    /// What the numbers are.
+    pub quantity: Quantity,
+    /// One a column; none where nothing is printed.
+    #[serde(deserialize_with = "printed_cells")]
+    pub printed: Vec<Option<Printed>>,
+}
+
+/// A sentence of the paper, in our words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrintedClaim {
+    /// Where the paper says it.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// What it says.
+    pub says: String,
+}
+
+/// What a row of a paper's table tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// A time in seconds.
+    Time,
+    /// The time of unbound over the time of the placement, so above 1 is a gain.
+    Ratio,
+    /// The time of unbound with one thread over the time.
+    SpeedUp,
+}
+
+/// A printed number: what it is worth, and how finely it is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Printed {
+    /// The number.
+    pub value: f64,
+    /// Digits after the point.
+    pub decimals: u8,
+}
+
+impl Printed {
+    /// The smallest and the largest number that are printed so.
+    pub fn bounds(self) -> (f64, f64) {
+        let half = 0.5 * 10_f64.powi(-i32::from(self.decimals));
+        (self.value - half, self.value + half)
+    }
+}
+
+impl std::fmt::Display for Printed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.*}", usize::from(self.decimals), self.value)
+    }
+}
+
+impl Paper {
+    /// The names of all papers.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|&(name, _)| name)
+    }
+
+    /// The paper of that name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        static PAPERS: LazyLock<Vec<Paper>> = LazyLock::new(|| {
+            let read = |(name, text)| Paper { name, ..toml::from_str(text).expect("a test reads every paper") };
+            FILES.into_iter().map(read).collect()
+        });
+        PAPERS.iter().find(|paper| paper.name == name)
+    }
+
+    /// The printed time of one cell, in seconds, from whichever table has it.
+    pub fn time_s(&self, benchmark: &str, class: Option<&str>, placement: &str, threads: u32) -> Option<Printed> {
+        let tables = self.tables.iter().filter(|table| table.class.as_deref() == class);
+        tables
+            .flat_map(|table| {
+                let column = table.threads.iter().position(|&count| count == threads);
+                table.rows.iter().map(move |row| (row, column))
+            })
+            .filter(|(row, _)| row.benchmark == benchmark && row.placement.as_deref() == Some(placement))
+            .filter(|(row, _)| row.quantity == Quantity::Time)
+            .find_map(|(row, column)| *row.printed.get(column?)?)
+    }
+}
+
+/// Reads `307.1 157.4 - 95.6`.
+fn printed_cells<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Option<Printed>>, D::Error> {
+    let cell = |word: &str| match word {
+        "-" => Ok(None),
+        number => {
+            let value = number.parse().map_err(|_| format!("`{number}` is neither a number nor `-`"))?;
+            let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len() as u8);
+            Ok(Some(Printed { value, decimals }))
+        }
+    };
+    let text = String::deserialize(deserializer)?;
+    text.split_whitespace().map(cell).collect::<Result<_, String>>().map_err(serde::de::Error::custom)
+}
