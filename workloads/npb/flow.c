@@ -11,8 +11,6 @@
 
 static const double TOLERANCE = 1.0e-8;
 
-enum { CACHE_LINE_DOUBLES = 64 / sizeof(double) };
-
 /*
  * The exact solution's polynomials, component by component: a constant, then the coefficients of
  * x, y, z, x^2, y^2, z^2, ... up to the fourth power (RNR-94-007, table 3.1).
@@ -31,12 +29,12 @@ static size_t rounded_up(size_t count, size_t multiple) {
 
 /* The least odd number of cache lines that holds so many doubles. */
 static size_t odd_lines(size_t doubles) {
-    return rounded_up(doubles + CACHE_LINE_DOUBLES, 2 * CACHE_LINE_DOUBLES) - CACHE_LINE_DOUBLES;
+    return rounded_up(doubles + FLOW_CACHE_LINE, 2 * FLOW_CACHE_LINE) - FLOW_CACHE_LINE;
 }
 
 struct flow flow_shape(int n) {
     struct flow flow = {.n = n, .h = 1.0 / (n - 1)};
-    flow.component = rounded_up((size_t)n, CACHE_LINE_DOUBLES);
+    flow.component = rounded_up((size_t)n, FLOW_CACHE_LINE);
     flow.row = odd_lines(FLOW_COMPONENTS * flow.component);
     flow.plane = odd_lines((size_t)n * flow.row);
     return flow;

@@ -39,6 +39,40 @@ static inline flow_lanes flow_load(const double *from) {
 
 static inline void flow_store(double *to, flow_lanes value) { *(flow_lanes_anywhere *)to = value; }
 
+/* Transposes a square of numbers. */
+static inline void flow_transpose(flow_lanes square[FLOW_LANES]) {
+#if defined(__AVX512F__)
+    /* Exchanges the off-diagonal quarters of squares of 2, then 4, then 8. */
+    flow_lanes pairs[8], fours[8];
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = __builtin_shufflevector(square[i], square[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        pairs[i + 1] = __builtin_shufflevector(square[i], square[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int i = 0; i < 8; i += i % 4 == 1 ? 3 : 1) {
+        fours[i] = __builtin_shufflevector(pairs[i], pairs[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        fours[i + 2] = __builtin_shufflevector(pairs[i], pairs[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int i = 0; i < 4; i++) {
+        square[i] = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        square[i + 4] = __builtin_shufflevector(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+#elif defined(__AVX__)
+    flow_lanes pairs[4];
+    for (int i = 0; i < 4; i += 2) {
+        pairs[i] = __builtin_shufflevector(square[i], square[i + 1], 0, 4, 2, 6);
+        pairs[i + 1] = __builtin_shufflevector(square[i], square[i + 1], 1, 5, 3, 7);
+    }
+    for (int i = 0; i < 2; i++) {
+        square[i] = __builtin_shufflevector(pairs[i], pairs[i + 2], 0, 1, 4, 5);
+        square[i + 2] = __builtin_shufflevector(pairs[i], pairs[i + 2], 2, 3, 6, 7);
+    }
+#else
+    const flow_lanes first = square[0];
+    square[0] = __builtin_shufflevector(first, square[1], 0, 2);
+    square[1] = __builtin_shufflevector(first, square[1], 1, 3);
+#endif
+}
+
 /* Physical and numerical constants, the same in all classes. */
 #define FLOW_C1 1.4
 #define FLOW_C2 0.4
@@ -77,7 +111,7 @@ struct flow {
     double *forcing;              /* f: 0 on the boundary */
 };
 
-enum { FLOW_POINTS_MAX = 408 };
+enum { FLOW_POINTS_MAX = 408, FLOW_CACHE_LINE = 64 / sizeof(double) };
 
 /* Sizes and strides only, without fields. Fields of the caller's own are n * plane doubles. */
 struct flow flow_shape(int n);
