@@ -1,19 +1,21 @@
 //! `stayput study`: from a command line or a study file to a plan, its trials, a verdict and a report.
 
+mod departures;
+mod plan;
+
 use crate::UsageError;
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
-use machine::{Machine, PlaceError, Policy};
+use machine::Machine;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use study::engine::{self, EngineError, Event, RunnerError};
 use study::launch;
-use study::plan::{Plan, StopRule, Subject, Treatment, UNBOUND};
-use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{Analysis, HostFacts, HostState, Journal, ProgramRunner, Record, Status};
+use study::study_file::{Share, Span};
+use study::{Analysis, HostFacts, HostState, Journal, Plan, ProgramRunner, Record, Status};
 
 /// Measure a program under several placements until it is clear whether they differ
 ///
@@ -25,7 +27,8 @@ Examples:
   stayput study -- ./app input.dat
   stayput study -n 1,2,4,all --place unbound,compact,scatter npb:cg.A
   stayput study --place unbound --place 0,8,1,9 --time-regex 'elapsed: ([0-9.]+)' -- ./app
-  stayput study study.toml --budget 1h")]
+  stayput study study.toml --budget 1h
+  stayput study papers/pires-2016.toml --class W")]
 pub struct StudyArgs {
     /// Built-in programs such as npb:cg.W, or one study file (.toml)
     #[arg(value_name = "SUBJECT")]
@@ -40,7 +43,10 @@ pub struct StudyArgs {
     /// [default: unbound,compact,scatter]
     #[arg(long = "place", value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
     placements: Vec<String>,
-    /// Journal to write, or to go on with [default: the subject's name and .stayput]
+    /// Problem class of every built-in program, whatever class it is named with
+    #[arg(long, value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
+    class: Option<String>,
+    /// Journal to write, or to go on with [default: the name of the paper or the first subject, and .stayput]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Go on with the journal's study; an error when there is none (an existing journal is gone on with anyway)
@@ -102,16 +108,16 @@ struct WordArgs {
     verified_regex: Option<String>,
 }
 
-const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
-
 /// Conducts the study and reports on it.
 pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     let machine = Machine::host().context("cannot read this machine's topology")?;
-    let plan = plan(args, &machine)?;
+    let plan = plan::make(args, &machine)?;
     let journal_path = args.out.clone().unwrap_or_else(|| journal_name(&plan));
     if args.resume && !journal_path.exists() {
         return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));
+    }
+    for departure in &plan.departures {
+        eprintln!("stayput: {departure}");
     }
     let (record, analysis) = conduct(&plan, &machine, &journal_path, args.quiet)?;
 
@@ -194,192 +200,9 @@ fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::
     Ok((record, analysis))
 }
 
-/// Makes the plan from study file, flags and defaults, in falling order: a flag beats the file.
-fn plan(args: &StudyArgs, machine: &Machine) -> anyhow::Result<Plan> {
-    let mut file = StudyFile::default();
-    let mut subjects = Vec::new();
-    for name in &args.subjects {
-        if name.ends_with(".toml") {
-            if args.subjects.len() > 1 || !args.command.is_empty() {
-                return Err(UsageError::from(format!("study file {name} can't be mixed with other subjects")));
-            }
-            file = StudyFile::read(Path::new(name)).map_err(UsageError::from)?;
-            for table in &file.subjects {
-                subjects.push(subject(table)?);
-            }
-        } else {
-            subjects.push(builtin(name)?);
-        }
-    }
-    if !args.command.is_empty() {
-        subjects.push(subject(&SubjectTable {
-            builtin: None,
-            command: Some(args.command.clone()),
-            name: args.words.name.clone(),
-            time_regex: args.words.time_regex.clone(),
-            verified_regex: args.words.verified_regex.clone(),
-        })?);
-    }
-    if subjects.is_empty() {
-        return Err(UsageError::from(
-            "nothing to study: name a built-in such as npb:cg.W, a study file, or a program after --",
-        ));
-    }
-    let usable = machine.usable_cpus().len() as u32;
-    let threads = thread_counts(either(&args.threads, &file.threads, &["all"]), usable)?;
-    let names = either(&args.placements, &file.placements, &["unbound,compact,scatter"]);
-    let plan = Plan {
-        subjects,
-        treatments: treatments(&placement_names(&names), &threads, machine)?,
-        threads,
-        stop: stop_rule(&args.stop, file.stop)?,
-        warmup_blocks: args.stop.warmup.or(file.warmup_blocks).unwrap_or(1),
-        timeout: args.stop.timeout.or(file.timeout).map_or(DEFAULT_TIMEOUT, |span| span.0),
-        budget: Some(args.stop.budget.or(file.budget).map_or(DEFAULT_BUDGET, |span| span.0)),
-        seed: args.stop.seed.or(file.seed).unwrap_or(1),
-    };
-    plan.check().map_err(UsageError::from)?;
-    Ok(plan)
-}
-
-fn either(flags: &[String], file: &[String], default: &[&str]) -> Vec<String> {
-    match (flags, file) {
-        ([], []) => default.iter().map(|&word| word.to_owned()).collect(),
-        ([], file) => file.to_vec(),
-        (flags, _) => flags.to_vec(),
-    }
-}
-
-fn stop_rule(flags: &StopArgs, file: StopTable) -> anyhow::Result<StopRule> {
-    // The kind of rule is chosen as a whole: a flag for one beats a file that asks for the other.
-    let (width, relative_sd) = match (flags.width, flags.relative_sd) {
-        (None, None) => (file.width, file.relative_sd),
-        chosen => chosen,
-    };
-    let least = flags.min_runs.or(file.min_runs);
-    let most = flags.max_runs.or(file.max_runs);
-    let rule = match relative_sd {
-        Some(share) => StopRule::RelativeSd {
-            relative_sd: share.0,
-            min_runs: least.unwrap_or(stats::PAPERS_MIN_RUNS),
-            max_runs: most.unwrap_or(stats::DEFAULT_MAX_BLOCKS),
-        },
-        None => StopRule::Paired {
-            width: width.map_or(stats::DEFAULT_WIDTH, |share| share.0),
-            min_blocks: least.unwrap_or(stats::DEFAULT_MIN_BLOCKS),
-            max_blocks: most.unwrap_or(stats::DEFAULT_MAX_BLOCKS),
-        },
-    };
-    let (least, most) = match rule {
-        StopRule::Paired { min_blocks, max_blocks, .. } => (min_blocks, max_blocks),
-        StopRule::RelativeSd { min_runs, max_runs, .. } => (min_runs, max_runs),
-    };
-    if least > most {
-        return Err(UsageError::from(format!("at least {least} runs and at most {most} can't both hold")));
-    }
-    Ok(rule)
-}
-
-fn subject(table: &SubjectTable) -> anyhow::Result<Subject> {
-    let mut subject = match (&table.builtin, &table.command) {
-        (Some(name), _) => builtin(name)?,
-        (None, Some(command)) => {
-            Subject { name: command.join(" "), argv: command.clone(), time_regex: None, verified_regex: None }
-        }
-        (None, None) => return Err(UsageError::from("a subject needs `builtin` or `command`")),
-    };
-    if let Some(name) = &table.name {
-        subject.name.clone_from(name);
-    }
-    subject.time_regex = table.time_regex.clone().or(subject.time_regex);
-    subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
-    Ok(subject)
-}
-
-/// A built-in program: an executable that was built next to this one, or is on the PATH.
-fn builtin(name: &str) -> anyhow::Result<Subject> {
-    let builtin = workloads::resolve(name).map_err(UsageError::from)?;
-    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(&builtin.program)));
-    let program = match beside.filter(|path| path.exists()) {
-        Some(path) => path.to_string_lossy().into_owned(),
-        None => builtin.program.clone(),
-    };
-    let mut argv = vec![program];
-    argv.extend(builtin.args);
-    Ok(Subject {
-        name: name.to_owned(),
-        argv,
-        time_regex: Some(builtin.time_regex),
-        verified_regex: Some(builtin.verified_regex),
-    })
-}
-
-/// Thread counts from words such as `1`, `2-8` and `all`; each once, in the order given.
-fn thread_counts(words: Vec<String>, usable: u32) -> anyhow::Result<Vec<u32>> {
-    const MOST: u32 = 65_536;
-    let bad = |word: &str| {
-        UsageError::from(format!("`{word}` is not a thread count; write 4, 1-8 or all (here {usable}), at most {MOST}"))
-    };
-    let mut counts: Vec<u32> = Vec::new();
-    for word in words.iter().flat_map(|word| word.split(',')).map(str::trim) {
-        let number = |text: &str| match text {
-            "all" => Ok(usable),
-            digits => digits.parse::<u32>().ok().filter(|n| (1..=MOST).contains(n)).ok_or_else(|| bad(word)),
-        };
-        let (first, last) = match word.split_once('-') {
-            Some((first, last)) => (number(first)?, number(last)?),
-            None => (number(word)?, number(word)?),
-        };
-        if first > last {
-            return Err(bad(word));
-        }
-        counts.extend((first..=last).filter(|n| !counts.contains(n)).collect::<Vec<_>>());
-    }
-    Ok(counts)
-}
-
-/// Splits `unbound,compact,0,8,1,9` into `unbound`, `compact` and the CPU list `0,8,1,9`.
-fn placement_names(words: &[String]) -> Vec<String> {
-    let is_list = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    let mut names: Vec<String> = Vec::new();
-    for word in words {
-        let mut open_list = false;
-        for part in word.split(',').map(str::trim) {
-            match names.last_mut() {
-                Some(list) if open_list && is_list(part) => {
-                    list.push(',');
-                    list.push_str(part);
-                }
-                _ => names.push(part.to_owned()),
-            }
-            open_list = is_list(part);
-        }
-    }
-    names
-}
-
-/// Resolves every placement at every thread count; the reference comes first.
-fn treatments(names: &[String], threads: &[u32], machine: &Machine) -> anyhow::Result<Vec<Treatment>> {
-    let mut treatments: Vec<Treatment> = Vec::new();
-    for name in names {
-        if treatments.iter().any(|treatment| treatment.name == *name) {
-            continue;
-        }
-        if name == UNBOUND {
-            treatments.insert(0, Treatment { name: name.clone(), placements: Vec::new() });
-            continue;
-        }
-        let policy: Policy = name.parse()?;
-        let placements =
-            threads.iter().map(|&n| policy.place(machine, n as usize)).collect::<Result<Vec<_>, PlaceError>>()?;
-        treatments.push(Treatment { name: name.clone(), placements });
-    }
-    Ok(treatments)
-}
-
-/// The default journal: the first subject's program or built-in name, in the current folder.
+/// The default journal, in the current folder: the paper's name, else the first subject's program or built-in name.
 fn journal_name(plan: &Plan) -> PathBuf {
-    let name = &plan.subjects[0].name;
+    let name = plan.paper.as_ref().unwrap_or(&plan.subjects[0].name);
     let first = name.split_whitespace().next().unwrap_or(name);
     let stem = first.rsplit('/').next().unwrap_or(first);
     let safe: String =
@@ -456,30 +279,4 @@ pub(crate) fn colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(text: &str) -> Vec<String> {
-        placement_names(&[text.to_owned()])
-    }
-
-    #[test]
-    fn a_cpu_list_keeps_its_commas_among_placements() {
-        assert_eq!(names("unbound,compact,0,8,1,9"), ["unbound", "compact", "0,8,1,9"]);
-        assert_eq!(names("0-3,scatter,4-7"), ["0-3", "scatter", "4-7"]);
-        assert_eq!(placement_names(&["0,1".into(), "2,3".into()]), ["0,1", "2,3"]);
-    }
-
-    #[test]
-    fn thread_counts_are_numbers_ranges_and_all() {
-        let counts = |text: &str| thread_counts(vec![text.to_owned()], 8);
-        assert_eq!(counts("1,2-4,all,3").unwrap(), [1, 2, 3, 4, 8]);
-        assert_eq!(counts("2-all").unwrap(), [2, 3, 4, 5, 6, 7, 8]);
-        for text in ["0", "", "4-2", "-1", "x", "1-", "99999999999"] {
-            assert!(counts(text).is_err(), "{text}");
-        }
-    }
 }

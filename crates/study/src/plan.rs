@@ -19,6 +19,16 @@ pub struct Subject {
     /// A regular expression that the output of a right result matches; else the exit code alone decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_regex: Option<String>,
+    /// What a built-in program says of itself: `npb-ep 0.1.0 (gcc 12.2.0)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+}
+
+impl Subject {
+    /// The compiler that a built-in program says it was made by: `gcc 12.2.0`.
+    pub fn compiler(&self) -> Option<&str> {
+        self.build.as_deref()?.strip_suffix(')')?.rsplit_once('(').map(|(_, compiler)| compiler)
+    }
 }
 
 /// Where the threads are put.
@@ -77,6 +87,12 @@ pub struct Plan {
     pub budget: Option<Duration>,
     /// Seed of the order of trials and of the bootstrap.
     pub seed: u64,
+    /// The paper whose study this is, by a name of [`crate::paper`]: the report sets its tables beside ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<String>,
+    /// Where this isn't what was asked for, and why: sentences, told at the start and in every report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub departures: Vec<String>,
 }
 
 /// What is wrong with a plan, in one sentence.
@@ -129,7 +145,12 @@ impl Plan {
     /// How `asked` differs from this plan, a line each; empty when they are the same study.
     pub fn differences(&self, asked: &Self) -> Vec<String> {
         let mut lines = Vec::new();
-        match (serde_json::to_value(self), serde_json::to_value(asked)) {
+        let mut asked = asked.clone();
+        for (have, want) in self.subjects.iter().zip(&mut asked.subjects) {
+            // Journals used not to keep it.
+            want.build = have.build.as_ref().and(want.build.take());
+        }
+        match (serde_json::to_value(self), serde_json::to_value(&asked)) {
             (Ok(have), Ok(want)) => compare("", &have, &want, &mut lines),
             (Err(error), _) | (_, Err(error)) => lines.push(error.to_string()),
         }
@@ -175,6 +196,7 @@ mod tests {
                 argv: vec!["./app".into()],
                 time_regex: None,
                 verified_regex: None,
+                build: None,
             }],
             threads: vec![1, 2],
             treatments: vec![Treatment { name: UNBOUND.into(), placements: Vec::new() }],
@@ -183,6 +205,8 @@ mod tests {
             timeout: Duration::from_secs(60),
             budget: None,
             seed: 1,
+            paper: None,
+            departures: Vec::new(),
         }
     }
 
@@ -197,6 +221,22 @@ mod tests {
         assert_eq!(
             plan().differences(&asked),
             ["seed: the journal has 1, you ask for 2", "threads: the journal has [1,2], you ask for [1,4]"]
+        );
+    }
+
+    #[test]
+    fn a_program_built_anew_is_another_study_unless_its_build_was_never_kept() {
+        let built = |build: Option<&str>| {
+            let mut plan = plan();
+            plan.subjects[0].build = build.map(str::to_owned);
+            plan
+        };
+        let gcc = built(Some("app 0.1.0 (gcc 12.2.0)"));
+        assert_eq!(gcc.subjects[0].compiler(), Some("gcc 12.2.0"));
+        assert_eq!(built(None).differences(&gcc), Vec::<String>::new());
+        assert_eq!(
+            gcc.differences(&built(Some("app 0.1.0 (clang 14.0.6)"))),
+            ["subjects.1.build: the journal has \"app 0.1.0 (gcc 12.2.0)\", you ask for \"app 0.1.0 (clang 14.0.6)\""]
         );
     }
 

@@ -15,6 +15,7 @@
 //! time-regex = 'solved in ([0-9.]+) s'
 //! ```
 
+use crate::paper::Paper;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,9 +24,15 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StudyFile {
+    /// The paper whose study this is, by a name of [`crate::paper`].
+    #[serde(default, deserialize_with = "known_paper")]
+    pub paper: Option<String>,
     /// Thread counts: numbers, ranges, `all`.
     #[serde(default)]
     pub threads: Vec<String>,
+    /// What becomes of those above the number of usable CPUs.
+    #[serde(default)]
+    pub beyond_machine: BeyondMachine,
     /// `unbound`, policies, CPU lists.
     #[serde(default)]
     pub placements: Vec<String>,
@@ -45,6 +52,17 @@ pub struct StudyFile {
     pub subjects: Vec<SubjectTable>,
 }
 
+/// What becomes of thread counts above the number of usable CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BeyondMachine {
+    /// They are run, several threads a CPU.
+    #[default]
+    Wrap,
+    /// They are left out, and the plan says so.
+    LeaveOut,
+}
+
 /// The stop rule of a study file: the papers' when `relative-sd` is given, else by paired width.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -60,7 +78,7 @@ pub struct StopTable {
 }
 
 /// One `[[subject]]`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SubjectTable {
     /// A built-in program, such as `npb:cg.W`.
@@ -145,6 +163,15 @@ impl std::str::FromStr for Span {
             _ => Err(format!("`{text}` is not a duration; write it as 90s, 10min, 2h or 500ms")),
         }
     }
+}
+
+fn known_paper<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if Paper::named(&name).is_some() {
+        return Ok(Some(name));
+    }
+    let known: Vec<&str> = Paper::names().collect();
+    Err(serde::de::Error::custom(format!("`{name}` is no paper whose tables we have; these are {}", known.join(", "))))
 }
 
 /// Why a study file can't be used.
@@ -242,6 +269,12 @@ mod tests {
         assert_eq!((line, what.as_str()), (3, "a subject needs `builtin` or `command`"));
         let (line, _) = StudyFile::parse("seed = 1\ntimeout = \"soon\"\n").unwrap_err();
         assert_eq!(line, 2);
+        let (line, what) = StudyFile::parse("# as in the paper\npaper = \"pires\"\n").unwrap_err();
+        assert_eq!(line, 2);
+        assert!(what.contains("pires-2016, pires-2017, weber-2010"), "{what}");
+        let (line, what) = StudyFile::parse("beyond-machine = \"stop\"\n").unwrap_err();
+        assert_eq!(line, 1);
+        assert!(what.contains("`wrap` or `leave-out`"), "{what}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::engine::{self, Cell};
 use crate::host::{HostState, LOAD_TO_TELL, STEAL_TO_TELL};
+use crate::paper::Paper;
 use crate::plan::{Plan, UNBOUND};
 use crate::record::{Ending, Record};
 use crate::trial::{Status, Trial};
@@ -332,7 +333,10 @@ fn comparison(plan: &Plan, summary: &Summary) -> Option<String> {
 
 fn warnings(record: &Record, summaries: &[Summary]) -> Vec<String> {
     let plan = &record.plan;
-    let mut sentences = Vec::new();
+    let mut sentences = plan.departures.clone();
+    if let Some(name) = plan.paper.as_ref().filter(|name| Paper::named(name).is_none()) {
+        sentences.push(format!("This version of stayput does not have the tables of `{name}`, whose study this is."));
+    }
     match record.ending {
         None => sentences.push("The study is unfinished; the same command goes on with it.".to_owned()),
         Some(Ending::BudgetSpent) => {

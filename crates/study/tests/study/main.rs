@@ -6,3 +6,4 @@ mod engine;
 mod journal;
 mod malformed;
 mod model;
+mod papers;

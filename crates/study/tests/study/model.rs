@@ -86,6 +86,7 @@ pub fn plan(subjects: usize, placements: &[&str]) -> Plan {
                 argv: vec!["./app".into()],
                 time_regex: None,
                 verified_regex: None,
+                build: None,
             })
             .collect(),
         threads: vec![1, 2],
@@ -97,5 +98,7 @@ pub fn plan(subjects: usize, placements: &[&str]) -> Plan {
         timeout: Duration::from_secs(60),
         budget: None,
         seed: 7,
+        paper: None,
+        departures: Vec::new(),
     }
 }
