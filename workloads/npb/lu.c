@@ -1,0 +1,777 @@
+/*
+ * LU of the NAS Parallel Benchmarks: steps towards the steady flow by symmetric successive
+ * over-relaxation (SSOR). A step solves
+ *     (D + omega L) D^-1 (D + omega U) dU = omega (2 - omega) dt R(U)
+ * for the change of the flow, where L and U couple a point with its neighbours before and after it
+ * in x, y and z (Bailey et al., RNR-94-007, section 3.6; Yoon and Jameson, AIAA Journal 26(9),
+ * 1988). The lower sweep goes through the grid with rising indices, the upper sweep back. It
+ * measures what a machine does with a recurrence in three directions at once.
+ *
+ * Fronts. The rows of a plane are cut into blocks of FLOW_LANES rows. Step s of a block works on a
+ * slanted front: lane l, on row j_first + l, is at i = 1 + s - l. The neighbours that a lane needs
+ * are then in the same lane (x) or the next (y) one step before, and in the same lane and step of
+ * the plane before (z): a sweep is one stream of whole vectors.
+ *
+ * No blocks of 5 x 5. A point sends its neighbours the products of their blocks with its own
+ * correction: both are taken at the same point, so all three directions share the derivatives of
+ * the flow there. Nothing else of a point is needed by any other, so U may be updated at once.
+ *
+ * Threads own ranges of blocks and go through the planes one behind the other; a plane counts the
+ * blocks that have passed it, and who needs them waits for that count only.
+ */
+#include "flow.h"
+#include "memory.h"
+#include "team.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <math.h>
+#include <omp.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const double OMEGA = 1.2;
+static const double TOLERANCE = 1.0e-8;
+
+struct class {
+    struct flow_class flow;
+    double surface_integral; /* the official value */
+};
+
+static const char CLASS_NAMES[] = "SWABCD";
+static const struct class CLASSES[] = {
+    {{12,
+      50,
+      0.5,
+      {{1.6196343210976702e-02, 2.1976745164821318e-03, 1.5179927653399185e-03,
+        1.5029584435994323e-03, 3.4264073155896461e-02},
+       {6.4223319957960924e-04, 8.4144342047347926e-05, 5.8588269616485186e-05,
+        5.8474222595157350e-05, 1.3103347914111294e-03}}},
+     7.8418928865937083e+00},
+    {{33,
+      300,
+      0.0015,
+      {{1.236511638192e+01, 1.317228477799e+00, 2.550120713095e+00, 2.326187750252e+00,
+        2.826799444189e+01},
+       {4.867877144216e-01, 5.064652880982e-02, 9.281818101960e-02, 8.570126542733e-02,
+        1.084277417792e+00}}},
+     1.161399311023e+01},
+    {{64,
+      250,
+      2.0,
+      {{7.7902107606689367e+02, 6.3402765259692870e+01, 1.9499249727292479e+02,
+        1.7845301160418537e+02, 1.8384760349464247e+03},
+       {2.9964085685471943e+01, 2.8194576365003349e+00, 7.3473412698774742e+00,
+        6.7139225687777051e+00, 7.0715315688392578e+01}}},
+     2.6030925604886277e+01},
+    {{102,
+      250,
+      2.0,
+      {{3.5532672969982736e+03, 2.6214750795310692e+02, 8.8333721850952190e+02,
+        7.7812774739425265e+02, 7.3087969592545314e+03},
+       {1.1401176380212709e+02, 8.1098963655421574e+00, 2.8480597317698308e+01,
+        2.5905394567832939e+01, 2.6054907504857413e+02}}},
+     4.7887162703308227e+01},
+    {{162,
+      250,
+      2.0,
+      {{1.03766980323537846e+04, 8.92212458801008552e+02, 2.56238814582660871e+03,
+        2.19194343857831427e+03, 1.78078057261061185e+04},
+       {2.15986399716949279e+02, 1.55789559239863600e+01, 5.41318863077207766e+01,
+        4.82262643154045421e+01, 4.55902910043250358e+02}}},
+     6.66404553572181300e+01},
+    {{408,
+      300,
+      1.0,
+      {{4.868417937025e+04, 4.696371050071e+03, 1.218114549776e+04, 1.033801493461e+04,
+        7.142398413817e+04},
+       {3.752393004482e+02, 3.084128893659e+01, 9.434276905469e+01, 8.230686681928e+01,
+        7.002620636210e+02}}},
+     8.334101392503e+01},
+};
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* How many blocks have passed a plane since the first step; alone on its cache line. */
+struct progress {
+    _Alignas(64) _Atomic uint32_t passed;
+    _Atomic uint32_t sleeping; /* threads that may have to be woken */
+};
+
+/* About 20 us on processors whose pause takes 140 cycles: some blocks of class A. */
+enum { SPINS = 400 };
+
+ALWAYS_INLINE void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Counts never run backwards, but may wrap around. */
+ALWAYS_INLINE bool reached(uint32_t count, uint32_t wanted) {
+    return (int32_t)(count - wanted) >= 0;
+}
+
+static void progress_await(struct progress *progress, uint32_t wanted) {
+    for (int spin = 0; spin < SPINS; spin++) {
+        if (reached(atomic_load_explicit(&progress->passed, memory_order_acquire), wanted))
+            return;
+        relax();
+    }
+    /* Counted first, and the kernel looks at `passed` again: no wake-up can be missed. */
+    atomic_fetch_add(&progress->sleeping, 1);
+    for (uint32_t passed; !reached(passed = atomic_load(&progress->passed), wanted);)
+        syscall(SYS_futex, &progress->passed, FUTEX_WAIT_PRIVATE, passed, NULL, NULL, 0);
+    atomic_fetch_sub(&progress->sleeping, 1);
+}
+
+static void progress_announce(struct progress *progress, uint32_t passed) {
+    atomic_store(&progress->passed, passed);
+    if (atomic_load(&progress->sleeping) != 0)
+        syscall(SYS_futex, &progress->passed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* The five components, of a change of the flow say, at the points of a front. */
+struct front {
+    flow_lanes m[FLOW_COMPONENTS];
+};
+
+enum direction { LOWER = 1, UPPER = -1 };
+
+/*
+ * What D and the products with omega L and omega U are made of; with t = 1/h^2 and kappa = c3 c4:
+ *     D = I + 2 dt t sum_d (N_d + D_d),   -omega (L_d or U_d) = omega dt (+-J_d/2h + t (N_d +
+ * D_d)),
+ * + for L and - for U. J and N are the Jacobians of the convective and of the viscous flux.
+ */
+struct coefficients {
+    double dt;
+    double diagonal;     /* D's multiple of the identity */
+    double momentum;     /* D adds momentum / rho to it for the velocities, and */
+    double heat;         /* heat / rho for the internal energy */
+    double convection;   /* omega dt / 2h */
+    double viscosity;    /* omega dt t kappa */
+    double diffusion[3]; /* omega dt t D_d */
+    double relaxation;   /* 1 / (omega (2 - omega)) */
+};
+
+static struct coefficients coefficients_of(const struct flow *flow, double dt) {
+    const double t = 1.0 / (flow->h * flow->h);
+    struct coefficients c = {
+        .dt = dt,
+        .diagonal = 1.0,
+        .momentum = 2.0 * dt * t * FLOW_C3C4 * (4.0 / 3.0 + 1.0 + 1.0),
+        .heat = 2.0 * dt * t * FLOW_C3C4 * 3.0 * FLOW_C1C5,
+        .convection = OMEGA * dt / (2.0 * flow->h),
+        .viscosity = OMEGA * dt * t * FLOW_C3C4,
+        .relaxation = 1.0 / (OMEGA * (2.0 - OMEGA)),
+    };
+    for (int d = 0; d < 3; d++) {
+        c.diagonal += 2.0 * dt * t * FLOW_DIFFUSION[d];
+        c.diffusion[d] = OMEGA * dt * t * FLOW_DIFFUSION[d];
+    }
+    return c;
+}
+
+/*
+ * The flow at the points of a front, and D there. A change v of the conserved variables is also
+ * written as
+ *     w = (v1, rho du, rho dv, rho dw, rho d(internal energy)),  v = P w,
+ * which makes D diagonal: velocities and temperature diffuse independently of each other.
+ */
+struct local {
+    flow_lanes velocity[3];
+    flow_lanes total;    /* energy per mass */
+    flow_lanes internal; /* that without the kinetic energy */
+    flow_lanes per_density;
+    /* P^-1 D^-1 P, of which all three momenta have the same; 0 at points outside the grid. */
+    flow_lanes inverse_density, inverse_momentum, inverse_energy;
+};
+
+/* `inside` is 1 in lanes that are at an interior point, else 0. */
+ALWAYS_INLINE void local_flow(struct local *at, const struct front *u, const flow_lanes *inside,
+                              const struct coefficients *c) {
+    const flow_lanes in = *inside;
+    const flow_lanes rho = u->m[0] * in + (1.0 - in);
+    const flow_lanes momentum = c->diagonal * rho + c->momentum;
+    const flow_lanes heat = c->diagonal * rho + c->heat;
+    /* One division for three: it is slow. */
+    const flow_lanes momentum_heat = momentum * heat;
+    const flow_lanes reciprocal = 1.0 / (rho * momentum_heat);
+    const flow_lanes scaled = reciprocal * in * (rho * rho);
+    at->per_density = reciprocal * momentum_heat;
+    at->inverse_density = in / c->diagonal;
+    at->inverse_momentum = scaled * heat;
+    at->inverse_energy = scaled * momentum;
+    for (int d = 0; d < 3; d++)
+        at->velocity[d] = u->m[1 + d] * at->per_density;
+    at->total = u->m[4] * at->per_density;
+    at->internal =
+        at->total - 0.5 * (at->velocity[0] * at->velocity[0] + at->velocity[1] * at->velocity[1] +
+                           at->velocity[2] * at->velocity[2]);
+}
+
+/* w += P^-1 D^-1 r, which is 0 outside the grid. */
+ALWAYS_INLINE void add_solution(struct front *w, const struct local *at, const struct front *r) {
+    flow_lanes energy = r->m[4] - at->total * r->m[0];
+    for (int d = 0; d < 3; d++) {
+        const flow_lanes momentum = r->m[1 + d] - at->velocity[d] * r->m[0];
+        energy -= at->velocity[d] * momentum;
+        w->m[1 + d] += at->inverse_momentum * momentum;
+    }
+    w->m[0] += at->inverse_density * r->m[0];
+    w->m[4] += at->inverse_energy * energy;
+}
+
+/* v = P w. */
+ALWAYS_INLINE void conserved(struct front *v, const struct local *at, const struct front *w) {
+    v->m[0] = w->m[0];
+    v->m[4] = w->m[4] + at->total * w->m[0];
+    for (int d = 0; d < 3; d++) {
+        v->m[1 + d] = w->m[1 + d] + at->velocity[d] * w->m[0];
+        v->m[4] += at->velocity[d] * w->m[1 + d];
+    }
+}
+
+/*
+ * to[d] = -omega L_d v or -omega U_d v for the three directions: what a point adds to the
+ * right-hand side of its neighbour. By rho du_m = w_m and dp = c2 (w5 + internal v1), the product
+ * of J_d is v_d;  u_d v_m + u_m w_d (+ dp if m = d);  u_d (v5 + dp) + (total + c2 internal) w_d and
+ * that of N_d, with s = 4/3 for m = d and else 1, 0;  kappa s w_m / rho;  kappa (sum_m s u_m w_m +
+ * c1 c5 w5) / rho.
+ */
+ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const struct front *v,
+                          const struct front *w, const struct coefficients *c,
+                          enum direction direction) {
+    const double convection = direction * c->convection;
+    const flow_lanes viscosity = c->viscosity * at->per_density;
+    const flow_lanes pressure =
+        (convection * FLOW_C2) * w->m[4] + (convection * FLOW_C2) * at->internal * v->m[0];
+    const flow_lanes enthalpy = convection * at->total + (convection * FLOW_C2) * at->internal;
+    flow_lanes viscous[3], viscous_energy = FLOW_C1C5 * w->m[4];
+    for (int d = 0; d < 3; d++) {
+        viscous[d] = viscosity * w->m[1 + d];
+        viscous_energy += at->velocity[d] * w->m[1 + d];
+    }
+    viscous_energy *= viscosity;
+
+    for (int d = 0; d < 3; d++) {
+        const flow_lanes speed = convection * at->velocity[d];
+        const flow_lanes carried = speed + c->diffusion[d];
+        to[d].m[0] = convection * v->m[1 + d] + c->diffusion[d] * v->m[0];
+        for (int m = 0; m < 3; m++)
+            to[d].m[1 + m] =
+                carried * v->m[1 + m] + (convection * at->velocity[m] * w->m[1 + d] + viscous[m]);
+        to[d].m[1 + d] += (1.0 / 3.0) * viscous[d] + pressure;
+        to[d].m[4] = carried * v->m[4] + at->velocity[d] * pressure +
+                     (enthalpy + (1.0 / 3.0) * viscosity * at->velocity[d]) * w->m[1 + d] +
+                     viscous_energy;
+    }
+}
+/*
+ * Two vectors as a matrix of 2 x FLOW_LANES, cut into squares of `width`: transposes each pair of
+ * squares. Then lanes moved towards the last and towards the first by one.
+ */
+#if defined(__AVX512F__)
+ALWAYS_INLINE void exchange(flow_lanes *a, flow_lanes *b, int width) {
+    const flow_lanes x = *a, y = *b;
+    if (width == 1) {
+        *a = __builtin_shufflevector(x, y, 0, 8, 2, 10, 4, 12, 6, 14);
+        *b = __builtin_shufflevector(x, y, 1, 9, 3, 11, 5, 13, 7, 15);
+    } else if (width == 2) {
+        *a = __builtin_shufflevector(x, y, 0, 1, 8, 9, 4, 5, 12, 13);
+        *b = __builtin_shufflevector(x, y, 2, 3, 10, 11, 6, 7, 14, 15);
+    } else {
+        *a = __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11);
+        *b = __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, flow_lanes edge) {
+    return __builtin_shufflevector(edge, v, 7, 8, 9, 10, 11, 12, 13, 14);
+}
+
+ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, flow_lanes edge) {
+    return __builtin_shufflevector(v, edge, 1, 2, 3, 4, 5, 6, 7, 8);
+}
+#elif defined(__AVX__)
+ALWAYS_INLINE void exchange(flow_lanes *a, flow_lanes *b, int width) {
+    const flow_lanes x = *a, y = *b;
+    if (width == 1) {
+        *a = __builtin_shufflevector(x, y, 0, 4, 2, 6);
+        *b = __builtin_shufflevector(x, y, 1, 5, 3, 7);
+    } else {
+        *a = __builtin_shufflevector(x, y, 0, 1, 4, 5);
+        *b = __builtin_shufflevector(x, y, 2, 3, 6, 7);
+    }
+}
+
+ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, flow_lanes edge) {
+    return __builtin_shufflevector(edge, v, 3, 4, 5, 6);
+}
+
+ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, flow_lanes edge) {
+    return __builtin_shufflevector(v, edge, 1, 2, 3, 4);
+}
+#else
+ALWAYS_INLINE void exchange(flow_lanes *a, flow_lanes *b, int width) {
+    const flow_lanes x = *a, y = *b;
+    (void)width;
+    *a = __builtin_shufflevector(x, y, 0, 2);
+    *b = __builtin_shufflevector(x, y, 1, 3);
+}
+
+ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, flow_lanes edge) {
+    return __builtin_shufflevector(edge, v, 1, 2);
+}
+
+ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, flow_lanes edge) {
+    return __builtin_shufflevector(v, edge, 1, 2);
+}
+#endif
+
+ALWAYS_INLINE void transpose(flow_lanes a[FLOW_LANES]) {
+    for (int width = 1; width < FLOW_LANES; width *= 2)
+        for (int l = 0; l < FLOW_LANES; l++)
+            if ((l & width) == 0)
+                exchange(&a[l], &a[l + width], width);
+}
+
+/* What a run works on. */
+struct lu {
+    struct flow flow;
+    struct coefficients coefficients;
+    int blocks, steps;         /* blocks of a plane, steps of a block */
+    struct front *change;      /* w at [k - 1][block][step], from the lower sweep for the upper */
+    struct front *across;      /* what goes to the next plane: [block][step] */
+    double *edge;              /* what goes to the next block: [k][i + FLOW_LANES - 2][m] */
+    flow_lanes *inside[2];     /* which lanes are in the grid, by step; [1] is for the last block */
+    struct progress *progress; /* of each plane */
+    struct flow_norms *plane_squares; /* of each plane, added up in their order */
+    struct team team;
+    _Atomic bool out_of_memory;
+    double seconds; /* written by the first thread */
+};
+
+enum { EDGE_MARGIN = FLOW_LANES - 1 };
+
+static int blocks_of(int n) { return (n - 2 + FLOW_LANES - 1) / FLOW_LANES; }
+
+static int steps_of(int n) { return n - 2 + FLOW_LANES - 1; }
+
+static size_t edge_doubles(const struct lu *lu) {
+    return (size_t)(lu->steps + EDGE_MARGIN) * FLOW_COMPONENTS;
+}
+
+/* Rows FLOW_LANES of which are in a block, where the block begins. */
+struct rows {
+    double *lane[FLOW_LANES];
+    size_t component; /* stride */
+    int count;        /* of lanes that are in the grid */
+};
+
+/* Rows behind the grid's last are that row again, whose density can be divided by. */
+static struct rows rows_of(const struct flow *flow, int block, int k) {
+    const int j_first = 1 + block * FLOW_LANES, last = flow->n - 1;
+    struct rows rows = {.component = flow->component, .count = last - j_first};
+    for (int l = 0; l < FLOW_LANES; l++) {
+        const int j = j_first + l < last ? j_first + l : last;
+        rows.lane[l] = flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
+    }
+    return rows;
+}
+
+/* Fronts first .. first + FLOW_LANES - 1 of a block; what is outside the rows is any number. */
+ALWAYS_INLINE void load_fronts(struct front to[FLOW_LANES], const struct rows *rows, int first) {
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        flow_lanes square[FLOW_LANES];
+        for (int l = 0; l < FLOW_LANES; l++)
+            square[l] = flow_load(rows->lane[l] + (size_t)m * rows->component + 1 + first - l);
+        transpose(square);
+        for (int s = 0; s < FLOW_LANES; s++)
+            to[s].m[m] = square[s];
+    }
+}
+
+/* Undoes load_fronts. What is outside the rows gets back what it had. */
+ALWAYS_INLINE void store_fronts(const struct front from[FLOW_LANES], const struct rows *rows,
+                                int first) {
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        flow_lanes square[FLOW_LANES];
+        for (int s = 0; s < FLOW_LANES; s++)
+            square[s] = from[s].m[m];
+        transpose(square);
+        for (int l = 0; l < FLOW_LANES; l++)
+            if (l < rows->count)
+                flow_store(rows->lane[l] + (size_t)m * rows->component + 1 + first - l, square[l]);
+    }
+}
+
+/* A block on its way: what its fronts read and write at [step]. */
+struct passage {
+    const struct coefficients *coefficients;
+    const flow_lanes *inside;
+    struct front *change, *across;
+    double *edge;
+};
+
+/*
+ * One front. `sent` is what the front before has sent along x and y and becomes what this one
+ * sends; `residual` is read by the lower sweep and `u` written by the upper.
+ */
+ALWAYS_INLINE void pass_front(const struct passage *passage, int step, struct front *u,
+                              const struct front *residual, struct front sent[3],
+                              enum direction direction) {
+    const struct coefficients *c = passage->coefficients;
+    double *lower_edge = passage->edge + (size_t)step * FLOW_COMPONENTS;
+    double *upper_edge = lower_edge + EDGE_MARGIN * FLOW_COMPONENTS;
+    struct front r, w = {0}, v;
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        const flow_lanes along_y = direction == LOWER
+                                       ? lanes_up(sent[1].m[m], upper_edge[m] - (flow_lanes){0})
+                                       : lanes_down(sent[1].m[m], lower_edge[m] - (flow_lanes){0});
+        r.m[m] = sent[0].m[m] + along_y + passage->across[step].m[m];
+        if (direction == LOWER)
+            r.m[m] += c->dt * residual->m[m];
+    }
+    struct local at;
+    local_flow(&at, u, &passage->inside[step], c);
+    if (direction == UPPER)
+        w = passage->change[step];
+    add_solution(&w, &at, &r);
+    if (direction == LOWER)
+        passage->change[step] = w;
+    conserved(&v, &at, &w);
+    if (direction == UPPER)
+        for (int m = 0; m < FLOW_COMPONENTS; m++)
+            u->m[m] += c->relaxation * v.m[m];
+
+    spread(sent, &at, &v, &w, c, direction);
+    passage->across[step] = sent[2];
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        if (direction == LOWER)
+            lower_edge[m] = sent[1].m[m][FLOW_LANES - 1];
+        else
+            upper_edge[m] = sent[1].m[m][0];
+    }
+}
+
+/* All fronts of a block; `residual` are the rows of R(U), for the lower sweep. */
+ALWAYS_INLINE void pass_block(const struct lu *lu, const struct passage *passage,
+                              const struct rows *state, const struct rows *residual,
+                              enum direction direction) {
+    struct front sent[3] = {0};
+    const int chunks = (lu->steps + FLOW_LANES - 1) / FLOW_LANES;
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        const int first = (direction == LOWER ? chunk : chunks - 1 - chunk) * FLOW_LANES;
+        const int count = first + FLOW_LANES < lu->steps ? FLOW_LANES : lu->steps - first;
+        struct front u[FLOW_LANES], r[FLOW_LANES];
+        load_fronts(u, state, first);
+        if (direction == LOWER)
+            load_fronts(r, residual, first);
+        for (int f = 0; f < count; f++) {
+            const int s = direction == LOWER ? f : count - 1 - f;
+            pass_front(passage, first + s, &u[s], &r[s], sent, direction);
+        }
+        if (direction == UPPER)
+            store_fronts(u, state, first);
+    }
+}
+
+/* A block of the lower sweep, which comes through the planes and blocks in rising order. */
+static void lower_block(const struct lu *lu, const struct passage *passage, int block, int k,
+                        double *scratch) {
+    const struct flow *flow = &lu->flow;
+    const struct rows state = rows_of(flow, block, k);
+    struct rows residual = state;
+    const int count = state.count < FLOW_LANES ? state.count : FLOW_LANES;
+    const int j_first = 1 + block * FLOW_LANES;
+    for (int l = 0; l < FLOW_LANES; l++)
+        residual.lane[l] = scratch + FLOW_LANES + (size_t)l * flow->row;
+    flow_residual(flow, k, j_first, j_first + count, residual.lane[0]);
+    pass_block(lu, passage, &state, &residual, LOWER);
+}
+
+static void upper_block(const struct lu *lu, const struct passage *passage, int block, int k) {
+    const struct rows state = rows_of(&lu->flow, block, k);
+    pass_block(lu, passage, &state, &state, UPPER);
+}
+
+/*
+ * A thread's first block of a plane. The remainder of the division goes to other threads from
+ * plane to plane, so that all have the same number of blocks in the end.
+ */
+static int first_block(const struct lu *lu, int thread, int k) {
+    const int workers = lu->team.threads < lu->blocks ? lu->team.threads : lu->blocks;
+    return thread < workers ? (thread * lu->blocks + k % workers) / workers : lu->blocks;
+}
+
+/* A thread's part of sweep number `sweep`: those with even numbers are lower sweeps. */
+static void sweep_planes(const struct lu *lu, int thread, uint32_t sweep, double *scratch) {
+    const enum direction direction = sweep % 2 == 0 ? LOWER : UPPER;
+    const int planes = lu->flow.n - 2;
+    for (int p = 0; p < planes; p++) {
+        const int k = direction == LOWER ? 1 + p : planes - p;
+        const int begin = first_block(lu, thread, k), end = first_block(lu, thread + 1, k);
+        for (int b = 0; b < end - begin; b++) {
+            const int block = direction == LOWER ? begin + b : end - 1 - b;
+            const int blocks_before = direction == LOWER ? block : lu->blocks - 1 - block;
+            const size_t fronts = (size_t)block * (size_t)lu->steps;
+            const struct passage passage = {
+                .coefficients = &lu->coefficients,
+                .inside = lu->inside[block == lu->blocks - 1],
+                .change = lu->change + (size_t)(k - 1) * lu->blocks * lu->steps + fronts,
+                .across = lu->across + fronts,
+                .edge = lu->edge + (size_t)k * edge_doubles(lu),
+            };
+            const uint32_t passed = sweep * (uint32_t)lu->blocks + (uint32_t)blocks_before;
+            progress_await(&lu->progress[k], passed);
+            if (p > 0)
+                progress_await(&lu->progress[k - direction], passed + 1);
+            else
+                memset(passage.across, 0, (size_t)lu->steps * sizeof *passage.across);
+            if (blocks_before == 0)
+                memset(passage.edge, 0, edge_doubles(lu) * sizeof *passage.edge);
+
+            if (direction == LOWER)
+                lower_block(lu, &passage, block, k, scratch);
+            else
+                upper_block(lu, &passage, block, k);
+            progress_announce(&lu->progress[k], passed + 1);
+        }
+    }
+}
+
+static void step(const struct lu *lu, int thread, uint32_t number, double *scratch) {
+    sweep_planes(lu, thread, 2 * number, scratch);
+    sweep_planes(lu, thread, 2 * number + 1, scratch);
+}
+
+/* Places the rows of a thread's blocks in memory; the last one's reach to the grid's end. */
+static void place_rows(const struct lu *lu, int thread) {
+    const struct flow *flow = &lu->flow;
+    for (int k = 0; k < flow->n; k++) {
+        const int begin = first_block(lu, thread, k), end = first_block(lu, thread + 1, k);
+        const int j_begin = begin == 0 ? 0 : 1 + begin * FLOW_LANES;
+        const int j_end = end == lu->blocks ? flow->n : 1 + end * FLOW_LANES;
+        const size_t at = (size_t)k * flow->plane + (size_t)j_begin * flow->row;
+        if (begin < end) {
+            const size_t bytes = (size_t)(j_end - j_begin) * flow->row * sizeof(double);
+            memset(flow->u + at, 0, bytes);
+            memset(flow->forcing + at, 0, bytes);
+        }
+    }
+}
+
+/* For R(U) of a block of rows, with a vector on either side, or of a plane. */
+static size_t scratch_doubles(const struct flow *flow) {
+    const size_t block = FLOW_LANES * flow->row + 4 * FLOW_LANES;
+    return block > flow->plane ? block : flow->plane;
+}
+
+/* A thread's whole part. */
+static void run_thread(struct lu *lu, int thread, int steps) {
+    struct team *team = &lu->team;
+    const struct flow *flow = &lu->flow;
+    const int inner = flow->n - 2;
+    double *scratch = memory_pages(scratch_doubles(flow), sizeof *scratch);
+    if (scratch == NULL)
+        lu->out_of_memory = true;
+    else
+        memset(scratch, 0, scratch_doubles(flow) * sizeof *scratch);
+    team_barrier(team);
+    if (lu->out_of_memory) {
+        free(scratch);
+        return;
+    }
+
+    const int k_first = 1 + inner * thread / team->threads;
+    const int k_end = 1 + inner * (thread + 1) / team->threads;
+    const int with_first = thread == 0 ? 0 : k_first;
+    const int with_last = thread == team->threads - 1 ? flow->n : k_end;
+    place_rows(lu, thread);
+    team_barrier(team);
+    flow_prepare(flow, team, with_first, with_last);
+    step(lu, thread, 0, scratch);
+    team_barrier(team);
+    flow_initialise(flow, with_first, with_last);
+    team_barrier(team);
+
+    const double start = omp_get_wtime();
+    for (int s = 1; s <= steps; s++)
+        step(lu, thread, (uint32_t)s, scratch);
+    team_barrier(team);
+    for (int k = k_first; k < k_end; k++)
+        flow_plane_residual_squares(flow, k, scratch, lu->plane_squares[k].residual);
+    team_barrier(team);
+    if (thread == 0)
+        lu->seconds = omp_get_wtime() - start;
+    for (int k = k_first; k < k_end; k++)
+        flow_plane_error_squares(flow, k, lu->plane_squares[k].error);
+    free(scratch);
+}
+
+static struct flow_norms norms_of(const struct lu *lu) {
+    const int inner = lu->flow.n - 2;
+    const double points = (double)inner * inner * inner;
+    struct flow_norms norms = {0};
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        for (int k = 1; k <= inner; k++) {
+            norms.residual[m] += lu->plane_squares[k].residual[m];
+            norms.error[m] += lu->plane_squares[k].error[m];
+        }
+        norms.residual[m] = sqrt(norms.residual[m] / points);
+        norms.error[m] = sqrt(norms.error[m] / points);
+    }
+    return norms;
+}
+
+/* Points first .. last of a direction; one alone is a face. */
+struct extent {
+    int first, last;
+};
+
+static double pressure(const struct flow *flow, int i, int j, int k) {
+    double u[FLOW_COMPONENTS];
+    for (int m = 0; m < FLOW_COMPONENTS; m++)
+        u[m] = flow->u[(size_t)k * flow->plane + (size_t)j * flow->row +
+                       (size_t)m * flow->component + (size_t)i];
+    return FLOW_C2 * (u[4] - 0.5 * (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / u[0]);
+}
+
+/* 1/2 at the ends of a direction that is integrated over, by the trapezoidal rule. */
+static double trapezoidal(struct extent extent, int index) {
+    const bool end = index == extent.first || index == extent.last;
+    return end && extent.first != extent.last ? 0.5 : 1.0;
+}
+
+static double integral(const struct flow *flow, struct extent x, struct extent y, struct extent z) {
+    double sum = 0;
+    for (int k = z.first; k <= z.last; k++)
+        for (int j = y.first; j <= y.last; j++)
+            for (int i = x.first; i <= x.last; i++)
+                sum += trapezoidal(x, i) * trapezoidal(y, j) * trapezoidal(z, k) *
+                       pressure(flow, i, j, k);
+    return sum * flow->h * flow->h;
+}
+
+/*
+ * The pressure integrated over the faces of a box, opposite faces added up. The box is not
+ * symmetric: it ends a point earlier in y and begins one later in z, as the references have it.
+ */
+static double surface_integral(const struct flow *flow) {
+    const int last = flow->n - 2;
+    const struct extent x = {1, last}, y = {1, last - 1}, z = {2, last};
+    const struct extent x_ends[2] = {{x.first, x.first}, {x.last, x.last}};
+    const struct extent y_ends[2] = {{y.first, y.first}, {y.last, y.last}};
+    const struct extent z_ends[2] = {{z.first, z.first}, {z.last, z.last}};
+    double sum = 0;
+    for (int end = 0; end < 2; end++)
+        sum += integral(flow, x_ends[end], y, z) + integral(flow, x, y_ends[end], z) +
+               integral(flow, x, y, z_ends[end]);
+    return sum;
+}
+
+static size_t fronts_of_plane(int n) { return (size_t)blocks_of(n) * (size_t)steps_of(n); }
+
+static bool lu_allocate(struct lu *lu, const struct flow_class *class) {
+    if (!flow_create(&lu->flow, class->n))
+        return false;
+    const size_t n = (size_t) class->n, fronts = fronts_of_plane(class->n);
+    lu->coefficients = coefficients_of(&lu->flow, class->dt);
+    lu->blocks = blocks_of(class->n);
+    lu->steps = steps_of(class->n);
+    lu->change = memory_pages((n - 2) * fronts, sizeof *lu->change);
+    lu->across = memory_pages(fronts, sizeof *lu->across);
+    lu->edge = memory_pages(n * edge_doubles(lu), sizeof *lu->edge);
+    lu->inside[0] = memory_pages(2 * (size_t)lu->steps, sizeof *lu->inside[0]);
+    lu->inside[1] = lu->inside[0] + lu->steps;
+    lu->progress = memory_pages(n, sizeof *lu->progress);
+    lu->plane_squares = memory_pages(n, sizeof *lu->plane_squares);
+    return lu->change && lu->across && lu->edge && lu->inside[0] && lu->progress &&
+           lu->plane_squares;
+}
+
+static void lu_free(struct lu *lu) {
+    flow_destroy(&lu->flow);
+    free(lu->change);
+    free(lu->across);
+    free(lu->edge);
+    free(lu->inside[0]);
+    free(lu->progress);
+    free(lu->plane_squares);
+    team_destroy(&lu->team);
+}
+
+static void lu_prepare(struct lu *lu) {
+    const int n = lu->flow.n, rows_of_last_block = n - 2 - (lu->blocks - 1) * FLOW_LANES;
+    for (int s = 0; s < lu->steps; s++)
+        for (int l = 0; l < FLOW_LANES; l++) {
+            const int i = 1 + s - l;
+            const bool in_row = i >= 1 && i <= n - 2;
+            lu->inside[0][s][l] = in_row;
+            lu->inside[1][s][l] = in_row && l < rows_of_last_block;
+        }
+    for (int k = 0; k < n; k++) {
+        atomic_init(&lu->progress[k].passed, 0);
+        atomic_init(&lu->progress[k].sleeping, 0);
+    }
+}
+
+static uint64_t bytes_needed(size_t class, int threads) {
+    const int n = CLASSES[class].flow.n;
+    const struct flow shape = flow_shape(n);
+    const struct lu lu = {.steps = steps_of(n)};
+    return flow_bytes(n) + (uint64_t)(n - 1) * fronts_of_plane(n) * sizeof(struct front) +
+           (uint64_t)n * edge_doubles(&lu) * sizeof(double) +
+           (uint64_t)threads * scratch_doubles(&shape) * sizeof(double) +
+           2 * (uint64_t)lu.steps * sizeof(flow_lanes) +
+           (uint64_t)n * (sizeof(struct progress) + sizeof(struct flow_norms));
+}
+
+static void run(size_t class_index, struct result *result) {
+    const struct class *class = &CLASSES[class_index];
+    struct lu lu = {0};
+    if (lu_allocate(&lu, &class->flow)) {
+        lu_prepare(&lu);
+#pragma omp parallel
+        {
+#pragma omp single
+            if (!team_create(&lu.team, omp_get_num_threads()))
+                lu.out_of_memory = true;
+            if (!lu.out_of_memory)
+                run_thread(&lu, omp_get_thread_num(), class->flow.steps);
+        }
+    } else {
+        lu.out_of_memory = true;
+    }
+    result->out_of_memory = lu.out_of_memory;
+    if (!lu.out_of_memory) {
+        const double n = class->flow.n;
+        result->threads = lu.team.threads;
+        result->seconds = lu.seconds;
+        result->operations =
+            class->flow.steps * (1984.77 * n * n * n - 10923.3 * n * n + 27770.9 * n - 144010.0);
+        const struct flow_norms norms = norms_of(&lu);
+        flow_check(result, &norms, &class->flow.norms);
+        result_check(result, "surface integral", surface_integral(&lu.flow),
+                     class->surface_integral, TOLERANCE);
+    }
+    lu_free(&lu);
+}
+
+int main(int argc, char **argv) {
+    const struct program lu = {
+        .name = "npb-lu",
+        .title = "steady flow by symmetric over-relaxation (NAS Parallel Benchmarks)",
+        .classes = CLASS_NAMES,
+        .bytes_needed = bytes_needed,
+        .run = run,
+    };
+    return program_main(&lu, argc, argv);
+}
