@@ -4,6 +4,11 @@
  * conjugate-gradient steps (Bailey et al., RNR-94-007, section 2.3). It measures irregular access:
  * reading the matrix takes bandwidth, and the gathered vector takes latency.
  *
+ * Of every symmetric pair of entries one is kept and used for both, which halves what is read: the
+ * one in the row from which the other column is less than half way round, so that rows stay about
+ * equally long. What a thread's rows add to other threads' rows goes into a vector of its own, and
+ * each thread then sums up its range of all these vectors.
+ *
  * One team of threads lives from the assembly to the last iteration. Each thread owns a range of
  * rows with about equal work, assembles them into arrays of its own, and owns the same range of
  * every vector, so that what it uses most was first touched by itself.
@@ -56,17 +61,20 @@ struct generators {
     uint32_t *of_row;
 };
 
-/* Rows first..last-1 of the matrix, compressed; within a row the columns rise. */
+/* What a thread keeps of the rows first..last-1: one entry of each symmetric pair, compressed. */
 struct rows {
     uint32_t first, last;
     size_t *start; /* of each row and of the end, from 0 */
     uint32_t *column;
     double *value;
+    double *diagonal;
+    size_t nonzeros; /* of the matrix that these stand for */
 };
 
 /* The vectors of the iteration, `order` elements each. */
 struct vectors {
     double *x, *z, *p, *q, *r;
+    double **partial; /* for each thread what its rows add to q */
 };
 
 static uint32_t per_vector(const struct class *class) { return class->drawn_per_vector + 1; }
@@ -202,27 +210,38 @@ static size_t row_builder_finish(struct row_builder *b, uint32_t *column, double
     return length;
 }
 
-/*
- * Allocates room for the rows as if no two entries fell together. Pages that stay unused cost
- * nothing; the others are first touched by the thread that fills them.
- */
+/* Whether the pair of entries (j, column) and (column, j) is kept in row j. */
+static inline bool keeps(uint32_t order, uint32_t j, uint32_t column) {
+    const uint32_t ahead = column > j ? column - j : column + order - j;
+    return 2 * ahead < order || (2 * ahead == order && j < column);
+}
+
+/* Allocates room for the rows as if no two entries fell together; the caller touches it first. */
 static bool rows_allocate(struct rows *rows, const struct generators *g, uint32_t first,
                           uint32_t last) {
-    const size_t most = (size_t)(g->row_start[last] - g->row_start[first]) * g->per_vector;
+    size_t most = 0;
+    for (uint32_t j = first; j < last; j++)
+        for (uint32_t k = g->row_start[j]; k < g->row_start[j + 1]; k++) {
+            const uint32_t *position = g->position + g->of_row[k] / g->per_vector * g->per_vector;
+            for (uint32_t e = 0; e < g->per_vector; e++)
+                most += keeps(g->order, j, position[e]);
+        }
     *rows = (struct rows){
         .first = first,
         .last = last,
         .start = memory_pages(last - first + 1, sizeof *rows->start),
         .column = memory_pages(most, sizeof *rows->column),
         .value = memory_pages(most, sizeof *rows->value),
+        .diagonal = memory_pages(last - first, sizeof *rows->diagonal),
     };
-    return rows->start && rows->column && rows->value;
+    return rows->start && rows->column && rows->value && rows->diagonal;
 }
 
 static void rows_free(struct rows *rows) {
     free(rows->start);
     free(rows->column);
     free(rows->value);
+    free(rows->diagonal);
 }
 
 static void rows_assemble(struct rows *rows, struct row_builder *builder,
@@ -231,29 +250,57 @@ static void rows_assemble(struct rows *rows, struct row_builder *builder,
     size_t end = 0;
     for (uint32_t j = rows->first; j < rows->last; j++) {
         rows->start[j - rows->first] = end;
+        double diagonal = RCOND - shift;
         for (uint32_t k = g->row_start[j]; k < g->row_start[j + 1]; k++) {
             const uint32_t i = g->of_row[k] / g->per_vector;
             const size_t w = (size_t)i * g->per_vector;
-            const double scale = exp(log_omega * i) * g->value[g->of_row[k]];
+            const double of_vector = g->value[g->of_row[k]];
+            const double scale = exp(log_omega * i) * of_vector;
+            diagonal += scale * of_vector;
             for (uint32_t e = 0; e < g->per_vector; e++)
-                row_builder_add(builder, g->position[w + e], scale * g->value[w + e]);
+                if (keeps(g->order, j, g->position[w + e]))
+                    row_builder_add(builder, g->position[w + e], scale * g->value[w + e]);
         }
-        row_builder_add(builder, j, RCOND - shift);
+        rows->diagonal[j - rows->first] = diagonal;
         end += row_builder_finish(builder, rows->column + end, rows->value + end);
     }
     rows->start[rows->last - rows->first] = end;
+    rows->nonzeros = 2 * end + (rows->last - rows->first);
 }
 
-/* to = A from for the thread's own rows. */
-static void multiply(const struct rows *rows, const double *restrict from, double *restrict to) {
+/*
+ * partial = what the thread's own rows, and the columns that mirror them, add to A from. No column
+ * occurs twice in a row, so that the entries of a row may be worked on at once.
+ */
+static void multiply_partly(const struct rows *rows, uint32_t order, const double *restrict from,
+                            double *restrict partial) {
     const uint32_t *restrict column = rows->column;
     const double *restrict value = rows->value;
-    for (uint32_t j = 0; j < rows->last - rows->first; j++) {
-        double sum = 0.0;
+    memset(partial, 0, order * sizeof *partial);
+    for (uint32_t j = rows->first; j < rows->last; j++) {
+        const size_t row = j - rows->first;
+        const double from_j = from[j];
+        double sum = rows->diagonal[row] * from_j;
 #pragma omp simd reduction(+ : sum)
-        for (size_t k = rows->start[j]; k < rows->start[j + 1]; k++)
+        for (size_t k = rows->start[row]; k < rows->start[row + 1]; k++) {
             sum += value[k] * from[column[k]];
-        to[rows->first + j] = sum;
+            partial[column[k]] += value[k] * from_j;
+        }
+        partial[j] += sum;
+    }
+}
+
+/* q = A from, complete for the thread's own range. */
+static void multiply(struct member *me, const struct rows *rows, const struct vectors *v,
+                     uint32_t order, const double *from) {
+    multiply_partly(rows, order, from, v->partial[me->thread]);
+    team_barrier(me->team);
+    double *restrict q = v->q;
+    memcpy(q + rows->first, v->partial[0] + rows->first, (rows->last - rows->first) * sizeof *q);
+    for (int thread = 1; thread < me->team->threads; thread++) {
+        const double *restrict partial = v->partial[thread];
+        for (uint32_t j = rows->first; j < rows->last; j++)
+            q[j] += partial[j];
     }
 }
 
@@ -267,7 +314,7 @@ static double dot(const struct rows *rows, const double *a, const double *b) {
 
 /* One outer iteration: solves A z = x, sets x = z / |z|, and returns zeta and |x - A z|. */
 static double iterate(struct member *me, const struct rows *rows, const struct vectors *v,
-                      double shift, double *residual_norm) {
+                      const struct class *class, double *residual_norm) {
     double *restrict x = v->x, *restrict z = v->z, *restrict p = v->p;
     double *restrict q = v->q, *restrict r = v->r;
     for (uint32_t j = rows->first; j < rows->last; j++) {
@@ -276,7 +323,7 @@ static double iterate(struct member *me, const struct rows *rows, const struct v
     }
     double rho = team_sum(me, dot(rows, r, r));
     for (int step = 0; step < CG_STEPS; step++) {
-        multiply(rows, p, q);
+        multiply(me, rows, v, class->order, p);
         const double alpha = rho / team_sum(me, dot(rows, p, q));
         double mine = 0.0;
 #pragma omp simd reduction(+ : mine)
@@ -294,13 +341,13 @@ static double iterate(struct member *me, const struct rows *rows, const struct v
         team_barrier(me->team);
     }
 
-    multiply(rows, z, q);
+    multiply(me, rows, v, class->order, z);
     double square = 0.0;
 #pragma omp simd reduction(+ : square)
     for (uint32_t j = rows->first; j < rows->last; j++)
         square += (x[j] - q[j]) * (x[j] - q[j]);
     *residual_norm = sqrt(team_sum(me, square));
-    const double zeta = shift + 1.0 / team_sum(me, dot(rows, x, z));
+    const double zeta = class->shift + 1.0 / team_sum(me, dot(rows, x, z));
     const double z_norm = sqrt(team_sum(me, dot(rows, z, z)));
     for (uint32_t j = rows->first; j < rows->last; j++)
         x[j] = z[j] / z_norm;
@@ -340,6 +387,7 @@ static void problem_free(struct problem *problem) {
     free(problem->vectors.p);
     free(problem->vectors.q);
     free(problem->vectors.r);
+    free(problem->vectors.partial);
     team_destroy(&problem->team);
 }
 
@@ -355,13 +403,13 @@ static void solve(struct problem *problem, struct member *me, const struct rows 
     double zeta = NAN, residual_norm = NAN;
     fill_with_ones(rows, v->x);
     team_barrier(me->team);
-    iterate(me, rows, v, class->shift, &residual_norm);
+    iterate(me, rows, v, class, &residual_norm);
 
     fill_with_ones(rows, v->x);
     team_barrier(me->team);
     const double start = omp_get_wtime();
     for (int i = 0; i < class->iterations; i++)
-        zeta = iterate(me, rows, v, class->shift, &residual_norm);
+        zeta = iterate(me, rows, v, class, &residual_norm);
     team_barrier(me->team);
     if (me->thread == 0) {
         problem->seconds = omp_get_wtime() - start;
@@ -378,9 +426,11 @@ static void assemble_and_solve(struct problem *problem, int thread) {
     const uint32_t last = first_row(g, thread + 1, me.team->threads);
     struct rows rows = {0};
     struct row_builder builder = {0};
-    if (rows_allocate(&rows, g, first, last) && row_builder_allocate(&builder, g->order)) {
+    double *partial = problem->vectors.partial[thread] = memory_pages(g->order, sizeof *partial);
+    if (partial != NULL && rows_allocate(&rows, g, first, last) &&
+        row_builder_allocate(&builder, g->order)) {
         rows_assemble(&rows, &builder, g, problem->class->shift);
-        problem->nonzeros += rows.start[last - first];
+        problem->nonzeros += rows.nonzeros;
     } else {
         problem->out_of_memory = true;
     }
@@ -390,8 +440,10 @@ static void assemble_and_solve(struct problem *problem, int thread) {
         if (thread == 0)
             problem->assembled_at = omp_get_wtime();
         solve(problem, &me, &rows);
+        team_barrier(me.team);
     }
     rows_free(&rows);
+    free(partial);
 }
 
 static void run(size_t class_index, struct result *result) {
@@ -404,8 +456,13 @@ static void run(size_t class_index, struct result *result) {
 #pragma omp parallel
         {
 #pragma omp single
-            if (!team_create(&problem.team, omp_get_num_threads()))
-                problem.out_of_memory = true;
+            {
+                const int threads = omp_get_num_threads();
+                double ***partial = &problem.vectors.partial;
+                *partial = memory_pages((size_t)threads, sizeof **partial);
+                if (*partial == NULL || !team_create(&problem.team, threads))
+                    problem.out_of_memory = true;
+            }
             if (!problem.out_of_memory)
                 assemble_and_solve(&problem, omp_get_thread_num());
         }
@@ -432,9 +489,10 @@ static uint64_t bytes_needed(size_t class_index, int threads) {
     const struct class *class = &CLASSES[class_index];
     const uint64_t order = class->order, entries = order * per_vector(class);
     const uint64_t generators = entries * (4 + 8 + 4) + order * 4;
-    const uint64_t matrix = entries * per_vector(class) * (4 + 8) + order * 8;
-    const uint64_t builder = order * 8 + order / 8;
-    return generators + matrix + 5 * order * 8 + (uint64_t)threads * builder;
+    const uint64_t kept = entries * (per_vector(class) - 1) / 2;
+    const uint64_t matrix = kept * (4 + 8) + order * (8 + 8);
+    const uint64_t a_thread = order * 8 + order * 8 + order / 8; /* partial sums, row builder */
+    return generators + matrix + 5 * order * 8 + (uint64_t)threads * a_thread;
 }
 
 int main(int argc, char **argv) {
