@@ -46,8 +46,7 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
 }
 
 fn lines(subject: &Subject, name: &str, placement: &Placement, threads: u32) -> Vec<Line> {
-    let argv: Vec<String> = subject.argv.iter().map(|word| word.replace("{n}", &threads.to_string())).collect();
-    let program = shell_words::join(&argv);
+    let program = shell_words::join(subject.argv_for(threads));
     let stayput = format!("stayput run -n {threads} --place {} -- {program}", shell_words::quote(name));
     let mut lines = vec![Line { tool: "Stayput: binds any program and reads the binding back", command: stayput }];
     // Threads with several CPUs each need the syntaxes that can hold those.

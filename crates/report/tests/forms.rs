@@ -49,6 +49,15 @@ fn terminal_of_studies_without_an_answer() {
 }
 
 #[test]
+fn the_line_to_paste_has_the_thread_count_where_the_command_has_its_word() {
+    let mut study = fixture::opteron();
+    study.record.plan.subjects[1].argv = vec!["./cg".into(), "--threads={threads}".into()];
+    let text = report::terminal(&study.record, &study.analysis, 80, false);
+    assert!(text.contains("stayput run -n 32 --place scatter -- ./cg '--threads=32'"), "{text}");
+    assert!(!text.contains("{threads}"), "{text}");
+}
+
+#[test]
 fn terminal_keeps_to_its_width() {
     for (name, study) in fixture::all() {
         for width in [60, 80, 132] {

@@ -24,7 +24,15 @@ pub struct Subject {
     pub build: Option<String>,
 }
 
+/// What stands for the thread count in a command.
+const THREADS_WORD: &str = "{threads}";
+
 impl Subject {
+    /// Program and arguments with `threads` threads.
+    pub fn argv_for(&self, threads: u32) -> Vec<String> {
+        self.argv.iter().map(|word| word.replace(THREADS_WORD, &threads.to_string())).collect()
+    }
+
     /// The compiler that a built-in program says it was made by: `gcc 12.2.0`.
     pub fn compiler(&self) -> Option<&str> {
         self.build.as_deref()?.strip_suffix(')')?.rsplit_once('(').map(|(_, compiler)| compiler)

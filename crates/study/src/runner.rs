@@ -4,16 +4,13 @@ use crate::engine::{Cell, Runner, RunnerError};
 use crate::host::unix_seconds;
 use crate::launch::{Captured, Descendants, Launch, LaunchError, Output, launch};
 use crate::observation::{Exit, Observation};
-use crate::plan::{Plan, Subject};
+use crate::plan::Plan;
 use crate::trial::{Status, Trial};
 use regex::Regex;
 use std::ffi::OsString;
 
 /// What of a program's output is kept with a trial, in bytes.
 const TAIL_BYTES: usize = 4096;
-
-/// What stands for the thread count in a command.
-const THREADS_WORD: &str = "{threads}";
 
 /// Runs programs on this machine.
 #[derive(Debug)]
@@ -66,7 +63,7 @@ impl Runner for ProgramRunner {
             output: Output::Capture,
             timeout: Some(plan.timeout),
             descendants: Descendants::Kill,
-            ..Launch::new(arguments(subject, threads))
+            ..Launch::new(subject.argv_for(threads).into_iter().map(OsString::from).collect())
         });
         match launched {
             Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
@@ -88,10 +85,6 @@ impl Runner for ProgramRunner {
         }
         Ok(trial)
     }
-}
-
-fn arguments(subject: &Subject, threads: u32) -> Vec<OsString> {
-    subject.argv.iter().map(|word| word.replace(THREADS_WORD, &threads.to_string()).into()).collect()
 }
 
 struct Outcome {
