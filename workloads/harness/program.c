@@ -31,6 +31,13 @@ void result_check(struct result *result, const char *name, double value, double 
     result->mismatched += !matches;
 }
 
+void result_check_below(struct result *result, const char *name, double value, double bound) {
+    const bool holds = value <= bound; /* false for a NaN */
+    printf("%s: %.6e (at most %.3e)%s\n", name, value, bound, holds ? "" : " WRONG");
+    result->checked += 1;
+    result->mismatched += !holds;
+}
+
 /* Writes the classes as "S, W or A" into `text`. */
 static void list_classes(const char *classes, char *text, size_t size) {
     size_t used = 0;

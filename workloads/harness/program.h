@@ -15,7 +15,7 @@ struct result {
     double seconds;      /* of the timed part */
     double operations;   /* in the timed part, as the benchmark counts them */
     bool out_of_memory;  /* an allocation failed; nothing else counts then */
-    unsigned checked;    /* comparisons made with result_check */
+    unsigned checked;    /* comparisons made with result_check and result_check_below */
     unsigned mismatched; /* those of them that failed */
 };
 
@@ -25,6 +25,9 @@ struct result {
  */
 void result_check(struct result *result, const char *name, double value, double reference,
                   double tolerance);
+
+/* Prints `value` and records whether it is at most `bound`, which a NaN is not. */
+void result_check_below(struct result *result, const char *name, double value, double bound);
 
 /* A workload. */
 struct program {
