@@ -1,0 +1,491 @@
+#include "core.h"
+
+#include "memory.h"
+#include "team.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+
+/*
+ * Space. The volume fluxes and the function B = g (h + b) + |u|^2 / 2 are the derivatives of the
+ * total energy by u, v and volume. A cell with the fluxes W, E, S, N through its edges, and the
+ * potential vorticities ne, nw, se, sw at its corners, adds to the changes of its edges and volume
+ *
+ *     west     0  -e   b   a  -1     W           24 a = 2 (ne + sw) + nw + se
+ *     east     e   0   a   b   1     E           24 b = ne + sw + 2 (nw + se)
+ *     south = -b  -a   0  -p  -1  x  S           24 e = ne + nw - se - sw
+ *     north   -a  -b   p   0   1     N           24 p = nw + sw - ne - se
+ *     volume   1  -1   1  -1   0     B
+ *
+ * These are the coefficients of Arakawa & Lamb, Mon. Wea. Rev. 109 (1981) 18-36, written for a
+ * cell. The matrix is antisymmetric, so that energy is conserved for any q; the coefficients are
+ * those that conserve potential enstrophy, too, where the polar filter does not reach. The filter
+ * acts on both sides of the matrix, on fluxes and on changes, which leaves it antisymmetric.
+ *
+ * Time. The classical Runge-Kutta method of order 4, whose last stage takes what it needs of the
+ * earlier changes from the earlier stages' states.
+ *
+ * Threads. Each owns a band of rows, and computes for itself what it needs of its neighbours'
+ * fluxes: one barrier a stage is enough. Every row is computed the same way whoever does it, so
+ * that the result does not depend on the number of threads.
+ */
+
+enum { GHOST = 8 }; /* doubles before and behind a row, which goes round: keeps rows aligned */
+
+static size_t stride_of(int columns) { return (size_t)columns + 2 * GHOST; }
+
+static inline double *row_of(const struct core *core, double *field, int row) {
+    return field + (size_t)row * stride_of(core->sphere.columns) + GHOST;
+}
+
+static inline void close_row(double *row, int columns) {
+    row[-1] = row[columns - 1];
+    row[columns] = row[0];
+}
+
+/*
+ * The rows of cells and of u that a thread owns, and the rows of v. There is a row of v between any
+ * two rows of cells; it belongs with the one nearer to the pole, with which it is filtered.
+ */
+struct band {
+    int first, end, first_v, end_v;
+};
+
+/* Of the row of v south of cell row `row`: the row of cells nearer to the pole. */
+static int poleward(const struct core *core, int row) {
+    return row < core->sphere.rows / 2 ? row - 1 : row;
+}
+
+/* What a row costs, in units of some 0.1 ns a column. */
+enum { COST_CELLS = 3, COST_FILTER = 8 };
+
+static struct band band_of(const struct core *core, int thread, int threads) {
+    const int rows = core->sphere.rows;
+    const int64_t total = (int64_t)rows * COST_CELLS + 2 * core->filter.filtered * COST_FILTER;
+    int edges[2];
+    for (int end = 0; end < 2; end++) {
+        int64_t cost = 0;
+        int row = 0;
+        for (; cost * threads < total * (thread + end); row++)
+            cost += COST_CELLS + (filter_reaches(&core->filter, row) ? COST_FILTER : 0);
+        edges[end] = row;
+    }
+    return (struct band){edges[0], edges[1], edges[0] + (edges[0] < rows / 2),
+                         edges[1] + (edges[1] < rows / 2)};
+}
+
+/* A thread's rows for what it works out and hands on. Two of a kind: those of even, of odd rows. */
+struct workspace {
+    double *memory;
+    double *flux_u[2], *flux_v[2];
+    double *vorticity[2]; /* potential, divided by 24 */
+    double *change_u[2], *change_v, *change_volume;
+    double *east;  /* what the cell in the west adds to a change of u */
+    double *north; /* what the cells in the south add to a change of v */
+};
+
+enum { WORKSPACE_ROWS = 12 };
+
+static bool workspace_create(struct workspace *work, int columns) {
+    const size_t stride = stride_of(columns), doubles = WORKSPACE_ROWS * stride;
+    work->memory = memory_pages(doubles, sizeof(double));
+    if (work->memory == NULL)
+        return false;
+    for (size_t i = 0; i < doubles; i++)
+        work->memory[i] = 0.0;
+    double *row = work->memory + GHOST;
+    for (int parity = 0; parity < 2; parity++) {
+        work->flux_u[parity] = row, row += stride;
+        work->flux_v[parity] = row, row += stride;
+        work->vorticity[parity] = row, row += stride;
+        work->change_u[parity] = row, row += stride;
+    }
+    work->change_v = row, row += stride;
+    work->change_volume = row, row += stride;
+    work->east = row, row += stride;
+    work->north = row;
+    return true;
+}
+
+/* The volume flux through the west edges of the cells of a row. */
+static void flux_through_meridians(const struct core *core, int stage, int row,
+                                   double *restrict flux) {
+    const int columns = core->sphere.columns;
+    const double factor = core->metrics[row].west;
+    const double *restrict volume = row_of(core, core->volume[stage], row);
+    const double *restrict u = row_of(core, core->u[stage], row);
+#pragma omp simd
+    for (int i = 0; i < columns; i++)
+        flux[i] = factor * (volume[i - 1] + volume[i]) * u[i];
+    close_row(flux, columns);
+}
+
+/* The volume flux through the south edges of the cells of a row, and q at their western ends. */
+static void flux_through_parallel(const struct core *core, int stage, int row,
+                                  double *restrict flux, double *restrict vorticity) {
+    const int columns = core->sphere.columns;
+    const double from_south = core->metrics[row - 1].north, from_north = core->metrics[row].south;
+    const double *restrict south = row_of(core, core->volume[stage], row - 1);
+    const double *restrict north = row_of(core, core->volume[stage], row);
+    const double *restrict u_south = row_of(core, core->u[stage], row - 1);
+    const double *restrict u_north = row_of(core, core->u[stage], row);
+    const double *restrict v = row_of(core, core->v[stage], row);
+    const double *restrict planetary = row_of(core, core->planetary, row);
+#pragma omp simd
+    for (int i = 0; i < columns; i++) {
+        flux[i] = (from_south * south[i] + from_north * north[i]) * v[i];
+        const double four_volumes = (south[i - 1] + south[i]) + (north[i - 1] + north[i]);
+        const double circulation = (u_south[i] - u_north[i]) + (v[i] - v[i - 1]);
+        vorticity[i] = (planetary[i] + circulation) / (6.0 * four_volumes);
+    }
+    close_row(vorticity, columns);
+}
+
+static double mean(const double *row, int columns) {
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int i = 0; i < columns; i++)
+        sum += row[i];
+    return sum / columns;
+}
+
+/*
+ * At a pole, from the circulation round the cap within the middles of the polar cells. The volume
+ * is a cell's share of the cap's.
+ */
+struct cap {
+    double circulation, volume;
+};
+
+static struct cap polar_cap(const struct core *core, int stage, bool north) {
+    const int columns = core->sphere.columns, row = north ? core->sphere.rows - 1 : 0;
+    const double planetary = *row_of(core, core->planetary, north ? core->sphere.rows : 0);
+    const double round = mean(row_of(core, core->u[stage], row), columns);
+    const double share = sphere_cap_area(&core->sphere) / sphere_cell_area(&core->sphere, row);
+    return (struct cap){planetary + (north ? round : -round),
+                        share * mean(row_of(core, core->volume[stage], row), columns)};
+}
+
+static void vorticity_at_pole(const struct core *core, int stage, bool north, double *vorticity) {
+    const struct cap cap = polar_cap(core, stage, north);
+    for (int i = 0; i <= core->sphere.columns; i++)
+        vorticity[i] = cap.circulation / (24.0 * cap.volume);
+}
+
+/*
+ * The fluxes through the south and west edges of a row, and q along the south. Filters the former
+ * with the row of the latter that belongs to it.
+ */
+static void flux_row(const struct core *core, int stage, int row, struct workspace *work) {
+    const int rows = core->sphere.rows, columns = core->sphere.columns;
+    double *flux_v = work->flux_v[row & 1], *vorticity = work->vorticity[row & 1];
+    if (row < rows)
+        flux_through_meridians(core, stage, row, work->flux_u[row & 1]);
+    if (row == 0 || row == rows) {
+        vorticity_at_pole(core, stage, row == rows, vorticity);
+        for (int i = 0; i < columns; i++)
+            flux_v[i] = 0.0;
+        return;
+    }
+    flux_through_parallel(core, stage, row, flux_v, vorticity);
+    const int nearer = poleward(core, row);
+    if (filter_reaches(&core->filter, nearer)) {
+        double *flux_u = work->flux_u[nearer & 1];
+        filter_pair(&core->filter, nearer, flux_u, flux_v);
+        close_row(flux_u, columns);
+    }
+}
+
+/* A row of cells' part in the changes of its volumes and edges; the south edges' is then complete.
+ */
+static void cell_row(const struct core *core, int stage, int row, struct workspace *work) {
+    const int columns = core->sphere.columns, here = row & 1, above = here ^ 1;
+    const struct metric metric = core->metrics[row];
+    const double *restrict volume = row_of(core, core->volume[stage], row);
+    const double *restrict surface = row_of(core, core->surface, row);
+    const double *restrict u = row_of(core, core->u[stage], row);
+    const double *restrict v_south = row_of(core, core->v[stage], row);
+    const double *restrict v_north = row_of(core, core->v[stage], row + 1);
+    const double *restrict q_south = work->vorticity[here], *restrict q_north =
+                                                                work->vorticity[above];
+    const double *restrict flux_u = work->flux_u[here];
+    const double *restrict flux_south = work->flux_v[here];
+    const double *restrict flux_north = work->flux_v[above];
+    double *restrict change_volume = work->change_volume, *restrict change_u = work->change_u[here];
+    double *restrict change_v = work->change_v, *restrict east = work->east;
+    double *restrict north = work->north;
+#pragma omp simd
+    for (int i = 0; i < columns; i++) {
+        const double rising = q_north[i + 1] + q_south[i], falling = q_north[i] + q_south[i + 1];
+        const double a = 2.0 * rising + falling, b = rising + 2.0 * falling;
+        const double e = (q_north[i] + q_north[i + 1]) - (q_south[i] + q_south[i + 1]);
+        const double p = (q_north[i] + q_south[i]) - (q_north[i + 1] + q_south[i + 1]);
+        const double W = flux_u[i], E = flux_u[i + 1], S = flux_south[i], N = flux_north[i];
+        const double B =
+            metric.gravity * volume[i] + surface[i] +
+            0.5 * (metric.west * (u[i] * u[i] + u[i + 1] * u[i + 1]) +
+                   metric.south * v_south[i] * v_south[i] + metric.north * v_north[i] * v_north[i]);
+        change_u[i] = b * S + a * N - e * E - B;
+        east[i + 1] = a * S + b * N + e * W + B;
+        change_v[i] = north[i] - (b * W + a * E + p * N) - B;
+        north[i] = B - (a * W + b * E - p * S);
+        change_volume[i] = (W - E) + (S - N);
+    }
+    east[0] = east[columns];
+#pragma omp simd
+    for (int i = 0; i < columns; i++)
+        change_u[i] += east[i];
+}
+
+/* Carries one unknown of a row on to the stage after `stage`. */
+static void advance_row(const struct core *core, double *const unknown[STAGES], int stage, int row,
+                        const double *restrict change) {
+    const int columns = core->sphere.columns;
+    const double *restrict y0 = row_of(core, unknown[0], row);
+    double *restrict next = row_of(core, unknown[(stage + 1) % STAGES], row);
+    if (stage < STAGES - 1) {
+        const double step = stage == STAGES - 2 ? core->step : 0.5 * core->step;
+#pragma omp simd
+        for (int i = 0; i < columns; i++)
+            next[i] = y0[i] + step * change[i];
+    } else { /* where next is y0 */
+        const double *restrict y1 = row_of(core, unknown[1], row);
+        const double *restrict y2 = row_of(core, unknown[2], row);
+        const double *restrict y3 = row_of(core, unknown[3], row);
+        const double third = 1.0 / 3.0, step = core->step / 6.0;
+#pragma omp simd
+        for (int i = 0; i < columns; i++)
+            next[i] += third * ((y1[i] - next[i]) + 2.0 * (y2[i] - next[i]) + (y3[i] - next[i])) +
+                       step * change[i];
+    }
+    close_row(next, columns);
+}
+
+/*
+ * One stage for the rows of a band. The row of u lags behind by one: in the south it is filtered
+ * with the row of v to its north.
+ */
+static void advance_band(const struct core *core, int stage, struct band band,
+                         struct workspace *work) {
+    const int first = band.first_v - 1 < band.first ? band.first_v - 1 : band.first;
+    const int end = band.end_v > band.end ? band.end_v : band.end;
+    if (band.first == band.end)
+        return;
+    if (first > 0)
+        flux_through_meridians(core, stage, first - 1, work->flux_u[(first - 1) & 1]);
+    flux_row(core, stage, first, work);
+    for (int row = first; row < end; row++) {
+        flux_row(core, stage, row + 1, work);
+        cell_row(core, stage, row, work);
+        if (row >= band.first_v && row < band.end_v) {
+            const int nearer = poleward(core, row);
+            if (filter_reaches(&core->filter, nearer))
+                filter_pair(&core->filter, nearer, work->change_u[nearer & 1], work->change_v);
+            advance_row(core, core->v, stage, row, work->change_v);
+        }
+        if (row >= band.first && row < band.end)
+            advance_row(core, core->volume, stage, row, work->change_volume);
+        if (row > band.first && row <= band.end)
+            advance_row(core, core->u, stage, row - 1, work->change_u[(row - 1) & 1]);
+    }
+    if (end == band.end)
+        advance_row(core, core->u, stage, end - 1, work->change_u[(end - 1) & 1]);
+}
+
+/* The area that the circulation round the south-west corner of a cell is taken over. */
+static double corner_area(const struct sphere *sphere, int row) {
+    if (row == 0 || row == sphere->rows)
+        return sphere_cap_area(sphere);
+    return 0.5 * (sphere_cell_area(sphere, row - 1) + sphere_cell_area(sphere, row));
+}
+
+static void begin_row_of_cells(struct core *core, const struct weather *weather, int row) {
+    const struct sphere *sphere = &core->sphere;
+    const double latitude = sphere_latitude(sphere, row + 0.5);
+    const double area = sphere_cell_area(sphere, row), width = sphere_cell_width(sphere, row);
+    double *volume = row_of(core, core->volume[0], row), *u = row_of(core, core->u[0], row);
+    double *surface = row_of(core, core->surface, row);
+    for (int i = 0; i < sphere->columns; i++) {
+        const double edge = sphere_longitude(sphere, i), middle = sphere_longitude(sphere, i + 0.5);
+        surface[i] = weather->surface(middle, latitude);
+        volume[i] = area * (weather->top(middle, latitude) - surface[i]) / EARTH_GRAVITY;
+        u[i] = width * weather->eastward(edge, latitude);
+    }
+    close_row(volume, sphere->columns);
+    close_row(u, sphere->columns);
+}
+
+static void begin_row_of_corners(struct core *core, const struct weather *weather, int row) {
+    const struct sphere *sphere = &core->sphere;
+    const double latitude = sphere_latitude(sphere, row), area = corner_area(sphere, row);
+    const double height = sphere_cell_height(sphere);
+    double *v = row_of(core, core->v[0], row), *planetary = row_of(core, core->planetary, row);
+    for (int i = 0; i < sphere->columns; i++) {
+        const double edge = sphere_longitude(sphere, i), middle = sphere_longitude(sphere, i + 0.5);
+        planetary[i] = area * weather->coriolis(edge, latitude);
+        v[i] = height * weather->northward(middle, latitude);
+    }
+    close_row(v, sphere->columns);
+    /* Nothing flows through a pole, at any stage. */
+    const bool pole = row == 0 || row == sphere->rows;
+    for (int stage = 0; pole && stage < STAGES; stage++)
+        for (int i = -1; i <= sphere->columns; i++)
+            row_of(core, core->v[stage], row)[i] = 0.0;
+}
+
+void core_begin(struct core *core, const struct weather *weather) {
+#pragma omp parallel
+    {
+        const struct band band = band_of(core, omp_get_thread_num(), omp_get_num_threads());
+        for (int row = band.first; row < band.end; row++) {
+            begin_row_of_cells(core, weather, row);
+            begin_row_of_corners(core, weather, row);
+        }
+    }
+    begin_row_of_corners(core, weather, core->sphere.rows);
+}
+
+static void take_steps(struct core *core, struct team *team, int steps, struct workspace *work) {
+    const int thread = omp_get_thread_num();
+    const struct band band = band_of(core, thread, team->threads);
+    team_barrier(team);
+    const double start = omp_get_wtime();
+    for (int step = 0; step < steps; step++)
+        for (int stage = 0; stage < STAGES; stage++) {
+            advance_band(core, stage, band, work);
+            team_barrier(team);
+        }
+    if (thread == 0)
+        core->seconds = omp_get_wtime() - start;
+}
+
+void core_run(struct core *core, double step_seconds, int steps) {
+    struct team team;
+    core->step = step_seconds;
+#pragma omp parallel
+    {
+        struct workspace work;
+        const bool has_room = workspace_create(&work, core->sphere.columns);
+#pragma omp critical
+        core->out_of_memory |= !has_room;
+#pragma omp single
+        {
+            core->threads = omp_get_num_threads();
+            core->out_of_memory |= !team_create(&team, core->threads);
+        }
+        if (!core->out_of_memory)
+            take_steps(core, &team, steps, &work);
+        free(work.memory);
+    }
+    team_destroy(&team);
+}
+
+double core_depth(const struct core *core, int row, int column) {
+    return row_of(core, core->volume[0], row)[column] / sphere_cell_area(&core->sphere, row);
+}
+
+/* What a row of cells holds. */
+static void add_row_of_cells(const struct core *core, int row, struct budget *budget) {
+    const int columns = core->sphere.columns;
+    const struct metric *metric = &core->metrics[row];
+    const double *volume = row_of(core, core->volume[0], row);
+    const double *surface = row_of(core, core->surface, row);
+    const double *u = row_of(core, core->u[0], row);
+    const double *v_south = row_of(core, core->v[0], row);
+    const double *v_north = row_of(core, core->v[0], row + 1);
+    double sum_volume = 0.0, energy = 0.0;
+#pragma omp simd reduction(+ : sum_volume, energy)
+    for (int i = 0; i < columns; i++) {
+        sum_volume += volume[i];
+        energy +=
+            volume[i] * (0.5 * metric->gravity * volume[i] + surface[i]) +
+            0.5 * volume[i] *
+                (metric->west * (u[i] * u[i] + u[i + 1] * u[i + 1]) +
+                 metric->south * v_south[i] * v_south[i] + metric->north * v_north[i] * v_north[i]);
+    }
+    budget->volume += sum_volume;
+    budget->energy += energy;
+}
+
+static void add_row_of_corners(const struct core *core, int row, struct budget *budget) {
+    const int columns = core->sphere.columns;
+    const double *south = row_of(core, core->volume[0], row - 1);
+    const double *north = row_of(core, core->volume[0], row);
+    const double *u_south = row_of(core, core->u[0], row - 1);
+    const double *u_north = row_of(core, core->u[0], row), *v = row_of(core, core->v[0], row);
+    const double *planetary = row_of(core, core->planetary, row);
+    double enstrophy = 0.0;
+#pragma omp simd reduction(+ : enstrophy)
+    for (int i = 0; i < columns; i++) {
+        const double four_volumes = (south[i - 1] + south[i]) + (north[i - 1] + north[i]);
+        const double circulation = planetary[i] + (u_south[i] - u_north[i]) + (v[i] - v[i - 1]);
+        enstrophy += 2.0 * circulation * circulation / four_volumes;
+    }
+    budget->enstrophy += enstrophy;
+}
+
+struct budget core_budget(const struct core *core) {
+    struct budget budget = {0};
+    for (int row = 0; row < core->sphere.rows; row++)
+        add_row_of_cells(core, row, &budget);
+    for (int row = 1; row < core->sphere.rows; row++)
+        add_row_of_corners(core, row, &budget);
+    for (int north = 0; north < 2; north++) {
+        const struct cap cap = polar_cap(core, 0, north);
+        budget.enstrophy +=
+            0.5 * core->sphere.columns * cap.circulation * cap.circulation / cap.volume;
+    }
+    return budget;
+}
+
+static uint64_t field_doubles(int columns) {
+    return (uint64_t)stride_of(columns) * (uint64_t)(columns / 2 + 1);
+}
+
+bool core_create(struct core *core, int columns) {
+    *core = (struct core){.sphere = {columns, columns / 2}};
+    const struct sphere *sphere = &core->sphere;
+    const size_t doubles = field_doubles(columns);
+    bool has_room = filter_create(&core->filter, sphere);
+    for (int stage = 0; stage < STAGES; stage++) {
+        core->volume[stage] = memory_pages(doubles, sizeof(double));
+        core->u[stage] = memory_pages(doubles, sizeof(double));
+        core->v[stage] = memory_pages(doubles, sizeof(double));
+        has_room &= core->volume[stage] != NULL && core->u[stage] != NULL && core->v[stage] != NULL;
+    }
+    core->surface = memory_pages(doubles, sizeof(double));
+    core->planetary = memory_pages(doubles, sizeof(double));
+    core->metrics = memory_pages((size_t)sphere->rows, sizeof *core->metrics);
+    has_room &= core->surface != NULL && core->planetary != NULL && core->metrics != NULL;
+    for (int row = 0; has_room && row < sphere->rows; row++) {
+        const double width = sphere_cell_width(sphere, row), area = sphere_cell_area(sphere, row);
+        core->metrics[row] = (struct metric){
+            .gravity = EARTH_GRAVITY / area,
+            .west = 0.5 / (width * width),
+            .south = 0.5 * sphere_edge_width(sphere, row) / (sphere_cell_height(sphere) * area),
+            .north = 0.5 * sphere_edge_width(sphere, row + 1) / (sphere_cell_height(sphere) * area),
+        };
+    }
+    return has_room;
+}
+
+void core_destroy(struct core *core) {
+    filter_destroy(&core->filter);
+    for (int stage = 0; stage < STAGES; stage++) {
+        free(core->volume[stage]);
+        free(core->u[stage]);
+        free(core->v[stage]);
+    }
+    free(core->surface);
+    free(core->planetary);
+    free(core->metrics);
+}
+
+uint64_t core_bytes(int columns, int threads) {
+    const struct sphere sphere = {columns, columns / 2};
+    const uint64_t fields = (3 * STAGES + 2) * field_doubles(columns) * sizeof(double);
+    const uint64_t workspace = WORKSPACE_ROWS * stride_of(columns) * sizeof(double);
+    return filter_bytes(&sphere) + fields + (uint64_t)sphere.rows * sizeof(struct metric) +
+           (uint64_t)threads * workspace;
+}

@@ -1,0 +1,73 @@
+/*
+ * The dynamical core: the shallow-water equations in vector-invariant form,
+ *     du/dt = q k x U - grad(g (h + b) + |u|^2 / 2),    dh/dt = -div U,
+ * with U = h u and the potential vorticity q = (f + curl u) / h, on an Arakawa C grid.
+ *
+ * The unknowns are integrals over the grid's elements: the volume of fluid in a cell, and the
+ * circulations u, v (wind times length) from the middle of a cell to that of its neighbour in the
+ * west and in the south. So a cell changes by the flow through its edges and nothing else.
+ */
+#ifndef STAYPUT_CLIMATE_CORE_H
+#define STAYPUT_CLIMATE_CORE_H
+
+#include "filter.h"
+#include "sphere.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Where a model run starts from: functions of longitude and latitude in SI units. */
+struct weather {
+    double (*surface)(double longitude, double latitude);  /* g times the height of the ground */
+    double (*top)(double longitude, double latitude);      /* g times that of the fluid's surface */
+    double (*eastward)(double longitude, double latitude); /* wind */
+    double (*northward)(double longitude, double latitude);
+    double (*coriolis)(double longitude, double latitude); /* parameter, f */
+};
+
+enum { STAGES = 4 }; /* of a step */
+
+/* What the lengths and areas of a row of cells come to in the equations. */
+struct metric {
+    double gravity; /* g over area */
+    /* The flux through an edge is its circulation times the volumes at either side times these. */
+    double west, south, north;
+};
+
+struct core {
+    struct sphere sphere;
+    struct filter filter;
+    /* The unknowns that each stage of a step starts from. */
+    double *volume[STAGES], *u[STAGES], *v[STAGES];
+    struct metric *metrics; /* a row of cells */
+    double *surface;        /* g times the height of the ground, a cell */
+    double *planetary;      /* f times area, around the south-west corner of a cell */
+    double step;            /* seconds */
+    int threads;            /* of the last run */
+    double seconds;         /* that the steps of the last run took */
+    bool out_of_memory;
+};
+
+/* What the exact equations conserve. */
+struct budget {
+    double volume;
+    double energy;    /* kinetic and potential, divided by the density */
+    double enstrophy; /* potential: half the sum of q^2 h */
+};
+
+/* A core with as many rows as half its columns, a power of two. False when memory is short. */
+bool core_create(struct core *core, int columns);
+void core_destroy(struct core *core);
+uint64_t core_bytes(int columns, int threads);
+
+/* Sets the weather; the threads that will work on the rows write them. */
+void core_begin(struct core *core, const struct weather *weather);
+
+void core_run(struct core *core, double step_seconds, int steps);
+
+struct budget core_budget(const struct core *core);
+
+/* The depth of the fluid in a cell, in metres. */
+double core_depth(const struct core *core, int row, int column);
+
+#endif

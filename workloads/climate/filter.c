@@ -1,0 +1,249 @@
+#include "filter.h"
+
+#include "memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/*
+ * The two rows are real and imaginary part of one complex row z, which is transformed, multiplied
+ * by the response and transformed back. As the response is real and the same for a wave and its
+ * conjugate, the parts do not mix. The order of the waves is of no interest, so that nothing is
+ * reordered: forwards by decimation in frequency, backwards by decimation in time.
+ *
+ * Lane l of vector k is z[8 k + l]. With N columns, L = N / 8 and w = exp(-2 pi i / N), wave
+ * p + L t is
+ *   sum over l of w^(L t l) w^(p l) (sum over k of w^(8 p k) z[8 k + l]):
+ * a transform of length L in each lane, a shift by w^(p l), and an 8-point transform across lanes.
+ * Backwards is forwards with real and imaginary parts exchanged and the steps turned round.
+ */
+enum { LANES = 8 };
+
+typedef double lanes __attribute__((vector_size(LANES * sizeof(double)), may_alias));
+
+struct complex_lanes {
+    lanes re, im;
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void multiply(struct complex_lanes *z, const struct complex_lanes *factor) {
+    const lanes re = z->re * factor->re - z->im * factor->im;
+    z->im = z->re * factor->im + z->im * factor->re;
+    z->re = re;
+}
+
+/* The transform of `radix` numbers, 2 or 4. */
+INLINE void butterfly(struct complex_lanes *z, const int radix) {
+    if (radix == 2) {
+        const struct complex_lanes difference = {z[0].re - z[1].re, z[0].im - z[1].im};
+        z[0].re += z[1].re, z[0].im += z[1].im;
+        z[1] = difference;
+        return;
+    }
+    const struct complex_lanes even_sum = {z[0].re + z[2].re, z[0].im + z[2].im},
+                               even_difference = {z[0].re - z[2].re, z[0].im - z[2].im},
+                               odd_sum = {z[1].re + z[3].re, z[1].im + z[3].im},
+                               odd_difference = {z[1].re - z[3].re, z[1].im - z[3].im};
+    z[0].re = even_sum.re + odd_sum.re, z[0].im = even_sum.im + odd_sum.im;
+    z[1].re = even_difference.re + odd_difference.im;
+    z[1].im = even_difference.im - odd_difference.re;
+    z[2].re = even_sum.re - odd_sum.re, z[2].im = even_sum.im - odd_sum.im;
+    z[3].re = even_difference.re - odd_difference.im;
+    z[3].im = even_difference.im + odd_difference.re;
+}
+
+/* One butterfly of the transforms of length `block`, at place k of its quarters (or halves). */
+INLINE void pass_at(const struct filter *filter, lanes *re, lanes *im, int block, int k,
+                    const int radix, const bool forwards, const bool twiddled) {
+    const int vectors = filter->columns / LANES, part = block / radix;
+    const int root = k * (vectors / block);
+    for (int first = k; first < vectors; first += block) {
+        struct complex_lanes z[4];
+        for (int m = 0; m < radix; m++) {
+            z[m].re = re[first + m * part];
+            z[m].im = im[first + m * part];
+        }
+        if (forwards)
+            butterfly(z, radix);
+        for (int m = 1; m < radix && twiddled; m++) {
+            const double root_re = filter->root_re[m * root], root_im = filter->root_im[m * root];
+            const lanes rotated = z[m].re * root_re - z[m].im * root_im;
+            z[m].im = z[m].re * root_im + z[m].im * root_re;
+            z[m].re = rotated;
+        }
+        if (!forwards)
+            butterfly(z, radix);
+        for (int m = 0; m < radix; m++) {
+            re[first + m * part] = z[m].re;
+            im[first + m * part] = z[m].im;
+        }
+    }
+}
+
+INLINE void pass(const struct filter *filter, lanes *re, lanes *im, int block, const int radix,
+                 const bool forwards) {
+    pass_at(filter, re, im, block, 0, radix, forwards, false);
+    for (int k = 1; k < block / radix; k++)
+        pass_at(filter, re, im, block, k, radix, forwards, true);
+}
+
+/* Lanes of radix 4, except the first pass where the length is an odd power of two. */
+static int first_radix(const struct filter *filter) {
+    return __builtin_ctz((unsigned)(filter->columns / LANES)) % 2 == 0 ? 4 : 2;
+}
+
+static void transform_lanes(const struct filter *filter, lanes *re, lanes *im) {
+    int block = filter->columns / LANES;
+    if (first_radix(filter) == 2) {
+        pass(filter, re, im, block, 2, true);
+        block /= 2;
+    }
+    for (; block > 1; block /= 4)
+        pass(filter, re, im, block, 4, true);
+}
+
+static void transform_lanes_back(const struct filter *filter, lanes *re, lanes *im) {
+    const int vectors = filter->columns / LANES, radix = first_radix(filter);
+    int block = 4;
+    for (; block <= vectors / (radix == 2 ? 2 : 1); block *= 4)
+        pass(filter, im, re, block, 4, false);
+    if (radix == 2)
+        pass(filter, im, re, vectors, 2, false);
+}
+
+/* Sums in the lower, differences in the upper of each two groups of `distance` lanes. */
+INLINE void butterfly_across(struct complex_lanes *z, const int distance) {
+    const lanes sign = distance == 4   ? (lanes){1, 1, 1, 1, -1, -1, -1, -1}
+                       : distance == 2 ? (lanes){1, 1, -1, -1, 1, 1, -1, -1}
+                                       : (lanes){1, -1, 1, -1, 1, -1, 1, -1};
+    if (distance == 4) {
+        z->re = __builtin_shufflevector(z->re, z->re, 4, 5, 6, 7, 0, 1, 2, 3) + sign * z->re;
+        z->im = __builtin_shufflevector(z->im, z->im, 4, 5, 6, 7, 0, 1, 2, 3) + sign * z->im;
+    } else if (distance == 2) {
+        z->re = __builtin_shufflevector(z->re, z->re, 2, 3, 0, 1, 6, 7, 4, 5) + sign * z->re;
+        z->im = __builtin_shufflevector(z->im, z->im, 2, 3, 0, 1, 6, 7, 4, 5) + sign * z->im;
+    } else {
+        z->re = __builtin_shufflevector(z->re, z->re, 1, 0, 3, 2, 5, 4, 7, 6) + sign * z->re;
+        z->im = __builtin_shufflevector(z->im, z->im, 1, 0, 3, 2, 5, 4, 7, 6) + sign * z->im;
+    }
+}
+
+/* Shift, 8-point transform across the lanes, response, and all of it back. */
+static void weaken_waves(const struct filter *filter, const double *response, lanes *re,
+                         lanes *im) {
+    const double c = 0.70710678118654752440;
+    const struct complex_lanes eighths = {{1, 1, 1, 1, 1, c, 0, -c}, {0, 0, 0, 0, 0, -c, -1, -c}};
+    const struct complex_lanes quarters = {{1, 1, 1, 0, 1, 1, 1, 0}, {0, 0, 0, -1, 0, 0, 0, -1}};
+    const lanes *weights = (const lanes *)response;
+    for (int k = 0; k < filter->columns / LANES; k++) {
+        const struct complex_lanes shift = {((const lanes *)filter->shift_re)[k],
+                                            ((const lanes *)filter->shift_im)[k]};
+        struct complex_lanes z = {re[k], im[k]};
+        multiply(&z, &shift);
+        butterfly_across(&z, 4);
+        multiply(&z, &eighths);
+        butterfly_across(&z, 2);
+        multiply(&z, &quarters);
+        butterfly_across(&z, 1);
+        struct complex_lanes back = {weights[k] * z.im, weights[k] * z.re};
+        butterfly_across(&back, 1);
+        multiply(&back, &quarters);
+        butterfly_across(&back, 2);
+        multiply(&back, &eighths);
+        butterfly_across(&back, 4);
+        multiply(&back, &shift);
+        re[k] = back.im;
+        im[k] = back.re;
+    }
+}
+
+/* Whether 0..columns-1 or its mirror image from the other pole. */
+static int from_pole(const struct filter *filter, int row) {
+    return row < filter->rows / 2 ? row : filter->rows - 1 - row;
+}
+
+void filter_pair(const struct filter *filter, int row, double *first, double *second) {
+    lanes *re = (lanes *)first, *im = (lanes *)second;
+    transform_lanes(filter, re, im);
+    weaken_waves(filter,
+                 filter->response + (size_t)from_pole(filter, row) * (size_t)filter->columns, re,
+                 im);
+    transform_lanes_back(filter, re, im);
+}
+
+/* The wave that the lanes' transforms leave in vector k. */
+static int wave_of_vector(const struct filter *filter, int k) {
+    int wave = 0, weight = 1, radix = first_radix(filter);
+    for (int block = filter->columns / LANES; block > 1; block /= radix, radix = 4) {
+        radix = block == filter->columns / LANES ? first_radix(filter) : 4;
+        wave += weight * (k / (block / radix));
+        k %= block / radix;
+        weight *= radix;
+    }
+    return wave;
+}
+
+/*
+ * A wave of m periods round the parallel has the frequency c 2 sin(m pi / N) / width of a cell. Of
+ * that the filter, applied to flux and force, leaves no more than the shortest wave has at
+ * FILTER_LATITUDE.
+ */
+static double response_to(const struct sphere *sphere, int row, int wave) {
+    const double width = cos(sphere_latitude(sphere, row + 0.5)) / cos(FILTER_LATITUDE);
+    const double sine = sin(PI * wave / sphere->columns);
+    return sine <= width ? 1.0 : width / sine;
+}
+
+static int rows_to_filter(const struct sphere *sphere) {
+    int row = 0;
+    while (sphere_latitude(sphere, row + 0.5) < -FILTER_LATITUDE)
+        row++;
+    return row;
+}
+
+bool filter_create(struct filter *filter, const struct sphere *sphere) {
+    const int columns = sphere->columns, vectors = columns / LANES;
+    *filter = (struct filter){
+        .columns = columns, .rows = sphere->rows, .filtered = rows_to_filter(sphere)};
+    filter->root_re = memory_pages((size_t)vectors, sizeof(double));
+    filter->root_im = memory_pages((size_t)vectors, sizeof(double));
+    filter->shift_re = memory_pages((size_t)columns, sizeof(double));
+    filter->shift_im = memory_pages((size_t)columns, sizeof(double));
+    filter->response = memory_pages((size_t)filter->filtered * (size_t)columns, sizeof(double));
+    if (filter->root_re == NULL || filter->root_im == NULL || filter->shift_re == NULL ||
+        filter->shift_im == NULL || filter->response == NULL)
+        return false;
+
+    for (int k = 0; k < vectors; k++) {
+        filter->root_re[k] = cos(2.0 * PI * k / vectors);
+        filter->root_im[k] = -sin(2.0 * PI * k / vectors);
+    }
+    for (int k = 0; k < vectors; k++) {
+        const int wave = wave_of_vector(filter, k);
+        for (int lane = 0; lane < LANES; lane++) {
+            filter->shift_re[LANES * k + lane] = cos(2.0 * PI * wave * lane / columns);
+            filter->shift_im[LANES * k + lane] = -sin(2.0 * PI * wave * lane / columns);
+            /* The butterflies across leave the lanes in the order of reversed bits. */
+            const int octave = (lane & 1) << 2 | (lane & 2) | lane >> 2;
+            for (int row = 0; row < filter->filtered; row++)
+                filter->response[row * columns + LANES * k + lane] =
+                    response_to(sphere, row, wave + octave * vectors) / columns;
+        }
+    }
+    return true;
+}
+
+void filter_destroy(struct filter *filter) {
+    free(filter->root_re);
+    free(filter->root_im);
+    free(filter->shift_re);
+    free(filter->shift_im);
+    free(filter->response);
+}
+
+uint64_t filter_bytes(const struct sphere *sphere) {
+    const uint64_t columns = (uint64_t)sphere->columns;
+    return (2 * (columns / LANES) + (2 + (uint64_t)rows_to_filter(sphere)) * columns) *
+           sizeof(double);
+}

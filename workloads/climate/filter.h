@@ -1,0 +1,41 @@
+/*
+ * The polar filter. Towards the poles the columns of a latitude-longitude grid converge, and the
+ * zonal waves that fit between them would set the time step. Poleward of FILTER_LATITUDE the filter
+ * weakens each zonal wave so that, applied twice, a gravity wave is no faster in cells per second
+ * than the shortest one at that latitude. It leaves the zonal mean alone and is symmetric: the sum
+ * of f times filtered g is the sum of filtered f times g. Mass and energy are conserved by these.
+ */
+#ifndef STAYPUT_CLIMATE_FILTER_H
+#define STAYPUT_CLIMATE_FILTER_H
+
+#include "sphere.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FILTER_LATITUDE (PI / 3.0)
+
+struct filter {
+    int columns, rows;
+    int filtered;                /* rows at either pole */
+    double *root_re, *root_im;   /* of unity, for the transforms of each lane */
+    double *shift_re, *shift_im; /* that join the lanes */
+    double *response;            /* of a row a filtered latitude, in the transforms' order */
+};
+
+/* `columns` must be a power of two, at least 16. False when memory is short. */
+bool filter_create(struct filter *filter, const struct sphere *sphere);
+void filter_destroy(struct filter *filter);
+uint64_t filter_bytes(const struct sphere *sphere);
+
+static inline bool filter_reaches(const struct filter *filter, int row) {
+    return row < filter->filtered || row >= filter->rows - filter->filtered;
+}
+
+/*
+ * Filters two rows of `columns` numbers, aligned to 64 bytes, in place: for the latitude of cell
+ * row `row`, which the filter must reach. Each is filtered for itself; a pair costs what one would.
+ */
+void filter_pair(const struct filter *filter, int row, double *first, double *second);
+
+#endif
