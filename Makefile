@@ -3,7 +3,7 @@
 STAYPUT = target/release/stayput
 CPUS = all
 
-.PHONY: study test bench setup build fuzz clean
+.PHONY: study test bench bench-workloads setup build fuzz clean
 
 setup:
 	@./setup.sh build
@@ -25,6 +25,10 @@ test:
 bench: build
 	@./setup.sh bench
 	cargo bench --workspace
+
+# REFERENCE: directories with NPB executables such as ft.A, separated by colons. CLASS: another class than A.
+bench-workloads: setup
+	@REFERENCE="$(REFERENCE)" CLASS="$(or $(CLASS),A)" cargo bench --package stayput-workloads --bench reference
 
 fuzz: FUZZ_SECONDS ?= 60
 fuzz: export LSAN_OPTIONS = suppressions=$(CURDIR)/fuzz/hwloc.supp:print_suppressions=0

@@ -10,16 +10,17 @@ use std::{env, fs, io};
 /// An executable of this package: a `[[bin]]` of `Cargo.toml` without a main of its own.
 struct Program {
     executable: &'static str,
-    source: &'static str,
+    /// The first holds `main` and the kernel.
+    sources: &'static [&'static str],
     /// Flags that were measured to help this program, used where the compiler knows them.
     tuning: &'static [&'static str],
 }
 
 const PROGRAMS: [Program; 2] = [
     // Independent arithmetic gains from the widest vectors, which compilers shun by default.
-    Program { executable: "npb-ep", source: "npb/ep.c", tuning: &["-mprefer-vector-width=512"] },
+    Program { executable: "npb-ep", sources: &["npb/ep.c"], tuning: &["-mprefer-vector-width=512"] },
     // Compilers that don't know a processor's model gather element by element.
-    Program { executable: "npb-cg", source: "npb/cg.c", tuning: &["-mtune=haswell"] },
+    Program { executable: "npb-cg", sources: &["npb/cg.c"], tuning: &["-mtune=haswell"] },
 ];
 
 /// Linked into every program.
@@ -56,7 +57,7 @@ fn build() -> Result<(), String> {
 
     for program in &PROGRAMS {
         let mut build = base();
-        build.files(HARNESS).file(program.source);
+        build.files(program.sources).files(HARNESS);
         for flag in program.tuning {
             build.flag_if_supported(flag);
         }
@@ -73,7 +74,7 @@ fn build() -> Result<(), String> {
         // One argument a line, for tests that compile an altered copy just as it is compiled here.
         let mut command = vec![compiler.path().to_string_lossy().into_owned()];
         command.extend(build.get_compiler().args().iter().map(|flag| flag.to_string_lossy().into_owned()));
-        command.extend(HARNESS.iter().chain([&program.source]).map(|source| (*source).to_owned()));
+        command.extend(program.sources.iter().chain(&HARNESS).map(|source| (*source).to_owned()));
         command.push("-lm".into());
         fs::write(out_dir.join(format!("{}.command", program.executable)), command.join("\n"))
             .map_err(|e| format!("cannot write to {}: {e}", out_dir.display()))?;
