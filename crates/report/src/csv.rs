@@ -1,6 +1,8 @@
 //! Every trial, one row each, with units in the column names.
 
-use crate::study_view::{actual_cpus, cpu_line};
+use crate::paper_table::PaperTable;
+use crate::study_view::{StudyView, actual_cpus, cpu_line};
+use study::paper::Quantity;
 use study::{Analysis, Observation, Record, Trial};
 
 const COLUMNS: [&str; 24] = [
@@ -31,7 +33,8 @@ const COLUMNS: [&str; 24] = [
 ];
 
 /// Every trial of `record`, warm-up and failures included, in the order in which they were run. Hardware counters
-/// become one column each, named `counter_` and the counter's name. What was not observed is an empty field.
+/// become one column each, named `counter_` and the counter's name; in the study of a paper, the time that a table of
+/// it prints for the trial's cell, in seconds, becomes one, such as `printed_table_1_s`. What was not observed is an empty field.
 /// CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces.
 pub fn csv(record: &Record, analysis: &Analysis) -> String {
     let counters: std::collections::BTreeSet<&str> = record
@@ -42,12 +45,22 @@ pub fn csv(record: &Record, analysis: &Analysis) -> String {
         .collect();
     let outliers: std::collections::BTreeSet<u32> =
         analysis.summaries.iter().flat_map(|summary| summary.outliers.iter().copied()).collect();
+    let tables: Vec<PaperTable> = PaperTable::all(&StudyView::new(record, analysis))
+        .into_iter()
+        .filter(|table| table.printed.rows.iter().any(|row| row.quantity == Quantity::Time))
+        .collect();
+    let printed_columns = tables.iter().map(|table| format!("printed_{}_s", table.printed.name.replace('-', "_")));
     let mut writer = csv::Writer::from_writer(Vec::new());
     let header = COLUMNS.iter().map(|&name| name.to_owned());
-    write(&mut writer, header.chain(counters.iter().map(|name| format!("counter_{name}"))));
+    let counter_columns = counters.iter().map(|name| format!("counter_{name}"));
+    write(&mut writer, header.chain(counter_columns).chain(printed_columns));
     for trial in &record.trials {
         let counts = counters.iter().map(|&name| seen(trial, |o| o.counters.get(name).copied()));
-        write(&mut writer, fields(trial, outliers.contains(&trial.sequence)).into_iter().chain(counts));
+        let printed = tables.iter().map(|table| {
+            let time = table.printed_time(&trial.subject, &trial.placement, trial.threads);
+            time.map_or_else(String::new, |time| time.to_string())
+        });
+        write(&mut writer, fields(trial, outliers.contains(&trial.sequence)).into_iter().chain(counts).chain(printed));
     }
     let bytes = writer.into_inner().expect("flushing to memory cannot fail");
     String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")

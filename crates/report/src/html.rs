@@ -2,17 +2,19 @@
 
 mod facts;
 mod figures;
+mod paper;
 
 use crate::chart::Hue;
 use crate::number::{self, Ratio};
 use crate::paste;
 use crate::study_view::StudyView;
-use crate::table::{Cell, Quantity, Table};
+use crate::table::{Cell, Table};
 use crate::verdict::Verdicts;
 use crate::words::{claim, count, plain};
 use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
+use study::paper::Quantity;
 use study::{Analysis, Best, Claim, Record, Subject, Summary};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -43,6 +45,7 @@ pub fn html(record: &Record, analysis: &Analysis) -> String {
             body {
                 (answer(&study))
                 main {
+                    (paper::beside(&study))
                     (paper_table(&study))
                     (figures::in_order(&study))
                     (figures::distributions(&study))
@@ -105,7 +108,7 @@ fn answer(study: &StudyView) -> Markup {
                 }
             }
             nav aria-label="Sections" {
-                a href="#table" { "Table" } a href="#order" { "Trials in order" } a href="#distributions" { "Distributions" }
+                @if paper::is_there(study) { a href="#paper" { "The paper" } } a href="#table" { "Table" } a href="#order" { "Trials in order" } a href="#distributions" { "Distributions" }
                 a href="#speedup" { "Speed-up" } a href="#ratios" { "Ratios" } a href="#placements" { "Placements" }
                 a href="#cpus" { "CPUs" } a href="#failures" { "Failures" } a href="#machine" { "Machine" }
                 a href="#reading" { "How to read" } a href="#paste" { "Line to paste" }
@@ -234,7 +237,7 @@ fn quantity(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Time => " s",
         Quantity::Ratio => " ratio",
-        Quantity::Speedup => " speed-up",
+        Quantity::SpeedUp => " speed-up",
     }
 }
 

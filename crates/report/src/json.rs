@@ -1,10 +1,12 @@
 //! Everything, for programs.
 
-use crate::study_view::actual_cpus;
+use crate::paper_table::{PaperTable, Row};
+use crate::study_view::{StudyView, actual_cpus};
 use machine::CpuSet;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use study::paper::{Paper, PrintedClaim, PrintedTable, Quantity};
 use study::{Analysis, Record, Status, Trial};
 
 /// A trial in the words of the contract.
@@ -75,8 +77,105 @@ impl<'a> TrialRow<'a> {
     }
 }
 
+/// A paper with its tables, ours beside what is printed, in the words of the contract.
+#[derive(Serialize)]
+struct PaperBeside<'a> {
+    name: &'a str,
+    citation: &'a str,
+    machine: &'a str,
+    hardware: &'a str,
+    system: &'a str,
+    compiler: Option<&'a str>,
+    code: &'a str,
+    statistic: &'a str,
+    timed: Option<&'a str>,
+    tables: Vec<TableBeside<'a>>,
+    claims: &'a [PrintedClaim],
+}
+
+#[derive(Serialize)]
+struct TableBeside<'a> {
+    name: &'a str,
+    title: &'a str,
+    about: &'a str,
+    class: Option<&'a str>,
+    threads: &'a [u32],
+    rows: Vec<RowBeside<'a>>,
+}
+
+#[derive(Serialize)]
+struct RowBeside<'a> {
+    benchmark: &'a str,
+    subject: Option<&'a str>,
+    placement: Option<&'a str>,
+    quantity: Quantity,
+    computed: bool,
+    printed: Vec<Option<f64>>,
+    ours: Vec<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ours_low: Option<Vec<Option<f64>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ours_high: Option<Vec<Option<f64>>>,
+}
+
+impl<'a> PaperBeside<'a> {
+    fn new(tables: &'a [PaperTable<'a>]) -> Option<Self> {
+        let paper: &'static Paper = tables.first()?.paper;
+        Some(Self {
+            name: paper.name,
+            citation: &paper.citation,
+            machine: &paper.machine,
+            hardware: &paper.hardware,
+            system: &paper.system,
+            compiler: paper.compiler.as_deref(),
+            code: &paper.code,
+            statistic: &paper.statistic,
+            timed: paper.timed.as_deref(),
+            tables: tables.iter().map(TableBeside::new).collect(),
+            claims: &paper.claims,
+        })
+    }
+}
+
+impl<'a> TableBeside<'a> {
+    fn new(table: &'a PaperTable<'a>) -> Self {
+        let PrintedTable { name, title, about, class, threads, .. } = table.printed;
+        let rows = table
+            .groups
+            .iter()
+            .flat_map(|group| group.rows.iter().map(|row| RowBeside::new(group.benchmark, group.subject, row)));
+        Self { name, title, about, class: class.as_deref(), threads, rows: rows.collect() }
+    }
+}
+
+impl<'a> RowBeside<'a> {
+    fn new(benchmark: &'a str, subject: Option<&'a str>, row: &'a Row<'a>) -> Self {
+        let Row { quantity, placement, computed, cells } = row;
+        let ours = |figure: fn(&study::Summary) -> Option<f64>| -> Vec<Option<f64>> {
+            cells.iter().map(|cell| cell.ours.and_then(figure)).collect()
+        };
+        let ratio = *quantity == Quantity::Ratio;
+        Self {
+            benchmark,
+            subject,
+            placement: *placement,
+            quantity: *quantity,
+            computed: *computed,
+            printed: cells.iter().map(|cell| Some(cell.printed?.value)).collect(),
+            ours: match quantity {
+                Quantity::Time => ours(|summary| summary.mean_s),
+                Quantity::Ratio => ours(|summary| summary.ratio),
+                Quantity::SpeedUp => ours(|summary| summary.speedup),
+            },
+            ours_low: ratio.then(|| ours(|summary| summary.ratio_low)),
+            ours_high: ratio.then(|| ours(|summary| summary.ratio_high)),
+        }
+    }
+}
+
 /// The whole study as one JSON object. Its keys are the contract: `verdicts`, `best`, `warnings`, `summaries`,
-/// `plan`, `trials`, `machine`, `host`, `sessions` and `ending`. Times are in seconds, sizes in bytes. CPUs are the
+/// `plan`, `trials`, `machine`, `host`, `sessions` and `ending`; and `paper`, for the study of one: its tables with
+/// the printed figures and ours (means of times, ratios with their intervals, speed-ups), one a thread count. Times are in seconds, sizes in bytes. CPUs are the
 /// kernel's numbers, one list a thread in order of creation; null where nothing was bound or seen. The elements of
 /// the long lists take a line each, so that the text can be searched and compared line by line.
 pub fn json(record: &Record, analysis: &Analysis) -> String {
@@ -100,6 +199,10 @@ fn text(record: &Record, analysis: &Analysis, trials: &[TrialRow]) -> String {
     list(&mut text, "warnings", &analysis.warnings);
     list(&mut text, "summaries", &analysis.summaries);
     value(&mut text, "plan", &record.plan);
+    let tables = PaperTable::all(&StudyView::new(record, analysis));
+    if let Some(paper) = PaperBeside::new(&tables) {
+        value(&mut text, "paper", &paper);
+    }
     list(&mut text, "trials", trials);
     value(&mut text, "machine", &record.machine);
     value(&mut text, "host", &record.host);

@@ -1,9 +1,11 @@
 //! The papers' table for a paper in LaTeX.
 
+use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::study_view::StudyView;
-use crate::table::{Quantity, Table};
+use crate::table::{Cell, Table};
 use crate::words::{plain, setting};
 use std::fmt::Write;
+use study::paper::Quantity;
 use study::{Analysis, Record};
 
 /// A floating table to be `\input` into a paper. It needs the package `booktabs` and an engine that reads UTF-8 (any
@@ -20,7 +22,11 @@ pub fn latex(record: &Record, analysis: &Analysis) -> String {
         let _ = writeln!(text, "% Warning: {}", plain(warning).replace('\n', " "));
     }
     let columns = table.threads.len();
-    let _ = writeln!(text, "% Needs \\usepackage{{booktabs}}.\n\\begin{{table}}\n\\centering");
+    text.push_str("% Needs \\usepackage{booktabs}.\n");
+    for table in PaperTable::all(&study) {
+        beside_the_paper(&mut text, &study, &table);
+    }
+    let _ = writeln!(text, "\\begin{{table}}\n\\centering");
     let _ = writeln!(
         text,
         "\\caption{{Median times, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons) and speed-up. {}}}",
@@ -47,37 +53,76 @@ pub fn latex(record: &Record, analysis: &Analysis) -> String {
                 _ if !fresh => "",
                 Quantity::Time => "Time (s)",
                 Quantity::Ratio => "Ratio",
-                Quantity::Speedup => "Speed-up",
+                Quantity::SpeedUp => "Speed-up",
             };
             let _ = write!(text, "{subject} & {quantity} & {}", escape(&row.placement));
-            for cell in &row.cells {
-                match (cell.text.as_str(), cell.claim) {
-                    ("", _) => text.push_str(" & --"),
-                    (figure, Some(_)) => {
-                        let _ = write!(text, " & \\textbf{{{figure}}}");
-                    }
-                    (figure, None) => {
-                        let _ = write!(text, " & {}", escape(figure));
-                    }
-                }
-            }
-            text.push_str(" \\\\\n");
-            if row.cells.iter().any(|cell| cell.interval.is_some()) {
-                text.push_str("& &");
-                for cell in &row.cells {
-                    match cell.range("--") {
-                        range if range.is_empty() => text.push_str(" &"),
-                        range => {
-                            let _ = write!(text, " & {{\\footnotesize {range}}}");
-                        }
-                    }
-                }
-                text.push_str(" \\\\\n");
-            }
+            figures(&mut text, &row.cells);
         }
     }
     text.push_str("\\bottomrule\n\\end{tabular}\n\\end{table}\n");
     text
+}
+
+/// A paper's table as a float, ours below each of its rows.
+fn beside_the_paper(text: &mut String, study: &StudyView, table: &PaperTable) {
+    let facts = table.facts(study);
+    let told = |side: fn(&Fact) -> &str| {
+        facts.iter().map(|fact| format!("{}: {}", fact.0, escape(side(fact)))).collect::<Vec<_>>().join("; ")
+    };
+    let _ = writeln!(
+        text,
+        "\\begin{{table}}\n\\centering\n\\caption{{{}: {}. {} Printed: {}. Ours: {}.}}",
+        escape(&table.title()),
+        escape(&table.printed.about),
+        escape(KEY),
+        told(|fact| &fact.1),
+        told(|fact| &fact.2)
+    );
+    let columns = table.printed.threads.len();
+    let _ = writeln!(text, "\\begin{{tabular}}{{lll{}}}\n\\toprule", "r".repeat(columns));
+    let _ =
+        writeln!(text, "& & & \\multicolumn{{{columns}}}{{c}}{{Threads}} \\\\\n\\cmidrule(lr){{4-{}}}", columns + 3);
+    text.push_str("Benchmark & &");
+    for threads in &table.printed.threads {
+        let _ = write!(text, " & {threads}");
+    }
+    text.push_str(" \\\\\n");
+    for line in table.lines() {
+        if !line.benchmark.is_empty() {
+            text.push_str("\\midrule\n");
+        }
+        let _ = write!(text, "{} & {} & {}", line.benchmark, escape(&line.label), line.source.word());
+        figures(text, &line.cells);
+    }
+    text.push_str("\\bottomrule\n\\end{tabular}\n\\end{table}\n");
+}
+
+/// The rest of a row, and below it the intervals of its ratios.
+fn figures(text: &mut String, cells: &[Cell]) {
+    for cell in cells {
+        match (cell.text.as_str(), cell.claim) {
+            ("", _) => text.push_str(" & --"),
+            (figure, Some(_)) => {
+                let _ = write!(text, " & \\textbf{{{figure}}}");
+            }
+            (figure, None) => {
+                let _ = write!(text, " & {}", escape(figure));
+            }
+        }
+    }
+    text.push_str(" \\\\\n");
+    if cells.iter().any(|cell| cell.interval.is_some()) {
+        text.push_str("& &");
+        for cell in cells {
+            match cell.range("--") {
+                range if range.is_empty() => text.push_str(" &"),
+                range => {
+                    let _ = write!(text, " & {{\\footnotesize {range}}}");
+                }
+            }
+        }
+        text.push_str(" \\\\\n");
+    }
 }
 
 /// `text` on one line, with LaTeX's special characters written so that they print as themselves.

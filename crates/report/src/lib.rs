@@ -2,15 +2,17 @@
 //!
 //! A report reads a [`Record`](study::Record) and its [`Analysis`](study::Analysis) and computes no statistics of its
 //! own. Every form for people says the same things in the same order: the verdict with its doubt, the papers' table,
-//! what stands behind it, and the line to paste.
+//! what stands behind it, and the line to paste. The study of a paper is also set beside that paper's own tables.
 
 mod chart;
 mod csv;
+mod grid;
 mod html;
 mod json;
 mod latex;
 mod markdown;
 mod number;
+mod paper_table;
 mod paste;
 mod picture;
 mod study_view;

@@ -1,10 +1,12 @@
 //! The answer and the papers' table in GitHub-flavoured Markdown.
 
+use crate::paper_table::{KEY, PaperTable};
 use crate::paste;
 use crate::study_view::StudyView;
-use crate::table::{Cell, Quantity, Table};
+use crate::table::{Cell, Table};
 use crate::words::{count, plain, setting};
 use std::fmt::Write;
+use study::paper::Quantity;
 use study::{Analysis, Claim, Record};
 
 /// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold where a
@@ -18,6 +20,7 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
     if analysis.verdicts.is_empty() {
         text.push_str("- Nothing can be said: no trial went well.\n");
     }
+    beside_the_paper(&mut text, &study);
     let table = Table::new(&study);
     text.push_str("\n| subject | | placement |");
     for &threads in &table.threads {
@@ -32,7 +35,7 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
             let quantity = match row.quantity {
                 Quantity::Time => "time (s)",
                 Quantity::Ratio => "ratio",
-                Quantity::Speedup => "speed-up",
+                Quantity::SpeedUp => "speed-up",
             };
             let _ = write!(text, "| {subject} | {quantity} | {} |", escape(&row.placement));
             for cell in &row.cells {
@@ -80,6 +83,33 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
         }
     }
     text
+}
+
+/// The paper's tables, ours below each of their rows.
+fn beside_the_paper(text: &mut String, study: &StudyView) {
+    let tables = PaperTable::all(study);
+    let Some(PaperTable { paper, .. }) = tables.first() else { return };
+    let _ = writeln!(text, "\n{}\n", escape(&paper.citation));
+    text.push_str("| | printed | ours |\n| --- | --- | --- |\n");
+    for (fact, printed, ours) in tables[0].facts(study) {
+        let _ = writeln!(text, "| {fact} | {} | {} |", escape(&printed), escape(&ours));
+    }
+    for table in &tables {
+        let _ = writeln!(text, "\n**{}**: {}.\n", escape(&table.title()), escape(&table.printed.about));
+        text.push_str("| | | |");
+        for &threads in &table.printed.threads {
+            let _ = write!(text, " {} |", count(threads as usize, "thread"));
+        }
+        let _ = writeln!(text, "\n| --- | --- | --- |{}", " ---: |".repeat(table.printed.threads.len()));
+        for line in table.lines() {
+            let _ = write!(text, "| {} | {} | {} |", line.benchmark, escape(&line.label), line.source.word());
+            for cell in &line.cells {
+                let _ = write!(text, " {} |", written(cell));
+            }
+            text.push('\n');
+        }
+    }
+    let _ = writeln!(text, "\n{KEY}");
 }
 
 fn written(cell: &Cell) -> String {

@@ -5,6 +5,7 @@
 
 use crate::number::{self, Ratio};
 use crate::study_view::StudyView;
+use study::paper::Quantity;
 use study::{Claim, Summary};
 
 /// The rows of every subject over the plan's thread counts.
@@ -25,17 +26,6 @@ pub(crate) struct Group {
     pub subject: String,
     /// Its rows: first the times, then the ratios, then the speed-ups.
     pub rows: Vec<Row>,
-}
-
-/// What a row tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Quantity {
-    /// Median time in seconds.
-    Time,
-    /// The reference's time over this placement's.
-    Ratio,
-    /// The reference's time with one thread over this time.
-    Speedup,
 }
 
 /// One placement's figures of one kind.
@@ -82,7 +72,7 @@ impl Table {
             let mut rows: Vec<Row> = names().map(|name| row(Quantity::Time, name)).collect();
             rows.extend(names().skip(1).map(|name| row(Quantity::Ratio, name)));
             if plan.threads.len() > 1 && study.summaries(&subject.name).any(|s| s.speedup.is_some()) {
-                rows.extend(names().map(|name| row(Quantity::Speedup, name)));
+                rows.extend(names().map(|name| row(Quantity::SpeedUp, name)));
             }
             Group { subject: subject.name.clone(), rows }
         };
@@ -95,11 +85,12 @@ impl Table {
 }
 
 impl Cell {
-    fn new(summary: &Summary, quantity: Quantity) -> Self {
+    /// What `summary` says of `quantity`; a time is its median.
+    pub(crate) fn new(summary: &Summary, quantity: Quantity) -> Self {
         let figure = match quantity {
             Quantity::Time => summary.median_s.map(number::seconds),
             Quantity::Ratio => summary.ratio.map(|r| Ratio::new(r, summary.ratio_low, summary.ratio_high).value),
-            Quantity::Speedup => summary.speedup.map(|s| format!("{s:.2}")),
+            Quantity::SpeedUp => summary.speedup.map(|s| format!("{s:.2}")),
         };
         match (figure, &summary.same_as) {
             (None, Some(twin)) => Self { text: format!("= {twin}"), ..Self::default() },

@@ -1,13 +1,15 @@
 //! The answer and the papers' table, for a terminal.
 
+use crate::grid::Grid;
+use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::paste;
 use crate::study_view::StudyView;
-use crate::table::{Cell, Group, Quantity, Table};
+use crate::table::Table;
 use crate::verdict::Verdicts;
 use crate::words::{count, plain, short};
-use comfy_table::{CellAlignment, Color, ContentArrangement, presets};
 use std::fmt::Write;
-use study::{Analysis, Claim, Record};
+use study::paper::Quantity;
+use study::{Analysis, Record};
 
 /// Longest placement name in the table; a CPU list can be any length.
 const NAME_WIDTH: usize = 24;
@@ -40,16 +42,23 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
     if analysis.verdicts.is_empty() {
         paragraph(&mut text, "", "Nothing can be said: no trial went well.", width);
     }
-    let table = Table::new(&study);
+    let paper_tables = PaperTable::all(&study);
+    beside_the_paper(&mut text, &study, &paper_tables, width, colour);
+    let mut table = Table::new(&study);
+    if !paper_tables.is_empty() && PaperTable::cover(&paper_tables, &record.plan) {
+        table.groups.clear();
+    }
     for group in &table.groups {
         text.push('\n');
         paragraph(&mut text, "", &group.subject, width);
-        let mut first = 0;
-        while first < table.threads.len() {
-            let columns = columns_that_fit(&table, group, first, width);
-            let _ = writeln!(text, "{}", rendered(&table, group, first..first + columns, colour));
-            first += columns;
+        let mut grid = Grid::new(table.threads.iter().map(|&threads| heading(threads)).collect());
+        let mut previous = None;
+        for row in &group.rows {
+            let fresh = previous.replace(row.quantity) != Some(row.quantity);
+            let quantity = if fresh { label(row.quantity) } else { "" };
+            grid.push(vec![quantity.into(), short(&row.placement, NAME_WIDTH)], row.cells.clone());
         }
+        grid.write(&mut text, width, colour);
     }
     if table.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).any(|cell| cell.interval.is_some())
     {
@@ -134,71 +143,41 @@ fn label(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Time => "time, s",
         Quantity::Ratio => "ratio",
-        Quantity::Speedup => "speed-up",
+        Quantity::SpeedUp => "speed-up",
     }
-}
-
-/// A cell's text; a star marks a claim for readers without colours.
-fn written(cell: &Cell) -> String {
-    let star = if cell.claim.is_some() { "*" } else { "" };
-    match cell.range("-") {
-        _ if cell.text.is_empty() => "-".into(),
-        range if range.is_empty() => format!("{}{star}", cell.text),
-        range => format!("{}{star}\n{range}", cell.text),
-    }
-}
-
-fn columns_that_fit(table: &Table, group: &Group, first: usize, width: usize) -> usize {
-    let names = group.rows.iter().map(|row| short(&row.placement, NAME_WIDTH).chars().count()).max().unwrap_or(0);
-    let mut used = 2 + "speed-up".len() + 2 + names;
-    let mut columns = 0;
-    for column in first..table.threads.len() {
-        let figures =
-            group.rows.iter().flat_map(|row| written(&row.cells[column]).lines().map(|l| l.chars().count()).max());
-        used += 2 + figures.max().unwrap_or(0).max(heading(table.threads[column]).len());
-        if used > width && columns > 0 {
-            break;
-        }
-        columns += 1;
-    }
-    columns
 }
 
 fn heading(threads: u32) -> String {
     count(threads as usize, "thread")
 }
 
-fn rendered(table: &Table, group: &Group, columns: std::ops::Range<usize>, colour: bool) -> String {
-    let mut grid = comfy_table::Table::new();
-    grid.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
-    if colour {
-        grid.enforce_styling();
-    }
-    let mut header = vec![String::new(), String::new()];
-    header.extend(table.threads[columns.clone()].iter().map(|&threads| heading(threads)));
-    grid.set_header(header);
-    let mut previous = None;
-    for row in &group.rows {
-        let fresh = previous.replace(row.quantity) != Some(row.quantity);
-        let mut cells = vec![
-            comfy_table::Cell::new(if fresh { label(row.quantity) } else { "" }),
-            comfy_table::Cell::new(short(&row.placement, NAME_WIDTH)),
-        ];
-        cells.extend(row.cells[columns.clone()].iter().map(|cell| {
-            let painted = comfy_table::Cell::new(written(cell));
-            match cell.claim {
-                Some(Claim::Faster) => painted.fg(Color::Green),
-                Some(Claim::Slower) => painted.fg(Color::Red),
-                _ => painted,
-            }
-        }));
-        grid.add_row(cells);
-    }
-    for (index, column) in grid.column_iter_mut().enumerate() {
-        column.set_padding((if index == 0 { 2 } else { 0 }, 2));
-        if index >= 2 {
-            column.set_cell_alignment(CellAlignment::Right);
+/// The paper's tables with ours below each of their rows: first what is compared, then the figures. For shortness only
+/// the thread counts that were run, and of what follows from the times only the ratios.
+fn beside_the_paper(text: &mut String, study: &StudyView, tables: &[PaperTable], width: usize, colour: bool) {
+    let Some(first) = tables.first() else { return };
+    text.push('\n');
+    let facts = first.facts(study);
+    let told = |side: fn(&Fact) -> &str| {
+        facts.iter().map(|fact| format!("{}: {}", fact.0, side(fact))).collect::<Vec<_>>().join("; ")
+    };
+    paragraph(text, "printed: ", &told(|fact| &fact.1), width);
+    paragraph(text, "ours: ", &told(|fact| &fact.2), width);
+    for table in tables {
+        text.push('\n');
+        paragraph(text, "", &table.title(), width);
+        let threads = &table.printed.threads;
+        let run: Vec<bool> = threads.iter().map(|count| study.record.plan.threads.contains(count)).collect();
+        let shown = |column: &usize| run[*column];
+        let columns: Vec<usize> = (0..threads.len()).filter(shown).collect();
+        let mut grid = Grid::new(columns.iter().map(|&column| heading(threads[column])).collect());
+        for line in table.lines().into_iter().filter(|line| !line.derived_speedup) {
+            let cells = columns.iter().map(|&column| line.cells[column].clone()).collect();
+            grid.push(vec![line.benchmark.into(), line.label, line.source.word().into()], cells);
         }
+        grid.write(text, width, colour);
     }
-    grid.trim_fmt()
+    text.push('\n');
+    let star = "* a difference is shown, allowing for the number of comparisons.";
+    let rest = "The other forms of the report have every column of the paper.";
+    paragraph(text, "", &format!("{KEY} {star} {rest}"), width);
 }

@@ -63,20 +63,34 @@ pub(crate) fn ending(record: &Record) -> &'static str {
     }
 }
 
-/// The machine and the method in one sentence, for a caption.
-pub(crate) fn setting(study: &StudyView) -> String {
+/// The machine's CPU and the number of usable ones.
+pub(crate) fn machine(study: &StudyView) -> String {
     let host = &study.record.host;
     let model = host.cpu_model.as_deref().unwrap_or(&host.architecture);
     let cpus =
         study.machine.as_ref().map_or_else(String::new, |m| format!(", {}", count(m.usable_cpus().len(), "CPU")));
+    format!("{model}{cpus}")
+}
+
+/// How many trials the cells have that count: `20`, `5 to 10`.
+pub(crate) fn trials_a_cell(study: &StudyView) -> String {
     let trials = study.analysis.summaries.iter().map(|summary| summary.trials);
-    let trials = match (trials.clone().min(), trials.max()) {
+    match (trials.clone().min(), trials.max()) {
         (Some(fewest), Some(most)) if fewest < most => format!("{fewest} to {most}"),
         (Some(trials), _) => trials.to_string(),
         (None, _) => "0".into(),
-    };
+    }
+}
+
+/// The machine and the method in one sentence, for a caption.
+pub(crate) fn setting(study: &StudyView) -> String {
+    let host = &study.record.host;
     format!(
-        "Machine: {model}{cpus}, Linux {}. {trials} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.",
-        host.kernel, study.record.plan.seed, host.stayput_version
+        "Machine: {}, Linux {}. {} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.",
+        machine(study),
+        host.kernel,
+        trials_a_cell(study),
+        study.record.plan.seed,
+        host.stayput_version
     )
 }

@@ -42,6 +42,18 @@ fn terminal_with_claims_failures_and_many_columns() {
 }
 
 #[test]
+fn terminal_of_papers_studies() {
+    let studies = [
+        ("terminal_of_pires_2016", fixture::pires_2016()),
+        ("terminal_of_pires_2017_scaled_down", fixture::pires_2017_w()),
+        ("terminal_of_weber_2010", fixture::weber_2010()),
+    ];
+    for (name, study) in studies {
+        insta::assert_snapshot!(name, report::terminal(&study.record, &study.analysis, 100, false));
+    }
+}
+
+#[test]
 fn terminal_of_studies_without_an_answer() {
     for (name, study) in [("empty", fixture::empty()), ("nothing-started", fixture::nothing_started())] {
         insta::assert_snapshot!(name, report::terminal(&study.record, &study.analysis, 60, false));
@@ -116,6 +128,92 @@ fn latex_of_two_programs() {
 fn latex_of_hostile_names() {
     let study = fixture::hostile();
     insta::assert_snapshot!(report::latex(&study.record, &study.analysis));
+}
+
+#[test]
+fn markdown_of_pires_2016() {
+    let study = fixture::pires_2016();
+    insta::assert_snapshot!(report::markdown(&study.record, &study.analysis));
+}
+
+#[test]
+fn latex_of_pires_2017_scaled_down() {
+    let study = fixture::pires_2017_w();
+    insta::assert_snapshot!(report::latex(&study.record, &study.analysis));
+}
+
+#[test]
+fn a_table_of_a_paper_gives_way_to_ours_where_it_would_hide_a_cell() {
+    let generic = |study: &fixture::Study| {
+        let text = report::terminal(&study.record, &study.analysis, 100, false);
+        assert!(text.contains("Table 1 of Pires and Lobosco 2016, class B, beside ours"), "{text}");
+        text.contains("\n  time, s ")
+    };
+    let mut study = fixture::pires_2016();
+    assert!(!generic(&study));
+    let mut another = study.record.plan.subjects[0].clone();
+    another.name = "./app".into();
+    study.record.plan.subjects.push(another);
+    assert!(generic(&study), "./app is in no table of the paper");
+}
+
+#[test]
+fn no_ratio_stands_beside_the_papers_when_unbound_was_left_out() {
+    let mut study = fixture::pires_2016();
+    study.record.plan.treatments.remove(0);
+    study.record.trials.retain(|trial| trial.placement != "unbound");
+    let analysis = study::analyse(&study.record);
+    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &analysis)).unwrap();
+    let rows = value["paper"]["tables"][0]["rows"].as_array().unwrap();
+    let row = |quantity: &str| rows.iter().find(|r| r["quantity"] == quantity && r["placement"] == "compact").unwrap();
+    assert!(row("time")["ours"][3].is_f64());
+    assert_eq!(row("ratio")["ours"], serde_json::json!([null, null, null, null]));
+    assert_eq!(row("speed-up")["ours"], serde_json::json!([null, null, null, null]));
+}
+
+#[test]
+fn programs_read_the_printed_figures_beside_ours() {
+    let study = fixture::pires_2017_w();
+    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let paper = &value["paper"];
+    assert_eq!((&paper["name"], &paper["machine"]), (&"pires-2017".into(), &"opteron-6272".into()));
+    let rows = paper["tables"][0]["rows"].as_array().unwrap();
+    let row = |quantity: &str, placement: &str| {
+        let is = |row: &&serde_json::Value| {
+            row["benchmark"] == "CG" && row["quantity"] == quantity && row["placement"] == placement
+        };
+        rows.iter().find(is).unwrap()
+    };
+    let summary = |placement: &str| {
+        let is = |s: &&study::Summary| s.subject == "npb:cg.W" && s.threads == 2 && s.placement == placement;
+        study.analysis.summaries.iter().find(is).unwrap()
+    };
+    let time = row("time", "unbound");
+    assert_eq!(time["subject"], "npb:cg.W");
+    assert_eq!(time["printed"], serde_json::json!([3.29, 1.97, 0.80, 0.43, 0.24, 0.19, 0.41]));
+    // JSON's readers may round the last bit.
+    let same = |value: &serde_json::Value, number: Option<f64>| {
+        assert!((value.as_f64().unwrap() - number.unwrap()).abs() < 1e-12, "{value} {number:?}");
+    };
+    same(&time["ours"][1], summary("unbound").mean_s);
+    assert!(time["ours"][2].is_null(), "four threads were left out");
+    let ratio = row("ratio", "scatter");
+    assert_eq!((&ratio["printed"][6], &ratio["computed"]), (&1.83.into(), &false.into()));
+    same(&ratio["ours_high"][1], summary("scatter").ratio_high);
+    let speedup = row("speed-up", "scatter");
+    assert_eq!(speedup["computed"], true);
+    same(&speedup["printed"][5], Some(3.29 / 0.18));
+    same(&speedup["ours"][1], summary("scatter").speedup);
+
+    let text = report::csv(&study.record, &study.analysis);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+    let row = reader.records().map(Result::unwrap).find(|row| {
+        [("subject", "npb:sp.W"), ("threads", "2"), ("placement", "scatter")].iter().all(|(c, v)| &row[column(c)] == *v)
+    });
+    let row = row.unwrap();
+    assert_eq!((&row[column("printed_table_1_s")], &row[column("printed_table_2_s")]), ("32.37", "593.35"));
 }
 
 #[test]

@@ -180,6 +180,38 @@ fn when_nothing_is_shown_nothing_needs_pasting() {
 }
 
 #[test]
+fn a_papers_study_stands_beside_the_papers_own_tables() {
+    let (_, page) = page(&fixture::pires_2017_w());
+    assert_eq!(select(&page, "nav a[href='#paper']").len(), 1);
+    let titles: Vec<String> = select(&page, "#paper h3").iter().map(text).collect();
+    assert_eq!(
+        titles,
+        [
+            "Table 1 of Pires and Lobosco 2017, class A, beside ours of class W",
+            "Table 2 of Pires and Lobosco 2017, class C, beside ours of class W"
+        ]
+    );
+    let sides = text(&select(&page, "#paper table.sides")[0]);
+    for fact in ["AMD Opteron 6272", "gfortran 6.1.0", "AMD EPYC Processor, 2 CPUs", "gcc 12.2.0"] {
+        assert!(sides.contains(fact), "{fact}: {sides}");
+    }
+    // Two tables of five benchmarks with time, time and ratio, and two speed-ups; seven columns, two of them ours too.
+    let cells = |selector: &str| {
+        select(&page, selector).iter().map(text).filter(|figure| figure != "–").collect::<Vec<String>>()
+    };
+    assert_eq!(cells("#paper table.paper tr.printed td").len(), 2 * 5 * 5 * 7);
+    assert_eq!(cells("#paper table.paper tr:not(.printed) td").len(), 2 * 5 * 5 * 2);
+    assert_eq!(
+        cells("#paper table.paper tr.printed td")[..7],
+        ["92.11", "47.72", "24.06", "12.11", "6.60", "5.11", "4.77"]
+    );
+    for (name, study) in fixture::all().into_iter().filter(|(_, study)| study.record.plan.paper.is_none()) {
+        let (_, page) = self::page(&study);
+        assert_eq!(select(&page, "#paper, a[href='#paper']").len(), 0, "{name}");
+    }
+}
+
+#[test]
 fn pages_and_their_script_stay_small() {
     let (source, page) = page(&fixture::opteron());
     assert!(source.len() < 800_000, "{} bytes for 378 trials on 64 CPUs", source.len());

@@ -91,15 +91,15 @@ pub struct PrintedClaim {
     pub says: String,
 }
 
-/// What a row of a paper's table tells.
+/// What a row of a table tells: a paper's, or ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// A time in seconds.
     Time,
-    /// The time of unbound over the time of the placement, so above 1 is a gain.
+    /// The time of the reference, unbound, over the time of the placement: above 1 is faster.
     Ratio,
-    /// The time of unbound with one thread over the time.
+    /// The time of the reference with one thread over the time.
     SpeedUp,
 }
 
