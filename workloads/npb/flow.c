@@ -25,71 +25,65 @@ static const double EXACT[FLOW_COMPONENTS][13] = {
 };
 
 static size_t rounded_up(size_t count, size_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
+    return (count + multiple - 1) / multiple * multiple;
 }
 
 /* The least odd number of cache lines that holds so many doubles. */
 static size_t odd_lines(size_t doubles) {
-  return rounded_up(doubles + FLOW_CACHE_LINE, 2 * FLOW_CACHE_LINE) -
-         FLOW_CACHE_LINE;
+    return rounded_up(doubles + FLOW_CACHE_LINE, 2 * FLOW_CACHE_LINE) - FLOW_CACHE_LINE;
 }
 
 struct flow flow_shape(int n) {
-  struct flow flow = {.n = n, .h = 1.0 / (n - 1)};
-  flow.component = rounded_up((size_t)n, FLOW_CACHE_LINE);
-  flow.row = odd_lines(FLOW_COMPONENTS * flow.component);
-  flow.plane = odd_lines((size_t)n * flow.row);
-  return flow;
+    struct flow flow = {.n = n, .h = 1.0 / (n - 1)};
+    flow.component = rounded_up((size_t)n, FLOW_CACHE_LINE);
+    flow.row = odd_lines(FLOW_COMPONENTS * flow.component);
+    flow.plane = odd_lines((size_t)n * flow.row);
+    return flow;
 }
 
-static size_t field_doubles(const struct flow *flow) {
-  return (size_t)flow->n * flow->plane;
-}
+static size_t field_doubles(const struct flow *flow) { return (size_t)flow->n * flow->plane; }
 
 uint64_t flow_bytes(int n) {
-  const struct flow shape = flow_shape(n);
-  return 2 * (uint64_t)field_doubles(&shape) * sizeof(double);
+    const struct flow shape = flow_shape(n);
+    return 2 * (uint64_t)field_doubles(&shape) * sizeof(double);
 }
 
 bool flow_create(struct flow *flow, int n) {
-  *flow = flow_shape(n);
-  flow->u = memory_pages(field_doubles(flow), sizeof *flow->u);
-  flow->forcing = memory_pages(field_doubles(flow), sizeof *flow->forcing);
-  return flow->u != NULL && flow->forcing != NULL;
+    *flow = flow_shape(n);
+    flow->u = memory_pages(field_doubles(flow), sizeof *flow->u);
+    flow->forcing = memory_pages(field_doubles(flow), sizeof *flow->forcing);
+    return flow->u != NULL && flow->forcing != NULL;
 }
 
 void flow_destroy(struct flow *flow) {
-  free(flow->u);
-  free(flow->forcing);
+    free(flow->u);
+    free(flow->forcing);
 }
 
 static const double *row_of(const struct flow *flow, int j, int k) {
-  return flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
+    return flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
 }
 
 /* What the coordinate x (direction 0), y or z adds to component m of the exact
  * solution. */
 static double exact_along(int direction, int m, double coordinate) {
-  const double *c = &EXACT[m][1 + direction];
-  return coordinate *
-         (c[0] + coordinate * (c[3] + coordinate * (c[6] + coordinate * c[9])));
+    const double *c = &EXACT[m][1 + direction];
+    return coordinate * (c[0] + coordinate * (c[3] + coordinate * (c[6] + coordinate * c[9])));
 }
 
 /* A row of the exact solution of component m, padding included (by the last
  * point's value). */
-static void exact_row(const struct flow *flow, int m, int j, int k,
-                      double *value) {
-  const double along_yz = EXACT[m][0] + exact_along(1, m, j * flow->h) +
-                          exact_along(2, m, k * flow->h);
-  for (int i = 0; i < (int)flow->component; i++)
-    value[i] = along_yz + exact_along(0, m, fmin(i * flow->h, 1.0));
+static void exact_row(const struct flow *flow, int m, int j, int k, double *value) {
+    const double along_yz =
+        EXACT[m][0] + exact_along(1, m, j * flow->h) + exact_along(2, m, k * flow->h);
+    for (int i = 0; i < (int)flow->component; i++)
+        value[i] = along_yz + exact_along(0, m, fmin(i * flow->h, 1.0));
 }
 
-void flow_exact(const struct flow *flow, int i, int j, int k,
-                double value[FLOW_COMPONENTS]) {
-  for (int m = 0; m < FLOW_COMPONENTS; m++)
-    value[m] = EXACT[m][0] + exact_along(0, m, i * flow->h) +
-               exact_along(1, m, j * flow->h) + exact_along(2, m, k * flow->h);
+void flow_exact(const struct flow *flow, int i, int j, int k, double value[FLOW_COMPONENTS]) {
+    for (int m = 0; m < FLOW_COMPONENTS; m++)
+        value[m] = EXACT[m][0] + exact_along(0, m, i * flow->h) + exact_along(1, m, j * flow->h) +
+                   exact_along(2, m, k * flow->h);
 }
 
 /*
@@ -97,136 +91,129 @@ void flow_exact(const struct flow *flow, int i, int j, int k,
  * the exact values on the two faces across x, y and z, 1 - (1 - Px) (1 - Py) (1
  * - Pz) multiplied out (section 3.3).
  */
-static void initial_row(const struct flow *flow, int m, int j, int k,
-                        double *value) {
-  const int last = flow->n - 1;
-  const double y = j * flow->h, z = k * flow->h;
-  double y0[FLOW_POINTS_MAX], y1[FLOW_POINTS_MAX], z0[FLOW_POINTS_MAX],
-      z1[FLOW_POINTS_MAX];
-  exact_row(flow, m, 0, k, y0);
-  exact_row(flow, m, last, k, y1);
-  exact_row(flow, m, j, 0, z0);
-  exact_row(flow, m, j, last, z1);
-  exact_row(flow, m, j, k, value); /* for both ends and the padding */
-  const double x0 = value[0], x1 = value[last];
-  for (int i = 1; i < last; i++) {
-    const double x = i * flow->h;
-    const double px = (1 - x) * x0 + x * x1;
-    const double py = (1 - y) * y0[i] + y * y1[i];
-    const double pz = (1 - z) * z0[i] + z * z1[i];
-    value[i] = px + py + pz - px * py - px * pz - py * pz + px * py * pz;
-  }
+static void initial_row(const struct flow *flow, int m, int j, int k, double *value) {
+    const int last = flow->n - 1;
+    const double y = j * flow->h, z = k * flow->h;
+    double y0[FLOW_POINTS_MAX], y1[FLOW_POINTS_MAX], z0[FLOW_POINTS_MAX], z1[FLOW_POINTS_MAX];
+    exact_row(flow, m, 0, k, y0);
+    exact_row(flow, m, last, k, y1);
+    exact_row(flow, m, j, 0, z0);
+    exact_row(flow, m, j, last, z1);
+    exact_row(flow, m, j, k, value); /* for both ends and the padding */
+    const double x0 = value[0], x1 = value[last];
+    for (int i = 1; i < last; i++) {
+        const double x = i * flow->h;
+        const double px = (1 - x) * x0 + x * x1;
+        const double py = (1 - y) * y0[i] + y * y1[i];
+        const double pz = (1 - z) * z0[i] + z * z1[i];
+        value[i] = px + py + pz - px * py - px * pz - py * pz + px * py * pz;
+    }
 }
 
 /* Sets a row of u by `component_row`, and what stands between its end and the
  * next row to 0. */
 static void set_row(const struct flow *flow, int j, int k,
-                    void (*component_row)(const struct flow *, int, int, int,
-                                          double *)) {
-  double *row = flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
-  for (int m = 0; m < FLOW_COMPONENTS; m++)
-    component_row(flow, m, j, k, row + (size_t)m * flow->component);
-  for (size_t end = FLOW_COMPONENTS * flow->component; end < flow->row; end++)
-    row[end] = 0;
+                    void (*component_row)(const struct flow *, int, int, int, double *)) {
+    double *row = flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
+    for (int m = 0; m < FLOW_COMPONENTS; m++)
+        component_row(flow, m, j, k, row + (size_t)m * flow->component);
+    for (size_t end = FLOW_COMPONENTS * flow->component; end < flow->row; end++)
+        row[end] = 0;
 }
 
 static void set_exact(const struct flow *flow, int k_first, int k_end) {
-  for (int k = k_first; k < k_end; k++)
-    for (int j = 0; j < flow->n; j++)
-      set_row(flow, j, k, exact_row);
+    for (int k = k_first; k < k_end; k++)
+        for (int j = 0; j < flow->n; j++)
+            set_row(flow, j, k, exact_row);
 }
 
 void flow_initialise(const struct flow *flow, int k_first, int k_end) {
-  const int last = flow->n - 1;
-  for (int k = k_first; k < k_end; k++)
-    for (int j = 0; j <= last; j++) {
-      const bool boundary = j == 0 || j == last || k == 0 || k == last;
-      set_row(flow, j, k, boundary ? exact_row : initial_row);
-    }
+    const int last = flow->n - 1;
+    for (int k = k_first; k < k_end; k++)
+        for (int j = 0; j <= last; j++) {
+            const bool boundary = j == 0 || j == last || k == 0 || k == last;
+            set_row(flow, j, k, boundary ? exact_row : initial_row);
+        }
 }
 
-void flow_prepare(const struct flow *flow, struct team *team, int k_first,
-                  int k_end) {
-  set_exact(flow, k_first, k_end);
-  const size_t begin = (size_t)k_first * flow->plane,
-               end = (size_t)k_end * flow->plane;
-  memset(flow->forcing + begin, 0, (end - begin) * sizeof *flow->forcing);
-  team_barrier(team);
-  /* R(Uex) with no forcing yet is L(Uex), which the forcing balances. */
-  for (int k = k_first; k < k_end; k++)
-    if (k > 0 && k < flow->n - 1)
-      flow_residual(flow, k, 1, flow->n - 1,
-                    flow->forcing + (size_t)k * flow->plane + flow->row);
-  for (size_t point = begin; point < end; point++)
-    flow->forcing[point] = -flow->forcing[point];
-  team_barrier(team);
-  flow_initialise(flow, k_first, k_end);
-  team_barrier(team);
+void flow_prepare(const struct flow *flow, struct team *team, int k_first, int k_end) {
+    set_exact(flow, k_first, k_end);
+    const size_t begin = (size_t)k_first * flow->plane, end = (size_t)k_end * flow->plane;
+    memset(flow->forcing + begin, 0, (end - begin) * sizeof *flow->forcing);
+    team_barrier(team);
+    /* R(Uex) with no forcing yet is L(Uex), which the forcing balances. */
+    for (int k = k_first; k < k_end; k++)
+        if (k > 0 && k < flow->n - 1)
+            flow_residual(flow, k, 1, flow->n - 1,
+                          flow->forcing + (size_t)k * flow->plane + flow->row);
+    for (size_t point = begin; point < end; point++)
+        flow->forcing[point] = -flow->forcing[point];
+    team_barrier(team);
+    flow_initialise(flow, k_first, k_end);
+    team_barrier(team);
 }
 
 /* What the fluxes are made of beside the conserved variables. */
 struct gas {
-  flow_lanes velocity[3];
-  flow_lanes pressure;
-  flow_lanes heat; /* what diffuses with the energy, but for the velocity along
-                      the direction */
+    flow_lanes velocity[3];
+    flow_lanes pressure;
+    flow_lanes heat; /* what diffuses with the energy, but for the velocity along
+                        the direction */
 };
 
 static inline struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
-  struct gas gas;
-  const flow_lanes inverse_density = 1.0 / u[0];
-  flow_lanes square = {0};
+    struct gas gas;
+    const flow_lanes inverse_density = 1.0 / u[0];
+    flow_lanes square = {0};
 #pragma GCC unroll 5
-  for (int d = 0; d < 3; d++) {
-    gas.velocity[d] = u[1 + d] * inverse_density;
-    square += gas.velocity[d] * gas.velocity[d];
-  }
-  gas.pressure = FLOW_C2 * (u[4] - 0.5 * square * u[0]);
-  gas.heat =
-      (0.5 * (1.0 - FLOW_C1C5)) * square + FLOW_C1C5 * (u[4] * inverse_density);
-  return gas;
+    for (int d = 0; d < 3; d++) {
+        gas.velocity[d] = u[1 + d] * inverse_density;
+        square += gas.velocity[d] * gas.velocity[d];
+    }
+    gas.pressure = FLOW_C2 * (u[4] - 0.5 * square * u[0]);
+    gas.heat = (0.5 * (1.0 - FLOW_C1C5)) * square + FLOW_C1C5 * (u[4] * inverse_density);
+    return gas;
 }
 
 /* The gas along a row, with room for a vector on either side. */
 struct gas_row {
-  _Alignas(64) double quantity[5][FLOW_LANES + FLOW_POINTS_MAX + FLOW_LANES];
+    _Alignas(64) double quantity[5][FLOW_LANES + FLOW_POINTS_MAX + FLOW_LANES];
 };
 
 static inline struct gas gas_at(const struct gas_row *row, ptrdiff_t i) {
-  struct gas gas;
+    struct gas gas;
 #pragma GCC unroll 5
-  for (int d = 0; d < 3; d++)
-    gas.velocity[d] = flow_load(row->quantity[d] + FLOW_LANES + i);
-  gas.pressure = flow_load(row->quantity[3] + FLOW_LANES + i);
-  gas.heat = flow_load(row->quantity[4] + FLOW_LANES + i);
-  return gas;
+    for (int d = 0; d < 3; d++)
+        gas.velocity[d] = flow_load(row->quantity[d] + FLOW_LANES + i);
+    gas.pressure = flow_load(row->quantity[3] + FLOW_LANES + i);
+    gas.heat = flow_load(row->quantity[4] + FLOW_LANES + i);
+    return gas;
 }
 
 static inline void load_components(const struct flow *flow, const double *at,
                                    flow_lanes u[FLOW_COMPONENTS]) {
 #pragma GCC unroll 5
-  for (int m = 0; m < FLOW_COMPONENTS; m++)
-    u[m] = flow_load(at + (size_t)m * flow->component);
+    for (int m = 0; m < FLOW_COMPONENTS; m++)
+        u[m] = flow_load(at + (size_t)m * flow->component);
 }
 
-static void compute_gas_row(const struct flow *flow, const double *row,
-                            struct gas_row *gas_row) {
-  for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
-    flow_lanes u[FLOW_COMPONENTS];
-    load_components(flow, row + i, u);
-    const struct gas gas = gas_of(u);
+static void compute_gas_row(const struct flow *flow, const double *row, struct gas_row *gas_row) {
+    for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
+        flow_lanes u[FLOW_COMPONENTS];
+        load_components(flow, row + i, u);
+        const struct gas gas = gas_of(u);
 #pragma GCC unroll 5
-    for (int d = 0; d < 3; d++)
-      flow_store(gas_row->quantity[d] + FLOW_LANES + i, gas.velocity[d]);
-    flow_store(gas_row->quantity[3] + FLOW_LANES + i, gas.pressure);
-    flow_store(gas_row->quantity[4] + FLOW_LANES + i, gas.heat);
-  }
+        for (int d = 0; d < 3; d++)
+            flow_store(gas_row->quantity[d] + FLOW_LANES + i, gas.velocity[d]);
+        flow_store(gas_row->quantity[3] + FLOW_LANES + i, gas.pressure);
+        flow_store(gas_row->quantity[4] + FLOW_LANES + i, gas.heat);
+    }
 }
 
 /* The factors of the flux differences. */
 struct factors {
-  double convection; /* of the first difference: 1 / (2 h) */
-  double viscosity;  /* of the second: c3 c4 / h^2 */
+    double convection; /* of the first difference: 1 / (2 h) */
+    double viscosity;  /* of the second: c3 c4 / h^2 */
 };
 
 /*
@@ -234,67 +221,61 @@ struct factors {
  * fluxes (section 3.3). `convection` is minus the factor at the next point, and
  * the factor at the point before.
  */
-static inline void add_neighbour(flow_lanes r[FLOW_COMPONENTS],
-                                 const flow_lanes u[FLOW_COMPONENTS],
-                                 const struct gas *gas, int direction,
-                                 double convection, double viscosity) {
-  const flow_lanes *v = gas->velocity;
-  const flow_lanes convected = convection * u[1 + direction];
-  r[0] += convected;
+static inline void add_neighbour(flow_lanes r[FLOW_COMPONENTS], const flow_lanes u[FLOW_COMPONENTS],
+                                 const struct gas *gas, int direction, double convection,
+                                 double viscosity) {
+    const flow_lanes *v = gas->velocity;
+    const flow_lanes convected = convection * u[1 + direction];
+    r[0] += convected;
 #pragma GCC unroll 5
-  for (int d = 0; d < 3; d++)
-    r[1 + d] +=
-        (convected + (d == direction ? 4.0 / 3 * viscosity : viscosity)) * v[d];
-  r[1 + direction] += convection * gas->pressure;
-  r[4] += viscosity * gas->heat +
-          (convection * (u[4] + gas->pressure) + viscosity / 6 * v[direction]) *
-              v[direction];
+    for (int d = 0; d < 3; d++)
+        r[1 + d] += (convected + (d == direction ? 4.0 / 3 * viscosity : viscosity)) * v[d];
+    r[1 + direction] += convection * gas->pressure;
+    r[4] += viscosity * gas->heat +
+            (convection * (u[4] + gas->pressure) + viscosity / 6 * v[direction]) * v[direction];
 }
 
 /* Adds the point's own part of the viscous second differences along all three
  * directions. */
-static inline void add_own(flow_lanes r[FLOW_COMPONENTS], const struct gas *gas,
-                           double viscosity) {
-  flow_lanes square = {0};
+static inline void add_own(flow_lanes r[FLOW_COMPONENTS], const struct gas *gas, double viscosity) {
+    flow_lanes square = {0};
 #pragma GCC unroll 5
-  for (int d = 0; d < 3; d++) {
-    r[1 + d] -= (2 * (4.0 / 3 + 1 + 1) * viscosity) * gas->velocity[d];
-    square += gas->velocity[d] * gas->velocity[d];
-  }
-  r[4] -= 6 * viscosity * gas->heat + viscosity / 3 * square;
+    for (int d = 0; d < 3; d++) {
+        r[1 + d] -= (2 * (4.0 / 3 + 1 + 1) * viscosity) * gas->velocity[d];
+        square += gas->velocity[d] * gas->velocity[d];
+    }
+    r[4] -= 6 * viscosity * gas->heat + viscosity / 3 * square;
 }
 
 /*
  * The weights of U in R at five neighbours along a direction: second difference
  * for diffusion minus fourth difference for dissipation.
  */
-static void linear_weights(const struct flow *flow, int direction, int position,
-                           double weight[5]) {
-  const double diffusion = FLOW_DIFFUSION[direction] / (flow->h * flow->h);
-  const double second_difference[5] = {0, 1, -2, 1, 0};
-  flow_fourth_difference(flow->n, position, weight);
-  for (int s = 0; s < 5; s++)
-    weight[s] = diffusion * second_difference[s] - FLOW_DISSIPATION * weight[s];
+static void linear_weights(const struct flow *flow, int direction, int position, double weight[5]) {
+    const double diffusion = FLOW_DIFFUSION[direction] / (flow->h * flow->h);
+    const double second_difference[5] = {0, 1, -2, 1, 0};
+    flow_fourth_difference(flow->n, position, weight);
+    for (int s = 0; s < 5; s++)
+        weight[s] = diffusion * second_difference[s] - FLOW_DISSIPATION * weight[s];
 }
 
 /* The weights along x, for whole rows. */
 struct row_weights {
-  _Alignas(64) double weight[5][FLOW_POINTS_MAX];
+    _Alignas(64) double weight[5][FLOW_POINTS_MAX];
 };
 
-static void compute_row_weights(const struct flow *flow,
-                                struct row_weights *row_weights) {
-  double weight[5];
-  linear_weights(flow, 0, flow->n / 2, weight);
-  for (int s = 0; s < 5; s++)
-    for (size_t i = 0; i < flow->component; i++)
-      row_weights->weight[s][i] = weight[s];
-  const int near_ends[4] = {1, 2, flow->n - 3, flow->n - 2};
-  for (int e = 0; e < 4; e++) {
-    linear_weights(flow, 0, near_ends[e], weight);
+static void compute_row_weights(const struct flow *flow, struct row_weights *row_weights) {
+    double weight[5];
+    linear_weights(flow, 0, flow->n / 2, weight);
     for (int s = 0; s < 5; s++)
-      row_weights->weight[s][near_ends[e]] = weight[s];
-  }
+        for (size_t i = 0; i < flow->component; i++)
+            row_weights->weight[s][i] = weight[s];
+    const int near_ends[4] = {1, 2, flow->n - 3, flow->n - 2};
+    for (int e = 0; e < 4; e++) {
+        linear_weights(flow, 0, near_ends[e], weight);
+        for (int s = 0; s < 5; s++)
+            row_weights->weight[s][near_ends[e]] = weight[s];
+    }
 }
 
 /*
@@ -303,315 +284,296 @@ static void compute_row_weights(const struct flow *flow,
  * stands in for it.
  */
 struct neighbours {
-  double weight_y[5], weight_z[5];
-  ptrdiff_t before_y, after_y, before_z, after_z; /* two away */
+    double weight_y[5], weight_z[5];
+    ptrdiff_t before_y, after_y, before_z, after_z; /* two away */
 };
 
 static struct neighbours neighbours_of(const struct flow *flow, int j, int k) {
-  struct neighbours near;
-  const ptrdiff_t row = (ptrdiff_t)flow->row, plane = (ptrdiff_t)flow->plane;
-  linear_weights(flow, 1, j, near.weight_y);
-  linear_weights(flow, 2, k, near.weight_z);
-  near.before_y = near.weight_y[0] == 0 ? 0 : -2 * row;
-  near.after_y = near.weight_y[4] == 0 ? 0 : 2 * row;
-  near.before_z = near.weight_z[0] == 0 ? 0 : -2 * plane;
-  near.after_z = near.weight_z[4] == 0 ? 0 : 2 * plane;
-  return near;
+    struct neighbours near;
+    const ptrdiff_t row = (ptrdiff_t)flow->row, plane = (ptrdiff_t)flow->plane;
+    linear_weights(flow, 1, j, near.weight_y);
+    linear_weights(flow, 2, k, near.weight_z);
+    near.before_y = near.weight_y[0] == 0 ? 0 : -2 * row;
+    near.after_y = near.weight_y[4] == 0 ? 0 : 2 * row;
+    near.before_z = near.weight_z[0] == 0 ? 0 : -2 * plane;
+    near.after_z = near.weight_z[4] == 0 ? 0 : 2 * plane;
+    return near;
 }
 
 /* The sum of U over the points that are neighbours, in one component, with
  * their weights. */
-static inline flow_lanes linear_part(const struct flow *flow,
-                                     const struct neighbours *near,
-                                     const flow_lanes weight_x[5],
-                                     const double *at) {
-  const ptrdiff_t row = (ptrdiff_t)flow->row, plane = (ptrdiff_t)flow->plane;
-  flow_lanes along_x =
-      weight_x[0] * flow_load(at - 2) + weight_x[1] * flow_load(at - 1) +
-      weight_x[2] * flow_load(at) + weight_x[3] * flow_load(at + 1) +
-      weight_x[4] * flow_load(at + 2);
-  flow_lanes along_y = near->weight_y[0] * flow_load(at + near->before_y) +
-                       near->weight_y[1] * flow_load(at - row) +
-                       near->weight_y[3] * flow_load(at + row) +
-                       near->weight_y[4] * flow_load(at + near->after_y);
-  flow_lanes along_z = near->weight_z[0] * flow_load(at + near->before_z) +
-                       near->weight_z[1] * flow_load(at - plane) +
-                       near->weight_z[3] * flow_load(at + plane) +
-                       near->weight_z[4] * flow_load(at + near->after_z);
-  return along_x + along_y + along_z;
+static inline flow_lanes linear_part(const struct flow *flow, const struct neighbours *near,
+                                     const flow_lanes weight_x[5], const double *at) {
+    const ptrdiff_t row = (ptrdiff_t)flow->row, plane = (ptrdiff_t)flow->plane;
+    flow_lanes along_x = weight_x[0] * flow_load(at - 2) + weight_x[1] * flow_load(at - 1) +
+                         weight_x[2] * flow_load(at) + weight_x[3] * flow_load(at + 1) +
+                         weight_x[4] * flow_load(at + 2);
+    flow_lanes along_y = near->weight_y[0] * flow_load(at + near->before_y) +
+                         near->weight_y[1] * flow_load(at - row) +
+                         near->weight_y[3] * flow_load(at + row) +
+                         near->weight_y[4] * flow_load(at + near->after_y);
+    flow_lanes along_z = near->weight_z[0] * flow_load(at + near->before_z) +
+                         near->weight_z[1] * flow_load(at - plane) +
+                         near->weight_z[3] * flow_load(at + plane) +
+                         near->weight_z[4] * flow_load(at + near->after_z);
+    return along_x + along_y + along_z;
 }
 
 /* Adds the fluxes of the neighbours on one side, -1 or 1, along all three
  * directions. */
 static inline __attribute__((always_inline)) void
-add_side(const struct flow *flow, const struct gas_row *const gas[3],
-         const double *at, size_t i, int side, double convection,
-         double viscosity, flow_lanes r[FLOW_COMPONENTS]) {
-  const ptrdiff_t row = (ptrdiff_t)flow->row, plane = (ptrdiff_t)flow->plane;
-  flow_lanes u[FLOW_COMPONENTS];
-  load_components(flow, at + side, u);
-  struct gas neighbour = gas_at(gas[1], (ptrdiff_t)i + side);
-  add_neighbour(r, u, &neighbour, 0, -side * convection, viscosity);
-  load_components(flow, at + side * row, u);
-  neighbour = gas_at(gas[1 + side], (ptrdiff_t)i);
-  add_neighbour(r, u, &neighbour, 1, -side * convection, viscosity);
-  load_components(flow, at + side * plane, u);
-  neighbour = gas_of(u);
-  add_neighbour(r, u, &neighbour, 2, -side * convection, viscosity);
+add_side(const struct flow *flow, const struct gas_row *const gas[3], const double *at, size_t i,
+         int side, double convection, double viscosity, flow_lanes r[FLOW_COMPONENTS]) {
+    const ptrdiff_t row = (ptrdiff_t)flow->row, plane = (ptrdiff_t)flow->plane;
+    flow_lanes u[FLOW_COMPONENTS];
+    load_components(flow, at + side, u);
+    struct gas neighbour = gas_at(gas[1], (ptrdiff_t)i + side);
+    add_neighbour(r, u, &neighbour, 0, -side * convection, viscosity);
+    load_components(flow, at + side * row, u);
+    neighbour = gas_at(gas[1 + side], (ptrdiff_t)i);
+    add_neighbour(r, u, &neighbour, 1, -side * convection, viscosity);
+    load_components(flow, at + side * plane, u);
+    neighbour = gas_of(u);
+    add_neighbour(r, u, &neighbour, 2, -side * convection, viscosity);
 }
 
 /* R(U) at one row; gas[0], gas[1] and gas[2] are the gas of the row before, the
  * row, the next. */
 static void residual_row(const struct flow *flow, const struct neighbours *near,
-                         const struct row_weights *along_x,
-                         const struct gas_row *const gas[3], const double *u,
-                         const double *forcing, double *to) {
-  const double convection = 1 / (2 * flow->h);
-  const double viscosity = FLOW_C3C4 / (flow->h * flow->h);
-  const double own_yz = near->weight_y[2] + near->weight_z[2];
+                         const struct row_weights *along_x, const struct gas_row *const gas[3],
+                         const double *u, const double *forcing, double *to) {
+    const double convection = 1 / (2 * flow->h);
+    const double viscosity = FLOW_C3C4 / (flow->h * flow->h);
+    const double own_yz = near->weight_y[2] + near->weight_z[2];
 
-  for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
-    flow_lanes weight_x[5];
+    for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
+        flow_lanes weight_x[5];
 #pragma GCC unroll 5
-    for (int s = 0; s < 5; s++)
-      weight_x[s] = flow_load(along_x->weight[s] + i);
-    weight_x[2] += own_yz;
+        for (int s = 0; s < 5; s++)
+            weight_x[s] = flow_load(along_x->weight[s] + i);
+        weight_x[2] += own_yz;
 
-    flow_lanes r[FLOW_COMPONENTS];
+        flow_lanes r[FLOW_COMPONENTS];
 #pragma GCC unroll 5
-    for (int m = 0; m < FLOW_COMPONENTS; m++) {
-      const size_t c = (size_t)m * flow->component + i;
-      __builtin_prefetch(u + c + near->after_z + flow->row);
-      __builtin_prefetch(forcing + c + flow->row);
-      r[m] = flow_load(forcing + c) + linear_part(flow, near, weight_x, u + c);
+        for (int m = 0; m < FLOW_COMPONENTS; m++) {
+            const size_t c = (size_t)m * flow->component + i;
+            __builtin_prefetch(u + c + near->after_z + flow->row);
+            __builtin_prefetch(forcing + c + flow->row);
+            r[m] = flow_load(forcing + c) + linear_part(flow, near, weight_x, u + c);
+        }
+        const struct gas own = gas_at(gas[1], (ptrdiff_t)i);
+        add_own(r, &own, viscosity);
+        add_side(flow, gas, u + i, i, -1, convection, viscosity, r);
+        add_side(flow, gas, u + i, i, 1, convection, viscosity, r);
+#pragma GCC unroll 5
+        for (int m = 0; m < FLOW_COMPONENTS; m++)
+            flow_store(to + (size_t)m * flow->component + i, r[m]);
     }
-    const struct gas own = gas_at(gas[1], (ptrdiff_t)i);
-    add_own(r, &own, viscosity);
-    add_side(flow, gas, u + i, i, -1, convection, viscosity, r);
-    add_side(flow, gas, u + i, i, 1, convection, viscosity, r);
-#pragma GCC unroll 5
-    for (int m = 0; m < FLOW_COMPONENTS; m++)
-      flow_store(to + (size_t)m * flow->component + i, r[m]);
-  }
-  for (int m = 0; m < FLOW_COMPONENTS; m++) {
-    double *component = to + (size_t)m * flow->component;
-    component[0] = 0;
-    for (size_t i = (size_t)flow->n - 1; i < flow->component; i++)
-      component[i] = 0;
-  }
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        double *component = to + (size_t)m * flow->component;
+        component[0] = 0;
+        for (size_t i = (size_t)flow->n - 1; i < flow->component; i++)
+            component[i] = 0;
+    }
 }
 
-void flow_residual(const struct flow *flow, int k, int j_first, int j_end,
-                   double *r) {
-  struct row_weights along_x;
-  struct gas_row window[3];
-  compute_row_weights(flow, &along_x);
-  compute_gas_row(flow, row_of(flow, j_first - 1, k),
-                  &window[(j_first - 1) % 3]);
-  compute_gas_row(flow, row_of(flow, j_first, k), &window[j_first % 3]);
-  for (int j = j_first; j < j_end; j++) {
-    compute_gas_row(flow, row_of(flow, j + 1, k), &window[(j + 1) % 3]);
-    const struct neighbours near = neighbours_of(flow, j, k);
-    const struct gas_row *const gas[3] = {&window[(j - 1) % 3], &window[j % 3],
-                                          &window[(j + 1) % 3]};
-    const size_t row = (size_t)k * flow->plane + (size_t)j * flow->row;
-    residual_row(flow, &near, &along_x, gas, flow->u + row, flow->forcing + row,
-                 r + (size_t)(j - j_first) * flow->row);
-  }
+void flow_residual(const struct flow *flow, int k, int j_first, int j_end, double *r) {
+    struct row_weights along_x;
+    struct gas_row window[3];
+    compute_row_weights(flow, &along_x);
+    compute_gas_row(flow, row_of(flow, j_first - 1, k), &window[(j_first - 1) % 3]);
+    compute_gas_row(flow, row_of(flow, j_first, k), &window[j_first % 3]);
+    for (int j = j_first; j < j_end; j++) {
+        compute_gas_row(flow, row_of(flow, j + 1, k), &window[(j + 1) % 3]);
+        const struct neighbours near = neighbours_of(flow, j, k);
+        const struct gas_row *const gas[3] = {&window[(j - 1) % 3], &window[j % 3],
+                                              &window[(j + 1) % 3]};
+        const size_t row = (size_t)k * flow->plane + (size_t)j * flow->row;
+        residual_row(flow, &near, &along_x, gas, flow->u + row, flow->forcing + row,
+                     r + (size_t)(j - j_first) * flow->row);
+    }
 }
 
 /* Sum of squares of a - b over the interior of a row. */
-static double row_squares(const struct flow *flow, const double *a,
-                          const double *b) {
-  double sum = 0;
+static double row_squares(const struct flow *flow, const double *a, const double *b) {
+    double sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int i = 1; i < flow->n - 1; i++)
-    sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return sum;
+    for (int i = 1; i < flow->n - 1; i++)
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sum;
 }
 
-void flow_plane_residual_squares(const struct flow *flow, int k,
-                                 double *scratch,
+void flow_plane_residual_squares(const struct flow *flow, int k, double *scratch,
                                  double squares[FLOW_COMPONENTS]) {
-  static const double zero[FLOW_POINTS_MAX];
-  flow_residual(flow, k, 1, flow->n - 1, scratch);
-  for (int m = 0; m < FLOW_COMPONENTS; m++) {
-    squares[m] = 0;
-    for (int j = 0; j < flow->n - 2; j++)
-      squares[m] += row_squares(
-          flow, scratch + (size_t)j * flow->row + (size_t)m * flow->component,
-          zero);
-  }
+    static const double zero[FLOW_POINTS_MAX];
+    flow_residual(flow, k, 1, flow->n - 1, scratch);
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        squares[m] = 0;
+        for (int j = 0; j < flow->n - 2; j++)
+            squares[m] += row_squares(
+                flow, scratch + (size_t)j * flow->row + (size_t)m * flow->component, zero);
+    }
 }
 
-void flow_plane_error_squares(const struct flow *flow, int k,
-                              double squares[FLOW_COMPONENTS]) {
-  double exact[FLOW_POINTS_MAX];
-  for (int m = 0; m < FLOW_COMPONENTS; m++) {
-    squares[m] = 0;
-    for (int j = 1; j < flow->n - 1; j++) {
-      exact_row(flow, m, j, k, exact);
-      squares[m] += row_squares(
-          flow, row_of(flow, j, k) + (size_t)m * flow->component, exact);
+void flow_plane_error_squares(const struct flow *flow, int k, double squares[FLOW_COMPONENTS]) {
+    double exact[FLOW_POINTS_MAX];
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        squares[m] = 0;
+        for (int j = 1; j < flow->n - 1; j++) {
+            exact_row(flow, m, j, k, exact);
+            squares[m] +=
+                row_squares(flow, row_of(flow, j, k) + (size_t)m * flow->component, exact);
+        }
     }
-  }
 }
 
 void flow_check(struct result *result, const struct flow_norms *norms,
                 const struct flow_norms *reference) {
-  static const char *const names[FLOW_COMPONENTS] = {
-      "density", "x momentum", "y momentum", "z momentum", "energy"};
-  char name[64];
-  for (int m = 0; m < FLOW_COMPONENTS; m++) {
-    snprintf(name, sizeof name, "residual of %s", names[m]);
-    result_check(result, name, norms->residual[m], reference->residual[m],
-                 TOLERANCE);
-  }
-  for (int m = 0; m < FLOW_COMPONENTS; m++) {
-    snprintf(name, sizeof name, "error of %s", names[m]);
-    result_check(result, name, norms->error[m], reference->error[m], TOLERANCE);
-  }
+    static const char *const names[FLOW_COMPONENTS] = {"density", "x momentum", "y momentum",
+                                                       "z momentum", "energy"};
+    char name[64];
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        snprintf(name, sizeof name, "residual of %s", names[m]);
+        result_check(result, name, norms->residual[m], reference->residual[m], TOLERANCE);
+    }
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        snprintf(name, sizeof name, "error of %s", names[m]);
+        result_check(result, name, norms->error[m], reference->error[m], TOLERANCE);
+    }
 }
 
 /* One run of a scheme: what the threads share. */
 struct run {
-  const struct flow_scheme *scheme;
-  const struct flow_class *class;
-  struct flow flow;
-  double *increment;
-  struct flow_norms *plane_squares; /* of each plane, added up in their order */
-  struct team team;
-  _Atomic bool out_of_memory;
-  double seconds; /* written by the first thread */
+    const struct flow_scheme *scheme;
+    const struct flow_class *class;
+    struct flow flow;
+    double *increment;
+    struct flow_norms *plane_squares; /* of each plane, added up in their order */
+    struct team team;
+    _Atomic bool out_of_memory;
+    double seconds; /* written by the first thread */
 };
 
 static bool run_allocate(struct run *run) {
-  if (!flow_create(&run->flow, run->class->n))
-    return false;
-  run->increment =
-      memory_pages(field_doubles(&run->flow), sizeof *run->increment);
-  run->plane_squares =
-      memory_pages((size_t)run->class->n, sizeof *run->plane_squares);
-  return run->increment != NULL && run->plane_squares != NULL;
+    if (!flow_create(&run->flow, run->class->n))
+        return false;
+    run->increment = memory_pages(field_doubles(&run->flow), sizeof *run->increment);
+    run->plane_squares = memory_pages((size_t)run->class->n, sizeof *run->plane_squares);
+    return run->increment != NULL && run->plane_squares != NULL;
 }
 
 static void run_free(struct run *run) {
-  flow_destroy(&run->flow);
-  free(run->increment);
-  free(run->plane_squares);
-  team_destroy(&run->team);
+    flow_destroy(&run->flow);
+    free(run->increment);
+    free(run->plane_squares);
+    team_destroy(&run->team);
 }
 
 /* Indices first .. end - 1 of a thread's own. */
 struct range {
-  int first, end;
+    int first, end;
 };
 
 /* A thread's share of the indices 1 .. n - 2, in order. */
 static struct range interior_share(int n, int thread, int threads) {
-  return (struct range){1 + (n - 2) * thread / threads,
-                        1 + (n - 2) * (thread + 1) / threads};
+    return (struct range){1 + (n - 2) * thread / threads, 1 + (n - 2) * (thread + 1) / threads};
 }
 
-static size_t scratch_doubles(const struct flow_scheme *scheme,
-                              const struct flow *flow) {
-  const size_t needed = scheme->scratch_doubles(flow);
-  return needed > flow->plane ? needed : flow->plane;
+static size_t scratch_doubles(const struct flow_scheme *scheme, const struct flow *flow) {
+    const size_t needed = scheme->scratch_doubles(flow);
+    return needed > flow->plane ? needed : flow->plane;
 }
 
-static void step(const struct run *run, struct team *team, struct range planes,
-                 struct range rows, double *scratch) {
-  const double dt = run->class->dt;
-  for (int k = planes.first; k < planes.end; k++)
-    run->scheme->solve_plane(&run->flow, dt, k, run->increment, scratch);
-  team_barrier(team);
-  for (int j = rows.first; j < rows.end; j++)
-    run->scheme->solve_columns(&run->flow, dt, j, run->increment, scratch);
-  team_barrier(team);
+static void step(const struct run *run, struct team *team, struct range planes, struct range rows,
+                 double *scratch) {
+    const double dt = run->class->dt;
+    for (int k = planes.first; k < planes.end; k++)
+        run->scheme->solve_plane(&run->flow, dt, k, run->increment, scratch);
+    team_barrier(team);
+    for (int j = rows.first; j < rows.end; j++)
+        run->scheme->solve_columns(&run->flow, dt, j, run->increment, scratch);
+    team_barrier(team);
 }
 
 /* A thread's whole part. */
 static void run_thread(struct run *run, int thread) {
-  struct team *team = &run->team;
-  const struct flow *flow = &run->flow;
-  const int n = flow->n;
-  double *scratch =
-      memory_pages(scratch_doubles(run->scheme, flow), sizeof *scratch);
-  if (scratch == NULL)
-    run->out_of_memory = true;
-  team_barrier(team);
-  if (run->out_of_memory) {
-    free(scratch);
-    return;
-  }
+    struct team *team = &run->team;
+    const struct flow *flow = &run->flow;
+    const int n = flow->n;
+    double *scratch = memory_pages(scratch_doubles(run->scheme, flow), sizeof *scratch);
+    if (scratch == NULL)
+        run->out_of_memory = true;
+    team_barrier(team);
+    if (run->out_of_memory) {
+        free(scratch);
+        return;
+    }
 
-  const struct range interior = interior_share(n, thread, team->threads);
-  const struct range planes = {thread == 0 ? 0 : interior.first,
-                               thread == team->threads - 1 ? n : interior.end};
-  flow_prepare(flow, team, planes.first, planes.end);
-  step(run, team, interior, interior, scratch);
-  flow_initialise(flow, planes.first, planes.end);
-  team_barrier(team);
-
-  const double start = omp_get_wtime();
-  for (int s = 0; s < run->class->steps; s++)
+    const struct range interior = interior_share(n, thread, team->threads);
+    const struct range planes = {thread == 0 ? 0 : interior.first,
+                                 thread == team->threads - 1 ? n : interior.end};
+    flow_prepare(flow, team, planes.first, planes.end);
     step(run, team, interior, interior, scratch);
-  if (thread == 0)
-    run->seconds = omp_get_wtime() - start;
+    flow_initialise(flow, planes.first, planes.end);
+    team_barrier(team);
 
-  for (int k = interior.first; k < interior.end; k++) {
-    flow_plane_residual_squares(flow, k, scratch,
-                                run->plane_squares[k].residual);
-    flow_plane_error_squares(flow, k, run->plane_squares[k].error);
-  }
-  free(scratch);
+    const double start = omp_get_wtime();
+    for (int s = 0; s < run->class->steps; s++)
+        step(run, team, interior, interior, scratch);
+    if (thread == 0)
+        run->seconds = omp_get_wtime() - start;
+
+    for (int k = interior.first; k < interior.end; k++) {
+        flow_plane_residual_squares(flow, k, scratch, run->plane_squares[k].residual);
+        flow_plane_error_squares(flow, k, run->plane_squares[k].error);
+    }
+    free(scratch);
 }
 
 static struct flow_norms norms_of(const struct run *run) {
-  const int inner = run->class->n - 2;
-  const double points = (double)inner * inner * inner;
-  struct flow_norms norms = {0};
-  for (int m = 0; m < FLOW_COMPONENTS; m++) {
-    for (int k = 1; k <= inner; k++) {
-      norms.residual[m] += run->plane_squares[k].residual[m];
-      norms.error[m] += run->plane_squares[k].error[m];
+    const int inner = run->class->n - 2;
+    const double points = (double)inner * inner * inner;
+    struct flow_norms norms = {0};
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        for (int k = 1; k <= inner; k++) {
+            norms.residual[m] += run->plane_squares[k].residual[m];
+            norms.error[m] += run->plane_squares[k].error[m];
+        }
+        norms.residual[m] = sqrt(norms.residual[m] / points);
+        norms.error[m] = sqrt(norms.error[m] / points);
     }
-    norms.residual[m] = sqrt(norms.residual[m] / points);
-    norms.error[m] = sqrt(norms.error[m] / points);
-  }
-  return norms;
+    return norms;
 }
 
 uint64_t flow_run_bytes(const struct flow_scheme *scheme, int n, int threads) {
-  const struct flow shape = flow_shape(n);
-  const uint64_t field = field_doubles(&shape);
-  return flow_bytes(n) +
-         (field + (uint64_t)threads * scratch_doubles(scheme, &shape)) *
-             sizeof(double) +
-         (uint64_t)n * sizeof(struct flow_norms);
+    const struct flow shape = flow_shape(n);
+    const uint64_t field = field_doubles(&shape);
+    return flow_bytes(n) +
+           (field + (uint64_t)threads * scratch_doubles(scheme, &shape)) * sizeof(double) +
+           (uint64_t)n * sizeof(struct flow_norms);
 }
 
 void flow_run(const struct flow_scheme *scheme, const struct flow_class *class,
               struct result *result) {
-  struct run run = {.scheme = scheme, .class = class};
-  if (run_allocate(&run)) {
+    struct run run = {.scheme = scheme, .class = class};
+    if (run_allocate(&run)) {
 #pragma omp parallel
-    {
+        {
 #pragma omp single
-      if (!team_create(&run.team, omp_get_num_threads()))
+            if (!team_create(&run.team, omp_get_num_threads()))
+                run.out_of_memory = true;
+            if (!run.out_of_memory)
+                run_thread(&run, omp_get_thread_num());
+        }
+    } else {
         run.out_of_memory = true;
-      if (!run.out_of_memory)
-        run_thread(&run, omp_get_thread_num());
     }
-  } else {
-    run.out_of_memory = true;
-  }
-  result->out_of_memory = run.out_of_memory;
-  if (!run.out_of_memory) {
-    result->threads = run.team.threads;
-    result->seconds = run.seconds;
-    const struct flow_norms norms = norms_of(&run);
-    flow_check(result, &norms, &class->norms);
-  }
-  run_free(&run);
+    result->out_of_memory = run.out_of_memory;
+    if (!run.out_of_memory) {
+        result->threads = run.team.threads;
+        result->seconds = run.seconds;
+        const struct flow_norms norms = norms_of(&run);
+        flow_check(result, &norms, &class->norms);
+    }
+    run_free(&run);
 }
