@@ -57,8 +57,8 @@ static int poleward(const struct core *core, int row) {
     return row < core->sphere.rows / 2 ? row - 1 : row;
 }
 
-/* What a row costs, in units of some 0.1 ns a column. */
-enum { COST_CELLS = 3, COST_FILTER = 8 };
+/* What a column of a row costs, in ns on a processor with AVX-512. */
+enum { COST_CELLS = 5, COST_FILTER = 8 };
 
 static struct band band_of(const struct core *core, int thread, int threads) {
     const int rows = core->sphere.rows;
@@ -131,13 +131,15 @@ static void flux_through_parallel(const struct core *core, int stage, int row,
     const double *restrict u_south = row_of(core, core->u[stage], row - 1);
     const double *restrict u_north = row_of(core, core->u[stage], row);
     const double *restrict v = row_of(core, core->v[stage], row);
-    const double *restrict planetary = row_of(core, core->planetary, row);
+    const struct planetary planetary = core->planetary[row];
+    const double *restrict cosine = core->cosine;
 #pragma omp simd
     for (int i = 0; i < columns; i++) {
         flux[i] = (from_south * south[i] + from_north * north[i]) * v[i];
         const double four_volumes = (south[i - 1] + south[i]) + (north[i - 1] + north[i]);
         const double circulation = (u_south[i] - u_north[i]) + (v[i] - v[i - 1]);
-        vorticity[i] = (planetary[i] + circulation) / (6.0 * four_volumes);
+        const double planet = planetary.upright + planetary.sideways * cosine[i];
+        vorticity[i] = (planet + circulation) / (6.0 * four_volumes);
     }
     close_row(vorticity, columns);
 }
@@ -160,7 +162,7 @@ struct cap {
 
 static struct cap polar_cap(const struct core *core, int stage, bool north) {
     const int columns = core->sphere.columns, row = north ? core->sphere.rows - 1 : 0;
-    const double planetary = *row_of(core, core->planetary, north ? core->sphere.rows : 0);
+    const double planetary = core->planetary[north ? core->sphere.rows : 0].upright;
     const double round = mean(row_of(core, core->u[stage], row), columns);
     const double share = sphere_cap_area(&core->sphere) / sphere_cell_area(&core->sphere, row);
     return (struct cap){planetary + (north ? round : -round),
@@ -318,17 +320,18 @@ static void begin_row_of_cells(struct core *core, const struct weather *weather,
 
 static void begin_row_of_corners(struct core *core, const struct weather *weather, int row) {
     const struct sphere *sphere = &core->sphere;
-    const double latitude = sphere_latitude(sphere, row), area = corner_area(sphere, row);
-    const double height = sphere_cell_height(sphere);
-    double *v = row_of(core, core->v[0], row), *planetary = row_of(core, core->planetary, row);
-    for (int i = 0; i < sphere->columns; i++) {
-        const double edge = sphere_longitude(sphere, i), middle = sphere_longitude(sphere, i + 0.5);
-        planetary[i] = area * weather->coriolis(edge, latitude);
-        v[i] = height * weather->northward(middle, latitude);
-    }
+    const double latitude = sphere_latitude(sphere, row), height = sphere_cell_height(sphere);
+    const double rotation = 2.0 * EARTH_ROTATION * corner_area(sphere, row);
+    const bool pole = row == 0 || row == sphere->rows;
+    double *v = row_of(core, core->v[0], row);
+    core->planetary[row] = (struct planetary){
+        .upright = rotation * sin(latitude) * cos(weather->tilt),
+        .sideways = pole ? 0.0 : -rotation * cos(latitude) * sin(weather->tilt),
+    };
+    for (int i = 0; i < sphere->columns; i++)
+        v[i] = height * weather->northward(sphere_longitude(sphere, i + 0.5), latitude);
     close_row(v, sphere->columns);
     /* Nothing flows through a pole, at any stage. */
-    const bool pole = row == 0 || row == sphere->rows;
     for (int stage = 0; pole && stage < STAGES; stage++)
         for (int i = -1; i <= sphere->columns; i++)
             row_of(core, core->v[stage], row)[i] = 0.0;
@@ -414,12 +417,13 @@ static void add_row_of_corners(const struct core *core, int row, struct budget *
     const double *north = row_of(core, core->volume[0], row);
     const double *u_south = row_of(core, core->u[0], row - 1);
     const double *u_north = row_of(core, core->u[0], row), *v = row_of(core, core->v[0], row);
-    const double *planetary = row_of(core, core->planetary, row);
+    const struct planetary planetary = core->planetary[row];
     double enstrophy = 0.0;
 #pragma omp simd reduction(+ : enstrophy)
     for (int i = 0; i < columns; i++) {
         const double four_volumes = (south[i - 1] + south[i]) + (north[i - 1] + north[i]);
-        const double circulation = planetary[i] + (u_south[i] - u_north[i]) + (v[i] - v[i - 1]);
+        const double circulation = planetary.upright + planetary.sideways * core->cosine[i] +
+                                   (u_south[i] - u_north[i]) + (v[i] - v[i - 1]);
         enstrophy += 2.0 * circulation * circulation / four_volumes;
     }
     budget->enstrophy += enstrophy;
@@ -455,10 +459,16 @@ bool core_create(struct core *core, int columns) {
         has_room &= core->volume[stage] != NULL && core->u[stage] != NULL && core->v[stage] != NULL;
     }
     core->surface = memory_pages(doubles, sizeof(double));
-    core->planetary = memory_pages(doubles, sizeof(double));
     core->metrics = memory_pages((size_t)sphere->rows, sizeof *core->metrics);
-    has_room &= core->surface != NULL && core->planetary != NULL && core->metrics != NULL;
-    for (int row = 0; has_room && row < sphere->rows; row++) {
+    core->planetary = memory_pages((size_t)sphere->rows + 1, sizeof *core->planetary);
+    core->cosine = memory_pages((size_t)columns, sizeof *core->cosine);
+    has_room &= core->surface != NULL && core->metrics != NULL && core->planetary != NULL &&
+                core->cosine != NULL;
+    if (!has_room)
+        return false;
+    for (int i = 0; i < columns; i++)
+        core->cosine[i] = cos(sphere_longitude(sphere, i));
+    for (int row = 0; row < sphere->rows; row++) {
         const double width = sphere_cell_width(sphere, row), area = sphere_cell_area(sphere, row);
         core->metrics[row] = (struct metric){
             .gravity = EARTH_GRAVITY / area,
@@ -467,7 +477,7 @@ bool core_create(struct core *core, int columns) {
             .north = 0.5 * sphere_edge_width(sphere, row + 1) / (sphere_cell_height(sphere) * area),
         };
     }
-    return has_room;
+    return true;
 }
 
 void core_destroy(struct core *core) {
@@ -478,14 +488,17 @@ void core_destroy(struct core *core) {
         free(core->v[stage]);
     }
     free(core->surface);
-    free(core->planetary);
     free(core->metrics);
+    free(core->planetary);
+    free(core->cosine);
 }
 
 uint64_t core_bytes(int columns, int threads) {
     const struct sphere sphere = {columns, columns / 2};
-    const uint64_t fields = (3 * STAGES + 2) * field_doubles(columns) * sizeof(double);
+    const uint64_t fields = (3 * STAGES + 1) * field_doubles(columns) * sizeof(double);
+    const uint64_t tables = (uint64_t)sphere.rows * sizeof(struct metric) +
+                            ((uint64_t)sphere.rows + 1) * sizeof(struct planetary) +
+                            (uint64_t)columns * sizeof(double);
     const uint64_t workspace = WORKSPACE_ROWS * stride_of(columns) * sizeof(double);
-    return filter_bytes(&sphere) + fields + (uint64_t)sphere.rows * sizeof(struct metric) +
-           (uint64_t)threads * workspace;
+    return filter_bytes(&sphere) + fields + tables + (uint64_t)threads * workspace;
 }

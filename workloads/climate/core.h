@@ -22,7 +22,7 @@ struct weather {
     double (*top)(double longitude, double latitude);      /* g times that of the fluid's surface */
     double (*eastward)(double longitude, double latitude); /* wind */
     double (*northward)(double longitude, double latitude);
-    double (*coriolis)(double longitude, double latitude); /* parameter, f */
+    double tilt; /* of the axis of rotation, towards longitude 180: 0 is the Earth's */
 };
 
 enum { STAGES = 4 }; /* of a step */
@@ -34,17 +34,26 @@ struct metric {
     double west, south, north;
 };
 
+/*
+ * The planetary vorticity times the area round the corners of a row: the Coriolis parameter of an
+ * axis that may be tilted is upright + sideways x cosine of the longitude.
+ */
+struct planetary {
+    double upright, sideways;
+};
+
 struct core {
     struct sphere sphere;
     struct filter filter;
     /* The unknowns that each stage of a step starts from. */
     double *volume[STAGES], *u[STAGES], *v[STAGES];
-    struct metric *metrics; /* a row of cells */
-    double *surface;        /* g times the height of the ground, a cell */
-    double *planetary;      /* f times area, around the south-west corner of a cell */
-    double step;            /* seconds */
-    int threads;            /* of the last run */
-    double seconds;         /* that the steps of the last run took */
+    struct metric *metrics;      /* a row of cells */
+    struct planetary *planetary; /* a row of corners */
+    double *cosine;              /* of the longitude, a corner */
+    double *surface;             /* g times the height of the ground, a cell */
+    double step;                 /* seconds */
+    int threads;                 /* of the last run */
+    double seconds;              /* that the steps of the last run took */
     bool out_of_memory;
 };
 

@@ -54,10 +54,14 @@ INLINE void butterfly(struct complex_lanes *z, const int radix) {
 }
 
 /* One butterfly of the transforms of length `block`, at place k of its quarters (or halves). */
-INLINE void pass_at(const struct filter *filter, lanes *re, lanes *im, int block, int k,
-                    const int radix, const bool forwards, const bool twiddled) {
+INLINE void pass_at(const struct filter *filter, lanes *restrict re, lanes *restrict im, int block,
+                    int k, const int radix, const bool forwards, const bool twiddled) {
     const int vectors = filter->columns / LANES, part = block / radix;
-    const int root = k * (vectors / block);
+    double root_re[4], root_im[4];
+    for (int m = 1; m < radix && twiddled; m++) {
+        root_re[m] = filter->root_re[m * k * (vectors / block)];
+        root_im[m] = filter->root_im[m * k * (vectors / block)];
+    }
     for (int first = k; first < vectors; first += block) {
         struct complex_lanes z[4];
         for (int m = 0; m < radix; m++) {
@@ -67,9 +71,8 @@ INLINE void pass_at(const struct filter *filter, lanes *re, lanes *im, int block
         if (forwards)
             butterfly(z, radix);
         for (int m = 1; m < radix && twiddled; m++) {
-            const double root_re = filter->root_re[m * root], root_im = filter->root_im[m * root];
-            const lanes rotated = z[m].re * root_re - z[m].im * root_im;
-            z[m].im = z[m].re * root_im + z[m].im * root_re;
+            const lanes rotated = z[m].re * root_re[m] - z[m].im * root_im[m];
+            z[m].im = z[m].re * root_im[m] + z[m].im * root_re[m];
             z[m].re = rotated;
         }
         if (!forwards)
