@@ -3,11 +3,11 @@
 //! This library knows what there is: [`catalog`] describes every program and class, and [`resolve`] turns a subject
 //! such as `npb:cg.W` into what to run and how to read its output. The facts are in `workloads.toml`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 /// A program, with what a reader wants to know before running it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
     /// What subjects call it: `npb:cg`.
@@ -32,7 +32,7 @@ pub struct Program {
 }
 
 /// A problem size.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
     /// Its letter.
@@ -108,22 +108,29 @@ pub fn catalog() -> &'static [Program] {
     &CATALOG
 }
 
+/// Finds the program called `name`, for example `npb:cg`.
+///
+/// # Errors
+/// [`ResolveError::UnknownProgram`], with the names that there are.
+pub fn program(name: &str) -> Result<&'static Program, ResolveError> {
+    catalog().iter().find(|program| program.name == name).ok_or_else(|| ResolveError::UnknownProgram {
+        program: name.to_owned(),
+        known: list(catalog().iter().map(|program| program.name.as_str())),
+        example: example(&catalog()[0]),
+    })
+}
+
 /// Finds the built-in subject `NAME.CLASS`, for example `npb:cg.W`.
 ///
 /// # Errors
 /// [`ResolveError`] says which part is unknown and what there is instead.
 pub fn resolve(subject: &str) -> Result<Builtin, ResolveError> {
-    let find = |name: &str| catalog().iter().find(|program| program.name == name);
     let known_classes = |program: &Program| list(program.classes.iter().map(|class| class.name.as_str()));
     let (name, class) = match subject.rsplit_once('.') {
         Some((name, class)) => (name, Some(class)),
         None => (subject, None),
     };
-    let program = find(name).ok_or_else(|| ResolveError::UnknownProgram {
-        program: name.to_owned(),
-        known: list(catalog().iter().map(|program| program.name.as_str())),
-        example: example(&catalog()[0]),
-    })?;
+    let program = program(name)?;
     let class = class.ok_or_else(|| ResolveError::NoClass {
         program: name.to_owned(),
         known: known_classes(program),

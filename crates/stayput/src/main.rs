@@ -10,6 +10,7 @@ mod run;
 mod shell;
 mod study;
 mod topology;
+mod workloads;
 
 use ::study::JournalError;
 use anyhow::Context;
@@ -32,6 +33,7 @@ Examples:
   stayput run --place app.stayput -- ./app   run it where the study found it best
   stayput run --place scatter -n 4 -- ./app  run it on four CPUs that share as little as possible
   stayput place scatter -n 8 --as gomp       the same placement for another tool
+  stayput workloads                          the built-in programs, and what they stress
   stayput topology                           this machine as a tree
   stayput doctor                             what this machine can and can't measure
 
@@ -45,6 +47,7 @@ enum Command {
     Report(report::ReportArgs),
     Place(place::PlaceArgs),
     Topology(topology::TopologyArgs),
+    Workloads(workloads::WorkloadsArgs),
     Doctor(doctor::DoctorArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -87,6 +90,7 @@ fn stayput() -> u8 {
         Command::Report(args) => report::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Topology(args) => topology::run(&args),
+        Command::Workloads(args) => workloads::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => shell::completions(&args, &mut Arguments::command()),
         Command::Man(args) => shell::man(&args, Arguments::command()),

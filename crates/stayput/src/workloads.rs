@@ -1,0 +1,148 @@
+//! `stayput workloads`: the built-in programs, what they stress, and what each class takes.
+
+use crate::UsageError;
+use std::fmt::Write;
+use workloads::{Class, Program};
+
+/// List the built-in programs: what each is, what it stresses, what its classes take
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct WorkloadsArgs {
+    /// Programs to tell all about; without any, a short list of all
+    names: Vec<String>,
+    /// The form of the list
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+const HELP: &str = "\
+A program and a class make a subject:
+  stayput study npb:cg.W
+  stayput workloads npb:cg     how it is verified, where it is defined, flops and bytes of each class";
+
+/// Prints the list.
+///
+/// # Errors
+/// A [`UsageError`] for a name that no program has; else a failure to write.
+pub fn run(args: &WorkloadsArgs) -> anyhow::Result<u8> {
+    let programs: Vec<&Program> = if args.names.is_empty() {
+        workloads::catalog().iter().collect()
+    } else {
+        args.names.iter().map(|name| workloads::program(name).map_err(UsageError::from)).collect::<Result<_, _>>()?
+    };
+    let text = match args.format {
+        Format::Json => serde_json::to_string_pretty(&programs)? + "\n",
+        Format::Text if args.names.is_empty() => overview(&programs),
+        Format::Text => programs.iter().map(|program| details(program)).collect::<Vec<_>>().join("\n"),
+    };
+    crate::print(&text)?;
+    Ok(crate::SUCCESS)
+}
+
+/// Three lines a program.
+fn overview(programs: &[&Program]) -> String {
+    let widest = programs.iter().map(|program| program.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for program in programs {
+        let classes: Vec<String> =
+            program.classes.iter().map(|class| format!("{} {}", class.name, memory(class))).collect();
+        let _ = writeln!(text, "{:widest$}  {}", program.name, program.title);
+        let _ = writeln!(text, "{:widest$}  stresses {}", "", program.stresses);
+        let _ = writeln!(text, "{:widest$}  classes {}", "", classes.join(", "));
+    }
+    text
+}
+
+/// All that is known of a program.
+fn details(program: &Program) -> String {
+    let mut text = format!(
+        "{}: {}\n{}\n\n  stresses    {}\n  verified    {}\n  operations  {}\n  defined     {}\n  executable  {}\n\n",
+        program.name,
+        program.title,
+        program.description,
+        program.stresses,
+        program.verification,
+        program.operations,
+        program.definition,
+        program.executable
+    );
+    let _ = writeln!(text, "  class    memory  operations     flops     bytes  flops a byte");
+    for class in &program.classes {
+        let intensity = if class.bytes == 0 {
+            "no bytes".to_owned()
+        } else {
+            format!("{:.2}", class.flops as f64 / class.bytes as f64)
+        };
+        let _ = writeln!(
+            text,
+            "  {:5} {:>9} {:>11} {:>9} {:>9} {intensity:>13}",
+            class.name,
+            memory(class),
+            scaled(class.operations),
+            scaled(class.flops),
+            scaled(class.bytes)
+        );
+    }
+    text
+}
+
+fn memory(class: &Class) -> String {
+    match class.memory_mib {
+        mib if mib < 10 * 1024 => format!("{mib} MiB"),
+        mib => format!("{} GiB", mib.div_ceil(1024)),
+    }
+}
+
+/// Three digits and a decimal prefix: `1.86 G`.
+fn scaled(count: u64) -> String {
+    const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
+    let mut value = count as f64;
+    let mut prefix = 0;
+    while value >= 999.5 {
+        value /= 1000.0;
+        prefix += 1;
+    }
+    let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    if prefix == 0 { count.to_string() } else { format!("{value:.decimals$} {}", PREFIXES[prefix]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let texts = [0, 999, 1_000, 9_994, 9_996, 99_960, 999_600, 63_400_000, u64::MAX].map(scaled);
+        assert_eq!(texts, ["0", "999", "1.00 k", "9.99 k", "10.0 k", "100 k", "1.00 M", "63.4 M", "18.4 E"]);
+    }
+
+    #[test]
+    fn the_overview_names_every_program_and_class() {
+        let programs: Vec<&Program> = workloads::catalog().iter().collect();
+        let text = overview(&programs);
+        assert_eq!(text.lines().count(), 3 * programs.len());
+        for program in &programs {
+            assert!(text.contains(&program.name) && text.contains(&program.stresses), "{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 160), "{text}");
+    }
+
+    #[test]
+    fn the_details_have_a_row_a_class() {
+        for program in workloads::catalog() {
+            let text = details(program);
+            for class in &program.classes {
+                let row =
+                    text.lines().find(|line| line.trim_start().starts_with(&format!("{}  ", class.name))).unwrap();
+                assert!(row.contains(&memory(class)) && row.contains(&scaled(class.flops)), "{row}");
+            }
+            assert!(text.contains(&program.verification) && text.contains(&program.definition));
+        }
+    }
+}
