@@ -42,19 +42,23 @@ static inline void flow_store(double *to, flow_lanes value) { *(flow_lanes_anywh
 /* Transposes a square of numbers. */
 static inline void flow_transpose(flow_lanes square[FLOW_LANES]) {
 #if defined(__AVX512F__)
-    /* Exchanges the off-diagonal quarters of squares of 2, then 4, then 8. */
+    /* Squares of 2, then rows and columns of pairs: shuffles that need no table. */
     flow_lanes pairs[8], fours[8];
+#pragma GCC unroll 4
     for (int i = 0; i < 8; i += 2) {
         pairs[i] = __builtin_shufflevector(square[i], square[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
         pairs[i + 1] = __builtin_shufflevector(square[i], square[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
     }
-    for (int i = 0; i < 8; i += i % 4 == 1 ? 3 : 1) {
-        fours[i] = __builtin_shufflevector(pairs[i], pairs[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-        fours[i + 2] = __builtin_shufflevector(pairs[i], pairs[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        square[i] = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        square[i + 4] = __builtin_shufflevector(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        const int p = i / 2 * 4 + i % 2;
+        fours[p] = __builtin_shufflevector(pairs[p], pairs[p + 2], 0, 1, 4, 5, 8, 9, 12, 13);
+        fours[p + 2] = __builtin_shufflevector(pairs[p], pairs[p + 2], 2, 3, 6, 7, 10, 11, 14, 15);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        square[i] = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 4, 5, 8, 9, 12, 13);
+        square[i + 4] = __builtin_shufflevector(fours[i], fours[i + 4], 2, 3, 6, 7, 10, 11, 14, 15);
     }
 #elif defined(__AVX__)
     flow_lanes pairs[4];
