@@ -2,6 +2,7 @@
 
 #include "memory.h"
 
+#include <complex.h>
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -27,6 +28,18 @@ void result_check(struct result *result, const char *name, double value, double 
     printf("%s: %.17g (reference %.15g, relative difference %.1e, tolerance %.0e)%s\n", name, value,
            reference, difference == 0.0 ? 0.0 : difference / fabs(reference), tolerance,
            matches ? "" : " WRONG");
+    result->checked += 1;
+    result->mismatched += !matches;
+}
+
+void result_check_complex(struct result *result, const char *name, double _Complex value,
+                          double _Complex reference, double tolerance) {
+    const double difference = cabs(value - reference) / cabs(reference);
+    const bool matches = difference <= tolerance; /* false for a NaN */
+    printf(
+        "%s: %.17g%+.17gi (reference %.15g%+.15gi, relative difference %.1e, tolerance %.0e)%s\n",
+        name, creal(value), cimag(value), creal(reference), cimag(reference), difference, tolerance,
+        matches ? "" : " WRONG");
     result->checked += 1;
     result->mismatched += !matches;
 }

@@ -26,6 +26,10 @@ struct result {
 void result_check(struct result *result, const char *name, double value, double reference,
                   double tolerance);
 
+/* The same of complex numbers, whose difference is measured by its modulus. */
+void result_check_complex(struct result *result, const char *name, double _Complex value,
+                          double _Complex reference, double tolerance);
+
 /* Prints `value` and records whether it is at most `bound`, which a NaN is not. */
 void result_check_below(struct result *result, const char *name, double value, double bound);
 
