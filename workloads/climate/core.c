@@ -31,19 +31,6 @@
  * that the result does not depend on the number of threads.
  */
 
-enum { GHOST = 8 }; /* doubles before and behind a row, which goes round: keeps rows aligned */
-
-static size_t stride_of(int columns) { return (size_t)columns + 2 * GHOST; }
-
-static inline double *row_of(const struct core *core, double *field, int row) {
-    return field + (size_t)row * stride_of(core->sphere.columns) + GHOST;
-}
-
-static inline void close_row(double *row, int columns) {
-    row[-1] = row[columns - 1];
-    row[columns] = row[0];
-}
-
 /*
  * The rows of cells and of u that a thread owns, and the rows of v. There is a row of v between any
  * two rows of cells; it belongs with the one nearer to the pole, with which it is filtered.
@@ -57,27 +44,32 @@ static int poleward(const struct core *core, int row) {
     return row < core->sphere.rows / 2 ? row - 1 : row;
 }
 
-/* What a column of a row costs, in ns on a processor with AVX-512. */
+/* What a row costs, in ns a column on a processor with AVX-512. */
 enum { COST_CELLS = 5, COST_FILTER = 8 };
 
-static struct band band_of(const struct core *core, int thread, int threads) {
+static int cost_of(const struct core *core, int row) {
+    return COST_CELLS + (filter_reaches(&core->filter, row) ? COST_FILTER : 0);
+}
+
+/* The row that begins nearest to `share` / `shares` of all rows' cost. */
+static int row_at(const struct core *core, int share, int shares) {
     const int rows = core->sphere.rows;
     const int64_t total = (int64_t)rows * COST_CELLS + 2 * core->filter.filtered * COST_FILTER;
-    int edges[2];
-    for (int end = 0; end < 2; end++) {
-        int64_t cost = 0;
-        int row = 0;
-        for (; cost * threads < total * (thread + end); row++)
-            cost += COST_CELLS + (filter_reaches(&core->filter, row) ? COST_FILTER : 0);
-        edges[end] = row;
-    }
-    return (struct band){edges[0], edges[1], edges[0] + (edges[0] < rows / 2),
-                         edges[1] + (edges[1] < rows / 2)};
+    int64_t cost = 0;
+    int row = 0;
+    while (row < rows && (2 * cost + cost_of(core, row)) * shares < 2 * total * share)
+        cost += cost_of(core, row++);
+    return row;
+}
+
+static struct band band_of(const struct core *core, int thread, int threads) {
+    const int equator = core->sphere.rows / 2;
+    const int first = row_at(core, thread, threads), end = row_at(core, thread + 1, threads);
+    return (struct band){first, end, first + (first < equator), end + (end < equator)};
 }
 
 /* A thread's rows for what it works out and hands on. Two of a kind: those of even, of odd rows. */
 struct workspace {
-    double *memory;
     double *flux_u[2], *flux_v[2];
     double *vorticity[2]; /* potential, divided by 24 */
     double *change_u[2], *change_v, *change_volume;
@@ -87,25 +79,23 @@ struct workspace {
 
 enum { WORKSPACE_ROWS = 12 };
 
-static bool workspace_create(struct workspace *work, int columns) {
-    const size_t stride = stride_of(columns), doubles = WORKSPACE_ROWS * stride;
-    work->memory = memory_pages(doubles, sizeof(double));
-    if (work->memory == NULL)
-        return false;
-    for (size_t i = 0; i < doubles; i++)
-        work->memory[i] = 0.0;
-    double *row = work->memory + GHOST;
-    for (int parity = 0; parity < 2; parity++) {
-        work->flux_u[parity] = row, row += stride;
-        work->flux_v[parity] = row, row += stride;
-        work->vorticity[parity] = row, row += stride;
-        work->change_u[parity] = row, row += stride;
-    }
-    work->change_v = row, row += stride;
-    work->change_volume = row, row += stride;
-    work->east = row, row += stride;
-    work->north = row;
-    return true;
+static size_t workspace_doubles(int columns) { return WORKSPACE_ROWS * core_stride(columns); }
+
+static void workspace_lay_out(struct workspace *work, double *memory, int columns) {
+    for (size_t i = 0; i < workspace_doubles(columns); i++)
+        memory[i] = 0.0;
+    double **const rows[WORKSPACE_ROWS] = {
+        &work->flux_u[0],    &work->flux_u[1],     &work->flux_v[0],   &work->flux_v[1],
+        &work->vorticity[0], &work->vorticity[1],  &work->change_u[0], &work->change_u[1],
+        &work->change_v,     &work->change_volume, &work->east,        &work->north,
+    };
+    for (int row = 0; row < WORKSPACE_ROWS; row++)
+        *rows[row] = memory + (size_t)row * core_stride(columns) + GHOST;
+}
+
+static inline void close_row(double *row, int columns) {
+    row[-1] = row[columns - 1];
+    row[columns] = row[0];
 }
 
 /* The volume flux through the west edges of the cells of a row. */
@@ -113,8 +103,8 @@ static void flux_through_meridians(const struct core *core, int stage, int row,
                                    double *restrict flux) {
     const int columns = core->sphere.columns;
     const double factor = core->metrics[row].west;
-    const double *restrict volume = row_of(core, core->volume[stage], row);
-    const double *restrict u = row_of(core, core->u[stage], row);
+    const double *restrict volume = core_row(core, core->volume[stage], row);
+    const double *restrict u = core_row(core, core->u[stage], row);
 #pragma omp simd
     for (int i = 0; i < columns; i++)
         flux[i] = factor * (volume[i - 1] + volume[i]) * u[i];
@@ -126,11 +116,11 @@ static void flux_through_parallel(const struct core *core, int stage, int row,
                                   double *restrict flux, double *restrict vorticity) {
     const int columns = core->sphere.columns;
     const double from_south = core->metrics[row - 1].north, from_north = core->metrics[row].south;
-    const double *restrict south = row_of(core, core->volume[stage], row - 1);
-    const double *restrict north = row_of(core, core->volume[stage], row);
-    const double *restrict u_south = row_of(core, core->u[stage], row - 1);
-    const double *restrict u_north = row_of(core, core->u[stage], row);
-    const double *restrict v = row_of(core, core->v[stage], row);
+    const double *restrict south = core_row(core, core->volume[stage], row - 1);
+    const double *restrict north = core_row(core, core->volume[stage], row);
+    const double *restrict u_south = core_row(core, core->u[stage], row - 1);
+    const double *restrict u_north = core_row(core, core->u[stage], row);
+    const double *restrict v = core_row(core, core->v[stage], row);
     const struct planetary planetary = core->planetary[row];
     const double *restrict cosine = core->cosine;
 #pragma omp simd
@@ -152,25 +142,17 @@ static double mean(const double *row, int columns) {
     return sum / columns;
 }
 
-/*
- * At a pole, from the circulation round the cap within the middles of the polar cells. The volume
- * is a cell's share of the cap's.
- */
-struct cap {
-    double circulation, volume;
-};
-
-static struct cap polar_cap(const struct core *core, int stage, bool north) {
+struct cap core_cap(const struct core *core, int stage, bool north) {
     const int columns = core->sphere.columns, row = north ? core->sphere.rows - 1 : 0;
     const double planetary = core->planetary[north ? core->sphere.rows : 0].upright;
-    const double round = mean(row_of(core, core->u[stage], row), columns);
+    const double round = mean(core_row(core, core->u[stage], row), columns);
     const double share = sphere_cap_area(&core->sphere) / sphere_cell_area(&core->sphere, row);
     return (struct cap){planetary + (north ? round : -round),
-                        share * mean(row_of(core, core->volume[stage], row), columns)};
+                        share * mean(core_row(core, core->volume[stage], row), columns)};
 }
 
 static void vorticity_at_pole(const struct core *core, int stage, bool north, double *vorticity) {
-    const struct cap cap = polar_cap(core, stage, north);
+    const struct cap cap = core_cap(core, stage, north);
     for (int i = 0; i <= core->sphere.columns; i++)
         vorticity[i] = cap.circulation / (24.0 * cap.volume);
 }
@@ -199,23 +181,25 @@ static void flux_row(const struct core *core, int stage, int row, struct workspa
     }
 }
 
-/* A row of cells' part in the changes of its volumes and edges; the south edges' is then complete.
+/* What a row of cells adds to the changes of itself and its edges; its south edges then are done.
  */
 static void cell_row(const struct core *core, int stage, int row, struct workspace *work) {
     const int columns = core->sphere.columns, here = row & 1, above = here ^ 1;
     const struct metric metric = core->metrics[row];
-    const double *restrict volume = row_of(core, core->volume[stage], row);
-    const double *restrict surface = row_of(core, core->surface, row);
-    const double *restrict u = row_of(core, core->u[stage], row);
-    const double *restrict v_south = row_of(core, core->v[stage], row);
-    const double *restrict v_north = row_of(core, core->v[stage], row + 1);
-    const double *restrict q_south = work->vorticity[here], *restrict q_north =
-                                                                work->vorticity[above];
+    const double *restrict volume = core_row(core, core->volume[stage], row);
+    const double *restrict surface = core_row(core, core->surface, row);
+    const double *restrict u = core_row(core, core->u[stage], row);
+    const double *restrict v_south = core_row(core, core->v[stage], row);
+    const double *restrict v_north = core_row(core, core->v[stage], row + 1);
+    const double *restrict q_south = work->vorticity[here];
+    const double *restrict q_north = work->vorticity[above];
     const double *restrict flux_u = work->flux_u[here];
     const double *restrict flux_south = work->flux_v[here];
     const double *restrict flux_north = work->flux_v[above];
-    double *restrict change_volume = work->change_volume, *restrict change_u = work->change_u[here];
-    double *restrict change_v = work->change_v, *restrict east = work->east;
+    double *restrict change_volume = work->change_volume;
+    double *restrict change_u = work->change_u[here];
+    double *restrict change_v = work->change_v;
+    double *restrict east = work->east;
     double *restrict north = work->north;
 #pragma omp simd
     for (int i = 0; i < columns; i++) {
@@ -244,17 +228,17 @@ static void cell_row(const struct core *core, int stage, int row, struct workspa
 static void advance_row(const struct core *core, double *const unknown[STAGES], int stage, int row,
                         const double *restrict change) {
     const int columns = core->sphere.columns;
-    const double *restrict y0 = row_of(core, unknown[0], row);
-    double *restrict next = row_of(core, unknown[(stage + 1) % STAGES], row);
+    double *restrict next = core_row(core, unknown[(stage + 1) % STAGES], row);
     if (stage < STAGES - 1) {
+        const double *restrict y0 = core_row(core, unknown[0], row);
         const double step = stage == STAGES - 2 ? core->step : 0.5 * core->step;
 #pragma omp simd
         for (int i = 0; i < columns; i++)
             next[i] = y0[i] + step * change[i];
-    } else { /* where next is y0 */
-        const double *restrict y1 = row_of(core, unknown[1], row);
-        const double *restrict y2 = row_of(core, unknown[2], row);
-        const double *restrict y3 = row_of(core, unknown[3], row);
+    } else { /* next is y0 */
+        const double *restrict y1 = core_row(core, unknown[1], row);
+        const double *restrict y2 = core_row(core, unknown[2], row);
+        const double *restrict y3 = core_row(core, unknown[3], row);
         const double third = 1.0 / 3.0, step = core->step / 6.0;
 #pragma omp simd
         for (int i = 0; i < columns; i++)
@@ -274,7 +258,7 @@ static void advance_band(const struct core *core, int stage, struct band band,
     const int end = band.end_v > band.end ? band.end_v : band.end;
     if (band.first == band.end)
         return;
-    if (first > 0)
+    if (first > 0 && poleward(core, first) < first)
         flux_through_meridians(core, stage, first - 1, work->flux_u[(first - 1) & 1]);
     flux_row(core, stage, first, work);
     for (int row = first; row < end; row++) {
@@ -306,8 +290,8 @@ static void begin_row_of_cells(struct core *core, const struct weather *weather,
     const struct sphere *sphere = &core->sphere;
     const double latitude = sphere_latitude(sphere, row + 0.5);
     const double area = sphere_cell_area(sphere, row), width = sphere_cell_width(sphere, row);
-    double *volume = row_of(core, core->volume[0], row), *u = row_of(core, core->u[0], row);
-    double *surface = row_of(core, core->surface, row);
+    double *volume = core_row(core, core->volume[0], row), *u = core_row(core, core->u[0], row);
+    double *surface = core_row(core, core->surface, row);
     for (int i = 0; i < sphere->columns; i++) {
         const double edge = sphere_longitude(sphere, i), middle = sphere_longitude(sphere, i + 0.5);
         surface[i] = weather->surface(middle, latitude);
@@ -323,7 +307,7 @@ static void begin_row_of_corners(struct core *core, const struct weather *weathe
     const double latitude = sphere_latitude(sphere, row), height = sphere_cell_height(sphere);
     const double rotation = 2.0 * EARTH_ROTATION * corner_area(sphere, row);
     const bool pole = row == 0 || row == sphere->rows;
-    double *v = row_of(core, core->v[0], row);
+    double *v = core_row(core, core->v[0], row);
     core->planetary[row] = (struct planetary){
         .upright = rotation * sin(latitude) * cos(weather->tilt),
         .sideways = pole ? 0.0 : -rotation * cos(latitude) * sin(weather->tilt),
@@ -334,7 +318,7 @@ static void begin_row_of_corners(struct core *core, const struct weather *weathe
     /* Nothing flows through a pole, at any stage. */
     for (int stage = 0; pole && stage < STAGES; stage++)
         for (int i = -1; i <= sphere->columns; i++)
-            row_of(core, core->v[stage], row)[i] = 0.0;
+            core_row(core, core->v[stage], row)[i] = 0.0;
 }
 
 void core_begin(struct core *core, const struct weather *weather) {
@@ -349,102 +333,51 @@ void core_begin(struct core *core, const struct weather *weather) {
     begin_row_of_corners(core, weather, core->sphere.rows);
 }
 
-static void take_steps(struct core *core, struct team *team, int steps, struct workspace *work) {
+static void take_steps(struct core *core, struct team *team, int steps, double *memory) {
     const int thread = omp_get_thread_num();
     const struct band band = band_of(core, thread, team->threads);
+    struct workspace work;
+    workspace_lay_out(&work, memory + (size_t)thread * workspace_doubles(core->sphere.columns),
+                      core->sphere.columns);
     team_barrier(team);
     const double start = omp_get_wtime();
     for (int step = 0; step < steps; step++)
         for (int stage = 0; stage < STAGES; stage++) {
-            advance_band(core, stage, band, work);
+            advance_band(core, stage, band, &work);
             team_barrier(team);
         }
     if (thread == 0)
         core->seconds = omp_get_wtime() - start;
 }
 
-void core_run(struct core *core, double step_seconds, int steps) {
+bool core_run(struct core *core, double step_seconds, int steps) {
     struct team team;
+    double *memory = NULL;
+    bool has_room = false;
     core->step = step_seconds;
 #pragma omp parallel
     {
-        struct workspace work;
-        const bool has_room = workspace_create(&work, core->sphere.columns);
-#pragma omp critical
-        core->out_of_memory |= !has_room;
 #pragma omp single
         {
             core->threads = omp_get_num_threads();
-            core->out_of_memory |= !team_create(&team, core->threads);
+            memory = memory_pages((size_t)core->threads * workspace_doubles(core->sphere.columns),
+                                  sizeof *memory);
+            has_room = team_create(&team, core->threads) && memory != NULL;
         }
-        if (!core->out_of_memory)
-            take_steps(core, &team, steps, &work);
-        free(work.memory);
+        if (has_room)
+            take_steps(core, &team, steps, memory);
     }
     team_destroy(&team);
+    free(memory);
+    return has_room;
 }
 
 double core_depth(const struct core *core, int row, int column) {
-    return row_of(core, core->volume[0], row)[column] / sphere_cell_area(&core->sphere, row);
-}
-
-/* What a row of cells holds. */
-static void add_row_of_cells(const struct core *core, int row, struct budget *budget) {
-    const int columns = core->sphere.columns;
-    const struct metric *metric = &core->metrics[row];
-    const double *volume = row_of(core, core->volume[0], row);
-    const double *surface = row_of(core, core->surface, row);
-    const double *u = row_of(core, core->u[0], row);
-    const double *v_south = row_of(core, core->v[0], row);
-    const double *v_north = row_of(core, core->v[0], row + 1);
-    double sum_volume = 0.0, energy = 0.0;
-#pragma omp simd reduction(+ : sum_volume, energy)
-    for (int i = 0; i < columns; i++) {
-        sum_volume += volume[i];
-        energy +=
-            volume[i] * (0.5 * metric->gravity * volume[i] + surface[i]) +
-            0.5 * volume[i] *
-                (metric->west * (u[i] * u[i] + u[i + 1] * u[i + 1]) +
-                 metric->south * v_south[i] * v_south[i] + metric->north * v_north[i] * v_north[i]);
-    }
-    budget->volume += sum_volume;
-    budget->energy += energy;
-}
-
-static void add_row_of_corners(const struct core *core, int row, struct budget *budget) {
-    const int columns = core->sphere.columns;
-    const double *south = row_of(core, core->volume[0], row - 1);
-    const double *north = row_of(core, core->volume[0], row);
-    const double *u_south = row_of(core, core->u[0], row - 1);
-    const double *u_north = row_of(core, core->u[0], row), *v = row_of(core, core->v[0], row);
-    const struct planetary planetary = core->planetary[row];
-    double enstrophy = 0.0;
-#pragma omp simd reduction(+ : enstrophy)
-    for (int i = 0; i < columns; i++) {
-        const double four_volumes = (south[i - 1] + south[i]) + (north[i - 1] + north[i]);
-        const double circulation = planetary.upright + planetary.sideways * core->cosine[i] +
-                                   (u_south[i] - u_north[i]) + (v[i] - v[i - 1]);
-        enstrophy += 2.0 * circulation * circulation / four_volumes;
-    }
-    budget->enstrophy += enstrophy;
-}
-
-struct budget core_budget(const struct core *core) {
-    struct budget budget = {0};
-    for (int row = 0; row < core->sphere.rows; row++)
-        add_row_of_cells(core, row, &budget);
-    for (int row = 1; row < core->sphere.rows; row++)
-        add_row_of_corners(core, row, &budget);
-    for (int north = 0; north < 2; north++) {
-        const struct cap cap = polar_cap(core, 0, north);
-        budget.enstrophy +=
-            0.5 * core->sphere.columns * cap.circulation * cap.circulation / cap.volume;
-    }
-    return budget;
+    return core_row(core, core->volume[0], row)[column] / sphere_cell_area(&core->sphere, row);
 }
 
 static uint64_t field_doubles(int columns) {
-    return (uint64_t)stride_of(columns) * (uint64_t)(columns / 2 + 1);
+    return (uint64_t)core_stride(columns) * (uint64_t)(columns / 2 + 1);
 }
 
 bool core_create(struct core *core, int columns) {
@@ -499,6 +432,6 @@ uint64_t core_bytes(int columns, int threads) {
     const uint64_t tables = (uint64_t)sphere.rows * sizeof(struct metric) +
                             ((uint64_t)sphere.rows + 1) * sizeof(struct planetary) +
                             (uint64_t)columns * sizeof(double);
-    const uint64_t workspace = WORKSPACE_ROWS * stride_of(columns) * sizeof(double);
+    const uint64_t workspace = workspace_doubles(columns) * sizeof(double);
     return filter_bytes(&sphere) + fields + tables + (uint64_t)threads * workspace;
 }

@@ -1,10 +1,10 @@
 /*
  * The dynamical core: the shallow-water equations in vector-invariant form,
- *     du/dt = q k x U - grad(g (h + b) + |u|^2 / 2),    dh/dt = -div U,
+ *     du/dt = -q k x U - grad(g (h + b) + |u|^2 / 2),    dh/dt = -div U,
  * with U = h u and the potential vorticity q = (f + curl u) / h, on an Arakawa C grid.
  *
  * The unknowns are integrals over the grid's elements: the volume of fluid in a cell, and the
- * circulations u, v (wind times length) from the middle of a cell to that of its neighbour in the
+ * circulations u, v (wind times length) to the middle of a cell from those of its neighbours in the
  * west and in the south. So a cell changes by the flow through its edges and nothing else.
  */
 #ifndef STAYPUT_CLIMATE_CORE_H
@@ -14,6 +14,7 @@
 #include "sphere.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Where a model run starts from: functions of longitude and latitude in SI units. */
@@ -47,22 +48,23 @@ struct core {
     struct filter filter;
     /* The unknowns that each stage of a step starts from. */
     double *volume[STAGES], *u[STAGES], *v[STAGES];
+    double *surface;             /* g times the height of the ground, a cell */
     struct metric *metrics;      /* a row of cells */
     struct planetary *planetary; /* a row of corners */
     double *cosine;              /* of the longitude, a corner */
-    double *surface;             /* g times the height of the ground, a cell */
     double step;                 /* seconds */
     int threads;                 /* of the last run */
     double seconds;              /* that the steps of the last run took */
-    bool out_of_memory;
 };
 
-/* What the exact equations conserve. */
-struct budget {
-    double volume;
-    double energy;    /* kinetic and potential, divided by the density */
-    double enstrophy; /* potential: half the sum of q^2 h */
-};
+enum { GHOST = 8 }; /* doubles before and behind a row, which goes round: keeps rows aligned */
+
+static inline size_t core_stride(int columns) { return (size_t)columns + 2 * GHOST; }
+
+/* Column 0 of a row of one of the fields above. Columns -1 and `columns` may be read, too. */
+static inline double *core_row(const struct core *core, double *field, int row) {
+    return field + (size_t)row * core_stride(core->sphere.columns) + GHOST;
+}
 
 /* A core with as many rows as half its columns, a power of two. False when memory is short. */
 bool core_create(struct core *core, int columns);
@@ -72,9 +74,18 @@ uint64_t core_bytes(int columns, int threads);
 /* Sets the weather; the threads that will work on the rows write them. */
 void core_begin(struct core *core, const struct weather *weather);
 
-void core_run(struct core *core, double step_seconds, int steps);
+/* Takes the steps with all threads; false when memory is short. */
+bool core_run(struct core *core, double step_seconds, int steps);
 
-struct budget core_budget(const struct core *core);
+/*
+ * At a pole: the absolute circulation round the cap within the middles of the polar cells, and the
+ * volume of the cap, divided by the columns.
+ */
+struct cap {
+    double circulation, volume;
+};
+
+struct cap core_cap(const struct core *core, int stage, bool north);
 
 /* The depth of the fluid in a cell, in metres. */
 double core_depth(const struct core *core, int row, int column);

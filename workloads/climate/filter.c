@@ -161,7 +161,7 @@ static void weaken_waves(const struct filter *filter, const double *response, la
     }
 }
 
-/* Whether 0..columns-1 or its mirror image from the other pole. */
+/* How many rows there are between it and the nearer pole. */
 static int from_pole(const struct filter *filter, int row) {
     return row < filter->rows / 2 ? row : filter->rows - 1 - row;
 }
@@ -188,9 +188,8 @@ static int wave_of_vector(const struct filter *filter, int k) {
 }
 
 /*
- * A wave of m periods round the parallel has the frequency c 2 sin(m pi / N) / width of a cell. Of
- * that the filter, applied to flux and force, leaves no more than the shortest wave has at
- * FILTER_LATITUDE.
+ * A gravity wave of m periods round a parallel of N cells of width x has the frequency
+ * 2 c sin(pi m / N) / x, and the response times that where the filter is applied to flux and force.
  */
 static double response_to(const struct sphere *sphere, int row, int wave) {
     const double width = cos(sphere_latitude(sphere, row + 0.5)) / cos(FILTER_LATITUDE);

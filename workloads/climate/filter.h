@@ -1,9 +1,11 @@
 /*
  * The polar filter. Towards the poles the columns of a latitude-longitude grid converge, and the
  * zonal waves that fit between them would set the time step. Poleward of FILTER_LATITUDE the filter
- * weakens each zonal wave so that, applied twice, a gravity wave is no faster in cells per second
- * than the shortest one at that latitude. It leaves the zonal mean alone and is symmetric: the sum
- * of f times filtered g is the sum of filtered f times g. Mass and energy are conserved by these.
+ * weakens each zonal wave so that a gravity wave, whose fluxes and forces it is applied to, changes
+ * no faster than the shortest one at that latitude (Arakawa & Lamb, Methods in Comput. Phys. 17
+ * (1977) 173-265). The zonal mean passes unchanged, so that mass is conserved. The filter is
+ * symmetric, that is the sum of f times filtered g is the sum of filtered f times g, so that energy
+ * is conserved.
  */
 #ifndef STAYPUT_CLIMATE_FILTER_H
 #define STAYPUT_CLIMATE_FILTER_H
