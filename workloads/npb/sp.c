@@ -216,7 +216,8 @@ ALWAYS_INLINE flow_lanes diffusion_at(const struct factor *factor, const struct 
  */
 ALWAYS_INLINE void eliminate(const struct factor *factor, int i, int step,
                              const struct waves *before, const struct waves *own,
-                             const struct waves *after, struct eliminated *row) {
+                             const struct waves *after, const flow_lanes right[FLOW_COMPONENTS],
+                             struct eliminated *row) {
     const double *dissipation = factor->dissipation[i] + 2;
     const double far_before = dissipation[-2 * step], far_after = dissipation[2 * step];
     const double convection = step * factor->convection;
@@ -249,9 +250,9 @@ ALWAYS_INLINE void eliminate(const struct factor *factor, int i, int step,
 #pragma GCC unroll 5
     for (int c = 0; c < FLOW_COMPONENTS; c++) {
         const int m = MATRIX_OF[c];
-        row->right[c] = (row->right[c] - far_before * two_before->right[c] -
-                         reduced[m] * one_before->right[c]) *
-                        inverse_pivot[m];
+        row->right[c] =
+            (right[c] - far_before * two_before->right[c] - reduced[m] * one_before->right[c]) *
+            inverse_pivot[m];
     }
 }
 
@@ -292,39 +293,38 @@ ALWAYS_INLINE void substitute(struct eliminated *row, int step) {
     }
 }
 
-/* A thread's scratch memory: a plane of right sides between x and y, a line,
- * rows of R(U). */
-enum { PLANE_QUANTITIES = FLOW_COMPONENTS + 3 };
-struct scratch {
-    size_t row;    /* stride of the plane's rows, in doubles: an odd number of cache
-                      lines */
-    double *plane; /* [j * row + q * component + i]: right sides, then waves along
-                      y */
-    double *residual;
-    struct eliminated *line; /* of the points -1 .. component */
+/* What the lines along x leave at a point for the lines along y. */
+struct point {
+    struct waves waves;
+    flow_lanes right[FLOW_COMPONENTS];
 };
 
-static size_t plane_row(const struct flow *flow) {
-    return PLANE_QUANTITIES * flow->component + FLOW_CACHE_LINE;
+/* A thread's scratch memory. */
+struct scratch {
+    struct point *plane;     /* its lines along y one after the other */
+    struct eliminated *line; /* a line, from the point -1 to component */
+    double *residual;        /* rows of R(U) for FLOW_LANES lines along x */
+};
+
+static size_t plane_points(const struct flow *flow) {
+    return (size_t)flow->n * (flow->component / FLOW_LANES);
 }
 
-static size_t line_doubles(const struct flow *flow) {
-    return (flow->component + 2) * sizeof(struct eliminated) / sizeof(double);
-}
+static size_t line_points(const struct flow *flow) { return flow->component + 2; }
 
 static size_t scratch_doubles(const struct flow *flow) {
-    return (size_t)flow->n * plane_row(flow) + FLOW_LANES * flow->row + line_doubles(flow);
+    return FLOW_LANES * flow->row + (plane_points(flow) * sizeof(struct point) +
+                                     line_points(flow) * sizeof(struct eliminated)) /
+                                        sizeof(double);
 }
 
 static struct scratch scratch_at(const struct flow *flow, double *memory) {
-    struct scratch scratch = {.row = plane_row(flow), .plane = memory};
-    scratch.residual = memory + (size_t)flow->n * scratch.row;
-    scratch.line = (struct eliminated *)(scratch.residual + FLOW_LANES * flow->row) + 1;
-    /* What stands beyond the ends of a line is multiplied by 0 and never written.
-     */
-    const struct eliminated zero = {0};
-    scratch.line[-1] = scratch.line[0] = zero;
-    scratch.line[flow->n - 1] = scratch.line[flow->n] = zero;
+    struct scratch scratch = {.plane = (struct point *)memory};
+    struct eliminated *line = (struct eliminated *)(scratch.plane + plane_points(flow));
+    scratch.residual = (double *)(line + line_points(flow));
+    scratch.line = line + 1;
+    /* What stands beyond the ends of a line is multiplied by 0 and never written. */
+    scratch.line[-1] = scratch.line[flow->n] = (struct eliminated){0};
     return scratch;
 }
 
@@ -340,18 +340,16 @@ ALWAYS_INLINE void store_components(const struct flow *flow, double *at,
         flow_store(at + (size_t)c * flow->component, r[c]);
 }
 
-/* FLOW_LANES rows of interior points as the lanes of lines along x; the last
- * may repeat. */
+/* FLOW_LANES rows of interior points as the lanes of lines along x; the last may repeat. */
 struct bundle {
-    int j[FLOW_LANES];
     const double *u[FLOW_LANES]; /* where the rows of u start */
     const double *r[FLOW_LANES]; /* of R(U) */
-    double *plane[FLOW_LANES];   /* and of the plane */
+    struct point *y[FLOW_LANES]; /* their points of the first lines along y */
 };
 
 /*
- * Brings a bundle's right sides and waves to its line, and leaves the waves
- * along y in the plane. Until a row is eliminated its `near` holds the waves.
+ * Brings a bundle's right sides and waves to its line, and leaves the waves along y in the plane.
+ * Until a row is eliminated its `near` holds the waves.
  */
 ALWAYS_INLINE void gather_x(const struct flow *flow, double dt, const struct bundle *bundle,
                             struct eliminated *line) {
@@ -363,38 +361,34 @@ ALWAYS_INLINE void gather_x(const struct flow *flow, double dt, const struct bun
             load_components(flow, bundle->u[lane] + i, u);
             load_components(flow, bundle->r[lane] + i, r);
             const struct gas gas = gas_of(u);
-#pragma GCC unroll 5
-            for (int c = 0; c < FLOW_COMPONENTS; c++)
-                r[c] *= dt;
             conserved_to_x(r, &gas);
 #pragma GCC unroll 5
             for (int c = 0; c < FLOW_COMPONENTS; c++)
-                right[c][lane] = r[c];
+                right[c][lane] = dt * r[c];
             waves[0][lane] = gas.velocity[0];
             waves[1][lane] = gas.sound;
             waves[2][lane] = gas.inverse_density;
-            double *along_y = bundle->plane[lane] + FLOW_COMPONENTS * flow->component + i;
-            flow_store(along_y, gas.velocity[1]);
-            flow_store(along_y + flow->component, gas.sound);
-            flow_store(along_y + 2 * flow->component, gas.inverse_density);
+            bundle->y[lane][i / FLOW_LANES * (size_t)flow->n].waves =
+                (struct waves){gas.velocity[1], gas.sound, gas.inverse_density};
         }
 #pragma GCC unroll 5
         for (int c = 0; c < FLOW_COMPONENTS; c++) {
             flow_transpose(right[c]);
+#pragma GCC unroll 8
             for (int t = 0; t < FLOW_LANES; t++)
                 line[i + (size_t)t].right[c] = right[c][t];
         }
 #pragma GCC unroll 3
         for (int m = 0; m < MATRICES; m++) {
             flow_transpose(waves[m]);
+#pragma GCC unroll 8
             for (int t = 0; t < FLOW_LANES; t++)
                 line[i + (size_t)t].near[m] = waves[m][t];
         }
     }
 }
 
-/* Brings a line's solution to the bundle's rows of the plane, as waves along y.
- */
+/* Brings a line's solution to the bundle's points of the plane, as waves along y. */
 ALWAYS_INLINE void scatter_x(const struct flow *flow, const struct eliminated *line,
                              const struct bundle *bundle) {
     for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
@@ -411,8 +405,9 @@ ALWAYS_INLINE void scatter_x(const struct flow *flow, const struct eliminated *l
 #pragma GCC unroll 5
         for (int c = 0; c < FLOW_COMPONENTS; c++) {
             flow_transpose(tile[c]);
+#pragma GCC unroll 8
             for (int lane = 0; lane < FLOW_LANES; lane++)
-                flow_store(bundle->plane[lane] + (size_t)c * flow->component + i, tile[c][lane]);
+                bundle->y[lane][i / FLOW_LANES * (size_t)flow->n].right[c] = tile[c][lane];
         }
     }
 }
@@ -435,10 +430,14 @@ ALWAYS_INLINE void advance(struct stencil *stencil, struct waves after) {
  * The number of points is even.
  */
 ALWAYS_INLINE void eliminate_both(const struct factor *factor, int i, const struct stencil *up,
-                                  const struct stencil *down, struct eliminated *line) {
+                                  const struct stencil *down,
+                                  const flow_lanes right[FLOW_COMPONENTS],
+                                  const flow_lanes mirrored_right[FLOW_COMPONENTS],
+                                  struct eliminated *line) {
     const int mirrored = factor->n - 1 - i;
-    eliminate(factor, i, 1, &up->before, &up->own, &up->after, &line[i]);
-    eliminate(factor, mirrored, -1, &down->before, &down->own, &down->after, &line[mirrored]);
+    eliminate(factor, i, 1, &up->before, &up->own, &up->after, right, &line[i]);
+    eliminate(factor, mirrored, -1, &down->before, &down->own, &down->after, mirrored_right,
+              &line[mirrored]);
 }
 
 ALWAYS_INLINE struct waves gathered_waves(const struct eliminated *row) {
@@ -454,19 +453,13 @@ static void solve_along_x(const struct factor *factor, struct eliminated *line) 
     for (int i = 1; i <= middle; i++) {
         advance(&up, gathered_waves(&line[i + 1]));
         advance(&down, gathered_waves(&line[last - i - 1]));
-        eliminate_both(factor, i, &up, &down, line);
+        eliminate_both(factor, i, &up, &down, line[i].right, line[last - i].right, line);
     }
     solve_middle(&line[middle]);
     for (int i = middle - 1; i >= 1; i--) {
         substitute(&line[i], 1);
         substitute(&line[last - i], -1);
     }
-}
-
-ALWAYS_INLINE struct waves plane_waves(const struct flow *flow, const double *at) {
-    const double *along_y = at + FLOW_COMPONENTS * flow->component;
-    return (struct waves){flow_load(along_y), flow_load(along_y + flow->component),
-                          flow_load(along_y + 2 * flow->component)};
 }
 
 ALWAYS_INLINE void finish_y(const struct flow *flow, const struct eliminated *row, double *to) {
@@ -476,27 +469,23 @@ ALWAYS_INLINE void finish_y(const struct flow *flow, const struct eliminated *ro
     store_components(flow, to, r);
 }
 
-/* Solves along y for the lines that start at `from` in the plane; the result
- * goes to `to`. */
-static void solve_along_y(const struct flow *flow, const struct factor *factor, const double *from,
-                          size_t from_row, struct eliminated *line, double *to) {
+/* Solves along y for a plane's line of points; the result goes to the rows at `to`. */
+static void solve_along_y(const struct flow *flow, const struct factor *factor,
+                          const struct point *points, struct eliminated *line, double *to) {
     const int last = factor->n - 1, middle = last / 2;
     struct stencil up, down;
-    up.own = up.after = plane_waves(flow, from + from_row);
-    down.own = down.after = plane_waves(flow, from + (size_t)(last - 1) * from_row);
+    up.own = up.after = points[1].waves;
+    down.own = down.after = points[last - 1].waves;
     line[0] = line[last] = (struct eliminated){0};
     for (int j = 1; j <= middle; j++) {
-        const double *at = from + (size_t)j * from_row;
-        const double *at_mirrored = from + (size_t)(last - j) * from_row;
-        advance(&up, plane_waves(flow, at + from_row));
-        advance(&down, plane_waves(flow, at_mirrored - from_row));
-        load_components(flow, at, line[j].right);
-        load_components(flow, at_mirrored, line[last - j].right);
-        eliminate_both(factor, j, &up, &down, line);
+        advance(&up, points[j + 1].waves);
+        advance(&down, points[last - j - 1].waves);
+        eliminate_both(factor, j, &up, &down, points[j].right, points[last - j].right, line);
+#pragma GCC unroll 5
         for (int c = 0; c < FLOW_COMPONENTS; c++) {
-            __builtin_prefetch(to + (size_t)j * flow->row + (size_t)c * flow->component, 1);
-            __builtin_prefetch(to + (size_t)(last - j) * flow->row + (size_t)c * flow->component,
-                               1);
+            double *component = to + (size_t)c * flow->component;
+            __builtin_prefetch(component + (size_t)j * flow->row, 1);
+            __builtin_prefetch(component + (size_t)(last - j) * flow->row, 1);
         }
     }
     solve_middle(&line[middle]);
@@ -524,7 +513,7 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
             const int j = j_first + lane < j_end ? j_first + lane : j_end - 1;
             bundle.u[lane] = flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
             bundle.r[lane] = scratch.residual + (size_t)(j - j_first) * flow->row;
-            bundle.plane[lane] = scratch.plane + (size_t)j * scratch.row;
+            bundle.y[lane] = scratch.plane + j;
         }
         gather_x(flow, dt, &bundle, scratch.line);
         solve_along_x(&factor, scratch.line);
@@ -533,7 +522,7 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
 
     factor_along(&factor, flow, dt, 1);
     for (size_t i = 0; i < flow->component; i += FLOW_LANES)
-        solve_along_y(flow, &factor, scratch.plane + i, scratch.row, scratch.line,
+        solve_along_y(flow, &factor, scratch.plane + i / FLOW_LANES * (size_t)flow->n, scratch.line,
                       increment + (size_t)k * flow->plane + i);
 }
 
@@ -571,14 +560,13 @@ static void solve_along_z(const struct flow *flow, const struct factor *factor, 
         const size_t at = (size_t)k * flow->plane, at_mirrored = (size_t)(last - k) * flow->plane;
         advance(&up, z_waves(flow, u + at + flow->plane));
         advance(&down, z_waves(flow, u + at_mirrored - flow->plane));
-        load_components(flow, increment + at, line[k].right);
-        load_components(flow, increment + at_mirrored, line[last - k].right);
-        eliminate_both(factor, k, &up, &down, line);
+        flow_lanes right[FLOW_COMPONENTS], mirrored_right[FLOW_COMPONENTS];
+        load_components(flow, increment + at, right);
+        load_components(flow, increment + at_mirrored, mirrored_right);
+        eliminate_both(factor, k, &up, &down, right, mirrored_right, line);
 #pragma GCC unroll 5
         for (int c = 0; c < FLOW_COMPONENTS; c++) {
             const size_t next = ahead + (size_t)c * flow->component;
-            __builtin_prefetch(u + at + next, 1, 2);
-            __builtin_prefetch(u + at_mirrored + next, 1, 2);
             __builtin_prefetch(increment + at + next, 0, 2);
             __builtin_prefetch(increment + at_mirrored + next, 0, 2);
         }
@@ -587,6 +575,14 @@ static void solve_along_z(const struct flow *flow, const struct factor *factor, 
     finish_z(flow, &line[middle], u + (size_t)middle * flow->plane);
     finish_z(flow, &line[middle + 1], u + (size_t)(middle + 1) * flow->plane);
     for (int k = middle - 1; k >= 1; k--) {
+        const size_t at = (size_t)(middle - k) * flow->plane;
+        const size_t at_mirrored = (size_t)(last - middle + k) * flow->plane;
+#pragma GCC unroll 5
+        for (int c = 0; c < FLOW_COMPONENTS; c++) {
+            const size_t next = ahead + (size_t)c * flow->component;
+            __builtin_prefetch(u + at + next, 0, 2);
+            __builtin_prefetch(u + at_mirrored + next, 0, 2);
+        }
         substitute(&line[k], 1);
         finish_z(flow, &line[k], u + (size_t)k * flow->plane);
         substitute(&line[last - k], -1);
