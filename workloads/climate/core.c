@@ -181,8 +181,7 @@ static void flux_row(const struct core *core, int stage, int row, struct workspa
     }
 }
 
-/* What a row of cells adds to the changes of itself and its edges; its south edges then are done.
- */
+/* A row of cells' share in the changes. Those of its volumes, u and south v are complete then. */
 static void cell_row(const struct core *core, int stage, int row, struct workspace *work) {
     const int columns = core->sphere.columns, here = row & 1, above = here ^ 1;
     const struct metric metric = core->metrics[row];
