@@ -199,10 +199,10 @@ fn a_papers_study_stands_beside_the_papers_own_tables() {
     let cells = |selector: &str| {
         select(&page, selector).iter().map(text).filter(|figure| figure != "–").collect::<Vec<String>>()
     };
-    assert_eq!(cells("#paper table.paper tr.printed td").len(), 2 * 5 * 5 * 7);
-    assert_eq!(cells("#paper table.paper tr:not(.printed) td").len(), 2 * 5 * 5 * 2);
+    assert_eq!(cells("#paper table.paper tr.printed td.n").len(), 2 * 5 * 5 * 7);
+    assert_eq!(cells("#paper table.paper tr:not(.printed) td.n").len(), 2 * 5 * 5 * 2);
     assert_eq!(
-        cells("#paper table.paper tr.printed td")[..7],
+        cells("#paper table.paper tr.printed td.n")[..7],
         ["92.11", "47.72", "24.06", "12.11", "6.60", "5.11", "4.77"]
     );
     for (name, study) in fixture::all().into_iter().filter(|(_, study)| study.record.plan.paper.is_none()) {

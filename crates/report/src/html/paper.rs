@@ -1,6 +1,6 @@
 //! The paper whose study this is: its own tables with ours below each row, and what it says of them.
 
-use super::table_cell;
+use super::{capital, table_cell};
 use crate::chart::Hue;
 use crate::paper_table::{KEY, PaperTable, Row, Source};
 use crate::study_view::StudyView;
@@ -22,7 +22,7 @@ pub(super) fn beside(study: &StudyView) -> Markup {
                 h2 { "Beside " (paper.short) }
                 p.muted { (paper.citation) }
                 div.scroll tabindex="0" role="region" aria-label="What is compared" {
-                    table.dense.wrap.sides {
+                    table.dense.sides {
                         thead { tr { td {} th scope="col" { "printed" } th scope="col" { "ours" } } }
                         tbody {
                             @for (fact, printed, ours) in tables[0].facts(study) {
@@ -46,19 +46,19 @@ fn figures(study: &StudyView, table: &PaperTable) -> Markup {
     let threads = &table.printed.threads;
     html! {
         h3 { (plain(&table.title())) }
-        p.muted { (table.printed.about) "." }
+        p.muted { (capital(&table.printed.about)) "." }
         div.scroll tabindex="0" role="region" aria-label=(table.printed.title) {
-            table.paper {
+            table.paper.beside {
                 thead {
                     tr {
-                        th scope="col" { "Benchmark" }
+                        th colspan="2" scope="col" { "Benchmark" }
                         @for threads in threads { th.n scope="col" { (count(*threads as usize, "thread")) } }
                     }
                 }
                 @for group in &table.groups {
                     tbody {
                         tr.subject {
-                            th colspan=(threads.len() + 1) scope="rowgroup" {
+                            th colspan=(threads.len() + 2) scope="rowgroup" {
                                 div { (group.benchmark) @if let Some(subject) = group.subject { small.muted { " ours: " (plain(subject)) } } }
                             }
                         }
@@ -72,20 +72,20 @@ fn figures(study: &StudyView, table: &PaperTable) -> Markup {
 
 /// The printed line in grey, ours below it.
 fn both(study: &StudyView, row: &Row) -> Markup {
-    let label = row.label();
+    let lines = row.lines();
     html! {
-        @for (index, (source, cells)) in row.lines().iter().enumerate() {
+        @for (index, (source, cells)) in lines.iter().enumerate() {
             tr.first[index == 0] .printed[*source != Source::Ours] {
-                th scope="row" {
-                    @if index == 0 {
+                @if index == 0 {
+                    th scope="row" rowspan=(lines.len()) {
                         @if let Some(placement) = row.placement {
                             @let hue = Hue::Series(study.treatment_index(placement));
-                            span class=(hue.class()) aria-hidden="true" { (hue.glyph()) " " }
+                            span class=(hue.class()) aria-hidden="true" { (hue.glyph()) "\u{a0}" }
                         }
-                        (label) " "
+                        (row.label())
                     }
-                    small.muted { (source.word()) }
                 }
+                td.whose { (source.word()) }
                 @for cell in cells { (table_cell(cell)) }
             }
         }
