@@ -151,7 +151,8 @@ enum direction { LOWER = 1, UPPER = -1 };
  */
 struct coefficients {
     double dt;
-    double diagonal;     /* D's multiple of the identity */
+    double diagonal; /* D's multiple of the identity */
+    double inverse_diagonal;
     double momentum;     /* D adds momentum / rho to it for the velocities, and */
     double heat;         /* heat / rho for the internal energy */
     double convection;   /* omega dt / 2h */
@@ -175,6 +176,7 @@ static struct coefficients coefficients_of(const struct flow *flow, double dt) {
         c.diagonal += 2.0 * dt * t * FLOW_DIFFUSION[d];
         c.diffusion[d] = OMEGA * dt * t * FLOW_DIFFUSION[d];
     }
+    c.inverse_diagonal = 1.0 / c.diagonal;
     return c;
 }
 
@@ -186,6 +188,7 @@ static struct coefficients coefficients_of(const struct flow *flow, double dt) {
  */
 struct local {
     flow_lanes velocity[3];
+    flow_lanes square;   /* of the velocity */
     flow_lanes total;    /* energy per mass */
     flow_lanes internal; /* that without the kinetic energy */
     flow_lanes per_density;
@@ -205,37 +208,52 @@ ALWAYS_INLINE void local_flow(struct local *at, const struct front *u, const flo
     const flow_lanes reciprocal = 1.0 / (rho * momentum_heat);
     const flow_lanes scaled = reciprocal * in * (rho * rho);
     at->per_density = reciprocal * momentum_heat;
-    at->inverse_density = in / c->diagonal;
+    at->inverse_density = in * c->inverse_diagonal;
     at->inverse_momentum = scaled * heat;
     at->inverse_energy = scaled * momentum;
     for (int d = 0; d < 3; d++)
         at->velocity[d] = u->m[1 + d] * at->per_density;
+    at->square = at->velocity[0] * at->velocity[0] + at->velocity[1] * at->velocity[1] +
+                 at->velocity[2] * at->velocity[2];
     at->total = u->m[4] * at->per_density;
-    at->internal =
-        at->total - 0.5 * (at->velocity[0] * at->velocity[0] + at->velocity[1] * at->velocity[1] +
-                           at->velocity[2] * at->velocity[2]);
+    at->internal = at->total - 0.5 * at->square;
 }
 
-/* w += P^-1 D^-1 r, which is 0 outside the grid. */
-ALWAYS_INLINE void add_solution(struct front *w, const struct local *at, const struct front *r) {
-    flow_lanes energy = r->m[4] - at->total * r->m[0];
-    for (int d = 0; d < 3; d++) {
-        const flow_lanes momentum = r->m[1 + d] - at->velocity[d] * r->m[0];
-        energy -= at->velocity[d] * momentum;
-        w->m[1 + d] += at->inverse_momentum * momentum;
-    }
-    w->m[0] += at->inverse_density * r->m[0];
-    w->m[4] += at->inverse_energy * energy;
+/* A change of the flow: v, w = P^-1 v, and what of the energy is kinetic at constant density. */
+struct change {
+    struct front v, w;
+    flow_lanes kinetic;
+};
+
+ALWAYS_INLINE flow_lanes dot(const flow_lanes velocity[3], const struct front *change) {
+    return velocity[0] * change->m[1] + (velocity[1] * change->m[2] + velocity[2] * change->m[3]);
 }
 
-/* v = P w. */
-ALWAYS_INLINE void conserved(struct front *v, const struct local *at, const struct front *w) {
+/*
+ * Adds D^-1 r, which is 0 outside the grid, to the change of which w is given or, in the lower
+ * sweep, to none. Each front waits for the one before, hence the short chains: the kinetic energy
+ * is found from r instead of w.
+ */
+ALWAYS_INLINE void add_solution(struct change *change, const struct local *at,
+                                const struct front *r, enum direction direction) {
+    const bool from_none = direction == LOWER;
+    struct front *w = &change->w, *v = &change->v;
+    const flow_lanes kinetic = dot(at->velocity, r) - at->square * r->m[0];
+    const flow_lanes internal = r->m[4] - at->total * r->m[0] - kinetic;
+    flow_lanes before = {0};
+    if (!from_none)
+        before = dot(at->velocity, w);
+    w->m[0] = at->inverse_density * r->m[0] + (from_none ? (flow_lanes){0} : w->m[0]);
+    for (int d = 0; d < 3; d++)
+        w->m[1 + d] = at->inverse_momentum * (r->m[1 + d] - at->velocity[d] * r->m[0]) +
+                      (from_none ? (flow_lanes){0} : w->m[1 + d]);
+    w->m[4] = at->inverse_energy * internal + (from_none ? (flow_lanes){0} : w->m[4]);
+    change->kinetic = at->inverse_momentum * kinetic + before;
+
     v->m[0] = w->m[0];
-    v->m[4] = w->m[4] + at->total * w->m[0];
-    for (int d = 0; d < 3; d++) {
+    for (int d = 0; d < 3; d++)
         v->m[1 + d] = w->m[1 + d] + at->velocity[d] * w->m[0];
-        v->m[4] += at->velocity[d] * w->m[1 + d];
-    }
+    v->m[4] = w->m[4] + (change->kinetic + at->total * w->m[0]);
 }
 
 /*
@@ -245,20 +263,18 @@ ALWAYS_INLINE void conserved(struct front *v, const struct local *at, const stru
  * that of N_d, with s = 4/3 for m = d and else 1, 0;  kappa s w_m / rho;  kappa (sum_m s u_m w_m +
  * c1 c5 w5) / rho.
  */
-ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const struct front *v,
-                          const struct front *w, const struct coefficients *c,
-                          enum direction direction) {
+ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const struct change *change,
+                          const struct coefficients *c, enum direction direction) {
+    const struct front *v = &change->v, *w = &change->w;
     const double convection = direction * c->convection;
     const flow_lanes viscosity = c->viscosity * at->per_density;
     const flow_lanes pressure =
         (convection * FLOW_C2) * w->m[4] + (convection * FLOW_C2) * at->internal * v->m[0];
     const flow_lanes enthalpy = convection * at->total + (convection * FLOW_C2) * at->internal;
-    flow_lanes viscous[3], viscous_energy = FLOW_C1C5 * w->m[4];
-    for (int d = 0; d < 3; d++) {
+    const flow_lanes viscous_energy = viscosity * change->kinetic + FLOW_C1C5 * viscosity * w->m[4];
+    flow_lanes viscous[3];
+    for (int d = 0; d < 3; d++)
         viscous[d] = viscosity * w->m[1 + d];
-        viscous_energy += at->velocity[d] * w->m[1 + d];
-    }
-    viscous_energy *= viscosity;
 
     for (int d = 0; d < 3; d++) {
         const flow_lanes speed = convection * at->velocity[d];
@@ -268,78 +284,33 @@ ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const stru
             to[d].m[1 + m] =
                 carried * v->m[1 + m] + (convection * at->velocity[m] * w->m[1 + d] + viscous[m]);
         to[d].m[1 + d] += (1.0 / 3.0) * viscous[d] + pressure;
-        to[d].m[4] = carried * v->m[4] + at->velocity[d] * pressure +
-                     (enthalpy + (1.0 / 3.0) * viscosity * at->velocity[d]) * w->m[1 + d] +
-                     viscous_energy;
+        to[d].m[4] = carried * v->m[4] +
+                     (at->velocity[d] * pressure +
+                      ((enthalpy + (1.0 / 3.0) * viscosity * at->velocity[d]) * w->m[1 + d] +
+                       viscous_energy));
     }
 }
-/*
- * Two vectors as a matrix of 2 x FLOW_LANES, cut into squares of `width`: transposes each pair of
- * squares. Then lanes moved towards the last and towards the first by one.
- */
+
+/* Lanes moved towards the last by one: the first is filled from a vector with `edge` in all. */
+ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, flow_lanes edge) {
 #if defined(__AVX512F__)
-ALWAYS_INLINE void exchange(flow_lanes *a, flow_lanes *b, int width) {
-    const flow_lanes x = *a, y = *b;
-    if (width == 1) {
-        *a = __builtin_shufflevector(x, y, 0, 8, 2, 10, 4, 12, 6, 14);
-        *b = __builtin_shufflevector(x, y, 1, 9, 3, 11, 5, 13, 7, 15);
-    } else if (width == 2) {
-        *a = __builtin_shufflevector(x, y, 0, 1, 8, 9, 4, 5, 12, 13);
-        *b = __builtin_shufflevector(x, y, 2, 3, 10, 11, 6, 7, 14, 15);
-    } else {
-        *a = __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11);
-        *b = __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-}
-
-ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, flow_lanes edge) {
     return __builtin_shufflevector(edge, v, 7, 8, 9, 10, 11, 12, 13, 14);
-}
-
-ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, flow_lanes edge) {
-    return __builtin_shufflevector(v, edge, 1, 2, 3, 4, 5, 6, 7, 8);
-}
 #elif defined(__AVX__)
-ALWAYS_INLINE void exchange(flow_lanes *a, flow_lanes *b, int width) {
-    const flow_lanes x = *a, y = *b;
-    if (width == 1) {
-        *a = __builtin_shufflevector(x, y, 0, 4, 2, 6);
-        *b = __builtin_shufflevector(x, y, 1, 5, 3, 7);
-    } else {
-        *a = __builtin_shufflevector(x, y, 0, 1, 4, 5);
-        *b = __builtin_shufflevector(x, y, 2, 3, 6, 7);
-    }
-}
-
-ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, flow_lanes edge) {
     return __builtin_shufflevector(edge, v, 3, 4, 5, 6);
-}
-
-ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, flow_lanes edge) {
-    return __builtin_shufflevector(v, edge, 1, 2, 3, 4);
-}
 #else
-ALWAYS_INLINE void exchange(flow_lanes *a, flow_lanes *b, int width) {
-    const flow_lanes x = *a, y = *b;
-    (void)width;
-    *a = __builtin_shufflevector(x, y, 0, 2);
-    *b = __builtin_shufflevector(x, y, 1, 3);
-}
-
-ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, flow_lanes edge) {
     return __builtin_shufflevector(edge, v, 1, 2);
-}
-
-ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, flow_lanes edge) {
-    return __builtin_shufflevector(v, edge, 1, 2);
-}
 #endif
+}
 
-ALWAYS_INLINE void transpose(flow_lanes a[FLOW_LANES]) {
-    for (int width = 1; width < FLOW_LANES; width *= 2)
-        for (int l = 0; l < FLOW_LANES; l++)
-            if ((l & width) == 0)
-                exchange(&a[l], &a[l + width], width);
+/* Towards the first. */
+ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, flow_lanes edge) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(v, edge, 1, 2, 3, 4, 5, 6, 7, 8);
+#elif defined(__AVX__)
+    return __builtin_shufflevector(v, edge, 1, 2, 3, 4);
+#else
+    return __builtin_shufflevector(v, edge, 1, 2);
+#endif
 }
 
 /* What a run works on. */
@@ -368,7 +339,12 @@ static size_t edge_doubles(const struct lu *lu) {
     return (size_t)(lu->steps + EDGE_MARGIN) * FLOW_COMPONENTS;
 }
 
-/* Rows FLOW_LANES of which are in a block, where the block begins. */
+/* A block of a plane, the work between two looks at the progress of others. */
+struct task {
+    int block, k;
+};
+
+/* The rows of a block. */
 struct rows {
     double *lane[FLOW_LANES];
     size_t component; /* stride */
@@ -376,12 +352,14 @@ struct rows {
 };
 
 /* Rows behind the grid's last are that row again, whose density can be divided by. */
-static struct rows rows_of(const struct flow *flow, int block, int k) {
-    const int j_first = 1 + block * FLOW_LANES, last = flow->n - 1;
-    struct rows rows = {.component = flow->component, .count = last - j_first};
+static struct rows rows_of(const struct flow *flow, struct task task) {
+    const int j_first = 1 + task.block * FLOW_LANES, last = flow->n - 1;
+    const int left = last - j_first;
+    struct rows rows = {.component = flow->component,
+                        .count = left < FLOW_LANES ? left : FLOW_LANES};
     for (int l = 0; l < FLOW_LANES; l++) {
         const int j = j_first + l < last ? j_first + l : last;
-        rows.lane[l] = flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
+        rows.lane[l] = flow->u + (size_t)task.k * flow->plane + (size_t)j * flow->row;
     }
     return rows;
 }
@@ -392,7 +370,7 @@ ALWAYS_INLINE void load_fronts(struct front to[FLOW_LANES], const struct rows *r
         flow_lanes square[FLOW_LANES];
         for (int l = 0; l < FLOW_LANES; l++)
             square[l] = flow_load(rows->lane[l] + (size_t)m * rows->component + 1 + first - l);
-        transpose(square);
+        flow_transpose(square);
         for (int s = 0; s < FLOW_LANES; s++)
             to[s].m[m] = square[s];
     }
@@ -405,7 +383,7 @@ ALWAYS_INLINE void store_fronts(const struct front from[FLOW_LANES], const struc
         flow_lanes square[FLOW_LANES];
         for (int s = 0; s < FLOW_LANES; s++)
             square[s] = from[s].m[m];
-        transpose(square);
+        flow_transpose(square);
         for (int l = 0; l < FLOW_LANES; l++)
             if (l < rows->count)
                 flow_store(rows->lane[l] + (size_t)m * rows->component + 1 + first - l, square[l]);
@@ -418,40 +396,59 @@ struct passage {
     const flow_lanes *inside;
     struct front *change, *across;
     double *edge;
+    const double *next_rows; /* of u, which this thread needs after this block */
 };
+
+enum { FRONT_DOUBLES = FLOW_COMPONENTS * FLOW_LANES, CACHE_LINE_DOUBLES = 8, FRONTS_AHEAD = 8 };
+
+/*
+ * Asks for what will be needed soon: a block's rows are too many streams for the hardware to
+ * follow. The lower sweep finds its rows in the cache, as R(U) has just been computed from them.
+ */
+ALWAYS_INLINE void prefetch(const struct passage *passage, int step, enum direction direction) {
+    const struct front *change = passage->change + step + direction * FRONTS_AHEAD;
+    const double *rows = passage->next_rows + (size_t)step * FRONT_DOUBLES;
+    for (int line = 0; line < FRONT_DOUBLES; line += CACHE_LINE_DOUBLES) {
+        if (direction == LOWER) {
+            __builtin_prefetch((const double *)change + line, 1, 2);
+        } else {
+            __builtin_prefetch((const double *)change + line, 0, 2);
+            __builtin_prefetch(rows + line, 0, 2);
+        }
+    }
+}
 
 /*
  * One front. `sent` is what the front before has sent along x and y and becomes what this one
  * sends; `residual` is read by the lower sweep and `u` written by the upper.
  */
-ALWAYS_INLINE void pass_front(const struct passage *passage, int step, struct front *u,
-                              const struct front *residual, struct front sent[3],
+ALWAYS_INLINE void pass_front(const struct passage *passage, int step, const struct local *at,
+                              struct front *u, const struct front *residual, struct front sent[3],
                               enum direction direction) {
     const struct coefficients *c = passage->coefficients;
     double *lower_edge = passage->edge + (size_t)step * FLOW_COMPONENTS;
     double *upper_edge = lower_edge + EDGE_MARGIN * FLOW_COMPONENTS;
-    struct front r, w = {0}, v;
+    struct change change;
+    struct front r;
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
         const flow_lanes along_y = direction == LOWER
                                        ? lanes_up(sent[1].m[m], upper_edge[m] - (flow_lanes){0})
                                        : lanes_down(sent[1].m[m], lower_edge[m] - (flow_lanes){0});
-        r.m[m] = sent[0].m[m] + along_y + passage->across[step].m[m];
+        r.m[m] = passage->across[step].m[m];
         if (direction == LOWER)
             r.m[m] += c->dt * residual->m[m];
+        r.m[m] = (r.m[m] + sent[0].m[m]) + along_y;
     }
-    struct local at;
-    local_flow(&at, u, &passage->inside[step], c);
     if (direction == UPPER)
-        w = passage->change[step];
-    add_solution(&w, &at, &r);
+        change.w = passage->change[step];
+    add_solution(&change, at, &r, direction);
     if (direction == LOWER)
-        passage->change[step] = w;
-    conserved(&v, &at, &w);
-    if (direction == UPPER)
+        passage->change[step] = change.w;
+    else
         for (int m = 0; m < FLOW_COMPONENTS; m++)
-            u->m[m] += c->relaxation * v.m[m];
+            u->m[m] += c->relaxation * change.v.m[m];
 
-    spread(sent, &at, &v, &w, c, direction);
+    spread(sent, at, &change, c, direction);
     passage->across[step] = sent[2];
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
         if (direction == LOWER)
@@ -474,32 +471,40 @@ ALWAYS_INLINE void pass_block(const struct lu *lu, const struct passage *passage
         load_fronts(u, state, first);
         if (direction == LOWER)
             load_fronts(r, residual, first);
+        struct local at[FLOW_LANES];
+        for (int f = 0; f < count; f++)
+            local_flow(&at[f], &u[f], &passage->inside[first + f], &lu->coefficients);
         for (int f = 0; f < count; f++) {
             const int s = direction == LOWER ? f : count - 1 - f;
-            pass_front(passage, first + s, &u[s], &r[s], sent, direction);
+            prefetch(passage, first + s, direction);
+            pass_front(passage, first + s, &at[s], &u[s], &r[s], sent, direction);
         }
         if (direction == UPPER)
             store_fronts(u, state, first);
     }
 }
 
-/* A block of the lower sweep, which comes through the planes and blocks in rising order. */
-static void lower_block(const struct lu *lu, const struct passage *passage, int block, int k,
+/* R(U) of a block's rows, then the lower sweep through them. */
+static void lower_block(const struct lu *lu, const struct passage *passage, struct task task,
                         double *scratch) {
     const struct flow *flow = &lu->flow;
-    const struct rows state = rows_of(flow, block, k);
+    const struct rows state = rows_of(flow, task);
     struct rows residual = state;
-    const int count = state.count < FLOW_LANES ? state.count : FLOW_LANES;
-    const int j_first = 1 + block * FLOW_LANES;
     for (int l = 0; l < FLOW_LANES; l++)
         residual.lane[l] = scratch + FLOW_LANES + (size_t)l * flow->row;
-    flow_residual(flow, k, j_first, j_first + count, residual.lane[0]);
+    const int j_first = 1 + task.block * FLOW_LANES;
+    flow_residual(flow, task.k, j_first, j_first + state.count, residual.lane[0]);
     pass_block(lu, passage, &state, &residual, LOWER);
 }
 
-static void upper_block(const struct lu *lu, const struct passage *passage, int block, int k) {
-    const struct rows state = rows_of(&lu->flow, block, k);
-    pass_block(lu, passage, &state, &state, UPPER);
+static void upper_block(const struct lu *lu, const struct passage *passage, struct task task) {
+    const struct rows state = rows_of(&lu->flow, task);
+    pass_block(lu, passage, &state, NULL, UPPER);
+}
+
+/* Threads that sweep: more than there are blocks would not find anything to do. */
+static int workers_of(const struct lu *lu) {
+    return lu->team.threads < lu->blocks ? lu->team.threads : lu->blocks;
 }
 
 /*
@@ -507,47 +512,67 @@ static void upper_block(const struct lu *lu, const struct passage *passage, int 
  * plane to plane, so that all have the same number of blocks in the end.
  */
 static int first_block(const struct lu *lu, int thread, int k) {
-    const int workers = lu->team.threads < lu->blocks ? lu->team.threads : lu->blocks;
+    const int workers = workers_of(lu);
     return thread < workers ? (thread * lu->blocks + k % workers) / workers : lu->blocks;
+}
+
+/* A thread's first task of a sweep, or of plane k. */
+static struct task first_task(const struct lu *lu, int thread, int k, enum direction direction) {
+    const int block =
+        direction == LOWER ? first_block(lu, thread, k) : first_block(lu, thread + 1, k) - 1;
+    return (struct task){block, k};
+}
+
+static struct task next_task(const struct lu *lu, int thread, struct task task,
+                             enum direction direction) {
+    const struct task next = {task.block + direction, task.k};
+    const bool same_plane = next.block >= first_block(lu, thread, task.k) &&
+                            next.block < first_block(lu, thread + 1, task.k);
+    return same_plane ? next : first_task(lu, thread, task.k + direction, direction);
+}
+
+static struct passage passage_of(const struct lu *lu, struct task task, struct task next) {
+    const size_t steps = (size_t)lu->steps, fronts = (size_t)task.block * steps;
+    return (struct passage){
+        .coefficients = &lu->coefficients,
+        .inside = lu->inside[task.block == lu->blocks - 1],
+        .change = lu->change + (size_t)(task.k - 1) * (size_t)lu->blocks * steps + fronts,
+        .across = lu->across + fronts,
+        .edge = lu->edge + (size_t)task.k * edge_doubles(lu),
+        .next_rows = rows_of(&lu->flow, next).lane[0],
+    };
 }
 
 /* A thread's part of sweep number `sweep`: those with even numbers are lower sweeps. */
 static void sweep_planes(const struct lu *lu, int thread, uint32_t sweep, double *scratch) {
     const enum direction direction = sweep % 2 == 0 ? LOWER : UPPER;
-    const int planes = lu->flow.n - 2;
-    for (int p = 0; p < planes; p++) {
-        const int k = direction == LOWER ? 1 + p : planes - p;
-        const int begin = first_block(lu, thread, k), end = first_block(lu, thread + 1, k);
-        for (int b = 0; b < end - begin; b++) {
-            const int block = direction == LOWER ? begin + b : end - 1 - b;
-            const int blocks_before = direction == LOWER ? block : lu->blocks - 1 - block;
-            const size_t fronts = (size_t)block * (size_t)lu->steps;
-            const struct passage passage = {
-                .coefficients = &lu->coefficients,
-                .inside = lu->inside[block == lu->blocks - 1],
-                .change = lu->change + (size_t)(k - 1) * lu->blocks * lu->steps + fronts,
-                .across = lu->across + fronts,
-                .edge = lu->edge + (size_t)k * edge_doubles(lu),
-            };
-            const uint32_t passed = sweep * (uint32_t)lu->blocks + (uint32_t)blocks_before;
-            progress_await(&lu->progress[k], passed);
-            if (p > 0)
-                progress_await(&lu->progress[k - direction], passed + 1);
-            else
-                memset(passage.across, 0, (size_t)lu->steps * sizeof *passage.across);
-            if (blocks_before == 0)
-                memset(passage.edge, 0, edge_doubles(lu) * sizeof *passage.edge);
+    const int last = lu->flow.n - 2, k_first = direction == LOWER ? 1 : last;
+    struct task task = first_task(lu, thread, k_first, direction);
+    while (task.k >= 1 && task.k <= last) {
+        const struct task next = next_task(lu, thread, task, direction);
+        const struct passage passage = passage_of(lu, task, next);
+        const int before = direction == LOWER ? task.block : lu->blocks - 1 - task.block;
+        const uint32_t passed = sweep * (uint32_t)lu->blocks + (uint32_t)before;
+        progress_await(&lu->progress[task.k], passed);
+        if (task.k != k_first)
+            progress_await(&lu->progress[task.k - direction], passed + 1);
 
-            if (direction == LOWER)
-                lower_block(lu, &passage, block, k, scratch);
-            else
-                upper_block(lu, &passage, block, k);
-            progress_announce(&lu->progress[k], passed + 1);
-        }
+        if (before == 0)
+            memset(passage.edge, 0, edge_doubles(lu) * sizeof *passage.edge);
+        if (task.k == k_first)
+            memset(passage.across, 0, (size_t)lu->steps * sizeof *passage.across);
+        if (direction == LOWER)
+            lower_block(lu, &passage, task, scratch);
+        else
+            upper_block(lu, &passage, task);
+        progress_announce(&lu->progress[task.k], passed + 1);
+        task = next;
     }
 }
 
 static void step(const struct lu *lu, int thread, uint32_t number, double *scratch) {
+    if (thread >= workers_of(lu))
+        return;
     sweep_planes(lu, thread, 2 * number, scratch);
     sweep_planes(lu, thread, 2 * number + 1, scratch);
 }
