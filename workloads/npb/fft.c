@@ -11,7 +11,7 @@
 #include "fft.h"
 
 #include <math.h>
-#if defined(__SSE2__) && !defined(__clang__)
+#if defined(__AVX__)
 #include <immintrin.h>
 #endif
 
@@ -96,23 +96,20 @@ typedef void store_function(fft_vector *to, fft_vector value);
 
 static ALWAYS_INLINE void store(fft_vector *to, fft_vector value) { *to = value; }
 
+/* With narrower vectors an element is less than a cache line, and parts of lines stream slowly. */
 static ALWAYS_INLINE void store_streamed(fft_vector *to, fft_vector value) {
-#if defined(__clang__)
-    __builtin_nontemporal_store(value, to);
-#elif defined(__AVX512F__)
+#if defined(__AVX512F__)
     _mm512_stream_pd((double *)to, value);
 #elif defined(__AVX__)
     _mm256_stream_pd((double *)to, value);
-#elif defined(__SSE2__)
-    _mm_stream_pd((double *)to, value);
 #else
     *to = value;
 #endif
 }
 
 void fft_stream_end(void) {
-#if defined(__SSE2__)
-    __builtin_ia32_sfence();
+#if defined(__AVX__)
+    _mm_sfence();
 #endif
 }
 
