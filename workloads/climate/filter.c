@@ -57,10 +57,11 @@ INLINE void butterfly(struct complex_lanes *z, const int radix) {
 INLINE void pass_at(const struct filter *filter, lanes *restrict re, lanes *restrict im, int block,
                     int k, const int radix, const bool forwards, const bool twiddled) {
     const int vectors = filter->columns / LANES, part = block / radix;
-    double root_re[4], root_im[4];
+    const int turn = k * (vectors / block);
+    struct complex_lanes roots[4];
     for (int m = 1; m < radix && twiddled; m++) {
-        root_re[m] = filter->root_re[m * k * (vectors / block)];
-        root_im[m] = filter->root_im[m * k * (vectors / block)];
+        roots[m].re = filter->root_re[m * turn] - (lanes){0}; /* in every lane */
+        roots[m].im = filter->root_im[m * turn] - (lanes){0};
     }
     for (int first = k; first < vectors; first += block) {
         struct complex_lanes z[4];
@@ -70,11 +71,8 @@ INLINE void pass_at(const struct filter *filter, lanes *restrict re, lanes *rest
         }
         if (forwards)
             butterfly(z, radix);
-        for (int m = 1; m < radix && twiddled; m++) {
-            const lanes rotated = z[m].re * root_re[m] - z[m].im * root_im[m];
-            z[m].im = z[m].re * root_im[m] + z[m].im * root_re[m];
-            z[m].re = rotated;
-        }
+        for (int m = 1; m < radix && twiddled; m++)
+            multiply(&z[m], &roots[m]);
         if (!forwards)
             butterfly(z, radix);
         for (int m = 0; m < radix; m++) {
@@ -91,14 +89,9 @@ INLINE void pass(const struct filter *filter, lanes *re, lanes *im, int block, c
         pass_at(filter, re, im, block, k, radix, forwards, true);
 }
 
-/* Lanes of radix 4, except the first pass where the length is an odd power of two. */
-static int first_radix(const struct filter *filter) {
-    return __builtin_ctz((unsigned)(filter->columns / LANES)) % 2 == 0 ? 4 : 2;
-}
-
 static void transform_lanes(const struct filter *filter, lanes *re, lanes *im) {
     int block = filter->columns / LANES;
-    if (first_radix(filter) == 2) {
+    if (filter->first_radix == 2) {
         pass(filter, re, im, block, 2, true);
         block /= 2;
     }
@@ -107,11 +100,11 @@ static void transform_lanes(const struct filter *filter, lanes *re, lanes *im) {
 }
 
 static void transform_lanes_back(const struct filter *filter, lanes *re, lanes *im) {
-    const int vectors = filter->columns / LANES, radix = first_radix(filter);
-    int block = 4;
-    for (; block <= vectors / (radix == 2 ? 2 : 1); block *= 4)
+    const int vectors = filter->columns / LANES;
+    const int quarters = filter->first_radix == 2 ? vectors / 2 : vectors;
+    for (int block = 4; block <= quarters; block *= 4)
         pass(filter, im, re, block, 4, false);
-    if (radix == 2)
+    if (filter->first_radix == 2)
         pass(filter, im, re, vectors, 2, false);
 }
 
@@ -168,21 +161,20 @@ static int from_pole(const struct filter *filter, int row) {
 
 void filter_pair(const struct filter *filter, int row, double *first, double *second) {
     lanes *re = (lanes *)first, *im = (lanes *)second;
+    const int latitude = from_pole(filter, row);
     transform_lanes(filter, re, im);
-    weaken_waves(filter,
-                 filter->response + (size_t)from_pole(filter, row) * (size_t)filter->columns, re,
-                 im);
+    weaken_waves(filter, filter->response + latitude * filter->columns, re, im);
     transform_lanes_back(filter, re, im);
 }
 
 /* The wave that the lanes' transforms leave in vector k. */
 static int wave_of_vector(const struct filter *filter, int k) {
-    int wave = 0, weight = 1, radix = first_radix(filter);
-    for (int block = filter->columns / LANES; block > 1; block /= radix, radix = 4) {
-        radix = block == filter->columns / LANES ? first_radix(filter) : 4;
-        wave += weight * (k / (block / radix));
-        k %= block / radix;
+    int wave = 0, weight = 1, block = filter->columns / LANES;
+    for (int radix = filter->first_radix; block > 1; radix = 4) {
+        block /= radix;
+        wave += weight * (k / block);
         weight *= radix;
+        k %= block;
     }
     return wave;
 }
@@ -207,7 +199,11 @@ static int rows_to_filter(const struct sphere *sphere) {
 bool filter_create(struct filter *filter, const struct sphere *sphere) {
     const int columns = sphere->columns, vectors = columns / LANES;
     *filter = (struct filter){
-        .columns = columns, .rows = sphere->rows, .filtered = rows_to_filter(sphere)};
+        .columns = columns,
+        .rows = sphere->rows,
+        .filtered = rows_to_filter(sphere),
+        .first_radix = __builtin_ctz((unsigned)vectors) % 2 == 0 ? 4 : 2,
+    };
     filter->root_re = memory_pages((size_t)vectors, sizeof(double));
     filter->root_im = memory_pages((size_t)vectors, sizeof(double));
     filter->shift_re = memory_pages((size_t)columns, sizeof(double));

@@ -19,7 +19,8 @@
 
 struct filter {
     int columns, rows;
-    int filtered;                /* rows at either pole */
+    int filtered;    /* rows at either pole */
+    int first_radix; /* of the transforms: 2 if their length is an odd power of 2, else 4 */
     double *root_re, *root_im;   /* of unity, for the transforms of each lane */
     double *shift_re, *shift_im; /* that join the lanes */
     double *response;            /* of a row a filtered latitude, in the transforms' order */

@@ -16,12 +16,11 @@ struct sphere {
     int columns, rows; /* of cells; both even */
 };
 
-/* Angles are at grid coordinates: cell (column, row) has its middle at (column + 1/2, row + 1/2).
- */
+/* At grid coordinates: the middle of a cell is at (column + 1/2, row + 1/2). */
 double sphere_longitude(const struct sphere *sphere, double column);
 double sphere_latitude(const struct sphere *sphere, double row);
 
-/* From the west to the east edge of a cell, along its middle; from its south to its north edge. */
+/* A cell from west to east along its middle, along its south edge, and from south to north. */
 double sphere_cell_width(const struct sphere *sphere, int row);
 double sphere_edge_width(const struct sphere *sphere, int row);
 double sphere_cell_height(const struct sphere *sphere);
