@@ -138,17 +138,6 @@ static ALWAYS_INLINE void finish(bool streamed, const struct fft_plan *plan,
     }
 }
 
-/* Two functions, lest clang merge their equal halves and forget that one of them streams. */
-static __attribute__((noinline)) void
-finish_cached(const struct fft_plan *plan, const struct fft_element *from, struct fft_lines to) {
-    finish(false, plan, from, to);
-}
-
-static __attribute__((noinline)) void
-finish_streamed(const struct fft_plan *plan, const struct fft_element *from, struct fft_lines to) {
-    finish(true, plan, from, to);
-}
-
 void fft_transform(const struct fft_plan *plan, struct fft_lines from, struct fft_element *work,
                    struct fft_lines to) {
     const struct fft_root *root = plan->roots;
@@ -165,7 +154,10 @@ void fft_transform(const struct fft_plan *plan, struct fft_lines from, struct ff
         length /= radix;
         root += (radix - 1) * length;
     }
-    (to.streamed ? finish_streamed : finish_cached)(plan, work, to);
+    if (to.streamed)
+        finish(true, plan, work, to);
+    else
+        finish(false, plan, work, to);
 }
 
 /* exp(2 pi i numerator / denominator), by an angle of at most an eighth of a turn. */

@@ -27,7 +27,7 @@ struct fft_root {
     double re, im;
 };
 
-enum { FFT_SHORTEST = 32, FFT_LONGEST = 2048 };
+enum { FFT_LONGEST = 2048 };
 
 /*
  * A length as a product of short ones: `fours` stages of radix 4, then stages of radix 8. The roots
@@ -37,7 +37,7 @@ struct fft_plan {
     size_t length;
     int fours;
     struct fft_root roots[FFT_LONGEST];
-    size_t last_from[FFT_LONGEST / 8];
+    size_t last_from[FFT_LONGEST / 8]; /* where in the work space the last stage finds output k */
 };
 
 /*
@@ -60,7 +60,7 @@ static inline size_t fft_offset(struct fft_lines lines, size_t k) {
 }
 
 /*
- * Makes the plan for `length`, a power of two from FFT_SHORTEST to FFT_LONGEST. Lines that are not
+ * Makes the plan for `length`, a power of two from 32 to FFT_LONGEST. Lines that are not
  * equidistant need 8 FFT_LANES elements or more.
  */
 void fft_plan_make(struct fft_plan *plan, size_t length);
