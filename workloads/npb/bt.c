@@ -2,26 +2,28 @@
  * BT, "block tridiagonal", of the NAS Parallel Benchmarks: the implicit scheme of alternating
  * directions for the flow of flow.h (Bailey et al., RNR-94-007, chapter 3; Beam and Warming, AIAA
  * Journal 16(4), 1978). Each factor is a set of block tridiagonal systems, one a line: with the
- * Jacobians A of the convective and N of the viscous flux along the line and the diffusion d, the
- * increments g_i of the conserved variables at its interior points obey
+ * Jacobians A of the convective and N of the viscous flux along the line, and the diffusion d, the
+ * increments g_i of the conserved variables at the interior points i of the line obey
  *
- *     (1 + 2 d' + 2 N'_i) g_i - (A'_i-1 + N'_i-1 + d') g_i-1 + (A'_i+1 - N'_i+1 - d') g_i+1 = r_i,
+ *   -(A'_i-1 + N'_i-1 + d') g_i-1 + (1 + 2 N'_i + 2 d') g_i + (A'_i+1 - N'_i+1 - d') g_i+1 = r_i
  *
- * A' = dt A / 2h, N' = dt N / h^2, d' = dt d / h^2.
+ * with A' = dt A / 2h, N' = dt N / h^2 and d' = dt d / h^2.
  *
- * The blocks become sparser, and the work less, in primitive variables. With g = S w, where w are
- * density times the increments of (log density, the velocities, internal energy per mass),
+ * In primitive variables the blocks are sparser and the work is less. Let g = S w, where w is the
+ * density times the increments of log density, velocities v and internal energy per mass:
  *
- *     S = [1, 0, 0; v, I, 0; E, v, 1]   with velocities v and energy per mass E at the point,
+ *     S = [ 1  0  0 ]
+ *         [ v  I  0 ]     with v and the total energy E per mass at the point.
+ *         [ E  v  1 ]
  *
- * and with row i multiplied by S^-1 of the point before, the block of that point has 10 entries
- * instead of 18. A point has one S in all directions: right sides are multiplied by S^-1 once
- * before the lines along x, increments by S once after those along z.
+ * Row i is multiplied by S^-1 of the point before it, whose block then has 9 entries instead of 18,
+ * and it is that block which the elimination multiplies by full ones. Since S of a point is the
+ * same in all directions, right sides are multiplied by S^-1 once, ahead of the lines along x, and
+ * increments by S once, after those along z.
  *
- * FLOW_LANES neighbouring lines are solved at once, from both ends to the middle, so that there are
- * two chains of dependent divisions to work on. One pass over planes computes dt R(U) and solves
- * along x and y while a plane is in cache, another solves along z and updates U. Meanwhile what the
- * next lines need is prefetched, as a line takes long and touches memory in short pieces.
+ * FLOW_LANES neighbouring lines are solved at once, from both ends to the middle: two chains of
+ * divisions that wait for each other take no longer than one. One pass over planes computes
+ * dt R(U) and solves along x and y while a plane is in cache, another solves along z and updates U.
  */
 #include "flow.h"
 
@@ -77,25 +79,25 @@ static const struct flow_class CLASSES[] = {
 
 /*
  * The components in the order of their elimination: mass, the two momenta across the line, the
- * momentum along it, energy. So the sparse columns of the block of the point after, whose first
- * entries are zero, stay so for longest.
+ * momentum along it, energy. It lets the columns of the block of the point after, which are sparse,
+ * begin with as many zeros as they can.
  */
 enum { MASS, CROSS_1, CROSS_2, ALONG, HEAT, COMPONENTS };
-/* Which components of the flow these are, for lines along x, y and z. */
-static const int FLOW_COMPONENT[3][COMPONENTS] = {
-    {0, 2, 3, 1, 4}, {0, 1, 3, 2, 4}, {0, 1, 2, 3, 4}};
+
+/* The components of flow.h in this order, for lines along x, y and z. */
+static const int ORDER[3][COMPONENTS] = {{0, 2, 3, 1, 4}, {0, 1, 3, 2, 4}, {0, 1, 2, 3, 4}};
 
 typedef flow_lanes vector[COMPONENTS];
-typedef flow_lanes matrix[COMPONENTS][COMPONENTS];
+typedef flow_lanes matrix[COMPONENTS][COMPONENTS]; /* by columns */
 
 /* A point of FLOW_LANES lines. */
 struct point {
     vector state;     /* 1 / density, the velocities, internal energy per mass */
-    vector increment; /* right side, then increment in primitive variables */
-    matrix next;      /* by columns: increment + next . (increment of the next point) = known */
+    vector increment; /* in primitive variables; the right side before */
+    matrix next; /* the increment here is `increment` minus this times that of the next point */
 };
 
-/* What the blocks along a direction are made of, after division by 1 + 2 d'. */
+/* What the blocks along a direction are made of, all equations being divided by 1 + 2 d'. */
 struct factor {
     double convection, diffusion, viscosity;
 };
@@ -104,7 +106,7 @@ static double scaled_diffusion(const struct flow *flow, double dt, int direction
     return dt / (flow->h * flow->h) * FLOW_DIFFUSION[direction];
 }
 
-static struct factor factor_along_direction(const struct flow *flow, double dt, int direction) {
+static struct factor factor_along(const struct flow *flow, double dt, int direction) {
     const double diffusion = scaled_diffusion(flow, dt, direction);
     const double scale = 1 / (1 + 2 * diffusion);
     return (struct factor){
@@ -114,7 +116,7 @@ static struct factor factor_along_direction(const struct flow *flow, double dt, 
     };
 }
 
-/* What R(U) is multiplied by for its systems along x, y and z to be divided so. */
+/* R(U) times this is the right side of equations divided so in all three directions. */
 static double residual_scale(const struct flow *flow, double dt) {
     double scale = dt;
     for (int d = 0; d < 3; d++)
@@ -127,7 +129,7 @@ ALWAYS_INLINE flow_lanes kinetic_energy(const vector state) {
                   state[ALONG] * state[ALONG]);
 }
 
-/* Turns conserved variables into a point's state. */
+/* Makes a point's state of the conserved variables, in place. */
 ALWAYS_INLINE void describe(vector state) {
     state[MASS] = 1.0 / state[MASS];
     for (int c = CROSS_1; c <= ALONG; c++)
@@ -135,7 +137,7 @@ ALWAYS_INLINE void describe(vector state) {
     state[HEAT] = state[HEAT] * state[MASS] - kinetic_energy(state);
 }
 
-/* Multiplies a vector by S^-1. */
+/* v = S^-1 v */
 ALWAYS_INLINE void to_primitive(const vector state, vector v) {
     v[HEAT] -= (state[HEAT] + kinetic_energy(state)) * v[MASS];
     for (int c = CROSS_1; c <= ALONG; c++) {
@@ -144,7 +146,7 @@ ALWAYS_INLINE void to_primitive(const vector state, vector v) {
     }
 }
 
-/* Multiplies a vector by S. */
+/* v = S v */
 ALWAYS_INLINE void to_conserved(const vector state, vector v) {
     v[HEAT] += (state[HEAT] + kinetic_energy(state)) * v[MASS];
     for (int c = CROSS_1; c <= ALONG; c++) {
@@ -153,20 +155,23 @@ ALWAYS_INLINE void to_conserved(const vector state, vector v) {
     }
 }
 
-/* The entries of (S at one point)^-1 (S at another) below a diagonal of ones. */
+/*
+ * S^-1 of one point times S of another: ones on the diagonal and, like S, entries in the column of
+ * mass and the row of energy.
+ */
 struct shift {
-    flow_lanes velocity[COMPONENTS]; /* in the column of mass and again in the row of energy */
-    flow_lanes energy;               /* in the column of mass, row of energy */
+    flow_lanes velocity[COMPONENTS]; /* stands in both; CROSS_1 to ALONG are used */
+    flow_lanes energy;               /* where they meet */
 };
 
-ALWAYS_INLINE struct shift shift_between(const vector from, const vector to) {
+ALWAYS_INLINE struct shift shift_between(const vector inverse_of, const vector of) {
     struct shift shift;
     flow_lanes square = {0};
     for (int c = CROSS_1; c <= ALONG; c++) {
-        shift.velocity[c] = to[c] - from[c];
+        shift.velocity[c] = of[c] - inverse_of[c];
         square += shift.velocity[c] * shift.velocity[c];
     }
-    shift.energy = to[HEAT] - from[HEAT] + 0.5 * square;
+    shift.energy = of[HEAT] - inverse_of[HEAT] + 0.5 * square;
     return shift;
 }
 
@@ -178,12 +183,12 @@ ALWAYS_INLINE void apply_shift(const struct shift *shift, vector v) {
     }
 }
 
-/* S^-1 (A' + N' + d') S at one point, for positive or negative factors: its 10 entries. */
+/* S^-1 (A' + N' + d') S, all of one point: 9 entries. */
 struct coupling {
-    flow_lanes diagonal[COMPONENTS];
-    flow_lanes pressure;  /* (ALONG, MASS) and (HEAT, ALONG): the pressure's share of convection */
-    double convection;    /* (MASS, ALONG) */
-    double pressure_heat; /* (ALONG, HEAT) */
+    vector diagonal;
+    flow_lanes pressure;  /* of the momentum along by mass, of energy by the momentum along */
+    double convection;    /* of mass by the momentum along */
+    double pressure_heat; /* of the momentum along by energy */
 };
 
 ALWAYS_INLINE struct coupling coupling_of(double convection, double diffusion, double viscosity,
@@ -199,7 +204,7 @@ ALWAYS_INLINE struct coupling coupling_of(double convection, double diffusion, d
     };
 }
 
-/* Adds the coupling times a vector. */
+/* sum += coupling v */
 ALWAYS_INLINE void add_coupled(const struct coupling *coupling, const vector v, vector sum) {
     for (int c = 0; c < COMPONENTS; c++)
         sum[c] += coupling->diagonal[c] * v[c];
@@ -209,242 +214,225 @@ ALWAYS_INLINE void add_coupled(const struct coupling *coupling, const vector v, 
     sum[HEAT] += coupling->pressure * v[ALONG];
 }
 
-/* The inverse of a 2 x 2 matrix, with both entries off its diagonal negated. */
+/* The inverse of a 2 x 2 matrix, but for the sign of what is off its diagonal. */
 struct inverse {
     flow_lanes diagonal[2], off_diagonal[2];
 };
 
-/*
- * A row of the systems under elimination, and then the factors of its diagonal block: mass alone,
- * the momenta across and the remaining two as 2 x 2 blocks. That takes three divisions in sequence
- * instead of five.
- */
-struct row {
-    matrix block; /* by rows */
-    flow_lanes inverse_mass;
-    struct inverse inverse_cross, inverse_along;
-};
-
-/* sum -= block . v, limited to the components first_row .. and first .. last of v. */
-ALWAYS_INLINE void subtract_block(const matrix block, int row_first, int row_last, int first,
-                                  int last, const vector v, vector sum) {
-    for (int r = row_first; r <= row_last; r++)
-        for (int c = first; c <= last; c++)
-            sum[r] -= block[r][c] * v[c];
+/* Of the diagonal block of `matrix` that starts at component `first`. */
+ALWAYS_INLINE struct inverse inverse_of(const matrix matrix, int first) {
+    const flow_lanes *left = matrix[first] + first, *right = matrix[first + 1] + first;
+    const flow_lanes inverse_determinant = 1.0 / (left[0] * right[1] - right[0] * left[1]);
+    return (struct inverse){
+        .diagonal = {inverse_determinant * right[1], inverse_determinant * left[0]},
+        .off_diagonal = {inverse_determinant * right[0], inverse_determinant * left[1]},
+    };
 }
 
-/*
- * Forms the diagonal block and right side of the row at `own`, multiplied by S^-1 of the point
- * before, and eliminates the increment of that point.
- */
-ALWAYS_INLINE void form_row(const struct factor *factor, double convection,
-                            const struct point *before, struct point *own, struct row *row) {
-    const struct coupling coupling =
-        coupling_of(convection, factor->diffusion, factor->viscosity, before->state);
-    const struct shift shift = shift_between(before->state, own->state);
-    const flow_lanes zero = {0}, viscous = 2 * factor->viscosity * own->state[MASS];
-    const flow_lanes diagonal[COMPONENTS] = {zero + 1.0, 1.0 + viscous, 1.0 + viscous,
-                                             1.0 + 4.0 / 3 * viscous, 1.0 + FLOW_C1C5 * viscous};
-    apply_shift(&shift, own->increment);
-    add_coupled(&coupling, before->increment, own->increment);
-    for (int c = 0; c < COMPONENTS; c++) {
-        vector column = {0};
-        column[c] = diagonal[c];
-        if (c == MASS)
-            column[HEAT] = shift.energy;
-        else if (c != HEAT)
-            column[HEAT] = shift.velocity[c] * diagonal[c];
-        if (c == MASS)
-            for (int r = CROSS_1; r <= ALONG; r++)
-                column[r] = shift.velocity[r];
-        add_coupled(&coupling, before->next[c], column);
-        for (int r = 0; r < COMPONENTS; r++)
-            row->block[r][c] = column[r];
-    }
-}
-
-ALWAYS_INLINE void multiply_inverse(const struct inverse *inverse, vector v, int first) {
+ALWAYS_INLINE void multiply_inverse(const struct inverse *inverse, int first, vector v) {
     const flow_lanes v0 = v[first], v1 = v[first + 1];
     v[first] = inverse->diagonal[0] * v0 - inverse->off_diagonal[0] * v1;
     v[first + 1] = inverse->diagonal[1] * v1 - inverse->off_diagonal[1] * v0;
 }
 
-ALWAYS_INLINE struct inverse inverse_of(const matrix block, int first) {
-    const int second = first + 1;
-    const flow_lanes inverse_determinant = 1.0 / (block[first][first] * block[second][second] -
-                                                  block[first][second] * block[second][first]);
-    return (struct inverse){
-        {inverse_determinant * block[second][second], inverse_determinant * block[first][first]},
-        {inverse_determinant * block[first][second], inverse_determinant * block[second][first]},
-    };
-}
-
-/* The three steps of the factorisation of a row's diagonal block. */
-ALWAYS_INLINE void factor_mass(struct row *row) {
-    row->inverse_mass = 1.0 / row->block[MASS][MASS];
-    for (int c = CROSS_1; c <= HEAT; c++) {
-        row->block[MASS][c] *= row->inverse_mass;
-        for (int r = CROSS_1; r <= HEAT; r++)
-            row->block[r][c] -= row->block[r][MASS] * row->block[MASS][c];
-    }
-}
-
-ALWAYS_INLINE void factor_cross(struct row *row) {
-    row->inverse_cross = inverse_of(row->block, CROSS_1);
-    for (int c = ALONG; c <= HEAT; c++) {
-        vector column;
-        for (int r = CROSS_1; r <= HEAT; r++)
-            column[r] = row->block[r][c];
-        multiply_inverse(&row->inverse_cross, column, CROSS_1);
-        subtract_block(row->block, ALONG, HEAT, CROSS_1, CROSS_2, column, column);
-        for (int r = CROSS_1; r <= HEAT; r++)
-            row->block[r][c] = column[r];
-    }
-}
-
-ALWAYS_INLINE void factor_along(struct row *row) {
-    row->inverse_along = inverse_of(row->block, ALONG);
-}
-
-/* Divides by a factored diagonal block a vector whose components before `first` are 0. */
-ALWAYS_INLINE void divide(const struct row *row, int first, vector v) {
-    if (first == MASS) {
-        v[MASS] *= row->inverse_mass;
-        subtract_block(row->block, CROSS_1, HEAT, MASS, MASS, v, v);
-    }
-    if (first <= CROSS_1) {
-        multiply_inverse(&row->inverse_cross, v, CROSS_1);
-        subtract_block(row->block, ALONG, HEAT, CROSS_1, CROSS_2, v, v);
-    }
-    multiply_inverse(&row->inverse_along, v, ALONG);
-    subtract_block(row->block, MASS, CROSS_2, ALONG, HEAT, v, v);
-    subtract_block(row->block, MASS, MASS, CROSS_1, CROSS_2, v, v);
+/* v -= matrix v for columns first .. last, in other rows row_first .. row_last. */
+ALWAYS_INLINE void subtract_columns(const matrix matrix, int first, int last, int row_first,
+                                    int row_last, vector v) {
+    for (int c = first; c <= last; c++)
+        for (int r = row_first; r <= row_last; r++)
+            v[r] -= matrix[c][r] * v[c];
 }
 
 /*
- * Divides right side and the block of the point after by the diagonal block. The columns of that
- * block are few numbers that are shifted to the S of the point before.
+ * The diagonal block of a row, then its factors. Mass is a pivot of its own, the momenta across are
+ * one of 2 x 2, the other two another: three divisions that wait for each other instead of five.
  */
-ALWAYS_INLINE void finish_row(const struct factor *factor, double convection,
-                              const struct point *before, struct point *own,
-                              const struct point *after, const struct row *row) {
-    divide(row, MASS, own->increment);
+struct pivots {
+    matrix block;
+    flow_lanes inverse_mass;
+    struct inverse inverse_cross, inverse_along;
+};
 
-    const flow_lanes zero = {0};
+ALWAYS_INLINE void eliminate_mass(const struct pivots *pivots, vector v) {
+    v[MASS] *= pivots->inverse_mass;
+    subtract_columns(pivots->block, MASS, MASS, CROSS_1, HEAT, v);
+}
+
+ALWAYS_INLINE void eliminate_cross(const struct pivots *pivots, vector v) {
+    multiply_inverse(&pivots->inverse_cross, CROSS_1, v);
+    subtract_columns(pivots->block, CROSS_1, CROSS_2, ALONG, HEAT, v);
+}
+
+ALWAYS_INLINE void factor_mass(struct pivots *pivots) {
+    pivots->inverse_mass = 1.0 / pivots->block[MASS][MASS];
+    for (int c = CROSS_1; c <= HEAT; c++)
+        eliminate_mass(pivots, pivots->block[c]);
+}
+
+ALWAYS_INLINE void factor_cross(struct pivots *pivots) {
+    pivots->inverse_cross = inverse_of(pivots->block, CROSS_1);
+    for (int c = ALONG; c <= HEAT; c++)
+        eliminate_cross(pivots, pivots->block[c]);
+}
+
+ALWAYS_INLINE void factor_last(struct pivots *pivots) {
+    pivots->inverse_along = inverse_of(pivots->block, ALONG);
+}
+
+/* Divides by the factored block a vector whose components before `first` are 0. */
+ALWAYS_INLINE void divide(const struct pivots *pivots, int first, vector v) {
+    if (first == MASS)
+        eliminate_mass(pivots, v);
+    if (first <= CROSS_1)
+        eliminate_cross(pivots, v);
+    multiply_inverse(&pivots->inverse_along, ALONG, v);
+    subtract_columns(pivots->block, ALONG, HEAT, MASS, CROSS_2, v);
+    subtract_columns(pivots->block, CROSS_1, CROSS_2, MASS, MASS, v);
+}
+
+/* Forms the row at `own`, multiplied by S^-1 of the point before, and eliminates that point. */
+ALWAYS_INLINE void form_row(const struct factor *factor, const struct point *before,
+                            struct point *own, struct pivots *pivots) {
     const struct coupling coupling =
-        coupling_of(convection, -factor->diffusion, -factor->viscosity, after->state);
-    const struct shift shift = shift_between(before->state, after->state);
+        coupling_of(factor->convection, factor->diffusion, factor->viscosity, before->state);
+    const struct shift shift = shift_between(before->state, own->state);
     const flow_lanes *velocity = shift.velocity;
-    const flow_lanes mass = coupling.diagonal[MASS], along = coupling.diagonal[ALONG];
+    const flow_lanes zero = {0}, viscous = 2 * factor->viscosity * own->state[MASS];
+    const flow_lanes cross = 1.0 + viscous, along = 1.0 + 4.0 / 3 * viscous;
     const matrix block = {
-        [MASS] = {mass, velocity[CROSS_1] * mass, velocity[CROSS_2] * mass,
-                  velocity[ALONG] * mass + coupling.pressure,
-                  shift.energy * mass + velocity[ALONG] * coupling.pressure},
-        [CROSS_1] = {zero, coupling.diagonal[CROSS_1], zero, zero,
-                     velocity[CROSS_1] * coupling.diagonal[CROSS_1]},
-        [CROSS_2] = {zero, zero, coupling.diagonal[CROSS_2], zero,
-                     velocity[CROSS_2] * coupling.diagonal[CROSS_2]},
-        [ALONG] = {zero + convection, velocity[CROSS_1] * convection,
-                   velocity[CROSS_2] * convection, velocity[ALONG] * convection + along,
-                   shift.energy * convection + velocity[ALONG] * along + coupling.pressure},
-        [HEAT] = {zero, zero, zero, zero + coupling.pressure_heat,
-                  velocity[ALONG] * coupling.pressure_heat + coupling.diagonal[HEAT]},
+        [MASS] = {1.0 + zero, velocity[CROSS_1], velocity[CROSS_2], velocity[ALONG], shift.energy},
+        [CROSS_1] = {zero, cross, zero, zero, velocity[CROSS_1] * cross},
+        [CROSS_2] = {zero, zero, cross, zero, velocity[CROSS_2] * cross},
+        [ALONG] = {zero, zero, zero, along, velocity[ALONG] * along},
+        [HEAT] = {zero, zero, zero, zero, 1.0 + FLOW_C1C5 * viscous},
+    };
+    for (int c = 0; c < COMPONENTS; c++) {
+        for (int r = 0; r < COMPONENTS; r++)
+            pivots->block[c][r] = block[c][r];
+        add_coupled(&coupling, before->next[c], pivots->block[c]);
+    }
+    apply_shift(&shift, own->increment);
+    add_coupled(&coupling, before->increment, own->increment);
+}
+
+/* Divides that row by its diagonal block: the right side and the block of the point after. */
+ALWAYS_INLINE void divide_row(const struct factor *factor, const struct pivots *pivots,
+                              const struct point *before, struct point *own,
+                              const struct point *after) {
+    divide(pivots, MASS, own->increment);
+
+    const struct coupling coupling =
+        coupling_of(factor->convection, -factor->diffusion, -factor->viscosity, after->state);
+    const struct shift shift = shift_between(before->state, after->state);
+    const flow_lanes *velocity = shift.velocity, *diagonal = coupling.diagonal;
+    const flow_lanes zero = {0}, convection = coupling.convection + zero;
+    const matrix block = {
+        [MASS] = {diagonal[MASS], velocity[CROSS_1] * diagonal[MASS],
+                  velocity[CROSS_2] * diagonal[MASS],
+                  velocity[ALONG] * diagonal[MASS] + coupling.pressure,
+                  shift.energy * diagonal[MASS] + velocity[ALONG] * coupling.pressure},
+        [CROSS_1] = {zero, diagonal[CROSS_1], zero, zero, velocity[CROSS_1] * diagonal[CROSS_1]},
+        [CROSS_2] = {zero, zero, diagonal[CROSS_2], zero, velocity[CROSS_2] * diagonal[CROSS_2]},
+        [ALONG] = {convection, velocity[CROSS_1] * convection, velocity[CROSS_2] * convection,
+                   velocity[ALONG] * convection + diagonal[ALONG],
+                   shift.energy * convection + velocity[ALONG] * diagonal[ALONG] +
+                       coupling.pressure},
+        [HEAT] = {zero, zero, zero, coupling.pressure_heat + zero,
+                  velocity[ALONG] * coupling.pressure_heat + diagonal[HEAT]},
     };
     static const int first[COMPONENTS] = {MASS, CROSS_1, CROSS_1, MASS, ALONG};
     for (int c = 0; c < COMPONENTS; c++) {
         vector column;
         for (int r = 0; r < COMPONENTS; r++)
             column[r] = block[c][r];
-        divide(row, first[c], column);
+        divide(pivots, first[c], column);
         for (int r = 0; r < COMPONENTS; r++)
             own->next[c][r] = column[r];
     }
 }
 
-ALWAYS_INLINE void subtract_next(const matrix next, const vector v, vector sum) {
+/* sum -= matrix v */
+ALWAYS_INLINE void subtract_product(const matrix matrix, const vector v, vector sum) {
     for (int c = 0; c < COMPONENTS; c++)
         for (int r = 0; r < COMPONENTS; r++)
-            sum[r] -= next[c][r] * v[c];
+            sum[r] -= matrix[c][r] * v[c];
 }
 
 /*
- * Where the last rows of both eliminations meet, each knows the other's increment:
- * x + P y = a and y + Q x = b, so (1 - P Q) x = a - P b.
+ * Where the eliminations meet, the rows of both sides hold each other's increment: x + P y = a and
+ * y + Q x = b, so (1 - P Q) x = a - P b.
  */
 static void join(struct point *x, struct point *y) {
-    struct row row;
+    struct pivots pivots = {0};
     for (int c = 0; c < COMPONENTS; c++) {
-        vector column = {0};
-        column[c] += 1.0;
-        subtract_next(x->next, y->next[c], column);
-        for (int r = 0; r < COMPONENTS; r++)
-            row.block[r][c] = column[r];
+        pivots.block[c][c] += 1.0;
+        subtract_product(x->next, y->next[c], pivots.block[c]);
     }
-    factor_mass(&row);
-    factor_cross(&row);
-    factor_along(&row);
-    subtract_next(x->next, y->increment, x->increment);
-    divide(&row, MASS, x->increment);
-    subtract_next(y->next, x->increment, y->increment);
+    factor_mass(&pivots);
+    factor_cross(&pivots);
+    factor_last(&pivots);
+    subtract_product(x->next, y->increment, x->increment);
+    divide(&pivots, MASS, x->increment);
+    subtract_product(y->next, x->increment, y->increment);
 }
 
-/* What later lines need from memory: for each point of a line some cache lines of each stream. */
+/* Where the next lines are, when points of a line are too far apart for prefetching by hardware. */
 struct ahead {
-    int streams, lines;
-    size_t point_stride, line_stride; /* in doubles */
-    const double *stream[3];
+    const double *u, *increment;
+    size_t component, plane; /* strides as in a flow */
 };
 
 ALWAYS_INLINE void prefetch(const struct ahead *ahead, int point) {
-    for (int s = 0; s < ahead->streams; s++)
-        for (int l = 0; l < ahead->lines; l++)
-            __builtin_prefetch(ahead->stream[s] + (size_t)point * ahead->point_stride +
-                                   (size_t)l * ahead->line_stride,
-                               0, 2);
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        const size_t at = (size_t)point * ahead->plane + (size_t)m * ahead->component;
+        __builtin_prefetch(ahead->u + at, 1, 2);
+        __builtin_prefetch(ahead->increment + at, 0, 2);
+    }
+}
+
+ALWAYS_INLINE void set_end(struct point *end) {
+    memset(end->increment, 0, sizeof end->increment);
+    memset(end->next, 0, sizeof end->next);
 }
 
 /*
- * Solves a line's systems. Their points are all there is of the line: n, an even number in all
- * classes. The increments of the first and the last are 0.
+ * Solves a line of n points, an even number as in all classes. At its ends there are no increments.
+ * `ahead` may be NULL.
  */
 static void solve_line(const struct factor *factor, struct point *line, int n,
                        const struct ahead *ahead) {
-    const struct point *const last = line + n - 1;
-    for (struct point *end = line; end <= last; end += n - 1) {
-        memset(end->increment, 0, sizeof end->increment);
-        memset(end->next, 0, sizeof end->next);
-    }
-    const int inner = n / 2 - 1;
+    const struct factor rightward = *factor;
+    const struct factor leftward = {-factor->convection, factor->diffusion, factor->viscosity};
     struct point *left = line, *right = line + n - 1;
-    for (int i = 1; i <= inner; i++) {
+    set_end(left);
+    set_end(right);
+    for (int i = 1; i < n / 2; i++) {
         left++;
         right--;
-        struct row left_row, right_row;
-        prefetch(ahead, i);
-        prefetch(ahead, n - 1 - i);
-        form_row(factor, factor->convection, left - 1, left, &left_row);
-        form_row(factor, -factor->convection, right + 1, right, &right_row);
-        /* In step, so that one division is under way while the other's result is used. */
-        factor_mass(&left_row);
-        factor_mass(&right_row);
-        factor_cross(&left_row);
-        factor_cross(&right_row);
-        factor_along(&left_row);
-        factor_along(&right_row);
-        finish_row(factor, factor->convection, left - 1, left, left + 1, &left_row);
-        finish_row(factor, -factor->convection, right + 1, right, right - 1, &right_row);
+        if (ahead != NULL) {
+            prefetch(ahead, i);
+            prefetch(ahead, n - 1 - i);
+        }
+        struct pivots left_pivots, right_pivots;
+        form_row(&rightward, left - 1, left, &left_pivots);
+        form_row(&leftward, right + 1, right, &right_pivots);
+        /* In step, so that while one waits for a division the other has work. */
+        factor_mass(&left_pivots);
+        factor_mass(&right_pivots);
+        factor_cross(&left_pivots);
+        factor_cross(&right_pivots);
+        factor_last(&left_pivots);
+        factor_last(&right_pivots);
+        divide_row(&rightward, &left_pivots, left - 1, left, left + 1);
+        divide_row(&leftward, &right_pivots, right + 1, right, right - 1);
     }
     join(left, right);
-    for (int i = 1; i < inner; i++) {
+    for (int i = n / 2 - 1; i > 1; i--) {
         left--;
         right++;
-        subtract_next(left->next, left[1].increment, left->increment);
-        subtract_next(right->next, right[-1].increment, right->increment);
+        subtract_product(left->next, left[1].increment, left->increment);
+        subtract_product(right->next, right[-1].increment, right->increment);
     }
-}
-
-static size_t scratch_doubles(const struct flow *flow) {
-    return flow->component * (sizeof(struct point) / sizeof(double)) + FLOW_LANES * flow->row;
 }
 
 /* FLOW_LANES rows of interior points as the lanes of lines along x; the last may repeat. */
@@ -454,31 +442,28 @@ struct bundle {
     double *increment[FLOW_LANES];
 };
 
-/* Transposes a tile of component c of all rows. */
-ALWAYS_INLINE void load_tile(const struct flow *flow, const double *const rows[FLOW_LANES], int c,
-                             size_t i, flow_lanes tile[FLOW_LANES]) {
-    for (int lane = 0; lane < FLOW_LANES; lane++)
-        tile[lane] = flow_load(rows[lane] + (size_t)FLOW_COMPONENT[0][c] * flow->component + i);
-    flow_transpose(tile);
-}
-
 static void gather_x(const struct flow *flow, double dt, const struct bundle *bundle,
                      struct point *line) {
     const double scale = residual_scale(flow, dt);
     for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
-        struct point *points = line + i;
         for (int c = 0; c < COMPONENTS; c++) {
-            flow_lanes tile[FLOW_LANES];
-            load_tile(flow, bundle->u, c, i, tile);
-            for (int t = 0; t < FLOW_LANES; t++)
-                points[t].state[c] = tile[t];
-            load_tile(flow, bundle->r, c, i, tile);
-            for (int t = 0; t < FLOW_LANES; t++)
-                points[t].increment[c] = scale * tile[t];
+            const size_t at = (size_t)ORDER[0][c] * flow->component + i;
+            flow_lanes u[FLOW_LANES], r[FLOW_LANES];
+            for (int lane = 0; lane < FLOW_LANES; lane++) {
+                u[lane] = flow_load(bundle->u[lane] + at);
+                r[lane] = flow_load(bundle->r[lane] + at);
+            }
+            flow_transpose(u);
+            flow_transpose(r);
+            for (int t = 0; t < FLOW_LANES; t++) {
+                line[i + (size_t)t].state[c] = u[t];
+                line[i + (size_t)t].increment[c] = scale * r[t];
+            }
         }
         for (int t = 0; t < FLOW_LANES; t++) {
-            describe(points[t].state);
-            to_primitive(points[t].state, points[t].increment);
+            struct point *point = line + i + t;
+            describe(point->state);
+            to_primitive(point->state, point->increment);
         }
     }
 }
@@ -487,59 +472,52 @@ static void scatter_x(const struct flow *flow, const struct point *line,
                       const struct bundle *bundle) {
     for (size_t i = 0; i < flow->component; i += FLOW_LANES)
         for (int c = 0; c < COMPONENTS; c++) {
+            const size_t at = (size_t)ORDER[0][c] * flow->component + i;
             flow_lanes tile[FLOW_LANES];
             for (int t = 0; t < FLOW_LANES; t++)
                 tile[t] = line[i + (size_t)t].increment[c];
             flow_transpose(tile);
             for (int lane = 0; lane < FLOW_LANES; lane++)
-                flow_store(bundle->increment[lane] +
-                               (size_t)FLOW_COMPONENT[0][c] * flow->component + i,
-                           tile[lane]);
+                flow_store(bundle->increment[lane] + at, tile[lane]);
         }
 }
 
-/* Neighbours in x as the lanes of lines along y or z, whose points are `stride` doubles apart. */
-static void gather_yz(const struct flow *flow, int direction, size_t stride, const double *u,
-                      const double *increment, struct point *line) {
-    for (int p = 0; p < flow->n; p++) {
-        const size_t at = (size_t)p * stride;
+/* Brings in lines along y or z, whose points are `stride` doubles apart. */
+static void gather(const struct flow *flow, int direction, size_t stride, const double *u,
+                   const double *increment, struct point *line) {
+    for (struct point *point = line; point < line + flow->n; point++) {
         for (int c = 0; c < COMPONENTS; c++) {
-            const size_t component = (size_t)FLOW_COMPONENT[direction][c] * flow->component;
-            line[p].state[c] = flow_load(u + at + component);
-            line[p].increment[c] = flow_load(increment + at + component);
+            const size_t component = (size_t)ORDER[direction][c] * flow->component;
+            point->state[c] = flow_load(u + component);
+            point->increment[c] = flow_load(increment + component);
         }
-        describe(line[p].state);
+        describe(point->state);
+        u += stride;
+        increment += stride;
     }
 }
 
-/* Computes R(U) in rows j_first .. j_end - 1 of plane k and solves along x. */
-static void solve_rows(const struct flow *flow, double dt, int k, int j_first, int j_end,
+/* Computes R(U) in the interior rows from j_first on, and solves along x: `lanes` of them. */
+static void solve_rows(const struct flow *flow, double dt, int k, int j_first, int lanes,
                        double *increment, struct point *line, double *residual) {
-    const size_t plane = (size_t)k * flow->plane;
-    flow_residual(flow, k, j_first, j_end, residual);
+    const size_t start = (size_t)k * flow->plane + (size_t)j_first * flow->row;
+    flow_residual(flow, k, j_first, j_first + lanes, residual);
     struct bundle bundle;
     for (int lane = 0; lane < FLOW_LANES; lane++) {
-        const int j = j_first + lane < j_end ? j_first + lane : j_end - 1;
-        bundle.u[lane] = flow->u + plane + (size_t)j * flow->row;
-        bundle.r[lane] = residual + (size_t)(j - j_first) * flow->row;
-        bundle.increment[lane] = increment + plane + (size_t)j * flow->row;
+        const size_t row = (size_t)(lane < lanes ? lane : lanes - 1) * flow->row;
+        bundle.u[lane] = flow->u + start + row;
+        bundle.r[lane] = residual + row;
+        bundle.increment[lane] = increment + start + row;
     }
-    /* The next rows: what comes into cache with them for the first time. */
-    const size_t next = plane + (size_t)(j_first + FLOW_LANES) * flow->row;
-    const int farthest = k + 2 < flow->n ? 2 : 1;
-    const int lines = (int)(FLOW_LANES * flow->row / FLOW_CACHE_LINE) / (flow->n - 2) + 1;
-    const struct ahead ahead = {
-        .streams = 3,
-        .lines = lines,
-        .point_stride = (size_t)lines * FLOW_CACHE_LINE,
-        .line_stride = FLOW_CACHE_LINE,
-        .stream = {flow->u + next + (size_t)farthest * flow->plane, flow->forcing + next,
-                   increment + next},
-    };
-    const struct factor factor = factor_along_direction(flow, dt, 0);
+    const struct factor factor = factor_along(flow, dt, 0);
     gather_x(flow, dt, &bundle, line);
-    solve_line(&factor, line, flow->n, &ahead);
+    solve_line(&factor, line, flow->n, NULL);
     scatter_x(flow, line, &bundle);
+}
+
+/* A thread's scratch memory: a line, its last tile filled up, and rows of R(U). */
+static size_t scratch_doubles(const struct flow *flow) {
+    return flow->component * (sizeof(struct point) / sizeof(double)) + FLOW_LANES * flow->row;
 }
 
 static void solve_plane(const struct flow *flow, double dt, int k, double *increment,
@@ -548,20 +526,20 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
     double *residual = (double *)(line + flow->component);
     const int inner_end = flow->n - 1;
     for (int j = 1; j < inner_end; j += FLOW_LANES) {
-        const int j_end = j + FLOW_LANES < inner_end ? j + FLOW_LANES : inner_end;
-        solve_rows(flow, dt, k, j, j_end, increment, line, residual);
+        const int rows = inner_end - j;
+        solve_rows(flow, dt, k, j, rows < FLOW_LANES ? rows : FLOW_LANES, increment, line,
+                   residual);
     }
 
-    const struct factor factor = factor_along_direction(flow, dt, 1);
-    const struct ahead nothing = {0};
+    const struct factor factor = factor_along(flow, dt, 1);
     for (size_t i = 0; i < (size_t)flow->n; i += FLOW_LANES) {
         const size_t start = (size_t)k * flow->plane + i;
-        gather_yz(flow, 1, flow->row, flow->u + start, increment + start, line);
-        solve_line(&factor, line, flow->n, &nothing);
+        gather(flow, 1, flow->row, flow->u + start, increment + start, line);
+        solve_line(&factor, line, flow->n, NULL);
         for (int j = 1; j < inner_end; j++)
             for (int c = 0; c < COMPONENTS; c++)
                 flow_store(increment + start + (size_t)j * flow->row +
-                               (size_t)FLOW_COMPONENT[1][c] * flow->component,
+                               (size_t)ORDER[1][c] * flow->component,
                            line[j].increment[c]);
     }
 }
@@ -569,25 +547,19 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
 static void solve_columns(const struct flow *flow, double dt, int j, const double *increment,
                           double *scratch) {
     struct point *line = (struct point *)scratch;
-    const struct factor factor = factor_along_direction(flow, dt, 2);
+    const struct factor factor = factor_along(flow, dt, 2);
     for (size_t i = 0; i < (size_t)flow->n; i += FLOW_LANES) {
         const size_t start = (size_t)j * flow->row + i;
-        const size_t next =
-            i + FLOW_LANES < (size_t)flow->n ? start + FLOW_LANES : (size_t)(j + 1) * flow->row;
-        const struct ahead ahead = {
-            .streams = 2,
-            .lines = COMPONENTS,
-            .point_stride = flow->plane,
-            .line_stride = flow->component,
-            .stream = {flow->u + next, increment + next},
-        };
-        gather_yz(flow, 2, flow->plane, flow->u + start, increment + start, line);
+        const bool last = i + FLOW_LANES >= (size_t)flow->n;
+        const size_t next = last ? (size_t)(j + 1) * flow->row : start + FLOW_LANES;
+        const struct ahead ahead = {flow->u + next, increment + next, flow->component, flow->plane};
+        gather(flow, 2, flow->plane, flow->u + start, increment + start, line);
         solve_line(&factor, line, flow->n, &ahead);
         for (int k = 1; k < flow->n - 1; k++) {
             double *u = flow->u + start + (size_t)k * flow->plane;
             to_conserved(line[k].state, line[k].increment);
             for (int c = 0; c < COMPONENTS; c++) {
-                double *to = u + (size_t)FLOW_COMPONENT[2][c] * flow->component;
+                double *to = u + (size_t)ORDER[2][c] * flow->component;
                 flow_store(to, flow_load(to) + line[k].increment[c]);
             }
         }
@@ -603,7 +575,6 @@ static const struct flow_scheme BT = {
 static void run(size_t class_index, struct result *result) {
     const struct flow_class *class = &CLASSES[class_index];
     flow_run(&BT, class, result);
-    /* NPB's count, of the reference's algorithm. */
     const double n = class->n;
     result->operations = class->steps * ((3478.8 * n - 17655.7) * n + 28023.7) * n;
 }
