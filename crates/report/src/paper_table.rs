@@ -167,9 +167,11 @@ impl<'a> PaperTable<'a> {
         let compiler = if compilers.is_empty() { "not known".into() } else { compilers.join(", ") };
         let own_time = subjects().all(|subject| subject.time_regex.is_some());
         let timed = if own_time { "the part that the program itself times" } else { "the whole run" };
-        let mut programs: Vec<&str> =
-            subjects().map(|s| s.name.rsplit_once('.').map_or(s.name.as_str(), |(p, _)| p)).collect();
-        programs.dedup();
+        let mut programs: Vec<&str> = Vec::new();
+        for name in subjects().map(|subject| subject.name.as_str()) {
+            let program = name.rsplit_once('.').map_or(name, |(program, _)| program);
+            programs.extend((!programs.contains(&program)).then_some(program));
+        }
         let host = &study.record.host;
         vec![
             ("machine", paper.hardware.clone(), machine(study)),

@@ -25,10 +25,12 @@ impl<'a> Verdicts<'a> {
         };
         let (headlines, all) = (told(": "), told(", "));
         let rivals: Vec<&Summary> = study.summaries(&subject.name).filter(|s| s.claim != Claim::Reference).collect();
+        // Beside a paper's table, which has every one of them, none needs saying but those that show something.
+        let few = all.len() <= MOST && study.record.plan.paper.is_none();
         let (mut comparisons, mut quiet) = (Vec::new(), Vec::new());
         for (index, &sentence) in all.iter().enumerate() {
             let shown = rivals.get(index).is_none_or(|s| matches!(s.claim, Claim::Faster | Claim::Slower));
-            if shown || all.len() <= MOST || all.len() != rivals.len() {
+            if shown || few || all.len() != rivals.len() {
                 comparisons.push(sentence);
             } else {
                 quiet.push(sentence);

@@ -39,6 +39,9 @@ pub(crate) fn claim(claim: Claim, reference: &str) -> String {
 /// When the study is enough, as a sentence.
 pub(crate) fn stop_rule(plan: &Plan) -> String {
     let rule = match plan.stop {
+        StopRule::Paired { min_blocks, max_blocks, .. } if min_blocks == max_blocks => {
+            format!("{}, whatever they show", count(min_blocks as usize, "block"))
+        }
         StopRule::Paired { width, min_blocks, max_blocks } => format!(
             "Until each ratio's 95 % interval is narrower than {}, with {min_blocks} to {max_blocks} blocks",
             number::percent(width)
