@@ -11,13 +11,21 @@
  * conjugate, the parts do not mix. The order of the waves is of no interest, so that nothing is
  * reordered: forwards by decimation in frequency, backwards by decimation in time.
  *
- * Lane l of vector k is z[8 k + l]. With N columns, L = N / 8 and w = exp(-2 pi i / N), wave
- * p + L t is
- *   sum over l of w^(L t l) w^(p l) (sum over k of w^(8 p k) z[8 k + l]):
- * a transform of length L in each lane, a shift by w^(p l), and an 8-point transform across lanes.
+ * Lane l of vector k is z[n k + l], n being LANES. With N columns, L = N / n and
+ * w = exp(-2 pi i / N), wave p + L t is
+ *   sum over l of w^(L t l) w^(p l) (sum over k of w^(n p k) z[n k + l]):
+ * a transform of length L in each lane, a shift by w^(p l), and an n-point transform across lanes.
  * Backwards is forwards with real and imaginary parts exchanged and the steps turned round.
  */
-enum { LANES = 8 };
+
+/* As many as a register holds. */
+#if defined(__AVX512F__)
+#define LANES 8
+#elif defined(__AVX__)
+#define LANES 4
+#else
+#define LANES 2
+#endif
 
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double)), may_alias));
 
@@ -108,46 +116,64 @@ static void transform_lanes_back(const struct filter *filter, lanes *re, lanes *
         pass(filter, im, re, vectors, 2, false);
 }
 
-/* Sums in the lower, differences in the upper of each two groups of `distance` lanes. */
-INLINE void butterfly_across(struct complex_lanes *z, const int distance) {
-    const lanes sign = distance == 4   ? (lanes){1, 1, 1, 1, -1, -1, -1, -1}
-                       : distance == 2 ? (lanes){1, 1, -1, -1, 1, 1, -1, -1}
-                                       : (lanes){1, -1, 1, -1, 1, -1, 1, -1};
-    if (distance == 4) {
-        z->re = __builtin_shufflevector(z->re, z->re, 4, 5, 6, 7, 0, 1, 2, 3) + sign * z->re;
-        z->im = __builtin_shufflevector(z->im, z->im, 4, 5, 6, 7, 0, 1, 2, 3) + sign * z->im;
-    } else if (distance == 2) {
-        z->re = __builtin_shufflevector(z->re, z->re, 2, 3, 0, 1, 6, 7, 4, 5) + sign * z->re;
-        z->im = __builtin_shufflevector(z->im, z->im, 2, 3, 0, 1, 6, 7, 4, 5) + sign * z->im;
-    } else {
-        z->re = __builtin_shufflevector(z->re, z->re, 1, 0, 3, 2, 5, 4, 7, 6) + sign * z->re;
-        z->im = __builtin_shufflevector(z->im, z->im, 1, 0, 3, 2, 5, 4, 7, 6) + sign * z->im;
-    }
+/* Exchanges neighbouring groups of `distance` lanes. */
+INLINE void exchange(lanes *x, const int distance) {
+#if LANES == 8
+    *x = distance == 4   ? __builtin_shufflevector(*x, *x, 4, 5, 6, 7, 0, 1, 2, 3)
+         : distance == 2 ? __builtin_shufflevector(*x, *x, 2, 3, 0, 1, 6, 7, 4, 5)
+                         : __builtin_shufflevector(*x, *x, 1, 0, 3, 2, 5, 4, 7, 6);
+#elif LANES == 4
+    *x = distance == 2 ? __builtin_shufflevector(*x, *x, 2, 3, 0, 1)
+                       : __builtin_shufflevector(*x, *x, 1, 0, 3, 2);
+#else
+    (void)distance; /* is 1 */
+    *x = __builtin_shufflevector(*x, *x, 1, 0);
+#endif
 }
 
-/* Shift, 8-point transform across the lanes, response, and all of it back. */
+/* Sums in the lower, differences in the upper of each two groups of `distance` lanes. */
+INLINE void butterfly_across(struct complex_lanes *z, const int distance) {
+    static const double SIGNS[3][8] __attribute__((aligned(64))) = {
+        {1, -1, 1, -1, 1, -1, 1, -1}, {1, 1, -1, -1, 1, 1, -1, -1}, {1, 1, 1, 1, -1, -1, -1, -1}};
+    const lanes sign = *(const lanes *)SIGNS[distance / 2];
+    struct complex_lanes other = *z;
+    exchange(&other.re, distance);
+    exchange(&other.im, distance);
+    z->re = other.re + sign * z->re;
+    z->im = other.im + sign * z->im;
+}
+
+/* What a butterfly across 2 or 4 lanes leaves in the upper groups is turned for the next. */
+INLINE void twiddle_across(struct complex_lanes *z, const int distance) {
+    static const double RE[3][8] __attribute__((aligned(64))) = {
+        {0}, {1, 1, 1, 0, 1, 1, 1, 0}, {1, 1, 1, 1, 1, M_SQRT1_2, 0, -M_SQRT1_2}};
+    static const double IM[3][8] __attribute__((aligned(64))) = {
+        {0}, {0, 0, 0, -1, 0, 0, 0, -1}, {0, 0, 0, 0, 0, -M_SQRT1_2, -1, -M_SQRT1_2}};
+    const struct complex_lanes factor = {*(const lanes *)RE[distance / 2],
+                                         *(const lanes *)IM[distance / 2]};
+    multiply(z, &factor);
+}
+
+/* Shift, transform across the lanes, response, and all of it back. */
 static void weaken_waves(const struct filter *filter, const double *response, lanes *re,
                          lanes *im) {
-    const double c = 0.70710678118654752440;
-    const struct complex_lanes eighths = {{1, 1, 1, 1, 1, c, 0, -c}, {0, 0, 0, 0, 0, -c, -1, -c}};
-    const struct complex_lanes quarters = {{1, 1, 1, 0, 1, 1, 1, 0}, {0, 0, 0, -1, 0, 0, 0, -1}};
     const lanes *weights = (const lanes *)response;
     for (int k = 0; k < filter->columns / LANES; k++) {
         const struct complex_lanes shift = {((const lanes *)filter->shift_re)[k],
                                             ((const lanes *)filter->shift_im)[k]};
         struct complex_lanes z = {re[k], im[k]};
         multiply(&z, &shift);
-        butterfly_across(&z, 4);
-        multiply(&z, &eighths);
-        butterfly_across(&z, 2);
-        multiply(&z, &quarters);
+        for (int distance = LANES / 2; distance > 1; distance /= 2) {
+            butterfly_across(&z, distance);
+            twiddle_across(&z, distance);
+        }
         butterfly_across(&z, 1);
         struct complex_lanes back = {weights[k] * z.im, weights[k] * z.re};
         butterfly_across(&back, 1);
-        multiply(&back, &quarters);
-        butterfly_across(&back, 2);
-        multiply(&back, &eighths);
-        butterfly_across(&back, 4);
+        for (int distance = 2; distance < LANES; distance *= 2) {
+            twiddle_across(&back, distance);
+            butterfly_across(&back, distance);
+        }
         multiply(&back, &shift);
         re[k] = back.im;
         im[k] = back.re;
@@ -223,10 +249,12 @@ bool filter_create(struct filter *filter, const struct sphere *sphere) {
             filter->shift_re[LANES * k + lane] = cos(2.0 * PI * wave * lane / columns);
             filter->shift_im[LANES * k + lane] = -sin(2.0 * PI * wave * lane / columns);
             /* The butterflies across leave the lanes in the order of reversed bits. */
-            const int octave = (lane & 1) << 2 | (lane & 2) | lane >> 2;
+            int part = 0;
+            for (int bit = 1; bit < LANES; bit *= 2)
+                part = 2 * part + ((lane & bit) != 0);
             for (int row = 0; row < filter->filtered; row++)
                 filter->response[row * columns + LANES * k + lane] =
-                    response_to(sphere, row, wave + octave * vectors) / columns;
+                    response_to(sphere, row, wave + part * vectors) / columns;
         }
     }
     return true;
