@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <omp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -32,6 +33,22 @@ bool team_create(struct team *team, int threads) {
 }
 
 void team_destroy(struct team *team) { free(team->partial); }
+
+bool team_run(void (*work)(struct member *me, void *shared), void *shared) {
+    struct team team;
+    bool stands = false;
+#pragma omp parallel
+    {
+#pragma omp single
+        stands = team_create(&team, omp_get_num_threads());
+        if (stands) {
+            struct member me = {&team, omp_get_thread_num(), 0};
+            work(&me, shared);
+        }
+    }
+    team_destroy(&team);
+    return stands;
+}
 
 void team_barrier(struct team *team) {
     const uint32_t generation = atomic_load_explicit(&team->generation, memory_order_relaxed);

@@ -29,6 +29,13 @@ struct member {
 bool team_create(struct team *team, int threads);
 void team_destroy(struct team *team);
 
+/*
+ * Runs `work` in every thread of a parallel region, with its place in their team and `shared`.
+ * False when memory is short; then nobody works. `work` must reach the same barriers in all
+ * threads: a thread whose own allocation fails says so in `shared` before the next barrier.
+ */
+bool team_run(void (*work)(struct member *me, void *shared), void *shared);
+
 /* Waits for all threads of the team. What they wrote before, all see afterwards. */
 void team_barrier(struct team *team);
 

@@ -359,7 +359,7 @@ struct problem {
     const struct class *class;
     struct generators generators;
     struct vectors vectors;
-    struct team team;
+    int threads;
     _Atomic bool out_of_memory;
     _Atomic uint64_t nonzeros;
     double assembled_at, seconds; /* written by the first thread */
@@ -376,8 +376,10 @@ static bool problem_allocate(struct problem *problem, const struct class *class)
         .p = memory_pages(order, sizeof *v->p),
         .q = memory_pages(order, sizeof *v->q),
         .r = memory_pages(order, sizeof *v->r),
+        .partial = memory_pages((size_t)omp_get_max_threads(), sizeof *v->partial),
     };
-    return generators_allocate(&problem->generators, class) && v->x && v->z && v->p && v->q && v->r;
+    return generators_allocate(&problem->generators, class) && v->x && v->z && v->p && v->q &&
+           v->r && v->partial;
 }
 
 static void problem_free(struct problem *problem) {
@@ -388,7 +390,6 @@ static void problem_free(struct problem *problem) {
     free(problem->vectors.q);
     free(problem->vectors.r);
     free(problem->vectors.partial);
-    team_destroy(&problem->team);
 }
 
 static void fill_with_ones(const struct rows *rows, double *x) {
@@ -419,14 +420,15 @@ static void solve(struct problem *problem, struct member *me, const struct rows 
 }
 
 /* A thread's whole part: its rows of the matrix, then the iterations. */
-static void assemble_and_solve(struct problem *problem, int thread) {
+static void assemble_and_solve(struct member *me, void *shared) {
+    struct problem *problem = shared;
     const struct generators *g = &problem->generators;
-    struct member me = {&problem->team, thread, 0};
-    const uint32_t first = first_row(g, thread, me.team->threads);
-    const uint32_t last = first_row(g, thread + 1, me.team->threads);
+    const uint32_t first = first_row(g, me->thread, me->team->threads);
+    const uint32_t last = first_row(g, me->thread + 1, me->team->threads);
     struct rows rows = {0};
     struct row_builder builder = {0};
-    double *partial = problem->vectors.partial[thread] = memory_pages(g->order, sizeof *partial);
+    double *partial = problem->vectors.partial[me->thread] =
+        memory_pages(g->order, sizeof *partial);
     if (partial != NULL && rows_allocate(&rows, g, first, last) &&
         row_builder_allocate(&builder, g->order)) {
         rows_assemble(&rows, &builder, g, problem->class->shift);
@@ -435,12 +437,14 @@ static void assemble_and_solve(struct problem *problem, int thread) {
         problem->out_of_memory = true;
     }
     row_builder_free(&builder);
-    team_barrier(me.team);
+    team_barrier(me->team);
     if (!problem->out_of_memory) {
-        if (thread == 0)
+        if (me->thread == 0) {
+            problem->threads = me->team->threads;
             problem->assembled_at = omp_get_wtime();
-        solve(problem, &me, &rows);
-        team_barrier(me.team);
+        }
+        solve(problem, me, &rows);
+        team_barrier(me->team);
     }
     rows_free(&rows);
     free(partial);
@@ -453,25 +457,14 @@ static void run(size_t class_index, struct result *result) {
     if (problem_allocate(&problem, class)) {
         generators_draw(&problem.generators);
         generators_index_rows(&problem.generators);
-#pragma omp parallel
-        {
-#pragma omp single
-            {
-                const int threads = omp_get_num_threads();
-                double ***partial = &problem.vectors.partial;
-                *partial = memory_pages((size_t)threads, sizeof **partial);
-                if (*partial == NULL || !team_create(&problem.team, threads))
-                    problem.out_of_memory = true;
-            }
-            if (!problem.out_of_memory)
-                assemble_and_solve(&problem, omp_get_thread_num());
-        }
+        if (!team_run(assemble_and_solve, &problem))
+            problem.out_of_memory = true;
     } else {
         problem.out_of_memory = true;
     }
     result->out_of_memory = problem.out_of_memory;
     if (!problem.out_of_memory) {
-        result->threads = problem.team.threads;
+        result->threads = problem.threads;
         result->seconds = problem.seconds;
         /* NPB's count: it takes a row to have nonzer (nonzer + 1) entries. */
         const double row_entries = class->drawn_per_vector * (class->drawn_per_vector + 1.0);

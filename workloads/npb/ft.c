@@ -138,7 +138,7 @@ struct problem {
     uint64_t re_power[FFT_LONGEST], im_power[FFT_LONGEST]; /* of the generator, along x */
     double complex point[CHECKSUM_POINTS];                 /* those of the present step */
     double complex checksum[MAX_STEPS];
-    struct team team;
+    int threads;
     _Atomic bool out_of_memory;
     double seconds; /* written by the first thread, as are the checksums */
 };
@@ -351,17 +351,20 @@ static void solve(struct worker *me) {
     forward(me);
     for (int steps = 1; steps <= problem->class->steps; steps++)
         backward(me, steps);
-    if (me->member.thread == 0)
+    if (me->member.thread == 0) {
+        problem->threads = me->member.team->threads;
         problem->seconds = omp_get_wtime() - start;
+    }
 }
 
 /* A thread's whole part. */
-static void work(struct problem *problem, int thread) {
+static void work(struct member *member, void *shared) {
+    struct problem *problem = shared;
     const struct class *class = problem->class;
-    const size_t threads = (size_t)problem->team.threads, t = (size_t)thread;
+    const size_t threads = (size_t)member->team->threads, t = (size_t)member->thread;
     struct worker me = {
         .problem = problem,
-        .member = {&problem->team, thread, 0},
+        .member = *member,
         .first_plane = class->nz * t / threads,
         .end_plane = class->nz * (t + 1) / threads,
         .first_column = columns(class) * t / threads,
@@ -370,7 +373,7 @@ static void work(struct problem *problem, int thread) {
     };
     if (me.work == NULL)
         problem->out_of_memory = true;
-    team_barrier(&problem->team);
+    team_barrier(member->team);
     if (!problem->out_of_memory)
         solve(&me);
     free(me.work);
@@ -395,19 +398,11 @@ static void run(size_t class_index, struct result *result) {
     const struct class *class = problem.class = &CLASSES[class_index];
     problem.spectrum = grid_allocate(spectrum_elements(class));
     problem.field = grid_allocate(field_elements(class));
-    bool team_stands = false;
-    if (problem.spectrum != NULL && problem.field != NULL) {
-#pragma omp parallel
-        {
-#pragma omp single
-            team_stands = team_create(&problem.team, omp_get_num_threads());
-            if (team_stands)
-                work(&problem, omp_get_thread_num());
-        }
-    }
-    result->out_of_memory = !team_stands || problem.out_of_memory;
+    const bool worked =
+        problem.spectrum != NULL && problem.field != NULL && team_run(work, &problem);
+    result->out_of_memory = !worked || problem.out_of_memory;
     if (!result->out_of_memory) {
-        result->threads = problem.team.threads;
+        result->threads = problem.threads;
         result->seconds = problem.seconds;
         /* NPB's count: it takes 14.8157 + 7.19641 ln N a point up to the spectrum. */
         const double n = (double)(class->nx * class->ny * class->nz);
@@ -420,7 +415,6 @@ static void run(size_t class_index, struct result *result) {
                                  class->checksum[i][0] + class->checksum[i][1] * I, TOLERANCE);
         }
     }
-    team_destroy(&problem.team);
     free(problem.field);
     free(problem.spectrum);
 }
