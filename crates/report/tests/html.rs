@@ -195,6 +195,7 @@ fn a_papers_study_stands_beside_the_papers_own_tables() {
     for fact in ["AMD Opteron 6272", "gfortran 6.1.0", "AMD EPYC Processor, 2 CPUs", "gcc 12.2.0"] {
         assert!(sides.contains(fact), "{fact}: {sides}");
     }
+    assert!(text(&select(&page, "#machine")[0]).contains("npb-cg 0.1.0 (gcc 12.2.0)"));
     // Two tables of five benchmarks with time, time and ratio, and two speed-ups; seven columns, two of them ours too.
     let cells = |selector: &str| {
         select(&page, selector).iter().map(text).filter(|figure| figure != "–").collect::<Vec<String>>()

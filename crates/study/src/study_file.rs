@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! threads = ["1", "2-8", "all"]
+//! beyond-machine = "leave-out"      # else threads wrap around
 //! placements = ["unbound", "compact", "scatter"]
 //! stop = { relative-sd = "1.9 %", min-runs = 5, max-runs = 40 }
 //! timeout = "10 min"
@@ -255,6 +256,7 @@ mod tests {
             .collect();
         let file = StudyFile::parse(&example).unwrap();
         assert_eq!(file.threads, ["1", "2-8", "all"]);
+        assert_eq!(file.beyond_machine, BeyondMachine::LeaveOut);
         assert_eq!(file.stop.relative_sd, Some("0.019".parse().unwrap()));
         assert_eq!(file.timeout, Some(Span(Duration::from_secs(600))));
         assert_eq!(file.subjects.len(), 2);

@@ -199,6 +199,7 @@ pub(super) fn machine(study: &StudyView) -> Markup {
                     dt { "subject" }
                     dd {
                         code { (plain(&shell_words::join(&subject.argv))) }
+                        @if let Some(build) = &subject.build { br; "which says it is " (plain(build)) }
                         @if let Some(regex) = &subject.time_regex { br; "its own time: " code { (plain(regex)) } }
                         @if let Some(regex) = &subject.verified_regex { br; "verified by: " code { (plain(regex)) } }
                     }
