@@ -452,6 +452,8 @@ static void gather_x(const struct flow *flow, double dt, const struct bundle *bu
             for (int lane = 0; lane < FLOW_LANES; lane++) {
                 u[lane] = flow_load(bundle->u[lane] + at);
                 r[lane] = flow_load(bundle->r[lane] + at);
+                /* To be written when the lines are solved. */
+                __builtin_prefetch(bundle->increment[lane] + at, 1, 2);
             }
             flow_transpose(u);
             flow_transpose(r);
