@@ -332,42 +332,41 @@ void core_begin(struct core *core, const struct weather *weather) {
     begin_row_of_corners(core, weather, core->sphere.rows);
 }
 
-static void take_steps(struct core *core, struct team *team, int steps, double *memory) {
-    const int thread = omp_get_thread_num();
-    const struct band band = band_of(core, thread, team->threads);
+/* One run: what its threads share. */
+struct run {
+    struct core *core;
+    int steps;
+    double *memory; /* workspaces of the threads */
+};
+
+static void take_steps(struct member *me, void *shared) {
+    const struct run *run = shared;
+    struct core *core = run->core;
+    const struct band band = band_of(core, me->thread, me->team->threads);
+    const int columns = core->sphere.columns;
     struct workspace work;
-    workspace_lay_out(&work, memory + (size_t)thread * workspace_doubles(core->sphere.columns),
-                      core->sphere.columns);
-    team_barrier(team);
+    workspace_lay_out(&work, run->memory + (size_t)me->thread * workspace_doubles(columns),
+                      columns);
+    team_barrier(me->team);
     const double start = omp_get_wtime();
-    for (int step = 0; step < steps; step++)
+    for (int step = 0; step < run->steps; step++)
         for (int stage = 0; stage < STAGES; stage++) {
             advance_band(core, stage, band, &work);
-            team_barrier(team);
+            team_barrier(me->team);
         }
-    if (thread == 0)
+    if (me->thread == 0) {
+        core->threads = me->team->threads;
         core->seconds = omp_get_wtime() - start;
+    }
 }
 
 bool core_run(struct core *core, double step_seconds, int steps) {
-    struct team team;
-    double *memory = NULL;
-    bool has_room = false;
+    const size_t workspaces =
+        (size_t)omp_get_max_threads() * workspace_doubles(core->sphere.columns);
+    struct run run = {core, steps, memory_pages(workspaces, sizeof *run.memory)};
     core->step = step_seconds;
-#pragma omp parallel
-    {
-#pragma omp single
-        {
-            core->threads = omp_get_num_threads();
-            memory = memory_pages((size_t)core->threads * workspace_doubles(core->sphere.columns),
-                                  sizeof *memory);
-            has_room = team_create(&team, core->threads) && memory != NULL;
-        }
-        if (has_room)
-            take_steps(core, &team, steps, memory);
-    }
-    team_destroy(&team);
-    free(memory);
+    const bool has_room = run.memory != NULL && team_run(take_steps, &run);
+    free(run.memory);
     return has_room;
 }
 
