@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 static const double TOLERANCE = 1.0e-8;
 
 /*
@@ -77,7 +79,7 @@ static void exact_row(const struct flow *flow, int m, int j, int k, double *valu
     const double along_yz =
         EXACT[m][0] + exact_along(1, m, j * flow->h) + exact_along(2, m, k * flow->h);
     for (int i = 0; i < (int)flow->component; i++)
-        value[i] = along_yz + exact_along(0, m, fmin(i * flow->h, 1.0));
+        value[i] = along_yz + exact_along(0, m, (i < flow->n ? i : flow->n - 1) * flow->h);
 }
 
 void flow_exact(const struct flow *flow, int i, int j, int k, double value[FLOW_COMPONENTS]) {
@@ -157,15 +159,14 @@ void flow_prepare(const struct flow *flow, struct team *team, int k_first, int k
 struct gas {
     flow_lanes velocity[3];
     flow_lanes pressure;
-    flow_lanes heat; /* what diffuses with the energy, but for the velocity along
-                        the direction */
+    flow_lanes heat; /* of the energy's diffusion, what is the same in all directions */
 };
 
-static inline struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
+ALWAYS_INLINE struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
     struct gas gas;
     const flow_lanes inverse_density = 1.0 / u[0];
     flow_lanes square = {0};
-#pragma GCC unroll 5
+#pragma GCC unroll 3
     for (int d = 0; d < 3; d++) {
         gas.velocity[d] = u[1 + d] * inverse_density;
         square += gas.velocity[d] * gas.velocity[d];
@@ -180,9 +181,18 @@ struct gas_row {
     _Alignas(64) double quantity[5][FLOW_LANES + FLOW_POINTS_MAX + FLOW_LANES];
 };
 
-static inline struct gas gas_at(const struct gas_row *row, ptrdiff_t i) {
+/*
+ * Clears what vectors take in from beyond both ends of a row. It does not count, but what happens
+ * to lie there may be denormal numbers, which take processors a hundred times longer.
+ */
+static void clear_beyond(const struct flow *flow, struct gas_row *row) {
+    for (int q = 0; q < 5; q++)
+        row->quantity[q][FLOW_LANES - 1] = row->quantity[q][FLOW_LANES + flow->component] = 0;
+}
+
+ALWAYS_INLINE struct gas gas_at(const struct gas_row *row, ptrdiff_t i) {
     struct gas gas;
-#pragma GCC unroll 5
+#pragma GCC unroll 3
     for (int d = 0; d < 3; d++)
         gas.velocity[d] = flow_load(row->quantity[d] + FLOW_LANES + i);
     gas.pressure = flow_load(row->quantity[3] + FLOW_LANES + i);
@@ -190,7 +200,7 @@ static inline struct gas gas_at(const struct gas_row *row, ptrdiff_t i) {
     return gas;
 }
 
-static inline void load_components(const struct flow *flow, const double *at,
+ALWAYS_INLINE void load_components(const struct flow *flow, const double *at,
                                    flow_lanes u[FLOW_COMPONENTS]) {
 #pragma GCC unroll 5
     for (int m = 0; m < FLOW_COMPONENTS; m++)
@@ -202,7 +212,7 @@ static void compute_gas_row(const struct flow *flow, const double *row, struct g
         flow_lanes u[FLOW_COMPONENTS];
         load_components(flow, row + i, u);
         const struct gas gas = gas_of(u);
-#pragma GCC unroll 5
+#pragma GCC unroll 3
         for (int d = 0; d < 3; d++)
             flow_store(gas_row->quantity[d] + FLOW_LANES + i, gas.velocity[d]);
         flow_store(gas_row->quantity[3] + FLOW_LANES + i, gas.pressure);
@@ -210,24 +220,18 @@ static void compute_gas_row(const struct flow *flow, const double *row, struct g
     }
 }
 
-/* The factors of the flux differences. */
-struct factors {
-    double convection; /* of the first difference: 1 / (2 h) */
-    double viscosity;  /* of the second: c3 c4 / h^2 */
-};
-
 /*
- * Adds what a neighbour in `direction` gives to R: convective and viscous
- * fluxes (section 3.3). `convection` is minus the factor at the next point, and
- * the factor at the point before.
+ * Adds what a neighbour in `direction` gives to R: convective and viscous fluxes (section 3.3).
+ * `convection` is -1 / (2 h) for the next point, 1 / (2 h) for the one before; `viscosity` is
+ * c3 c4 / h^2.
  */
-static inline void add_neighbour(flow_lanes r[FLOW_COMPONENTS], const flow_lanes u[FLOW_COMPONENTS],
+ALWAYS_INLINE void add_neighbour(flow_lanes r[FLOW_COMPONENTS], const flow_lanes u[FLOW_COMPONENTS],
                                  const struct gas *gas, int direction, double convection,
                                  double viscosity) {
     const flow_lanes *v = gas->velocity;
     const flow_lanes convected = convection * u[1 + direction];
     r[0] += convected;
-#pragma GCC unroll 5
+#pragma GCC unroll 3
     for (int d = 0; d < 3; d++)
         r[1 + d] += (convected + (d == direction ? 4.0 / 3 * viscosity : viscosity)) * v[d];
     r[1 + direction] += convection * gas->pressure;
@@ -235,11 +239,10 @@ static inline void add_neighbour(flow_lanes r[FLOW_COMPONENTS], const flow_lanes
             (convection * (u[4] + gas->pressure) + viscosity / 6 * v[direction]) * v[direction];
 }
 
-/* Adds the point's own part of the viscous second differences along all three
- * directions. */
-static inline void add_own(flow_lanes r[FLOW_COMPONENTS], const struct gas *gas, double viscosity) {
+/* Adds the point's own part of the viscous second differences along all three directions. */
+ALWAYS_INLINE void add_own(flow_lanes r[FLOW_COMPONENTS], const struct gas *gas, double viscosity) {
     flow_lanes square = {0};
-#pragma GCC unroll 5
+#pragma GCC unroll 3
     for (int d = 0; d < 3; d++) {
         r[1 + d] -= (2 * (4.0 / 3 + 1 + 1) * viscosity) * gas->velocity[d];
         square += gas->velocity[d] * gas->velocity[d];
@@ -248,15 +251,16 @@ static inline void add_own(flow_lanes r[FLOW_COMPONENTS], const struct gas *gas,
 }
 
 /*
- * The weights of U in R at five neighbours along a direction: second difference
- * for diffusion minus fourth difference for dissipation.
+ * The weights of U in R at five neighbours along a direction: second difference for diffusion minus
+ * fourth difference for dissipation.
  */
-static void linear_weights(const struct flow *flow, int direction, int position, double weight[5]) {
+static inline void linear_weights(const struct flow *flow, int direction, int position,
+                                  double weight[5]) {
     const double diffusion = FLOW_DIFFUSION[direction] / (flow->h * flow->h);
-    const double second_difference[5] = {0, 1, -2, 1, 0};
-    flow_fourth_difference(flow->n, position, weight);
+    static const double second_difference[5] = {0, 1, -2, 1, 0};
     for (int s = 0; s < 5; s++)
-        weight[s] = diffusion * second_difference[s] - FLOW_DISSIPATION * weight[s];
+        weight[s] = diffusion * second_difference[s] -
+                    FLOW_DISSIPATION * flow_fourth_difference(flow->n, position, s - 2);
 }
 
 /* The weights along x, for whole rows. */
@@ -279,87 +283,85 @@ static void compute_row_weights(const struct flow *flow, struct row_weights *row
 }
 
 /*
- * What a row's neighbours along y and z need: weights, and distances in
- * doubles. Where a weight is 0 there may be no row two away; the row itself
- * stands in for it.
+ * What the linear part needs along y or z: the weights, the distance in doubles to the points one
+ * away, and to those two away. Where their weight is 0 they may not exist; 0 stands in for that.
  */
-struct neighbours {
-    double weight_y[5], weight_z[5];
-    ptrdiff_t before_y, after_y, before_z, after_z; /* two away */
+struct cross {
+    double weight[5];
+    ptrdiff_t stride, before, after;
 };
 
-static struct neighbours neighbours_of(const struct flow *flow, int j, int k) {
-    struct neighbours near;
-    const ptrdiff_t row = (ptrdiff_t)flow->row, plane = (ptrdiff_t)flow->plane;
-    linear_weights(flow, 1, j, near.weight_y);
-    linear_weights(flow, 2, k, near.weight_z);
-    near.before_y = near.weight_y[0] == 0 ? 0 : -2 * row;
-    near.after_y = near.weight_y[4] == 0 ? 0 : 2 * row;
-    near.before_z = near.weight_z[0] == 0 ? 0 : -2 * plane;
-    near.after_z = near.weight_z[4] == 0 ? 0 : 2 * plane;
-    return near;
+static struct cross cross_along(const struct flow *flow, int direction, int position) {
+    struct cross cross = {.stride = (ptrdiff_t)(direction == 1 ? flow->row : flow->plane)};
+    linear_weights(flow, direction, position, cross.weight);
+    cross.before = cross.weight[0] == 0 ? 0 : -2 * cross.stride;
+    cross.after = cross.weight[4] == 0 ? 0 : 2 * cross.stride;
+    return cross;
 }
 
-/* The sum of U over the points that are neighbours, in one component, with
- * their weights. */
-static inline flow_lanes linear_part(const struct flow *flow, const struct neighbours *near,
-                                     const flow_lanes weight_x[5], const double *at) {
-    const ptrdiff_t row = (ptrdiff_t)flow->row, plane = (ptrdiff_t)flow->plane;
-    flow_lanes along_x = weight_x[0] * flow_load(at - 2) + weight_x[1] * flow_load(at - 1) +
-                         weight_x[2] * flow_load(at) + weight_x[3] * flow_load(at + 1) +
-                         weight_x[4] * flow_load(at + 2);
-    flow_lanes along_y = near->weight_y[0] * flow_load(at + near->before_y) +
-                         near->weight_y[1] * flow_load(at - row) +
-                         near->weight_y[3] * flow_load(at + row) +
-                         near->weight_y[4] * flow_load(at + near->after_y);
-    flow_lanes along_z = near->weight_z[0] * flow_load(at + near->before_z) +
-                         near->weight_z[1] * flow_load(at - plane) +
-                         near->weight_z[3] * flow_load(at + plane) +
-                         near->weight_z[4] * flow_load(at + near->after_z);
-    return along_x + along_y + along_z;
+/* The neighbours' part along y or z. */
+ALWAYS_INLINE flow_lanes linear_across(const struct cross *cross, const double *at) {
+    return cross->weight[0] * flow_load(at + cross->before) +
+           cross->weight[1] * flow_load(at - cross->stride) +
+           cross->weight[3] * flow_load(at + cross->stride) +
+           cross->weight[4] * flow_load(at + cross->after);
 }
 
-/* Adds the fluxes of the neighbours on one side, -1 or 1, along all three
- * directions. */
-static inline __attribute__((always_inline)) void
-add_side(const struct flow *flow, const struct gas_row *const gas[3], const double *at, size_t i,
-         int side, double convection, double viscosity, flow_lanes r[FLOW_COMPONENTS]) {
-    const ptrdiff_t row = (ptrdiff_t)flow->row, plane = (ptrdiff_t)flow->plane;
+/* The part along x and the point's own part for all directions. */
+ALWAYS_INLINE flow_lanes linear_along(const flow_lanes weight[5], const double *at) {
+    return weight[0] * flow_load(at - 2) + weight[1] * flow_load(at - 1) +
+           weight[2] * flow_load(at) + weight[3] * flow_load(at + 1) +
+           weight[4] * flow_load(at + 2);
+}
+
+/* Adds the fluxes of the neighbours on one side, -1 or 1, along all three directions. */
+ALWAYS_INLINE void add_side(const struct flow *flow, const struct gas_row *const gas[3],
+                            const double *at, size_t i, int side, double convection,
+                            double viscosity, flow_lanes r[FLOW_COMPONENTS]) {
     flow_lanes u[FLOW_COMPONENTS];
     load_components(flow, at + side, u);
     struct gas neighbour = gas_at(gas[1], (ptrdiff_t)i + side);
     add_neighbour(r, u, &neighbour, 0, -side * convection, viscosity);
-    load_components(flow, at + side * row, u);
+    load_components(flow, at + side * (ptrdiff_t)flow->row, u);
     neighbour = gas_at(gas[1 + side], (ptrdiff_t)i);
     add_neighbour(r, u, &neighbour, 1, -side * convection, viscosity);
-    load_components(flow, at + side * plane, u);
+    load_components(flow, at + side * (ptrdiff_t)flow->plane, u);
     neighbour = gas_of(u);
     add_neighbour(r, u, &neighbour, 2, -side * convection, viscosity);
 }
 
-/* R(U) at one row; gas[0], gas[1] and gas[2] are the gas of the row before, the
- * row, the next. */
-static void residual_row(const struct flow *flow, const struct neighbours *near,
-                         const struct row_weights *along_x, const struct gas_row *const gas[3],
+/* What is the same for all rows of a plane. */
+struct plane {
+    struct row_weights along_x;
+    struct cross across_z;
+};
+
+/* R(U) at a row; gas[0], gas[1] and gas[2] are the gas of the row before, the row, the next. */
+static void residual_row(const struct flow *flow, const struct plane *plane,
+                         const struct cross *across_y, const struct gas_row *const gas[3],
                          const double *u, const double *forcing, double *to) {
     const double convection = 1 / (2 * flow->h);
     const double viscosity = FLOW_C3C4 / (flow->h * flow->h);
-    const double own_yz = near->weight_y[2] + near->weight_z[2];
+    const struct cross *across_z = &plane->across_z;
+    const double own_yz = across_y->weight[2] + across_z->weight[2];
 
     for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
         flow_lanes weight_x[5];
 #pragma GCC unroll 5
         for (int s = 0; s < 5; s++)
-            weight_x[s] = flow_load(along_x->weight[s] + i);
+            weight_x[s] = flow_load(plane->along_x.weight[s] + i);
         weight_x[2] += own_yz;
 
         flow_lanes r[FLOW_COMPONENTS];
 #pragma GCC unroll 5
         for (int m = 0; m < FLOW_COMPONENTS; m++) {
-            const size_t c = (size_t)m * flow->component + i;
-            __builtin_prefetch(u + c + near->after_z + flow->row);
-            __builtin_prefetch(forcing + c + flow->row);
-            r[m] = flow_load(forcing + c) + linear_part(flow, near, weight_x, u + c);
+            const size_t at = (size_t)m * flow->component + i;
+            /* The next row of what this plane is the first to touch. */
+            __builtin_prefetch(u + at + across_z->after + flow->row);
+            __builtin_prefetch(forcing + at + flow->row);
+            r[m] = flow_load(forcing + at) +
+                   (linear_along(weight_x, u + at) + linear_across(across_y, u + at) +
+                    linear_across(across_z, u + at));
         }
         const struct gas own = gas_at(gas[1], (ptrdiff_t)i);
         add_own(r, &own, viscosity);
@@ -369,6 +371,7 @@ static void residual_row(const struct flow *flow, const struct neighbours *near,
         for (int m = 0; m < FLOW_COMPONENTS; m++)
             flow_store(to + (size_t)m * flow->component + i, r[m]);
     }
+    /* At the ends the vectors took in what is not of this row. */
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
         double *component = to + (size_t)m * flow->component;
         component[0] = 0;
@@ -378,18 +381,27 @@ static void residual_row(const struct flow *flow, const struct neighbours *near,
 }
 
 void flow_residual(const struct flow *flow, int k, int j_first, int j_end, double *r) {
-    struct row_weights along_x;
+    struct plane plane = {.across_z = cross_along(flow, 2, k)};
+    compute_row_weights(flow, &plane.along_x);
+    const struct cross inside = cross_along(flow, 1, flow->n / 2);
     struct gas_row window[3];
-    compute_row_weights(flow, &along_x);
+    for (int row = 0; row < 3; row++)
+        clear_beyond(flow, &window[row]);
     compute_gas_row(flow, row_of(flow, j_first - 1, k), &window[(j_first - 1) % 3]);
     compute_gas_row(flow, row_of(flow, j_first, k), &window[j_first % 3]);
     for (int j = j_first; j < j_end; j++) {
         compute_gas_row(flow, row_of(flow, j + 1, k), &window[(j + 1) % 3]);
-        const struct neighbours near = neighbours_of(flow, j, k);
         const struct gas_row *const gas[3] = {&window[(j - 1) % 3], &window[j % 3],
                                               &window[(j + 1) % 3]};
+        /* Made anew only where it differs: a row should not wait for its weights. */
+        struct cross near_end;
+        const struct cross *across_y = &inside;
+        if (j <= 2 || j >= flow->n - 3) {
+            near_end = cross_along(flow, 1, j);
+            across_y = &near_end;
+        }
         const size_t row = (size_t)k * flow->plane + (size_t)j * flow->row;
-        residual_row(flow, &near, &along_x, gas, flow->u + row, flow->forcing + row,
+        residual_row(flow, &plane, across_y, gas, flow->u + row, flow->forcing + row,
                      r + (size_t)(j - j_first) * flow->row);
     }
 }

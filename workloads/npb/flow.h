@@ -88,17 +88,16 @@ static inline void flow_transpose(flow_lanes square[FLOW_LANES]) {
 static const double FLOW_DIFFUSION[3] = {0.75, 0.75, 1.0};
 
 /*
- * The fourth difference's weights of the points position - 2 .. position + 2 of a line. Near the
- * ends it makes do without the boundary points (RNR-94-007, section 3.3).
+ * The fourth difference at a position of a line of n points: its weight of the point `offset` away,
+ * -2 .. 2. Near the ends it makes do without the boundary points (RNR-94-007, section 3.3).
  */
-static inline void flow_fourth_difference(int n, int position, double weight[5]) {
-    static const double inside[5] = {1, -4, 6, -4, 1};
-    for (int s = 0; s < 5; s++) {
-        const int point = position + s - 2;
-        weight[s] = point >= 1 && point <= n - 2 ? inside[s] : 0;
-    }
-    if (position == 1 || position == n - 2)
-        weight[2] = 5;
+static inline double flow_fourth_difference(int n, int position, int offset) {
+    const int point = position + offset;
+    if (point < 1 || point > n - 2)
+        return 0;
+    if (offset == 0)
+        return position == 1 || position == n - 2 ? 5 : 6;
+    return offset == -1 || offset == 1 ? -4 : 1;
 }
 
 /*

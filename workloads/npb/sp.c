@@ -72,9 +72,8 @@ struct gas {
 };
 
 /*
- * 1 / sqrt(x) for a normal x, to the last digits, in operations that every
- * vector unit does twice a cycle: halving the exponent's bits gives a
- * twentieth, each Newton step twice the digits.
+ * 1 / sqrt(x) for a normal x, to the last digits, in operations of which a vector unit does one or
+ * two a cycle: half the exponent's bits give the first digit, each Newton step twice as many.
  */
 ALWAYS_INLINE flow_lanes inverse_sqrt(flow_lanes x) {
     typedef int64_t bits __attribute__((vector_size(sizeof(flow_lanes))));
@@ -86,9 +85,8 @@ ALWAYS_INLINE flow_lanes inverse_sqrt(flow_lanes x) {
 }
 
 /*
- * All from one root instead of a root and two divisions: with s = sqrt(c1 c2
- * (rho E - momentum^2 / 2)), which is rho times the speed of sound, it is 1 /
- * (rho s).
+ * All from one inverse root, 1 / (rho s), instead of a root and two divisions:
+ * s = sqrt(c1 c2 (rho E - momentum^2 / 2)) is rho times the speed of sound.
  */
 ALWAYS_INLINE struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
     const flow_lanes momentum_square = u[1] * u[1] + u[2] * u[2] + u[3] * u[3];
@@ -105,16 +103,14 @@ ALWAYS_INLINE struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
     return gas;
 }
 
-ALWAYS_INLINE flow_lanes half_square(const flow_lanes velocity[3]) {
-    return 0.5 *
-           (velocity[0] * velocity[0] + velocity[1] * velocity[1] + velocity[2] * velocity[2]);
+ALWAYS_INLINE flow_lanes half_square(const flow_lanes v[3]) {
+    return 0.5 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
 }
 
 /*
- * The changes of basis, in place: from conserved variables to the eigenvectors
- * along x, from there to those along y, those along z, and back. Always in this
- * order: three waves that travel with the flow, one with the sound, one against
- * it.
+ * The changes of basis, in place: from conserved variables to the eigenvectors along x, from there
+ * to those along y, those along z, and back. Their order is always the same: three waves that
+ * travel with the flow, one with the sound, one against it.
  */
 ALWAYS_INLINE void conserved_to_x(flow_lanes r[FLOW_COMPONENTS], const struct gas *gas) {
     const flow_lanes *v = gas->velocity;
@@ -162,80 +158,101 @@ ALWAYS_INLINE void z_to_conserved(flow_lanes r[FLOW_COMPONENTS], const struct ga
            (1 / FLOW_C2) * gas->sound * sum + v[2] * t3;
 }
 
-/* The three matrices of a line: waves with the flow (three components), with
- * and against sound. */
+/* The three matrices of a line: waves with the flow (three components), with and against sound. */
 enum { MATRICES = 3 };
 static const int MATRIX_OF[FLOW_COMPONENTS] = {0, 0, 0, 1, 2};
-static const double SOUND_SIGN[MATRICES] = {0, 1, -1};
+
+/* What matrix m has of terms that all three have and of the term of the speed of sound. */
+ALWAYS_INLINE flow_lanes with_sound(int m, flow_lanes common, flow_lanes sound) {
+    return m == 0 ? common : m == 1 ? common + sound : common - sound;
+}
+
+/* A factor of the scheme: what the matrices of its lines are made of. */
+struct factor {
+    int n;
+    double convection;              /* dt / (2 h) */
+    double diffusion, conduction;   /* dt / h^2 times d, and times c1 c5 c3 c4 */
+    const double (*dissipation)[5]; /* by row: dt eps times the fourth difference */
+};
+
+static struct factor factor_along(int direction, const struct flow *flow, double dt,
+                                  const double (*dissipation)[5]) {
+    const double dt_h2 = dt / (flow->h * flow->h);
+    return (struct factor){
+        .n = flow->n,
+        .convection = dt / (2 * flow->h),
+        .diffusion = dt_h2 * FLOW_DIFFUSION[direction],
+        .conduction = dt_h2 * FLOW_C1C5 * FLOW_C3C4,
+        .dissipation = dissipation,
+    };
+}
+
+static void compute_dissipation(const struct flow *flow, double dt, double (*dissipation)[5]) {
+    for (int i = 1; i < flow->n - 1; i++)
+        for (int s = 0; s < 5; s++)
+            dissipation[i][s] = dt * FLOW_DISSIPATION * flow_fourth_difference(flow->n, i, s - 2);
+}
 
 /* A point of a line as the elimination needs it. */
 struct waves {
-    flow_lanes velocity, sound, inverse_density;
+    flow_lanes velocity, sound;
+    flow_lanes diffusion; /* the largest of any component: that of the energy */
 };
 
+ALWAYS_INLINE struct waves waves_along(int direction, const struct factor *factor,
+                                       const struct gas *gas) {
+    return (struct waves){
+        .velocity = gas->velocity[direction],
+        .sound = gas->sound,
+        .diffusion = factor->diffusion + factor->conduction * gas->inverse_density,
+    };
+}
+
 /*
- * A row of the eliminated systems: g + near g[+1] + far g[+2] = right side, or
- * with g[-1] and g[-2] in the second half of a line. After the substitution the
- * right side is the solution.
+ * A row of the eliminated systems: g + near g[+1] + far g[+2] = right side, or with g[-1] and g[-2]
+ * in the second half of a line. After the substitution the right side is the solution.
  */
 struct eliminated {
     flow_lanes near[MATRICES], far[MATRICES];
     flow_lanes right[FLOW_COMPONENTS];
 };
 
-/* What the matrices along a direction are made of. */
-struct factor {
-    int n;
-    double convection;                      /* dt / (2 h) */
-    double diffusion, conduction;           /* dt / h^2 times d, and times c1 c5 c3 c4 */
-    double dissipation[FLOW_POINTS_MAX][5]; /* dt eps times the fourth difference */
+/* The waves at three neighbouring points of a line, in the direction of its elimination. */
+struct stencil {
+    struct waves before, own, after;
 };
 
-static void factor_along(struct factor *factor, const struct flow *flow, double dt, int direction) {
-    const double diffusion = dt / (flow->h * flow->h);
-    factor->n = flow->n;
-    factor->convection = dt / (2 * flow->h);
-    factor->diffusion = diffusion * FLOW_DIFFUSION[direction];
-    factor->conduction = diffusion * FLOW_C1C5 * FLOW_C3C4;
-    for (int i = 1; i < flow->n - 1; i++) {
-        flow_fourth_difference(flow->n, i, factor->dissipation[i]);
-        for (int s = 0; s < 5; s++)
-            factor->dissipation[i][s] *= dt * FLOW_DISSIPATION;
-    }
-}
-
-/* The largest diffusion of any component at a point: that of the energy. */
-ALWAYS_INLINE flow_lanes diffusion_at(const struct factor *factor, const struct waves *waves) {
-    return factor->diffusion + factor->conduction * waves->inverse_density;
+ALWAYS_INLINE void advance(struct stencil *stencil, struct waves after) {
+    stencil->before = stencil->own;
+    stencil->own = stencil->after;
+    stencil->after = after;
 }
 
 /*
- * Forms and eliminates row i of a line's systems. `row` is its place, with
- * right sides on entry; `before` is the point at i - step, whose row and the
- * one before that are eliminated.
+ * Forms and eliminates row i of a line's systems, to `row`, which follows the rows that are already
+ * eliminated in the direction of `step`, 1 or -1.
  */
 ALWAYS_INLINE void eliminate(const struct factor *factor, int i, int step,
-                             const struct waves *before, const struct waves *own,
-                             const struct waves *after, const flow_lanes right[FLOW_COMPONENTS],
+                             const struct stencil *waves, const flow_lanes right[FLOW_COMPONENTS],
                              struct eliminated *row) {
+    const struct eliminated *one_before = row - step, *two_before = row - 2 * step;
     const double *dissipation = factor->dissipation[i] + 2;
     const double far_before = dissipation[-2 * step], far_after = dissipation[2 * step];
     const double convection = step * factor->convection;
     const flow_lanes near_before =
-        dissipation[-step] - convection * before->velocity - diffusion_at(factor, before);
+        dissipation[-step] - convection * waves->before.velocity - waves->before.diffusion;
     const flow_lanes near_after =
-        dissipation[step] + convection * after->velocity - diffusion_at(factor, after);
-    const flow_lanes diagonal = 1.0 + dissipation[0] + 2.0 * diffusion_at(factor, own);
-    const struct eliminated *one_before = row - step, *two_before = row - 2 * step;
+        dissipation[step] + convection * waves->after.velocity - waves->after.diffusion;
+    const flow_lanes diagonal = 1.0 + dissipation[0] + 2.0 * waves->own.diffusion;
 
     flow_lanes reduced[MATRICES], pivot[MATRICES];
 #pragma GCC unroll 3
     for (int m = 0; m < MATRICES; m++) {
-        reduced[m] = near_before - SOUND_SIGN[m] * convection * before->sound -
+        reduced[m] = with_sound(m, near_before, -convection * waves->before.sound) -
                      far_before * two_before->near[m];
         pivot[m] = diagonal - far_before * two_before->far[m] - reduced[m] * one_before->near[m];
     }
-    /* One division for three: it is what takes longest. */
+    /* One division for three: nothing takes longer. */
     const flow_lanes product01 = pivot[0] * pivot[1];
     const flow_lanes inverse_product = 1.0 / (product01 * pivot[2]);
     const flow_lanes inverse01 = inverse_product * pivot[2];
@@ -243,8 +260,9 @@ ALWAYS_INLINE void eliminate(const struct factor *factor, int i, int step,
                                                 inverse_product * product01};
 #pragma GCC unroll 3
     for (int m = 0; m < MATRICES; m++) {
-        const flow_lanes near = near_after + SOUND_SIGN[m] * convection * after->sound;
-        row->near[m] = (near - reduced[m] * one_before->far[m]) * inverse_pivot[m];
+        row->near[m] = (with_sound(m, near_after, convection * waves->after.sound) -
+                        reduced[m] * one_before->far[m]) *
+                       inverse_pivot[m];
         row->far[m] = far_after * inverse_pivot[m];
     }
 #pragma GCC unroll 5
@@ -256,10 +274,26 @@ ALWAYS_INLINE void eliminate(const struct factor *factor, int i, int step,
     }
 }
 
+/* The middle of a line of an even number of points: its row and the next are eliminated last. */
+ALWAYS_INLINE int middle_of(const struct factor *factor) { return factor->n / 2 - 1; }
+
 /*
- * Solves for the two rows in the middle, `left` eliminated from one end and the
- * next one from the other: with their outer neighbours substituted they are two
- * equations in two unknowns.
+ * Lines are eliminated from both ends at once: two chains of dependent operations, at which a
+ * processor works at the same time. This eliminates row i and the one as far from the other end.
+ */
+ALWAYS_INLINE void eliminate_both(const struct factor *factor, int i, const struct stencil *up,
+                                  const struct stencil *down,
+                                  const flow_lanes right[FLOW_COMPONENTS],
+                                  const flow_lanes mirrored_right[FLOW_COMPONENTS],
+                                  struct eliminated *line) {
+    const int mirrored = factor->n - 1 - i;
+    eliminate(factor, i, 1, up, right, &line[i]);
+    eliminate(factor, mirrored, -1, down, mirrored_right, &line[mirrored]);
+}
+
+/*
+ * Solves for the two rows in the middle, `left` eliminated from one end and the next one from the
+ * other: with their outer neighbours substituted they are two equations in two unknowns.
  */
 ALWAYS_INLINE void solve_middle(struct eliminated *left) {
     const struct eliminated *outer_left = left - 1, *outer_right = left + 2;
@@ -323,9 +357,14 @@ static struct scratch scratch_at(const struct flow *flow, double *memory) {
     struct eliminated *line = (struct eliminated *)(scratch.plane + plane_points(flow));
     scratch.residual = (double *)(line + line_points(flow));
     scratch.line = line + 1;
-    /* What stands beyond the ends of a line is multiplied by 0 and never written. */
+    /* What stands two points before the first row is multiplied by 0: let it be a number. */
     scratch.line[-1] = scratch.line[flow->n] = (struct eliminated){0};
     return scratch;
+}
+
+/* The solution is 0 at a line's ends, whose rows are eliminated already. */
+ALWAYS_INLINE void clear_ends(const struct factor *factor, struct eliminated *line) {
+    line[0] = line[factor->n - 1] = (struct eliminated){0};
 }
 
 ALWAYS_INLINE void load_components(const struct flow *flow, const double *at,
@@ -351,7 +390,8 @@ struct bundle {
  * Brings a bundle's right sides and waves to its line, and leaves the waves along y in the plane.
  * Until a row is eliminated its `near` holds the waves.
  */
-ALWAYS_INLINE void gather_x(const struct flow *flow, double dt, const struct bundle *bundle,
+ALWAYS_INLINE void gather_x(const struct flow *flow, double dt, const struct factor *along_x,
+                            const struct factor *along_y, const struct bundle *bundle,
                             struct eliminated *line) {
     for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
         flow_lanes right[FLOW_COMPONENTS][FLOW_LANES], waves[MATRICES][FLOW_LANES];
@@ -365,11 +405,11 @@ ALWAYS_INLINE void gather_x(const struct flow *flow, double dt, const struct bun
 #pragma GCC unroll 5
             for (int c = 0; c < FLOW_COMPONENTS; c++)
                 right[c][lane] = dt * r[c];
-            waves[0][lane] = gas.velocity[0];
-            waves[1][lane] = gas.sound;
-            waves[2][lane] = gas.inverse_density;
-            bundle->y[lane][i / FLOW_LANES * (size_t)flow->n].waves =
-                (struct waves){gas.velocity[1], gas.sound, gas.inverse_density};
+            const struct waves x = waves_along(0, along_x, &gas);
+            waves[0][lane] = x.velocity;
+            waves[1][lane] = x.sound;
+            waves[2][lane] = x.diffusion;
+            bundle->y[lane][i / FLOW_LANES * (size_t)flow->n].waves = waves_along(1, along_y, &gas);
         }
 #pragma GCC unroll 5
         for (int c = 0; c < FLOW_COMPONENTS; c++) {
@@ -412,44 +452,16 @@ ALWAYS_INLINE void scatter_x(const struct flow *flow, const struct eliminated *l
     }
 }
 
-/* The waves at three neighbouring points of a line, in the direction of its
- * elimination. */
-struct stencil {
-    struct waves before, own, after;
-};
-
-ALWAYS_INLINE void advance(struct stencil *stencil, struct waves after) {
-    stencil->before = stencil->own;
-    stencil->own = stencil->after;
-    stencil->after = after;
-}
-
-/*
- * Lines are eliminated from both ends, to the rows `middle` and the next: two
- * chains of dependent operations that a processor works on at the same time.
- * The number of points is even.
- */
-ALWAYS_INLINE void eliminate_both(const struct factor *factor, int i, const struct stencil *up,
-                                  const struct stencil *down,
-                                  const flow_lanes right[FLOW_COMPONENTS],
-                                  const flow_lanes mirrored_right[FLOW_COMPONENTS],
-                                  struct eliminated *line) {
-    const int mirrored = factor->n - 1 - i;
-    eliminate(factor, i, 1, &up->before, &up->own, &up->after, right, &line[i]);
-    eliminate(factor, mirrored, -1, &down->before, &down->own, &down->after, mirrored_right,
-              &line[mirrored]);
-}
-
 ALWAYS_INLINE struct waves gathered_waves(const struct eliminated *row) {
     return (struct waves){row->near[0], row->near[1], row->near[2]};
 }
 
 static void solve_along_x(const struct factor *factor, struct eliminated *line) {
-    const int last = factor->n - 1, middle = last / 2;
-    struct stencil up = {.own = gathered_waves(&line[0]), .after = gathered_waves(&line[1])};
-    struct stencil down = {.own = gathered_waves(&line[last]),
-                           .after = gathered_waves(&line[last - 1])};
-    line[0] = line[last] = (struct eliminated){0};
+    const int last = factor->n - 1, middle = middle_of(factor);
+    struct stencil up, down;
+    up.own = up.after = gathered_waves(&line[1]);
+    down.own = down.after = gathered_waves(&line[last - 1]);
+    clear_ends(factor, line);
     for (int i = 1; i <= middle; i++) {
         advance(&up, gathered_waves(&line[i + 1]));
         advance(&down, gathered_waves(&line[last - i - 1]));
@@ -472,41 +484,46 @@ ALWAYS_INLINE void finish_y(const struct flow *flow, const struct eliminated *ro
 /* Solves along y for a plane's line of points; the result goes to the rows at `to`. */
 static void solve_along_y(const struct flow *flow, const struct factor *factor,
                           const struct point *points, struct eliminated *line, double *to) {
-    const int last = factor->n - 1, middle = last / 2;
+    const int last = factor->n - 1, middle = middle_of(factor);
     struct stencil up, down;
     up.own = up.after = points[1].waves;
     down.own = down.after = points[last - 1].waves;
-    line[0] = line[last] = (struct eliminated){0};
+    clear_ends(factor, line);
     for (int j = 1; j <= middle; j++) {
+        const int mirrored = last - j;
         advance(&up, points[j + 1].waves);
-        advance(&down, points[last - j - 1].waves);
-        eliminate_both(factor, j, &up, &down, points[j].right, points[last - j].right, line);
+        advance(&down, points[mirrored - 1].waves);
+        eliminate_both(factor, j, &up, &down, points[j].right, points[mirrored].right, line);
 #pragma GCC unroll 5
         for (int c = 0; c < FLOW_COMPONENTS; c++) {
             double *component = to + (size_t)c * flow->component;
             __builtin_prefetch(component + (size_t)j * flow->row, 1);
-            __builtin_prefetch(component + (size_t)(last - j) * flow->row, 1);
+            __builtin_prefetch(component + (size_t)mirrored * flow->row, 1);
         }
     }
     solve_middle(&line[middle]);
     finish_y(flow, &line[middle], to + (size_t)middle * flow->row);
     finish_y(flow, &line[middle + 1], to + (size_t)(middle + 1) * flow->row);
     for (int j = middle - 1; j >= 1; j--) {
+        const int mirrored = last - j;
         substitute(&line[j], 1);
         finish_y(flow, &line[j], to + (size_t)j * flow->row);
-        substitute(&line[last - j], -1);
-        finish_y(flow, &line[last - j], to + (size_t)(last - j) * flow->row);
+        substitute(&line[mirrored], -1);
+        finish_y(flow, &line[mirrored], to + (size_t)mirrored * flow->row);
     }
 }
 
 static void solve_plane(const struct flow *flow, double dt, int k, double *increment,
                         double *memory) {
     const struct scratch scratch = scratch_at(flow, memory);
-    struct factor factor;
-    factor_along(&factor, flow, dt, 0);
-    const int inner_end = flow->n - 1;
-    for (int j_first = 1; j_first < inner_end; j_first += FLOW_LANES) {
-        const int j_end = j_first + FLOW_LANES < inner_end ? j_first + FLOW_LANES : inner_end;
+    double dissipation[FLOW_POINTS_MAX][5];
+    compute_dissipation(flow, dt, dissipation);
+    const struct factor along_x = factor_along(0, flow, dt, dissipation);
+    const struct factor along_y = factor_along(1, flow, dt, dissipation);
+
+    for (int j_first = 1; j_first < flow->n - 1; j_first += FLOW_LANES) {
+        const int j_most = j_first + FLOW_LANES;
+        const int j_end = j_most < flow->n - 1 ? j_most : flow->n - 1;
         flow_residual(flow, k, j_first, j_end, scratch.residual);
         struct bundle bundle;
         for (int lane = 0; lane < FLOW_LANES; lane++) {
@@ -515,22 +532,21 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
             bundle.r[lane] = scratch.residual + (size_t)(j - j_first) * flow->row;
             bundle.y[lane] = scratch.plane + j;
         }
-        gather_x(flow, dt, &bundle, scratch.line);
-        solve_along_x(&factor, scratch.line);
+        gather_x(flow, dt, &along_x, &along_y, &bundle, scratch.line);
+        solve_along_x(&along_x, scratch.line);
         scatter_x(flow, scratch.line, &bundle);
     }
-
-    factor_along(&factor, flow, dt, 1);
     for (size_t i = 0; i < flow->component; i += FLOW_LANES)
-        solve_along_y(flow, &factor, scratch.plane + i / FLOW_LANES * (size_t)flow->n, scratch.line,
-                      increment + (size_t)k * flow->plane + i);
+        solve_along_y(flow, &along_y, scratch.plane + i / FLOW_LANES * (size_t)flow->n,
+                      scratch.line, increment + (size_t)k * flow->plane + i);
 }
 
-ALWAYS_INLINE struct waves z_waves(const struct flow *flow, const double *at) {
+ALWAYS_INLINE struct waves waves_along_z(const struct flow *flow, const struct factor *factor,
+                                         const double *at) {
     flow_lanes u[FLOW_COMPONENTS];
     load_components(flow, at, u);
     const struct gas gas = gas_of(u);
-    return (struct waves){gas.velocity[2], gas.sound, gas.inverse_density};
+    return waves_along(2, factor, &gas);
 }
 
 ALWAYS_INLINE void finish_z(const struct flow *flow, const struct eliminated *row, double *at) {
@@ -545,60 +561,61 @@ ALWAYS_INLINE void finish_z(const struct flow *flow, const struct eliminated *ro
     store_components(flow, at, u);
 }
 
+/* Asks for the components at two points of a field. */
+ALWAYS_INLINE void prefetch_pair(const struct flow *flow, const double *one, const double *other) {
+#pragma GCC unroll 5
+    for (int c = 0; c < FLOW_COMPONENTS; c++) {
+        __builtin_prefetch(one + (size_t)c * flow->component, 0, 2);
+        __builtin_prefetch(other + (size_t)c * flow->component, 0, 2);
+    }
+}
+
 /*
- * Solves along z for the lines of which `u` and `increment` are the starts, and
- * updates u. The lines that come next are `ahead` doubles away.
+ * Solves along z for the lines of which `u` and `increment` are the starts, and updates u. Planes
+ * are too far apart for the hardware to prefetch, so this asks for the lines that come next, which
+ * are `ahead` doubles away: the increments while it reads, u while it writes.
  */
 static void solve_along_z(const struct flow *flow, const struct factor *factor, double *u,
                           const double *increment, size_t ahead, struct eliminated *line) {
-    const int last = factor->n - 1, middle = last / 2;
+    const int last = factor->n - 1, middle = middle_of(factor);
+    const size_t plane = flow->plane;
     struct stencil up, down;
-    up.own = up.after = z_waves(flow, u + flow->plane);
-    down.own = down.after = z_waves(flow, u + (size_t)(last - 1) * flow->plane);
-    line[0] = line[last] = (struct eliminated){0};
+    up.own = up.after = waves_along_z(flow, factor, u + plane);
+    down.own = down.after = waves_along_z(flow, factor, u + (size_t)(last - 1) * plane);
+    clear_ends(factor, line);
     for (int k = 1; k <= middle; k++) {
-        const size_t at = (size_t)k * flow->plane, at_mirrored = (size_t)(last - k) * flow->plane;
-        advance(&up, z_waves(flow, u + at + flow->plane));
-        advance(&down, z_waves(flow, u + at_mirrored - flow->plane));
+        const size_t at = (size_t)k * plane, mirrored = (size_t)(last - k) * plane;
+        advance(&up, waves_along_z(flow, factor, u + at + plane));
+        advance(&down, waves_along_z(flow, factor, u + mirrored - plane));
         flow_lanes right[FLOW_COMPONENTS], mirrored_right[FLOW_COMPONENTS];
         load_components(flow, increment + at, right);
-        load_components(flow, increment + at_mirrored, mirrored_right);
+        load_components(flow, increment + mirrored, mirrored_right);
         eliminate_both(factor, k, &up, &down, right, mirrored_right, line);
-#pragma GCC unroll 5
-        for (int c = 0; c < FLOW_COMPONENTS; c++) {
-            const size_t next = ahead + (size_t)c * flow->component;
-            __builtin_prefetch(increment + at + next, 0, 2);
-            __builtin_prefetch(increment + at_mirrored + next, 0, 2);
-        }
+        prefetch_pair(flow, increment + at + ahead, increment + mirrored + ahead);
     }
     solve_middle(&line[middle]);
-    finish_z(flow, &line[middle], u + (size_t)middle * flow->plane);
-    finish_z(flow, &line[middle + 1], u + (size_t)(middle + 1) * flow->plane);
+    finish_z(flow, &line[middle], u + (size_t)middle * plane);
+    finish_z(flow, &line[middle + 1], u + (size_t)(middle + 1) * plane);
     for (int k = middle - 1; k >= 1; k--) {
-        const size_t at = (size_t)(middle - k) * flow->plane;
-        const size_t at_mirrored = (size_t)(last - middle + k) * flow->plane;
-#pragma GCC unroll 5
-        for (int c = 0; c < FLOW_COMPONENTS; c++) {
-            const size_t next = ahead + (size_t)c * flow->component;
-            __builtin_prefetch(u + at + next, 0, 2);
-            __builtin_prefetch(u + at_mirrored + next, 0, 2);
-        }
         substitute(&line[k], 1);
-        finish_z(flow, &line[k], u + (size_t)k * flow->plane);
+        finish_z(flow, &line[k], u + (size_t)k * plane);
         substitute(&line[last - k], -1);
-        finish_z(flow, &line[last - k], u + (size_t)(last - k) * flow->plane);
+        finish_z(flow, &line[last - k], u + (size_t)(last - k) * plane);
+        const size_t from_end = (size_t)(middle - k) * plane + ahead;
+        prefetch_pair(flow, u + from_end, u + (size_t)last * plane - (from_end - ahead) + ahead);
     }
 }
 
 static void solve_columns(const struct flow *flow, double dt, int j, const double *increment,
                           double *memory) {
     const struct scratch scratch = scratch_at(flow, memory);
-    struct factor factor;
-    factor_along(&factor, flow, dt, 2);
+    double dissipation[FLOW_POINTS_MAX][5];
+    compute_dissipation(flow, dt, dissipation);
+    const struct factor along_z = factor_along(2, flow, dt, dissipation);
     for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
         const size_t start = (size_t)j * flow->row + i;
         const size_t ahead = i + FLOW_LANES < flow->component ? FLOW_LANES : flow->row - i;
-        solve_along_z(flow, &factor, flow->u + start, increment + start, ahead, scratch.line);
+        solve_along_z(flow, &along_z, flow->u + start, increment + start, ahead, scratch.line);
     }
 }
 
