@@ -7,17 +7,17 @@
  * 1988). The lower sweep goes through the grid with rising indices, the upper sweep back. It
  * measures what a machine does with a recurrence in three directions at once.
  *
- * Fronts. The rows of a plane are cut into blocks of FLOW_LANES rows. Step s of a block works on a
- * slanted front: lane l, on row j_first + l, is at i = 1 + s - l. The neighbours that a lane needs
- * are then in the same lane (x) or the next (y) one step before, and in the same lane and step of
- * the plane before (z): a sweep is one stream of whole vectors.
+ * Fronts. The rows of a plane are cut into blocks of FLOW_LANES rows. Front f of a block is
+ * slanted: lane l, on the block's row l, is at i = 1 + f - l. The neighbours that a lane needs are
+ * then in the same lane (x) or the next (y) one front before, and in the same lane and front of the
+ * plane before (z): a sweep is one stream of whole vectors.
  *
  * No blocks of 5 x 5. A point sends its neighbours the products of their blocks with its own
- * correction: both are taken at the same point, so all three directions share the derivatives of
- * the flow there. Nothing else of a point is needed by any other, so U may be updated at once.
+ * change: those blocks are functions of the sender's state, so all three directions share what is
+ * derived from it. Nothing else of a point is needed by any other, and U is updated at once.
  *
- * Threads own ranges of blocks and go through the planes one behind the other; a plane counts the
- * blocks that have passed it, and who needs them waits for that count only.
+ * Threads own ranges of blocks and go through the planes one behind the other. Every plane counts
+ * the blocks that have passed it, and whoever needs them waits for that count only.
  */
 #include "flow.h"
 #include "memory.h"
@@ -112,7 +112,7 @@ ALWAYS_INLINE void relax(void) {
 #endif
 }
 
-/* Counts never run backwards, but may wrap around. */
+/* Counts only rise, but may wrap around. */
 ALWAYS_INLINE bool reached(uint32_t count, uint32_t wanted) {
     return (int32_t)(count - wanted) >= 0;
 }
@@ -136,18 +136,19 @@ static void progress_announce(struct progress *progress, uint32_t passed) {
         syscall(SYS_futex, &progress->passed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The five components, of a change of the flow say, at the points of a front. */
+/* Five components, of a change of the flow say, at the points of a front. */
 struct front {
     flow_lanes m[FLOW_COMPONENTS];
 };
 
-enum direction { LOWER = 1, UPPER = -1 };
+/* The sign is that of the steps through the grid. */
+enum sweep { LOWER = 1, UPPER = -1 };
 
 /*
- * What D and the products with omega L and omega U are made of; with t = 1/h^2 and kappa = c3 c4:
- *     D = I + 2 dt t sum_d (N_d + D_d),   -omega (L_d or U_d) = omega dt (+-J_d/2h + t (N_d +
- * D_d)),
- * + for L and - for U. J and N are the Jacobians of the convective and of the viscous flux.
+ * What D and the products with L and U are made of. With t = 1/h^2, kappa = c3 c4, the Jacobians
+ * J_d of the convective and kappa N_d of the viscous flux, and the diffusion d_d along direction d:
+ *     D = I + 2 dt t sum_d (kappa N_d + d_d I)
+ *     -omega L_d = omega dt (J_d / 2h + t (kappa N_d + d_d I)), U_d with -J_d.
  */
 struct coefficients {
     double dt;
@@ -157,7 +158,7 @@ struct coefficients {
     double heat;         /* heat / rho for the internal energy */
     double convection;   /* omega dt / 2h */
     double viscosity;    /* omega dt t kappa */
-    double diffusion[3]; /* omega dt t D_d */
+    double diffusion[3]; /* omega dt t d_d */
     double relaxation;   /* 1 / (omega (2 - omega)) */
 };
 
@@ -182,9 +183,9 @@ static struct coefficients coefficients_of(const struct flow *flow, double dt) {
 
 /*
  * The flow at the points of a front, and D there. A change v of the conserved variables is also
- * written as
- *     w = (v1, rho du, rho dv, rho dw, rho d(internal energy)),  v = P w,
- * which makes D diagonal: velocities and temperature diffuse independently of each other.
+ * written in primitive ones,
+ *     w = (d rho, rho d velocity, rho d internal energy) = P^-1 v,
+ * where D is diagonal: velocities and temperature diffuse independently of each other.
  */
 struct local {
     flow_lanes velocity[3];
@@ -192,7 +193,7 @@ struct local {
     flow_lanes total;    /* energy per mass */
     flow_lanes internal; /* that without the kinetic energy */
     flow_lanes per_density;
-    /* P^-1 D^-1 P, of which all three momenta have the same; 0 at points outside the grid. */
+    /* P^-1 D^-1 P; all velocities have the same. 0 at points outside the grid. */
     flow_lanes inverse_density, inverse_momentum, inverse_energy;
 };
 
@@ -219,9 +220,9 @@ ALWAYS_INLINE void local_flow(struct local *at, const struct front *u, const flo
     at->internal = at->total - 0.5 * at->square;
 }
 
-/* A change of the flow: v, w = P^-1 v, and what of the energy is kinetic at constant density. */
+/* A change of the flow, and how much of its energy changes the velocity. */
 struct change {
-    struct front v, w;
+    struct front w;
     flow_lanes kinetic;
 };
 
@@ -230,26 +231,24 @@ ALWAYS_INLINE flow_lanes dot(const flow_lanes velocity[3], const struct front *c
 }
 
 /*
- * Adds D^-1 r, which is 0 outside the grid, to the change of which w is given or, in the lower
- * sweep, to none. Each front waits for the one before, hence the short chains: the kinetic energy
- * is found from r instead of w.
+ * w += P^-1 D^-1 r. Every front waits for this on the one before, which is why the kinetic energy
+ * is found from r instead of w: no chain of operations is to be long.
  */
 ALWAYS_INLINE void add_solution(struct change *change, const struct local *at,
-                                const struct front *r, enum direction direction) {
-    const bool from_none = direction == LOWER;
-    struct front *w = &change->w, *v = &change->v;
+                                const struct front *r) {
     const flow_lanes kinetic = dot(at->velocity, r) - at->square * r->m[0];
     const flow_lanes internal = r->m[4] - at->total * r->m[0] - kinetic;
-    flow_lanes before = {0};
-    if (!from_none)
-        before = dot(at->velocity, w);
-    w->m[0] = at->inverse_density * r->m[0] + (from_none ? (flow_lanes){0} : w->m[0]);
+    struct front *w = &change->w;
+    w->m[0] += at->inverse_density * r->m[0];
     for (int d = 0; d < 3; d++)
-        w->m[1 + d] = at->inverse_momentum * (r->m[1 + d] - at->velocity[d] * r->m[0]) +
-                      (from_none ? (flow_lanes){0} : w->m[1 + d]);
-    w->m[4] = at->inverse_energy * internal + (from_none ? (flow_lanes){0} : w->m[4]);
-    change->kinetic = at->inverse_momentum * kinetic + before;
+        w->m[1 + d] += at->inverse_momentum * (r->m[1 + d] - at->velocity[d] * r->m[0]);
+    w->m[4] += at->inverse_energy * internal;
+    change->kinetic += at->inverse_momentum * kinetic;
+}
 
+/* v = P w. */
+ALWAYS_INLINE void conserved(struct front *v, const struct local *at, const struct change *change) {
+    const struct front *w = &change->w;
     v->m[0] = w->m[0];
     for (int d = 0; d < 3; d++)
         v->m[1 + d] = w->m[1 + d] + at->velocity[d] * w->m[0];
@@ -257,16 +256,16 @@ ALWAYS_INLINE void add_solution(struct change *change, const struct local *at,
 }
 
 /*
- * to[d] = -omega L_d v or -omega U_d v for the three directions: what a point adds to the
- * right-hand side of its neighbour. By rho du_m = w_m and dp = c2 (w5 + internal v1), the product
- * of J_d is v_d;  u_d v_m + u_m w_d (+ dp if m = d);  u_d (v5 + dp) + (total + c2 internal) w_d and
- * that of N_d, with s = 4/3 for m = d and else 1, 0;  kappa s w_m / rho;  kappa (sum_m s u_m w_m +
- * c1 c5 w5) / rho.
+ * to[d] = -omega L_d v or -omega U_d v along the three directions: what a point adds to the
+ * right-hand side of its neighbours. With dp = c2 (w5 + v1 internal energy), rows 1, 1 + m and 5
+ * are of J_d v:  v_1+d,  u_d v_1+m + u_m w_1+d (+ dp if m = d),  u_d (v5 + dp) + enthalpy w_1+d of
+ * N_d v:  0,  s w_1+m / rho,  (sum_m s u_m w_1+m + c1 c5 w5) / rho where s is 4/3 for m = d, else
+ * 1, and the enthalpy is total + c2 internal energy.
  */
 ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const struct change *change,
-                          const struct coefficients *c, enum direction direction) {
-    const struct front *v = &change->v, *w = &change->w;
-    const double convection = direction * c->convection;
+                          const struct front *v, const struct coefficients *c, enum sweep sweep) {
+    const struct front *w = &change->w;
+    const double convection = sweep * c->convection;
     const flow_lanes viscosity = c->viscosity * at->per_density;
     const flow_lanes pressure =
         (convection * FLOW_C2) * w->m[4] + (convection * FLOW_C2) * at->internal * v->m[0];
@@ -291,8 +290,9 @@ ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const stru
     }
 }
 
-/* Lanes moved towards the last by one: the first is filled from a vector with `edge` in all. */
-ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, flow_lanes edge) {
+/* Lanes moved towards the last by one; the first becomes `first`. */
+ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, double first) {
+    const flow_lanes edge = first - (flow_lanes){0};
 #if defined(__AVX512F__)
     return __builtin_shufflevector(edge, v, 7, 8, 9, 10, 11, 12, 13, 14);
 #elif defined(__AVX__)
@@ -302,8 +302,9 @@ ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, flow_lanes edge) {
 #endif
 }
 
-/* Towards the first. */
-ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, flow_lanes edge) {
+/* Lanes moved towards the first by one; the last becomes `last`. */
+ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, double last) {
+    const flow_lanes edge = last - (flow_lanes){0};
 #if defined(__AVX512F__)
     return __builtin_shufflevector(v, edge, 1, 2, 3, 4, 5, 6, 7, 8);
 #elif defined(__AVX__)
@@ -317,11 +318,11 @@ ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, flow_lanes edge) {
 struct lu {
     struct flow flow;
     struct coefficients coefficients;
-    int blocks, steps;         /* blocks of a plane, steps of a block */
-    struct front *change;      /* w at [k - 1][block][step], from the lower sweep for the upper */
-    struct front *across;      /* what goes to the next plane: [block][step] */
-    double *edge;              /* what goes to the next block: [k][i + FLOW_LANES - 2][m] */
-    flow_lanes *inside[2];     /* which lanes are in the grid, by step; [1] is for the last block */
+    int blocks, fronts;        /* blocks of a plane, fronts of a block */
+    struct front *change;      /* w, from the lower sweep for the upper: [k - 1][block][front] */
+    struct front *across;      /* what is sent to the next plane: [block][front] */
+    double *edge;              /* what is sent to the next block: [k][i + FLOW_LANES - 2][m] */
+    flow_lanes *inside[2];     /* 1 in lanes in the grid: [front]; the second for last blocks */
     struct progress *progress; /* of each plane */
     struct flow_norms *plane_squares; /* of each plane, added up in their order */
     struct team team;
@@ -333,10 +334,10 @@ enum { EDGE_MARGIN = FLOW_LANES - 1 };
 
 static int blocks_of(int n) { return (n - 2 + FLOW_LANES - 1) / FLOW_LANES; }
 
-static int steps_of(int n) { return n - 2 + FLOW_LANES - 1; }
+static int fronts_of(int n) { return n - 2 + FLOW_LANES - 1; }
 
 static size_t edge_doubles(const struct lu *lu) {
-    return (size_t)(lu->steps + EDGE_MARGIN) * FLOW_COMPONENTS;
+    return (size_t)(lu->fronts + EDGE_MARGIN) * FLOW_COMPONENTS;
 }
 
 /* A block of a plane, the work between two looks at the progress of others. */
@@ -364,7 +365,7 @@ static struct rows rows_of(const struct flow *flow, struct task task) {
     return rows;
 }
 
-/* Fronts first .. first + FLOW_LANES - 1 of a block; what is outside the rows is any number. */
+/* Fronts first .. first + FLOW_LANES - 1 of a block. Outside the rows they are any number. */
 ALWAYS_INLINE void load_fronts(struct front to[FLOW_LANES], const struct rows *rows, int first) {
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
         flow_lanes square[FLOW_LANES];
@@ -390,96 +391,102 @@ ALWAYS_INLINE void store_fronts(const struct front from[FLOW_LANES], const struc
     }
 }
 
-/* A block on its way: what its fronts read and write at [step]. */
+/* A block on its way: what its fronts read and write, by front. */
 struct passage {
     const struct coefficients *coefficients;
     const flow_lanes *inside;
     struct front *change, *across;
     double *edge;
-    const double *next_rows; /* of u, which this thread needs after this block */
+    /* What the thread will need after this block: of `change`, and rows of u. */
+    const struct front *next_change;
+    const double *next_rows;
 };
 
-enum { FRONT_DOUBLES = FLOW_COMPONENTS * FLOW_LANES, CACHE_LINE_DOUBLES = 8, FRONTS_AHEAD = 8 };
+enum { FRONT_DOUBLES = FLOW_COMPONENTS * FLOW_LANES, CACHE_LINE_DOUBLES = 8 };
 
 /*
- * Asks for what will be needed soon: a block's rows are too many streams for the hardware to
- * follow. The lower sweep finds its rows in the cache, as R(U) has just been computed from them.
+ * Asks for as much of the next block as a front uses: the rows are too many streams for the
+ * hardware to follow. The lower sweep has its rows in the cache, since R(U) was computed from them.
  */
-ALWAYS_INLINE void prefetch(const struct passage *passage, int step, enum direction direction) {
-    const struct front *change = passage->change + step + direction * FRONTS_AHEAD;
-    const double *rows = passage->next_rows + (size_t)step * FRONT_DOUBLES;
+ALWAYS_INLINE void prefetch_next(const struct passage *passage, int f, enum sweep sweep) {
+    const double *change = (const double *)(passage->next_change + f);
+    const double *rows = passage->next_rows + (size_t)f * FRONT_DOUBLES;
     for (int line = 0; line < FRONT_DOUBLES; line += CACHE_LINE_DOUBLES) {
-        if (direction == LOWER) {
-            __builtin_prefetch((const double *)change + line, 1, 2);
+        if (sweep == LOWER) {
+            __builtin_prefetch(change + line, 1, 2);
         } else {
-            __builtin_prefetch((const double *)change + line, 0, 2);
+            __builtin_prefetch(change + line, 0, 2);
             __builtin_prefetch(rows + line, 0, 2);
         }
     }
 }
 
 /*
- * One front. `sent` is what the front before has sent along x and y and becomes what this one
- * sends; `residual` is read by the lower sweep and `u` written by the upper.
+ * Front f. `sent` is what the front before has sent along x and y, and becomes what this one sends
+ * along x, y and z. The lower sweep reads the residual, the upper updates u.
  */
-ALWAYS_INLINE void pass_front(const struct passage *passage, int step, const struct local *at,
+ALWAYS_INLINE void pass_front(const struct passage *passage, int f, const struct local *at,
                               struct front *u, const struct front *residual, struct front sent[3],
-                              enum direction direction) {
+                              enum sweep sweep) {
     const struct coefficients *c = passage->coefficients;
-    double *lower_edge = passage->edge + (size_t)step * FLOW_COMPONENTS;
+    double *lower_edge = passage->edge + (size_t)f * FLOW_COMPONENTS;
     double *upper_edge = lower_edge + EDGE_MARGIN * FLOW_COMPONENTS;
-    struct change change;
-    struct front r;
+    struct front r = passage->across[f], v;
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
-        const flow_lanes along_y = direction == LOWER
-                                       ? lanes_up(sent[1].m[m], upper_edge[m] - (flow_lanes){0})
-                                       : lanes_down(sent[1].m[m], lower_edge[m] - (flow_lanes){0});
-        r.m[m] = passage->across[step].m[m];
-        if (direction == LOWER)
+        if (sweep == LOWER)
             r.m[m] += c->dt * residual->m[m];
-        r.m[m] = (r.m[m] + sent[0].m[m]) + along_y;
+        r.m[m] =
+            (r.m[m] + sent[0].m[m]) + (sweep == LOWER ? lanes_up(sent[1].m[m], upper_edge[m])
+                                                      : lanes_down(sent[1].m[m], lower_edge[m]));
     }
-    if (direction == UPPER)
-        change.w = passage->change[step];
-    add_solution(&change, at, &r, direction);
-    if (direction == LOWER)
-        passage->change[step] = change.w;
+
+    struct change change = {0};
+    if (sweep == UPPER) {
+        change.w = passage->change[f];
+        change.kinetic = dot(at->velocity, &change.w);
+    }
+    add_solution(&change, at, &r);
+    conserved(&v, at, &change);
+    if (sweep == LOWER)
+        passage->change[f] = change.w;
     else
         for (int m = 0; m < FLOW_COMPONENTS; m++)
-            u->m[m] += c->relaxation * change.v.m[m];
+            u->m[m] += c->relaxation * v.m[m];
 
-    spread(sent, at, &change, c, direction);
-    passage->across[step] = sent[2];
-    for (int m = 0; m < FLOW_COMPONENTS; m++) {
-        if (direction == LOWER)
+    spread(sent, at, &change, &v, c, sweep);
+    passage->across[f] = sent[2];
+    for (int m = 0; m < FLOW_COMPONENTS; m++)
+        if (sweep == LOWER)
             lower_edge[m] = sent[1].m[m][FLOW_LANES - 1];
         else
             upper_edge[m] = sent[1].m[m][0];
-    }
 }
 
-/* All fronts of a block; `residual` are the rows of R(U), for the lower sweep. */
+/*
+ * All fronts of a block, as many at a time as a transposition yields. What follows from the state
+ * alone is computed before the recurrence, for all of these at once.
+ */
 ALWAYS_INLINE void pass_block(const struct lu *lu, const struct passage *passage,
                               const struct rows *state, const struct rows *residual,
-                              enum direction direction) {
+                              enum sweep sweep) {
     struct front sent[3] = {0};
-    const int chunks = (lu->steps + FLOW_LANES - 1) / FLOW_LANES;
+    const int chunks = (lu->fronts + FLOW_LANES - 1) / FLOW_LANES;
     for (int chunk = 0; chunk < chunks; chunk++) {
-        const int first = (direction == LOWER ? chunk : chunks - 1 - chunk) * FLOW_LANES;
-        const int count = first + FLOW_LANES < lu->steps ? FLOW_LANES : lu->steps - first;
+        const int first = (sweep == LOWER ? chunk : chunks - 1 - chunk) * FLOW_LANES;
+        const int left = lu->fronts - first, count = left < FLOW_LANES ? left : FLOW_LANES;
         struct front u[FLOW_LANES], r[FLOW_LANES];
-        load_fronts(u, state, first);
-        if (direction == LOWER)
-            load_fronts(r, residual, first);
         struct local at[FLOW_LANES];
-        for (int f = 0; f < count; f++)
-            local_flow(&at[f], &u[f], &passage->inside[first + f], &lu->coefficients);
-        for (int f = 0; f < count; f++) {
-            const int s = direction == LOWER ? f : count - 1 - f;
-            prefetch(passage, first + s, direction);
-            pass_front(passage, first + s, &at[s], &u[s], &r[s], sent, direction);
+        load_fronts(u, state, first);
+        if (sweep == LOWER)
+            load_fronts(r, residual, first);
+        for (int c = 0; c < count; c++)
+            local_flow(&at[c], &u[c], &passage->inside[first + c], passage->coefficients);
+        for (int c = 0; c < count; c++) {
+            const int f = sweep == LOWER ? c : count - 1 - c;
+            prefetch_next(passage, first + f, sweep);
+            pass_front(passage, first + f, &at[f], &u[f], &r[f], sent, sweep);
         }
-        if (direction == UPPER)
+        if (sweep == UPPER)
             store_fronts(u, state, first);
     }
 }
@@ -516,52 +523,69 @@ static int first_block(const struct lu *lu, int thread, int k) {
     return thread < workers ? (thread * lu->blocks + k % workers) / workers : lu->blocks;
 }
 
-/* A thread's first task of a sweep, or of plane k. */
-static struct task first_task(const struct lu *lu, int thread, int k, enum direction direction) {
+/* A thread's first task of a plane, and the task after a given one. */
+static struct task first_task(const struct lu *lu, int thread, int k, enum sweep sweep) {
     const int block =
-        direction == LOWER ? first_block(lu, thread, k) : first_block(lu, thread + 1, k) - 1;
+        sweep == LOWER ? first_block(lu, thread, k) : first_block(lu, thread + 1, k) - 1;
     return (struct task){block, k};
 }
 
-static struct task next_task(const struct lu *lu, int thread, struct task task,
-                             enum direction direction) {
-    const struct task next = {task.block + direction, task.k};
+static struct task next_task(const struct lu *lu, int thread, struct task task, enum sweep sweep) {
+    const struct task next = {task.block + sweep, task.k};
     const bool same_plane = next.block >= first_block(lu, thread, task.k) &&
                             next.block < first_block(lu, thread + 1, task.k);
-    return same_plane ? next : first_task(lu, thread, task.k + direction, direction);
+    return same_plane ? next : first_task(lu, thread, task.k + sweep, sweep);
+}
+
+static bool in_grid(const struct lu *lu, struct task task) {
+    return task.k >= 1 && task.k <= lu->flow.n - 2;
+}
+
+static struct front *change_of(const struct lu *lu, struct task task) {
+    return lu->change +
+           ((size_t)(task.k - 1) * (size_t)lu->blocks + (size_t)task.block) * (size_t)lu->fronts;
 }
 
 static struct passage passage_of(const struct lu *lu, struct task task, struct task next) {
-    const size_t steps = (size_t)lu->steps, fronts = (size_t)task.block * steps;
+    if (!in_grid(lu, next)) /* the other sweep begins where this one ends */
+        next = task;
     return (struct passage){
         .coefficients = &lu->coefficients,
         .inside = lu->inside[task.block == lu->blocks - 1],
-        .change = lu->change + (size_t)(task.k - 1) * (size_t)lu->blocks * steps + fronts,
-        .across = lu->across + fronts,
+        .change = change_of(lu, task),
+        .across = lu->across + (size_t)task.block * (size_t)lu->fronts,
         .edge = lu->edge + (size_t)task.k * edge_doubles(lu),
+        .next_change = change_of(lu, next),
         .next_rows = rows_of(&lu->flow, next).lane[0],
     };
 }
 
-/* A thread's part of sweep number `sweep`: those with even numbers are lower sweeps. */
-static void sweep_planes(const struct lu *lu, int thread, uint32_t sweep, double *scratch) {
-    const enum direction direction = sweep % 2 == 0 ? LOWER : UPPER;
-    const int last = lu->flow.n - 2, k_first = direction == LOWER ? 1 : last;
-    struct task task = first_task(lu, thread, k_first, direction);
-    while (task.k >= 1 && task.k <= last) {
-        const struct task next = next_task(lu, thread, task, direction);
+/*
+ * A thread's part of a sweep. All sweeps are numbered, and each lets every block pass every plane:
+ * that makes the count which a plane must have reached.
+ *
+ * A block needs the block before in its plane and itself in the plane before. Through these it
+ * follows on all that it needs to see: the first block of a lower sweep on the end of the upper
+ * sweep, hence R(U) on all updates of U, and those on all uses of the U before.
+ */
+static void sweep_planes(const struct lu *lu, int thread, uint32_t number, enum sweep sweep,
+                         double *scratch) {
+    const int k_first = sweep == LOWER ? 1 : lu->flow.n - 2;
+    struct task task = first_task(lu, thread, k_first, sweep);
+    while (in_grid(lu, task)) {
+        const struct task next = next_task(lu, thread, task, sweep);
         const struct passage passage = passage_of(lu, task, next);
-        const int before = direction == LOWER ? task.block : lu->blocks - 1 - task.block;
-        const uint32_t passed = sweep * (uint32_t)lu->blocks + (uint32_t)before;
+        const int before = sweep == LOWER ? task.block : lu->blocks - 1 - task.block;
+        const uint32_t passed = number * (uint32_t)lu->blocks + (uint32_t)before;
         progress_await(&lu->progress[task.k], passed);
-        if (task.k != k_first)
-            progress_await(&lu->progress[task.k - direction], passed + 1);
-
+        if (task.k == k_first)
+            memset(passage.across, 0, (size_t)lu->fronts * sizeof *passage.across);
+        else
+            progress_await(&lu->progress[task.k - sweep], passed + 1);
         if (before == 0)
             memset(passage.edge, 0, edge_doubles(lu) * sizeof *passage.edge);
-        if (task.k == k_first)
-            memset(passage.across, 0, (size_t)lu->steps * sizeof *passage.across);
-        if (direction == LOWER)
+
+        if (sweep == LOWER)
             lower_block(lu, &passage, task, scratch);
         else
             upper_block(lu, &passage, task);
@@ -570,14 +594,14 @@ static void sweep_planes(const struct lu *lu, int thread, uint32_t sweep, double
     }
 }
 
-static void step(const struct lu *lu, int thread, uint32_t number, double *scratch) {
-    if (thread >= workers_of(lu))
-        return;
-    sweep_planes(lu, thread, 2 * number, scratch);
-    sweep_planes(lu, thread, 2 * number + 1, scratch);
+static void step(const struct lu *lu, int thread, int number, double *scratch) {
+    if (thread < workers_of(lu)) {
+        sweep_planes(lu, thread, 2 * (uint32_t)number, LOWER, scratch);
+        sweep_planes(lu, thread, 2 * (uint32_t)number + 1, UPPER, scratch);
+    }
 }
 
-/* Places the rows of a thread's blocks in memory; the last one's reach to the grid's end. */
+/* Places a thread's rows in memory, with those of the boundary beside them. */
 static void place_rows(const struct lu *lu, int thread) {
     const struct flow *flow = &lu->flow;
     for (int k = 0; k < flow->n; k++) {
@@ -629,7 +653,7 @@ static void run_thread(struct lu *lu, int thread, int steps) {
 
     const double start = omp_get_wtime();
     for (int s = 1; s <= steps; s++)
-        step(lu, thread, (uint32_t)s, scratch);
+        step(lu, thread, s, scratch);
     team_barrier(team);
     for (int k = k_first; k < k_end; k++)
         flow_plane_residual_squares(flow, k, scratch, lu->plane_squares[k].residual);
@@ -702,7 +726,7 @@ static double surface_integral(const struct flow *flow) {
     return sum;
 }
 
-static size_t fronts_of_plane(int n) { return (size_t)blocks_of(n) * (size_t)steps_of(n); }
+static size_t fronts_of_plane(int n) { return (size_t)blocks_of(n) * (size_t)fronts_of(n); }
 
 static bool lu_allocate(struct lu *lu, const struct flow_class *class) {
     if (!flow_create(&lu->flow, class->n))
@@ -710,12 +734,12 @@ static bool lu_allocate(struct lu *lu, const struct flow_class *class) {
     const size_t n = (size_t) class->n, fronts = fronts_of_plane(class->n);
     lu->coefficients = coefficients_of(&lu->flow, class->dt);
     lu->blocks = blocks_of(class->n);
-    lu->steps = steps_of(class->n);
+    lu->fronts = fronts_of(class->n);
     lu->change = memory_pages((n - 2) * fronts, sizeof *lu->change);
     lu->across = memory_pages(fronts, sizeof *lu->across);
     lu->edge = memory_pages(n * edge_doubles(lu), sizeof *lu->edge);
-    lu->inside[0] = memory_pages(2 * (size_t)lu->steps, sizeof *lu->inside[0]);
-    lu->inside[1] = lu->inside[0] + lu->steps;
+    lu->inside[0] = memory_pages(2 * (size_t)lu->fronts, sizeof *lu->inside[0]);
+    lu->inside[1] = lu->inside[0] + lu->fronts;
     lu->progress = memory_pages(n, sizeof *lu->progress);
     lu->plane_squares = memory_pages(n, sizeof *lu->plane_squares);
     return lu->change && lu->across && lu->edge && lu->inside[0] && lu->progress &&
@@ -735,7 +759,7 @@ static void lu_free(struct lu *lu) {
 
 static void lu_prepare(struct lu *lu) {
     const int n = lu->flow.n, rows_of_last_block = n - 2 - (lu->blocks - 1) * FLOW_LANES;
-    for (int s = 0; s < lu->steps; s++)
+    for (int s = 0; s < lu->fronts; s++)
         for (int l = 0; l < FLOW_LANES; l++) {
             const int i = 1 + s - l;
             const bool in_row = i >= 1 && i <= n - 2;
@@ -751,11 +775,11 @@ static void lu_prepare(struct lu *lu) {
 static uint64_t bytes_needed(size_t class, int threads) {
     const int n = CLASSES[class].flow.n;
     const struct flow shape = flow_shape(n);
-    const struct lu lu = {.steps = steps_of(n)};
+    const struct lu lu = {.fronts = fronts_of(n)};
     return flow_bytes(n) + (uint64_t)(n - 1) * fronts_of_plane(n) * sizeof(struct front) +
            (uint64_t)n * edge_doubles(&lu) * sizeof(double) +
            (uint64_t)threads * scratch_doubles(&shape) * sizeof(double) +
-           2 * (uint64_t)lu.steps * sizeof(flow_lanes) +
+           2 * (uint64_t)lu.fronts * sizeof(flow_lanes) +
            (uint64_t)n * (sizeof(struct progress) + sizeof(struct flow_norms));
 }
 
@@ -764,14 +788,16 @@ static void run(size_t class_index, struct result *result) {
     struct lu lu = {0};
     if (lu_allocate(&lu, &class->flow)) {
         lu_prepare(&lu);
+        bool ready = false;
 #pragma omp parallel
         {
 #pragma omp single
-            if (!team_create(&lu.team, omp_get_num_threads()))
-                lu.out_of_memory = true;
-            if (!lu.out_of_memory)
+            ready = team_create(&lu.team, omp_get_num_threads());
+            if (ready)
                 run_thread(&lu, omp_get_thread_num(), class->flow.steps);
         }
+        if (!ready)
+            lu.out_of_memory = true;
     } else {
         lu.out_of_memory = true;
     }
