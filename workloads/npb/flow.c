@@ -14,9 +14,8 @@
 static const double TOLERANCE = 1.0e-8;
 
 /*
- * The exact solution's polynomials, component by component: a constant, then
- * the coefficients of x, y, z, x^2, y^2, z^2, ... up to the fourth power
- * (RNR-94-007, table 3.1).
+ * The exact solution's polynomials, component by component: a constant, then the coefficients of x,
+ * y, z, x^2, y^2, z^2, ... up to the fourth power (RNR-94-007, table 3.1).
  */
 static const double EXACT[FLOW_COMPONENTS][13] = {
     {2.0, 0.0, 0.0, 4.0, 5.0, 3.0, 0.5, 0.02, 0.01, 0.03, 0.5, 0.4, 0.3},
@@ -66,15 +65,13 @@ static const double *row_of(const struct flow *flow, int j, int k) {
     return flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
 }
 
-/* What the coordinate x (direction 0), y or z adds to component m of the exact
- * solution. */
+/* What the coordinate x (direction 0), y or z adds to component m of the exact solution. */
 static double exact_along(int direction, int m, double coordinate) {
     const double *c = &EXACT[m][1 + direction];
     return coordinate * (c[0] + coordinate * (c[3] + coordinate * (c[6] + coordinate * c[9])));
 }
 
-/* A row of the exact solution of component m, padding included (by the last
- * point's value). */
+/* A row of the exact solution of component m, padding included (by the last point's value). */
 static void exact_row(const struct flow *flow, int m, int j, int k, double *value) {
     const double along_yz =
         EXACT[m][0] + exact_along(1, m, j * flow->h) + exact_along(2, m, k * flow->h);
@@ -89,9 +86,8 @@ void flow_exact(const struct flow *flow, int i, int j, int k, double value[FLOW_
 }
 
 /*
- * Initial values of an interior row: with Px, Py and Pz interpolated between
- * the exact values on the two faces across x, y and z, 1 - (1 - Px) (1 - Py) (1
- * - Pz) multiplied out (section 3.3).
+ * Initial values of an interior row: with Px, Py and Pz interpolated between the exact values on
+ * the two faces across x, y and z, 1 - (1 - Px) (1 - Py) (1 - Pz) multiplied out (section 3.3).
  */
 static void initial_row(const struct flow *flow, int m, int j, int k, double *value) {
     const int last = flow->n - 1;
@@ -112,8 +108,7 @@ static void initial_row(const struct flow *flow, int m, int j, int k, double *va
     }
 }
 
-/* Sets a row of u by `component_row`, and what stands between its end and the
- * next row to 0. */
+/* Sets a row of u by `component_row`, and what stands between its end and the next row to 0. */
 static void set_row(const struct flow *flow, int j, int k,
                     void (*component_row)(const struct flow *, int, int, int, double *)) {
     double *row = flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
@@ -222,8 +217,8 @@ static void compute_gas_row(const struct flow *flow, const double *row, struct g
 
 /*
  * Adds what a neighbour in `direction` gives to R: convective and viscous fluxes (section 3.3).
- * `convection` is -1 / (2 h) for the next point, 1 / (2 h) for the one before; `viscosity` is
- * c3 c4 / h^2.
+ * `convection` is -1 / (2 h) for the next point, 1 / (2 h) for the one before; `viscosity` is c3 c4
+ * / h^2.
  */
 ALWAYS_INLINE void add_neighbour(flow_lanes r[FLOW_COMPONENTS], const flow_lanes u[FLOW_COMPONENTS],
                                  const struct gas *gas, int direction, double convection,

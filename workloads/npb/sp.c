@@ -1,14 +1,12 @@
 /*
- * SP, "scalar pentadiagonal", of the NAS Parallel Benchmarks: the implicit
- * scheme of alternating directions for the flow of flow.h, whose factors are
- * made diagonal in the five components, so that each line is five scalar
- * systems with five diagonals (Bailey et al., RNR-94-007, section 3.6; Pulliam
- * and Chaussee, J. Comput. Phys. 39, 1981).
+ * SP, "scalar pentadiagonal", of the NAS Parallel Benchmarks: the implicit scheme of alternating
+ * directions for the flow of flow.h, whose factors are made diagonal in the five components, so
+ * that each line is five scalar systems with five diagonals (Bailey et al., RNR-94-007, section
+ * 3.6; Pulliam and Chaussee, J. Comput. Phys. 39, 1981).
  *
- * One pass over planes computes dt R(U) and solves along x and y while a plane
- * is in cache, another solves along z and updates U. FLOW_LANES neighbouring
- * lines are solved at once; for lines along x that takes a transposition, tile
- * by tile.
+ * One pass over planes computes dt R(U) and solves along x and y while a plane is in cache, another
+ * solves along z and updates U. FLOW_LANES neighbouring lines are solved at once; for lines along x
+ * that takes a transposition, tile by tile.
  */
 #include "flow.h"
 
@@ -19,6 +17,7 @@
 static const double SQRT_HALF = 0.70710678118654752440;
 
 static const char CLASS_NAMES[] = "SWABCD";
+/* Points, steps, time step, and the norms of residual and error. */
 static const struct flow_class CLASSES[] = {
     {12,
      100,
@@ -85,8 +84,8 @@ ALWAYS_INLINE flow_lanes inverse_sqrt(flow_lanes x) {
 }
 
 /*
- * All from one inverse root, 1 / (rho s), instead of a root and two divisions:
- * s = sqrt(c1 c2 (rho E - momentum^2 / 2)) is rho times the speed of sound.
+ * All from one inverse root, 1 / (rho s), instead of a root and two divisions: s = sqrt(c1 c2 (rho
+ * E - momentum^2 / 2)) is rho times the speed of sound.
  */
 ALWAYS_INLINE struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
     const flow_lanes momentum_square = u[1] * u[1] + u[2] * u[2] + u[3] * u[3];
@@ -601,9 +600,12 @@ static void solve_along_z(const struct flow *flow, const struct factor *factor, 
         finish_z(flow, &line[k], u + (size_t)k * plane);
         substitute(&line[last - k], -1);
         finish_z(flow, &line[last - k], u + (size_t)(last - k) * plane);
-        const size_t from_end = (size_t)(middle - k) * plane + ahead;
-        prefetch_pair(flow, u + from_end, u + (size_t)last * plane - (from_end - ahead) + ahead);
+        /* What is needed first, first: from the ends. */
+        const size_t at = (size_t)(middle - k) * plane;
+        prefetch_pair(flow, u + at + ahead, u + (size_t)last * plane - at + ahead);
     }
+    prefetch_pair(flow, u + (size_t)middle * plane + ahead,
+                  u + (size_t)(middle + 1) * plane + ahead);
 }
 
 static void solve_columns(const struct flow *flow, double dt, int j, const double *increment,
