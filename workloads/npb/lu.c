@@ -316,6 +316,7 @@ ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, double last) {
 
 /* What a run works on. */
 struct lu {
+    const struct flow_class *class;
     struct flow flow;
     struct coefficients coefficients;
     int blocks, fronts;        /* blocks of a plane, fronts of a block */
@@ -325,9 +326,9 @@ struct lu {
     flow_lanes *inside[2];     /* 1 in lanes in the grid: [front]; the second for last blocks */
     struct progress *progress; /* of each plane */
     struct flow_norms *plane_squares; /* of each plane, added up in their order */
-    struct team team;
+    int threads;                      /* written by the first of them */
+    double seconds;                   /* likewise */
     _Atomic bool out_of_memory;
-    double seconds; /* written by the first thread */
 };
 
 enum { EDGE_MARGIN = FLOW_LANES - 1 };
@@ -511,7 +512,7 @@ static void upper_block(const struct lu *lu, const struct passage *passage, stru
 
 /* Threads that sweep: more than there are blocks would not find anything to do. */
 static int workers_of(const struct lu *lu) {
-    return lu->team.threads < lu->blocks ? lu->team.threads : lu->blocks;
+    return lu->threads < lu->blocks ? lu->threads : lu->blocks;
 }
 
 /*
@@ -624,10 +625,13 @@ static size_t scratch_doubles(const struct flow *flow) {
 }
 
 /* A thread's whole part. */
-static void run_thread(struct lu *lu, int thread, int steps) {
-    struct team *team = &lu->team;
+static void solve(struct member *me, void *shared) {
+    struct lu *lu = shared;
+    struct team *team = me->team;
     const struct flow *flow = &lu->flow;
-    const int inner = flow->n - 2;
+    const int thread = me->thread, inner = flow->n - 2;
+    if (thread == 0)
+        lu->threads = team->threads;
     double *scratch = memory_pages(scratch_doubles(flow), sizeof *scratch);
     if (scratch == NULL)
         lu->out_of_memory = true;
@@ -652,7 +656,7 @@ static void run_thread(struct lu *lu, int thread, int steps) {
     team_barrier(team);
 
     const double start = omp_get_wtime();
-    for (int s = 1; s <= steps; s++)
+    for (int s = 1; s <= lu->class->steps; s++)
         step(lu, thread, s, scratch);
     team_barrier(team);
     for (int k = k_first; k < k_end; k++)
@@ -729,6 +733,7 @@ static double surface_integral(const struct flow *flow) {
 static size_t fronts_of_plane(int n) { return (size_t)blocks_of(n) * (size_t)fronts_of(n); }
 
 static bool lu_allocate(struct lu *lu, const struct flow_class *class) {
+    lu->class = class;
     if (!flow_create(&lu->flow, class->n))
         return false;
     const size_t n = (size_t) class->n, fronts = fronts_of_plane(class->n);
@@ -754,7 +759,6 @@ static void lu_free(struct lu *lu) {
     free(lu->inside[0]);
     free(lu->progress);
     free(lu->plane_squares);
-    team_destroy(&lu->team);
 }
 
 static void lu_prepare(struct lu *lu) {
@@ -788,15 +792,7 @@ static void run(size_t class_index, struct result *result) {
     struct lu lu = {0};
     if (lu_allocate(&lu, &class->flow)) {
         lu_prepare(&lu);
-        bool ready = false;
-#pragma omp parallel
-        {
-#pragma omp single
-            ready = team_create(&lu.team, omp_get_num_threads());
-            if (ready)
-                run_thread(&lu, omp_get_thread_num(), class->flow.steps);
-        }
-        if (!ready)
+        if (!team_run(solve, &lu))
             lu.out_of_memory = true;
     } else {
         lu.out_of_memory = true;
@@ -804,7 +800,7 @@ static void run(size_t class_index, struct result *result) {
     result->out_of_memory = lu.out_of_memory;
     if (!lu.out_of_memory) {
         const double n = class->flow.n;
-        result->threads = lu.team.threads;
+        result->threads = lu.threads;
         result->seconds = lu.seconds;
         result->operations =
             class->flow.steps * (1984.77 * n * n * n - 10923.3 * n * n + 27770.9 * n - 144010.0);
