@@ -15,7 +15,7 @@ static const double TOLERANCE = 1.0e-8;
 
 /*
  * The exact solution's polynomials, component by component: a constant, then the coefficients of x,
- * y, z, x^2, y^2, z^2, ... up to the fourth power (RNR-94-007, table 3.1).
+ * y, z, x^2, y^2, z^2, ... up to the fourth power (RNR-94-007, chapter 3).
  */
 static const double EXACT[FLOW_COMPONENTS][13] = {
     {2.0, 0.0, 0.0, 4.0, 5.0, 3.0, 0.5, 0.02, 0.01, 0.03, 0.5, 0.4, 0.3},
@@ -87,7 +87,7 @@ void flow_exact(const struct flow *flow, int i, int j, int k, double value[FLOW_
 
 /*
  * Initial values of an interior row: with Px, Py and Pz interpolated between the exact values on
- * the two faces across x, y and z, 1 - (1 - Px) (1 - Py) (1 - Pz) multiplied out (section 3.3).
+ * the two faces across x, y and z, 1 - (1 - Px) (1 - Py) (1 - Pz) multiplied out.
  */
 static void initial_row(const struct flow *flow, int m, int j, int k, double *value) {
     const int last = flow->n - 1;
@@ -216,9 +216,8 @@ static void compute_gas_row(const struct flow *flow, const double *row, struct g
 }
 
 /*
- * Adds what a neighbour in `direction` gives to R: convective and viscous fluxes (section 3.3).
- * `convection` is -1 / (2 h) for the next point, 1 / (2 h) for the one before; `viscosity` is c3 c4
- * / h^2.
+ * Adds what a neighbour in `direction` gives to R: convective and viscous fluxes. `convection` is
+ * -1 / (2 h) for the next point, 1 / (2 h) for the one before; `viscosity` is c3 c4 / h^2.
  */
 ALWAYS_INLINE void add_neighbour(flow_lanes r[FLOW_COMPONENTS], const flow_lanes u[FLOW_COMPONENTS],
                                  const struct gas *gas, int direction, double convection,

@@ -1,7 +1,7 @@
 /*
  * What BT, SP and LU share: the flow's state on a grid of n x n x n points of the unit cube, the
  * exact solution that it is compared with, its initial values, and the steady operator
- * R(U) = L(U) + f, whose forcing f makes the exact solution steady (RNR-94-007, section 3.3).
+ * R(U) = L(U) + f, whose forcing f makes the exact solution steady (RNR-94-007, chapter 3).
  * BT and SP also share everything around their line solvers: flow_run.
  */
 #ifndef STAYPUT_NPB_FLOW_H
@@ -89,7 +89,7 @@ static const double FLOW_DIFFUSION[3] = {0.75, 0.75, 1.0};
 
 /*
  * The fourth difference at a position of a line of n points: its weight of the point `offset` away,
- * -2 .. 2. Near the ends it makes do without the boundary points (RNR-94-007, section 3.3).
+ * -2 .. 2. Near the ends it makes do without the boundary points (RNR-94-007, chapter 3).
  */
 static inline double flow_fourth_difference(int n, int position, int offset) {
     const int point = position + offset;

@@ -1,8 +1,8 @@
 /*
  * SP, "scalar pentadiagonal", of the NAS Parallel Benchmarks: the implicit scheme of alternating
  * directions for the flow of flow.h, whose factors are made diagonal in the five components, so
- * that each line is five scalar systems with five diagonals (Bailey et al., RNR-94-007, section
- * 3.6; Pulliam and Chaussee, J. Comput. Phys. 39, 1981).
+ * that each line is five scalar systems with five diagonals (Bailey et al., RNR-94-007, chapter 3;
+ * Pulliam and Chaussee, J. Comput. Phys. 39, 1981).
  *
  * One pass over planes computes dt R(U) and solves along x and y while a plane is in cache, another
  * solves along z and updates U. FLOW_LANES neighbouring lines are solved at once; for lines along x
