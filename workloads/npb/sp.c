@@ -345,10 +345,12 @@ static size_t plane_points(const struct flow *flow) {
 
 static size_t line_points(const struct flow *flow) { return flow->component + 2; }
 
+/* For vectors of a cache line, whatever the machine's: all machines ask for the same. */
 static size_t scratch_doubles(const struct flow *flow) {
-    return FLOW_LANES * flow->row + (plane_points(flow) * sizeof(struct point) +
-                                     line_points(flow) * sizeof(struct eliminated)) /
-                                        sizeof(double);
+    const size_t vectors = plane_points(flow) * sizeof(struct point) / sizeof(flow_lanes) *
+                               FLOW_LANES / FLOW_CACHE_LINE +
+                           line_points(flow) * sizeof(struct eliminated) / sizeof(flow_lanes);
+    return FLOW_CACHE_LINE * (flow->row + vectors);
 }
 
 static struct scratch scratch_at(const struct flow *flow, double *memory) {
