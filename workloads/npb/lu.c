@@ -3,7 +3,7 @@
  * over-relaxation (SSOR). A step solves
  *     (D + omega L) D^-1 (D + omega U) dU = omega (2 - omega) dt R(U)
  * for the change of the flow, where L and U couple a point with its neighbours before and after it
- * in x, y and z (Bailey et al., RNR-94-007, section 3.6; Yoon and Jameson, AIAA Journal 26(9),
+ * in x, y and z (Bailey et al., RNR-94-007, chapter 3; Yoon and Jameson, AIAA Journal 26(9),
  * 1988). The lower sweep goes through the grid with rising indices, the upper sweep back. It
  * measures what a machine does with a recurrence in three directions at once.
  *
