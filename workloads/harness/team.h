@@ -1,10 +1,11 @@
 /*
- * The threads of one parallel region, working in step. The barrier spins for some microseconds,
- * then sleeps: a runtime's own barrier may spin through whole time slices when another program
- * shares a CPU with the team, or when threads outnumber CPUs.
+ * The threads of one parallel region, working in step. A runtime's own barrier may spin through
+ * whole time slices; this one waits as progress.h says.
  */
 #ifndef STAYPUT_TEAM_H
 #define STAYPUT_TEAM_H
+
+#include "progress.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,10 +13,9 @@
 /* What the threads of a team share. */
 struct team {
     int threads;
-    double *partial;             /* two sums a thread, each on a cache line of its own */
-    _Atomic uint32_t arrived;    /* at the present barrier */
-    _Atomic uint32_t generation; /* how many barriers have been passed */
-    _Atomic uint32_t sleeping;   /* threads that may have to be woken */
+    double *partial;            /* two sums a thread, each on a cache line of its own */
+    _Atomic uint32_t arrived;   /* at the present barrier */
+    struct progress generation; /* how many barriers have been passed */
 };
 
 /* A thread's place in its team. */
@@ -24,10 +24,6 @@ struct member {
     int thread;
     int turn; /* which of its two partial sums it writes next */
 };
-
-/* Makes a team of `threads`; false when memory is short. */
-bool team_create(struct team *team, int threads);
-void team_destroy(struct team *team);
 
 /*
  * Runs `work` in every thread of a parallel region, with its place in their team and `shared`.

@@ -25,7 +25,7 @@
  * divisions that wait for each other take no longer than one. One pass over planes computes
  * dt R(U) and solves along x and y while a plane is in cache, another solves along z and updates U.
  */
-#include "flow.h"
+#include "scheme.h"
 
 #include <string.h>
 
@@ -568,7 +568,7 @@ static void solve_columns(const struct flow *flow, double dt, int j, const doubl
     }
 }
 
-static const struct flow_scheme BT = {
+static const struct scheme BT = {
     .scratch_doubles = scratch_doubles,
     .solve_plane = solve_plane,
     .solve_columns = solve_columns,
@@ -576,13 +576,13 @@ static const struct flow_scheme BT = {
 
 static void run(size_t class_index, struct result *result) {
     const struct flow_class *class = &CLASSES[class_index];
-    flow_run(&BT, class, result);
+    scheme_run(&BT, class, result);
     const double n = class->n;
     result->operations = class->steps * ((3478.8 * n - 17655.7) * n + 28023.7) * n;
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {
-    return flow_run_bytes(&BT, CLASSES[class].n, threads);
+    return scheme_bytes(&BT, CLASSES[class].n, threads);
 }
 
 int main(int argc, char **argv) {

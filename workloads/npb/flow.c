@@ -3,8 +3,6 @@
 #include "memory.h"
 
 #include <math.h>
-#include <omp.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,17 +40,17 @@ struct flow flow_shape(int n) {
     return flow;
 }
 
-static size_t field_doubles(const struct flow *flow) { return (size_t)flow->n * flow->plane; }
+size_t flow_field_doubles(const struct flow *flow) { return (size_t)flow->n * flow->plane; }
 
 uint64_t flow_bytes(int n) {
     const struct flow shape = flow_shape(n);
-    return 2 * (uint64_t)field_doubles(&shape) * sizeof(double);
+    return 2 * (uint64_t)flow_field_doubles(&shape) * sizeof(double);
 }
 
 bool flow_create(struct flow *flow, int n) {
     *flow = flow_shape(n);
-    flow->u = memory_pages(field_doubles(flow), sizeof *flow->u);
-    flow->forcing = memory_pages(field_doubles(flow), sizeof *flow->forcing);
+    flow->u = memory_pages(flow_field_doubles(flow), sizeof *flow->u);
+    flow->forcing = memory_pages(flow_field_doubles(flow), sizeof *flow->forcing);
     return flow->u != NULL && flow->forcing != NULL;
 }
 
@@ -433,6 +431,20 @@ void flow_plane_error_squares(const struct flow *flow, int k, double squares[FLO
     }
 }
 
+struct flow_norms flow_norms_of(const struct flow_norms *plane_squares, int n) {
+    const double points = (double)(n - 2) * (n - 2) * (n - 2);
+    struct flow_norms norms = {0};
+    for (int m = 0; m < FLOW_COMPONENTS; m++) {
+        for (int k = 1; k < n - 1; k++) {
+            norms.residual[m] += plane_squares[k].residual[m];
+            norms.error[m] += plane_squares[k].error[m];
+        }
+        norms.residual[m] = sqrt(norms.residual[m] / points);
+        norms.error[m] = sqrt(norms.error[m] / points);
+    }
+    return norms;
+}
+
 void flow_check(struct result *result, const struct flow_norms *norms,
                 const struct flow_norms *reference) {
     static const char *const names[FLOW_COMPONENTS] = {"density", "x momentum", "y momentum",
@@ -446,140 +458,4 @@ void flow_check(struct result *result, const struct flow_norms *norms,
         snprintf(name, sizeof name, "error of %s", names[m]);
         result_check(result, name, norms->error[m], reference->error[m], TOLERANCE);
     }
-}
-
-/* One run of a scheme: what the threads share. */
-struct run {
-    const struct flow_scheme *scheme;
-    const struct flow_class *class;
-    struct flow flow;
-    double *increment;
-    struct flow_norms *plane_squares; /* of each plane, added up in their order */
-    struct team team;
-    _Atomic bool out_of_memory;
-    double seconds; /* written by the first thread */
-};
-
-static bool run_allocate(struct run *run) {
-    if (!flow_create(&run->flow, run->class->n))
-        return false;
-    run->increment = memory_pages(field_doubles(&run->flow), sizeof *run->increment);
-    run->plane_squares = memory_pages((size_t)run->class->n, sizeof *run->plane_squares);
-    return run->increment != NULL && run->plane_squares != NULL;
-}
-
-static void run_free(struct run *run) {
-    flow_destroy(&run->flow);
-    free(run->increment);
-    free(run->plane_squares);
-    team_destroy(&run->team);
-}
-
-/* Indices first .. end - 1 of a thread's own. */
-struct range {
-    int first, end;
-};
-
-/* A thread's share of the indices 1 .. n - 2, in order. */
-static struct range interior_share(int n, int thread, int threads) {
-    return (struct range){1 + (n - 2) * thread / threads, 1 + (n - 2) * (thread + 1) / threads};
-}
-
-static size_t scratch_doubles(const struct flow_scheme *scheme, const struct flow *flow) {
-    const size_t needed = scheme->scratch_doubles(flow);
-    return needed > flow->plane ? needed : flow->plane;
-}
-
-static void step(const struct run *run, struct team *team, struct range planes, struct range rows,
-                 double *scratch) {
-    const double dt = run->class->dt;
-    for (int k = planes.first; k < planes.end; k++)
-        run->scheme->solve_plane(&run->flow, dt, k, run->increment, scratch);
-    team_barrier(team);
-    for (int j = rows.first; j < rows.end; j++)
-        run->scheme->solve_columns(&run->flow, dt, j, run->increment, scratch);
-    team_barrier(team);
-}
-
-/* A thread's whole part. */
-static void run_thread(struct run *run, int thread) {
-    struct team *team = &run->team;
-    const struct flow *flow = &run->flow;
-    const int n = flow->n;
-    double *scratch = memory_pages(scratch_doubles(run->scheme, flow), sizeof *scratch);
-    if (scratch == NULL)
-        run->out_of_memory = true;
-    team_barrier(team);
-    if (run->out_of_memory) {
-        free(scratch);
-        return;
-    }
-
-    const struct range interior = interior_share(n, thread, team->threads);
-    const struct range planes = {thread == 0 ? 0 : interior.first,
-                                 thread == team->threads - 1 ? n : interior.end};
-    flow_prepare(flow, team, planes.first, planes.end);
-    step(run, team, interior, interior, scratch);
-    flow_initialise(flow, planes.first, planes.end);
-    team_barrier(team);
-
-    const double start = omp_get_wtime();
-    for (int s = 0; s < run->class->steps; s++)
-        step(run, team, interior, interior, scratch);
-    if (thread == 0)
-        run->seconds = omp_get_wtime() - start;
-
-    for (int k = interior.first; k < interior.end; k++) {
-        flow_plane_residual_squares(flow, k, scratch, run->plane_squares[k].residual);
-        flow_plane_error_squares(flow, k, run->plane_squares[k].error);
-    }
-    free(scratch);
-}
-
-static struct flow_norms norms_of(const struct run *run) {
-    const int inner = run->class->n - 2;
-    const double points = (double)inner * inner * inner;
-    struct flow_norms norms = {0};
-    for (int m = 0; m < FLOW_COMPONENTS; m++) {
-        for (int k = 1; k <= inner; k++) {
-            norms.residual[m] += run->plane_squares[k].residual[m];
-            norms.error[m] += run->plane_squares[k].error[m];
-        }
-        norms.residual[m] = sqrt(norms.residual[m] / points);
-        norms.error[m] = sqrt(norms.error[m] / points);
-    }
-    return norms;
-}
-
-uint64_t flow_run_bytes(const struct flow_scheme *scheme, int n, int threads) {
-    const struct flow shape = flow_shape(n);
-    const uint64_t field = field_doubles(&shape);
-    return flow_bytes(n) +
-           (field + (uint64_t)threads * scratch_doubles(scheme, &shape)) * sizeof(double) +
-           (uint64_t)n * sizeof(struct flow_norms);
-}
-
-void flow_run(const struct flow_scheme *scheme, const struct flow_class *class,
-              struct result *result) {
-    struct run run = {.scheme = scheme, .class = class};
-    if (run_allocate(&run)) {
-#pragma omp parallel
-        {
-#pragma omp single
-            if (!team_create(&run.team, omp_get_num_threads()))
-                run.out_of_memory = true;
-            if (!run.out_of_memory)
-                run_thread(&run, omp_get_thread_num());
-        }
-    } else {
-        run.out_of_memory = true;
-    }
-    result->out_of_memory = run.out_of_memory;
-    if (!run.out_of_memory) {
-        result->threads = run.team.threads;
-        result->seconds = run.seconds;
-        const struct flow_norms norms = norms_of(&run);
-        flow_check(result, &norms, &class->norms);
-    }
-    run_free(&run);
 }

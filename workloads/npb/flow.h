@@ -2,7 +2,6 @@
  * What BT, SP and LU share: the flow's state on a grid of n x n x n points of the unit cube, the
  * exact solution that it is compared with, its initial values, and the steady operator
  * R(U) = L(U) + f, whose forcing f makes the exact solution steady (RNR-94-007, chapter 3).
- * BT and SP also share everything around their line solvers: flow_run.
  */
 #ifndef STAYPUT_NPB_FLOW_H
 #define STAYPUT_NPB_FLOW_H
@@ -116,8 +115,9 @@ struct flow {
 
 enum { FLOW_POINTS_MAX = 408, FLOW_CACHE_LINE = 64 / sizeof(double) };
 
-/* Sizes and strides only, without fields. Fields of the caller's own are n * plane doubles. */
+/* Sizes and strides only, without fields; and how many doubles a field has. */
 struct flow flow_shape(int n);
+size_t flow_field_doubles(const struct flow *flow);
 
 /* Bytes that flow_create asks for. */
 uint64_t flow_bytes(int n);
@@ -158,43 +158,18 @@ struct flow_norms {
     double residual[FLOW_COMPONENTS], error[FLOW_COMPONENTS];
 };
 
+/* The norms, from the sums over each of n planes, added up in their order. */
+struct flow_norms flow_norms_of(const struct flow_norms *plane_squares, int n);
+
 /* Compares the norms with the class's, component by component. */
 void flow_check(struct result *result, const struct flow_norms *norms,
                 const struct flow_norms *reference);
 
-/*
- * A scheme of alternating directions, the frame of BT and SP: a step solves
- *     X Y Z dU = dt R(U),  U += dU
- * for the factors X, Y and Z, each of which couples points along lines of one direction only.
- * `increment` is a field like u that takes what the planes leave for the columns.
- */
-struct flow_scheme {
-    /* Doubles of scratch memory that each thread needs; it starts on a page. */
-    size_t (*scratch_doubles)(const struct flow *flow);
-    /* In interior plane k: sets the whole rows of `increment`, j interior, to Y^-1 X^-1 dt R(U);
-       that is 0 at both ends of a row and in the padding. */
-    void (*solve_plane)(const struct flow *flow, double dt, int k, double *increment,
-                        double *scratch);
-    /* In interior row j of all planes: U += Z^-1 increment. */
-    void (*solve_columns)(const struct flow *flow, double dt, int j, const double *increment,
-                          double *scratch);
-};
-
-/* A class of such a benchmark. */
+/* A class of a benchmark. */
 struct flow_class {
     int n, steps;
     double dt;
     struct flow_norms norms;
 };
-
-/* Bytes that flow_run allocates. */
-uint64_t flow_run_bytes(const struct flow_scheme *scheme, int n, int threads);
-
-/*
- * Runs the benchmark: a step that is not timed, the initial values again, the timed steps, and the
- * check of the norms. Fills the result but for the number of operations.
- */
-void flow_run(const struct flow_scheme *scheme, const struct flow_class *class,
-              struct result *result);
 
 #endif

@@ -21,17 +21,14 @@
  */
 #include "flow.h"
 #include "memory.h"
+#include "progress.h"
 #include "team.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <math.h>
 #include <omp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static const double OMEGA = 1.2;
 static const double TOLERANCE = 1.0e-8;
@@ -94,47 +91,6 @@ static const struct class CLASSES[] = {
 };
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-/* How many blocks have passed a plane since the first step; alone on its cache line. */
-struct progress {
-    _Alignas(64) _Atomic uint32_t passed;
-    _Atomic uint32_t sleeping; /* threads that may have to be woken */
-};
-
-/* About 20 us on processors whose pause takes 140 cycles: some blocks of class A. */
-enum { SPINS = 400 };
-
-ALWAYS_INLINE void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* Counts only rise, but may wrap around. */
-ALWAYS_INLINE bool reached(uint32_t count, uint32_t wanted) {
-    return (int32_t)(count - wanted) >= 0;
-}
-
-static void progress_await(struct progress *progress, uint32_t wanted) {
-    for (int spin = 0; spin < SPINS; spin++) {
-        if (reached(atomic_load_explicit(&progress->passed, memory_order_acquire), wanted))
-            return;
-        relax();
-    }
-    /* Counted first, and the kernel looks at `passed` again: no wake-up can be missed. */
-    atomic_fetch_add(&progress->sleeping, 1);
-    for (uint32_t passed; !reached(passed = atomic_load(&progress->passed), wanted);)
-        syscall(SYS_futex, &progress->passed, FUTEX_WAIT_PRIVATE, passed, NULL, NULL, 0);
-    atomic_fetch_sub(&progress->sleeping, 1);
-}
-
-static void progress_announce(struct progress *progress, uint32_t passed) {
-    atomic_store(&progress->passed, passed);
-    if (atomic_load(&progress->sleeping) != 0)
-        syscall(SYS_futex, &progress->passed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
 
 /* Five components, of a change of the flow say, at the points of a front. */
 struct front {
@@ -324,7 +280,7 @@ struct lu {
     struct front *across;      /* what is sent to the next plane: [block][front] */
     double *edge;              /* what is sent to the next block: [k][i + FLOW_LANES - 2][m] */
     flow_lanes *inside[2];     /* 1 in lanes in the grid: [front]; the second for last blocks */
-    struct progress *progress; /* of each plane */
+    struct progress *progress; /* how many blocks have passed each plane since the first step */
     struct flow_norms *plane_squares; /* of each plane, added up in their order */
     int threads;                      /* written by the first of them */
     double seconds;                   /* likewise */
@@ -669,21 +625,6 @@ static void solve(struct member *me, void *shared) {
     free(scratch);
 }
 
-static struct flow_norms norms_of(const struct lu *lu) {
-    const int inner = lu->flow.n - 2;
-    const double points = (double)inner * inner * inner;
-    struct flow_norms norms = {0};
-    for (int m = 0; m < FLOW_COMPONENTS; m++) {
-        for (int k = 1; k <= inner; k++) {
-            norms.residual[m] += lu->plane_squares[k].residual[m];
-            norms.error[m] += lu->plane_squares[k].error[m];
-        }
-        norms.residual[m] = sqrt(norms.residual[m] / points);
-        norms.error[m] = sqrt(norms.error[m] / points);
-    }
-    return norms;
-}
-
 /* Points first .. last of a direction; one alone is a face. */
 struct extent {
     int first, last;
@@ -770,10 +711,8 @@ static void lu_prepare(struct lu *lu) {
             lu->inside[0][s][l] = in_row;
             lu->inside[1][s][l] = in_row && l < rows_of_last_block;
         }
-    for (int k = 0; k < n; k++) {
-        atomic_init(&lu->progress[k].passed, 0);
-        atomic_init(&lu->progress[k].sleeping, 0);
-    }
+    for (int k = 0; k < n; k++)
+        progress_init(&lu->progress[k]);
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {
@@ -804,7 +743,7 @@ static void run(size_t class_index, struct result *result) {
         result->seconds = lu.seconds;
         result->operations =
             class->flow.steps * (1984.77 * n * n * n - 10923.3 * n * n + 27770.9 * n - 144010.0);
-        const struct flow_norms norms = norms_of(&lu);
+        const struct flow_norms norms = flow_norms_of(lu.plane_squares, class->flow.n);
         flow_check(result, &norms, &class->flow.norms);
         result_check(result, "surface integral", surface_integral(&lu.flow),
                      class->surface_integral, TOLERANCE);

@@ -8,7 +8,7 @@
  * solves along z and updates U. FLOW_LANES neighbouring lines are solved at once; for lines along x
  * that takes a transposition, tile by tile.
  */
-#include "flow.h"
+#include "scheme.h"
 
 #include <string.h>
 
@@ -623,18 +623,18 @@ static void solve_columns(const struct flow *flow, double dt, int j, const doubl
     }
 }
 
-static const struct flow_scheme SCHEME = {scratch_doubles, solve_plane, solve_columns};
+static const struct scheme SCHEME = {scratch_doubles, solve_plane, solve_columns};
 
 static void run(size_t class_index, struct result *result) {
     const struct flow_class *class = &CLASSES[class_index];
     const double n = class->n;
-    flow_run(&SCHEME, class, result);
+    scheme_run(&SCHEME, class, result);
     /* NPB's count. */
     result->operations = class->steps * (((881.174 * n - 4683.91) * n + 11484.5) * n - 19272.4);
 }
 
 static uint64_t bytes_needed(size_t class_index, int threads) {
-    return flow_run_bytes(&SCHEME, CLASSES[class_index].n, threads);
+    return scheme_bytes(&SCHEME, CLASSES[class_index].n, threads);
 }
 
 int main(int argc, char **argv) {

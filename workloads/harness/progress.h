@@ -1,0 +1,26 @@
+/*
+ * A count that rises, and threads that wait until it has risen far enough. They spin for some
+ * microseconds, then sleep: spinning on would take whole time slices from the very thread that is
+ * waited for when another program shares a CPU with it, or when threads outnumber CPUs.
+ */
+#ifndef STAYPUT_PROGRESS_H
+#define STAYPUT_PROGRESS_H
+
+#include <stdint.h>
+
+/* Alone on its cache line. The count may wrap around; no two that meet are 2^31 apart. */
+struct progress {
+    _Alignas(64) _Atomic uint32_t count;
+    _Atomic uint32_t sleeping; /* threads that may have to be woken */
+};
+
+/* Starts at 0. */
+void progress_init(struct progress *progress);
+
+/* Raises the count to `count`. Who waits for it sees all that was written before. */
+void progress_announce(struct progress *progress, uint32_t count);
+
+/* Waits until the count has reached `wanted`. */
+void progress_await(struct progress *progress, uint32_t wanted);
+
+#endif
