@@ -16,15 +16,26 @@ struct Program {
     tuning: &'static [&'static str],
 }
 
-const PROGRAMS: [Program; 2] = [
-    // Independent arithmetic gains from the widest vectors, which compilers shun by default.
-    Program { executable: "npb-ep", sources: &["npb/ep.c"], tuning: &["-mprefer-vector-width=512"] },
+/// The widest vectors, which compilers shun by default.
+const WIDE: &[&str] = &["-mprefer-vector-width=512"];
+
+const PROGRAMS: [Program; 7] = [
+    Program { executable: "npb-ep", sources: &["npb/ep.c"], tuning: WIDE },
     // Compilers that don't know a processor's model gather element by element.
     Program { executable: "npb-cg", sources: &["npb/cg.c"], tuning: &["-mtune=haswell"] },
+    Program { executable: "npb-ft", sources: &["npb/ft.c", "npb/fft.c"], tuning: WIDE },
+    Program { executable: "npb-bt", sources: &["npb/bt.c", "npb/scheme.c", "npb/flow.c"], tuning: WIDE },
+    Program { executable: "npb-sp", sources: &["npb/sp.c", "npb/scheme.c", "npb/flow.c"], tuning: WIDE },
+    Program { executable: "npb-lu", sources: &["npb/lu.c", "npb/flow.c"], tuning: WIDE },
+    Program {
+        executable: "climate",
+        sources: &["climate/climate.c", "climate/budget.c", "climate/core.c", "climate/filter.c", "climate/sphere.c"],
+        tuning: WIDE,
+    },
 ];
 
 /// Linked into every program.
-const HARNESS: [&str; 3] = ["harness/memory.c", "harness/program.c", "harness/team.c"];
+const HARNESS: [&str; 4] = ["harness/memory.c", "harness/program.c", "harness/progress.c", "harness/team.c"];
 
 /// gnu17 for futexes and page sizes. Arithmetic stays IEEE: none of these lets a NaN pass a comparison.
 const FLAGS: [&str; 6] = [
@@ -37,7 +48,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 fn main() {
-    for watched in ["build.rs", "harness", "npb"] {
+    for watched in ["build.rs", "climate", "harness", "npb"] {
         println!("cargo::rerun-if-changed={watched}");
     }
     for variable in ["STAYPUT_WORKLOADS_CC", "STAYPUT_WORKLOADS_MARCH"] {
@@ -90,7 +101,9 @@ fn base() -> cc::Build {
     }
     // Optimised in every profile: an unoptimised benchmark would answer another question.
     build.opt_level(3).pic(false).warnings(true).extra_warnings(true);
-    build.include("harness").include("npb").define("STAYPUT_VERSION", concat!("\"", env!("CARGO_PKG_VERSION"), "\""));
+    build
+        .includes(["harness", "npb", "climate"])
+        .define("STAYPUT_VERSION", concat!("\"", env!("CARGO_PKG_VERSION"), "\""));
     for flag in FLAGS {
         build.flag(flag);
     }

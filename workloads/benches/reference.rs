@@ -11,7 +11,6 @@ use std::env;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Instant;
 
 /// Rounds; medians of them are told.
 const ROUNDS: usize = 5;
@@ -70,10 +69,7 @@ fn main() {
     } else if directories.is_empty() {
         println!("\nno reference: give REFERENCE=DIR with executables such as ft.A to compare with");
     }
-    println!(
-        "\nmemory reads: {}",
-        THREADS.map(|threads| format!("{:.1} GB/s with {threads}", read_gb_per_s(threads))).join(", ")
-    );
+    roofline();
 }
 
 /// Ours and the references that have the program, timed; empty when the program has no such class or does not run.
@@ -185,19 +181,26 @@ fn tell(program: &Program, class: &str, ours: &Contender, references: &[Contende
     ratios
 }
 
-/// Bytes that `threads` threads together read in a second from arrays far larger than caches, best of some passes.
-fn read_gb_per_s(threads: u32) -> f64 {
-    const ELEMENTS: usize = 1 << 26;
-    const PASSES: usize = 5;
-    let arrays: Vec<Vec<u64>> = (0..threads).map(|_| vec![1; ELEMENTS]).collect();
-    let pass = || {
-        let begin = Instant::now();
-        std::thread::scope(|scope| {
-            for array in &arrays {
-                scope.spawn(|| std::hint::black_box(array.iter().sum::<u64>()));
-            }
-        });
-        (threads as usize * ELEMENTS * size_of::<u64>()) as f64 / begin.elapsed().as_secs_f64() * 1e-9
-    };
-    (0..PASSES).map(|_| pass()).fold(0.0, f64::max)
+/// Prints what the machine gives, by a C program compiled as the workloads are.
+fn roofline() {
+    let executable = env::temp_dir().join(format!("stayput-roofline-{}", std::process::id()));
+    let mut command = include_str!(concat!(env!("OUT_DIR"), "/npb-ep.command")).lines();
+    let flags = command.clone().skip(1).filter(|argument| !argument.ends_with(".c"));
+    let compiled = Command::new(command.next().unwrap())
+        .args(flags)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/roofline.c"))
+        .arg("-o")
+        .arg(&executable)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!("\nthe roofline program does not compile");
+        return;
+    }
+    println!("\nwhat the machine gives, multiply-adds from registers and reads from memory:");
+    for threads in THREADS {
+        let output = Command::new(&executable).env("OMP_NUM_THREADS", threads.to_string()).output().unwrap();
+        print!("{threads} threads: {}", String::from_utf8_lossy(&output.stdout));
+    }
+    let _ = std::fs::remove_file(&executable);
 }

@@ -1,0 +1,2 @@
+//! `climate`: its `main` is in `climate/climate.c`, which `build.rs` compiles and links in.
+#![no_main]

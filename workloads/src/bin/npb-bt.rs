@@ -1,0 +1,2 @@
+//! `npb-bt`: its `main` is in `npb/bt.c`, which `build.rs` compiles and links in.
+#![no_main]
