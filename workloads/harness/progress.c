@@ -3,13 +3,17 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* About 20 us on processors whose pause takes 140 cycles: longer than threads in step differ. */
-enum { SPINS = 400 };
+/*
+ * About 200 and 20 us on processors whose pause takes 140 cycles. The longer one is what threads
+ * in step differ by when each has a CPU; being woken up takes as long again.
+ */
+enum { SPINS = 4000, SPINS_IN_A_CROWD = 400 };
+
+static int spins = SPINS;
 
 static inline void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -23,6 +27,8 @@ static inline bool reached(uint32_t count, uint32_t wanted) {
     return (int32_t)(count - wanted) >= 0;
 }
 
+void progress_set_crowded(bool crowded) { spins = crowded ? SPINS_IN_A_CROWD : SPINS; }
+
 void progress_init(struct progress *progress) {
     atomic_init(&progress->count, 0);
     atomic_init(&progress->sleeping, 0);
@@ -35,7 +41,7 @@ void progress_announce(struct progress *progress, uint32_t count) {
 }
 
 void progress_await(struct progress *progress, uint32_t wanted) {
-    for (int spin = 0; spin < SPINS; spin++) {
+    for (int spin = 0; spin < spins; spin++) {
         if (reached(atomic_load_explicit(&progress->count, memory_order_acquire), wanted))
             return;
         relax();

@@ -1,11 +1,12 @@
 /*
- * A count that rises, and threads that wait until it has risen far enough. They spin for some
- * microseconds, then sleep: spinning on would take whole time slices from the very thread that is
- * waited for when another program shares a CPU with it, or when threads outnumber CPUs.
+ * A count that rises, and threads that wait until it has risen far enough. They spin for a while,
+ * then sleep: spinning on would take whole time slices from the very thread that is waited for
+ * when another program shares a CPU with it, or when threads outnumber CPUs.
  */
 #ifndef STAYPUT_PROGRESS_H
 #define STAYPUT_PROGRESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Alone on its cache line. The count may wrap around; no two that meet are 2^31 apart. */
@@ -13,6 +14,9 @@ struct progress {
     _Alignas(64) _Atomic uint32_t count;
     _Atomic uint32_t sleeping; /* threads that may have to be woken */
 };
+
+/* Says, before anyone waits, whether threads outnumber CPUs; then they spin for less. */
+void progress_set_crowded(bool crowded);
 
 /* Starts at 0. */
 void progress_init(struct progress *progress);

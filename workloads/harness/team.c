@@ -1,8 +1,11 @@
+#define _GNU_SOURCE /* for sets of CPUs */
+
 #include "team.h"
 
 #include "memory.h"
 
 #include <omp.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -16,13 +19,29 @@ static bool team_create(struct team *team, int threads) {
     return team->partial != NULL;
 }
 
+/* The CPUs that this thread may use, added to those of others. Unknown ones are not counted. */
+static void add_cpus(cpu_set_t *cpus) {
+    cpu_set_t mine;
+    if (sched_getaffinity(0, sizeof mine, &mine) == 0)
+#pragma omp critical
+        CPU_OR(cpus, cpus, &mine);
+}
+
 bool team_run(void (*work)(struct member *me, void *shared), void *shared) {
     struct team team;
+    cpu_set_t cpus;
     bool stands = false;
+    CPU_ZERO(&cpus);
 #pragma omp parallel
     {
+        /* Of all threads, since a bound one sees only its own place. */
+        add_cpus(&cpus);
+#pragma omp barrier
 #pragma omp single
-        stands = team_create(&team, omp_get_num_threads());
+        {
+            stands = team_create(&team, omp_get_num_threads());
+            progress_set_crowded(CPU_COUNT(&cpus) < omp_get_num_threads());
+        }
         if (stands) {
             struct member me = {&team, omp_get_thread_num(), 0};
             work(&me, shared);
