@@ -1,5 +1,6 @@
 #include "filter.h"
 
+#include "lanes.h"
 #include "memory.h"
 
 #include <math.h>
@@ -18,16 +19,8 @@
  * Backwards is forwards with real and imaginary parts exchanged and the steps turned round.
  */
 
-/* As many as a register holds. */
-#if defined(__AVX512F__)
-#define LANES 8
-#elif defined(__AVX__)
-#define LANES 4
-#else
-#define LANES 2
-#endif
-
-typedef double lanes __attribute__((vector_size(LANES * sizeof(double)), may_alias));
+/* Doubles of a row, as vectors. */
+typedef lanes row_lanes __attribute__((may_alias));
 
 struct complex_lanes {
     lanes re, im;
@@ -62,8 +55,8 @@ INLINE void butterfly(struct complex_lanes *z, const int radix) {
 }
 
 /* One butterfly of the transforms of length `block`, at place k of its quarters (or halves). */
-INLINE void pass_at(const struct filter *filter, lanes *restrict re, lanes *restrict im, int block,
-                    int k, const int radix, const bool forwards, const bool twiddled) {
+INLINE void pass_at(const struct filter *filter, row_lanes *restrict re, row_lanes *restrict im,
+                    int block, int k, const int radix, const bool forwards, const bool twiddled) {
     const int vectors = filter->columns / LANES, part = block / radix;
     const int turn = k * (vectors / block);
     struct complex_lanes roots[4];
@@ -90,14 +83,14 @@ INLINE void pass_at(const struct filter *filter, lanes *restrict re, lanes *rest
     }
 }
 
-INLINE void pass(const struct filter *filter, lanes *re, lanes *im, int block, const int radix,
-                 const bool forwards) {
+INLINE void pass(const struct filter *filter, row_lanes *re, row_lanes *im, int block,
+                 const int radix, const bool forwards) {
     pass_at(filter, re, im, block, 0, radix, forwards, false);
     for (int k = 1; k < block / radix; k++)
         pass_at(filter, re, im, block, k, radix, forwards, true);
 }
 
-static void transform_lanes(const struct filter *filter, lanes *re, lanes *im) {
+static void transform_lanes(const struct filter *filter, row_lanes *re, row_lanes *im) {
     int block = filter->columns / LANES;
     if (filter->first_radix == 2) {
         pass(filter, re, im, block, 2, true);
@@ -107,7 +100,7 @@ static void transform_lanes(const struct filter *filter, lanes *re, lanes *im) {
         pass(filter, re, im, block, 4, true);
 }
 
-static void transform_lanes_back(const struct filter *filter, lanes *re, lanes *im) {
+static void transform_lanes_back(const struct filter *filter, row_lanes *re, row_lanes *im) {
     const int vectors = filter->columns / LANES;
     const int quarters = filter->first_radix == 2 ? vectors / 2 : vectors;
     for (int block = 4; block <= quarters; block *= 4)
@@ -117,12 +110,12 @@ static void transform_lanes_back(const struct filter *filter, lanes *re, lanes *
 }
 
 /* Exchanges neighbouring groups of `distance` lanes. */
-INLINE void exchange(lanes *x, const int distance) {
-#if LANES == 8
+INLINE void exchange(row_lanes *x, const int distance) {
+#if defined(__AVX512F__)
     *x = distance == 4   ? __builtin_shufflevector(*x, *x, 4, 5, 6, 7, 0, 1, 2, 3)
          : distance == 2 ? __builtin_shufflevector(*x, *x, 2, 3, 0, 1, 6, 7, 4, 5)
                          : __builtin_shufflevector(*x, *x, 1, 0, 3, 2, 5, 4, 7, 6);
-#elif LANES == 4
+#elif defined(__AVX__)
     *x = distance == 2 ? __builtin_shufflevector(*x, *x, 2, 3, 0, 1)
                        : __builtin_shufflevector(*x, *x, 1, 0, 3, 2);
 #else
@@ -135,7 +128,7 @@ INLINE void exchange(lanes *x, const int distance) {
 INLINE void butterfly_across(struct complex_lanes *z, const int distance) {
     static const double SIGNS[3][8] __attribute__((aligned(64))) = {
         {1, -1, 1, -1, 1, -1, 1, -1}, {1, 1, -1, -1, 1, 1, -1, -1}, {1, 1, 1, 1, -1, -1, -1, -1}};
-    const lanes sign = *(const lanes *)SIGNS[distance / 2];
+    const lanes sign = *(const row_lanes *)SIGNS[distance / 2];
     struct complex_lanes other = *z;
     exchange(&other.re, distance);
     exchange(&other.im, distance);
@@ -149,18 +142,18 @@ INLINE void twiddle_across(struct complex_lanes *z, const int distance) {
         {0}, {1, 1, 1, 0, 1, 1, 1, 0}, {1, 1, 1, 1, 1, M_SQRT1_2, 0, -M_SQRT1_2}};
     static const double IM[3][8] __attribute__((aligned(64))) = {
         {0}, {0, 0, 0, -1, 0, 0, 0, -1}, {0, 0, 0, 0, 0, -M_SQRT1_2, -1, -M_SQRT1_2}};
-    const struct complex_lanes factor = {*(const lanes *)RE[distance / 2],
-                                         *(const lanes *)IM[distance / 2]};
+    const struct complex_lanes factor = {*(const row_lanes *)RE[distance / 2],
+                                         *(const row_lanes *)IM[distance / 2]};
     multiply(z, &factor);
 }
 
 /* Shift, transform across the lanes, response, and all of it back. */
-static void weaken_waves(const struct filter *filter, const double *response, lanes *re,
-                         lanes *im) {
-    const lanes *weights = (const lanes *)response;
+static void weaken_waves(const struct filter *filter, const double *response, row_lanes *re,
+                         row_lanes *im) {
+    const row_lanes *weights = (const row_lanes *)response;
     for (int k = 0; k < filter->columns / LANES; k++) {
-        const struct complex_lanes shift = {((const lanes *)filter->shift_re)[k],
-                                            ((const lanes *)filter->shift_im)[k]};
+        const struct complex_lanes shift = {((const row_lanes *)filter->shift_re)[k],
+                                            ((const row_lanes *)filter->shift_im)[k]};
         struct complex_lanes z = {re[k], im[k]};
         multiply(&z, &shift);
         for (int distance = LANES / 2; distance > 1; distance /= 2) {
@@ -186,7 +179,7 @@ static int from_pole(const struct filter *filter, int row) {
 }
 
 void filter_pair(const struct filter *filter, int row, double *first, double *second) {
-    lanes *re = (lanes *)first, *im = (lanes *)second;
+    row_lanes *re = (row_lanes *)first, *im = (row_lanes *)second;
     const int latitude = from_pole(filter, row);
     transform_lanes(filter, re, im);
     weaken_waves(filter, filter->response + latitude * filter->columns, re, im);

@@ -21,7 +21,7 @@
  * same in all directions, right sides are multiplied by S^-1 once, ahead of the lines along x, and
  * increments by S once, after those along z.
  *
- * FLOW_LANES neighbouring lines are solved at once, from both ends to the middle: two chains of
+ * LANES neighbouring lines are solved at once, from both ends to the middle: two chains of
  * divisions that wait for each other take no longer than one. One pass over planes computes
  * dt R(U) and solves along x and y while a plane is in cache, another solves along z and updates U.
  */
@@ -87,10 +87,10 @@ enum { MASS, CROSS_1, CROSS_2, ALONG, HEAT, COMPONENTS };
 /* The components of flow.h in this order, for lines along x, y and z. */
 static const int ORDER[3][COMPONENTS] = {{0, 2, 3, 1, 4}, {0, 1, 3, 2, 4}, {0, 1, 2, 3, 4}};
 
-typedef flow_lanes vector[COMPONENTS];
-typedef flow_lanes matrix[COMPONENTS][COMPONENTS]; /* by columns */
+typedef lanes vector[COMPONENTS];
+typedef lanes matrix[COMPONENTS][COMPONENTS]; /* by columns */
 
-/* A point of FLOW_LANES lines. */
+/* A point of LANES lines. */
 struct point {
     vector state;     /* 1 / density, the velocities, internal energy per mass */
     vector increment; /* in primitive variables; the right side before */
@@ -124,7 +124,7 @@ static double residual_scale(const struct flow *flow, double dt) {
     return scale;
 }
 
-ALWAYS_INLINE flow_lanes kinetic_energy(const vector state) {
+ALWAYS_INLINE lanes kinetic_energy(const vector state) {
     return 0.5 * (state[CROSS_1] * state[CROSS_1] + state[CROSS_2] * state[CROSS_2] +
                   state[ALONG] * state[ALONG]);
 }
@@ -160,13 +160,13 @@ ALWAYS_INLINE void to_conserved(const vector state, vector v) {
  * mass and the row of energy.
  */
 struct shift {
-    flow_lanes velocity[COMPONENTS]; /* stands in both; CROSS_1 to ALONG are used */
-    flow_lanes energy;               /* where they meet */
+    lanes velocity[COMPONENTS]; /* stands in both; CROSS_1 to ALONG are used */
+    lanes energy;               /* where they meet */
 };
 
 ALWAYS_INLINE struct shift shift_between(const vector inverse_of, const vector of) {
     struct shift shift;
-    flow_lanes square = {0};
+    lanes square = {0};
     for (int c = CROSS_1; c <= ALONG; c++) {
         shift.velocity[c] = of[c] - inverse_of[c];
         square += shift.velocity[c] * shift.velocity[c];
@@ -186,15 +186,15 @@ ALWAYS_INLINE void apply_shift(const struct shift *shift, vector v) {
 /* S^-1 (A' + N' + d') S, all of one point: 9 entries. */
 struct coupling {
     vector diagonal;
-    flow_lanes pressure;  /* of the momentum along by mass, of energy by the momentum along */
+    lanes pressure;       /* of the momentum along by mass, of energy by the momentum along */
     double convection;    /* of mass by the momentum along */
     double pressure_heat; /* of the momentum along by energy */
 };
 
 ALWAYS_INLINE struct coupling coupling_of(double convection, double diffusion, double viscosity,
                                           const vector state) {
-    const flow_lanes moved = convection * state[ALONG] + diffusion;
-    const flow_lanes viscous = viscosity * state[MASS];
+    const lanes moved = convection * state[ALONG] + diffusion;
+    const lanes viscous = viscosity * state[MASS];
     return (struct coupling){
         .diagonal = {moved, moved + viscous, moved + viscous, moved + 4.0 / 3 * viscous,
                      moved + FLOW_C1C5 * viscous},
@@ -216,13 +216,13 @@ ALWAYS_INLINE void add_coupled(const struct coupling *coupling, const vector v, 
 
 /* The inverse of a 2 x 2 matrix, but for the sign of what is off its diagonal. */
 struct inverse {
-    flow_lanes diagonal[2], off_diagonal[2];
+    lanes diagonal[2], off_diagonal[2];
 };
 
 /* Of the diagonal block of `matrix` that starts at component `first`. */
 ALWAYS_INLINE struct inverse inverse_of(const matrix matrix, int first) {
-    const flow_lanes *left = matrix[first] + first, *right = matrix[first + 1] + first;
-    const flow_lanes inverse_determinant = 1.0 / (left[0] * right[1] - right[0] * left[1]);
+    const lanes *left = matrix[first] + first, *right = matrix[first + 1] + first;
+    const lanes inverse_determinant = 1.0 / (left[0] * right[1] - right[0] * left[1]);
     return (struct inverse){
         .diagonal = {inverse_determinant * right[1], inverse_determinant * left[0]},
         .off_diagonal = {inverse_determinant * right[0], inverse_determinant * left[1]},
@@ -230,7 +230,7 @@ ALWAYS_INLINE struct inverse inverse_of(const matrix matrix, int first) {
 }
 
 ALWAYS_INLINE void multiply_inverse(const struct inverse *inverse, int first, vector v) {
-    const flow_lanes v0 = v[first], v1 = v[first + 1];
+    const lanes v0 = v[first], v1 = v[first + 1];
     v[first] = inverse->diagonal[0] * v0 - inverse->off_diagonal[0] * v1;
     v[first + 1] = inverse->diagonal[1] * v1 - inverse->off_diagonal[1] * v0;
 }
@@ -249,7 +249,7 @@ ALWAYS_INLINE void subtract_columns(const matrix matrix, int first, int last, in
  */
 struct pivots {
     matrix block;
-    flow_lanes inverse_mass;
+    lanes inverse_mass;
     struct inverse inverse_cross, inverse_along;
 };
 
@@ -296,9 +296,9 @@ ALWAYS_INLINE void form_row(const struct factor *factor, const struct point *bef
     const struct coupling coupling =
         coupling_of(factor->convection, factor->diffusion, factor->viscosity, before->state);
     const struct shift shift = shift_between(before->state, own->state);
-    const flow_lanes *velocity = shift.velocity;
-    const flow_lanes zero = {0}, viscous = 2 * factor->viscosity * own->state[MASS];
-    const flow_lanes cross = 1.0 + viscous, along = 1.0 + 4.0 / 3 * viscous;
+    const lanes *velocity = shift.velocity;
+    const lanes zero = {0}, viscous = 2 * factor->viscosity * own->state[MASS];
+    const lanes cross = 1.0 + viscous, along = 1.0 + 4.0 / 3 * viscous;
     const matrix block = {
         [MASS] = {1.0 + zero, velocity[CROSS_1], velocity[CROSS_2], velocity[ALONG], shift.energy},
         [CROSS_1] = {zero, cross, zero, zero, velocity[CROSS_1] * cross},
@@ -324,8 +324,8 @@ ALWAYS_INLINE void divide_row(const struct factor *factor, const struct pivots *
     const struct coupling coupling =
         coupling_of(factor->convection, -factor->diffusion, -factor->viscosity, after->state);
     const struct shift shift = shift_between(before->state, after->state);
-    const flow_lanes *velocity = shift.velocity, *diagonal = coupling.diagonal;
-    const flow_lanes zero = {0}, convection = coupling.convection + zero;
+    const lanes *velocity = shift.velocity, *diagonal = coupling.diagonal;
+    const lanes zero = {0}, convection = coupling.convection + zero;
     const matrix block = {
         [MASS] = {diagonal[MASS], velocity[CROSS_1] * diagonal[MASS],
                   velocity[CROSS_2] * diagonal[MASS],
@@ -435,34 +435,34 @@ static void solve_line(const struct factor *factor, struct point *line, int n,
     }
 }
 
-/* FLOW_LANES rows of interior points as the lanes of lines along x; the last may repeat. */
+/* LANES rows of interior points as the lanes of lines along x; the last may repeat. */
 struct bundle {
-    const double *u[FLOW_LANES]; /* where the rows of u start */
-    const double *r[FLOW_LANES]; /* of R(U) */
-    double *increment[FLOW_LANES];
+    const double *u[LANES]; /* where the rows of u start */
+    const double *r[LANES]; /* of R(U) */
+    double *increment[LANES];
 };
 
 static void gather_x(const struct flow *flow, double dt, const struct bundle *bundle,
                      struct point *line) {
     const double scale = residual_scale(flow, dt);
-    for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
+    for (size_t i = 0; i < flow->component; i += LANES) {
         for (int c = 0; c < COMPONENTS; c++) {
             const size_t at = (size_t)ORDER[0][c] * flow->component + i;
-            flow_lanes u[FLOW_LANES], r[FLOW_LANES];
-            for (int lane = 0; lane < FLOW_LANES; lane++) {
-                u[lane] = flow_load(bundle->u[lane] + at);
-                r[lane] = flow_load(bundle->r[lane] + at);
+            lanes u[LANES], r[LANES];
+            for (int lane = 0; lane < LANES; lane++) {
+                u[lane] = lanes_load(bundle->u[lane] + at);
+                r[lane] = lanes_load(bundle->r[lane] + at);
                 /* To be written when the lines are solved. */
                 __builtin_prefetch(bundle->increment[lane] + at, 1, 2);
             }
-            flow_transpose(u);
-            flow_transpose(r);
-            for (int t = 0; t < FLOW_LANES; t++) {
+            lanes_transpose(u);
+            lanes_transpose(r);
+            for (int t = 0; t < LANES; t++) {
                 line[i + (size_t)t].state[c] = u[t];
                 line[i + (size_t)t].increment[c] = scale * r[t];
             }
         }
-        for (int t = 0; t < FLOW_LANES; t++) {
+        for (int t = 0; t < LANES; t++) {
             struct point *point = line + i + t;
             describe(point->state);
             to_primitive(point->state, point->increment);
@@ -472,15 +472,15 @@ static void gather_x(const struct flow *flow, double dt, const struct bundle *bu
 
 static void scatter_x(const struct flow *flow, const struct point *line,
                       const struct bundle *bundle) {
-    for (size_t i = 0; i < flow->component; i += FLOW_LANES)
+    for (size_t i = 0; i < flow->component; i += LANES)
         for (int c = 0; c < COMPONENTS; c++) {
             const size_t at = (size_t)ORDER[0][c] * flow->component + i;
-            flow_lanes tile[FLOW_LANES];
-            for (int t = 0; t < FLOW_LANES; t++)
+            lanes tile[LANES];
+            for (int t = 0; t < LANES; t++)
                 tile[t] = line[i + (size_t)t].increment[c];
-            flow_transpose(tile);
-            for (int lane = 0; lane < FLOW_LANES; lane++)
-                flow_store(bundle->increment[lane] + at, tile[lane]);
+            lanes_transpose(tile);
+            for (int lane = 0; lane < LANES; lane++)
+                lanes_store(bundle->increment[lane] + at, tile[lane]);
         }
 }
 
@@ -490,8 +490,8 @@ static void gather(const struct flow *flow, int direction, size_t stride, const 
     for (struct point *point = line; point < line + flow->n; point++) {
         for (int c = 0; c < COMPONENTS; c++) {
             const size_t component = (size_t)ORDER[direction][c] * flow->component;
-            point->state[c] = flow_load(u + component);
-            point->increment[c] = flow_load(increment + component);
+            point->state[c] = lanes_load(u + component);
+            point->increment[c] = lanes_load(increment + component);
         }
         describe(point->state);
         u += stride;
@@ -505,7 +505,7 @@ static void solve_rows(const struct flow *flow, double dt, int k, int j_first, i
     const size_t start = (size_t)k * flow->plane + (size_t)j_first * flow->row;
     flow_residual(flow, k, j_first, j_first + lanes, residual);
     struct bundle bundle;
-    for (int lane = 0; lane < FLOW_LANES; lane++) {
+    for (int lane = 0; lane < LANES; lane++) {
         const size_t row = (size_t)(lane < lanes ? lane : lanes - 1) * flow->row;
         bundle.u[lane] = flow->u + start + row;
         bundle.r[lane] = residual + row;
@@ -519,7 +519,7 @@ static void solve_rows(const struct flow *flow, double dt, int k, int j_first, i
 
 /* A thread's scratch memory: a line, its last tile filled up, and rows of R(U). */
 static size_t scratch_doubles(const struct flow *flow) {
-    return flow->component * (sizeof(struct point) / sizeof(double)) + FLOW_LANES * flow->row;
+    return flow->component * (sizeof(struct point) / sizeof(double)) + LANES * flow->row;
 }
 
 static void solve_plane(const struct flow *flow, double dt, int k, double *increment,
@@ -527,22 +527,21 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
     struct point *line = (struct point *)scratch;
     double *residual = (double *)(line + flow->component);
     const int inner_end = flow->n - 1;
-    for (int j = 1; j < inner_end; j += FLOW_LANES) {
+    for (int j = 1; j < inner_end; j += LANES) {
         const int rows = inner_end - j;
-        solve_rows(flow, dt, k, j, rows < FLOW_LANES ? rows : FLOW_LANES, increment, line,
-                   residual);
+        solve_rows(flow, dt, k, j, rows < LANES ? rows : LANES, increment, line, residual);
     }
 
     const struct factor factor = factor_along(flow, dt, 1);
-    for (size_t i = 0; i < (size_t)flow->n; i += FLOW_LANES) {
+    for (size_t i = 0; i < (size_t)flow->n; i += LANES) {
         const size_t start = (size_t)k * flow->plane + i;
         gather(flow, 1, flow->row, flow->u + start, increment + start, line);
         solve_line(&factor, line, flow->n, NULL);
         for (int j = 1; j < inner_end; j++)
             for (int c = 0; c < COMPONENTS; c++)
-                flow_store(increment + start + (size_t)j * flow->row +
-                               (size_t)ORDER[1][c] * flow->component,
-                           line[j].increment[c]);
+                lanes_store(increment + start + (size_t)j * flow->row +
+                                (size_t)ORDER[1][c] * flow->component,
+                            line[j].increment[c]);
     }
 }
 
@@ -550,10 +549,10 @@ static void solve_columns(const struct flow *flow, double dt, int j, const doubl
                           double *scratch) {
     struct point *line = (struct point *)scratch;
     const struct factor factor = factor_along(flow, dt, 2);
-    for (size_t i = 0; i < (size_t)flow->n; i += FLOW_LANES) {
+    for (size_t i = 0; i < (size_t)flow->n; i += LANES) {
         const size_t start = (size_t)j * flow->row + i;
-        const bool last = i + FLOW_LANES >= (size_t)flow->n;
-        const size_t next = last ? (size_t)(j + 1) * flow->row : start + FLOW_LANES;
+        const bool last = i + LANES >= (size_t)flow->n;
+        const size_t next = last ? (size_t)(j + 1) * flow->row : start + LANES;
         const struct ahead ahead = {flow->u + next, increment + next, flow->component, flow->plane};
         gather(flow, 2, flow->plane, flow->u + start, increment + start, line);
         solve_line(&factor, line, flow->n, &ahead);
@@ -562,7 +561,7 @@ static void solve_columns(const struct flow *flow, double dt, int j, const doubl
             to_conserved(line[k].state, line[k].increment);
             for (int c = 0; c < COMPONENTS; c++) {
                 double *to = u + (size_t)ORDER[2][c] * flow->component;
-                flow_store(to, flow_load(to) + line[k].increment[c]);
+                lanes_store(to, lanes_load(to) + line[k].increment[c]);
             }
         }
     }

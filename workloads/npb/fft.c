@@ -92,12 +92,12 @@ static ALWAYS_INLINE void combine(int radix, size_t length, const struct fft_roo
     }
 }
 
-typedef void store_function(fft_vector *to, fft_vector value);
+typedef void store_function(lanes *to, lanes value);
 
-static ALWAYS_INLINE void store(fft_vector *to, fft_vector value) { *to = value; }
+static ALWAYS_INLINE void store(lanes *to, lanes value) { *to = value; }
 
 /* With narrower vectors an element is less than a cache line, and parts of lines stream slowly. */
-static ALWAYS_INLINE void store_streamed(fft_vector *to, fft_vector value) {
+static ALWAYS_INLINE void store_streamed(lanes *to, lanes value) {
 #if defined(__AVX512F__)
     _mm512_stream_pd((double *)to, value);
 #elif defined(__AVX__)
@@ -198,43 +198,14 @@ void fft_plan_make(struct fft_plan *plan, size_t length) {
     }
 }
 
-/* Merges the halves of a list of vectors, element by element. */
-static ALWAYS_INLINE void merge_halves(fft_vector v[FFT_LANES]) {
-    fft_vector merged[FFT_LANES];
-    for (int i = 0; i < FFT_LANES / 2; i++) {
-        const fft_vector a = v[i], b = v[i + FFT_LANES / 2];
-#if defined(__AVX512F__)
-        merged[2 * i] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-        merged[2 * i + 1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-#elif defined(__AVX__)
-        merged[2 * i] = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-        merged[2 * i + 1] = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-#else
-        merged[2 * i] = __builtin_shufflevector(a, b, 0, 2);
-        merged[2 * i + 1] = __builtin_shufflevector(a, b, 1, 3);
-#endif
-    }
-    for (int i = 0; i < FFT_LANES; i++)
-        v[i] = merged[i];
-}
-
-/*
- * With row and lane written in binary one behind the other, a merge rotates this number by one bit;
- * half a turn exchanges row and lane.
- */
-static ALWAYS_INLINE void transpose(fft_vector v[FFT_LANES]) {
-    for (int rows = 1; rows < FFT_LANES; rows *= 2)
-        merge_halves(v);
-}
-
-void fft_transpose(const struct fft_element from[FFT_LANES], struct fft_element to[FFT_LANES]) {
-    fft_vector re[FFT_LANES], im[FFT_LANES];
-    for (int i = 0; i < FFT_LANES; i++) {
+void fft_transpose(const struct fft_element from[LANES], struct fft_element to[LANES]) {
+    lanes re[LANES], im[LANES];
+    for (int i = 0; i < LANES; i++) {
         re[i] = from[i].re;
         im[i] = from[i].im;
     }
-    transpose(re);
-    transpose(im);
-    for (int i = 0; i < FFT_LANES; i++)
+    lanes_transpose(re);
+    lanes_transpose(im);
+    for (int i = 0; i < LANES; i++)
         to[i] = (struct fft_element){re[i], im[i]};
 }

@@ -1,26 +1,18 @@
 /*
- * Complex Fourier transforms of FFT_LANES lines side by side, one in each lane of the vectors, so
+ * Complex Fourier transforms of LANES lines side by side, one in each lane of the vectors, so
  * that nothing has to move from lane to lane. Lengths are powers of two.
  */
 #ifndef STAYPUT_NPB_FFT_H
 #define STAYPUT_NPB_FFT_H
 
+#include "lanes.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
-/* As many as fit into one register of the widest kind. */
-#if defined(__AVX512F__)
-enum { FFT_LANES = 8 };
-#elif defined(__AVX__)
-enum { FFT_LANES = 4 };
-#else
-enum { FFT_LANES = 2 };
-#endif
-typedef double fft_vector __attribute__((vector_size(FFT_LANES * sizeof(double))));
-
 /* One element of each of the lines. */
 struct fft_element {
-    fft_vector re, im;
+    lanes re, im;
 };
 
 struct fft_root {
@@ -41,8 +33,8 @@ struct fft_plan {
 };
 
 /*
- * Where FFT_LANES lines are: their element k is first[(k / FFT_LANES) * block_step +
- * (k % FFT_LANES) * step]. Equidistant elements have block_step = FFT_LANES * step.
+ * Where LANES lines are: their element k is first[(k / LANES) * block_step +
+ * (k % LANES) * step]. Equidistant elements have block_step = LANES * step.
  */
 struct fft_lines {
     struct fft_element *first;
@@ -52,16 +44,16 @@ struct fft_lines {
 };
 
 static inline struct fft_lines fft_equidistant(struct fft_element *first, size_t step) {
-    return (struct fft_lines){.first = first, .step = step, .block_step = FFT_LANES * step};
+    return (struct fft_lines){.first = first, .step = step, .block_step = LANES * step};
 }
 
 static inline size_t fft_offset(struct fft_lines lines, size_t k) {
-    return k / FFT_LANES * lines.block_step + k % FFT_LANES * lines.step;
+    return k / LANES * lines.block_step + k % LANES * lines.step;
 }
 
 /*
  * Makes the plan for `length`, a power of two from 32 to FFT_LONGEST. Lines that are not
- * equidistant need 8 FFT_LANES elements or more.
+ * equidistant need 8 LANES elements or more.
  */
 void fft_plan_make(struct fft_plan *plan, size_t length);
 
@@ -73,7 +65,7 @@ void fft_transform(const struct fft_plan *plan, struct fft_lines from, struct ff
                    struct fft_lines to);
 
 /* Lane i of element j becomes lane j of element i. */
-void fft_transpose(const struct fft_element from[FFT_LANES], struct fft_element to[FFT_LANES]);
+void fft_transpose(const struct fft_element from[LANES], struct fft_element to[LANES]);
 
 /* Until this, other threads may not see what was streamed, whatever the threads do to wait. */
 void fft_stream_end(void);

@@ -150,15 +150,15 @@ void flow_prepare(const struct flow *flow, struct team *team, int k_first, int k
 
 /* What the fluxes are made of beside the conserved variables. */
 struct gas {
-    flow_lanes velocity[3];
-    flow_lanes pressure;
-    flow_lanes heat; /* of the energy's diffusion, what is the same in all directions */
+    lanes velocity[3];
+    lanes pressure;
+    lanes heat; /* of the energy's diffusion, what is the same in all directions */
 };
 
-ALWAYS_INLINE struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
+ALWAYS_INLINE struct gas gas_of(const lanes u[FLOW_COMPONENTS]) {
     struct gas gas;
-    const flow_lanes inverse_density = 1.0 / u[0];
-    flow_lanes square = {0};
+    const lanes inverse_density = 1.0 / u[0];
+    lanes square = {0};
 #pragma GCC unroll 3
     for (int d = 0; d < 3; d++) {
         gas.velocity[d] = u[1 + d] * inverse_density;
@@ -171,7 +171,7 @@ ALWAYS_INLINE struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
 
 /* The gas along a row, with room for a vector on either side. */
 struct gas_row {
-    _Alignas(64) double quantity[5][FLOW_LANES + FLOW_POINTS_MAX + FLOW_LANES];
+    _Alignas(64) double quantity[5][LANES + FLOW_POINTS_MAX + LANES];
 };
 
 /*
@@ -180,36 +180,36 @@ struct gas_row {
  */
 static void clear_beyond(const struct flow *flow, struct gas_row *row) {
     for (int q = 0; q < 5; q++)
-        row->quantity[q][FLOW_LANES - 1] = row->quantity[q][FLOW_LANES + flow->component] = 0;
+        row->quantity[q][LANES - 1] = row->quantity[q][LANES + flow->component] = 0;
 }
 
 ALWAYS_INLINE struct gas gas_at(const struct gas_row *row, ptrdiff_t i) {
     struct gas gas;
 #pragma GCC unroll 3
     for (int d = 0; d < 3; d++)
-        gas.velocity[d] = flow_load(row->quantity[d] + FLOW_LANES + i);
-    gas.pressure = flow_load(row->quantity[3] + FLOW_LANES + i);
-    gas.heat = flow_load(row->quantity[4] + FLOW_LANES + i);
+        gas.velocity[d] = lanes_load(row->quantity[d] + LANES + i);
+    gas.pressure = lanes_load(row->quantity[3] + LANES + i);
+    gas.heat = lanes_load(row->quantity[4] + LANES + i);
     return gas;
 }
 
 ALWAYS_INLINE void load_components(const struct flow *flow, const double *at,
-                                   flow_lanes u[FLOW_COMPONENTS]) {
+                                   lanes u[FLOW_COMPONENTS]) {
 #pragma GCC unroll 5
     for (int m = 0; m < FLOW_COMPONENTS; m++)
-        u[m] = flow_load(at + (size_t)m * flow->component);
+        u[m] = lanes_load(at + (size_t)m * flow->component);
 }
 
 static void compute_gas_row(const struct flow *flow, const double *row, struct gas_row *gas_row) {
-    for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
-        flow_lanes u[FLOW_COMPONENTS];
+    for (size_t i = 0; i < flow->component; i += LANES) {
+        lanes u[FLOW_COMPONENTS];
         load_components(flow, row + i, u);
         const struct gas gas = gas_of(u);
 #pragma GCC unroll 3
         for (int d = 0; d < 3; d++)
-            flow_store(gas_row->quantity[d] + FLOW_LANES + i, gas.velocity[d]);
-        flow_store(gas_row->quantity[3] + FLOW_LANES + i, gas.pressure);
-        flow_store(gas_row->quantity[4] + FLOW_LANES + i, gas.heat);
+            lanes_store(gas_row->quantity[d] + LANES + i, gas.velocity[d]);
+        lanes_store(gas_row->quantity[3] + LANES + i, gas.pressure);
+        lanes_store(gas_row->quantity[4] + LANES + i, gas.heat);
     }
 }
 
@@ -217,11 +217,11 @@ static void compute_gas_row(const struct flow *flow, const double *row, struct g
  * Adds what a neighbour in `direction` gives to R: convective and viscous fluxes. `convection` is
  * -1 / (2 h) for the next point, 1 / (2 h) for the one before; `viscosity` is c3 c4 / h^2.
  */
-ALWAYS_INLINE void add_neighbour(flow_lanes r[FLOW_COMPONENTS], const flow_lanes u[FLOW_COMPONENTS],
+ALWAYS_INLINE void add_neighbour(lanes r[FLOW_COMPONENTS], const lanes u[FLOW_COMPONENTS],
                                  const struct gas *gas, int direction, double convection,
                                  double viscosity) {
-    const flow_lanes *v = gas->velocity;
-    const flow_lanes convected = convection * u[1 + direction];
+    const lanes *v = gas->velocity;
+    const lanes convected = convection * u[1 + direction];
     r[0] += convected;
 #pragma GCC unroll 3
     for (int d = 0; d < 3; d++)
@@ -232,8 +232,8 @@ ALWAYS_INLINE void add_neighbour(flow_lanes r[FLOW_COMPONENTS], const flow_lanes
 }
 
 /* Adds the point's own part of the viscous second differences along all three directions. */
-ALWAYS_INLINE void add_own(flow_lanes r[FLOW_COMPONENTS], const struct gas *gas, double viscosity) {
-    flow_lanes square = {0};
+ALWAYS_INLINE void add_own(lanes r[FLOW_COMPONENTS], const struct gas *gas, double viscosity) {
+    lanes square = {0};
 #pragma GCC unroll 3
     for (int d = 0; d < 3; d++) {
         r[1 + d] -= (2 * (4.0 / 3 + 1 + 1) * viscosity) * gas->velocity[d];
@@ -292,25 +292,25 @@ static struct cross cross_along(const struct flow *flow, int direction, int posi
 }
 
 /* The neighbours' part along y or z. */
-ALWAYS_INLINE flow_lanes linear_across(const struct cross *cross, const double *at) {
-    return cross->weight[0] * flow_load(at + cross->before) +
-           cross->weight[1] * flow_load(at - cross->stride) +
-           cross->weight[3] * flow_load(at + cross->stride) +
-           cross->weight[4] * flow_load(at + cross->after);
+ALWAYS_INLINE lanes linear_across(const struct cross *cross, const double *at) {
+    return cross->weight[0] * lanes_load(at + cross->before) +
+           cross->weight[1] * lanes_load(at - cross->stride) +
+           cross->weight[3] * lanes_load(at + cross->stride) +
+           cross->weight[4] * lanes_load(at + cross->after);
 }
 
 /* The part along x and the point's own part for all directions. */
-ALWAYS_INLINE flow_lanes linear_along(const flow_lanes weight[5], const double *at) {
-    return weight[0] * flow_load(at - 2) + weight[1] * flow_load(at - 1) +
-           weight[2] * flow_load(at) + weight[3] * flow_load(at + 1) +
-           weight[4] * flow_load(at + 2);
+ALWAYS_INLINE lanes linear_along(const lanes weight[5], const double *at) {
+    return weight[0] * lanes_load(at - 2) + weight[1] * lanes_load(at - 1) +
+           weight[2] * lanes_load(at) + weight[3] * lanes_load(at + 1) +
+           weight[4] * lanes_load(at + 2);
 }
 
 /* Adds the fluxes of the neighbours on one side, -1 or 1, along all three directions. */
 ALWAYS_INLINE void add_side(const struct flow *flow, const struct gas_row *const gas[3],
                             const double *at, size_t i, int side, double convection,
-                            double viscosity, flow_lanes r[FLOW_COMPONENTS]) {
-    flow_lanes u[FLOW_COMPONENTS];
+                            double viscosity, lanes r[FLOW_COMPONENTS]) {
+    lanes u[FLOW_COMPONENTS];
     load_components(flow, at + side, u);
     struct gas neighbour = gas_at(gas[1], (ptrdiff_t)i + side);
     add_neighbour(r, u, &neighbour, 0, -side * convection, viscosity);
@@ -337,21 +337,21 @@ static void residual_row(const struct flow *flow, const struct plane *plane,
     const struct cross *across_z = &plane->across_z;
     const double own_yz = across_y->weight[2] + across_z->weight[2];
 
-    for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
-        flow_lanes weight_x[5];
+    for (size_t i = 0; i < flow->component; i += LANES) {
+        lanes weight_x[5];
 #pragma GCC unroll 5
         for (int s = 0; s < 5; s++)
-            weight_x[s] = flow_load(plane->along_x.weight[s] + i);
+            weight_x[s] = lanes_load(plane->along_x.weight[s] + i);
         weight_x[2] += own_yz;
 
-        flow_lanes r[FLOW_COMPONENTS];
+        lanes r[FLOW_COMPONENTS];
 #pragma GCC unroll 5
         for (int m = 0; m < FLOW_COMPONENTS; m++) {
             const size_t at = (size_t)m * flow->component + i;
             /* The next row of what this plane is the first to touch. */
             __builtin_prefetch(u + at + across_z->after + flow->row);
             __builtin_prefetch(forcing + at + flow->row);
-            r[m] = flow_load(forcing + at) +
+            r[m] = lanes_load(forcing + at) +
                    (linear_along(weight_x, u + at) + linear_across(across_y, u + at) +
                     linear_across(across_z, u + at));
         }
@@ -361,7 +361,7 @@ static void residual_row(const struct flow *flow, const struct plane *plane,
         add_side(flow, gas, u + i, i, 1, convection, viscosity, r);
 #pragma GCC unroll 5
         for (int m = 0; m < FLOW_COMPONENTS; m++)
-            flow_store(to + (size_t)m * flow->component + i, r[m]);
+            lanes_store(to + (size_t)m * flow->component + i, r[m]);
     }
     /* At the ends the vectors took in what is not of this row. */
     for (int m = 0; m < FLOW_COMPONENTS; m++) {

@@ -6,6 +6,7 @@
 #ifndef STAYPUT_NPB_FLOW_H
 #define STAYPUT_NPB_FLOW_H
 
+#include "lanes.h"
 #include "program.h"
 #include "team.h"
 
@@ -15,66 +16,6 @@
 
 /* The conserved variables: density, three momenta, total energy. */
 enum { FLOW_COMPONENTS = 5 };
-
-/*
- * Points whose work is done at once, neighbours along a direction of no dependence: one register
- * of the machine. Wider vectors would be split by the compilers, by gcc through memory.
- */
-#if defined(__AVX512F__)
-enum { FLOW_LANES = 8 };
-#elif defined(__AVX__)
-enum { FLOW_LANES = 4 };
-#else
-enum { FLOW_LANES = 2 };
-#endif
-typedef double flow_lanes __attribute__((vector_size(FLOW_LANES * sizeof(double))));
-/* The same, in memory at any double. */
-typedef double flow_lanes_anywhere
-    __attribute__((vector_size(FLOW_LANES * sizeof(double)), aligned(sizeof(double)), may_alias));
-
-static inline flow_lanes flow_load(const double *from) {
-    return *(const flow_lanes_anywhere *)from;
-}
-
-static inline void flow_store(double *to, flow_lanes value) { *(flow_lanes_anywhere *)to = value; }
-
-/* Transposes a square of numbers. */
-static inline void flow_transpose(flow_lanes square[FLOW_LANES]) {
-#if defined(__AVX512F__)
-    /* Squares of 2, then rows and columns of pairs: shuffles that need no table. */
-    flow_lanes pairs[8], fours[8];
-#pragma GCC unroll 4
-    for (int i = 0; i < 8; i += 2) {
-        pairs[i] = __builtin_shufflevector(square[i], square[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-        pairs[i + 1] = __builtin_shufflevector(square[i], square[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        const int p = i / 2 * 4 + i % 2;
-        fours[p] = __builtin_shufflevector(pairs[p], pairs[p + 2], 0, 1, 4, 5, 8, 9, 12, 13);
-        fours[p + 2] = __builtin_shufflevector(pairs[p], pairs[p + 2], 2, 3, 6, 7, 10, 11, 14, 15);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        square[i] = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 4, 5, 8, 9, 12, 13);
-        square[i + 4] = __builtin_shufflevector(fours[i], fours[i + 4], 2, 3, 6, 7, 10, 11, 14, 15);
-    }
-#elif defined(__AVX__)
-    flow_lanes pairs[4];
-    for (int i = 0; i < 4; i += 2) {
-        pairs[i] = __builtin_shufflevector(square[i], square[i + 1], 0, 4, 2, 6);
-        pairs[i + 1] = __builtin_shufflevector(square[i], square[i + 1], 1, 5, 3, 7);
-    }
-    for (int i = 0; i < 2; i++) {
-        square[i] = __builtin_shufflevector(pairs[i], pairs[i + 2], 0, 1, 4, 5);
-        square[i + 2] = __builtin_shufflevector(pairs[i], pairs[i + 2], 2, 3, 6, 7);
-    }
-#else
-    const flow_lanes first = square[0];
-    square[0] = __builtin_shufflevector(first, square[1], 0, 2);
-    square[1] = __builtin_shufflevector(first, square[1], 1, 3);
-#endif
-}
 
 /* Physical and numerical constants, the same in all classes. */
 #define FLOW_C1 1.4

@@ -11,8 +11,8 @@
  * An element of the arrays is a vector of complex numbers that are neighbours along one direction
  * while others are transformed: along x for the transforms along z and y. In front of the one along
  * x, squares of numbers are transposed, so that a finished field has neighbours along y. A plane of
- * the field is ordered [x / FFT_LANES][y], so that lines along y are consecutive and lines along x
- * come in whole squares; the spectrum is ordered [x / FFT_LANES][y][z], so that columns are.
+ * the field is ordered [x / LANES][y], so that lines along y are consecutive and lines along x
+ * come in whole squares; the spectrum is ordered [x / LANES][y][z], so that columns are.
  *
  * The transform backward is the one forward of numbers with real and imaginary part exchanged. That
  * costs nothing where numbers are copied anyway: the spectrum is exchanged as it decays, and the
@@ -127,13 +127,13 @@ static const struct class CLASSES[] = {
 };
 
 /* Random states of neighbouring lines. */
-typedef uint64_t state_vector __attribute__((vector_size(FFT_LANES * sizeof(uint64_t))));
+typedef uint64_t state_vector __attribute__((vector_size(LANES * sizeof(uint64_t))));
 
 /* One run: what the threads share, and what comes out. */
 struct problem {
     const struct class *class;
-    struct fft_element *spectrum; /* [x / FFT_LANES][y][z] */
-    struct fft_element *field;    /* [z][x / FFT_LANES][y], planes plane_step(class) apart */
+    struct fft_element *spectrum; /* [x / LANES][y][z] */
+    struct fft_element *field;    /* [z][x / LANES][y], planes plane_step(class) apart */
     struct fft_plan along_x, along_y, along_z;
     uint64_t re_power[FFT_LONGEST], im_power[FFT_LONGEST]; /* of the generator, along x */
     double complex point[CHECKSUM_POINTS];                 /* those of the present step */
@@ -154,7 +154,7 @@ struct worker {
 };
 
 /* In elements, of which each column makes up one in every plane. */
-static size_t columns(const struct class *class) { return class->nx / FFT_LANES * class->ny; }
+static size_t columns(const struct class *class) { return class->nx / LANES * class->ny; }
 
 /*
  * From a plane of the field to the next. Planes are a large power of two, so without the odd
@@ -173,16 +173,15 @@ static struct fft_element *plane(const struct problem *problem, size_t z) {
     return problem->field + z * plane_step(problem->class);
 }
 
-/* FFT_LANES lines of a plane along y. */
+/* LANES lines of a plane along y. */
 static struct fft_lines y_lines(const struct problem *problem, size_t z, size_t x_block) {
     return fft_equidistant(plane(problem, z) + x_block * problem->class->ny, 1);
 }
 
-/* FFT_LANES lines of a plane along x, in squares. */
+/* LANES lines of a plane along x, in squares. */
 static struct fft_lines x_lines(const struct problem *problem, size_t z, size_t y_block) {
-    return (struct fft_lines){.first = plane(problem, z) + y_block * FFT_LANES,
-                              .step = 1,
-                              .block_step = problem->class->ny};
+    return (struct fft_lines){
+        .first = plane(problem, z) + y_block * LANES, .step = 1, .block_step = problem->class->ny};
 }
 
 /* The same column of all planes. */
@@ -193,14 +192,14 @@ static struct fft_lines z_lines(const struct problem *problem, size_t column) {
 /* Transforms lines in place whose squares have yet to be transposed. */
 static void transform_transposed(const struct fft_plan *plan, struct fft_lines lines,
                                  struct fft_element *work) {
-    for (size_t k = 0; k < plan->length; k += FFT_LANES)
+    for (size_t k = 0; k < plan->length; k += LANES)
         fft_transpose(lines.first + fft_offset(lines, k), work + k);
     fft_transform(plan, fft_equidistant(work, 1), work, lines);
 }
 
 /* x 2^-46 of every lane; exact, by putting x behind the exponent of 1. */
-static fft_vector uniform(state_vector state) {
-    return (fft_vector)(state >> 12 | UINT64_C(0x3ff0000000000000)) - 1.0;
+static lanes uniform(state_vector state) {
+    return (lanes)(state >> 12 | UINT64_C(0x3ff0000000000000)) - 1.0;
 }
 
 /* Fills a plane with the initial data, transformed along x and y. */
@@ -208,18 +207,18 @@ static void forward_plane(const struct worker *me, size_t z) {
     const struct problem *problem = me->problem;
     const size_t nx = problem->class->nx, ny = problem->class->ny;
     state_vector state; /* in front of each line; there are two numbers to a point */
-    for (size_t lane = 0; lane < FFT_LANES; lane++)
+    for (size_t lane = 0; lane < LANES; lane++)
         state[lane] = random_seed(SEED) * random_jump(2 * nx * (ny * z + lane));
-    const uint64_t jump = random_jump(2 * nx * FFT_LANES);
+    const uint64_t jump = random_jump(2 * nx * LANES);
 
-    for (size_t y_block = 0; y_block < ny / FFT_LANES; y_block++, state *= jump) {
+    for (size_t y_block = 0; y_block < ny / LANES; y_block++, state *= jump) {
         for (size_t x = 0; x < nx; x++)
             me->work[x] = (struct fft_element){.re = uniform(state * problem->re_power[x]),
                                                .im = uniform(state * problem->im_power[x])};
         fft_transform(&problem->along_x, fft_equidistant(me->work, 1), me->work,
                       x_lines(problem, z, y_block));
     }
-    for (size_t x_block = 0; x_block < nx / FFT_LANES; x_block++)
+    for (size_t x_block = 0; x_block < nx / LANES; x_block++)
         transform_transposed(&problem->along_y, y_lines(problem, z, x_block), me->work);
 }
 
@@ -239,11 +238,11 @@ static void backward_column(const struct worker *me, size_t column) {
     const struct problem *problem = me->problem;
     const size_t ny = problem->class->ny, nz = problem->class->nz;
     const struct fft_element *from = problem->spectrum + column * nz;
-    fft_vector decay_xy;
-    for (size_t lane = 0; lane < FFT_LANES; lane++)
-        decay_xy[lane] = me->decay_x[column / ny * FFT_LANES + lane] * me->decay_y[column % ny];
+    lanes decay_xy;
+    for (size_t lane = 0; lane < LANES; lane++)
+        decay_xy[lane] = me->decay_x[column / ny * LANES + lane] * me->decay_y[column % ny];
     for (size_t z = 0; z < nz; z++) {
-        const fft_vector decay = decay_xy * me->decay_z[z];
+        const lanes decay = decay_xy * me->decay_z[z];
         me->work[z] = (struct fft_element){.re = from[z].im * decay, .im = from[z].re * decay};
     }
     struct fft_lines to = z_lines(problem, column);
@@ -254,14 +253,14 @@ static void backward_column(const struct worker *me, size_t column) {
 /* Finishes a plane of the field. */
 static void backward_plane(const struct worker *me, size_t z) {
     const struct problem *problem = me->problem;
-    const size_t x_blocks = problem->class->nx / FFT_LANES, ny = problem->class->ny;
+    const size_t x_blocks = problem->class->nx / LANES, ny = problem->class->ny;
     for (size_t x_block = 0; x_block < x_blocks; x_block++) {
         const struct fft_lines to = y_lines(problem, z, x_block);
         struct fft_lines from = to;
         from.next = x_block + 1 < x_blocks ? ny : 0;
         fft_transform(&problem->along_y, from, me->work, to);
     }
-    for (size_t y_block = 0; y_block < ny / FFT_LANES; y_block++)
+    for (size_t y_block = 0; y_block < ny / LANES; y_block++)
         transform_transposed(&problem->along_x, x_lines(problem, z, y_block), me->work);
 }
 
@@ -273,9 +272,9 @@ static void take_points(struct problem *problem, size_t z) {
         first++;
     for (size_t j = first; j <= CHECKSUM_POINTS; j += class->nz) {
         const size_t x = j % class->nx, y = 3 * j % class->ny;
-        const struct fft_lines lines = x_lines(problem, z, y / FFT_LANES);
+        const struct fft_lines lines = x_lines(problem, z, y / LANES);
         const struct fft_element *element = lines.first + fft_offset(lines, x);
-        const size_t lane = y % FFT_LANES;
+        const size_t lane = y % LANES;
         problem->point[j - 1] = element->im[lane] + element->re[lane] * I; /* exchanged */
     }
 }

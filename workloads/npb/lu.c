@@ -7,7 +7,7 @@
  * 1988). The lower sweep goes through the grid with rising indices, the upper sweep back. It
  * measures what a machine does with a recurrence in three directions at once.
  *
- * Fronts. The rows of a plane are cut into blocks of FLOW_LANES rows. Front f of a block is
+ * Fronts. The rows of a plane are cut into blocks of LANES rows. Front f of a block is
  * slanted: lane l, on the block's row l, is at i = 1 + f - l. The neighbours that a lane needs are
  * then in the same lane (x) or the next (y) one front before, and in the same lane and front of the
  * plane before (z): a sweep is one stream of whole vectors.
@@ -94,7 +94,7 @@ static const struct class CLASSES[] = {
 
 /* Five components, of a change of the flow say, at the points of a front. */
 struct front {
-    flow_lanes m[FLOW_COMPONENTS];
+    lanes m[FLOW_COMPONENTS];
 };
 
 /* The sign is that of the steps through the grid. */
@@ -144,26 +144,26 @@ static struct coefficients coefficients_of(const struct flow *flow, double dt) {
  * where D is diagonal: velocities and temperature diffuse independently of each other.
  */
 struct local {
-    flow_lanes velocity[3];
-    flow_lanes square;   /* of the velocity */
-    flow_lanes total;    /* energy per mass */
-    flow_lanes internal; /* that without the kinetic energy */
-    flow_lanes per_density;
+    lanes velocity[3];
+    lanes square;   /* of the velocity */
+    lanes total;    /* energy per mass */
+    lanes internal; /* that without the kinetic energy */
+    lanes per_density;
     /* P^-1 D^-1 P; all velocities have the same. 0 at points outside the grid. */
-    flow_lanes inverse_density, inverse_momentum, inverse_energy;
+    lanes inverse_density, inverse_momentum, inverse_energy;
 };
 
 /* `inside` is 1 in lanes that are at an interior point, else 0. */
-ALWAYS_INLINE void local_flow(struct local *at, const struct front *u, const flow_lanes *inside,
+ALWAYS_INLINE void local_flow(struct local *at, const struct front *u, const lanes *inside,
                               const struct coefficients *c) {
-    const flow_lanes in = *inside;
-    const flow_lanes rho = u->m[0] * in + (1.0 - in);
-    const flow_lanes momentum = c->diagonal * rho + c->momentum;
-    const flow_lanes heat = c->diagonal * rho + c->heat;
+    const lanes in = *inside;
+    const lanes rho = u->m[0] * in + (1.0 - in);
+    const lanes momentum = c->diagonal * rho + c->momentum;
+    const lanes heat = c->diagonal * rho + c->heat;
     /* One division for three: it is slow. */
-    const flow_lanes momentum_heat = momentum * heat;
-    const flow_lanes reciprocal = 1.0 / (rho * momentum_heat);
-    const flow_lanes scaled = reciprocal * in * (rho * rho);
+    const lanes momentum_heat = momentum * heat;
+    const lanes reciprocal = 1.0 / (rho * momentum_heat);
+    const lanes scaled = reciprocal * in * (rho * rho);
     at->per_density = reciprocal * momentum_heat;
     at->inverse_density = in * c->inverse_diagonal;
     at->inverse_momentum = scaled * heat;
@@ -179,10 +179,10 @@ ALWAYS_INLINE void local_flow(struct local *at, const struct front *u, const flo
 /* A change of the flow, and how much of its energy changes the velocity. */
 struct change {
     struct front w;
-    flow_lanes kinetic;
+    lanes kinetic;
 };
 
-ALWAYS_INLINE flow_lanes dot(const flow_lanes velocity[3], const struct front *change) {
+ALWAYS_INLINE lanes dot(const lanes velocity[3], const struct front *change) {
     return velocity[0] * change->m[1] + (velocity[1] * change->m[2] + velocity[2] * change->m[3]);
 }
 
@@ -192,8 +192,8 @@ ALWAYS_INLINE flow_lanes dot(const flow_lanes velocity[3], const struct front *c
  */
 ALWAYS_INLINE void add_solution(struct change *change, const struct local *at,
                                 const struct front *r) {
-    const flow_lanes kinetic = dot(at->velocity, r) - at->square * r->m[0];
-    const flow_lanes internal = r->m[4] - at->total * r->m[0] - kinetic;
+    const lanes kinetic = dot(at->velocity, r) - at->square * r->m[0];
+    const lanes internal = r->m[4] - at->total * r->m[0] - kinetic;
     struct front *w = &change->w;
     w->m[0] += at->inverse_density * r->m[0];
     for (int d = 0; d < 3; d++)
@@ -222,18 +222,18 @@ ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const stru
                           const struct front *v, const struct coefficients *c, enum sweep sweep) {
     const struct front *w = &change->w;
     const double convection = sweep * c->convection;
-    const flow_lanes viscosity = c->viscosity * at->per_density;
-    const flow_lanes pressure =
+    const lanes viscosity = c->viscosity * at->per_density;
+    const lanes pressure =
         (convection * FLOW_C2) * w->m[4] + (convection * FLOW_C2) * at->internal * v->m[0];
-    const flow_lanes enthalpy = convection * at->total + (convection * FLOW_C2) * at->internal;
-    const flow_lanes viscous_energy = viscosity * change->kinetic + FLOW_C1C5 * viscosity * w->m[4];
-    flow_lanes viscous[3];
+    const lanes enthalpy = convection * at->total + (convection * FLOW_C2) * at->internal;
+    const lanes viscous_energy = viscosity * change->kinetic + FLOW_C1C5 * viscosity * w->m[4];
+    lanes viscous[3];
     for (int d = 0; d < 3; d++)
         viscous[d] = viscosity * w->m[1 + d];
 
     for (int d = 0; d < 3; d++) {
-        const flow_lanes speed = convection * at->velocity[d];
-        const flow_lanes carried = speed + c->diffusion[d];
+        const lanes speed = convection * at->velocity[d];
+        const lanes carried = speed + c->diffusion[d];
         to[d].m[0] = convection * v->m[1 + d] + c->diffusion[d] * v->m[0];
         for (int m = 0; m < 3; m++)
             to[d].m[1 + m] =
@@ -247,8 +247,8 @@ ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const stru
 }
 
 /* Lanes moved towards the last by one; the first becomes `first`. */
-ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, double first) {
-    const flow_lanes edge = first - (flow_lanes){0};
+ALWAYS_INLINE lanes lanes_up(lanes v, double first) {
+    const lanes edge = first - (lanes){0};
 #if defined(__AVX512F__)
     return __builtin_shufflevector(edge, v, 7, 8, 9, 10, 11, 12, 13, 14);
 #elif defined(__AVX__)
@@ -259,8 +259,8 @@ ALWAYS_INLINE flow_lanes lanes_up(flow_lanes v, double first) {
 }
 
 /* Lanes moved towards the first by one; the last becomes `last`. */
-ALWAYS_INLINE flow_lanes lanes_down(flow_lanes v, double last) {
-    const flow_lanes edge = last - (flow_lanes){0};
+ALWAYS_INLINE lanes lanes_down(lanes v, double last) {
+    const lanes edge = last - (lanes){0};
 #if defined(__AVX512F__)
     return __builtin_shufflevector(v, edge, 1, 2, 3, 4, 5, 6, 7, 8);
 #elif defined(__AVX__)
@@ -278,8 +278,8 @@ struct lu {
     int blocks, fronts;        /* blocks of a plane, fronts of a block */
     struct front *change;      /* w, from the lower sweep for the upper: [k - 1][block][front] */
     struct front *across;      /* what is sent to the next plane: [block][front] */
-    double *edge;              /* what is sent to the next block: [k][i + FLOW_LANES - 2][m] */
-    flow_lanes *inside[2];     /* 1 in lanes in the grid: [front]; the second for last blocks */
+    double *edge;              /* what is sent to the next block: [k][i + LANES - 2][m] */
+    lanes *inside[2];          /* 1 in lanes in the grid: [front]; the second for last blocks */
     struct progress *progress; /* how many blocks have passed each plane since the first step */
     struct flow_norms *plane_squares; /* of each plane, added up in their order */
     int threads;                      /* written by the first of them */
@@ -287,11 +287,11 @@ struct lu {
     _Atomic bool out_of_memory;
 };
 
-enum { EDGE_MARGIN = FLOW_LANES - 1 };
+enum { EDGE_MARGIN = LANES - 1 };
 
-static int blocks_of(int n) { return (n - 2 + FLOW_LANES - 1) / FLOW_LANES; }
+static int blocks_of(int n) { return (n - 2 + LANES - 1) / LANES; }
 
-static int fronts_of(int n) { return n - 2 + FLOW_LANES - 1; }
+static int fronts_of(int n) { return n - 2 + LANES - 1; }
 
 static size_t edge_doubles(const struct lu *lu) {
     return (size_t)(lu->fronts + EDGE_MARGIN) * FLOW_COMPONENTS;
@@ -304,54 +304,53 @@ struct task {
 
 /* The rows of a block. */
 struct rows {
-    double *lane[FLOW_LANES];
+    double *lane[LANES];
     size_t component; /* stride */
     int count;        /* of lanes that are in the grid */
 };
 
 /* Rows behind the grid's last are that row again, whose density can be divided by. */
 static struct rows rows_of(const struct flow *flow, struct task task) {
-    const int j_first = 1 + task.block * FLOW_LANES, last = flow->n - 1;
+    const int j_first = 1 + task.block * LANES, last = flow->n - 1;
     const int left = last - j_first;
-    struct rows rows = {.component = flow->component,
-                        .count = left < FLOW_LANES ? left : FLOW_LANES};
-    for (int l = 0; l < FLOW_LANES; l++) {
+    struct rows rows = {.component = flow->component, .count = left < LANES ? left : LANES};
+    for (int l = 0; l < LANES; l++) {
         const int j = j_first + l < last ? j_first + l : last;
         rows.lane[l] = flow->u + (size_t)task.k * flow->plane + (size_t)j * flow->row;
     }
     return rows;
 }
 
-/* Fronts first .. first + FLOW_LANES - 1 of a block. Outside the rows they are any number. */
-ALWAYS_INLINE void load_fronts(struct front to[FLOW_LANES], const struct rows *rows, int first) {
+/* Fronts first .. first + LANES - 1 of a block. Outside the rows they are any number. */
+ALWAYS_INLINE void load_fronts(struct front to[LANES], const struct rows *rows, int first) {
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
-        flow_lanes square[FLOW_LANES];
-        for (int l = 0; l < FLOW_LANES; l++)
-            square[l] = flow_load(rows->lane[l] + (size_t)m * rows->component + 1 + first - l);
-        flow_transpose(square);
-        for (int s = 0; s < FLOW_LANES; s++)
+        lanes square[LANES];
+        for (int l = 0; l < LANES; l++)
+            square[l] = lanes_load(rows->lane[l] + (size_t)m * rows->component + 1 + first - l);
+        lanes_transpose(square);
+        for (int s = 0; s < LANES; s++)
             to[s].m[m] = square[s];
     }
 }
 
 /* Undoes load_fronts. What is outside the rows gets back what it had. */
-ALWAYS_INLINE void store_fronts(const struct front from[FLOW_LANES], const struct rows *rows,
+ALWAYS_INLINE void store_fronts(const struct front from[LANES], const struct rows *rows,
                                 int first) {
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
-        flow_lanes square[FLOW_LANES];
-        for (int s = 0; s < FLOW_LANES; s++)
+        lanes square[LANES];
+        for (int s = 0; s < LANES; s++)
             square[s] = from[s].m[m];
-        flow_transpose(square);
-        for (int l = 0; l < FLOW_LANES; l++)
+        lanes_transpose(square);
+        for (int l = 0; l < LANES; l++)
             if (l < rows->count)
-                flow_store(rows->lane[l] + (size_t)m * rows->component + 1 + first - l, square[l]);
+                lanes_store(rows->lane[l] + (size_t)m * rows->component + 1 + first - l, square[l]);
     }
 }
 
 /* A block on its way: what its fronts read and write, by front. */
 struct passage {
     const struct coefficients *coefficients;
-    const flow_lanes *inside;
+    const lanes *inside;
     struct front *change, *across;
     double *edge;
     /* What the thread will need after this block: of `change`, and rows of u. */
@@ -359,7 +358,7 @@ struct passage {
     const double *next_rows;
 };
 
-enum { FRONT_DOUBLES = FLOW_COMPONENTS * FLOW_LANES, CACHE_LINE_DOUBLES = 8 };
+enum { FRONT_DOUBLES = FLOW_COMPONENTS * LANES, CACHE_LINE_DOUBLES = 8 };
 
 /*
  * Asks for as much of the next block as a front uses: the rows are too many streams for the
@@ -414,7 +413,7 @@ ALWAYS_INLINE void pass_front(const struct passage *passage, int f, const struct
     passage->across[f] = sent[2];
     for (int m = 0; m < FLOW_COMPONENTS; m++)
         if (sweep == LOWER)
-            lower_edge[m] = sent[1].m[m][FLOW_LANES - 1];
+            lower_edge[m] = sent[1].m[m][LANES - 1];
         else
             upper_edge[m] = sent[1].m[m][0];
 }
@@ -427,12 +426,12 @@ ALWAYS_INLINE void pass_block(const struct lu *lu, const struct passage *passage
                               const struct rows *state, const struct rows *residual,
                               enum sweep sweep) {
     struct front sent[3] = {0};
-    const int chunks = (lu->fronts + FLOW_LANES - 1) / FLOW_LANES;
+    const int chunks = (lu->fronts + LANES - 1) / LANES;
     for (int chunk = 0; chunk < chunks; chunk++) {
-        const int first = (sweep == LOWER ? chunk : chunks - 1 - chunk) * FLOW_LANES;
-        const int left = lu->fronts - first, count = left < FLOW_LANES ? left : FLOW_LANES;
-        struct front u[FLOW_LANES], r[FLOW_LANES];
-        struct local at[FLOW_LANES];
+        const int first = (sweep == LOWER ? chunk : chunks - 1 - chunk) * LANES;
+        const int left = lu->fronts - first, count = left < LANES ? left : LANES;
+        struct front u[LANES], r[LANES];
+        struct local at[LANES];
         load_fronts(u, state, first);
         if (sweep == LOWER)
             load_fronts(r, residual, first);
@@ -454,9 +453,9 @@ static void lower_block(const struct lu *lu, const struct passage *passage, stru
     const struct flow *flow = &lu->flow;
     const struct rows state = rows_of(flow, task);
     struct rows residual = state;
-    for (int l = 0; l < FLOW_LANES; l++)
-        residual.lane[l] = scratch + FLOW_LANES + (size_t)l * flow->row;
-    const int j_first = 1 + task.block * FLOW_LANES;
+    for (int l = 0; l < LANES; l++)
+        residual.lane[l] = scratch + LANES + (size_t)l * flow->row;
+    const int j_first = 1 + task.block * LANES;
     flow_residual(flow, task.k, j_first, j_first + state.count, residual.lane[0]);
     pass_block(lu, passage, &state, &residual, LOWER);
 }
@@ -563,8 +562,8 @@ static void place_rows(const struct lu *lu, int thread) {
     const struct flow *flow = &lu->flow;
     for (int k = 0; k < flow->n; k++) {
         const int begin = first_block(lu, thread, k), end = first_block(lu, thread + 1, k);
-        const int j_begin = begin == 0 ? 0 : 1 + begin * FLOW_LANES;
-        const int j_end = end == lu->blocks ? flow->n : 1 + end * FLOW_LANES;
+        const int j_begin = begin == 0 ? 0 : 1 + begin * LANES;
+        const int j_end = end == lu->blocks ? flow->n : 1 + end * LANES;
         const size_t at = (size_t)k * flow->plane + (size_t)j_begin * flow->row;
         if (begin < end) {
             const size_t bytes = (size_t)(j_end - j_begin) * flow->row * sizeof(double);
@@ -576,7 +575,7 @@ static void place_rows(const struct lu *lu, int thread) {
 
 /* For R(U) of a block of rows, with a vector on either side, or of a plane. */
 static size_t scratch_doubles(const struct flow *flow) {
-    const size_t block = FLOW_LANES * flow->row + 4 * FLOW_LANES;
+    const size_t block = LANES * flow->row + 4 * LANES;
     return block > flow->plane ? block : flow->plane;
 }
 
@@ -703,9 +702,9 @@ static void lu_free(struct lu *lu) {
 }
 
 static void lu_prepare(struct lu *lu) {
-    const int n = lu->flow.n, rows_of_last_block = n - 2 - (lu->blocks - 1) * FLOW_LANES;
+    const int n = lu->flow.n, rows_of_last_block = n - 2 - (lu->blocks - 1) * LANES;
     for (int s = 0; s < lu->fronts; s++)
-        for (int l = 0; l < FLOW_LANES; l++) {
+        for (int l = 0; l < LANES; l++) {
             const int i = 1 + s - l;
             const bool in_row = i >= 1 && i <= n - 2;
             lu->inside[0][s][l] = in_row;
@@ -722,7 +721,7 @@ static uint64_t bytes_needed(size_t class, int threads) {
     return flow_bytes(n) + (uint64_t)(n - 1) * fronts_of_plane(n) * sizeof(struct front) +
            (uint64_t)n * edge_doubles(&lu) * sizeof(double) +
            (uint64_t)threads * scratch_doubles(&shape) * sizeof(double) +
-           2 * (uint64_t)lu.fronts * sizeof(flow_lanes) +
+           2 * (uint64_t)lu.fronts * sizeof(lanes) +
            (uint64_t)n * (sizeof(struct progress) + sizeof(struct flow_norms));
 }
 

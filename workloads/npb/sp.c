@@ -5,7 +5,7 @@
  * Pulliam and Chaussee, J. Comput. Phys. 39, 1981).
  *
  * One pass over planes computes dt R(U) and solves along x and y while a plane is in cache, another
- * solves along z and updates U. FLOW_LANES neighbouring lines are solved at once; for lines along x
+ * solves along z and updates U. LANES neighbouring lines are solved at once; for lines along x
  * that takes a transposition, tile by tile.
  */
 #include "scheme.h"
@@ -65,18 +65,18 @@ static const struct flow_class CLASSES[] = {
 
 /* The gas at a point as the eigenvectors of the flux Jacobians need it. */
 struct gas {
-    flow_lanes density, inverse_density;
-    flow_lanes velocity[3];
-    flow_lanes sound, inverse_sound; /* the speed of sound */
+    lanes density, inverse_density;
+    lanes velocity[3];
+    lanes sound, inverse_sound; /* the speed of sound */
 };
 
 /*
  * 1 / sqrt(x) for a normal x, to the last digits, in operations of which a vector unit does one or
  * two a cycle: half the exponent's bits give the first digit, each Newton step twice as many.
  */
-ALWAYS_INLINE flow_lanes inverse_sqrt(flow_lanes x) {
-    typedef int64_t bits __attribute__((vector_size(sizeof(flow_lanes))));
-    flow_lanes root = (flow_lanes)(INT64_C(0x5fe6eb50c7b537a9) - ((bits)x >> 1));
+ALWAYS_INLINE lanes inverse_sqrt(lanes x) {
+    typedef int64_t bits __attribute__((vector_size(sizeof(lanes))));
+    lanes root = (lanes)(INT64_C(0x5fe6eb50c7b537a9) - ((bits)x >> 1));
 #pragma GCC unroll 4
     for (int step = 0; step < 4; step++)
         root += root * (0.5 - 0.5 * x * root * root);
@@ -87,12 +87,12 @@ ALWAYS_INLINE flow_lanes inverse_sqrt(flow_lanes x) {
  * All from one inverse root, 1 / (rho s), instead of a root and two divisions: s = sqrt(c1 c2 (rho
  * E - momentum^2 / 2)) is rho times the speed of sound.
  */
-ALWAYS_INLINE struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
-    const flow_lanes momentum_square = u[1] * u[1] + u[2] * u[2] + u[3] * u[3];
-    const flow_lanes s_square = FLOW_C1 * FLOW_C2 * (u[0] * u[4] - 0.5 * momentum_square);
-    const flow_lanes density_square = u[0] * u[0];
-    const flow_lanes inverse = inverse_sqrt(density_square * s_square);
-    const flow_lanes s = u[0] * s_square * inverse;
+ALWAYS_INLINE struct gas gas_of(const lanes u[FLOW_COMPONENTS]) {
+    const lanes momentum_square = u[1] * u[1] + u[2] * u[2] + u[3] * u[3];
+    const lanes s_square = FLOW_C1 * FLOW_C2 * (u[0] * u[4] - 0.5 * momentum_square);
+    const lanes density_square = u[0] * u[0];
+    const lanes inverse = inverse_sqrt(density_square * s_square);
+    const lanes s = u[0] * s_square * inverse;
     struct gas gas = {.density = u[0], .inverse_density = s * inverse};
 #pragma GCC unroll 3
     for (int d = 0; d < 3; d++)
@@ -102,7 +102,7 @@ ALWAYS_INLINE struct gas gas_of(const flow_lanes u[FLOW_COMPONENTS]) {
     return gas;
 }
 
-ALWAYS_INLINE flow_lanes half_square(const flow_lanes v[3]) {
+ALWAYS_INLINE lanes half_square(const lanes v[3]) {
     return 0.5 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
 }
 
@@ -111,13 +111,13 @@ ALWAYS_INLINE flow_lanes half_square(const flow_lanes v[3]) {
  * to those along y, those along z, and back. Their order is always the same: three waves that
  * travel with the flow, one with the sound, one against it.
  */
-ALWAYS_INLINE void conserved_to_x(flow_lanes r[FLOW_COMPONENTS], const struct gas *gas) {
-    const flow_lanes *v = gas->velocity;
-    const flow_lanes t1 = FLOW_C2 * gas->inverse_sound * gas->inverse_sound *
-                          (half_square(v) * r[0] - v[0] * r[1] - v[1] * r[2] - v[2] * r[3] + r[4]);
-    const flow_lanes t2 = SQRT_HALF * gas->inverse_density * (v[0] * r[0] - r[1]);
-    const flow_lanes t3 = SQRT_HALF * gas->inverse_density * gas->sound * t1;
-    const flow_lanes along_y = gas->inverse_density * (v[1] * r[0] - r[2]);
+ALWAYS_INLINE void conserved_to_x(lanes r[FLOW_COMPONENTS], const struct gas *gas) {
+    const lanes *v = gas->velocity;
+    const lanes t1 = FLOW_C2 * gas->inverse_sound * gas->inverse_sound *
+                     (half_square(v) * r[0] - v[0] * r[1] - v[1] * r[2] - v[2] * r[3] + r[4]);
+    const lanes t2 = SQRT_HALF * gas->inverse_density * (v[0] * r[0] - r[1]);
+    const lanes t3 = SQRT_HALF * gas->inverse_density * gas->sound * t1;
+    const lanes along_y = gas->inverse_density * (v[1] * r[0] - r[2]);
     r[1] = gas->inverse_density * (r[3] - v[2] * r[0]);
     r[2] = along_y;
     r[0] -= t1;
@@ -125,8 +125,8 @@ ALWAYS_INLINE void conserved_to_x(flow_lanes r[FLOW_COMPONENTS], const struct ga
     r[4] = t3 + t2;
 }
 
-ALWAYS_INLINE void x_to_y(flow_lanes r[FLOW_COMPONENTS]) {
-    const flow_lanes t1 = SQRT_HALF * r[2], t2 = 0.5 * (r[3] + r[4]), r0 = r[0];
+ALWAYS_INLINE void x_to_y(lanes r[FLOW_COMPONENTS]) {
+    const lanes t1 = SQRT_HALF * r[2], t2 = 0.5 * (r[3] + r[4]), r0 = r[0];
     r[0] = -r[1];
     r[1] = r0;
     r[2] = SQRT_HALF * (r[3] - r[4]);
@@ -134,8 +134,8 @@ ALWAYS_INLINE void x_to_y(flow_lanes r[FLOW_COMPONENTS]) {
     r[4] = t2 + t1;
 }
 
-ALWAYS_INLINE void y_to_z(flow_lanes r[FLOW_COMPONENTS]) {
-    const flow_lanes t1 = SQRT_HALF * r[0], t2 = 0.5 * (r[3] + r[4]), r1 = r[1];
+ALWAYS_INLINE void y_to_z(lanes r[FLOW_COMPONENTS]) {
+    const lanes t1 = SQRT_HALF * r[0], t2 = 0.5 * (r[3] + r[4]), r1 = r[1];
     r[0] = SQRT_HALF * (r[3] - r[4]);
     r[1] = -r[2];
     r[2] = r1;
@@ -143,12 +143,12 @@ ALWAYS_INLINE void y_to_z(flow_lanes r[FLOW_COMPONENTS]) {
     r[4] = t2 + t1;
 }
 
-ALWAYS_INLINE void z_to_conserved(flow_lanes r[FLOW_COMPONENTS], const struct gas *gas) {
-    const flow_lanes *v = gas->velocity;
-    const flow_lanes sum = SQRT_HALF * gas->density * (r[3] + r[4]);
-    const flow_lanes t2 = r[2] + gas->inverse_sound * sum;
-    const flow_lanes t3 = SQRT_HALF * gas->density * (r[3] - r[4]);
-    const flow_lanes along_x = gas->density * r[1], along_y = gas->density * r[0];
+ALWAYS_INLINE void z_to_conserved(lanes r[FLOW_COMPONENTS], const struct gas *gas) {
+    const lanes *v = gas->velocity;
+    const lanes sum = SQRT_HALF * gas->density * (r[3] + r[4]);
+    const lanes t2 = r[2] + gas->inverse_sound * sum;
+    const lanes t3 = SQRT_HALF * gas->density * (r[3] - r[4]);
+    const lanes along_x = gas->density * r[1], along_y = gas->density * r[0];
     r[0] = t2;
     r[1] = v[0] * t2 - along_x;
     r[2] = v[1] * t2 + along_y;
@@ -162,7 +162,7 @@ enum { MATRICES = 3 };
 static const int MATRIX_OF[FLOW_COMPONENTS] = {0, 0, 0, 1, 2};
 
 /* What matrix m has of terms that all three have and of the term of the speed of sound. */
-ALWAYS_INLINE flow_lanes with_sound(int m, flow_lanes common, flow_lanes sound) {
+ALWAYS_INLINE lanes with_sound(int m, lanes common, lanes sound) {
     return m == 0 ? common : m == 1 ? common + sound : common - sound;
 }
 
@@ -194,8 +194,8 @@ static void compute_dissipation(const struct flow *flow, double dt, double (*dis
 
 /* A point of a line as the elimination needs it. */
 struct waves {
-    flow_lanes velocity, sound;
-    flow_lanes diffusion; /* the largest of any component: that of the energy */
+    lanes velocity, sound;
+    lanes diffusion; /* the largest of any component: that of the energy */
 };
 
 ALWAYS_INLINE struct waves waves_along(int direction, const struct factor *factor,
@@ -212,8 +212,8 @@ ALWAYS_INLINE struct waves waves_along(int direction, const struct factor *facto
  * in the second half of a line. After the substitution the right side is the solution.
  */
 struct eliminated {
-    flow_lanes near[MATRICES], far[MATRICES];
-    flow_lanes right[FLOW_COMPONENTS];
+    lanes near[MATRICES], far[MATRICES];
+    lanes right[FLOW_COMPONENTS];
 };
 
 /* The waves at three neighbouring points of a line, in the direction of its elimination. */
@@ -232,19 +232,19 @@ ALWAYS_INLINE void advance(struct stencil *stencil, struct waves after) {
  * eliminated in the direction of `step`, 1 or -1.
  */
 ALWAYS_INLINE void eliminate(const struct factor *factor, int i, int step,
-                             const struct stencil *waves, const flow_lanes right[FLOW_COMPONENTS],
+                             const struct stencil *waves, const lanes right[FLOW_COMPONENTS],
                              struct eliminated *row) {
     const struct eliminated *one_before = row - step, *two_before = row - 2 * step;
     const double *dissipation = factor->dissipation[i] + 2;
     const double far_before = dissipation[-2 * step], far_after = dissipation[2 * step];
     const double convection = step * factor->convection;
-    const flow_lanes near_before =
+    const lanes near_before =
         dissipation[-step] - convection * waves->before.velocity - waves->before.diffusion;
-    const flow_lanes near_after =
+    const lanes near_after =
         dissipation[step] + convection * waves->after.velocity - waves->after.diffusion;
-    const flow_lanes diagonal = 1.0 + dissipation[0] + 2.0 * waves->own.diffusion;
+    const lanes diagonal = 1.0 + dissipation[0] + 2.0 * waves->own.diffusion;
 
-    flow_lanes reduced[MATRICES], pivot[MATRICES];
+    lanes reduced[MATRICES], pivot[MATRICES];
 #pragma GCC unroll 3
     for (int m = 0; m < MATRICES; m++) {
         reduced[m] = with_sound(m, near_before, -convection * waves->before.sound) -
@@ -252,11 +252,11 @@ ALWAYS_INLINE void eliminate(const struct factor *factor, int i, int step,
         pivot[m] = diagonal - far_before * two_before->far[m] - reduced[m] * one_before->near[m];
     }
     /* One division for three: nothing takes longer. */
-    const flow_lanes product01 = pivot[0] * pivot[1];
-    const flow_lanes inverse_product = 1.0 / (product01 * pivot[2]);
-    const flow_lanes inverse01 = inverse_product * pivot[2];
-    const flow_lanes inverse_pivot[MATRICES] = {inverse01 * pivot[1], inverse01 * pivot[0],
-                                                inverse_product * product01};
+    const lanes product01 = pivot[0] * pivot[1];
+    const lanes inverse_product = 1.0 / (product01 * pivot[2]);
+    const lanes inverse01 = inverse_product * pivot[2];
+    const lanes inverse_pivot[MATRICES] = {inverse01 * pivot[1], inverse01 * pivot[0],
+                                           inverse_product * product01};
 #pragma GCC unroll 3
     for (int m = 0; m < MATRICES; m++) {
         row->near[m] = (with_sound(m, near_after, convection * waves->after.sound) -
@@ -281,9 +281,8 @@ ALWAYS_INLINE int middle_of(const struct factor *factor) { return factor->n / 2 
  * processor works at the same time. This eliminates row i and the one as far from the other end.
  */
 ALWAYS_INLINE void eliminate_both(const struct factor *factor, int i, const struct stencil *up,
-                                  const struct stencil *down,
-                                  const flow_lanes right[FLOW_COMPONENTS],
-                                  const flow_lanes mirrored_right[FLOW_COMPONENTS],
+                                  const struct stencil *down, const lanes right[FLOW_COMPONENTS],
+                                  const lanes mirrored_right[FLOW_COMPONENTS],
                                   struct eliminated *line) {
     const int mirrored = factor->n - 1 - i;
     eliminate(factor, i, 1, up, right, &line[i]);
@@ -297,8 +296,8 @@ ALWAYS_INLINE void eliminate_both(const struct factor *factor, int i, const stru
 ALWAYS_INLINE void solve_middle(struct eliminated *left) {
     const struct eliminated *outer_left = left - 1, *outer_right = left + 2;
     struct eliminated *right = left + 1;
-    flow_lanes own_left[MATRICES], own_right[MATRICES], left_by_right[MATRICES],
-        right_by_left[MATRICES], inverse[MATRICES];
+    lanes own_left[MATRICES], own_right[MATRICES], left_by_right[MATRICES], right_by_left[MATRICES],
+        inverse[MATRICES];
 #pragma GCC unroll 3
     for (int m = 0; m < MATRICES; m++) {
         own_left[m] = 1.0 - left->far[m] * outer_right->far[m];
@@ -310,8 +309,8 @@ ALWAYS_INLINE void solve_middle(struct eliminated *left) {
 #pragma GCC unroll 5
     for (int c = 0; c < FLOW_COMPONENTS; c++) {
         const int m = MATRIX_OF[c];
-        const flow_lanes l = left->right[c] - left->far[m] * outer_right->right[c];
-        const flow_lanes r = right->right[c] - right->far[m] * outer_left->right[c];
+        const lanes l = left->right[c] - left->far[m] * outer_right->right[c];
+        const lanes r = right->right[c] - right->far[m] * outer_left->right[c];
         left->right[c] = (own_right[m] * l - left_by_right[m] * r) * inverse[m];
         right->right[c] = (own_left[m] * r - right_by_left[m] * l) * inverse[m];
     }
@@ -329,27 +328,27 @@ ALWAYS_INLINE void substitute(struct eliminated *row, int step) {
 /* What the lines along x leave at a point for the lines along y. */
 struct point {
     struct waves waves;
-    flow_lanes right[FLOW_COMPONENTS];
+    lanes right[FLOW_COMPONENTS];
 };
 
 /* A thread's scratch memory. */
 struct scratch {
     struct point *plane;     /* its lines along y one after the other */
     struct eliminated *line; /* a line, from the point -1 to component */
-    double *residual;        /* rows of R(U) for FLOW_LANES lines along x */
+    double *residual;        /* rows of R(U) for LANES lines along x */
 };
 
 static size_t plane_points(const struct flow *flow) {
-    return (size_t)flow->n * (flow->component / FLOW_LANES);
+    return (size_t)flow->n * (flow->component / LANES);
 }
 
 static size_t line_points(const struct flow *flow) { return flow->component + 2; }
 
 /* For vectors of a cache line, whatever the machine's: all machines ask for the same. */
 static size_t scratch_doubles(const struct flow *flow) {
-    const size_t vectors = plane_points(flow) * sizeof(struct point) / sizeof(flow_lanes) *
-                               FLOW_LANES / FLOW_CACHE_LINE +
-                           line_points(flow) * sizeof(struct eliminated) / sizeof(flow_lanes);
+    const size_t vectors =
+        plane_points(flow) * sizeof(struct point) / sizeof(lanes) * LANES / FLOW_CACHE_LINE +
+        line_points(flow) * sizeof(struct eliminated) / sizeof(lanes);
     return FLOW_CACHE_LINE * (flow->row + vectors);
 }
 
@@ -369,22 +368,22 @@ ALWAYS_INLINE void clear_ends(const struct factor *factor, struct eliminated *li
 }
 
 ALWAYS_INLINE void load_components(const struct flow *flow, const double *at,
-                                   flow_lanes r[FLOW_COMPONENTS]) {
+                                   lanes r[FLOW_COMPONENTS]) {
     for (int c = 0; c < FLOW_COMPONENTS; c++)
-        r[c] = flow_load(at + (size_t)c * flow->component);
+        r[c] = lanes_load(at + (size_t)c * flow->component);
 }
 
 ALWAYS_INLINE void store_components(const struct flow *flow, double *at,
-                                    const flow_lanes r[FLOW_COMPONENTS]) {
+                                    const lanes r[FLOW_COMPONENTS]) {
     for (int c = 0; c < FLOW_COMPONENTS; c++)
-        flow_store(at + (size_t)c * flow->component, r[c]);
+        lanes_store(at + (size_t)c * flow->component, r[c]);
 }
 
-/* FLOW_LANES rows of interior points as the lanes of lines along x; the last may repeat. */
+/* LANES rows of interior points as the lanes of lines along x; the last may repeat. */
 struct bundle {
-    const double *u[FLOW_LANES]; /* where the rows of u start */
-    const double *r[FLOW_LANES]; /* of R(U) */
-    struct point *y[FLOW_LANES]; /* their points of the first lines along y */
+    const double *u[LANES]; /* where the rows of u start */
+    const double *r[LANES]; /* of R(U) */
+    struct point *y[LANES]; /* their points of the first lines along y */
 };
 
 /*
@@ -394,11 +393,11 @@ struct bundle {
 ALWAYS_INLINE void gather_x(const struct flow *flow, double dt, const struct factor *along_x,
                             const struct factor *along_y, const struct bundle *bundle,
                             struct eliminated *line) {
-    for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
-        flow_lanes right[FLOW_COMPONENTS][FLOW_LANES], waves[MATRICES][FLOW_LANES];
+    for (size_t i = 0; i < flow->component; i += LANES) {
+        lanes right[FLOW_COMPONENTS][LANES], waves[MATRICES][LANES];
 #pragma GCC unroll 8
-        for (int lane = 0; lane < FLOW_LANES; lane++) {
-            flow_lanes u[FLOW_COMPONENTS], r[FLOW_COMPONENTS];
+        for (int lane = 0; lane < LANES; lane++) {
+            lanes u[FLOW_COMPONENTS], r[FLOW_COMPONENTS];
             load_components(flow, bundle->u[lane] + i, u);
             load_components(flow, bundle->r[lane] + i, r);
             const struct gas gas = gas_of(u);
@@ -410,20 +409,20 @@ ALWAYS_INLINE void gather_x(const struct flow *flow, double dt, const struct fac
             waves[0][lane] = x.velocity;
             waves[1][lane] = x.sound;
             waves[2][lane] = x.diffusion;
-            bundle->y[lane][i / FLOW_LANES * (size_t)flow->n].waves = waves_along(1, along_y, &gas);
+            bundle->y[lane][i / LANES * (size_t)flow->n].waves = waves_along(1, along_y, &gas);
         }
 #pragma GCC unroll 5
         for (int c = 0; c < FLOW_COMPONENTS; c++) {
-            flow_transpose(right[c]);
+            lanes_transpose(right[c]);
 #pragma GCC unroll 8
-            for (int t = 0; t < FLOW_LANES; t++)
+            for (int t = 0; t < LANES; t++)
                 line[i + (size_t)t].right[c] = right[c][t];
         }
 #pragma GCC unroll 3
         for (int m = 0; m < MATRICES; m++) {
-            flow_transpose(waves[m]);
+            lanes_transpose(waves[m]);
 #pragma GCC unroll 8
-            for (int t = 0; t < FLOW_LANES; t++)
+            for (int t = 0; t < LANES; t++)
                 line[i + (size_t)t].near[m] = waves[m][t];
         }
     }
@@ -432,11 +431,11 @@ ALWAYS_INLINE void gather_x(const struct flow *flow, double dt, const struct fac
 /* Brings a line's solution to the bundle's points of the plane, as waves along y. */
 ALWAYS_INLINE void scatter_x(const struct flow *flow, const struct eliminated *line,
                              const struct bundle *bundle) {
-    for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
-        flow_lanes tile[FLOW_COMPONENTS][FLOW_LANES];
+    for (size_t i = 0; i < flow->component; i += LANES) {
+        lanes tile[FLOW_COMPONENTS][LANES];
 #pragma GCC unroll 8
-        for (int t = 0; t < FLOW_LANES; t++) {
-            flow_lanes r[FLOW_COMPONENTS];
+        for (int t = 0; t < LANES; t++) {
+            lanes r[FLOW_COMPONENTS];
             memcpy(r, line[i + (size_t)t].right, sizeof r);
             x_to_y(r);
 #pragma GCC unroll 5
@@ -445,10 +444,10 @@ ALWAYS_INLINE void scatter_x(const struct flow *flow, const struct eliminated *l
         }
 #pragma GCC unroll 5
         for (int c = 0; c < FLOW_COMPONENTS; c++) {
-            flow_transpose(tile[c]);
+            lanes_transpose(tile[c]);
 #pragma GCC unroll 8
-            for (int lane = 0; lane < FLOW_LANES; lane++)
-                bundle->y[lane][i / FLOW_LANES * (size_t)flow->n].right[c] = tile[c][lane];
+            for (int lane = 0; lane < LANES; lane++)
+                bundle->y[lane][i / LANES * (size_t)flow->n].right[c] = tile[c][lane];
         }
     }
 }
@@ -476,7 +475,7 @@ static void solve_along_x(const struct factor *factor, struct eliminated *line) 
 }
 
 ALWAYS_INLINE void finish_y(const struct flow *flow, const struct eliminated *row, double *to) {
-    flow_lanes r[FLOW_COMPONENTS];
+    lanes r[FLOW_COMPONENTS];
     memcpy(r, row->right, sizeof r);
     y_to_z(r);
     store_components(flow, to, r);
@@ -522,12 +521,12 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
     const struct factor along_x = factor_along(0, flow, dt, dissipation);
     const struct factor along_y = factor_along(1, flow, dt, dissipation);
 
-    for (int j_first = 1; j_first < flow->n - 1; j_first += FLOW_LANES) {
-        const int j_most = j_first + FLOW_LANES;
+    for (int j_first = 1; j_first < flow->n - 1; j_first += LANES) {
+        const int j_most = j_first + LANES;
         const int j_end = j_most < flow->n - 1 ? j_most : flow->n - 1;
         flow_residual(flow, k, j_first, j_end, scratch.residual);
         struct bundle bundle;
-        for (int lane = 0; lane < FLOW_LANES; lane++) {
+        for (int lane = 0; lane < LANES; lane++) {
             const int j = j_first + lane < j_end ? j_first + lane : j_end - 1;
             bundle.u[lane] = flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
             bundle.r[lane] = scratch.residual + (size_t)(j - j_first) * flow->row;
@@ -537,21 +536,21 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
         solve_along_x(&along_x, scratch.line);
         scatter_x(flow, scratch.line, &bundle);
     }
-    for (size_t i = 0; i < flow->component; i += FLOW_LANES)
-        solve_along_y(flow, &along_y, scratch.plane + i / FLOW_LANES * (size_t)flow->n,
-                      scratch.line, increment + (size_t)k * flow->plane + i);
+    for (size_t i = 0; i < flow->component; i += LANES)
+        solve_along_y(flow, &along_y, scratch.plane + i / LANES * (size_t)flow->n, scratch.line,
+                      increment + (size_t)k * flow->plane + i);
 }
 
 ALWAYS_INLINE struct waves waves_along_z(const struct flow *flow, const struct factor *factor,
                                          const double *at) {
-    flow_lanes u[FLOW_COMPONENTS];
+    lanes u[FLOW_COMPONENTS];
     load_components(flow, at, u);
     const struct gas gas = gas_of(u);
     return waves_along(2, factor, &gas);
 }
 
 ALWAYS_INLINE void finish_z(const struct flow *flow, const struct eliminated *row, double *at) {
-    flow_lanes u[FLOW_COMPONENTS], r[FLOW_COMPONENTS];
+    lanes u[FLOW_COMPONENTS], r[FLOW_COMPONENTS];
     load_components(flow, at, u);
     memcpy(r, row->right, sizeof r);
     const struct gas gas = gas_of(u);
@@ -588,7 +587,7 @@ static void solve_along_z(const struct flow *flow, const struct factor *factor, 
         const size_t at = (size_t)k * plane, mirrored = (size_t)(last - k) * plane;
         advance(&up, waves_along_z(flow, factor, u + at + plane));
         advance(&down, waves_along_z(flow, factor, u + mirrored - plane));
-        flow_lanes right[FLOW_COMPONENTS], mirrored_right[FLOW_COMPONENTS];
+        lanes right[FLOW_COMPONENTS], mirrored_right[FLOW_COMPONENTS];
         load_components(flow, increment + at, right);
         load_components(flow, increment + mirrored, mirrored_right);
         eliminate_both(factor, k, &up, &down, right, mirrored_right, line);
@@ -616,9 +615,9 @@ static void solve_columns(const struct flow *flow, double dt, int j, const doubl
     double dissipation[FLOW_POINTS_MAX][5];
     compute_dissipation(flow, dt, dissipation);
     const struct factor along_z = factor_along(2, flow, dt, dissipation);
-    for (size_t i = 0; i < flow->component; i += FLOW_LANES) {
+    for (size_t i = 0; i < flow->component; i += LANES) {
         const size_t start = (size_t)j * flow->row + i;
-        const size_t ahead = i + FLOW_LANES < flow->component ? FLOW_LANES : flow->row - i;
+        const size_t ahead = i + LANES < flow->component ? LANES : flow->row - i;
         solve_along_z(flow, &along_z, flow->u + start, increment + start, ahead, scratch.line);
     }
 }
@@ -640,7 +639,7 @@ static uint64_t bytes_needed(size_t class_index, int threads) {
 int main(int argc, char **argv) {
     const struct program sp = {
         .name = "npb-sp",
-        .title = "scalar pentadiagonal flow solver (NAS Parallel Benchmarks)",
+        .title = "flow by scalar pentadiagonal systems (NAS Parallel Benchmarks)",
         .classes = CLASS_NAMES,
         .bytes_needed = bytes_needed,
         .run = run,
