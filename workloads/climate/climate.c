@@ -271,7 +271,7 @@ static uint64_t bytes_needed(size_t class, int threads) {
 int main(int argc, char **argv) {
     const struct program climate = {
         .name = "climate",
-        .title = "shallow-water atmosphere on the sphere",
+        .title = "shallow-water atmosphere on the rotating sphere",
         .classes = CLASS_NAMES,
         .bytes_needed = bytes_needed,
         .run = run,

@@ -429,7 +429,7 @@ static uint64_t bytes_needed(size_t class_index, int threads) {
 int main(int argc, char **argv) {
     const struct program ft = {
         .name = "npb-ft",
-        .title = "three-dimensional Fourier transforms (NAS Parallel Benchmarks)",
+        .title = "three-dimensional Fourier transform (NAS Parallel Benchmarks)",
         .classes = CLASS_NAMES,
         .bytes_needed = bytes_needed,
         .run = run,

@@ -97,7 +97,7 @@ fn classes_s_w_and_a_verify_with_every_thread_count_under_clang_with_libomp() {
 }
 
 #[test]
-#[ignore = "takes minutes: cargo test --release -p stayput-workloads -- --ignored"]
+#[ignore = "takes minutes: cargo test -p stayput-workloads -- --ignored"]
 fn class_b_verifies_under_both_compilers() {
     verify_under("gcc", "libgomp", &["B"], &[2]);
     verify_under("clang", "libomp", &["B"], &[2]);
@@ -343,5 +343,6 @@ fn help_names_the_classes() {
         let output = run(built.executable, &["--help"], 1);
         assert_eq!(output.status.code(), Some(0));
         assert!(text(&output.stdout).contains("S, W, A, B, C or D"));
+        assert!(text(&output.stdout).starts_with(&format!("{}: {}", built.program.executable, built.program.title)));
     }
 }
