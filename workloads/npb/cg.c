@@ -6,8 +6,8 @@
  *
  * Of every symmetric pair of entries one is kept and used for both, which halves what is read: the
  * one in the row from which the other column is less than half way round, so that rows stay about
- * equally long. What a thread's rows add to other threads' rows goes into a vector of its own, and
- * each thread then sums up its range of all these vectors.
+ * equally long. What a thread's rows add to other threads' rows goes into sums of its own, and each
+ * thread then adds up its range of all these sums.
  *
  * One team of threads lives from the assembly to the last iteration. Each thread owns a range of
  * rows with about equal work, assembles them into arrays of its own, and owns the same range of
@@ -71,10 +71,27 @@ struct rows {
     size_t nonzeros; /* of the matrix that these stand for */
 };
 
+typedef double pair __attribute__((vector_size(2 * sizeof(double))));
+
+/* What a product reads of a column, and the sum of what it has added to it. */
+struct column {
+    pair element_and_sum;
+};
+
+/* Sums in parallel: their additions have to wait for one another. */
+enum { CHAINS = 4 };
+
+/* An entry's share in its row's sum, and its mirror's in the column's. */
+static inline void multiply_entry(struct column *column, double value, pair give, pair *sum) {
+    const pair both = {value, value};
+    *sum += both * column->element_and_sum;
+    column->element_and_sum += both * give;
+}
+
 /* The vectors of the iteration, `order` elements each. */
 struct vectors {
     double *x, *z, *p, *q, *r;
-    double **partial; /* for each thread what its rows add to q */
+    struct column **columns; /* for each thread what its rows read of p and add to q */
 };
 
 static uint32_t per_vector(const struct class *class) { return class->drawn_per_vector + 1; }
@@ -269,38 +286,44 @@ static void rows_assemble(struct rows *rows, struct row_builder *builder,
 }
 
 /*
- * partial = what the thread's own rows, and the columns that mirror them, add to A from. No column
- * occurs twice in a row, so that the entries of a row may be worked on at once.
+ * Sets the columns' sums to what the thread's own rows, and the columns that mirror them, add to
+ * A from. A column's element of `from` and its sum stand side by side: a pair of entries touches
+ * one cache line, whose latency is what the product takes longest for.
  */
 static void multiply_partly(const struct rows *rows, uint32_t order, const double *restrict from,
-                            double *restrict partial) {
-    const uint32_t *restrict column = rows->column;
+                            struct column *restrict columns) {
+    const uint32_t *restrict index = rows->column;
     const double *restrict value = rows->value;
-    memset(partial, 0, order * sizeof *partial);
+    for (uint32_t c = 0; c < order; c++)
+        columns[c] = (struct column){{from[c], 0.0}};
     for (uint32_t j = rows->first; j < rows->last; j++) {
-        const size_t row = j - rows->first;
-        const double from_j = from[j];
-        double sum = rows->diagonal[row] * from_j;
-#pragma omp simd reduction(+ : sum)
-        for (size_t k = rows->start[row]; k < rows->start[row + 1]; k++) {
-            sum += value[k] * from[column[k]];
-            partial[column[k]] += value[k] * from_j;
-        }
-        partial[j] += sum;
+        const size_t row = j - rows->first, end = rows->start[row + 1];
+        const pair give = {0.0, from[j]};
+        pair sums[CHAINS] = {0};
+        size_t k = rows->start[row];
+        for (; k + CHAINS <= end; k += CHAINS)
+#pragma GCC unroll 4
+            for (size_t chain = 0; chain < CHAINS; chain++)
+                multiply_entry(&columns[index[k + chain]], value[k + chain], give, &sums[chain]);
+        for (; k < end; k++)
+            multiply_entry(&columns[index[k]], value[k], give, &sums[0]);
+        const pair sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+        columns[j].element_and_sum[1] += sum[0] + rows->diagonal[row] * from[j];
     }
 }
 
 /* q = A from, complete for the thread's own range. */
 static void multiply(struct member *me, const struct rows *rows, const struct vectors *v,
                      uint32_t order, const double *from) {
-    multiply_partly(rows, order, from, v->partial[me->thread]);
+    multiply_partly(rows, order, from, v->columns[me->thread]);
     team_barrier(me->team);
     double *restrict q = v->q;
-    memcpy(q + rows->first, v->partial[0] + rows->first, (rows->last - rows->first) * sizeof *q);
-    for (int thread = 1; thread < me->team->threads; thread++) {
-        const double *restrict partial = v->partial[thread];
+    for (uint32_t j = rows->first; j < rows->last; j++)
+        q[j] = 0.0;
+    for (int thread = 0; thread < me->team->threads; thread++) {
+        const struct column *restrict columns = v->columns[thread];
         for (uint32_t j = rows->first; j < rows->last; j++)
-            q[j] += partial[j];
+            q[j] += columns[j].element_and_sum[1];
     }
 }
 
@@ -376,10 +399,10 @@ static bool problem_allocate(struct problem *problem, const struct class *class)
         .p = memory_pages(order, sizeof *v->p),
         .q = memory_pages(order, sizeof *v->q),
         .r = memory_pages(order, sizeof *v->r),
-        .partial = memory_pages((size_t)omp_get_max_threads(), sizeof *v->partial),
+        .columns = memory_pages((size_t)omp_get_max_threads(), sizeof *v->columns),
     };
     return generators_allocate(&problem->generators, class) && v->x && v->z && v->p && v->q &&
-           v->r && v->partial;
+           v->r && v->columns;
 }
 
 static void problem_free(struct problem *problem) {
@@ -389,7 +412,7 @@ static void problem_free(struct problem *problem) {
     free(problem->vectors.p);
     free(problem->vectors.q);
     free(problem->vectors.r);
-    free(problem->vectors.partial);
+    free(problem->vectors.columns);
 }
 
 static void fill_with_ones(const struct rows *rows, double *x) {
@@ -427,9 +450,9 @@ static void assemble_and_solve(struct member *me, void *shared) {
     const uint32_t last = first_row(g, me->thread + 1, me->team->threads);
     struct rows rows = {0};
     struct row_builder builder = {0};
-    double *partial = problem->vectors.partial[me->thread] =
-        memory_pages(g->order, sizeof *partial);
-    if (partial != NULL && rows_allocate(&rows, g, first, last) &&
+    struct column *columns = problem->vectors.columns[me->thread] =
+        memory_pages(g->order, sizeof *columns);
+    if (columns != NULL && rows_allocate(&rows, g, first, last) &&
         row_builder_allocate(&builder, g->order)) {
         rows_assemble(&rows, &builder, g, problem->class->shift);
         problem->nonzeros += rows.nonzeros;
@@ -447,7 +470,7 @@ static void assemble_and_solve(struct member *me, void *shared) {
         team_barrier(me->team);
     }
     rows_free(&rows);
-    free(partial);
+    free(columns);
 }
 
 static void run(size_t class_index, struct result *result) {
@@ -484,7 +507,7 @@ static uint64_t bytes_needed(size_t class_index, int threads) {
     const uint64_t generators = entries * (4 + 8 + 4) + order * 4;
     const uint64_t kept = entries * (per_vector(class) - 1) / 2;
     const uint64_t matrix = kept * (4 + 8) + order * (8 + 8);
-    const uint64_t a_thread = order * 8 + order * 8 + order / 8; /* partial sums, row builder */
+    const uint64_t a_thread = order * 16 + order * 8 + order / 8; /* columns, row builder */
     return generators + matrix + 5 * order * 8 + (uint64_t)threads * a_thread;
 }
 
