@@ -11,7 +11,8 @@ libhwloc15:reads the machine's topology"
 test_packages="\
 clang:compiles OpenMP programs for the other runtime
 g++:compiles libFuzzer, to check that the fuzz targets build
-libomp-dev:is LLVM's OpenMP runtime, to prove binding on it
+libomp-dev:is LLVM's OpenMP runtime, to prove binding and the workloads on it
+libclang-rt-dev:runs the workloads under clang's thread sanitizer
 clang-format:checks the style of C files
 chromium:opens the report as a reader would
 python3:runs a threaded Python program, to prove binding
