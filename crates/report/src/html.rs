@@ -51,6 +51,7 @@ pub fn html(record: &Record, analysis: &Analysis) -> String {
                     (figures::distributions(&study))
                     (figures::speedup(&study))
                     (figures::ratios(&study))
+                    (facts::programs(&study))
                     (facts::placements(&study))
                     (facts::cpus(&study))
                     (facts::failures(&study))
@@ -109,8 +110,8 @@ fn answer(study: &StudyView) -> Markup {
             }
             nav aria-label="Sections" {
                 @if paper::is_there(study) { a href="#paper" { "The paper" } } a href="#table" { "Table" } a href="#order" { "Trials in order" } a href="#distributions" { "Distributions" }
-                a href="#speedup" { "Speed-up" } a href="#ratios" { "Ratios" } a href="#placements" { "Placements" }
-                a href="#cpus" { "CPUs" } a href="#failures" { "Failures" } a href="#machine" { "Machine" }
+                a href="#speedup" { "Speed-up" } a href="#ratios" { "Ratios" } @if facts::has_programs(study) { a href="#programs" { "Programs" } }
+                a href="#placements" { "Placements" } a href="#cpus" { "CPUs" } a href="#failures" { "Failures" } a href="#machine" { "Machine" }
                 a href="#reading" { "How to read" } a href="#paste" { "Line to paste" }
             }
         }

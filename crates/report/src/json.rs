@@ -1,6 +1,7 @@
 //! Everything, for programs.
 
 use crate::paper_table::{PaperTable, Row};
+use crate::programs::BuiltinProgram;
 use crate::study_view::{StudyView, actual_cpus};
 use machine::CpuSet;
 use serde::Serialize;
@@ -175,9 +176,11 @@ impl<'a> RowBeside<'a> {
 
 /// The whole study as one JSON object. Its keys are the contract: `verdicts`, `best`, `warnings`, `summaries`,
 /// `plan`, `trials`, `machine`, `host`, `sessions` and `ending`; and `paper`, for the study of one: its tables with
-/// the printed figures and ours (means of times, ratios with their intervals, speed-ups), one a thread count. Times are in seconds, sizes in bytes. CPUs are the
-/// kernel's numbers, one list a thread in order of creation; null where nothing was bound or seen. The elements of
-/// the long lists take a line each, so that the text can be searched and compared line by line.
+/// the printed figures and ours (means of times, ratios with their intervals, speed-ups), one a thread count; and
+/// `programs`, where subjects are built-in programs: what each needs, and the rates that the fastest placement's median
+/// reached at each thread count. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
+/// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
+/// the text can be searched and compared line by line.
 pub fn json(record: &Record, analysis: &Analysis) -> String {
     text(record, analysis, &record.trials.iter().map(TrialRow::new).collect::<Vec<_>>())
 }
@@ -199,9 +202,14 @@ fn text(record: &Record, analysis: &Analysis, trials: &[TrialRow]) -> String {
     list(&mut text, "warnings", &analysis.warnings);
     list(&mut text, "summaries", &analysis.summaries);
     value(&mut text, "plan", &record.plan);
-    let tables = PaperTable::all(&StudyView::new(record, analysis));
+    let study = StudyView::new(record, analysis);
+    let tables = PaperTable::all(&study);
     if let Some(paper) = PaperBeside::new(&tables) {
         value(&mut text, "paper", &paper);
+    }
+    let programs = BuiltinProgram::all(&study);
+    if !programs.is_empty() {
+        list(&mut text, "programs", &programs);
     }
     list(&mut text, "trials", trials);
     value(&mut text, "machine", &record.machine);

@@ -3,6 +3,7 @@
 //! A report reads a [`Record`](study::Record) and its [`Analysis`](study::Analysis) and computes no statistics of its
 //! own. Every form for people says the same things in the same order: the verdict with its doubt, the papers' table,
 //! what stands behind it, and the line to paste. The study of a paper is also set beside that paper's own tables.
+//! HTML, Markdown and JSON tell what built-in programs need and the rates they reached.
 
 mod chart;
 mod csv;
@@ -15,6 +16,7 @@ mod number;
 mod paper_table;
 mod paste;
 mod picture;
+mod programs;
 mod study_view;
 mod table;
 mod terminal;

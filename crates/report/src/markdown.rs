@@ -2,6 +2,7 @@
 
 use crate::paper_table::{KEY, PaperTable};
 use crate::paste;
+use crate::programs::{self, BuiltinProgram};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{count, plain, setting};
@@ -50,6 +51,7 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
         escape(&table.reference)
     );
     let _ = writeln!(text, "\n{}", escape(&setting(&study)));
+    built_in_programs(&mut text, &study);
     let failures: Vec<_> = study.failures().collect();
     if !failures.is_empty() {
         let _ = writeln!(text, "\n{} failed, left out of every number:\n", count(failures.len(), "trial"));
@@ -110,6 +112,42 @@ fn beside_the_paper(text: &mut String, study: &StudyView) {
         }
     }
     let _ = writeln!(text, "\n{KEY}");
+}
+
+/// What the built-in programs need, and the rates that they reached.
+fn built_in_programs(text: &mut String, study: &StudyView) {
+    let programs = BuiltinProgram::all(study);
+    if programs.is_empty() {
+        return;
+    }
+    let threads = &study.record.plan.threads;
+    text.push_str("\n| program | | in all |");
+    for &threads in threads {
+        let _ = write!(text, " {} |", count(threads as usize, "thread"));
+    }
+    let _ = writeln!(text, "\n| --- | --- | ---: |{}", " ---: |".repeat(threads.len()));
+    for program in &programs {
+        for (index, row) in program.rows(threads).iter().enumerate() {
+            let subject = if index == 0 { program.subject } else { "" };
+            let _ = write!(text, "| {subject} | {} | {} |", row.label, row.total);
+            for cell in &row.cells {
+                let _ = write!(text, " {} |", if cell.is_empty() { "–".into() } else { escape(cell) });
+            }
+            text.push('\n');
+        }
+    }
+    let _ = writeln!(text, "\n{}\n", programs::KEY);
+    for program in &programs {
+        let BuiltinProgram { subject, title, stresses, verification, .. } = program;
+        let _ = writeln!(
+            text,
+            "- {subject}: {}, {}. Stresses {}. Verified: {}.",
+            escape(title),
+            program.needs(),
+            escape(stresses),
+            escape(verification)
+        );
+    }
 }
 
 fn written(cell: &Cell) -> String {

@@ -50,6 +50,13 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// A count in units of 10^9 with three significant digits: `4320`, `63.4`, `0.421`.
+pub(crate) fn giga(count: f64) -> String {
+    let value = count / 1e9;
+    let decimals = if value <= 0.0 || !value.is_finite() { 0 } else { (2 - value.log10().floor() as i32).clamp(0, 9) };
+    format!("{value:.*}", decimals as usize)
+}
+
 /// A moment in seconds since 1970 as `2026-11-22 00:05:09 UTC`.
 pub(crate) fn moment(unix_s: f64) -> String {
     match jiff::Timestamp::from_second(unix_s as i64) {
@@ -93,6 +100,12 @@ mod tests {
     fn seconds_keep_four_significant_digits() {
         let written: Vec<String> = [1550.21, 307.1, 92.11, 3.29, 0.43, 0.00123456, 0.0].map(seconds).into();
         assert_eq!(written, ["1550", "307.1", "92.11", "3.290", "0.4300", "0.001235", "0.000"]);
+    }
+
+    #[test]
+    fn billions_keep_three_significant_digits() {
+        let written = [4.32e12, 6.34e10, 4.2063e8, 6.6654e7, 0.0, f64::INFINITY].map(giga);
+        assert_eq!(written, ["4320", "63.4", "0.421", "0.0667", "0", "inf"]);
     }
 
     #[test]

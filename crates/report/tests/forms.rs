@@ -217,6 +217,43 @@ fn programs_read_the_printed_figures_beside_ours() {
 }
 
 #[test]
+fn programs_read_the_rates_of_built_in_programs() {
+    let study = fixture::built_ins();
+    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let programs = value["programs"].as_array().unwrap();
+    assert_eq!(programs.iter().map(|p| &p["subject"]).collect::<Vec<_>>(), ["npb:ep.W", "npb:cg.W"]);
+    assert_eq!((&programs[0]["bytes"], &programs[0]["flops_per_byte"]), (&0.into(), &serde_json::Value::Null));
+    let class = &workloads::program("npb:cg").unwrap().classes[1];
+    let cg = &programs[1];
+    assert_eq!(cg["memory_bytes"], class.memory_mib * 1024 * 1024);
+    assert_eq!((&cg["flops"], &cg["bytes"]), (&class.flops.into(), &class.bytes.into()));
+    let near = |value: &serde_json::Value, number: f64| {
+        assert!((value.as_f64().unwrap() / number - 1.0).abs() < 1e-9, "{value} {number}");
+    };
+    near(&cg["flops_per_byte"], class.flops as f64 / class.bytes as f64);
+    let rate = &cg["rates"][1];
+    assert_eq!((&rate["threads"], &rate["placement"]), (&2.into(), &"scatter".into()));
+    near(&rate["median_s"], 0.2);
+    near(&rate["flops_per_s"], class.flops as f64 * 5.0);
+    near(&rate["bytes_per_s"], class.bytes as f64 * 5.0);
+}
+
+#[test]
+fn markdown_tells_needs_and_rates_of_built_in_programs_only() {
+    let study = fixture::built_ins();
+    let text = report::markdown(&study.record, &study.analysis);
+    let program = workloads::program("npb:cg").unwrap();
+    let class = &program.classes[1];
+    let gigabytes = class.bytes as f64 / 1e9;
+    let row = format!("|  | GB/s | {gigabytes:.2} GB | {:.2} | {:.2} |", gigabytes * 2.5, gigabytes * 5.0);
+    assert!(text.lines().any(|line| line == row), "{row}\n{text}");
+    let facts = text.lines().find(|line| line.starts_with("- npb:cg.W: conjugate gradient")).unwrap();
+    assert!(facts.contains(&program.stresses) && facts.contains(&program.verification), "{facts}");
+    let study = fixture::hostile();
+    assert!(!report::markdown(&study.record, &study.analysis).contains("Gflop"));
+}
+
+#[test]
 fn csv_has_a_row_a_trial_with_units_in_its_names() {
     let study = fixture::hostile();
     let text = report::csv(&study.record, &study.analysis);

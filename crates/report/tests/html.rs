@@ -213,6 +213,72 @@ fn a_papers_study_stands_beside_the_papers_own_tables() {
 }
 
 #[test]
+fn built_in_programs_stand_with_their_needs_and_rates() {
+    let (_, page) = page(&fixture::built_ins());
+    assert_eq!(select(&page, "nav a[href='#programs']").len(), 1);
+    let lines = |selector: &str| -> Vec<Vec<String>> {
+        let cells = Selector::parse("th, td").unwrap();
+        select(&page, selector).iter().map(|row| row.select(&cells).map(|cell| text(&cell)).collect()).collect()
+    };
+    // The fastest takes 0.4 s with 1 thread and 0.2 s with 2.
+    let [ep, cg] = ["npb:ep", "npb:cg"].map(|name| workloads::program(name).unwrap());
+    let [ep_w, cg_w] = [ep, cg].map(|program| program.classes.iter().find(|class| class.name == "W").unwrap());
+    // All of these are between 1 and 10.
+    let giga = |count: u64, seconds: f64| format!("{:.2}", count as f64 / 1e9 / seconds);
+    assert_eq!(
+        lines("#programs tbody:nth-of-type(1) tr"),
+        [
+            vec![format!("npb:ep.W {}.0 MiB, no memory traffic", ep_w.memory_mib)],
+            vec!["Gflop/s".into(), giga(ep_w.flops, 1.0) + " Gflop", giga(ep_w.flops, 0.4), giga(ep_w.flops, 0.2)],
+            vec!["fastest".into(), String::new(), "compact".into(), "scatter".into()],
+        ]
+    );
+    let intensity = cg_w.flops as f64 / cg_w.bytes as f64;
+    let total = format!("{:.3} Gflop", cg_w.flops as f64 / 1e9);
+    assert_eq!(
+        lines("#programs tbody:nth-of-type(2) tr"),
+        [
+            vec![format!("npb:cg.W {}.0 MiB, {intensity:.2} flop a byte", cg_w.memory_mib)],
+            vec!["Gflop/s".into(), total, giga(cg_w.flops, 0.4), giga(cg_w.flops, 0.2)],
+            vec!["GB/s".into(), giga(cg_w.bytes, 1.0) + " GB", giga(cg_w.bytes, 0.4), giga(cg_w.bytes, 0.2)],
+            vec!["fastest".into(), String::new(), "compact".into(), "scatter".into()],
+        ]
+    );
+    let facts = text(&select(&page, "#programs > dl")[0]);
+    let folded = text(&select(&page, "#programs details")[0]);
+    for program in [ep, cg] {
+        assert!(facts.contains(&program.title) && facts.contains(&program.stresses), "{facts}");
+        assert!(folded.contains(&program.verification) && folded.contains(&program.definition), "{folded}");
+    }
+}
+
+#[test]
+fn only_built_in_programs_have_needs_and_rates() {
+    for (name, study) in fixture::all().into_iter().filter(|(name, _)| *name != "built-ins") {
+        let (_, page) = page(&study);
+        assert_eq!(select(&page, "#programs, a[href='#programs']").len(), 0, "{name}");
+    }
+    // Somebody else's program by that name, and a built-in one of which wall time counts.
+    for regex in [Some("Time in seconds = *([0-9.]+)".to_owned()), None] {
+        let mut study = fixture::built_ins();
+        study.record.plan.subjects[0].time_regex = regex;
+        let (_, page) = page(&study);
+        assert_eq!(select(&page, "#programs tbody").len(), 1);
+        assert!(!text(&select(&page, "#programs")[0]).contains("npb:ep.W"));
+    }
+}
+
+#[test]
+fn where_no_trial_went_well_there_is_no_rate() {
+    let mut study = fixture::built_ins();
+    study.record.trials.retain(|trial| trial.threads == 1);
+    study.analysis = study::analyse(&study.record);
+    let (_, page) = page(&study);
+    let last = select(&page, "#programs tbody tr:not(.subject) td:last-child");
+    assert_eq!(last.iter().map(text).collect::<Vec<_>>(), ["–"; 5]);
+}
+
+#[test]
 fn pages_and_their_script_stay_small() {
     let (source, page) = page(&fixture::opteron());
     assert!(source.len() < 800_000, "{} bytes for 378 trials on 64 CPUs", source.len());

@@ -1,7 +1,8 @@
-//! What stands behind the figures: placements, CPUs, failures, the machine and the plan.
+//! What stands behind the figures: programs, placements, CPUs, failures, the machine and the plan.
 
 use crate::chart::Hue;
 use crate::number;
+use crate::programs::{BuiltinProgram, KEY};
 use crate::study_view::{StudyView, cpu_line, program_threads};
 use crate::words::{count, ending, plain, stop_rule};
 use machine::{CpuSet, Machine, Placement};
@@ -10,6 +11,68 @@ use study::{HostState, Session, Trial};
 
 /// Most rows of a list that can grow with the study; the rest is in the data.
 const ROWS: usize = 40;
+
+/// Whether a subject is a built-in program.
+pub(super) fn has_programs(study: &StudyView) -> bool {
+    !BuiltinProgram::all(study).is_empty()
+}
+
+/// What the built-in programs need, and the rates that they reached; nothing for a study without any.
+pub(super) fn programs(study: &StudyView) -> Markup {
+    let programs = BuiltinProgram::all(study);
+    let threads = &study.record.plan.threads;
+    html! {
+        @if !programs.is_empty() {
+            section #programs {
+                h2 { "Programs and the rates they reached" }
+                dl {
+                    @for program in &programs {
+                        dt { (program.subject) }
+                        dd { (program.title) br; span.muted { "stresses " (program.stresses) } }
+                    }
+                }
+                div.scroll tabindex="0" role="region" aria-label="Programs and the rates they reached" {
+                    table.paper {
+                        thead {
+                            tr {
+                                th scope="col" { "Rate" } th.n scope="col" { "in all" }
+                                @for threads in threads { th.n scope="col" { (count(*threads as usize, "thread")) } }
+                            }
+                        }
+                        @for program in &programs {
+                            tbody {
+                                tr.subject {
+                                    th colspan=(threads.len() + 2) scope="rowgroup" {
+                                        div { (program.subject) " " small.muted { (program.needs()) } }
+                                    }
+                                }
+                                @for row in program.rows(threads) {
+                                    tr.first {
+                                        th scope="row" { (row.label) }
+                                        td.n { (row.total) }
+                                        @for cell in &row.cells { td.n { @if cell.is_empty() { "–" } @else { (plain(cell)) } } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                p.muted { (KEY) }
+                details {
+                    summary { "What they compute, how they are verified, where they are defined" }
+                    dl.wide {
+                        @for program in &programs {
+                            dt { (program.subject) }
+                            dd {
+                                (program.description) br; "verified: " (program.verification) br; span.muted { (program.definition) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
 
 /// Each placement on the topology.
 pub(super) fn placements(study: &StudyView) -> Markup {

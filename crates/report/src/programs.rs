@@ -1,0 +1,135 @@
+//! What the built-in programs of a study need, and the rates at which they ran.
+
+use crate::number;
+use crate::study_view::StudyView;
+use serde::Serialize;
+use study::Subject;
+
+/// What the figures mean, for every form that shows them.
+pub(crate) const KEY: &str = "Gflop and GB: what the timed part computes, and what it reads and writes if nothing stays in a cache, counted for one thread. Rates: that over the median of the fastest placement. Gflop/s near what the CPUs can do: arithmetic bounds the program. GB/s near what memory can deliver: memory does; beyond it, caches held part of the data. Far from both: it waits, for single accesses or for its own threads.";
+
+/// A subject that is a built-in program, in the words of the JSON form.
+#[derive(Serialize)]
+pub(crate) struct BuiltinProgram<'a> {
+    /// Name of the subject.
+    pub subject: &'a str,
+    /// What the program is.
+    pub title: &'static str,
+    /// What it computes.
+    pub description: &'static str,
+    /// Which part of a machine bounds it.
+    pub stresses: &'static str,
+    /// How it knows that its result is right.
+    pub verification: &'static str,
+    /// Where it is defined.
+    pub definition: &'static str,
+    /// Memory that it asks for with one thread.
+    pub memory_bytes: u64,
+    /// Floating-point operations of the timed part.
+    pub flops: u64,
+    /// Bytes that the timed part reads and writes when nothing stays in a cache.
+    pub bytes: u64,
+    /// The one over the other; none where nothing is read or written.
+    pub flops_per_byte: Option<f64>,
+    /// One a thread count at which a trial went well.
+    pub rates: Vec<Rate<'a>>,
+}
+
+/// What the fastest placement reached at one thread count.
+#[derive(Serialize)]
+pub(crate) struct Rate<'a> {
+    /// Thread count.
+    pub threads: u32,
+    /// Name of the placement with the smallest median.
+    pub placement: &'a str,
+    /// That median, in seconds.
+    pub median_s: f64,
+    /// Floating-point operations a second.
+    pub flops_per_s: f64,
+    /// Bytes a second, if nothing stayed in a cache.
+    pub bytes_per_s: f64,
+}
+
+/// A row of the table of rates.
+pub(crate) struct Row {
+    /// `Gflop/s`, `GB/s` or `fastest`.
+    pub label: &'static str,
+    /// What the timed part takes: `0.421 Gflop`; empty where the row is about something else.
+    pub total: String,
+    /// One a thread count; empty where no trial went well.
+    pub cells: Vec<String>,
+}
+
+impl<'a> BuiltinProgram<'a> {
+    /// The subjects of `study` that are built-in programs, in the plan's order.
+    pub(crate) fn all(study: &StudyView<'a>) -> Vec<Self> {
+        study.record.plan.subjects.iter().filter_map(|subject| Self::new(study, subject)).collect()
+    }
+
+    fn new(study: &StudyView<'a>, subject: &'a Subject) -> Option<Self> {
+        // Of another program by this name, or of a time other than that of the timed part, nothing is known.
+        let builtin = workloads::resolve(&subject.name).ok()?;
+        if subject.time_regex.as_ref() != Some(&builtin.time_regex) {
+            return None;
+        }
+        let (name, class) = subject.name.rsplit_once('.')?;
+        let program = workloads::program(name).ok()?;
+        let class = program.classes.iter().find(|known| known.name == class)?;
+        let rate = |&threads: &u32| {
+            let timed = study.summaries(&subject.name).filter(|summary| summary.threads == threads);
+            let timed = timed.filter_map(|summary| Some((summary.placement.as_str(), summary.median_s?)));
+            let (placement, median_s) = timed.filter(|&(_, s)| s > 0.0).min_by(|a, b| a.1.total_cmp(&b.1))?;
+            Some(Rate {
+                threads,
+                placement,
+                median_s,
+                flops_per_s: class.flops as f64 / median_s,
+                bytes_per_s: class.bytes as f64 / median_s,
+            })
+        };
+        Some(Self {
+            subject: &subject.name,
+            title: &program.title,
+            description: &program.description,
+            stresses: &program.stresses,
+            verification: &program.verification,
+            definition: &program.definition,
+            memory_bytes: class.memory_mib << 20,
+            flops: class.flops,
+            bytes: class.bytes,
+            flops_per_byte: (class.bytes > 0).then(|| class.flops as f64 / class.bytes as f64),
+            rates: study.record.plan.threads.iter().filter_map(rate).collect(),
+        })
+    }
+
+    /// Memory and flops a byte: `5.0 MiB, 0.28 flop a byte`.
+    pub(crate) fn needs(&self) -> String {
+        let memory = number::bytes(self.memory_bytes);
+        match self.flops_per_byte {
+            Some(intensity) => format!("{memory}, {intensity:.2} flop a byte"),
+            None => format!("{memory}, no memory traffic"),
+        }
+    }
+
+    /// Flops and bytes a second with each of `threads`, and by which placement.
+    pub(crate) fn rows(&self, threads: &[u32]) -> Vec<Row> {
+        let cells = |write: &dyn Fn(&Rate) -> String| {
+            let rate = |&threads: &u32| self.rates.iter().find(|rate| rate.threads == threads);
+            threads.iter().map(|threads| rate(threads).map_or_else(String::new, write)).collect()
+        };
+        let mut rows = vec![Row {
+            label: "Gflop/s",
+            total: format!("{} Gflop", number::giga(self.flops as f64)),
+            cells: cells(&|rate| number::giga(rate.flops_per_s)),
+        }];
+        if self.bytes > 0 {
+            rows.push(Row {
+                label: "GB/s",
+                total: format!("{} GB", number::giga(self.bytes as f64)),
+                cells: cells(&|rate| number::giga(rate.bytes_per_s)),
+            });
+        }
+        rows.push(Row { label: "fastest", total: String::new(), cells: cells(&|rate| rate.placement.to_owned()) });
+        rows
+    }
+}
