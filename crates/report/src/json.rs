@@ -177,7 +177,7 @@ impl<'a> RowBeside<'a> {
 /// The whole study as one JSON object. Its keys are the contract: `verdicts`, `best`, `warnings`, `summaries`,
 /// `plan`, `trials`, `machine`, `host`, `sessions` and `ending`; and `paper`, for the study of one: its tables with
 /// the printed figures and ours (means of times, ratios with their intervals, speed-ups), one a thread count; and
-/// `programs`, where subjects are built-in programs: what each needs, and the rates that the fastest placement's median
+/// `programs`, where subjects are built-in programs: what each needs, and the rates that the smallest median
 /// reached at each thread count. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
 /// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
 /// the text can be searched and compared line by line.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use study::Subject;
 
 /// What the figures mean, for every form that shows them.
-pub(crate) const KEY: &str = "Gflop and GB: what the timed part computes, and what it reads and writes if nothing stays in a cache, counted for one thread. Rates: that over the median of the fastest placement. Gflop/s near what the CPUs can do: arithmetic bounds the program. GB/s near what memory can deliver: memory does; beyond it, caches held part of the data. Far from both: it waits, for single accesses or for its own threads.";
+pub(crate) const KEY: &str = "Gflop and GB: what the timed part computes, and what it reads and writes if nothing stays in a cache, counted for one thread. Rates: that over the smallest median, of the placement named, which is no claim that it is faster than others. Gflop/s near what the CPUs can do: arithmetic bounds the program. GB/s near what memory can deliver: memory does; beyond it, caches held part of the data. Far from both: it waits, for single accesses or for its own threads.";
 
 /// A subject that is a built-in program, in the words of the JSON form.
 #[derive(Serialize)]
@@ -35,7 +35,7 @@ pub(crate) struct BuiltinProgram<'a> {
     pub rates: Vec<Rate<'a>>,
 }
 
-/// What the fastest placement reached at one thread count.
+/// What the placement with the smallest median reached at one thread count.
 #[derive(Serialize)]
 pub(crate) struct Rate<'a> {
     /// Thread count.
@@ -52,7 +52,7 @@ pub(crate) struct Rate<'a> {
 
 /// A row of the table of rates.
 pub(crate) struct Row {
-    /// `Gflop/s`, `GB/s` or `fastest`.
+    /// `Gflop/s`, `GB/s` or `with`.
     pub label: &'static str,
     /// What the timed part takes: `0.421 Gflop`; empty where the row is about something else.
     pub total: String,
@@ -129,7 +129,7 @@ impl<'a> BuiltinProgram<'a> {
                 cells: cells(&|rate| number::giga(rate.bytes_per_s)),
             });
         }
-        rows.push(Row { label: "fastest", total: String::new(), cells: cells(&|rate| rate.placement.to_owned()) });
+        rows.push(Row { label: "with", total: String::new(), cells: cells(&|rate| rate.placement.to_owned()) });
         rows
     }
 }
