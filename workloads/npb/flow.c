@@ -77,12 +77,6 @@ static void exact_row(const struct flow *flow, int m, int j, int k, double *valu
         value[i] = along_yz + exact_along(0, m, (i < flow->n ? i : flow->n - 1) * flow->h);
 }
 
-void flow_exact(const struct flow *flow, int i, int j, int k, double value[FLOW_COMPONENTS]) {
-    for (int m = 0; m < FLOW_COMPONENTS; m++)
-        value[m] = EXACT[m][0] + exact_along(0, m, i * flow->h) + exact_along(1, m, j * flow->h) +
-                   exact_along(2, m, k * flow->h);
-}
-
 /*
  * Initial values of an interior row: with Px, Py and Pz interpolated between the exact values on
  * the two faces across x, y and z, 1 - (1 - Px) (1 - Py) (1 - Pz) multiplied out.

@@ -67,9 +67,6 @@ uint64_t flow_bytes(int n);
 bool flow_create(struct flow *flow, int n);
 void flow_destroy(struct flow *flow);
 
-/* The exact solution at grid point (i, j, k). */
-void flow_exact(const struct flow *flow, int i, int j, int k, double value[FLOW_COMPONENTS]);
-
 /*
  * Computes the forcing and sets u to boundary and initial values, padding included (it holds
  * densities that can be divided by). Called by all threads of the team, each with planes
