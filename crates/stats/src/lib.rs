@@ -18,6 +18,7 @@ mod drift;
 mod estimate;
 mod outlier;
 mod paired;
+mod race;
 mod stop;
 
 pub use claim::{CLAIM_LEVEL, Claim, claims, holm};
@@ -26,6 +27,7 @@ pub use drift::{Drift, MIN_DRIFT_POINTS, drift};
 pub use estimate::{Estimate, estimate, median_interval, quantile};
 pub use outlier::{Mark, OUTLIER_THRESHOLD, outlier_marks};
 pub use paired::{CONFIDENCE, MIN_PAIRS, Pair, PairError, PairedRatio, RESAMPLES, paired_ratio};
+pub use race::{Drop, DropReason, Gain, Outcome, Race, RaceRule, Run, Standing, Standings};
 pub use stop::{
     DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, PAPERS_MIN_RUNS, PAPERS_RELATIVE_SD,
     relative_sd_below, settled,
