@@ -48,7 +48,7 @@ impl<'a> StudyView<'a> {
     pub(crate) fn placement(&self, treatment: &str, threads: u32) -> Option<&'a Placement> {
         let plan = &self.record.plan;
         let column = plan.threads.iter().position(|&count| count == threads)?;
-        plan.treatments.iter().find(|t| t.name == treatment)?.placements.get(column)
+        plan.treatments.iter().find(|t| t.name == treatment)?.placements.get(column)?.as_ref()
     }
 
     /// The trials of one cell in the order in which they were run, warm-up included.

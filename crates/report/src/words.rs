@@ -2,6 +2,7 @@
 
 use crate::number;
 use crate::study_view::StudyView;
+use stats::RaceRule;
 use study::{Claim, Ending, Plan, Record, StopRule};
 
 /// `text` without control characters, which a hostile subject name could steer a terminal with.
@@ -38,17 +39,25 @@ pub(crate) fn claim(claim: Claim, reference: &str) -> String {
 
 /// When the study is enough, as a sentence.
 pub(crate) fn stop_rule(plan: &Plan) -> String {
-    let rule = match plan.stop {
+    let rule = match &plan.stop {
         StopRule::Paired { min_blocks, max_blocks, .. } if min_blocks == max_blocks => {
-            format!("{}, whatever they show", count(min_blocks as usize, "block"))
+            format!("{}, whatever they show", count(*min_blocks as usize, "block"))
         }
         StopRule::Paired { width, min_blocks, max_blocks } => format!(
             "Until each ratio's 95 % interval is narrower than {}, with {min_blocks} to {max_blocks} blocks",
-            number::percent(width)
+            number::percent(*width)
         ),
         StopRule::RelativeSd { relative_sd, min_runs, max_runs } => format!(
             "Until each cell's relative standard deviation is below {}, with {min_runs} to {max_runs} runs (the papers' rule)",
-            number::percent(relative_sd)
+            number::percent(*relative_sd)
+        ),
+        StopRule::Best { search: RaceRule::Halving { runs }, .. } => {
+            format!("Until the best of each subject is found, with at most {runs} runs")
+        }
+        StopRule::Best { search: RaceRule::Guarantee { epsilon, delta, max_runs }, .. } => format!(
+            "Until, with a probability of {}, what is called best is at most {} slower than the best, with at most {max_runs} runs",
+            number::percent(1.0 - delta),
+            number::percent(*epsilon)
         ),
     };
     match plan.budget {

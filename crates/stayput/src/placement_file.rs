@@ -41,7 +41,7 @@ pub fn read(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacement> {
         .iter()
         .find(|treatment| treatment.name == chosen.placement)
         .zip(record.plan.threads.iter().position(|threads| *threads == chosen.threads))
-        .and_then(|(treatment, position)| treatment.placements.get(position).cloned());
+        .and_then(|(treatment, position)| treatment.placements.get(position)?.clone());
     Ok(BestPlacement { placement, threads: chosen.threads })
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use study::engine::{self, EngineError, Event, RunnerError};
 use study::launch;
 use study::study_file::{Share, Span};
-use study::{Analysis, HostFacts, HostState, Journal, Plan, ProgramRunner, Record, Status};
+use study::{Analysis, HostFacts, HostState, Journal, Plan, ProgramRunner, Record, StopRule};
 
 /// Measure a program under several placements until it is clear whether they differ
 ///
@@ -235,11 +235,13 @@ impl Progress {
 
     fn show(&mut self, plan: &Plan, event: Event) {
         match event {
-            Event::Block { block, open_groups, groups } => {
+            Event::Block { block, open, of } => {
                 self.block = if block < plan.warmup_blocks {
                     format!("warm-up {}", block + 1)
+                } else if matches!(plan.stop, StopRule::Best { .. }) {
+                    format!("block {}, {open}/{of} in the race", block + 1 - plan.warmup_blocks)
                 } else {
-                    format!("block {}, {}/{groups} settled", block + 1 - plan.warmup_blocks, groups - open_groups)
+                    format!("block {}, {}/{of} settled", block + 1 - plan.warmup_blocks, of - open)
                 };
             }
             Event::Begin(cell) => {
@@ -254,7 +256,7 @@ impl Progress {
             }
             Event::End(trial) => {
                 self.spent += self.trial_began.elapsed();
-                if trial.status != Status::Ok {
+                if trial.status.is_failure() {
                     self.bar.println(format!(
                         "{} x{} {}: {} ({})",
                         trial.subject, trial.threads, trial.placement, trial.status, trial.cause

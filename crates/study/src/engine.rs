@@ -5,11 +5,14 @@
 //! slower for all of them; the order of the groups, and of the treatments within, is drawn anew for every block
 //! (randomised complete block design; Fisher, *The Design of Experiments*, 1935). Blocks `0..warmup_blocks` warm up.
 //!
+//! Where the best of many is asked for, a block is one turn of a race instead: see [`crate::race`].
+//!
 //! Every decision is a function of the plan and the trials of earlier blocks alone. So a study that was interrupted
 //! goes on exactly as it would have gone on, given the same outcomes.
 
 use crate::journal::{Journal, JournalError};
-use crate::plan::{Plan, StopRule};
+use crate::plan::{Cell, Plan, StopRule};
+use crate::race;
 use crate::record::Ending;
 use crate::summary;
 use crate::trial::{Status, Trial};
@@ -18,24 +21,78 @@ use std::time::Duration;
 /// A cell is given up after so many failures in a row.
 pub const FAILURES_TO_GIVE_UP: usize = 3;
 
-/// One cell of the plan, by positions in its lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Cell {
-    /// Position in `plan.subjects`.
-    pub subject: usize,
-    /// Position in `plan.threads`.
-    pub threads: usize,
-    /// Position in `plan.treatments`.
-    pub treatment: usize,
+/// A trial that is to be run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Turn {
+    /// Whose turn it is.
+    pub cell: Cell,
+    /// Position in the study, from 0.
+    pub sequence: u32,
+    /// Randomised complete block.
+    pub block: u32,
+    /// Whether it warms up, and isn't counted.
+    pub warmup: bool,
+    /// In a race, how long it may take before it has lost; none while nothing is known.
+    pub cut_off: Option<Duration>,
+}
+
+/// How long a trial may take, and what it means when it takes longer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// How long.
+    pub longest: Duration,
+    /// Whether it is then out of a race; else it failed.
+    pub cuts_off: bool,
+}
+
+impl Turn {
+    /// The trial before it is run: as yet not started.
+    pub fn trial(&self, plan: &Plan, started_unix_s: f64) -> Trial {
+        Trial {
+            sequence: self.sequence,
+            block: self.block,
+            warmup: self.warmup,
+            subject: plan.subjects[self.cell.subject].name.clone(),
+            threads: plan.threads[self.cell.threads],
+            placement: plan.treatments[self.cell.treatment].name.clone(),
+            status: Status::NotStarted,
+            cause: String::new(),
+            time_s: None,
+            started_unix_s,
+            intended_cpus: plan.placement(self.cell).map(|placement| placement.slots.clone()),
+            observation: None,
+            output_tail: String::new(),
+        }
+    }
+
+    /// The shorter of the plan's timeout and the race's cut-off.
+    pub fn limit(&self, plan: &Plan) -> Limit {
+        match self.cut_off {
+            Some(cut_off) if cut_off < plan.timeout => Limit { longest: cut_off, cuts_off: true },
+            _ => Limit { longest: plan.timeout, cuts_off: false },
+        }
+    }
+}
+
+impl Limit {
+    /// How a trial went that took longer, and the cause in words.
+    pub fn exceeded(self) -> (Status, String) {
+        let longest = self.longest;
+        if self.cuts_off {
+            (Status::CutOff, format!("stopped after {longest:.3?}: it had lost to the best by then"))
+        } else {
+            (Status::Timeout, format!("ran longer than {longest:?} and was killed"))
+        }
+    }
 }
 
 /// What runs a trial: a program here, or a model of one.
 pub trait Runner {
-    /// Runs `cell` once. `sequence`, `block` and `warmup` are only to be copied into the trial.
+    /// Runs one trial.
     ///
     /// # Errors
     /// Only when the study can't go on, in one sentence; a trial that went wrong is a [`Trial`] with its cause.
-    fn run(&mut self, plan: &Plan, cell: Cell, sequence: u32, block: u32, warmup: bool) -> Result<Trial, RunnerError>;
+    fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError>;
 }
 
 /// Why no trial can be run any more.
@@ -70,10 +127,10 @@ pub enum Event<'a> {
     Block {
         /// Its number, warm-up included.
         block: u32,
-        /// Groups that are still open.
-        open_groups: usize,
-        /// Groups in all.
-        groups: usize,
+        /// Groups that are still open, or cells that are still in their race.
+        open: usize,
+        /// Of how many.
+        of: usize,
     },
     /// A trial begins.
     Begin(Cell),
@@ -97,13 +154,16 @@ pub fn conduct(
     let first = trials.last().map_or(0, |trial| trial.block);
     for block in first.. {
         let earlier = trials.partition_point(|trial| trial.block < block);
-        let groups = open_groups(plan, &trials[..earlier], block);
-        if groups.is_empty() {
+        let work = match plan.stop {
+            StopRule::Best { .. } => race::block(plan, &trials[..earlier], block),
+            StopRule::Paired { .. } | StopRule::RelativeSd { .. } => comparisons(plan, &trials[..earlier], block),
+        };
+        if work.cells.is_empty() {
             return Ok(Ending::Finished);
         }
-        watch(Event::Block { block, open_groups: groups.len(), groups: plan.subjects.len() * plan.threads.len() });
-        for cell in block_order(plan, &groups, block) {
-            if done_in(plan, &trials[earlier..], cell) || given_up(plan, &trials[..earlier], cell) {
+        watch(Event::Block { block, open: work.open, of: work.of });
+        for cell in work.cells {
+            if done_in(plan, &trials[earlier..], cell) {
                 continue;
             }
             if plan.budget.is_some_and(|budget| time_spent(&trials) >= budget) {
@@ -111,13 +171,33 @@ pub fn conduct(
             }
             watch(Event::Begin(cell));
             let sequence = trials.last().map_or(0, |trial| trial.sequence + 1);
-            let trial = runner.run(plan, cell, sequence, block, block < plan.warmup_blocks)?;
+            let cut_off = race::cut_off(plan, &trials, cell);
+            let turn = Turn { cell, sequence, block, warmup: block < plan.warmup_blocks, cut_off };
+            let trial = runner.run(plan, &turn)?;
             journal.add(&trial)?;
             watch(Event::End(&trial));
             trials.push(trial);
         }
     }
     unreachable!("the stop rule bounds the number of blocks")
+}
+
+/// What one block runs.
+pub(crate) struct Work {
+    /// The cells in the order in which they run.
+    pub cells: Vec<Cell>,
+    /// Comparisons that are open, or cells still in their race.
+    pub open: usize,
+    /// Of how many.
+    pub of: usize,
+}
+
+/// A block of a study that compares every placement with the reference.
+fn comparisons(plan: &Plan, earlier: &[Trial], block: u32) -> Work {
+    let groups = open_groups(plan, earlier, block);
+    let mut cells = block_order(plan, &groups, block);
+    cells.retain(|&cell| !given_up(plan, earlier, cell));
+    Work { cells, open: groups.len(), of: plan.subjects.len() * plan.threads.len() }
 }
 
 /// Time spent in trials, warm-up included.
@@ -132,14 +212,16 @@ fn open_groups(plan: &Plan, earlier: &[Trial], block: u32) -> Vec<(usize, usize)
     (0..plan.subjects.len())
         .flat_map(|subject| (0..plan.threads.len()).map(move |threads| (subject, threads)))
         .filter(|&(subject, threads)| {
-            let cells: Vec<Cell> =
-                (0..plan.treatments.len()).map(|treatment| Cell { subject, threads, treatment }).collect();
+            let all = (0..plan.treatments.len()).map(|treatment| Cell { subject, threads, treatment });
+            let cells: Vec<Cell> = all.filter(|&cell| plan.has(cell)).collect();
             if cells.iter().all(|&cell| given_up(plan, earlier, cell)) {
                 return false;
             }
             let (least, most) = match plan.stop {
                 StopRule::Paired { min_blocks, max_blocks, .. } => (min_blocks, max_blocks),
                 StopRule::RelativeSd { min_runs, max_runs, .. } => (min_runs, max_runs),
+                // A race has no groups.
+                StopRule::Best { .. } => return false,
             };
             if counted < least {
                 return true;
@@ -152,6 +234,7 @@ fn open_groups(plan: &Plan, earlier: &[Trial], block: u32) -> Vec<(usize, usize)
 /// Whether the stop rule is met for one cell.
 pub(crate) fn settled(plan: &Plan, trials: &[Trial], cell: Cell) -> bool {
     match plan.stop {
+        StopRule::Best { .. } => true,
         // The reference is settled with whatever is compared to it.
         StopRule::Paired { .. } if cell.treatment == 0 => true,
         StopRule::Paired { width, min_blocks, .. } => stats::settled(
@@ -178,6 +261,7 @@ fn block_order(plan: &Plan, groups: &[(usize, usize)], block: u32) -> Vec<Cell> 
             stats::block_permutation(plan.seed, block, number as u32, plan.treatments.len())
                 .into_iter()
                 .map(move |treatment| Cell { subject, threads, treatment })
+                .filter(|&cell| plan.has(cell))
         })
         .collect()
 }

@@ -1,13 +1,15 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
+use crate::model::SubjectModel;
 use machine::{CpuSet, Placement};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stats::RaceRule;
 use std::time::Duration;
 
 /// What is run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Subject {
     /// How the report calls it: `npb:cg.W`, or the command line.
     pub name: String,
@@ -22,6 +24,9 @@ pub struct Subject {
     /// What a built-in program says of itself: `npb-ep 0.1.0 (gcc 12.2.0)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
+    /// The model that stands in for a program: nothing is run, times are drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<SubjectModel>,
 }
 
 /// What stands for the thread count in a command.
@@ -44,15 +49,39 @@ impl Subject {
 pub struct Treatment {
     /// `unbound`, a policy's name, or a CPU list as written.
     pub name: String,
-    /// For each thread count of the plan, in its order, the placement; empty for `unbound`.
-    pub placements: Vec<Placement>,
+    /// For each thread count of the plan, in its order, the placement, or none where there is no such cell; empty for
+    /// `unbound`.
+    pub placements: Vec<Option<Placement>>,
+}
+
+impl Treatment {
+    /// The treatment that binds nothing.
+    pub fn unbound() -> Self {
+        Self { name: UNBOUND.into(), placements: Vec::new() }
+    }
+
+    /// Whether threads are bound nowhere.
+    pub fn is_unbound(&self) -> bool {
+        self.placements.is_empty()
+    }
 }
 
 /// The name of the treatment that binds nothing.
 pub const UNBOUND: &str = "unbound";
 
+/// One cell of the plan, by positions in its lists: a subject with so many threads under one treatment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cell {
+    /// Position in `plan.subjects`.
+    pub subject: usize,
+    /// Position in `plan.threads`.
+    pub threads: usize,
+    /// Position in `plan.treatments`.
+    pub treatment: usize,
+}
+
 /// When a comparison is settled.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "rule")]
 pub enum StopRule {
     /// The 95 % interval of every paired ratio to the reference is narrower than `width` (0.02 = 2 %).
@@ -73,6 +102,16 @@ pub enum StopRule {
         min_runs: u32,
         /// Runs after which it stops, settled or not.
         max_runs: u32,
+    },
+    /// The best cell of each subject is found: a race in which cells are dropped as soon as they have lost.
+    Best {
+        /// How it is found, and what that may cost.
+        search: RaceRule,
+        /// A run is stopped when it has taken this many times as long as the best surely takes.
+        cut_off: f64,
+        /// The treatment that stays in the race to its end, whatever becomes of it, because its loss is asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<String>,
     },
 }
 
@@ -123,7 +162,7 @@ impl Plan {
             if self.subjects[..position].iter().any(|other| other.name == subject.name) {
                 return wrong(format!("two subjects are called `{}`; give one another name", subject.name));
             }
-            if subject.argv.first().is_none_or(String::is_empty) {
+            if subject.model.is_none() && subject.argv.first().is_none_or(String::is_empty) {
                 return wrong(format!("subject `{}` names no program", subject.name));
             }
             for pattern in subject.time_regex.iter().chain(&subject.verified_regex) {
@@ -143,11 +182,50 @@ impl Plan {
             if !placements.is_empty() && placements.len() < self.threads.len() {
                 return wrong(format!("`{name}` lacks a placement for {} threads", self.threads[placements.len()]));
             }
-            if placements.iter().any(|p| p.slots.is_empty() || p.slots.iter().any(CpuSet::is_empty)) {
+            if placements.iter().flatten().any(|p| p.slots.is_empty() || p.slots.iter().any(CpuSet::is_empty)) {
                 return wrong(format!("`{name}` leaves a thread without a CPU"));
             }
         }
+        for (position, treatment) in self.treatments.iter().enumerate() {
+            if self.treatments[..position].iter().any(|other| other.name == treatment.name) {
+                return wrong(format!("two placements are called `{}`", treatment.name));
+            }
+        }
+        if let StopRule::Best { search, cut_off, kept } = &self.stop {
+            if cut_off.is_nan() || *cut_off <= 1.0 {
+                return wrong(format!("the cut-off must be a factor above 1, not {cut_off}"));
+            }
+            if let Some(kept) = kept.as_ref().filter(|kept| self.treatments.iter().all(|t| t.name != **kept)) {
+                return wrong(format!("there is no placement `{kept}` whose loss could be told"));
+            }
+            if let RaceRule::Guarantee { epsilon, delta, .. } = search
+                && ![epsilon, delta].iter().all(|share| **share > 0.0 && **share < 1.0)
+            {
+                return wrong(format!("a guarantee needs two shares between 0 and 1, not {epsilon} and {delta}"));
+            }
+        }
         Ok(())
+    }
+
+    /// Every cell that there is: by subject, then threads, then treatment.
+    pub fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
+        (0..self.subjects.len()).flat_map(move |subject| {
+            (0..self.threads.len()).flat_map(move |threads| {
+                let all = (0..self.treatments.len()).map(move |treatment| Cell { subject, threads, treatment });
+                all.filter(|cell| self.has(*cell))
+            })
+        })
+    }
+
+    /// Whether there is such a cell: a race tries other placements with every thread count.
+    pub fn has(&self, cell: Cell) -> bool {
+        let treatment = &self.treatments[cell.treatment];
+        treatment.is_unbound() || self.placement(cell).is_some()
+    }
+
+    /// Where the threads of a cell are put; none when unbound.
+    pub fn placement(&self, cell: Cell) -> Option<&Placement> {
+        self.treatments[cell.treatment].placements.get(cell.threads)?.as_ref()
     }
 
     /// How `asked` differs from this plan, a line each; empty when they are the same study.
@@ -199,15 +277,9 @@ mod tests {
 
     fn plan() -> Plan {
         Plan {
-            subjects: vec![Subject {
-                name: "app".into(),
-                argv: vec!["./app".into()],
-                time_regex: None,
-                verified_regex: None,
-                build: None,
-            }],
+            subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
             threads: vec![1, 2],
-            treatments: vec![Treatment { name: UNBOUND.into(), placements: Vec::new() }],
+            treatments: vec![Treatment::unbound()],
             stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 },
             warmup_blocks: 1,
             timeout: Duration::from_secs(60),
@@ -262,7 +334,7 @@ mod tests {
         twice.subjects.push(twice.subjects[0].clone());
         assert!(twice.check().unwrap_err().0.contains("two subjects"));
         let placed = |slots: &[&[CpuSet]]| {
-            let placements = slots.iter().map(|slots| Placement { policy: "list".into(), slots: slots.to_vec() });
+            let placements = slots.iter().map(|slots| Some(Placement { policy: "list".into(), slots: slots.to_vec() }));
             let treatment = Treatment { name: "list".into(), placements: placements.collect() };
             Plan { treatments: vec![treatment], ..plan() }.check()
         };

@@ -1,6 +1,6 @@
 //! The runner of real programs: a cell of the plan becomes a launch, an observation becomes a trial.
 
-use crate::engine::{Cell, Runner, RunnerError};
+use crate::engine::{Limit, Runner, RunnerError, Turn};
 use crate::host::unix_seconds;
 use crate::launch::{Captured, Descendants, Launch, LaunchError, Output, launch};
 use crate::observation::{Exit, Observation};
@@ -37,31 +37,16 @@ impl ProgramRunner {
 }
 
 impl Runner for ProgramRunner {
-    fn run(&mut self, plan: &Plan, cell: Cell, sequence: u32, block: u32, warmup: bool) -> Result<Trial, RunnerError> {
-        let subject = &plan.subjects[cell.subject];
-        let treatment = &plan.treatments[cell.treatment];
-        let placement = treatment.placements.get(cell.threads).cloned();
-        let threads = plan.threads[cell.threads];
-        let mut trial = Trial {
-            sequence,
-            block,
-            warmup,
-            subject: subject.name.clone(),
-            threads,
-            placement: treatment.name.clone(),
-            status: Status::NotStarted,
-            cause: String::new(),
-            time_s: None,
-            started_unix_s: unix_seconds(),
-            intended_cpus: placement.as_ref().map(|placement| placement.slots.clone()),
-            observation: None,
-            output_tail: String::new(),
-        };
+    fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
+        let subject = &plan.subjects[turn.cell.subject];
+        let threads = plan.threads[turn.cell.threads];
+        let mut trial = turn.trial(plan, unix_seconds());
+        let limit = turn.limit(plan);
         let launched = launch(&Launch {
-            placement,
+            placement: plan.placement(turn.cell).cloned(),
             threads: Some(threads),
             output: Output::Capture,
-            timeout: Some(plan.timeout),
+            timeout: Some(limit.longest),
             descendants: Descendants::Kill,
             ..Launch::new(subject.argv_for(threads).into_iter().map(OsString::from).collect())
         });
@@ -73,8 +58,8 @@ impl Runner for ProgramRunner {
                     &launched.observation,
                     &launched.stdout,
                     &launched.stderr,
-                    plan,
-                    &self.patterns[cell.subject],
+                    limit,
+                    &self.patterns[turn.cell.subject],
                 );
                 trial.output_tail = tail(&launched.stdout, &launched.stderr, outcome.status);
                 trial.status = outcome.status;
@@ -98,7 +83,7 @@ impl Outcome {
         seen: &Observation,
         stdout: &Captured,
         stderr: &Captured,
-        plan: &Plan,
+        limit: Limit,
         (time, verified): &(Option<Regex>, Option<Regex>),
     ) -> Self {
         let failed = |status, cause: String| Self { status, cause, time_s: None };
@@ -110,7 +95,8 @@ impl Outcome {
         let said_right = verified.as_ref().map(|verified| texts.iter().any(|text| verified.is_match(text)));
         match seen.exit {
             Exit::TimedOut => {
-                return failed(Status::Timeout, format!("ran longer than {:?} and was killed", plan.timeout));
+                let (status, cause) = limit.exceeded();
+                return failed(status, cause);
             }
             Exit::Signal(signal) => return failed(Status::Signal, signal_name(signal)),
             // A program that came to its end, gave its time and denies that the result is right.

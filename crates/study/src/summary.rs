@@ -1,14 +1,14 @@
 //! What the trials of a study say: a summary of each cell, and the verdict in words.
 
-use crate::engine::{self, Cell};
+use crate::engine;
 use crate::host::{HostState, LOAD_TO_TELL, STEAL_TO_TELL};
 use crate::paper::Paper;
-use crate::plan::{Plan, UNBOUND};
+use crate::plan::{Cell, Plan, StopRule, UNBOUND};
+use crate::race::{self, Entrant, RaceResult};
 use crate::record::{Ending, Record};
 use crate::trial::{Status, Trial};
-use machine::Placement;
 use serde::{Deserialize, Serialize};
-use stats::{Mark, Pair, PairedRatio};
+use stats::{DropReason, Mark, Pair, PairedRatio};
 use std::collections::BTreeMap;
 
 /// What is claimed of a placement against the reference.
@@ -27,6 +27,16 @@ pub enum Claim {
     TooFew,
 }
 
+impl From<stats::Claim> for Claim {
+    fn from(claim: stats::Claim) -> Self {
+        match claim {
+            stats::Claim::Faster => Self::Faster,
+            stats::Claim::Slower => Self::Slower,
+            stats::Claim::NoneShown => Self::NoneShown,
+        }
+    }
+}
+
 /// One cell of the table: a subject with so many threads under one treatment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -40,6 +50,9 @@ pub struct Summary {
     pub trials: u32,
     /// Trials that failed, warm-up left out.
     pub failed: u32,
+    /// Trials that were stopped because they had lost their race by then.
+    #[serde(default)]
+    pub cut_off: u32,
     /// Median time, in seconds.
     pub median_s: Option<f64>,
     /// Mean time, in seconds.
@@ -96,6 +109,9 @@ pub struct Analysis {
     pub summaries: Vec<Summary>,
     /// The best cell of every subject that has one.
     pub best: Vec<Best>,
+    /// How the races ended, one for each subject, where the study is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub races: Vec<RaceResult>,
     /// Sentences, the answer first, each with its doubt.
     pub verdicts: Vec<String>,
     /// What disturbed the study or limits it, in sentences.
@@ -108,14 +124,8 @@ const DRIFT_SIGNIFICANCE: f64 = 0.01;
 /// Draws everything conclusion out of a record; the same record gives the same conclusions.
 pub fn analyse(record: &Record) -> Analysis {
     let plan = &record.plan;
-    let mut cells = Vec::new();
-    for subject in 0..plan.subjects.len() {
-        for threads in 0..plan.threads.len() {
-            for treatment in 0..plan.treatments.len() {
-                cells.push(Cell { subject, threads, treatment });
-            }
-        }
-    }
+    let cells: Vec<Cell> = plan.cells().collect();
+    let races = race::results(plan, &record.trials);
     let ratios: Vec<Option<PairedRatio>> = cells.iter().map(|&cell| compare(plan, &record.trials, cell)).collect();
     let mut claims = stats::claims(&ratios.iter().flatten().copied().collect::<Vec<_>>()).into_iter();
     let comparisons = ratios.iter().flatten().count();
@@ -125,12 +135,14 @@ pub fn analyse(record: &Record) -> Analysis {
             _ if cell.treatment == 0 => Claim::Reference,
             None => Claim::TooFew,
             Some(_) => match claims.next() {
-                Some(stats::Claim::Faster) => Claim::Faster,
-                Some(stats::Claim::Slower) => Claim::Slower,
-                Some(stats::Claim::NoneShown) | None => Claim::NoneShown,
+                Some(claim) => claim.into(),
+                None => Claim::NoneShown,
             },
         };
         summaries.push(summarise(record, cell, ratio.as_ref(), claim, comparisons));
+    }
+    for race in &races {
+        tell_gain(race, &mut summaries);
     }
     let base: BTreeMap<String, f64> = summaries
         .iter()
@@ -140,8 +152,17 @@ pub fn analyse(record: &Record) -> Analysis {
     for summary in &mut summaries {
         summary.speedup = base.get(&summary.subject).zip(summary.median_s).map(|(base_s, median_s)| base_s / median_s);
     }
-    let best = plan.subjects.iter().filter_map(|subject| best_of(&subject.name, &summaries)).collect::<Vec<_>>();
-    Analysis { verdicts: verdicts(plan, &summaries, &best), warnings: warnings(record, &summaries), summaries, best }
+    let best: Vec<Best> = if races.is_empty() {
+        plan.subjects.iter().filter_map(|subject| best_of(&subject.name, &summaries)).collect()
+    } else {
+        races.iter().filter_map(winner).collect()
+    };
+    let verdicts = if races.is_empty() {
+        verdicts(plan, &summaries, &best)
+    } else {
+        races.iter().flat_map(race_verdicts).collect()
+    };
+    Analysis { verdicts, warnings: warnings(record, &summaries), summaries, best, races }
 }
 
 /// The trials of `cell` that count: ok, and not warm-up.
@@ -173,7 +194,8 @@ pub(crate) fn bootstrap_seed(plan: &Plan, cell: Cell) -> u64 {
 }
 
 fn compare(plan: &Plan, trials: &[Trial], cell: Cell) -> Option<PairedRatio> {
-    if cell.treatment == 0 {
+    // What a race may say is the race's to say: an interval of whoever happened to win would flatter it.
+    if cell.treatment == 0 || matches!(plan.stop, StopRule::Best { .. }) {
         return None;
     }
     stats::paired_ratio(&pairs(plan, trials, cell), bootstrap_seed(plan, cell)).ok()
@@ -185,19 +207,20 @@ fn summarise(record: &Record, cell: Cell, ratio: Option<&PairedRatio>, claim: Cl
     let times_s: Vec<f64> = good.iter().map(|(_, time_s)| *time_s).collect();
     let estimate = stats::estimate(&times_s);
     let over_study: Vec<(f64, f64)> = good.iter().map(|(trial, time_s)| (f64::from(trial.sequence), *time_s)).collect();
-    let failed =
-        trials.iter().filter(|trial| !trial.warmup && trial.status != Status::Ok && cell.is_of(plan, trial)).count();
-    let placement = |treatment: usize| plan.treatments[treatment].placements.get(cell.threads);
-    let twin = (0..cell.treatment).find(|&earlier| {
-        let slots = |treatment| placement(treatment).map(|placement: &Placement| &placement.slots);
-        slots(earlier).is_some() && slots(earlier) == slots(cell.treatment)
+    let ended = |how: fn(Status) -> bool| {
+        trials.iter().filter(|trial| !trial.warmup && how(trial.status) && cell.is_of(plan, trial)).count() as u32
+    };
+    let twin = (0..cell.treatment).find(|&treatment| {
+        let slots = |treatment| plan.placement(Cell { treatment, ..cell }).map(|placement| &placement.slots);
+        slots(treatment).is_some() && slots(treatment) == slots(cell.treatment)
     });
     Summary {
         subject: plan.subjects[cell.subject].name.clone(),
         threads: plan.threads[cell.threads],
         placement: plan.treatments[cell.treatment].name.clone(),
         trials: good.len() as u32,
-        failed: failed as u32,
+        failed: ended(Status::is_failure),
+        cut_off: ended(|status| status == Status::CutOff),
         median_s: estimate.map(|e| e.median_s),
         mean_s: estimate.map(|e| e.mean_s),
         relative_sd: estimate.and_then(|e| e.relative_sd()),
@@ -255,6 +278,103 @@ fn count_of(n: u32, noun: &str) -> String {
 fn with_interval(ratio: f64, low: f64, high: f64) -> (String, String) {
     let digits = if [ratio, low, high].iter().all(|value| (value - 1.0).abs() < 0.1) { 3 } else { 2 };
     (format!("{ratio:.digits$}"), format!("95 % interval {low:.digits$}-{high:.digits$}"))
+}
+
+/// Puts what a race says of its winner's gain into the summaries of its cells.
+fn tell_gain(race: &RaceResult, summaries: &mut [Summary]) {
+    let rivals = summaries.iter_mut().filter(|s| s.subject == race.subject && s.claim == Claim::TooFew);
+    for summary in rivals {
+        summary.claim = Claim::NoneShown;
+        let won = race.best().filter(|best| best.threads == summary.threads && best.placement == summary.placement);
+        if let (Some(_), Some(gain)) = (won, race.gain()) {
+            (summary.ratio, summary.ratio_low, summary.ratio_high) =
+                (Some(gain.ratio), Some(gain.low), Some(gain.high));
+            summary.pairs = gain.pairs as u32;
+            summary.claim = gain.claim.into();
+        }
+    }
+}
+
+/// What is best in a race: its winner where that is shown to beat the reference or there is none, else the reference.
+fn winner(race: &RaceResult) -> Option<Best> {
+    let best = race.best()?;
+    let gain = race.gain().map(|gain| gain.claim);
+    let shown = gain == Some(stats::Claim::Faster);
+    let reference = || race.entrants.iter().find(|entrant| entrant.reference && entrant.threads == best.threads);
+    let chosen = if shown { best } else { reference().unwrap_or(best) };
+    let (subject, placement) = (race.subject.clone(), chosen.placement.clone());
+    Some(Best { subject, threads: chosen.threads, placement, shown })
+}
+
+/// How a race ended, in sentences.
+fn race_verdicts(race: &RaceResult) -> Vec<String> {
+    let (subject, standings) = (&race.subject, &race.standings);
+    let Some(best) = race.best() else {
+        return vec![format!("{subject}: nothing to say, no run went well.")];
+    };
+    let one_count = race.entrants.iter().all(|entrant| entrant.threads == best.threads);
+    let name = |entrant: &Entrant| {
+        if one_count {
+            entrant.placement.clone()
+        } else {
+            format!("{} with {}", entrant.placement, count_of(entrant.threads, "thread"))
+        }
+    };
+    let field = if one_count {
+        format!("{} of {}", count_of(race.entrants.len() as u32, "placement"), count_of(best.threads, "thread"))
+    } else {
+        format!("{} over thread counts", count_of(race.entrants.len() as u32, "placement"))
+    };
+    let runs = count_of(race.runs, "run");
+    let least = standings.smallest_detectable.map_or_else(String::new, |least| {
+        format!("; the smallest that this race could have seen is {:.1} %", least * 100.0)
+    });
+    let mut sentences = Vec::new();
+    let gain = race.gain().map(|gain| {
+        let (ratio, interval) = with_interval(gain.ratio, gain.low, gain.high);
+        (gain.claim, ratio, format!("{interval}, {}", count_of(gain.pairs as u32, "pair")))
+    });
+    sentences.push(match (&gain, standings.shown) {
+        (Some((stats::Claim::Faster, ratio, doubt)), _) => format!(
+            "{subject}: where its threads run matters; best of {field}: {}, {ratio}x faster than unbound ({doubt}; {runs}).",
+            name(best)
+        ),
+        (_, false) => format!("{subject}: no difference shown among {field} ({runs}){least}."),
+        (_, true) if best.reference => {
+            format!("{subject}: where its threads run matters, and no placement beats {}; {field} ({runs}).", name(best))
+        }
+        (Some((_, ratio, doubt)), true) => format!(
+            "{subject}: where its threads run matters, but best of {field}, {}, is not shown to be faster than unbound (ratio {ratio}, {doubt}; {runs}).",
+            name(best)
+        ),
+        (None, true) => format!(
+            "{subject}: where its threads run matters; best of {field}: {} ({runs}), its gain over unbound not measured.",
+            name(best)
+        ),
+    });
+    let rivals: Vec<String> = race.rivals().map(name).collect();
+    if standings.shown {
+        sentences.push(match rivals.len() {
+            0 => format!("{subject}, every other is told apart from {}.", name(best)),
+            n => format!(
+                "{subject}, {} can't be told apart from {}: {}.",
+                count_of(n as u32, "other"),
+                name(best),
+                rivals.join("; ")
+            ),
+        });
+    }
+    let slowest = (standings.arms.iter().zip(&race.entrants))
+        .filter(|(standing, _)| standing.dropped.is_none_or(|drop| drop.why != DropReason::Outpaced))
+        .filter_map(|(standing, entrant)| Some((standing.loss_low?, standing.loss?, entrant)))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((low, loss, entrant)) = slowest.filter(|(low, ..)| standings.shown && *low > 1.0) {
+        sentences.push(format!(
+            "{subject}, the slowest that ran to its end, {}, takes {loss:.2} times as long as the best, and at least {low:.2} times.",
+            name(entrant)
+        ));
+    }
+    sentences
 }
 
 fn verdicts(plan: &Plan, summaries: &[Summary], best: &[Best]) -> Vec<String> {
@@ -339,6 +459,9 @@ fn warnings(record: &Record, summaries: &[Summary]) -> Vec<String> {
     }
     match record.ending {
         None => sentences.push("The study is unfinished; the same command goes on with it.".to_owned()),
+        Some(Ending::BudgetSpent) if matches!(plan.stop, StopRule::Best { .. }) => {
+            sentences.push("The time budget was spent before the race was over; a larger --budget finishes it.".into());
+        }
         Some(Ending::BudgetSpent) => {
             let open = summaries.iter().filter(|summary| !summary.settled && summary.trials > 0).count();
             sentences.push(format!(
@@ -392,7 +515,7 @@ fn warnings(record: &Record, summaries: &[Summary]) -> Vec<String> {
         *notes.entry(note).or_default() += 1;
     }
     sentences.extend(notes.into_iter().map(|(note, trials)| format!("{note} ({})", count_of(trials, "trial"))));
-    if plan.reference().name != UNBOUND {
+    if plan.reference().name != UNBOUND && !matches!(plan.stop, StopRule::Best { .. }) {
         sentences.push(format!("Unbound was left out: every ratio is to {}.", plan.reference().name));
     }
     sentences
@@ -408,6 +531,9 @@ fn host_warnings(record: &Record) -> Vec<String> {
             count_of(most_threads, "thread"),
             count_of(usable as u32, "usable CPU")
         ));
+    }
+    if let Some(model) = record.plan.subjects.iter().find(|subject| subject.model.is_some()) {
+        sentences.push(format!("{} is a model: nothing was run, its times are drawn.", model.name));
     }
     if let Some(hypervisor) = &record.host.hypervisor {
         sentences.push(format!(

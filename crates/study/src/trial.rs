@@ -17,12 +17,21 @@ pub enum Status {
     Signal,
     /// It took longer than the timeout and was killed.
     Timeout,
+    /// It was stopped when it had already taken much longer than the best of its race: it lost, and didn't fail.
+    CutOff,
     /// Its output said that its result is wrong, or did not say that it is right.
     VerificationFailed,
     /// Its own time was not found in its output.
     NoTime,
     /// It could not be started.
     NotStarted,
+}
+
+impl Status {
+    /// Whether something went wrong. A run that was cut off was right as far as it went.
+    pub fn is_failure(self) -> bool {
+        !matches!(self, Self::Ok | Self::CutOff)
+    }
 }
 
 impl fmt::Display for Status {
@@ -32,6 +41,7 @@ impl fmt::Display for Status {
             Self::ExitCode => "exit-code",
             Self::Signal => "signal",
             Self::Timeout => "timeout",
+            Self::CutOff => "cut-off",
             Self::VerificationFailed => "verification-failed",
             Self::NoTime => "no-time",
             Self::NotStarted => "not-started",

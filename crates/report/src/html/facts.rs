@@ -165,10 +165,10 @@ pub(super) fn cpus(study: &StudyView) -> Markup {
                                 tr { td { (plain(&treatment.name)) } td.n { "all" } td { "free" } td { (roamed(trials(None))) } }
                             }
                             @for (&threads, placement) in plan.threads.iter().zip(&treatment.placements) {
-                                tr {
+                                @if let Some(placement) = placement { tr {
                                     td { (plain(&treatment.name)) } td.n { (threads) } td { code { (cpu_line(&placement.slots)) } }
                                     td { (read_back(trials(Some(threads)))) }
-                                }
+                                } }
                             }
                         }
                     }

@@ -33,6 +33,7 @@ fn unkept_promises(threads: &[u32], treatments: &[Treatment], machine: &Machine)
         }
         // A thread alone shares nothing, whatever the name promises.
         let unmet: Vec<u32> = (threads.iter().zip(placements))
+            .filter_map(|(count, placement)| Some((count, placement.as_ref()?)))
             .filter(|&(&count, placement)| count > 1 && !(definition.holds)(&Occupied::by(placement, machine)))
             .map(|(&count, _)| count)
             .collect();
@@ -50,7 +51,9 @@ fn twins(threads: &[u32], treatments: &[Treatment]) -> Vec<String> {
     let mut groups: Vec<(Vec<&str>, Vec<u32>)> = Vec::new();
     for (column, &count) in threads.iter().enumerate() {
         let mut distinct: Vec<(&Placement, Vec<&str>)> = Vec::new();
-        for (name, placement) in treatments.iter().filter_map(|t| Some((t.name.as_str(), t.placements.get(column)?))) {
+        for (name, placement) in
+            treatments.iter().filter_map(|t| Some((t.name.as_str(), t.placements.get(column)?.as_ref()?)))
+        {
             match distinct.iter_mut().find(|(other, _)| other.same_slots(placement)) {
                 Some((_, names)) => names.push(name),
                 None => distinct.push((placement, vec![name])),
@@ -144,7 +147,7 @@ mod tests {
     fn treatments(names: &[&str], threads: &[u32], machine: &Machine) -> Vec<Treatment> {
         let place = |name: &str| {
             let policy: Policy = name.parse().unwrap();
-            threads.iter().map(|&count| policy.place(machine, count as usize).unwrap()).collect()
+            threads.iter().map(|&count| policy.place(machine, count as usize).ok()).collect()
         };
         names.iter().map(|&name| Treatment { name: name.into(), placements: place(name) }).collect()
     }

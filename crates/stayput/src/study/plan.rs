@@ -128,35 +128,28 @@ fn stop_rule(flags: &StopArgs, file: StopTable) -> anyhow::Result<StopRule> {
     };
     let least = flags.min_runs.or(file.min_runs);
     let most = flags.max_runs.or(file.max_runs);
-    let rule = match relative_sd {
+    if let Some((least, most)) = least.zip(most).filter(|(least, most)| least > most) {
+        return Err(UsageError::from(format!("at least {least} runs and at most {most} can't both hold")));
+    }
+    let most = most.unwrap_or(stats::DEFAULT_MAX_BLOCKS.max(least.unwrap_or(0)));
+    Ok(match relative_sd {
         Some(share) => StopRule::RelativeSd {
             relative_sd: share.0,
-            min_runs: least.unwrap_or(stats::PAPERS_MIN_RUNS),
-            max_runs: most.unwrap_or(stats::DEFAULT_MAX_BLOCKS),
+            min_runs: least.unwrap_or(stats::PAPERS_MIN_RUNS).min(most),
+            max_runs: most,
         },
         None => StopRule::Paired {
             width: width.map_or(stats::DEFAULT_WIDTH, |share| share.0),
-            min_blocks: least.unwrap_or(stats::DEFAULT_MIN_BLOCKS),
-            max_blocks: most.unwrap_or(stats::DEFAULT_MAX_BLOCKS),
+            min_blocks: least.unwrap_or(stats::DEFAULT_MIN_BLOCKS).min(most),
+            max_blocks: most,
         },
-    };
-    let (least, most) = match rule {
-        StopRule::Paired { min_blocks, max_blocks, .. } => (min_blocks, max_blocks),
-        StopRule::RelativeSd { min_runs, max_runs, .. } => (min_runs, max_runs),
-    };
-    if least > most {
-        return Err(UsageError::from(format!("at least {least} runs and at most {most} can't both hold")));
-    }
-    Ok(rule)
+    })
 }
 
 fn subject(table: &SubjectTable) -> anyhow::Result<Subject> {
     let mut subject = match (&table.builtin, &table.command) {
         (Some(name), _) => builtin(name)?,
-        (None, Some(command)) => {
-            let (name, argv) = (command.join(" "), command.clone());
-            Subject { name, argv, time_regex: None, verified_regex: None, build: None }
-        }
+        (None, Some(command)) => Subject { name: command.join(" "), argv: command.clone(), ..Subject::default() },
         (None, None) => return Err(UsageError::from("a subject needs `builtin` or `command`")),
     };
     if let Some(name) = &table.name {
@@ -184,6 +177,7 @@ fn builtin(name: &str) -> anyhow::Result<Subject> {
         time_regex: Some(builtin.time_regex),
         verified_regex: Some(builtin.verified_regex),
         build,
+        model: None,
     })
 }
 
@@ -247,12 +241,12 @@ fn treatments(names: &[String], threads: &[u32], machine: &Machine) -> anyhow::R
             continue;
         }
         if name == UNBOUND {
-            treatments.insert(0, Treatment { name: name.clone(), placements: Vec::new() });
+            treatments.insert(0, Treatment::unbound());
             continue;
         }
         let policy: Policy = name.parse()?;
-        let placements =
-            threads.iter().map(|&n| policy.place(machine, n as usize)).collect::<Result<Vec<_>, PlaceError>>()?;
+        let place = |&n: &u32| policy.place(machine, n as usize).map(Some);
+        let placements = threads.iter().map(place).collect::<Result<Vec<_>, PlaceError>>()?;
         treatments.push(Treatment { name: name.clone(), placements });
     }
     Ok(treatments)

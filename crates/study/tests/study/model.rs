@@ -5,9 +5,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use study::engine::{Cell, Runner, RunnerError};
-use study::plan::UNBOUND;
-use study::{Exit, Observation, Plan, Status, StopRule, Subject, Treatment, Trial};
+use study::engine::{Runner, RunnerError, Turn};
+use study::{Cell, Exit, Observation, Plan, Status, StopRule, Subject, Treatment, Trial};
 
 pub struct Model {
     /// Time of each treatment, over 1 s.
@@ -27,30 +26,21 @@ impl Model {
 }
 
 impl Runner for Model {
-    fn run(&mut self, plan: &Plan, cell: Cell, sequence: u32, block: u32, warmup: bool) -> Result<Trial, RunnerError> {
+    fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
         if self.trials_left == 0 {
             return Err(RunnerError::Broken("cut off".into()));
         }
         self.trials_left -= 1;
-        let name = format!("{}/{}/{}/{}/{block}", plan.seed, cell.subject, cell.threads, cell.treatment);
+        let Cell { subject, threads, treatment } = turn.cell;
+        let name = format!("{}/{subject}/{threads}/{treatment}/{}", plan.seed, turn.block);
         let mut draws = ChaCha8Rng::from_seed(std::array::from_fn(|i| *name.as_bytes().get(i).unwrap_or(&0)));
-        let time_s = self.factors[cell.treatment] * (1.0 + self.noise * draws.random::<f64>());
-        let status = self.failing.get(&cell.treatment).copied().unwrap_or(Status::Ok);
-        Ok(Trial {
-            sequence,
-            block,
-            warmup,
-            subject: plan.subjects[cell.subject].name.clone(),
-            threads: plan.threads[cell.threads],
-            placement: plan.treatments[cell.treatment].name.clone(),
-            status,
-            cause: if status == Status::Ok { String::new() } else { "as the model says".into() },
-            time_s: (status == Status::Ok).then_some(time_s),
-            started_unix_s: f64::from(sequence),
-            intended_cpus: plan.treatments[cell.treatment].placements.get(cell.threads).map(|p| p.slots.clone()),
-            observation: (status != Status::NotStarted).then(|| observation(time_s)),
-            output_tail: String::new(),
-        })
+        let time_s = self.factors[treatment] * (1.0 + self.noise * draws.random::<f64>());
+        let mut trial = turn.trial(plan, f64::from(turn.sequence));
+        trial.status = self.failing.get(&treatment).copied().unwrap_or(Status::Ok);
+        trial.cause = if trial.status == Status::Ok { String::new() } else { "as the model says".into() };
+        trial.time_s = (trial.status == Status::Ok).then_some(time_s);
+        trial.observation = (trial.status != Status::NotStarted).then(|| observation(time_s));
+        Ok(trial)
     }
 }
 
@@ -77,22 +67,18 @@ pub fn observation(wall_s: f64) -> Observation {
 pub fn plan(subjects: usize, placements: &[&str]) -> Plan {
     let placed = |name: &&str| Treatment {
         name: (*name).to_owned(),
-        placements: (1..=2).map(|n| Placement::from_cpus(*name, (0..n).map(CpuId))).collect(),
+        placements: (1..=2).map(|n| Some(Placement::from_cpus(*name, (0..n).map(CpuId)))).collect(),
     };
     Plan {
         subjects: (0..subjects)
             .map(|number| Subject {
                 name: format!("subject {number}"),
                 argv: vec!["./app".into()],
-                time_regex: None,
-                verified_regex: None,
-                build: None,
+                ..Subject::default()
             })
             .collect(),
         threads: vec![1, 2],
-        treatments: std::iter::once(Treatment { name: UNBOUND.into(), placements: Vec::new() })
-            .chain(placements.iter().map(placed))
-            .collect(),
+        treatments: std::iter::once(Treatment::unbound()).chain(placements.iter().map(placed)).collect(),
         stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 30 },
         warmup_blocks: 1,
         timeout: Duration::from_secs(60),
