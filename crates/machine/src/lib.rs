@@ -3,6 +3,7 @@
 //! A machine is read once ([`Machine`](tree::Machine)) and never changes; after hotplug, read a new one.
 
 pub mod cpu;
+pub mod distinct;
 pub mod export;
 pub mod fold;
 pub mod host;
@@ -17,6 +18,7 @@ pub mod tree;
 mod xml;
 
 pub use cpu::{CpuId, CpuSet, ParseCpuSetError};
+pub use distinct::{Class, Distinct, DistinctError, Neighbours};
 pub use export::{ExportError, Syntax};
 pub use placement::Placement;
 pub use policy::{PlaceError, Policy};
