@@ -178,6 +178,14 @@ impl PairedRatio {
         }
     }
 
+    /// This ratio when it is the one chosen of `finalists` that had as many pairs: its error is widened so that the intervals
+    /// of all of them hold at once (Bonferroni), whichever was chosen.
+    pub(crate) fn one_of(self, finalists: usize) -> Self {
+        let student = student(tail_freedom(self.pairs));
+        let among_all = student.inverse_cdf(1.0 - (1.0 - UPPER) / finalists.max(1) as f64);
+        Self { std_error: self.std_error * among_all / student.inverse_cdf(UPPER), ..self }
+    }
+
     /// The smallest relative difference (0.03 = 3 %) that as many pairs with this noise would show in 80 % of studies, when
     /// it is one of `comparisons` among which [`crate::claims`] decides.
     ///

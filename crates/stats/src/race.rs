@@ -1,9 +1,21 @@
 //! Racing: which of many placements is best, in the fewest runs.
 
-use crate::claim::{Claim, claims};
-use crate::paired::{Pair, paired_ratio};
+mod course;
+mod effects;
+mod simultaneous;
+mod standings;
+
+use crate::claim::Claim;
+use course::Course;
+use effects::Effects;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Standard deviation of log times that is assumed while no arm has run twice: the papers ran on until it was less.
+const UNKNOWN_NOISE: f64 = 0.05;
+
+/// Where the upper end of the interval of the best's time lies.
+const UPPER: f64 = 0.975;
 
 /// How one run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -139,57 +151,32 @@ pub enum DropReason {
 impl Race<'_> {
     /// The arms of the next block, rising; none when the race is over. `runs` are those of the whole earlier blocks.
     pub fn next_block(&self, runs: &[Run]) -> Option<Vec<usize>> {
-        let (budget, all) = (self.budget(), (0..self.arms).collect::<Vec<_>>());
-        let Some(last) = runs.last() else {
-            return Some(all.into_iter().take(budget).collect()).filter(|arms: &Vec<usize>| !arms.is_empty());
-        };
-        let means = log_means(runs);
-        let in_last: BTreeSet<usize> = runs.iter().filter(|run| run.block == last.block).map(|run| run.arm).collect();
-        let mut ranked: Vec<usize> = in_last.into_iter().filter(|arm| means.contains_key(arm)).collect();
-        ranked.sort_by(|a, b| means[a].total_cmp(&means[b]));
-        if ranked.len() > 3 {
-            ranked.truncate(ranked.len().div_ceil(2).max(3));
-        }
-        let best = *ranked.first()?;
-        let stays = self.kept.iter().copied().chain(self.reference.get(best).copied().flatten());
-        let mut arms: BTreeSet<usize> = ranked.into_iter().collect();
-        arms.extend(stays.filter(|&arm| arm < self.arms));
-        (arms.len() > 1 && runs.len() + arms.len() <= budget).then(|| arms.into_iter().collect())
+        Some(Course::of(self, runs).next).filter(|next| !next.is_empty())
     }
 
-    /// The longest that the next run may take, in seconds, when `arm` is run; none while nothing is known, and for an
-    /// arm that must run to its end.
+    /// The longest that the next run may take, in seconds, when `arm` is run: `cut_off` times what the best takes at most.
+    ///
+    /// None while nothing is known, for arms that are kept, and for a reference that has run before: it runs again only beside
+    /// arms that are as good as any, or to tell their gain, which is wanted however long it takes.
     pub fn limit_s(&self, runs: &[Run], arm: usize) -> Option<f64> {
-        if self.kept.contains(&arm) {
+        let again = || self.reference_of(arm) == Some(arm) && runs.iter().any(|run| run.arm == arm);
+        if self.kept.contains(&arm) || again() {
             return None;
         }
-        let best = log_means(runs).into_values().min_by(f64::total_cmp)?;
-        Some(self.cut_off * best.exp()).filter(|limit_s| limit_s.is_finite() && *limit_s > 0.0)
-    }
-
-    /// Where the race stands after `runs`.
-    pub fn standings(&self, runs: &[Run]) -> Standings {
-        let means = log_means(runs);
-        let best = means.iter().min_by(|a, b| a.1.total_cmp(b.1)).map(|(&arm, _)| arm).filter(|&arm| arm < self.arms);
-        let standing = |arm: usize| Standing {
-            runs: runs.iter().filter(|run| run.arm == arm).count(),
-            loss: best.and_then(|best| Some((means.get(&arm)? - means[&best]).exp())),
-            loss_low: None,
-            loss_high: None,
-            dropped: None,
+        let (sd, critical) = match Effects::fit(self.arms, runs).noise() {
+            Some(noise) => (noise.sd, StudentsT::new(0.0, 1.0, noise.freedom).ok()?.inverse_cdf(UPPER)),
+            None => (UNKNOWN_NOISE, 2.0),
         };
-        Standings {
-            best,
-            tied: if best.is_some() {
-                (0..self.arms).filter(|arm| means.contains_key(arm)).collect()
-            } else {
-                Vec::new()
-            },
-            shown: false,
-            gain: best.and_then(|best| self.gain(runs, best)),
-            arms: (0..self.arms).map(standing).collect(),
-            smallest_detectable: None,
+        let mut logs = vec![(0.0, 0.0); self.arms];
+        for (run, log_s) in runs.iter().filter_map(|run| Some((run, run.log_s()?))) {
+            if let Some((sum, count)) = logs.get_mut(run.arm) {
+                *sum += log_s;
+                *count += 1.0;
+            }
         }
+        let uppers = logs.iter().filter(|(_, n)| *n > 0.0).map(|(sum, n)| sum / n + critical * sd / f64::sqrt(*n));
+        let limit_s = self.cut_off * uppers.min_by(f64::total_cmp)?.exp();
+        (self.cut_off >= 1.0 && limit_s.is_finite() && limit_s > 0.0).then_some(limit_s)
     }
 
     /// The standings after each block.
@@ -202,45 +189,4 @@ impl Race<'_> {
             })
             .collect()
     }
-
-    fn budget(&self) -> usize {
-        match self.rule {
-            RaceRule::Halving { runs } => runs as usize,
-            RaceRule::Guarantee { max_runs, .. } => max_runs as usize,
-        }
-    }
-
-    fn gain(&self, runs: &[Run], best: usize) -> Option<Gain> {
-        let reference = self.reference.get(best).copied().flatten().filter(|&reference| reference != best)?;
-        let times = |arm: usize| -> BTreeMap<u32, f64> {
-            let of_arm = runs.iter().filter(move |run| run.arm == arm);
-            of_arm
-                .filter_map(|run| if let Outcome::Time(s) = run.outcome { Some((run.block, s)) } else { None })
-                .collect()
-        };
-        let treatment = times(best);
-        let pairs: Vec<Pair> = times(reference)
-            .into_iter()
-            .filter_map(|(block, reference_s)| Some(Pair { reference_s, treatment_s: *treatment.get(&block)? }))
-            .collect();
-        let ratio = paired_ratio(&pairs, self.seed).ok()?;
-        let claim = claims(&[ratio])[0];
-        Some(Gain { ratio: ratio.ratio(), low: ratio.low(), high: ratio.high(), pairs: ratio.pairs, claim })
-    }
-}
-
-/// The mean log time of every arm that has times.
-fn log_means(runs: &[Run]) -> BTreeMap<usize, f64> {
-    let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-    for run in runs {
-        if let Outcome::Time(s) = run.outcome
-            && s.is_finite()
-            && s > 0.0
-        {
-            let (sum, count) = sums.entry(run.arm).or_default();
-            *sum += s.ln();
-            *count += 1.0;
-        }
-    }
-    sums.into_iter().map(|(arm, (sum, count))| (arm, sum / count)).collect()
 }
