@@ -1,5 +1,6 @@
 //! `stayput study`: from a command line or a study file to a plan, its trials, a verdict and a report.
 
+mod candidates;
 mod departures;
 mod plan;
 
@@ -11,11 +12,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use machine::Machine;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
-use study::engine::{self, EngineError, Event, RunnerError};
+use study::engine::{self, EngineError, Event, Runner, RunnerError};
 use study::launch;
 use study::study_file::{Share, Span};
-use study::{Analysis, HostFacts, HostState, Journal, Plan, ProgramRunner, Record, StopRule};
+use study::{Analysis, HostFacts, HostState, Journal, ModelRunner, Plan, ProgramRunner, Record, StopRule};
 
 /// Measure a program under several placements until it is clear whether they differ
 ///
@@ -26,6 +28,9 @@ use study::{Analysis, HostFacts, HostState, Journal, Plan, ProgramRunner, Record
 Examples:
   stayput study -- ./app input.dat
   stayput study -n 1,2,4,all --place unbound,compact,scatter npb:cg.A
+  stayput study --best -n 1-8 -- ./app
+  stayput study --best --place scatter --max-loss 5 -- ./app
+  stayput study --best --subject-model bt.toml --machine opteron-6272 -n 32
   stayput study --place unbound --place 0,8,1,9 --time-regex 'elapsed: ([0-9.]+)' -- ./app
   stayput study study.toml --budget 1h
   stayput study papers/pires-2016.toml --class W")]
@@ -63,23 +68,111 @@ pub struct StudyArgs {
     quiet: bool,
     #[command(flatten, next_help_heading = "When it is enough")]
     stop: StopArgs,
+    #[command(flatten, next_help_heading = "The best placement")]
+    race: RaceArgs,
     #[command(flatten, next_help_heading = "The program's own words")]
     words: WordArgs,
 }
 
 #[derive(clap::Args)]
+struct RaceArgs {
+    /// Find the best placement, also over several thread counts, by a race that drops whatever has lost
+    #[arg(long)]
+    best: bool,
+    /// Which placements race besides those of --place: the `important` ones, which differ in what the hardware shares;
+    /// `all` distinct ones; or `named` ones only, those of --place [default: important]
+    #[arg(long, value_name = "WHICH", requires = "best")]
+    among: Option<Among>,
+    /// Race them in every order of threads that shares differently
+    #[arg(long, requires = "best")]
+    ordered: bool,
+    /// Most runs of each subject's race [default: twice the number of placements, and 20]
+    #[arg(long, value_name = "RUNS", requires = "best", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: Option<u32>,
+    /// Race until what is called best is, with a probability of 1 - DELTA, at most EPSILON slower than the best
+    #[arg(long, value_name = "EPSILON,DELTA", requires = "best")]
+    guarantee: Option<Guarantee>,
+    /// Stop a run when it has taken this many times as long as the best surely takes [default: 1.5]
+    #[arg(long, value_name = "FACTOR", requires = "best")]
+    cut_off: Option<f64>,
+    /// Fail (exit code 1) when a placement is shown to be more than so many percent slower than the best: the one named
+    /// here, else the first of --place, else unbound. Implies --best
+    #[arg(long, value_name = "[PLACEMENT=]PERCENT")]
+    max_loss: Option<MaxLoss>,
+    /// Race a model instead of a program: a table of times and a noise model (.toml)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["subjects", "command", "class"])]
+    subject_model: Option<PathBuf>,
+    /// The machine that the model runs on: a preset, an hwloc XML file, or a synthetic string [default: host]
+    #[arg(long, value_name = "MACHINE", requires = "subject_model")]
+    machine: Option<String>,
+}
+
+/// Which placements race.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Among {
+    #[default]
+    Important,
+    All,
+    Named,
+}
+
+/// With which probability the placement called best is how close to the best.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Guarantee {
+    epsilon: f64,
+    delta: f64,
+}
+
+impl FromStr for Guarantee {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shares = text.split_once(',').map(|(epsilon, delta)| (epsilon.parse::<Share>(), delta.parse::<Share>()));
+        match shares {
+            Some((Ok(epsilon), Ok(delta))) if epsilon.0 < 1.0 && delta.0 < 1.0 => {
+                Ok(Self { epsilon: epsilon.0, delta: delta.0 })
+            }
+            _ => Err(format!("`{text}` is no guarantee; write two shares such as 0.02,0.05 or 2%,5%")),
+        }
+    }
+}
+
+/// How much slower than the best a placement may be.
+#[derive(Clone, Debug, PartialEq)]
+struct MaxLoss {
+    placement: Option<String>,
+    /// In percent.
+    percent: f64,
+}
+
+impl FromStr for MaxLoss {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (placement, number) = match text.rsplit_once('=') {
+            Some((placement, number)) => (Some(placement.trim().to_owned()), number),
+            None => (None, text),
+        };
+        match number.trim().trim_end_matches('%').trim_end().parse::<f64>() {
+            Ok(percent) if percent.is_finite() && percent >= 0.0 && placement.as_deref() != Some("") => {
+                Ok(Self { placement, percent })
+            }
+            _ => Err(format!("`{text}` is no loss; write percent such as 5, or with a placement scatter=5")),
+        }
+    }
+}
+
+#[derive(clap::Args)]
 struct StopArgs {
     /// Stop when each ratio's 95 % interval is narrower than this [default: 2%]
-    #[arg(long, value_name = "SHARE", conflicts_with = "relative_sd")]
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["relative_sd", "best"])]
     width: Option<Share>,
     /// Stop by the papers' rule instead: when times' relative standard deviation is below this
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", conflicts_with = "best")]
     relative_sd: Option<Share>,
     /// Runs of each cell before the first look
-    #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "RUNS", conflicts_with = "best", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     min_runs: Option<u32>,
     /// Runs of each cell after which it stops
-    #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "RUNS", conflicts_with = "best", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_runs: Option<u32>,
     /// Longest that all trials together may take [default: 10min]
     #[arg(long, value_name = "DURATION")]
@@ -110,7 +203,10 @@ struct WordArgs {
 
 /// Conducts the study and reports on it.
 pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
-    let machine = Machine::host().context("cannot read this machine's topology")?;
+    let machine = match &args.race.machine {
+        Some(name) => Machine::named(name).map_err(UsageError::from)?,
+        None => Machine::host().context("cannot read this machine's topology")?,
+    };
     let plan = plan::make(args, &machine)?;
     let journal_path = args.out.clone().unwrap_or_else(|| journal_name(&plan));
     if args.resume && !journal_path.exists() {
@@ -130,6 +226,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         text.push_str(&format!("report:  {}\n", path.display()));
     }
     crate::print(&text)?;
+    let too_slow = args.race.max_loss.as_ref().is_some_and(|most| exceeds(&analysis, &plan, most));
     let empty = analysis.summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
     if empty > 0 {
         eprintln!(
@@ -138,14 +235,55 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         );
         return Ok(crate::FAILURE);
     }
-    Ok(crate::SUCCESS)
+    Ok(if too_slow { crate::FAILURE } else { crate::SUCCESS })
+}
+
+/// Whether some subject's race shows that the placement under check loses more than it may; says what was found.
+fn exceeds(analysis: &Analysis, plan: &Plan, most: &MaxLoss) -> bool {
+    let StopRule::Best { kept: Some(kept), .. } = &plan.stop else { return false };
+    let allowed = 1.0 + most.percent / 100.0;
+    let percent = |loss: f64| (loss - 1.0) * 100.0;
+    let mut exceeded = false;
+    for race in &analysis.races {
+        let arm = race.entrants.iter().position(|entrant| entrant.placement == *kept);
+        let standing = arm.map(|arm| &race.standings.arms[arm]);
+        let found = standing.and_then(|standing| Some((standing.loss?, standing.loss_low?, standing.loss_high?)));
+        let (subject, limit) = (&race.subject, most.percent);
+        let said = match (race.best(), found) {
+            (Some(best), _) if best.placement == *kept => format!("{kept} is itself the fastest"),
+            (Some(best), Some((loss, low, high))) => {
+                let slower = format!(
+                    "{kept} takes {:.1} % more time than {} (95 % interval {:.1} to {:.1} %)",
+                    percent(loss),
+                    best.placement,
+                    percent(low),
+                    percent(high)
+                );
+                exceeded |= low > allowed;
+                match (low > allowed, high <= allowed) {
+                    (true, _) => format!("{slower}: more than the {limit} % allowed"),
+                    (_, true) => format!("{slower}: within the {limit} % allowed"),
+                    _ => format!("{slower}: not shown to be more than the {limit} % allowed; a longer race can tell"),
+                }
+            }
+            _ => {
+                exceeded = true;
+                format!("{kept} has no run that went well, so its loss can't be told")
+            }
+        };
+        eprintln!("stayput: {subject}: {said}");
+    }
+    exceeded
 }
 
 /// Runs what is left of the plan; gives all that is in the journal then.
 fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::Result<(Record, Analysis)> {
     let mut journal = Journal::open(path)?;
+    let modelled = plan.subjects.iter().any(|subject| subject.model.is_some());
+    // A model's study is the same on every host.
+    let facts = if modelled { HostFacts::of_model() } else { HostFacts::read() };
     match journal.plan()? {
-        None => journal.begin_study(plan, &serde_json::to_value(machine)?, &HostFacts::read())?,
+        None => journal.begin_study(plan, &serde_json::to_value(machine)?, &facts)?,
         Some(old) => {
             let differences = old.differences(plan);
             if !differences.is_empty() {
@@ -155,9 +293,8 @@ fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::
                     differences.join("\n  ")
                 )));
             }
-            let now = HostFacts::read();
             let then = journal.record()?.host;
-            if (&then.cpu_model, &then.architecture) != (&now.cpu_model, &now.architecture) {
+            if (&then.cpu_model, &then.architecture) != (&facts.cpu_model, &facts.architecture) {
                 return Err(UsageError::from(format!(
                     "journal {} was begun on another machine ({}); give --out another file",
                     path.display(),
@@ -169,12 +306,13 @@ fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::
     let done = journal.record()?.trials;
     let resumed = done.len();
     let session = journal.begin_session(&std::env::args().collect::<Vec<_>>(), &HostState::read())?;
-    let mut runner = ProgramRunner::new(plan)?;
+    let mut runner: Box<dyn Runner> =
+        if modelled { Box::new(ModelRunner::after(&done)) } else { Box::new(ProgramRunner::new(plan)?) };
     let mut progress = Progress::new(plan, engine::time_spent(&done), quiet);
     if resumed > 0 && !quiet {
         progress.say(&format!("going on after {resumed} trials in {}", path.display()));
     }
-    let ending = engine::conduct(plan, done, &mut journal, &mut runner, &mut |event| progress.show(plan, event));
+    let ending = engine::conduct(plan, done, &mut journal, runner.as_mut(), &mut |event| progress.show(plan, event));
     progress.finish();
     match ending {
         Ok(ending) => {

@@ -67,6 +67,11 @@ pub struct Session {
 const TELLING_VARIABLES: [&str; 7] = ["OMP_", "GOMP_", "KMP_", "MALLOC_", "LD_", "GOMAXPROCS", "GLIBC_TUNABLES"];
 
 impl HostFacts {
+    /// Of a study of models, which no host has any part in.
+    pub fn of_model() -> Self {
+        Self { stayput_version: env!("CARGO_PKG_VERSION").into(), ..Self::default() }
+    }
+
     /// Reads this machine's. What can't be read is left out.
     pub fn read() -> Self {
         let name = nix::sys::utsname::uname().ok();

@@ -9,6 +9,7 @@ pub mod host;
 pub mod journal;
 pub mod launch;
 pub mod model;
+pub mod model_file;
 pub mod observation;
 pub mod paper;
 pub mod plan;
@@ -17,6 +18,7 @@ pub mod record;
 pub mod runner;
 pub mod study_file;
 pub mod summary;
+pub mod toml_file;
 pub mod trial;
 
 pub use host::{HostFacts, HostState, Session};

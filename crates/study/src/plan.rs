@@ -62,7 +62,7 @@ impl Treatment {
 
     /// Whether threads are bound nowhere.
     pub fn is_unbound(&self) -> bool {
-        self.placements.is_empty()
+        self.name == UNBOUND && self.placements.is_empty()
     }
 }
 
@@ -220,7 +220,7 @@ impl Plan {
     /// Whether there is such a cell: a race tries other placements with every thread count.
     pub fn has(&self, cell: Cell) -> bool {
         let treatment = &self.treatments[cell.treatment];
-        treatment.is_unbound() || self.placement(cell).is_some()
+        treatment.placements.is_empty() || self.placement(cell).is_some()
     }
 
     /// Where the threads of a cell are put; none when unbound.

@@ -17,8 +17,9 @@
 //! ```
 
 use crate::paper::Paper;
+use crate::toml_file::{self, FileError, Mistake};
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// A study file as read. What it leaves out is left to the command line and the defaults.
@@ -175,53 +176,22 @@ fn known_paper<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Opti
     Err(serde::de::Error::custom(format!("`{name}` is no paper whose tables we have; these are {}", known.join(", "))))
 }
 
-/// Why a study file can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StudyFileError {
-    /// It can't be read.
-    #[error("cannot read study file {path}: {cause}", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's word.
-        cause: std::io::Error,
-    },
-    /// It isn't what a study file must be.
-    #[error("study file {path}, line {line}: {what}", path = path.display())]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong there.
-        what: String,
-    },
-}
-
 impl StudyFile {
     /// Reads the study file at `path`.
     ///
     /// # Errors
-    /// [`StudyFileError`], with the line.
-    pub fn read(path: &Path) -> Result<Self, StudyFileError> {
-        let bytes = std::fs::read(path).map_err(|cause| StudyFileError::Read { path: path.into(), cause })?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-            StudyFileError::Syntax { path: path.into(), line, what: "not UTF-8 text".into() }
-        })?;
-        Self::parse(&text).map_err(|(line, what)| StudyFileError::Syntax { path: path.into(), line, what })
+    /// [`FileError`], with the line.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        toml_file::read("study file", path, Self::parse)
     }
 
     /// Reads a study file's text.
     ///
     /// # Errors
     /// The line, from 1, and what is wrong there.
-    pub fn parse(text: &str) -> Result<Self, (usize, String)> {
-        let line_of = |offset: usize| 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
-        let file: Self = toml::from_str(text).map_err(|error| {
-            (error.span().map_or(1, |span| line_of(span.start)), error.message().replace('\n', " "))
-        })?;
+    pub fn parse(text: &str) -> Result<Self, Mistake> {
+        let file: Self = toml_file::parse(text)?;
+        let line_of = |offset| toml_file::line_of(text, offset);
         let mut starts = text.match_indices("[[subject]]").map(|(offset, _)| line_of(offset));
         for subject in &file.subjects {
             let line = starts.next().unwrap_or(1);

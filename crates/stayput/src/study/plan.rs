@@ -1,26 +1,31 @@
 //! From flags, study file and defaults to a plan.
 
-use super::{StopArgs, StudyArgs, departures};
+use super::{Guarantee, RaceArgs, StopArgs, StudyArgs, candidates, departures};
 use crate::UsageError;
 use machine::{Machine, PlaceError, Policy};
+use stats::RaceRule;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use study::model_file::ModelFile;
 use study::plan::{Plan, StopRule, Subject, Treatment, UNBOUND};
 use study::study_file::{BeyondMachine, StopTable, StudyFile, SubjectTable};
 
 const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+const DEFAULT_CUT_OFF: f64 = 1.5;
 
 /// Makes the plan from study file, flags and defaults, in falling order: a flag beats the file.
 pub(super) fn make(args: &StudyArgs, machine: &Machine) -> anyhow::Result<Plan> {
     let (file, mut tables) = asked_for(args)?;
+    let model = args.race.subject_model.as_deref().map(ModelFile::read).transpose().map_err(UsageError::from)?;
     let mut departures = Vec::new();
     if let Some(class) = &args.class {
         departures.extend(with_class(&mut tables, class)?);
     }
-    let subjects = tables.iter().map(subject).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut subjects = tables.iter().map(subject).collect::<anyhow::Result<Vec<_>>>()?;
+    subjects.extend(model.iter().map(|model| Subject { name: model.name.clone(), ..Subject::default() }));
     if subjects.is_empty() {
         return Err(UsageError::from(
             "nothing to study: name a built-in such as npb:cg.W, a study file, or a program after --",
@@ -38,25 +43,66 @@ pub(super) fn make(args: &StudyArgs, machine: &Machine) -> anyhow::Result<Plan> 
         }
         departures.extend(departures::left_out(&too_many, usable));
     }
-    let names = either(&args.placements, &file.placements, &["unbound,compact,scatter"]);
-    let treatments = treatments(&placement_names(&names), &threads, machine)?;
+    let races = args.race.best || args.race.max_loss.is_some();
+    let (treatments, stop) = if races {
+        let named = placement_names(either(&args.placements, &file.placements, &[]));
+        race(&args.race, named, &threads, machine)?
+    } else {
+        let names = placement_names(either(&args.placements, &file.placements, &["unbound,compact,scatter"]));
+        (treatments(&names, &threads, machine)?, stop_rule(&args.stop, file.stop)?)
+    };
     if file.paper.is_some() {
         departures.extend(departures::placements(&threads, &treatments, machine));
     }
-    let plan = Plan {
+    let warmup_blocks = if model.is_some() { 0 } else { 1 };
+    let mut plan = Plan {
         subjects,
         treatments,
         threads,
-        stop: stop_rule(&args.stop, file.stop)?,
-        warmup_blocks: args.stop.warmup.or(file.warmup_blocks).unwrap_or(1),
+        stop,
+        warmup_blocks: args.stop.warmup.or(file.warmup_blocks).unwrap_or(warmup_blocks),
         timeout: args.stop.timeout.or(file.timeout).map_or(DEFAULT_TIMEOUT, |span| span.0),
         budget: Some(args.stop.budget.or(file.budget).map_or(DEFAULT_BUDGET, |span| span.0)),
         seed: args.stop.seed.or(file.seed).unwrap_or(1),
         paper: file.paper,
         departures,
     };
+    if let Some(model) = model {
+        plan.budget = args.stop.budget.map(|span| span.0);
+        plan.subjects[0].model = Some(model.for_plan(&plan, machine).map_err(UsageError::from)?);
+    }
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
+}
+
+/// The treatments of a race, and how it is run.
+fn race(
+    args: &RaceArgs,
+    named: Vec<String>,
+    threads: &[u32],
+    machine: &Machine,
+) -> anyhow::Result<(Vec<Treatment>, StopRule)> {
+    let kept = args.max_loss.as_ref().map(|most| {
+        let first = || named.iter().find(|name| *name != UNBOUND).map_or(UNBOUND, String::as_str).to_owned();
+        most.placement.clone().unwrap_or_else(first)
+    });
+    if kept.is_some() && threads.len() > 1 {
+        return Err(UsageError::from("--max-loss compares at one thread count; give one with -n"));
+    }
+    let mut racing = named;
+    racing.extend(kept.clone());
+    let treatments = candidates::treatments(args, &racing, threads, machine)?;
+    let cells: usize = treatments
+        .iter()
+        .map(|t| if t.is_unbound() { threads.len() } else { t.placements.iter().flatten().count() })
+        .sum();
+    let search = match args.guarantee {
+        Some(Guarantee { epsilon, delta }) => {
+            RaceRule::Guarantee { epsilon, delta, max_runs: args.runs.unwrap_or(100 * cells as u32 + 1000) }
+        }
+        None => RaceRule::Halving { runs: args.runs.unwrap_or(2 * cells as u32 + 20) },
+    };
+    Ok((treatments, StopRule::Best { search, cut_off: args.cut_off.unwrap_or(DEFAULT_CUT_OFF), kept }))
 }
 
 /// The study file, where one is named, and what is to be run: all of it as tables of such a file.
@@ -214,10 +260,10 @@ fn thread_counts(words: Vec<String>, usable: u32) -> anyhow::Result<Vec<u32>> {
 }
 
 /// Splits `unbound,compact,0,8,1,9` into `unbound`, `compact` and the CPU list `0,8,1,9`.
-fn placement_names(words: &[String]) -> Vec<String> {
+fn placement_names(words: Vec<String>) -> Vec<String> {
     let is_list = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     let mut names: Vec<String> = Vec::new();
-    for word in words {
+    for word in &words {
         let mut open_list = false;
         for part in word.split(',').map(str::trim) {
             match names.last_mut() {
@@ -257,7 +303,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        placement_names(&[text.to_owned()])
+        placement_names(vec![text.to_owned()])
     }
 
     #[test]
@@ -282,7 +328,7 @@ mod tests {
     fn a_cpu_list_keeps_its_commas_among_placements() {
         assert_eq!(names("unbound,compact,0,8,1,9"), ["unbound", "compact", "0,8,1,9"]);
         assert_eq!(names("0-3,scatter,4-7"), ["0-3", "scatter", "4-7"]);
-        assert_eq!(placement_names(&["0,1".into(), "2,3".into()]), ["0,1", "2,3"]);
+        assert_eq!(placement_names(vec!["0,1".into(), "2,3".into()]), ["0,1", "2,3"]);
     }
 
     #[test]

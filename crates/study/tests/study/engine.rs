@@ -4,11 +4,11 @@ use crate::model::{Model, plan};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
-use study::engine::{EngineError, FAILURES_TO_GIVE_UP, conduct};
+use study::engine::{EngineError, FAILURES_TO_GIVE_UP, Runner, conduct};
 use study::{Claim, Ending, HostFacts, HostState, Journal, Plan, Record, Status, StopRule, Trial, analyse};
 
 /// Runs `plan` with `runner` in the journal at `path`, going on with what is there.
-fn work(path: &Path, plan: &Plan, runner: &mut Model) -> Result<Ending, EngineError> {
+pub fn work(path: &Path, plan: &Plan, runner: &mut dyn Runner) -> Result<Ending, EngineError> {
     let mut journal = Journal::open(path)?;
     if journal.plan()?.is_none() {
         journal.begin_study(plan, &serde_json::json!({"usable_cpus": [0, 1]}), &HostFacts::default())?;
@@ -21,7 +21,7 @@ fn work(path: &Path, plan: &Plan, runner: &mut Model) -> Result<Ending, EngineEr
     Ok(ending)
 }
 
-fn whole(plan: &Plan, mut runner: Model) -> (Record, Ending) {
+pub fn whole(plan: &Plan, mut runner: impl Runner) -> (Record, Ending) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("study.stayput");
     let ending = work(&path, plan, &mut runner).unwrap();

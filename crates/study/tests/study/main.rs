@@ -7,3 +7,4 @@ mod journal;
 mod malformed;
 mod model;
 mod papers;
+mod race;

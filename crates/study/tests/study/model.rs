@@ -44,6 +44,19 @@ impl Runner for Model {
     }
 }
 
+/// Another runner that is cut off after so many trials.
+pub struct Interrupted<R> {
+    pub inner: R,
+    pub trials_left: usize,
+}
+
+impl<R: Runner> Runner for Interrupted<R> {
+    fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
+        self.trials_left = self.trials_left.checked_sub(1).ok_or_else(|| RunnerError::Broken("cut off".into()))?;
+        self.inner.run(plan, turn)
+    }
+}
+
 pub fn observation(wall_s: f64) -> Observation {
     Observation {
         exit: Exit::Code(0),

@@ -1,0 +1,60 @@
+//! Reading what a person wrote in TOML: a mistake is told with its file and line.
+
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+
+/// Why a file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It can't be read.
+    #[error("cannot read {noun} {path}: {cause}", path = path.display())]
+    Read {
+        /// What it should be: `study file`.
+        noun: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        cause: std::io::Error,
+    },
+    /// It isn't what it must be.
+    #[error("{noun} {path}, line {line}: {what}", path = path.display())]
+    Syntax {
+        /// What it should be: `study file`.
+        noun: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+/// What is wrong in a text, and on which line, from 1.
+pub type Mistake = (usize, String);
+
+/// Reads the file at `path`, called `noun` when it can't be used, by `parse`.
+pub(crate) fn read<T>(
+    noun: &'static str,
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, Mistake>,
+) -> Result<T, FileError> {
+    let bytes = std::fs::read(path).map_err(|cause| FileError::Read { noun, path: path.into(), cause })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+        FileError::Syntax { noun, path: path.into(), line, what: "not UTF-8 text".into() }
+    })?;
+    parse(&text).map_err(|(line, what)| FileError::Syntax { noun, path: path.into(), line, what })
+}
+
+/// Reads TOML text.
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
+    toml::from_str(text)
+        .map_err(|error| (error.span().map_or(1, |span| line_of(text, span.start)), error.message().replace('\n', " ")))
+}
+
+/// The line of the byte at `offset`, from 1.
+pub(crate) fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
