@@ -1,0 +1,25 @@
+//! Positions in the simulator's tables. Never kernel numbers.
+
+use serde::Serialize;
+
+/// Position of a process among the workload's: job by job, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct ProcessIndex(pub u32);
+
+/// Position of a CPU among the machine's usable ones, in tree order, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct CpuIndex(pub u32);
+
+impl ProcessIndex {
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl CpuIndex {
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}

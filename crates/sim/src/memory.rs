@@ -1,0 +1,67 @@
+//! What the engine needs to know of caches: how long work takes from a state of the caches that earlier work left.
+
+use crate::index::{CpuIndex, ProcessIndex};
+use serde::Serialize;
+use std::ops::AddAssign;
+
+/// Misses by cause. They are expected numbers, so not whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Misses {
+    /// Lines that the process had in this cache, or has in another, and must load again.
+    pub reload: f64,
+    /// Misses that it has with all its reusable lines cached.
+    pub steady: f64,
+    /// Lines that a writer on another CPU took away.
+    pub invalidation: f64,
+}
+
+impl Misses {
+    /// All of them.
+    pub fn total(&self) -> f64 {
+        self.reload + self.steady + self.invalidation
+    }
+}
+
+impl AddAssign for Misses {
+    fn add_assign(&mut self, other: Self) {
+        self.reload += other.reload;
+        self.steady += other.steady;
+        self.invalidation += other.invalidation;
+    }
+}
+
+/// What came of running.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ran {
+    /// Work done, in ns.
+    pub work_ns: u64,
+    /// Time that it took, misses included, in ns; never less than the work.
+    pub wall_ns: u64,
+    /// Misses on the way.
+    pub misses: Misses,
+}
+
+/// The caches of a machine under one replicate's processes. Calls come in the order of simulated time.
+pub trait Memory {
+    /// `process` begins to run on `cpu`: what survived of its cached state is settled.
+    fn dispatch(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64);
+
+    /// It runs there from `now_ns` on until `work_ns` of work are done or `wall_ns` have passed, whichever is first, and the
+    /// state follows. Work that is done at the very moment `wall_ns` are over is done.
+    fn run(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran;
+}
+
+/// No caches: work takes its own time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoMemory;
+
+impl Memory for NoMemory {
+    #[inline]
+    fn dispatch(&mut self, _: ProcessIndex, _: CpuIndex, _: u64) {}
+
+    #[inline]
+    fn run(&mut self, _: ProcessIndex, _: CpuIndex, _: u64, work_ns: u64, wall_ns: u64) -> Ran {
+        let ns = work_ns.min(wall_ns);
+        Ran { work_ns: ns, wall_ns: ns, misses: Misses::default() }
+    }
+}

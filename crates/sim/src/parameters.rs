@@ -1,0 +1,292 @@
+//! Policies, and the numbers that they and the machine are simulated with.
+
+use crate::rule::{Distance, LOAD_ONE, PHI_HEAVY, PHI_LIGHT, PHI_MAX, Phi, TimeBoost};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Who runs next, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Policy {
+    /// One queue in the order of arrival, without priorities.
+    RoundRobin,
+    /// The report's standard UNIX scheduler: one queue by priority.
+    Standard,
+    /// Standard with the boosts 6 and 6.
+    Light,
+    /// Standard with the boosts 16 and 16.
+    Heavy,
+    /// Standard with the boosts of [`Parameters::phi_p`] and [`Parameters::phi_t`].
+    Affinity,
+    /// The report's complex variant with 6 and 6.
+    ComplexLight,
+    /// The report's complex variant with 16 and 16.
+    ComplexHeavy,
+    /// The complex variant with the boosts of the parameters.
+    Complex,
+    /// The boosts of the parameters, phi_p falling with distance.
+    Graded,
+    /// Bound for life to the CPU that had the fewest living processes bound when the process arrived; of equals the first.
+    /// On each CPU, standard.
+    Attached,
+    /// Standard with [`Parameters::long_quantum_ms`].
+    LongQuantum,
+    /// A queue for each CPU, as in today's kernels. A waking process goes back to its CPU, or to an idle one under the same
+    /// last-level cache, a new one to the CPU with the fewest; a CPU that would idle takes from the nearest CPU with processes
+    /// waiting; periodically each evens out with the fullest. Within a queue, standard, so that only where differs.
+    PerCpu,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::RoundRobin,
+        Self::Standard,
+        Self::Light,
+        Self::Heavy,
+        Self::Affinity,
+        Self::ComplexLight,
+        Self::ComplexHeavy,
+        Self::Complex,
+        Self::Graded,
+        Self::Attached,
+        Self::LongQuantum,
+        Self::PerCpu,
+    ];
+
+    /// Its name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::Standard => "standard",
+            Self::Light => "light",
+            Self::Heavy => "heavy",
+            Self::Affinity => "affinity",
+            Self::ComplexLight => "complex-light",
+            Self::ComplexHeavy => "complex-heavy",
+            Self::Complex => "complex",
+            Self::Graded => "graded",
+            Self::Attached => "attached",
+            Self::LongQuantum => "long-quantum",
+            Self::PerCpu => "per-cpu",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A text that names no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no time-sharing policy: name {names}", names = Policy::ALL.map(Policy::name).join(", "))]
+pub struct ParsePolicyError(String);
+
+impl FromStr for Policy {
+    type Err = ParsePolicyError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| ParsePolicyError(text.into()))
+    }
+}
+
+impl From<Policy> for String {
+    fn from(policy: Policy) -> Self {
+        policy.name().into()
+    }
+}
+
+impl TryFrom<String> for Policy {
+    type Error = ParsePolicyError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+/// What becomes of the accumulated ticks at the end of each decay period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decay {
+    /// They stay.
+    None,
+    /// They are halved, as in System V.
+    Half,
+    /// They are multiplied by 2L / (2L + 1), as in 4.3BSD. L is the load average: processes running or runnable for each
+    /// CPU, averaged over the last minute.
+    Bsd,
+    /// So many are taken away.
+    Subtract(u32),
+}
+
+/// Which idle CPU takes a process that wakes or arrives, under the policies with one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wake {
+    /// Any: all idle CPUs look at the queue, and one of them is first. The report's words, taken literally.
+    Any,
+    /// The one nearest to where it last ran, that one first.
+    Nearest,
+}
+
+/// The numbers of a simulation. The defaults are the report's, or a choice where it has none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parameters {
+    /// phi_p of the policies that leave it open, in units of priority.
+    pub phi_p: u32,
+    /// phi_t of the policies that leave it open, in units of priority.
+    pub phi_t: u32,
+    /// phi_p by distance for [`Policy::Graded`]: same CPU, same core, same L2 or module, same L3, same node. The default
+    /// falls from phi_p to a sixth of it, which is our choice.
+    pub graded: Option<[u32; 5]>,
+    /// What each tick away takes from phi_t in the complex variant, in units of priority; 1 in the report.
+    pub fade_per_tick: u32,
+    /// Clock tick (10 ms in the report). Each CPU's clock has its own phase, drawn once.
+    pub tick_ms: f64,
+    /// Quantum (30 ms in the report).
+    pub quantum_ms: f64,
+    /// Quantum of [`Policy::LongQuantum`]; our choice: as long as light affinity's slices.
+    pub long_quantum_ms: f64,
+    /// How much later than due the clock may end a quantum: anything from 0 to this, equally likely. Without it equal
+    /// processes go round in step for ever, and a standard scheduler shows no migrations. Our choice.
+    pub jitter_us: f64,
+    /// Time that switching to another process takes; not in the report.
+    pub switch_us: f64,
+    /// Time of one unsuccessful attempt at a lock or barrier; our choice.
+    pub attempt_us: f64,
+    /// Decay rule; the report says "to a fraction", System V halved.
+    pub decay: Decay,
+    /// Decay period; one second in System V and 4.3BSD.
+    pub decay_period_ms: f64,
+    /// Which idle CPU takes a waking process.
+    pub wake: Wake,
+    /// How often queues are evened out under [`Policy::PerCpu`]; our choice.
+    pub balance_period_ms: f64,
+    /// When to stop at the latest; needed when some process never ends.
+    pub horizon_ms: Option<f64>,
+    /// How many times the workload is run, each time with other draws.
+    pub replicates: u32,
+    /// Where the draws start. The same seed gives the same bytes.
+    pub seed: u64,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            phi_p: PHI_LIGHT,
+            phi_t: PHI_LIGHT,
+            graded: None,
+            fade_per_tick: 1,
+            tick_ms: 10.0,
+            quantum_ms: 30.0,
+            long_quantum_ms: 240.0,
+            jitter_us: 100.0,
+            switch_us: 0.0,
+            attempt_us: 100.0,
+            decay: Decay::Half,
+            decay_period_ms: 1_000.0,
+            wake: Wake::Any,
+            balance_period_ms: 100.0,
+            horizon_ms: None,
+            replicates: 10,
+            seed: 1,
+        }
+    }
+}
+
+/// A parameter that can't be simulated with.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ParameterError {
+    /// A time is out of range.
+    #[error("`{name}` is {value}; it must be a number from {least} to {most}")]
+    Range {
+        /// The parameter.
+        name: &'static str,
+        /// What it is.
+        value: f64,
+        /// The least that it may be.
+        least: f64,
+        /// The most that it may be.
+        most: f64,
+    },
+    /// A boost grows with distance.
+    #[error("`graded` is {0:?}; affinity must not grow with distance")]
+    Graded([u32; 5]),
+}
+
+/// The longest time that can be asked for, in ms: a year.
+pub(crate) const LONGEST_MS: f64 = 365.0 * 86_400_000.0;
+
+impl Parameters {
+    /// Whether one can simulate with them.
+    ///
+    /// # Errors
+    /// [`ParameterError`] names the first that is wrong.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        let nanosecond_ms = 1e-6;
+        let count = |n: u32| f64::from(n);
+        let most_phi = count(PHI_MAX);
+        // 4,096 ticks of a nanosecond would make one simulated second a matter of hours.
+        for (name, value, least, most) in [
+            ("phi_p", count(self.phi_p), 0.0, most_phi),
+            ("phi_t", count(self.phi_t), 0.0, most_phi),
+            ("tick_ms", self.tick_ms, 1e-3, LONGEST_MS),
+            ("quantum_ms", self.quantum_ms, 1e-3, LONGEST_MS),
+            ("long_quantum_ms", self.long_quantum_ms, 1e-3, LONGEST_MS),
+            ("jitter_us", self.jitter_us, 0.0, 1e3 * LONGEST_MS),
+            ("switch_us", self.switch_us, 0.0, 1e3 * LONGEST_MS),
+            ("attempt_us", self.attempt_us, 1e-3, 1e3 * LONGEST_MS),
+            ("decay_period_ms", self.decay_period_ms, 1e-3, LONGEST_MS),
+            ("balance_period_ms", self.balance_period_ms, 1e-3, LONGEST_MS),
+            ("horizon_ms", self.horizon_ms.unwrap_or(1.0), nanosecond_ms, LONGEST_MS),
+            ("replicates", count(self.replicates), 1.0, 1e6),
+        ] {
+            if !(least..=most).contains(&value) {
+                return Err(ParameterError::Range { name, value, least, most });
+            }
+        }
+        match self.graded {
+            Some(graded) if !graded.is_sorted_by(|near, far| near >= far) || graded[0] > PHI_MAX => {
+                Err(ParameterError::Graded(graded))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The boosts of a policy.
+    pub(crate) fn phi(&self, policy: Policy) -> Phi {
+        let here = |p: u32| [p, 0, 0, 0, 0, 0];
+        let complex = |p: u32, t: u32| Phi::new(here(p), t, TimeBoost::Complex, self.fade_per_tick);
+        let simple = |by_distance: [u32; Distance::COUNT], t: u32| Phi::new(by_distance, t, TimeBoost::Simple, 0);
+        match policy {
+            Policy::RoundRobin | Policy::Standard | Policy::Attached | Policy::LongQuantum | Policy::PerCpu => {
+                simple(here(0), 0)
+            }
+            Policy::Light => simple(here(PHI_LIGHT), PHI_LIGHT),
+            Policy::Heavy => simple(here(PHI_HEAVY), PHI_HEAVY),
+            Policy::Affinity => simple(here(self.phi_p), self.phi_t),
+            Policy::ComplexLight => complex(PHI_LIGHT, PHI_LIGHT),
+            Policy::ComplexHeavy => complex(PHI_HEAVY, PHI_HEAVY),
+            Policy::Complex => complex(self.phi_p, self.phi_t),
+            Policy::Graded => {
+                let p = self.phi_p;
+                let [cpu, core, l2, l3, node] = self.graded.unwrap_or([p, p, p * 2 / 3, p / 3, p / 6]);
+                simple([cpu, core, l2, l3, node, 0], self.phi_t)
+            }
+        }
+    }
+
+    /// The argument of the decay rule at a load average in processes for each CPU, as a fraction over [`LOAD_ONE`].
+    pub(crate) fn decay_argument(&self, load: u32) -> u32 {
+        match self.decay {
+            Decay::None | Decay::Half => 0,
+            Decay::Bsd => load,
+            Decay::Subtract(ticks) => ticks,
+        }
+    }
+}
+
+/// One as a load average.
+pub(crate) const ONE_PROCESS_PER_CPU: u32 = LOAD_ONE;

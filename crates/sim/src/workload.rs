@@ -1,0 +1,205 @@
+//! Workloads as data: jobs, their processes, and how these behave.
+//!
+//! All lengths are milliseconds. *Work* is time that a process would need if no access missed its cache; a miss adds
+//! time to it. Processes are numbered job by job in the order of the jobs, from 0.
+
+use serde::{Deserialize, Serialize};
+
+/// What runs on the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// Its jobs; at least one.
+    pub jobs: Vec<Job>,
+}
+
+/// Processes that behave alike and may wait for one another. Each is scheduled on its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// When its first process arrives.
+    #[serde(default)]
+    pub arrival_ms: f64,
+    /// Time from one process' arrival to the next; together when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_ms: Option<Distribution>,
+    /// How many processes it has in all.
+    pub processes: u32,
+    /// How many of them live at once: the next one arrives when one ends. All when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u32>,
+    /// The locks that its processes share, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<String>,
+    /// What each process does.
+    pub process: Process,
+}
+
+/// What a process does from its arrival to its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// Work after which it ends. Without it, it ends after its last phase, or never when it has no phases; with it, phases
+    /// are gone through again and again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_ms: Option<Distribution>,
+    /// `base` of its priority: a higher one runs later.
+    #[serde(default)]
+    pub base: u32,
+    /// What interrupts its work. Nothing but the quantum when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
+    /// How long a semaphore that ends an interval blocks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_ms: Option<Distribution>,
+    /// What it does in order. Without phases it works on and on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+    /// Whether somebody waits for its answers: the time from each wake-up to the next block is then a response time.
+    #[serde(default)]
+    pub interactive: bool,
+    /// What it does to caches.
+    #[serde(default)]
+    pub memory: Footprint,
+}
+
+/// Steps that are done in order, several times over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// How many times; at least once.
+    #[serde(default = "once")]
+    pub repeat: u32,
+    /// The steps. A lock that they acquire they also release.
+    pub steps: Vec<Step>,
+}
+
+fn once() -> u32 {
+    1
+}
+
+/// One thing that a process does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Works for so many ms.
+    Work(Distribution),
+    /// Takes the lock. While another process holds it, each attempt ends a dispatch interval for synchronisation and the
+    /// process stays in the run queue.
+    Acquire(String),
+    /// Gives the lock back.
+    Release(String),
+    /// Waits, as for a lock, until all living processes of the job have come to a barrier.
+    Barrier,
+    /// Blocks on a semaphore for so many ms, out of the run queue.
+    Block(Distribution),
+}
+
+/// When a process' dispatch intervals end, and why, other than by its phases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Intervals {
+    /// As measured on a machine: a histogram of all dispatch intervals, and the causes that ended them.
+    ///
+    /// Those that ended with the quantum are exactly as long as the quantum, so the histogram of the others is what is left
+    /// of its bin; what ended an interval and how long it was are otherwise independent. A process goes on over several
+    /// quanta until another cause comes up, whatever quantum is simulated.
+    Observed {
+        /// Edges of the bins, rising.
+        edges_ms: Vec<f64>,
+        /// Share of intervals in each bin, in percent.
+        percent: Vec<f64>,
+        /// The quantum that was in force, in ms; the last bin holds it.
+        quantum_ms: f64,
+        /// Share of the wall time of these intervals that misses took, from 0 to below 1: the rest was work.
+        #[serde(default)]
+        stalled: f64,
+        /// Why intervals ended.
+        ends: Ends,
+    },
+    /// Work from one voluntary end to the next; the quantum cuts it where it is longer.
+    Bursts {
+        /// Work in ms.
+        length_ms: Distribution,
+        /// Why bursts end; the quantum's share must be 0.
+        ends: Ends,
+    },
+}
+
+/// Shares of the causes that end dispatch intervals, in percent. They may miss 100 by what rounding does to them, and are
+/// scaled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ends {
+    /// The quantum was used up.
+    pub quantum: f64,
+    /// A semaphore: the only cause that takes the process out of the run queue.
+    pub semaphore: f64,
+    /// A lock was held by another process.
+    pub synchronization: f64,
+    /// A system call.
+    pub system_call: f64,
+    /// A fault of the translation lookaside buffer.
+    pub tlb_fault: f64,
+    /// Anything else.
+    pub other: f64,
+}
+
+/// A distribution of lengths in ms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// Always this.
+    Constant(f64),
+    /// Anything between the two, equally likely.
+    Uniform(f64, f64),
+    /// Exponential with this mean.
+    Exponential(f64),
+    /// Uniform within bins.
+    Histogram {
+        /// Edges of the bins, rising; one more than there are bins.
+        edges_ms: Vec<f64>,
+        /// Share of each bin in percent.
+        percent: Vec<f64>,
+    },
+}
+
+/// What a process does to caches and finds in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Footprint {
+    /// Lines that it uses again and again: the misses of a full reload.
+    pub reload_lines: f64,
+    /// Misses for each ms of work when all of these are cached.
+    pub steady_misses_per_ms: f64,
+    /// Of the reload lines, how many the job's processes share.
+    pub shared_lines: f64,
+    /// Writes to shared lines for each ms of work.
+    pub shared_writes_per_ms: f64,
+}
+
+impl Workload {
+    /// The built-in `spin:K`: so many equal processes that compute for 30 s each, block never and miss never.
+    pub fn spin(processes: u32) -> Self {
+        let process = Process { work_ms: Some(Distribution::Constant(30_000.0)), ..Process::default() };
+        let job = Job {
+            name: "spin".into(),
+            arrival_ms: 0.0,
+            gap_ms: None,
+            processes,
+            at_once: None,
+            locks: Vec::new(),
+            process,
+        };
+        Self { name: format!("spin:{processes}"), jobs: vec![job] }
+    }
+
+    /// For each process, by its number, the position of its job.
+    pub fn job_of_processes(&self) -> impl Iterator<Item = usize> {
+        (self.jobs.iter().enumerate()).flat_map(|(job, j)| std::iter::repeat_n(job, j.processes as usize))
+    }
+}
