@@ -103,7 +103,7 @@ struct RaceArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["subjects", "command", "class"])]
     subject_model: Option<PathBuf>,
     /// The machine that the model runs on: a preset, an hwloc XML file, or a synthetic string [default: host]
-    #[arg(long, value_name = "MACHINE", requires = "subject_model")]
+    #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
 }
 
@@ -203,6 +203,9 @@ struct WordArgs {
 
 /// Conducts the study and reports on it.
 pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
+    if args.race.machine.is_some() && args.race.subject_model.is_none() {
+        return Err(UsageError::from("--machine says where a model runs; give one with --subject-model"));
+    }
     let machine = match &args.race.machine {
         Some(name) => Machine::named(name).map_err(UsageError::from)?,
         None => Machine::host().context("cannot read this machine's topology")?,
@@ -305,7 +308,8 @@ fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::
     }
     let done = journal.record()?.trials;
     let resumed = done.len();
-    let session = journal.begin_session(&std::env::args().collect::<Vec<_>>(), &HostState::read())?;
+    let state = || if modelled { HostState::of_model() } else { HostState::read() };
+    let session = journal.begin_session(&std::env::args().collect::<Vec<_>>(), &state())?;
     let mut runner: Box<dyn Runner> =
         if modelled { Box::new(ModelRunner::after(&done)) } else { Box::new(ProgramRunner::new(plan)?) };
     let mut progress = Progress::new(plan, engine::time_spent(&done), quiet);
@@ -317,11 +321,11 @@ fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::
     match ending {
         Ok(ending) => {
             journal.set_ending(Some(ending))?;
-            journal.end_session(session, &HostState::read())?;
+            journal.end_session(session, &state())?;
         }
         Err(error) => {
             // The first error is the one to tell; the session's end is a nicety.
-            let _ = journal.end_session(session, &HostState::read());
+            let _ = journal.end_session(session, &state());
             if let EngineError::Runner(RunnerError::Interrupted { signal }) = error {
                 eprintln!(
                     "stayput: interrupted; {} keeps what was measured, and the same command goes on",

@@ -95,6 +95,11 @@ impl HostFacts {
 }
 
 impl HostState {
+    /// Around a study of models: the time of day and nothing else.
+    pub fn of_model() -> Self {
+        Self { unix_s: unix_seconds(), ..Self::default() }
+    }
+
     /// Reads this machine's. What can't be read is left out.
     pub fn read() -> Self {
         let (total_cpu_s, steal_s) = cpu_seconds().unzip();
