@@ -26,7 +26,6 @@ use num_bigint::BigUint;
 use order::Ordered;
 use polynomial::Polynomial;
 use shape::{Form, Rank, ShapeId, Shapes};
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -106,8 +105,10 @@ pub struct Distinct<'m> {
     shapes: Shapes,
     root: ShapeId,
     /// The usable CPUs in the order of the shape's cells, and back.
-    pus: Vec<PuIndex>,
-    cells: BTreeMap<PuIndex, usize>,
+    cpus: Vec<CpuId>,
+    cells: BTreeMap<CpuId, usize>,
+    /// Whether the cells follow the tree.
+    cells_in_tree_order: bool,
     levels: Vec<(Rank, String)>,
     counted: OnceLock<Polynomial>,
     tables: OnceLock<Tables>,
@@ -130,12 +131,14 @@ impl<'m> Distinct<'m> {
     pub fn of(machine: &'m Machine) -> Result<Self, DistinctError> {
         let symmetry = symmetry::of(machine)?;
         let root = symmetry.root.ok_or_else(|| DistinctError::NoUsableCpu(machine.name().into()))?;
+        let cpus: Vec<CpuId> = symmetry.cells.iter().map(|&pu| machine.pu(pu).cpu).collect();
         Ok(Self {
             machine,
             shapes: symmetry.shapes,
             root,
-            cells: symmetry.cells.iter().copied().zip(0..).collect(),
-            pus: symmetry.cells,
+            cells_in_tree_order: symmetry.cells.is_sorted(),
+            cells: cpus.iter().copied().zip(0..).collect(),
+            cpus,
             levels: order::levels(machine),
             counted: OnceLock::new(),
             tables: OnceLock::new(),
@@ -174,7 +177,7 @@ impl<'m> Distinct<'m> {
     /// As [`Distinct::classes`].
     pub fn cpu_sets(&self, threads: usize) -> Result<BigUint, DistinctError> {
         self.check(threads)?;
-        Ok(polynomial::binomial(&self.pus.len().into(), threads))
+        Ok(polynomial::binomial(&self.cpus.len().into(), threads))
     }
 
     /// Every class once, one after the other, from the most together to the most spread.
@@ -188,21 +191,22 @@ impl<'m> Distinct<'m> {
     pub fn iter(&self, threads: usize) -> Result<impl Iterator<Item = Class> + '_, DistinctError> {
         self.check(threads)?;
         let tables = self.tables.get_or_init(|| Tables::new(&self.shapes));
-        let named: Vec<(Policy, Vec<PuIndex>)> =
+        let named: Vec<(Policy, Vec<CpuId>)> =
             self.named(threads).into_iter().map(|named| (named.policy, self.taken(&named.set))).collect();
         let mut cursor = Some(Cursor::first(&self.shapes, tables, self.root, threads));
         Ok(std::iter::from_fn(move || {
             let at = cursor.as_mut()?;
-            let mut pus = Vec::with_capacity(threads);
-            at.for_each_taken(&self.shapes, tables, self.root, 0, &mut |cells| pus.extend_from_slice(&self.pus[cells]));
-            self.sort(&mut pus);
-            let mut cpu_sets = BigUint::from(1_u32);
-            at.multiply_into(tables, &mut cpu_sets);
+            let mut cpus = Vec::with_capacity(threads);
+            at.for_each_taken(&self.shapes, tables, self.root, 0, &mut |cells| {
+                cpus.extend_from_slice(&self.cpus[cells]);
+            });
+            self.sort(&mut cpus);
+            let cpu_sets = at.cpu_sets(tables);
             if !at.advance(&self.shapes, tables) {
                 cursor = None;
             }
-            let policies = named.iter().filter(|(_, named)| *named == pus).map(|(policy, _)| policy.clone()).collect();
-            Some(Class { cpus: self.numbers(&pus), cpu_sets, policies, order: Vec::new() })
+            let policies = named.iter().filter(|(_, named)| *named == cpus).map(|(policy, _)| policy.clone()).collect();
+            Some(Class { cpus, cpu_sets, policies, order: Vec::new() })
         }))
     }
 
@@ -254,7 +258,7 @@ impl<'m> Distinct<'m> {
     pub fn important(&self, threads: usize) -> Result<Vec<Class>, DistinctError> {
         self.check(threads)?;
         let named = self.named(threads);
-        let sets = important::sets(self.machine, threads).into_iter().map(|pus| self.arranged_set(&pus));
+        let sets = important::sets(self.machine, threads).into_iter().map(|cpus| self.arranged_set(&cpus));
         let mut sets: Vec<Vec<bool>> = sets.chain(named.iter().map(|named| named.set.clone())).collect();
         sets.sort_unstable();
         sets.dedup();
@@ -267,19 +271,17 @@ impl<'m> Distinct<'m> {
     /// # Errors
     /// [`DistinctError::NoThreads`] for the empty set, [`DistinctError::Unusable`] for the first CPU that can't be used.
     pub fn class_of(&self, cpus: &CpuSet) -> Result<Class, DistinctError> {
-        let mut pus = Vec::with_capacity(cpus.len());
-        for cpu in cpus.iter() {
-            match self.machine.state(cpu) {
-                CpuState::Usable => pus.extend(self.machine.pu_index(cpu)),
-                state => return Err(DistinctError::Unusable { cpu, state }),
-            }
+        let states = cpus.iter().map(|cpu| (cpu, self.machine.state(cpu)));
+        if let Some((cpu, state)) = states.into_iter().find(|(_, state)| *state != CpuState::Usable) {
+            return Err(DistinctError::Unusable { cpu, state });
         }
-        self.check(pus.len())?;
-        Ok(self.class(&self.arranged_set(&pus), &self.named(pus.len())))
+        self.check(cpus.len())?;
+        let cpus: Vec<CpuId> = cpus.iter().collect();
+        Ok(self.class(&self.arranged_set(&cpus), &self.named(cpus.len())))
     }
 
     fn check(&self, threads: usize) -> Result<(), DistinctError> {
-        let usable = self.pus.len();
+        let usable = self.cpus.len();
         match threads {
             0 => Err(DistinctError::NoThreads),
             _ if threads > usable => {
@@ -294,17 +296,16 @@ impl<'m> Distinct<'m> {
         (Class::BY_NAME.into_iter())
             .filter_map(|policy| {
                 let cpus = policy.place(self.machine, threads).ok()?.cpus()?;
-                let pus: Vec<PuIndex> = cpus.iter().filter_map(|&cpu| self.machine.pu_index(cpu)).collect();
-                Some(Named { set: self.arranged_set(&pus), threads: self.arranged_threads(&cpus), policy })
+                Some(Named { set: self.arranged_set(&cpus), threads: self.arranged_threads(&cpus), policy })
             })
             .collect()
     }
 
     /// The first set of the class, by cells.
-    fn arranged_set(&self, pus: &[PuIndex]) -> Vec<bool> {
-        let mut set = vec![false; self.pus.len()];
-        for pu in pus {
-            set[self.cells[pu]] = true;
+    fn arranged_set(&self, cpus: &[CpuId]) -> Vec<bool> {
+        let mut set = vec![false; self.cpus.len()];
+        for cpu in cpus {
+            set[self.cells[cpu]] = true;
         }
         self.shapes.arrange(self.root, &mut set, &|part, a, b| self.shapes.together_first(part, a, b));
         set
@@ -312,9 +313,9 @@ impl<'m> Distinct<'m> {
 
     /// The first of all placements that symmetries map onto this one: threads by cells.
     fn arranged_threads(&self, cpus: &[CpuId]) -> Vec<usize> {
-        let mut threads = vec![usize::MAX; self.pus.len()];
-        for (thread, pu) in cpus.iter().filter_map(|&cpu| self.machine.pu_index(cpu)).enumerate() {
-            threads[self.cells[&pu]] = thread;
+        let mut threads = vec![usize::MAX; self.cpus.len()];
+        for (thread, cpu) in cpus.iter().enumerate() {
+            threads[self.cells[cpu]] = thread;
         }
         self.shapes.arrange(self.root, &mut threads, &|_, a, b| a.cmp(b));
         threads
@@ -323,7 +324,7 @@ impl<'m> Distinct<'m> {
     /// The class of an arranged set.
     fn class(&self, set: &[bool], named: &[Named]) -> Class {
         Class {
-            cpus: self.numbers(&self.taken(set)),
+            cpus: self.taken(set),
             cpu_sets: self.size(self.root, set),
             policies: named.iter().filter(|named| named.set == set).map(|named| named.policy.clone()).collect(),
             order: Vec::new(),
@@ -332,11 +333,11 @@ impl<'m> Distinct<'m> {
 
     /// How many sets the symmetries of a shape map an arranged set onto, itself included.
     fn size(&self, shape: ShapeId, set: &[bool]) -> BigUint {
-        let own = match &self.shapes.get(shape).form {
+        let own: BigUint = match &self.shapes.get(shape).form {
             Form::Cpu => return 1_u32.into(),
             Form::Twins { part, count } => {
                 let twins: Vec<&[bool]> = set.chunks(self.shapes.get(*part).cpus).collect();
-                enumerate::arrangements(*count, |a, b| twins[a] == twins[b])
+                enumerate::arrangements(*count, |a, b| twins[a] == twins[b]).into()
             }
             Form::Tuple { symmetries, .. } => {
                 let keep = symmetries.iter().filter(|permutation| {
@@ -348,20 +349,17 @@ impl<'m> Distinct<'m> {
         self.shapes.parts_with_cells(shape).fold(own, |product, (part, cells)| product * self.size(part, &set[cells]))
     }
 
-    fn taken(&self, set: &[bool]) -> Vec<PuIndex> {
-        let mut pus: Vec<PuIndex> = self.pus.iter().zip(set).filter(|(_, taken)| **taken).map(|(&pu, _)| pu).collect();
-        self.sort(&mut pus);
-        pus
+    /// The CPUs of a set, in tree order.
+    fn taken(&self, set: &[bool]) -> Vec<CpuId> {
+        let mut cpus = self.cpus.iter().zip(set).filter(|(_, taken)| **taken).map(|(&cpu, _)| cpu).collect::<Vec<_>>();
+        self.sort(&mut cpus);
+        cpus
     }
 
-    /// Into tree order, where cells are in another.
-    fn sort(&self, pus: &mut [PuIndex]) {
-        if pus.windows(2).any(|pair| pair[0].cmp(&pair[1]) == Ordering::Greater) {
-            pus.sort_unstable();
+    /// From the order of cells into that of the tree.
+    fn sort(&self, cpus: &mut [CpuId]) {
+        if !self.cells_in_tree_order {
+            cpus.sort_unstable_by_key(|&cpu| self.machine.pu_index(cpu));
         }
-    }
-
-    fn numbers(&self, pus: &[PuIndex]) -> Vec<CpuId> {
-        pus.iter().map(|&pu| self.machine.pu(pu).cpu).collect()
     }
 }

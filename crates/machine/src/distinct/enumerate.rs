@@ -5,7 +5,7 @@
 //! taken. Twins are kept in falling order, so that every multiset comes once; of tuples that symmetries map onto each other
 //! only the first in canonical order is stopped at. Small shapes are enumerated once and then read from a table.
 
-use super::shape::{Form, Permutation, ShapeId, Shapes};
+use super::shape::{Permutation, ShapeId, Shapes};
 use num_bigint::BigUint;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -57,9 +57,8 @@ impl Tables {
                         cells |= 1 << cell;
                     }
                 });
-                let mut cpu_sets = BigUint::from(1_u32);
-                cursor.multiply_into(self, &mut cpu_sets);
-                rows.push(Row { cells, cpu_sets: u64::try_from(cpu_sets).ok()? });
+                let cpu_sets = u64::try_from(cursor.cpu_sets(self)).ok()?;
+                rows.push(Row { cells, cpu_sets });
                 if !cursor.advance(shapes, self) {
                     break;
                 }
@@ -139,16 +138,22 @@ impl Cursor {
         }
     }
 
-    /// Multiplies a number by that of the sets of CPUs that the class stands for.
-    pub(super) fn multiply_into(&self, tables: &Tables, product: &mut BigUint) {
+    /// How many sets of CPUs the class stands for.
+    pub(super) fn cpu_sets(&self, tables: &Tables) -> BigUint {
+        let mut product = Product::default();
+        self.multiply_into(tables, &mut product);
+        product.into()
+    }
+
+    fn multiply_into(&self, tables: &Tables, product: &mut Product) {
         match self {
             Self::Empty | Self::Full => {}
             Self::Tabulated { table, threads, row } => {
                 if let Some(table) = &tables.0[*table] {
-                    *product *= table[*threads][*row].cpu_sets;
+                    product.multiply(table[*threads][*row].cpu_sets);
                 }
             }
-            Self::Open(open) => *product *= &open.cpu_sets,
+            Self::Open(open) => product.multiply_large(&open.cpu_sets),
         }
     }
 
@@ -230,12 +235,12 @@ impl Open {
         let Some(at) = (0..self.parts.len()).rev().find(|&part| self.parts[part].advance(shapes, tables)) else {
             return false;
         };
-        let is_twins = matches!(shapes.get(self.shape).form, Form::Twins { .. });
-        for (later, shape) in shapes.parts(self.shape).enumerate().skip(at + 1) {
+        let is_twins = shapes.is_twins(self.shape);
+        for later in at + 1..self.parts.len() {
             self.parts[later] = if is_twins && self.split[later] == self.split[at] {
                 self.parts[at].clone()
             } else {
-                Cursor::first(shapes, tables, shape, self.split[later])
+                Cursor::first(shapes, tables, shapes.part(self.shape, later), self.split[later])
             };
         }
         true
@@ -246,8 +251,7 @@ impl Open {
         loop {
             let mut after = 0;
             let mut room_after = 0;
-            let widths: Vec<usize> = shapes.parts(self.shape).map(|part| shapes.get(part).cpus).collect();
-            let is_twins = matches!(shapes.get(self.shape).form, Form::Twins { .. });
+            let is_twins = shapes.is_twins(self.shape);
             let Some(at) = (0..self.split.len()).rev().find(|&part| {
                 let own = self.split[part];
                 let room = if is_twins { own.saturating_sub(1) * (self.split.len() - part - 1) } else { room_after };
@@ -255,7 +259,7 @@ impl Open {
                     return true;
                 }
                 after += own;
-                room_after += widths[part];
+                room_after += shapes.get(shapes.part(self.shape, part)).cpus;
                 false
             }) else {
                 return false;
@@ -273,7 +277,7 @@ impl Open {
     }
 
     fn set_cpu_sets(&mut self, shapes: &Shapes, tables: &Tables) {
-        let is_twins = matches!(shapes.get(self.shape).form, Form::Twins { .. });
+        let is_twins = shapes.is_twins(self.shape);
         let mut product = if is_twins {
             arrangements(self.parts.len(), |a, b| {
                 self.split[a] == self.split[b] && self.parts[a].order(&self.parts[b]) == Ordering::Equal
@@ -286,20 +290,22 @@ impl Open {
                     self.parts.iter().zip(images).all(|(own, image)| own.order(image) == Ordering::Equal)
                 })
                 .count();
-            BigUint::from(symmetries / keep_all.max(1))
+            let mut orbit = Product::default();
+            orbit.multiply((symmetries / keep_all.max(1)) as u64);
+            orbit
         };
         for part in &self.parts {
             part.multiply_into(tables, &mut product);
         }
-        self.cpu_sets = product;
+        self.cpu_sets = product.into();
     }
 }
 
 /// Gives `threads` to the parts from `begin` on, as many as possible to each in turn.
 fn fill(shapes: &Shapes, id: ShapeId, split: &mut [usize], begin: usize, mut threads: usize) {
-    let is_twins = matches!(shapes.get(id).form, Form::Twins { .. });
-    for (part, shape) in shapes.parts(id).enumerate().skip(begin) {
-        let mut most = shapes.get(shape).cpus;
+    let is_twins = shapes.is_twins(id);
+    for part in begin..split.len() {
+        let mut most = shapes.get(shapes.part(id, part)).cpus;
         if is_twins && part > 0 {
             most = most.min(split[part - 1]);
         }
@@ -310,23 +316,69 @@ fn fill(shapes: &Shapes, id: ShapeId, split: &mut [usize], begin: usize, mut thr
 
 /// In how many ways `count` twins can be arranged, where equal ones stand side by side: count! / (the product of r! over all
 /// runs of r equal ones).
-pub(super) fn arrangements(count: usize, equal: impl Fn(usize, usize) -> bool) -> BigUint {
+pub(super) fn arrangements(count: usize, equal: impl Fn(usize, usize) -> bool) -> Product {
     // The ways to arrange the first few; each further one has as many places as there are, up to the order within its run.
-    let mut large = BigUint::from(1_u32);
-    let mut small = 1_u128;
+    let mut product = Product::default();
     let mut run = 0;
     for twin in 0..count {
         run = if twin > 0 && equal(twin - 1, twin) { run + 1 } else { 1 };
-        if run == twin + 1 {
-            continue;
+        if run <= twin {
+            product.multiply(twin as u64 + 1);
+            product.divide(run);
         }
-        match small.checked_mul(twin as u128 + 1) {
-            Some(product) if large == BigUint::from(1_u32) => small = product / run as u128,
-            _ => {
-                large = large * small * (twin + 1) / run;
-                small = 1;
+    }
+    product
+}
+
+/// A product that is a [`BigUint`] only where it has to be: large times small.
+#[derive(Debug)]
+pub(super) struct Product {
+    large: Option<BigUint>,
+    small: u128,
+}
+
+impl Default for Product {
+    fn default() -> Self {
+        Self { large: None, small: 1 }
+    }
+}
+
+impl Product {
+    pub(super) fn multiply(&mut self, factor: u64) {
+        if let Some(product) = self.small.checked_mul(factor.into()) {
+            self.small = product;
+        } else {
+            self.multiply_large(&factor.into());
+        }
+    }
+
+    pub(super) fn multiply_large(&mut self, factor: &BigUint) {
+        let small = std::mem::replace(&mut self.small, 1);
+        self.large = Some(match self.large.take() {
+            None if small == 1 => factor.clone(),
+            None => factor * small,
+            Some(large) => large * small * factor,
+        });
+    }
+
+    /// Divides by a number that divides the product.
+    fn divide(&mut self, divisor: usize) {
+        match self.large.take() {
+            None => self.small /= divisor as u128,
+            Some(large) => {
+                self.large = Some(large * self.small / divisor);
+                self.small = 1;
             }
         }
     }
-    large * small
+}
+
+impl From<Product> for BigUint {
+    fn from(product: Product) -> Self {
+        match product.large {
+            None => product.small.into(),
+            Some(large) if product.small == 1 => large,
+            Some(large) => large * product.small,
+        }
+    }
 }

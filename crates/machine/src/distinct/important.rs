@@ -7,12 +7,13 @@
 //! and deals its threads to them as evenly as their room allows.
 
 use super::shape::Rank;
+use crate::cpu::CpuId;
 use crate::tree::{Machine, ObjectIndex, PuIndex};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The sets of CPUs, in tree order, that some choice leads to.
-pub(super) fn sets(machine: &Machine, threads: usize) -> BTreeSet<Vec<PuIndex>> {
+/// The sets of CPUs that some choice leads to, each in tree order.
+pub(super) fn sets(machine: &Machine, threads: usize) -> BTreeSet<Vec<CpuId>> {
     let mut pus_by_kind: BTreeMap<Option<usize>, Vec<PuIndex>> = BTreeMap::new();
     for cpu in machine.usable() {
         let kind = machine.core_kinds().iter().position(|kind| kind.cpus.contains(cpu));
@@ -36,7 +37,7 @@ pub(super) fn sets(machine: &Machine, threads: usize) -> BTreeSet<Vec<PuIndex>> 
                 tree.deal(tree.nodes.len() - 1, share, &used, rooms, &mut set);
             }
             set.sort_unstable();
-            sets.insert(set);
+            sets.insert(set.into_iter().map(|pu| machine.pu(pu).cpu).collect());
         });
         // The next choice, as an odometer goes.
         let mut at_end = true;

@@ -104,14 +104,28 @@ impl Shapes {
         (0..).map(ShapeId).zip(&self.all)
     }
 
+    /// Whether its parts may change places in any way.
+    pub(super) fn is_twins(&self, id: ShapeId) -> bool {
+        matches!(self.get(id).form, Form::Twins { .. })
+    }
+
+    /// The shape of a part; a CPU has none.
+    pub(super) fn part(&self, id: ShapeId, part: usize) -> ShapeId {
+        match &self.get(id).form {
+            Form::Cpu => id,
+            Form::Twins { part, .. } => *part,
+            Form::Tuple { parts, .. } => parts[part],
+        }
+    }
+
     /// The shapes of the parts, in order.
     pub(super) fn parts(&self, id: ShapeId) -> impl Iterator<Item = ShapeId> {
-        let (twin, tuple): (Option<(ShapeId, usize)>, &[ShapeId]) = match &self.get(id).form {
-            Form::Cpu => (None, &[]),
-            Form::Twins { part, count } => (Some((*part, *count)), &[]),
-            Form::Tuple { parts, .. } => (None, parts),
+        let count = match &self.get(id).form {
+            Form::Cpu => 0,
+            Form::Twins { count, .. } => *count,
+            Form::Tuple { parts, .. } => parts.len(),
         };
-        twin.into_iter().flat_map(|(part, count)| std::iter::repeat_n(part, count)).chain(tuple.iter().copied())
+        (0..count).map(move |part| self.part(id, part))
     }
 
     /// The parts with the cells that each covers, where every usable CPU of this shape is one cell.
