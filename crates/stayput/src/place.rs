@@ -1,15 +1,18 @@
-//! `stayput place`: a placement, in the words of the program that is to apply it.
+//! `stayput place`: a placement, in the words of the program that is to apply it; or every distinct one.
 
 use crate::UsageError;
 use machine::export::Order;
-use machine::{Kind, Machine, Placement, Policy, Syntax};
+use machine::{Class, Distinct, Kind, Machine, Placement, Policy, Syntax};
+use serde_json::{Map, Value, json};
+use std::io::{BufWriter, ErrorKind, Write};
 
-/// Print a placement: which CPU each thread gets
+/// Print a placement: which CPU each thread gets. Or all placements that differ: which there are, and how many
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct PlaceArgs {
     /// compact, scatter, balanced, semi-balanced, unbalanced, or CPUs such as 0,8,1,9 or 0-3
-    policy: String,
+    #[arg(required_unless_present_any = ["all", "important", "count"])]
+    policy: Option<String>,
     /// How many threads; without it, one for each usable CPU or for each CPU of the list
     #[arg(short = 'n', long = "threads", value_name = "N")]
     threads: Option<usize>,
@@ -22,6 +25,30 @@ pub struct PlaceArgs {
     /// With gomp, print the whole assignment GOMP_CPU_AFFINITY="..." and not its value alone
     #[arg(long)]
     env: bool,
+    /// One placement of each class: those that no symmetry of the machine maps onto one another
+    #[arg(long, requires = "threads", conflicts_with_all = ["policy", "syntax", "env"])]
+    all: bool,
+    /// Only the classes that differ in what the hardware shares, threads dealt out evenly, and those of the policies
+    #[arg(long, requires = "threads", conflicts_with_all = ["policy", "syntax", "env"])]
+    important: bool,
+    /// Only how many classes there are, and how many sets of CPUs
+    #[arg(long, requires = "threads", conflicts_with_all = ["policy", "syntax", "env", "all", "important", "limit"])]
+    count: bool,
+    /// The order of threads counts too: neighbours together or apart, at each level where it makes a difference
+    #[arg(long, requires = "threads", conflicts_with = "policy")]
+    ordered: bool,
+    /// How to print classes
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::List, conflicts_with = "policy")]
+    format: Format,
+    /// Print this many classes at most
+    #[arg(long, value_name = "K", conflicts_with = "policy")]
+    limit: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    List,
+    Json,
 }
 
 const HELP: &str = "\
@@ -32,17 +59,26 @@ Policies:
   semi-balanced  as few packages as hold the threads, scattered within each
   unbalanced     shares as much as possible; the placement of compact
 
+With --all, a line has the CPUs by thread, how many sets of CPUs are the same up to the machine's
+symmetry, and the policies that lead there. The most together come first.
+
 Examples:
   stayput place scatter -n 4
   GOMP_CPU_AFFINITY=\"$(stayput place scatter -n 8 --as gomp)\" ./app
-  stayput place scatter -n 64 --machine opteron-6272 --as gomp";
+  stayput place scatter -n 64 --machine opteron-6272 --as gomp
+  stayput place --all -n 4 --machine xeon-e5405
+  stayput place --important -n 16 --ordered
+  stayput place --count -n 32 --machine 'pack:2 l3:8 core:8 pu:2'";
 
-/// Prints the placement, and on standard error what its reader should know.
+/// Prints the placement, and on standard error what its reader should know; or the distinct placements.
 ///
 /// # Errors
 /// A [`UsageError`] for a policy, machine, syntax or number of threads that can't be; else a failure to write.
 pub fn run(args: &PlaceArgs) -> anyhow::Result<u8> {
-    let policy: Policy = args.policy.parse().map_err(UsageError::from)?;
+    let Some(policy) = &args.policy else {
+        return distinct(args);
+    };
+    let policy: Policy = policy.parse().map_err(UsageError::from)?;
     let syntax: Syntax = args.syntax.parse().map_err(UsageError::from)?;
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let threads = args.threads.unwrap_or_else(|| policy.default_threads(&machine));
@@ -53,6 +89,117 @@ pub fn run(args: &PlaceArgs) -> anyhow::Result<u8> {
         eprintln!("stayput: {note}");
     }
     Ok(crate::SUCCESS)
+}
+
+/// Prints the classes of placements, or their number.
+fn distinct(args: &PlaceArgs) -> anyhow::Result<u8> {
+    let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
+    let distinct = Distinct::of(&machine).map_err(UsageError::from)?;
+    // Clap has made sure that it is there.
+    let threads = args.threads.unwrap_or(0);
+    if args.count {
+        crate::print(&count(args, &distinct, threads)?)?;
+        return Ok(crate::SUCCESS);
+    }
+    let unordered: Box<dyn Iterator<Item = Class>> = if args.important {
+        Box::new(distinct.important(threads).map_err(UsageError::from)?.into_iter())
+    } else {
+        Box::new(distinct.iter(threads).map_err(UsageError::from)?)
+    };
+    let classes: Box<dyn Iterator<Item = Class>> =
+        if args.ordered { Box::new(unordered.flat_map(|class| distinct.orders(&class))) } else { unordered };
+    let classes = classes.take(args.limit.unwrap_or(usize::MAX));
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let written = match args.format {
+        Format::List => write_list(&mut out, classes, &Columns::of(&distinct, threads)?),
+        Format::Json => write_json(&mut out, classes, args.ordered),
+    };
+    match written.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to standard output"))
+        }
+        _ => Ok(crate::SUCCESS),
+    }
+}
+
+fn count(args: &PlaceArgs, distinct: &Distinct, threads: usize) -> anyhow::Result<String> {
+    let classes = if args.ordered { distinct.ordered_classes(threads) } else { distinct.classes(threads) }
+        .map_err(UsageError::from)?;
+    let cpu_sets = distinct.cpu_sets(threads).map_err(UsageError::from)?;
+    if args.format == Format::Json {
+        let counts = json!({ "classes": classes.to_string(), "cpu_sets": cpu_sets.to_string() });
+        return Ok(format!("{counts}\n"));
+    }
+    let machine = distinct.machine();
+    let plural = |n: &str| if n == "1" { "" } else { "s" };
+    let (classes, cpu_sets) = (classes.to_string(), cpu_sets.to_string());
+    Ok(format!(
+        "{classes} distinct placement{} of {threads} thread{} on {}{}, out of {cpu_sets} set{} of CPUs\n",
+        plural(&classes),
+        plural(&threads.to_string()),
+        machine.name(),
+        if args.ordered { ", the order of threads counted" } else { "" },
+        plural(&cpu_sets),
+    ))
+}
+
+/// How wide the columns of the list can get, known before the first class is.
+struct Columns {
+    cpus: usize,
+    cpu_sets: usize,
+}
+
+impl Columns {
+    fn of(distinct: &Distinct, threads: usize) -> anyhow::Result<Self> {
+        let mut widths: Vec<usize> = distinct.machine().usable().map(|cpu| cpu.to_string().len() + 1).collect();
+        widths.sort_unstable_by(|a, b| b.cmp(a));
+        let cpu_sets = distinct.cpu_sets(threads).map_err(UsageError::from)?;
+        Ok(Self { cpus: widths.iter().take(threads).sum::<usize>() - 1, cpu_sets: cpu_sets.to_string().len() })
+    }
+}
+
+/// One line for each class: CPUs by thread, number of sets of CPUs, policies, order.
+fn write_list(out: &mut impl Write, classes: impl Iterator<Item = Class>, columns: &Columns) -> std::io::Result<()> {
+    for class in classes {
+        let cpus = class.cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let sets = class.cpu_sets.to_string();
+        let mut line = format!("{cpus:<0$}  {sets:>1$}", columns.cpus, columns.cpu_sets);
+        if let Some((name, others)) = class.policies.split_first() {
+            line.push_str(&format!("  {name}"));
+            if !others.is_empty() {
+                let others: Vec<String> = others.iter().map(Policy::to_string).collect();
+                line.push_str(&format!(" ({})", others.join(", ")));
+            }
+        }
+        if !class.order.is_empty() {
+            let order: Vec<String> = class.order.iter().map(|(level, how)| format!("{level} {how}")).collect();
+            line.push_str(&format!("  [{}]", order.join(", ")));
+        }
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// A JSON list with an object for each class, on a line of its own.
+fn write_json(out: &mut impl Write, classes: impl Iterator<Item = Class>, ordered: bool) -> std::io::Result<()> {
+    let mut separator = "[\n";
+    for class in classes {
+        let mut value = json!({
+            "cpus": class.cpus,
+            "cpu_sets": class.cpu_sets.to_string(),
+            "name": class.name().map(Policy::to_string),
+            "policies": class.policies.iter().map(Policy::to_string).collect::<Vec<_>>(),
+        });
+        if ordered {
+            let order = class.order.iter().map(|(level, how)| (level.clone(), json!(how)));
+            value["order"] = Value::Object(order.collect::<Map<_, _>>());
+        }
+        write!(out, "{separator}{value}")?;
+        separator = ",\n";
+    }
+    // No class at all, by a limit of zero.
+    let begin = if separator == "[\n" { "[" } else { "" };
+    writeln!(out, "{begin}\n]")
 }
 
 /// What is lost or easily misread.

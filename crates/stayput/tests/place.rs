@@ -1,0 +1,130 @@
+//! `stayput place --all`, `--important` and `--count` as a reader and a program see them.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+
+const STAYPUT: &str = env!("CARGO_BIN_EXE_stayput");
+
+/// 256 CPUs.
+const LARGE: &str = "pack:2 l3:8 core:8 pu:2";
+
+fn place(arguments: &[&str]) -> Output {
+    Command::new(STAYPUT).arg("place").args(arguments).output().unwrap()
+}
+
+fn said(arguments: &[&str]) -> String {
+    let output = place(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_poster_s_classes_are_listed_under_its_names() {
+    assert_eq!(
+        said(&["--all", "-n", "2", "--machine", "xeon-e5405"]),
+        "0,1   4  unbalanced (compact)\n\
+         0,2   8  semi-balanced\n\
+         0,4  16  balanced (scatter)\n"
+    );
+}
+
+#[test]
+fn orders_are_named_level_by_level() {
+    assert_eq!(
+        said(&["--all", "--ordered", "-n", "8", "--machine", "xeon-e5405"]),
+        "0,1,2,3,4,5,6,7  1  balanced (unbalanced, compact)  [machine together, package together]\n\
+         0,2,1,3,4,6,5,7  1  semi-balanced  [machine together, package apart]\n\
+         0,4,1,5,2,6,3,7  1  [machine apart, package together]\n\
+         0,4,2,6,1,5,3,7  1  scatter  [machine apart, package apart]\n"
+    );
+}
+
+#[test]
+fn json_is_one_list_of_classes() {
+    let text = said(&["--all", "--ordered", "-n", "4", "--machine", "xeon-e5405", "--format", "json"]);
+    let classes: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(classes.as_array().unwrap().len(), 12);
+    assert_eq!(
+        classes[11],
+        json!({
+            "cpus": [0, 4, 2, 6],
+            "cpu_sets": "16",
+            "name": "scatter",
+            "policies": ["scatter"],
+            "order": { "machine": "apart" },
+        })
+    );
+    assert_eq!(classes[2]["name"], Value::Null);
+    let none = said(&["--all", "-n", "2", "--machine", "xeon-e5405", "--format", "json", "--limit", "0"]);
+    assert_eq!(serde_json::from_str::<Value>(&none).unwrap(), json!([]));
+}
+
+#[test]
+fn the_number_of_classes_is_exact_at_any_size() {
+    let numbers = said(&["--count", "-n", "2", "--machine", "xeon-e5405", "--format", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&numbers).unwrap(), json!({ "classes": "3", "cpu_sets": "28" }));
+    assert_eq!(
+        said(&["--count", "-n", "32", "--machine", LARGE]),
+        "106882521 distinct placements of 32 threads on pack:2 l3:8 core:8 pu:2, out of \
+         58244594029230756747090036884923424763000 sets of CPUs\n"
+    );
+    assert_eq!(
+        said(&["--count", "-n", "8", "--ordered", "--machine", "xeon-e5405"]),
+        "4 distinct placements of 8 threads on xeon-e5405, the order of threads counted, out of 1 set of CPUs\n"
+    );
+}
+
+#[test]
+fn the_short_list_is_part_of_the_whole_in_the_same_order() {
+    let whole = said(&["--all", "-n", "6", "--machine", "opteron-6272"]);
+    let short = said(&["--important", "-n", "6", "--machine", "opteron-6272"]);
+    let mut rest = whole.lines();
+    assert!(short.lines().all(|line| rest.any(|other| other == line)), "{short}");
+    assert!(short.lines().count() < whole.lines().count() / 2);
+    assert_eq!(said(&["--all", "--important", "-n", "6", "--machine", "opteron-6272"]), short);
+    assert_eq!(said(&["--all", "-n", "6", "--machine", "opteron-6272", "--limit", "1"]).lines().count(), 1);
+}
+
+#[test]
+fn a_hundred_million_classes_are_printed_as_they_come_and_no_further_than_they_are_read() {
+    for format in ["list", "json"] {
+        let mut child = Command::new(STAYPUT)
+            .args(["place", "--all", "-n", "32", "--machine", LARGE, "--format", format])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines: Vec<String> =
+            BufReader::new(child.stdout.take().unwrap()).lines().take(10).map(Result::unwrap).collect();
+        assert_eq!(lines.len(), 10);
+        // The pipe is closed now. Were the rest still to come, this would take minutes.
+        let output = child.wait_with_output().unwrap();
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_in_a_sentence() {
+    for (arguments, sentence) in [
+        (&["--all", "-n", "0", "--machine", "xeon-e5405"][..], "stayput: the number of threads must be at least 1\n"),
+        (
+            &["--count", "-n", "9", "--machine", "xeon-e5405"],
+            "stayput: 9 threads can't each have a CPU: machine `xeon-e5405` has 8 that are usable; ask for fewer threads\n",
+        ),
+        (
+            &["--important", "-n", "9", "--ordered", "--machine", "xeon-e5405"],
+            "stayput: 9 threads can't each have a CPU: machine `xeon-e5405` has 8 that are usable; ask for fewer threads\n",
+        ),
+    ] {
+        let output = place(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), sentence);
+        assert!(output.stdout.is_empty());
+    }
+    for wrong in [&["--all"][..], &["compact", "--all", "-n", "2"], &["--all", "-n", "2", "--as", "gomp"], &[]] {
+        assert_eq!(place(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
