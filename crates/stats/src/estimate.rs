@@ -1,7 +1,8 @@
 //! Estimates of one sample of times.
 
+use crate::paired::CONFIDENCE;
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{Binomial, DiscreteCDF};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 /// What one sample of times says by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +69,25 @@ pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((sorted[rank], sorted[sorted.len() - 1 - rank]))
 }
 
+/// The mean of independent values and an interval that holds the distribution's mean with a probability of 95 % (Student's t:
+/// right for values that scatter normally, close for others without far outliers); no interval of a single value, and nothing
+/// without values or when one is not finite.
+pub fn mean_interval(values: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
+    let sorted = sorted(values)?;
+    let count = sorted.len() as f64;
+    let mean = sorted.iter().map(|value| value / count).sum::<f64>();
+    let (first, last) = (*sorted.first()?, *sorted.last()?);
+    if first == last {
+        return Some((first, (sorted.len() > 1).then_some((first, first))));
+    }
+    let variance = sorted.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let interval = StudentsT::new(0.0, 1.0, count - 1.0).ok().map(|student| {
+        let half = student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * (variance / count).sqrt();
+        (mean - half, mean + half)
+    });
+    Some((mean, interval))
+}
+
 /// The values in rising order; none when one is not finite.
 pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     let mut sorted = values.to_vec();
@@ -119,6 +139,19 @@ mod tests {
         assert_eq!(quantile(&values, 1.1), None);
         assert_eq!(quantile(&values, f64::NAN), None);
         assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn the_mean_interval_is_students() {
+        // Mean 5, standard deviation sqrt(32 / 7), t(7) at 97.5 % from tables: 2.3646.
+        let (mean, interval) = mean_interval(&[9.0, 2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0]).unwrap();
+        let half = 2.3646 * (32.0_f64 / 7.0 / 8.0).sqrt();
+        let (low, high) = interval.unwrap();
+        assert!(mean == 5.0 && (low - (5.0 - half)).abs() < 1e-4 && (high - (5.0 + half)).abs() < 1e-4, "{low} {high}");
+        assert_eq!(mean_interval(&[0.1; 3]), Some((0.1, Some((0.1, 0.1)))), "equal values leave no doubt");
+        assert_eq!(mean_interval(&[3.0]), Some((3.0, None)));
+        assert_eq!(mean_interval(&[]), None);
+        assert_eq!(mean_interval(&[1.0, f64::NAN]), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod stop;
 pub use claim::{CLAIM_LEVEL, Claim, claims, holm};
 pub use draw::block_permutation;
 pub use drift::{Drift, MIN_DRIFT_POINTS, drift};
-pub use estimate::{Estimate, estimate, median_interval, quantile};
+pub use estimate::{Estimate, estimate, mean_interval, median_interval, quantile};
 pub use outlier::{Mark, OUTLIER_THRESHOLD, outlier_marks};
 pub use paired::{CONFIDENCE, MIN_PAIRS, Pair, PairError, PairedRatio, RESAMPLES, paired_ratio};
 pub use race::{Drop, DropReason, Gain, Outcome, Race, RaceRule, Run, Standing, Standings};
