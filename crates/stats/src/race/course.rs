@@ -13,7 +13,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 const SHARE_OF_LEFT: f64 = 0.3;
 
 /// One-sided level at which a single comparison says that an arm isn't the best any more.
-const PROMISE: f64 = 0.975;
+const PROMISE: f64 = 0.995;
 
 /// The last leg begins with at most so many candidates.
 const FINALISTS: usize = 3;
@@ -109,12 +109,14 @@ impl Course {
                     self.challenge(race, runs, &effects, left, epsilon, delta)
                 }
             }
+            let critical = critical_to_one(&effects);
             for arm in before {
                 let still_in = self.next.contains(&arm) || (self.next.is_empty() && self.candidates.contains(&arm));
                 if still_in {
                     self.dropped[arm] = None;
                 } else if self.dropped[arm].is_none() {
-                    let why = if told_apart(&effects, best, arm) { DropReason::Slower } else { DropReason::Halved };
+                    let slower = critical.zip(effects.difference(arm, best)).is_some_and(|(c, d)| d.log > c * d.std_error);
+                    let why = if slower { DropReason::Slower } else { DropReason::Halved };
                     self.dropped[arm] = Some(Drop { block, why });
                 }
             }
@@ -288,10 +290,8 @@ fn may_beat(effects: &Effects, best: usize, arm: usize, margin: f64, critical: f
         })
 }
 
-/// Whether `arm` is shown to be slower than `best`, among all comparisons with it.
-fn told_apart(effects: &Effects, best: usize, arm: usize) -> bool {
-    effects.noise().zip(effects.difference(arm, best)).is_some_and(|(noise, difference)| {
-        let critical = maximum_modulus(effects.known().saturating_sub(1), noise.freedom, 1.0 - CONFIDENCE);
-        difference.log > critical * difference.std_error
-    })
+/// How many standard errors the differences to one arm are off at most, all at once; none while the noise isn't known.
+fn critical_to_one(effects: &Effects) -> Option<f64> {
+    let noise = effects.noise()?;
+    Some(maximum_modulus(effects.known().saturating_sub(1), noise.freedom, 1.0 - CONFIDENCE))
 }

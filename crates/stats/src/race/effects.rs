@@ -12,16 +12,17 @@
 //! disagree wildly the faster one is believed.
 
 use super::{Outcome, Run};
+use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 use std::collections::BTreeMap;
 
 /// Residuals above so many standard deviations count as that many.
-const SLOW_CUT: f64 = 1.5;
+const SLOW_CUT: f64 = 2.0;
 
 /// Residuals below minus so many standard deviations count as that many.
 const FAST_CUT: f64 = 3.0;
 
 /// Mean square of a standard normal number cut at [`SLOW_CUT`] and -[`FAST_CUT`].
-const CUT_VARIANCE: f64 = 0.887;
+const CUT_VARIANCE: f64 = 0.9;
 
 /// The noise is never taken for less (0.1 %): a coarse clock, or few runs that agree by luck, would make it nothing.
 const LEAST_NOISE: f64 = 0.001;
@@ -32,8 +33,8 @@ const RIDGE: f64 = 1e-6;
 /// Variances beyond this say that nothing joins the two arms.
 const UNJOINED: f64 = 1e3;
 
-const ITERATIONS: usize = 100;
-const CONVERGED: f64 = 1e-9;
+const ITERATIONS: usize = 50;
+const CONVERGED: f64 = 1e-7;
 
 /// The noise of log times (0.02 = 2 %), pooled over arms.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,6 +74,7 @@ struct Anchor {
 /// The fit.
 #[derive(Clone, Debug)]
 pub(super) struct Effects {
+    observations: Vec<Observation>,
     places: Vec<Option<(Place, f64)>>,
     inverse: Matrix,
     anchors: BTreeMap<usize, Anchor>,
@@ -80,6 +82,7 @@ pub(super) struct Effects {
 }
 
 /// A run that took part in the fit.
+#[derive(Clone, Debug)]
 struct Observation {
     arm: usize,
     block: usize,
@@ -106,6 +109,7 @@ impl Effects {
 
         let inverse = laplacian(size, &members).inverse();
         let fitted = Fitted::to(&core, &members, &inverse);
+        let noise = fitted.noise.map(|noise| Noise { sd: noise.sd / calm_of_chosen(&observations, &counts).sqrt(), ..noise });
         let place = |arm: usize| match (positions[arm], counts[arm]) {
             (Some(position), _) => Some((Place::Core(position), fitted.effects[position])),
             (None, 0) => None,
@@ -121,7 +125,7 @@ impl Effects {
                 anchors.entry(block).or_insert_with(|| Anchor::of(&members[block], &inverse));
             }
         }
-        Self { places, inverse, anchors, noise: fitted.noise }
+        Self { observations, places, inverse, anchors, noise }
     }
 
     /// The effect of `arm` on the log time, up to a constant; none when it has no times.
@@ -146,6 +150,24 @@ impl Effects {
         let variance = if arm == other { 0.0 } else { self.variance(place, other_place) };
         let std_error = self.noise?.sd * variance.max(0.0).sqrt();
         (variance < UNJOINED).then_some(Difference { log: effect - other_effect, std_error })
+    }
+
+    /// `arm` against `other` over the blocks that both ran in, without the fifth of them, or the one, in which `arm` did worst
+    /// and, from five blocks on, as many in which it did best; none when that leaves no block.
+    pub(super) fn undisturbed_difference(&self, arm: usize, other: usize) -> Option<Difference> {
+        let of = |arm: usize| self.observations.iter().filter(move |seen| seen.arm == arm);
+        let mut pairs: Vec<f64> = of(arm)
+            .filter_map(|seen| Some(seen.log_s - of(other).find(|other| other.block == seen.block)?.log_s))
+            .collect();
+        pairs.sort_unstable_by(f64::total_cmp);
+        let cut = pairs.len().div_ceil(5);
+        pairs.truncate(pairs.len() - cut);
+        if cut + pairs.len() >= 5 {
+            pairs.drain(..cut);
+        }
+        let left = pairs.len() as f64;
+        let std_error = self.noise?.sd * (2.0 / left).sqrt();
+        (left > 0.0).then(|| Difference { log: pairs.iter().sum::<f64>() / left, std_error })
     }
 
     /// Variance of the difference of two arms, in units of the noise variance.
@@ -210,6 +232,25 @@ fn laplacian(size: usize, members: &[Vec<usize>]) -> Matrix {
     }
     (0..size).for_each(|row| *matrix.at_mut(row, row) += RIDGE);
     matrix
+}
+
+/// By how much the variance of the core's runs is too small because its arms were chosen: those that were run again after the
+/// first block had the lowest times in it and, if all arms were equal, thus times more alike than the noise.
+///
+/// The lowest share f of normal numbers has the variance 1 - z l - l^2, with z the quantile at f and l = density(z) / f
+/// (Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, 1994, section 13.10.1).
+fn calm_of_chosen(observations: &[Observation], counts: &[usize]) -> f64 {
+    let first: Vec<usize> = observations.iter().filter(|seen| seen.block == 0).map(|seen| seen.arm).collect();
+    let chosen = first.iter().filter(|&&arm| counts[arm] > 1).count();
+    let core = counts.iter().filter(|&&count| count > 1).sum::<usize>();
+    if chosen == 0 || chosen >= first.len() {
+        return 1.0;
+    }
+    let normal = Normal::standard();
+    let share = chosen as f64 / first.len() as f64;
+    let z = normal.inverse_cdf(share);
+    let l = normal.pdf(z) / share;
+    1.0 - (z * l + l * l) * chosen as f64 / core as f64
 }
 
 /// Effects of the core, levels of the blocks, and the noise.

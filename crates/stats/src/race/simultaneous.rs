@@ -5,7 +5,7 @@ use statrs::function::gamma::ln_gamma;
 use std::f64::consts::SQRT_2;
 
 /// Nodes of Simpson's rule; even.
-const NODES: usize = 200;
+const NODES: usize = 120;
 
 /// Beyond so many standard deviations a normal number isn't looked for.
 const FARTHEST: f64 = 8.0;
@@ -38,7 +38,7 @@ pub(super) fn maximum_modulus(count: usize, freedom: f64, miss: f64) -> f64 {
     let density = |s: f64| (log_scale + (freedom - 1.0) * s.ln() - half * s * s).exp();
     let missed = |c: f64| exceeded.iter().map(|(u, weight)| weight * density(u / c)).sum::<f64>() / c;
     let (mut low, mut high) = (0.0_f64, 12.0_f64);
-    for _ in 0..26 {
+    for _ in 0..22 {
         let middle = 0.5 * (low + high);
         if missed(middle.exp()) > miss { low = middle } else { high = middle }
     }

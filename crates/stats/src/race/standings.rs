@@ -130,9 +130,15 @@ impl<'a> Verdict<'a> {
             effects.difference(arm, best).is_some_and(|slower| slower.log > critical * slower.std_error)
         };
         let (once, often): (Vec<usize>, Vec<usize>) = known.iter().partition(|&&arm| runs_of(runs, arm) < 2);
-        let disturbed = Binomial::new(DISTURBED, once.len() as u64)
-            .map_or(once.len() as u64, |disturbed| disturbed.inverse_cdf(CONFIDENCE));
-        verdict.shown = often.iter().any(|&arm| apart(arm, of_all))
+        // Any of the arms may have been disturbed in its first run; those that were are the ones that got no second.
+        let disturbed = Binomial::new(DISTURBED, arms as u64)
+            .map_or(arms as u64, |disturbed| disturbed.inverse_cdf(CONFIDENCE));
+        let surely_apart = |arm: usize| {
+            effects
+                .undisturbed_difference(arm, best)
+                .is_some_and(|slower| slower.log > of_all * slower.std_error)
+        };
+        verdict.shown = often.iter().any(|&arm| surely_apart(arm))
             || once.iter().filter(|&&arm| apart(arm, of_all)).count() as u64 > disturbed
             || beaten.is_some();
         if verdict.shown {
