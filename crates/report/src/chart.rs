@@ -8,6 +8,10 @@
 //! Charts are drawn for a column 360 pixels wide, so that text keeps its size on a phone; a page sets several
 //! side by side where there is room. A chart without anything to draw is [`None`], for the page to say so in words.
 
+mod race;
+
+pub use race::{Exit, Racer, Step};
+
 use crate::words::{plain, short};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
@@ -23,6 +27,8 @@ const WIDTH: i32 = 360;
 const TEXT: i32 = 11;
 /// Width of an average character of that height, in CSS pixels; for cutting labels to their room.
 const LETTER: f64 = 6.0;
+/// From one of several names at the ends of lines to the next, in CSS pixels.
+const LABEL_HEIGHT: f64 = 14.0;
 /// How many series have a colour of their own; further ones start again after the reference's.
 const HUES: usize = 8;
 
@@ -58,7 +64,8 @@ impl Hue {
     fn shape(self) -> Shape {
         match self {
             Self::Series(index) => [Shape::Disc, Shape::Triangle, Shape::Square, Shape::Diamond][index % 4],
-            Self::Better | Self::Worse | Self::Neutral => Shape::Square,
+            Self::Better | Self::Worse => Shape::Square,
+            Self::Neutral => Shape::Disc,
         }
     }
 }
@@ -82,6 +89,15 @@ pub enum Mark {
     Uncounted,
     /// It has no value: a cross beside the scale.
     Failed,
+    /// It was stopped before it had a value: a bar that bounds a stroke, beside the scale.
+    CutOff,
+}
+
+impl Mark {
+    /// Whether it has no place on the scale.
+    fn is_beside(self) -> bool {
+        matches!(self, Self::Failed | Self::CutOff)
+    }
 }
 
 /// One measurement.
@@ -89,7 +105,7 @@ pub enum Mark {
 pub struct Point {
     /// Position in the order of measurement.
     pub order: f64,
-    /// The value; ignored for [`Mark::Failed`].
+    /// The value; ignored for [`Mark::Failed`] and [`Mark::CutOff`].
     pub value: f64,
     /// How it is drawn.
     pub mark: Mark,
@@ -153,7 +169,11 @@ impl Chart {
     /// Measurements in their order, as relative changes (0.05 = 5 % above), so that drift shows. Values far outside
     /// what counts sit at the edge. `breaks` are orders before which work was interrupted.
     pub fn in_order(&self, points: &[Point], breaks: &[f64]) -> Option<String> {
-        let (height, left, right, top, bottom) = (190, 44, 6, 8, 36);
+        let mut beside = vec![(Mark::Failed, "failed"), (Mark::CutOff, "cut off")];
+        beside.retain(|(mark, _)| points.iter().any(|p| p.mark == *mark));
+        let (left, right, top, bottom) = (44, 6, 8, 20 + 16 * beside.len().max(1) as i32);
+        let height = 154 + bottom;
+        let row_at = |row: usize| height - 26 - 16 * row as i32;
         let inliers = points.iter().filter(|p| p.mark == Mark::Counted && p.value.is_finite()).map(|p| p.value);
         let reach =
             inliers.fold(None, |reach: Option<f64>, value| Some(reach.unwrap_or(0.01).max(value.abs())))? * 1.15;
@@ -173,15 +193,15 @@ impl Chart {
         for tick in x.ticks(6).into_iter().filter(|tick| tick.fract() == 0.0) {
             canvas.tick(x.at(tick), height - 10, &format!("#{tick}"));
         }
-        if points.iter().any(|p| p.mark == Mark::Failed) {
-            canvas.text(Role::Muted, (left - 6, height - 26), HPos::Right, "failed");
+        for (row, &(_, name)) in beside.iter().enumerate() {
+            canvas.text(Role::Muted, (left - 6, row_at(row)), HPos::Right, name);
         }
         for point in points {
             let place = (x.at(point.order), y.at(point.value.clamp(-reach, reach)));
-            match point.mark {
-                Mark::Failed => canvas.cross((place.0, f64::from(height - 26)), &point.hover),
-                _ if !point.value.is_finite() => {}
-                mark => canvas.mark(point.hue, mark, place, &point.hover),
+            match beside.iter().position(|(mark, _)| *mark == point.mark) {
+                Some(row) => canvas.mark(point.hue, point.mark, (place.0, f64::from(row_at(row))), &point.hover),
+                None if !point.value.is_finite() => {}
+                None => canvas.mark(point.hue, point.mark, place, &point.hover),
             }
         }
         let hovers = canvas.finish();
@@ -192,9 +212,9 @@ impl Chart {
     /// of each row at its top. `unit` follows the numbers of the scale.
     pub fn strips(&self, strips: &[Strip], unit: &str) -> Option<String> {
         let (label, band, gap, axis) = (16, 26, 8, 22);
-        let drawn = |p: &&Point| p.mark != Mark::Failed && p.value.is_finite();
+        let drawn = |p: &&Point| !p.mark.is_beside() && p.value.is_finite();
         let values = span(strips.iter().flat_map(|s| &s.points).filter(drawn).map(|p| p.value))?;
-        let failures = strips.iter().flat_map(|s| &s.points).any(|p| p.mark == Mark::Failed);
+        let failures = strips.iter().flat_map(|s| &s.points).any(|p| p.mark.is_beside());
         let right = WIDTH - if failures { 26 } else { 8 };
         let height = strips.len() as i32 * (label + band + gap) + axis;
         let mut svg = String::new();
@@ -221,11 +241,12 @@ impl Chart {
             let orders = span(strip.points.iter().map(|p| p.order)).unwrap_or(0.0..0.0);
             let y = Axis::new(padded(orders), top + label + 4..top + label + band - 4);
             for point in &strip.points {
-                match point.mark {
-                    Mark::Failed => canvas.cross((f64::from(right + 18), y.at(point.order)), &point.hover),
-                    _ if !point.value.is_finite() => {}
-                    mark => canvas.mark(point.hue, mark, (x.at(point.value), y.at(point.order)), &point.hover),
-                }
+                let place = match point.mark {
+                    mark if mark.is_beside() => f64::from(right + 18),
+                    _ if point.value.is_finite() => x.at(point.value),
+                    _ => continue,
+                };
+                canvas.mark(point.hue, point.mark, (place, y.at(point.order)), &point.hover);
             }
             if let Some(median) = strip.median.filter(|median| median.is_finite()) {
                 let middle = x.at(median);
@@ -268,7 +289,12 @@ impl Chart {
         }
         canvas.text(Role::Muted, ((left + WIDTH - right) / 2, height - 6), HPos::Center, "threads");
         canvas.line(Role::Dashed, [(x.at(threads.start), y.at(threads.start)), (x.at(threads.end), y.at(threads.end))]);
-        let mut labels = vec![(y.at(threads.end), Role::Muted, "ideal".to_owned())];
+        let mut labels = vec![EndLabel {
+            end: (f64::from(WIDTH - right), y.at(threads.end)),
+            role: Role::Muted,
+            text: "ideal".into(),
+            hover: String::new(),
+        }];
         for curve in curves {
             let places: Vec<_> = curve
                 .points
@@ -276,28 +302,22 @@ impl Chart {
                 .filter(usable)
                 .map(|p| (x.at(f64::from(p.0).log2()), y.at(p.1.log2()), &p.2))
                 .collect();
-            let Some(&(_, end, _)) = places.last() else { continue };
+            let Some(&(end_x, end_y, _)) = places.last() else { continue };
             canvas.line(Role::Hue(curve.hue), places.iter().map(|&(x, y, _)| (x, y)));
             for (x, y, hover) in places {
                 canvas.mark(curve.hue, Mark::Counted, (x, y), hover);
             }
-            labels.push((end, Role::Hue(curve.hue), short(&curve.label, 11)));
+            let text = short(&curve.label, 11);
+            labels.push(EndLabel { end: (end_x, end_y), role: Role::Hue(curve.hue), text, hover: curve.label.clone() });
         }
-        // Names stand at the ends of their lines, pushed apart where those meet.
-        labels.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let lowest = f64::from(height - bottom) - 14.0 * (labels.len() as f64 - 1.0);
-        let mut free = f64::from(top);
-        for (row, (end, role, label)) in labels.into_iter().enumerate() {
-            let place = end.max(free).min(lowest.max(free) + 14.0 * row as f64);
-            free = place + 14.0;
-            canvas.text(role, (f64::from(WIDTH - right + 10), place), HPos::Left, &label);
-        }
+        canvas.end_labels(labels, f64::from(WIDTH - right + 10), f64::from(top)..f64::from(height - bottom));
         let hovers = canvas.finish();
         Some(dressed(&svg, self, &hovers))
     }
 
-    /// Ratios with their intervals on a logarithmic scale around 1, which `below` and `above` explain.
-    pub fn intervals(&self, rows: &[Interval], below: &str, above: &str) -> Option<String> {
+    /// Ratios with their intervals on a logarithmic scale around 1, which `below` and `above` explain; in `percent`, as
+    /// changes from 1.
+    pub fn intervals(&self, rows: &[Interval], below: &str, above: &str, percent: bool) -> Option<String> {
         let (row_height, heading_height, top, bottom) = (22, 22, 22, 24);
         let longest = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
         let (left, right) = ((longest as f64 * LETTER) as i32 + 14, WIDTH - 136);
@@ -312,12 +332,20 @@ impl Chart {
         let mut canvas = Canvas::new(&mut svg, height);
         let x = Axis::new(padded(values), left..right);
         let linear = Axis::new(x.range.start.exp()..x.range.end.exp(), left..right);
-        let ticks = linear.ticks(4);
+        let ticks = linear.ticks(if percent { 3 } else { 4 });
         let decimals = decimals(&ticks);
+        let write = |tick: f64| if percent { signed_percent(tick - 1.0) } else { format!("{tick:.decimals$}") };
         let foot = f64::from(height - bottom);
+        let mut free = f64::MIN;
         for &tick in ticks.iter().filter(|&&tick| tick > 0.0) {
-            canvas.line(Role::Grid, [(x.at(tick.ln()), f64::from(top)), (x.at(tick.ln()), foot)]);
-            canvas.text(Role::Muted, (x.at(tick.ln()), foot + 12.0), HPos::Center, &format!("{tick:.decimals$}"));
+            let (place, name) = (x.at(tick.ln()), write(tick));
+            canvas.line(Role::Grid, [(place, f64::from(top)), (place, foot)]);
+            let half = name.chars().count() as f64 * LETTER / 2.0;
+            if place - half < free {
+                continue;
+            }
+            free = place + half + 2.0 * LETTER;
+            canvas.text(Role::Muted, (place, foot + 12.0), HPos::Center, &name);
         }
         canvas.line(Role::Ink, [(x.at(0.0), f64::from(top - 4)), (x.at(0.0), foot)]);
         canvas.text(Role::Muted, (x.at(0.0) - 6.0, 8.0), HPos::Right, &format!("← {below}"));
@@ -409,13 +437,14 @@ enum Role {
     Panel,
     Dashed,
     Failed,
+    Faint,
     Hue(Hue),
 }
 
 impl Role {
-    const NAMES: [&'static str; 9 + HUES] = [
-        "ink", "muted", "grid", "panel", "dashed", "failed", "better", "worse", "neutral", "h0", "h1", "h2", "h3",
-        "h4", "h5", "h6", "h7",
+    const NAMES: [&'static str; 10 + HUES] = [
+        "ink", "muted", "grid", "panel", "dashed", "failed", "better", "worse", "neutral", "faint", "h0", "h1", "h2",
+        "h3", "h4", "h5", "h6", "h7",
     ];
 
     /// Its byte in a colour, and its position among the names.
@@ -430,14 +459,24 @@ impl Role {
             Self::Hue(Hue::Better) => 6,
             Self::Hue(Hue::Worse) => 7,
             Self::Hue(Hue::Neutral) => 8,
-            Self::Hue(Hue::Series(0)) => 9,
-            Self::Hue(Hue::Series(index)) => 10 + ((index - 1) % (HUES - 1)) as u8,
+            Self::Faint => 9,
+            Self::Hue(Hue::Series(0)) => 10,
+            Self::Hue(Hue::Series(index)) => 11 + ((index - 1) % (HUES - 1)) as u8,
         }
     }
 
     fn name(self) -> &'static str {
         Self::NAMES[usize::from(self.code())]
     }
+}
+
+/// The name at the end of a line.
+struct EndLabel {
+    /// Where the line ends, in CSS pixels.
+    end: (f64, f64),
+    role: Role,
+    text: String,
+    hover: String,
 }
 
 /// A drawing under way, in CSS pixels.
@@ -510,14 +549,40 @@ impl<'a> Canvas<'a> {
         self.backend.draw_text(text, &style, place(at)).expect(TO_MEMORY);
     }
 
+    /// Names at the ends of lines, from `x` on and between the ends of `room`, pushed apart where the lines meet. A line
+    /// that ends before gets a dashed one to its name.
+    fn end_labels(&mut self, mut labels: Vec<EndLabel>, x: f64, room: Range<f64>) {
+        labels.sort_by(|a, b| a.end.1.total_cmp(&b.end.1));
+        let mut free = room.start;
+        let mut heights: Vec<f64> = Vec::new();
+        for label in &labels {
+            heights.push(label.end.1.max(free));
+            free = heights[heights.len() - 1] + LABEL_HEIGHT;
+        }
+        let mut free = room.end.max(room.start + LABEL_HEIGHT * (labels.len() as f64 - 1.0));
+        for height in heights.iter_mut().rev() {
+            *height = height.min(free);
+            free = *height - LABEL_HEIGHT;
+        }
+        for (label, height) in labels.into_iter().zip(heights) {
+            let (end_x, end_y) = label.end;
+            if end_x + 16.0 < x {
+                self.line(Role::Dashed, [(end_x + 6.0, end_y), (x - 8.0, end_y), (x - 3.0, height)]);
+            }
+            self.hover_text(label.role, (x, height), HPos::Left, &label.text, &label.hover);
+        }
+    }
+
     /// A measurement, in its series' shape and colour.
     fn mark(&mut self, hue: Hue, mark: Mark, at: (f64, f64), hover: &str) {
+        match mark {
+            Mark::Failed => return self.cross(at, hover),
+            Mark::CutOff => return self.stop(Role::Hue(hue), at, hover),
+            Mark::Uncounted => return self.ring(Role::Hue(hue), at, hover),
+            Mark::Counted | Mark::Outlier => {}
+        }
         let colour = self.address(Role::Hue(hue), hover);
         let (x, y) = place(at);
-        if mark == Mark::Uncounted {
-            let style = colour.stroke_width(quarters(1.25) as u32);
-            return self.backend.draw_circle((x, y), quarters(2.5) as u32, &style, false).expect(TO_MEMORY);
-        }
         let outline: &[(f64, f64)] = match hue.shape() {
             Shape::Disc => &[],
             Shape::Triangle => &[(0.0, -3.5), (3.5, 2.75), (-3.5, 2.75)],
@@ -536,6 +601,26 @@ impl<'a> Canvas<'a> {
             let ring = self.address(Role::Ink, "").stroke_width(SCALE as u32);
             self.backend.draw_circle((x, y), quarters(5.5) as u32, &ring, false).expect(TO_MEMORY);
         }
+    }
+
+    /// A measurement that doesn't count, or counts against nobody.
+    fn ring(&mut self, role: Role, at: (f64, f64), hover: &str) {
+        let style = self.address(role, hover).stroke_width(quarters(1.25) as u32);
+        self.backend.draw_circle(place(at), quarters(2.5) as u32, &style, false).expect(TO_MEMORY);
+    }
+
+    /// One of very many.
+    fn dot(&mut self, role: Role, at: (f64, f64), hover: &str) {
+        let style = self.address(role, hover).filled();
+        self.backend.draw_circle(place(at), quarters(1.75) as u32, &style, true).expect(TO_MEMORY);
+    }
+
+    /// A measurement that was stopped: a stroke that runs into a bar.
+    fn stop(&mut self, role: Role, at: (f64, f64), hover: &str) {
+        let style = self.address(role, hover).stroke_width(quarters(1.75) as u32);
+        let ((x, y), arm) = (place(at), quarters(3.5));
+        let path = [(x - arm, y), (x + arm / 2, y), (x + arm / 2, y - arm), (x + arm / 2, y + arm)];
+        self.backend.draw_path(path, &style).expect(TO_MEMORY);
     }
 
     /// A measurement that failed.
@@ -659,7 +744,10 @@ mod tests {
         assert_eq!(chart().strips(&[strip], " s"), None);
         let curve = Curve { label: "x".into(), hue: Hue::Series(0), points: vec![(0, 1.0, String::new())] };
         assert_eq!(chart().speedup(&[curve]), None);
-        assert_eq!(chart().intervals(&[interval(0.0, 1.0, 2.0), interval(0.5, 1.0, f64::INFINITY)], "-", "+"), None);
+        assert_eq!(
+            chart().intervals(&[interval(0.0, 1.0, 2.0), interval(0.5, 1.0, f64::INFINITY)], "-", "+", false),
+            None
+        );
     }
 
     #[test]
@@ -675,7 +763,7 @@ mod tests {
             chart().in_order(&points, &[1.0]),
             chart().strips(&[strip(points)], " s"),
             chart().strips(&[strip(equal)], " s"),
-            chart().intervals(&[interval(1.0, 1.0, 1.0), interval(1e-9, 1.0, 1e9)], "-", "+"),
+            chart().intervals(&[interval(1.0, 1.0, 1.0), interval(1e-9, 1.0, 1e9)], "-", "+", false),
         ];
         for svg in drawn {
             let svg = svg.unwrap();

@@ -3,6 +3,7 @@
 mod facts;
 mod figures;
 mod paper;
+mod race;
 
 use crate::chart::Hue;
 use crate::number::{self, Ratio};
@@ -10,7 +11,7 @@ use crate::paste;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::verdict::Verdicts;
-use crate::words::{claim, count, plain};
+use crate::words::{self, capital, claim, count, plain};
 use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
@@ -45,12 +46,13 @@ pub fn html(record: &Record, analysis: &Analysis) -> String {
             body {
                 (answer(&study))
                 main {
+                    (race::section(&study))
                     (paper::beside(&study))
-                    (paper_table(&study))
+                    // What is one row a placement elsewhere would be hundreds in a race, most of a single run.
+                    @if !study.is_race() { (paper_table(&study)) }
                     (figures::in_order(&study))
                     (figures::distributions(&study))
-                    (figures::speedup(&study))
-                    (figures::ratios(&study))
+                    @if !study.is_race() { (figures::speedup(&study)) (figures::ratios(&study)) }
                     (facts::programs(&study))
                     (facts::placements(&study))
                     (facts::cpus(&study))
@@ -82,7 +84,11 @@ fn answer(study: &StudyView) -> Markup {
     html! {
         header {
             div.bar {
-                h1 { "Stayput study" @if let Some(session) = record.sessions.first() { " of " (number::moment(session.before.unix_s)) } }
+                h1 {
+                    "Stayput study"
+                    @if study.is_simulated() { " of a model, on machine " (plain(&words::machine(study))) }
+                    @else if let Some(session) = record.sessions.first() { " of " (number::moment(session.before.unix_s)) }
+                }
                 button.script-only #theme type="button" hidden { "Dark" }
             }
             div.answers {
@@ -109,10 +115,13 @@ fn answer(study: &StudyView) -> Markup {
                 }
             }
             nav aria-label="Sections" {
-                @if paper::is_there(study) { a href="#paper" { "The paper" } } a href="#table" { "Table" } a href="#order" { "Trials in order" } a href="#distributions" { "Distributions" }
-                a href="#speedup" { "Speed-up" } a href="#ratios" { "Ratios" } @if facts::has_programs(study) { a href="#programs" { "Programs" } }
-                a href="#placements" { "Placements" } a href="#cpus" { "CPUs" } a href="#failures" { "Failures" } a href="#machine" { "Machine" }
-                a href="#reading" { "How to read" } a href="#paste" { "Line to paste" }
+                @let is_race = study.is_race();
+                @if is_race { a href="#race" { "The race" } } @if paper::is_there(study) { a href="#paper" { "The paper" } }
+                @if !is_race { a href="#table" { "Table" } } a href="#order" { "Trials in order" } a href="#distributions" { "Distributions" }
+                @if !is_race { a href="#speedup" { "Speed-up" } a href="#ratios" { "Ratios" } }
+                @if facts::has_programs(study) { a href="#programs" { "Programs" } }
+                @if !is_race { a href="#placements" { "Placements" } } @if !study.is_simulated() { a href="#cpus" { "CPUs" } }
+                a href="#failures" { "Failures" } a href="#machine" { "Machine" } a href="#reading" { "How to read" } a href="#paste" { "Line to paste" }
             }
         }
     }
@@ -136,13 +145,11 @@ fn sentences(study: &StudyView, subject: &Subject) -> Markup {
     }
 }
 
-fn capital(sentence: &str) -> String {
-    let mut letters = sentence.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
 /// The figure that answers for one subject, and its doubt.
 fn headline(study: &StudyView, subject: &Subject) -> Markup {
+    if let Some(ranking) = study.ranking(&subject.name) {
+        return race::headline(ranking);
+    }
     let reference = study.reference();
     let best = study.analysis.best.iter().find(|best| best.subject == subject.name);
     let Some((best, summary)) = best.and_then(|best| Some((best, study.best_summary(best)?))) else {
@@ -304,22 +311,26 @@ fn guide(study: &StudyView) -> Markup {
             h2 { "How to read this" }
             dl.wide {
                 (entry("trial", "One execution of one program with so many threads under one placement. Every trial is in this report, failed ones too.".into()))
-                (entry("block", "One trial of each placement, one right after the other, in an order drawn anew each time. A machine that gets slower gets slower for all of them.".into()))
-                (entry("ratio", format!("Time of {reference} over time of the placement, from trials of the same block. 1.18 means that the placement does in the same time 1.18 times the work; 0.90 that it is slower. At 1 there is no difference.")))
-                (entry("95 % interval", "If the whole study were repeated many times, 95 of 100 such intervals would hold the true ratio. A wide one means that the trials scatter or that there are few of them.".into()))
-                (entry("▲ ▼, colour, bold", "A difference is shown, after allowing for how many comparisons this study makes: with many, an interval that just excludes 1 is not enough. Everything else stays grey.".into()))
-                (entry("no difference shown", "The study can't tell them apart. That is not proof that they are equal: a difference below the smallest detectable one may be there.".into()))
-                (entry("smallest detectable", "A study like this one would have seen a difference of that size in 80 of 100 cases.".into()))
-                (entry("● ▲ ■ ◆", "One trial that counts, shape and colour by placement.".into()))
+                @if study.is_race() { (race::guide()) }
+                @else {
+                    (entry("block", "One trial of each placement, one right after the other, in an order drawn anew each time. A machine that gets slower gets slower for all of them.".into()))
+                    (entry("ratio", format!("Time of {reference} over time of the placement, from trials of the same block. 1.18 means that the placement does in the same time 1.18 times the work; 0.90 that it is slower. At 1 there is no difference.")))
+                    (entry("95 % interval", "If the whole study were repeated many times, 95 of 100 such intervals would hold the true ratio. A wide one means that the trials scatter or that there are few of them.".into()))
+                    (entry("▲ ▼, colour, bold", "A difference is shown, after allowing for how many comparisons this study makes: with many, an interval that just excludes 1 is not enough. Everything else stays grey.".into()))
+                    (entry("no difference shown", "The study can't tell them apart. That is not proof that they are equal: a difference below the smallest detectable one may be there.".into()))
+                    (entry("smallest detectable", "A study like this one would have seen a difference of that size in 80 of 100 cases.".into()))
+                    (entry("● ▲ ■ ◆", "One trial that counts, shape and colour by placement.".into()))
+                }
+                @if study.is_race() { (entry("┤", "A run that was cut off.".into())) }
                 (entry("mark in a ring", "An outlier: far from the other trials of its cell. It counts all the same; medians hardly feel it. In the order of trials, one beyond the scale sits at its edge.".into()))
-                (entry("○", "A warm-up trial, which never counts.".into()))
+                (entry("○", if study.is_race() { "Among trials, a warm-up trial, which never counts; in the race, the end of one that was halved." } else { "A warm-up trial, which never counts." }.into()))
                 (entry("×", "A failed trial: no number comes from it. Its cause is under Failures.".into()))
                 (entry("bar across a strip", "The median of the trials that count.".into()))
                 (entry("dashed line", "In the order of trials: the study was interrupted there and went on later. In the speed-up: the ideal, twice as fast with twice the threads.".into()))
-                (entry("speed-up", format!("Time of {reference} with 1 thread over this time.")))
+                @if !study.is_race() { (entry("speed-up", format!("Time of {reference} with 1 thread over this time."))) }
                 (entry("relative sd", "Standard deviation of the times over their mean.".into()))
                 (entry("drift", "Change of the times from the first to the last block, told only when a trend is shown.".into()))
-                (entry("settled", "The stop rule was met for this cell before the study ended.".into()))
+                @if !study.is_race() { (entry("settled", "The stop rule was met for this cell before the study ended.".into())) }
                 (entry("intended, actual", "The CPUs on which a thread was put, and those that the kernel said it may use when it was read back.".into()))
             }
         }

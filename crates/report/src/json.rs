@@ -2,13 +2,15 @@
 
 use crate::paper_table::{PaperTable, Row};
 use crate::programs::BuiltinProgram;
+use crate::ranking::{Place, Ranking};
 use crate::study_view::{StudyView, actual_cpus};
 use machine::CpuSet;
 use serde::Serialize;
+use stats::{DropReason, Standing, Standings};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use study::paper::{Paper, PrintedClaim, PrintedTable, Quantity};
-use study::{Analysis, Record, Status, Trial};
+use study::{Analysis, Entrant, Record, Status, Trial};
 
 /// A trial in the words of the contract.
 #[derive(Serialize)]
@@ -73,7 +75,7 @@ impl<'a> TrialRow<'a> {
             actual_cpus: actual_cpus(trial),
             counters: seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()),
             notes: seen.map_or(&[], |o| &o.notes),
-            output_tail: if trial.status == Status::Ok { "" } else { &trial.output_tail },
+            output_tail: if trial.status.is_failure() { &trial.output_tail } else { "" },
         }
     }
 }
@@ -174,9 +176,135 @@ impl<'a> RowBeside<'a> {
     }
 }
 
+/// The race of one subject, in the words of the contract.
+#[derive(Serialize)]
+struct RaceRow<'a> {
+    subject: &'a str,
+    best: Option<Cpus<'a>>,
+    tied: Vec<Cpus<'a>>,
+    shown: bool,
+    gain: Option<GainRow>,
+    runs: u32,
+    smallest_detectable: Option<f64>,
+    entrants: Vec<EntrantRow<'a>>,
+    history: Vec<BlockRow>,
+}
+
+/// An entrant and its CPUs.
+#[derive(Serialize)]
+struct Cpus<'a> {
+    threads: u32,
+    placement: &'a str,
+    cpus: Option<&'a [CpuSet]>,
+}
+
+#[derive(Serialize)]
+struct GainRow {
+    ratio: f64,
+    ratio_low: f64,
+    ratio_high: f64,
+    pairs: usize,
+    claim: stats::Claim,
+}
+
+#[derive(Serialize)]
+struct EntrantRow<'a> {
+    #[serde(flatten)]
+    cpus: Cpus<'a>,
+    runs: usize,
+    median_s: Option<f64>,
+    loss: Option<f64>,
+    loss_low: Option<f64>,
+    loss_high: Option<f64>,
+    dropped: Option<Dropped>,
+}
+
+#[derive(Serialize)]
+struct Dropped {
+    block: u32,
+    why: DropReason,
+}
+
+/// How those that ran in a block stood after it; `entrants` and `best` are positions among the race's entrants.
+#[derive(Serialize)]
+struct BlockRow {
+    block: u32,
+    best: Option<usize>,
+    entrants: Vec<usize>,
+    loss: Vec<Option<f64>>,
+    loss_low: Vec<Option<f64>>,
+    loss_high: Vec<Option<f64>>,
+}
+
+impl<'a> RaceRow<'a> {
+    fn new(study: &StudyView<'a>, ranking: &Ranking<'a>) -> Self {
+        let race = ranking.race;
+        let cpus = |entrant: &'a Entrant| Cpus {
+            threads: entrant.threads,
+            placement: &entrant.placement,
+            cpus: study.placement(&entrant.placement, entrant.threads).map(|placement| placement.slots.as_slice()),
+        };
+        let warmup_blocks = study.record.plan.warmup_blocks;
+        let entrant = |place: &Place<'a>| EntrantRow {
+            cpus: cpus(place.entrant),
+            runs: place.standing.runs,
+            median_s: place.summary.and_then(|summary| summary.median_s),
+            loss: place.standing.loss,
+            loss_low: place.standing.loss_low,
+            loss_high: place.standing.loss_high,
+            dropped: place.standing.dropped.map(|drop| Dropped { block: drop.block + warmup_blocks, why: drop.why }),
+        };
+        let mut places: Vec<&Place> = ranking.places.iter().collect();
+        places.sort_by_key(|place| place.arm);
+        Self {
+            subject: &race.subject,
+            best: race.best().map(cpus),
+            tied: race.standings.tied.iter().filter_map(|&arm| race.entrants.get(arm)).map(cpus).collect(),
+            shown: race.standings.shown,
+            gain: race.gain().map(|gain| GainRow {
+                ratio: gain.ratio,
+                ratio_low: gain.low,
+                ratio_high: gain.high,
+                pairs: gain.pairs,
+                claim: gain.claim,
+            }),
+            runs: race.runs,
+            smallest_detectable: race.standings.smallest_detectable,
+            entrants: places.into_iter().map(entrant).collect(),
+            history: ranking
+                .blocks(&study.record.trials)
+                .iter()
+                .zip(&race.history)
+                .map(|(b, s)| BlockRow::new(ranking, b, s))
+                .collect(),
+        }
+    }
+}
+
+impl BlockRow {
+    fn new(ranking: &Ranking, trials: &[&Trial], standings: &Standings) -> Self {
+        let arm = |trial: &&Trial| Some(ranking.place_of(trial.threads, &trial.placement)?.arm);
+        let mut entrants: Vec<usize> = trials.iter().filter_map(arm).collect();
+        entrants.sort_unstable();
+        let each = |figure: fn(&Standing) -> Option<f64>| {
+            entrants.iter().map(|&arm| standings.arms.get(arm).and_then(figure)).collect()
+        };
+        Self {
+            block: trials.first().map_or(0, |trial| trial.block),
+            best: standings.best,
+            loss: each(|standing| standing.loss),
+            loss_low: each(|standing| standing.loss_low),
+            loss_high: each(|standing| standing.loss_high),
+            entrants,
+        }
+    }
+}
+
 /// The whole study as one JSON object. Its keys are the contract: `verdicts`, `best`, `warnings`, `summaries`,
 /// `plan`, `trials`, `machine`, `host`, `sessions` and `ending`; and `paper`, for the study of one: its tables with
-/// the printed figures and ours (means of times, ratios with their intervals, speed-ups), one a thread count; and
+/// the printed figures and ours (means of times, ratios with their intervals, speed-ups), one a thread count;
+/// `races`, where the best was raced for: who won, who can't be told apart from it, each entrant's `loss` (its time over
+/// that of the best), and how those that ran in a block stood after it; and
 /// `programs`, where subjects are built-in programs: what each needs, and the rates that the smallest median
 /// reached at each thread count. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
 /// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
@@ -206,6 +334,10 @@ fn text(record: &Record, analysis: &Analysis, trials: &[TrialRow]) -> String {
     let tables = PaperTable::all(&study);
     if let Some(paper) = PaperBeside::new(&tables) {
         value(&mut text, "paper", &paper);
+    }
+    if study.is_race() {
+        let races: Vec<RaceRow> = study.rankings.iter().map(|ranking| RaceRow::new(&study, ranking)).collect();
+        list(&mut text, "races", &races);
     }
     let programs = BuiltinProgram::all(&study);
     if !programs.is_empty() {

@@ -1,9 +1,10 @@
 //! The papers' table for a paper in LaTeX.
 
 use crate::paper_table::{Fact, KEY, PaperTable};
+use crate::ranking::{self, Ranking};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
-use crate::words::{plain, setting};
+use crate::words::{capital, count, plain, setting};
 use std::fmt::Write;
 use study::paper::Quantity;
 use study::{Analysis, Record};
@@ -13,7 +14,6 @@ use study::{Analysis, Record};
 /// a difference is shown.
 pub fn latex(record: &Record, analysis: &Analysis) -> String {
     let study = StudyView::new(record, analysis);
-    let table = Table::new(&study);
     let mut text = String::new();
     for verdict in &analysis.verdicts {
         let _ = writeln!(text, "% {}", plain(verdict).replace('\n', " "));
@@ -21,17 +21,30 @@ pub fn latex(record: &Record, analysis: &Analysis) -> String {
     for warning in &analysis.warnings {
         let _ = writeln!(text, "% Warning: {}", plain(warning).replace('\n', " "));
     }
-    let columns = table.threads.len();
     text.push_str("% Needs \\usepackage{booktabs}.\n");
     for table in PaperTable::all(&study) {
         beside_the_paper(&mut text, &study, &table);
     }
+    if study.is_race() {
+        for ranking in &study.rankings {
+            ranked(&mut text, &study, ranking);
+        }
+    } else {
+        compared(&mut text, &study);
+    }
+    text
+}
+
+/// Every placement beside the reference as a float.
+fn compared(text: &mut String, study: &StudyView) {
+    let table = Table::new(study);
+    let columns = table.threads.len();
     let _ = writeln!(text, "\\begin{{table}}\n\\centering");
     let _ = writeln!(
         text,
         "\\caption{{Median times, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons) and speed-up. {}}}",
         escape(&table.reference),
-        escape(&setting(&study))
+        escape(&setting(study))
     );
     let _ = writeln!(text, "\\begin{{tabular}}{{lll{}}}\n\\toprule", "r".repeat(columns.max(1)));
     let _ = writeln!(text, "& & & \\multicolumn{{{}}}{{c}}{{Threads}} \\\\", columns.max(1));
@@ -56,11 +69,37 @@ pub fn latex(record: &Record, analysis: &Analysis) -> String {
                 Quantity::SpeedUp => "Speed-up",
             };
             let _ = write!(text, "{subject} & {quantity} & {}", escape(&row.placement));
-            figures(&mut text, &row.cells);
+            figures(text, &row.cells);
         }
     }
     text.push_str("\\bottomrule\n\\end{tabular}\n\\end{table}\n");
-    text
+}
+
+/// The ranking of a race as a float.
+fn ranked(text: &mut String, study: &StudyView, ranking: &Ranking) {
+    let heads = ranking.heads();
+    let shown = ranking.top_and_tied(ranking::MOST_ROWS);
+    let rest = match ranking.rest(&shown) {
+        rest if rest.is_empty() => rest,
+        rest => format!(" Not shown: {}.", escape(rest.trim_start_matches("and "))),
+    };
+    let _ = writeln!(
+        text,
+        "\\begin{{table}}\n\\centering\n\\caption{{{}: the best of {}. {}{rest} {}}}",
+        escape(&ranking.race.subject),
+        count(ranking.places.len(), "placement"),
+        escape(ranking::KEY),
+        escape(&setting(study))
+    );
+    let _ = writeln!(text, "\\begin{{tabular}}{{rl{}}}\n\\toprule", "r".repeat(heads.len() - 2));
+    let head = |head: &&str| escape(&capital(head));
+    let _ = writeln!(text, "{} \\\\\n\\midrule", heads.iter().map(head).collect::<Vec<_>>().join(" & "));
+    for place in &shown {
+        let row = ranking.row(place, study.record.plan.warmup_blocks);
+        let cell = |text: &String| if text.is_empty() { "--".into() } else { escape(text) };
+        let _ = writeln!(text, "{} \\\\", row.iter().map(cell).collect::<Vec<_>>().join(" & "));
+    }
+    text.push_str("\\bottomrule\n\\end{tabular}\n\\end{table}\n");
 }
 
 /// A paper's table as a float, ours below each of its rows.

@@ -2,8 +2,9 @@
 //!
 //! A report reads a [`Record`](study::Record) and its [`Analysis`](study::Analysis) and computes no statistics of its
 //! own. Every form for people says the same things in the same order: the verdict with its doubt, the papers' table,
-//! what stands behind it, and the line to paste. The study of a paper is also set beside that paper's own tables.
-//! HTML, Markdown and JSON tell what built-in programs need and the rates they reached.
+//! what stands behind it, and the line to paste. A race for the best of many placements is told by its ranking instead
+//! of a table of them all. The study of a paper is also set beside that paper's own tables. HTML, Markdown and JSON tell
+//! what built-in programs need and the rates they reached.
 
 mod chart;
 mod csv;
@@ -17,6 +18,7 @@ mod paper_table;
 mod paste;
 mod picture;
 mod programs;
+mod ranking;
 mod study_view;
 mod table;
 mod terminal;
@@ -24,7 +26,7 @@ mod verdict;
 mod words;
 
 pub use crate::csv::csv;
-pub use chart::{Chart, Curve, Hue, Interval, Mark, Point, Strip};
+pub use chart::{Chart, Curve, Exit, Hue, Interval, Mark, Point, Racer, Step, Strip};
 pub use html::html;
 pub use json::json;
 pub use latex::latex;

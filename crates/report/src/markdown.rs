@@ -3,6 +3,7 @@
 use crate::paper_table::{KEY, PaperTable};
 use crate::paste;
 use crate::programs::{self, BuiltinProgram};
+use crate::ranking;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{count, plain, setting};
@@ -22,34 +23,11 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
         text.push_str("- Nothing can be said: no trial went well.\n");
     }
     beside_the_paper(&mut text, &study);
-    let table = Table::new(&study);
-    text.push_str("\n| subject | | placement |");
-    for &threads in &table.threads {
-        let _ = write!(text, " {} |", count(threads as usize, "thread"));
+    if study.is_race() {
+        rankings(&mut text, &study);
+    } else {
+        comparisons(&mut text, &study);
     }
-    text.push_str("\n| --- | --- | --- |");
-    text.push_str(&" ---: |".repeat(table.threads.len()));
-    text.push('\n');
-    for group in &table.groups {
-        for (index, row) in group.rows.iter().enumerate() {
-            let subject = if index == 0 { escape(&group.subject) } else { String::new() };
-            let quantity = match row.quantity {
-                Quantity::Time => "time (s)",
-                Quantity::Ratio => "ratio",
-                Quantity::SpeedUp => "speed-up",
-            };
-            let _ = write!(text, "| {subject} | {quantity} | {} |", escape(&row.placement));
-            for cell in &row.cells {
-                let _ = write!(text, " {} |", written(cell));
-            }
-            text.push('\n');
-        }
-    }
-    let _ = writeln!(
-        text,
-        "\nTimes are medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons.",
-        escape(&table.reference)
-    );
     let _ = writeln!(text, "\n{}", escape(&setting(&study)));
     built_in_programs(&mut text, &study);
     let failures: Vec<_> = study.failures().collect();
@@ -85,6 +63,61 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
         }
     }
     text
+}
+
+/// Every placement beside the reference.
+fn comparisons(text: &mut String, study: &StudyView) {
+    let table = Table::new(study);
+    text.push_str("\n| subject | | placement |");
+    for &threads in &table.threads {
+        let _ = write!(text, " {} |", count(threads as usize, "thread"));
+    }
+    text.push_str("\n| --- | --- | --- |");
+    text.push_str(&" ---: |".repeat(table.threads.len()));
+    text.push('\n');
+    for group in &table.groups {
+        for (index, row) in group.rows.iter().enumerate() {
+            let subject = if index == 0 { escape(&group.subject) } else { String::new() };
+            let quantity = match row.quantity {
+                Quantity::Time => "time (s)",
+                Quantity::Ratio => "ratio",
+                Quantity::SpeedUp => "speed-up",
+            };
+            let _ = write!(text, "| {subject} | {quantity} | {} |", escape(&row.placement));
+            for cell in &row.cells {
+                let _ = write!(text, " {} |", written(cell));
+            }
+            text.push('\n');
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\nTimes are medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons.",
+        escape(&table.reference)
+    );
+}
+
+/// The ranking of each race.
+fn rankings(text: &mut String, study: &StudyView) {
+    for ranking in &study.rankings {
+        if study.rankings.len() > 1 {
+            let _ = writeln!(text, "\n**{}**", escape(&ranking.race.subject));
+        }
+        let heads = ranking.heads();
+        let _ = writeln!(text, "\n| {} |", heads.join(" | "));
+        let _ = writeln!(text, "| ---: | --- |{}", " ---: |".repeat(heads.len() - 2));
+        let shown = ranking.top_and_tied(ranking::MOST_ROWS);
+        for place in &shown {
+            let row = ranking.row(place, study.record.plan.warmup_blocks);
+            let cell = |text: &String| if text.is_empty() { "–".into() } else { escape(text) };
+            let _ = writeln!(text, "| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
+        }
+        let rest = ranking.rest(&shown);
+        if !rest.is_empty() {
+            let _ = writeln!(text, "\n{rest}");
+        }
+    }
+    let _ = writeln!(text, "\n{}", escape(ranking::KEY));
 }
 
 /// The paper's tables, ours below each of their rows.

@@ -35,6 +35,23 @@ pub(crate) fn change(share: f64) -> String {
     format!("{}{}", if share > 0.0 { "+" } else { "" }, percent(share))
 }
 
+/// How much longer than the best a time is, from their ratio, and the interval of that: `+3.1 %` and `1.0 to 5.2 %`;
+/// without an interval the second is empty.
+pub(crate) fn loss(ratio: f64, interval: Option<(f64, f64)>) -> (String, String) {
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let widest = interval.map_or(percent(ratio), |(low, high)| percent(high).abs().max(percent(low).abs()));
+    let decimals = if widest.abs().max(percent(ratio).abs()) < 9.95 { 1 } else { 0 };
+    // Adding 0 leaves no negative zero.
+    let round = |ratio: f64| (percent(ratio) * 10_f64.powi(decimals)).round() / 10_f64.powi(decimals) + 0.0;
+    let write = |ratio: f64| format!("{:.*}", decimals as usize, round(ratio));
+    let sign = if round(ratio) > 0.0 { "+" } else { "" };
+    // An end off 0 is never written as 0: it is what tells two apart.
+    let finer = |ratio: f64| if round(ratio) == 0.0 { format!("{:.1}", percent(ratio) + 0.0) } else { write(ratio) };
+    let end = |ratio: f64| if ratio == 1.0 { "0".into() } else { finer(ratio) };
+    let range = interval.map_or_else(String::new, |(low, high)| format!("{} to {} %", end(low), end(high)));
+    (format!("{sign}{} %", write(ratio)), range)
+}
+
 /// A size in the binary unit that fits: `14.0 MiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -121,6 +138,19 @@ mod tests {
         let wide = Ratio::new(1.18, Some(1.15), Some(1.21));
         assert_eq!((wide.value.as_str(), wide.range("-").as_str()), ("1.18", "1.15-1.21"));
         assert_eq!(Ratio::new(1.18, None, Some(1.2)).range("-"), "");
+    }
+
+    #[test]
+    fn losses_have_the_digits_of_their_interval() {
+        let written = |ratio, interval| {
+            let (loss, range) = loss(ratio, interval);
+            format!("{loss} ({range})")
+        };
+        assert_eq!(written(1.031, Some((1.01, 1.052))), "+3.1 % (1.0 to 5.2 %)");
+        assert_eq!(written(1.031, Some((0.98, 1.12))), "+3 % (-2 to 12 %)");
+        assert_eq!(written(1.0, Some((1.0, 1.0004))), "0.0 % (0 to 0.0 %)");
+        assert_eq!(written(1.44, Some((1.003, 1.91))), "+44 % (0.3 to 91 %)");
+        assert_eq!(written(2.5, None), "+150 % ()");
     }
 
     #[test]

@@ -30,6 +30,9 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
     let nothing = |sentence: String| Advice { sentence, lines: Vec::new() };
     let name = &subject.name;
     let reference = study.reference();
+    if subject.model.is_some() {
+        return nothing(format!("{name}: there is nothing to paste, since it is a model and no program."));
+    }
     let Some(best) = study.analysis.best.iter().find(|best| best.subject == *name) else {
         return nothing(format!("{name}: there is nothing to paste, since no trial went well."));
     };
@@ -39,6 +42,9 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
             sentence: format!("{name}: to run it under {} with {threads}, paste one of these:", best.placement),
             lines: lines(subject, &best.placement, placement, best.threads),
         },
+        _ if study.ranking(name).is_some_and(|ranking| !ranking.has_reference()) => nothing(format!(
+            "{name}: nothing needs pasting. Unbound with {threads} was not in the race, so that nothing is known to beat it."
+        )),
         _ => nothing(format!(
             "{name}: nothing needs pasting. No placement is shown to be faster than {reference} with {threads}, its fastest thread count."
         )),

@@ -1,5 +1,7 @@
 //! A record and its analysis side by side, with the look-ups that every form of the report needs.
 
+use crate::chart::Hue;
+use crate::ranking::{Part, Ranking};
 use machine::{CpuSet, Machine, Placement};
 use study::{Analysis, Best, Record, Summary, ThreadObservation, Trial};
 
@@ -11,12 +13,41 @@ pub(crate) struct StudyView<'a> {
     pub analysis: &'a Analysis,
     /// The machine, where the record's topology can be read.
     pub machine: Option<Machine>,
+    /// The ranking of each race; empty in a study of another kind.
+    pub rankings: Vec<Ranking<'a>>,
 }
 
 impl<'a> StudyView<'a> {
     /// Looks at `record` through `analysis`.
     pub(crate) fn new(record: &'a Record, analysis: &'a Analysis) -> Self {
-        Self { record, analysis, machine: serde_json::from_value(record.machine.clone()).ok() }
+        let machine = serde_json::from_value(record.machine.clone()).ok();
+        let rankings = analysis.races.iter().map(|race| Ranking::new(race, analysis)).collect();
+        Self { record, analysis, machine, rankings }
+    }
+
+    /// Whether it is a race for the best of each subject, and not a comparison of every placement with the reference.
+    pub(crate) fn is_race(&self) -> bool {
+        !self.rankings.is_empty()
+    }
+
+    /// The ranking of one subject's race.
+    pub(crate) fn ranking(&self, subject: &str) -> Option<&Ranking<'a>> {
+        self.rankings.iter().find(|ranking| ranking.race.subject == subject)
+    }
+
+    /// Whether nothing was run on any machine, since a model stands for the subject.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.record.plan.subjects.iter().any(|subject| subject.model.is_some())
+    }
+
+    /// How a cell is painted: by its part in the race, else by its treatment.
+    pub(crate) fn hue(&self, summary: &Summary) -> Hue {
+        match self.ranking(&summary.subject) {
+            Some(ranking) => {
+                ranking.place_of(summary.threads, &summary.placement).map_or(Part::Other, |p| p.part).hue()
+            }
+            None => Hue::Series(self.treatment_index(&summary.placement)),
+        }
     }
 
     /// The name of the treatment that every ratio is taken against; empty for a plan without treatments.
@@ -60,7 +91,7 @@ impl<'a> StudyView<'a> {
 
     /// The trials that failed, in order, warm-up included.
     pub(crate) fn failures(&self) -> impl Iterator<Item = &'a Trial> + use<'a> {
-        self.record.trials.iter().filter(|trial| trial.status != study::Status::Ok)
+        self.record.trials.iter().filter(|trial| trial.status.is_failure())
     }
 }
 

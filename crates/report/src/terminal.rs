@@ -3,8 +3,9 @@
 use crate::grid::Grid;
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::paste;
+use crate::ranking;
 use crate::study_view::StudyView;
-use crate::table::Table;
+use crate::table::{Cell, Table};
 use crate::verdict::Verdicts;
 use crate::words::{count, plain, short};
 use std::fmt::Write;
@@ -44,8 +45,9 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
     }
     let paper_tables = PaperTable::all(&study);
     beside_the_paper(&mut text, &study, &paper_tables, width, colour);
+    rankings(&mut text, &study, width, colour);
     let mut table = Table::new(&study);
-    if !paper_tables.is_empty() && PaperTable::cover(&paper_tables, &record.plan) {
+    if study.is_race() || (!paper_tables.is_empty() && PaperTable::cover(&paper_tables, &record.plan)) {
         table.groups.clear();
     }
     for group in &table.groups {
@@ -116,6 +118,34 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
         width,
     );
     text
+}
+
+/// The ranking of each race.
+fn rankings(text: &mut String, study: &StudyView, width: usize, colour: bool) {
+    for ranking in &study.rankings {
+        text.push('\n');
+        if study.rankings.len() > 1 {
+            paragraph(text, "", &ranking.race.subject, width);
+        }
+        let shown = ranking.top_and_tied(ranking::MOST_ROWS);
+        let heads = ranking.heads().into_iter().skip(2).map(String::from);
+        let mut grid = Grid::new(heads.collect());
+        for place in &shown {
+            let mut row = ranking.row(place, study.record.plan.warmup_blocks);
+            let figures = row.split_off(2).into_iter().map(|text| Cell { text, ..Cell::default() });
+            row[1] = short(&row[1], NAME_WIDTH);
+            grid.push(row, figures.collect());
+        }
+        grid.write(text, width, colour);
+        let rest = ranking.rest(&shown);
+        if !rest.is_empty() {
+            let _ = writeln!(text, "  {rest}");
+        }
+    }
+    if study.is_race() {
+        text.push('\n');
+        paragraph(text, "", ranking::KEY, width);
+    }
 }
 
 /// Appends `words` after `mark`, wrapped at `width`, later lines indented by the mark's width.

@@ -21,6 +21,12 @@ pub(crate) fn short(text: &str, width: usize) -> String {
     cut
 }
 
+/// `sentence` with its first letter large.
+pub(crate) fn capital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// `1 trial`, `2 trials`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
@@ -68,20 +74,28 @@ pub(crate) fn stop_rule(plan: &Plan) -> String {
 
 /// How the study came to its end, as a sentence.
 pub(crate) fn ending(record: &Record) -> &'static str {
+    let is_race = matches!(record.plan.stop, StopRule::Best { .. });
     match record.ending {
+        Some(Ending::Finished) if is_race => "The race was run to its end.",
         Some(Ending::Finished) => "Every comparison was settled or had all the runs that the stop rule allows.",
+        Some(Ending::BudgetSpent) if is_race => "The time budget was spent before the race was over.",
         Some(Ending::BudgetSpent) => "The time budget was spent before everything was settled.",
         None => "The study is unfinished; the command that started it goes on where it stopped.",
     }
 }
 
-/// The machine's CPU and the number of usable ones.
+/// The machine's CPU and the number of usable ones; where nothing was run, the name of the machine that is modelled.
 pub(crate) fn machine(study: &StudyView) -> String {
     let host = &study.record.host;
-    let model = host.cpu_model.as_deref().unwrap_or(&host.architecture);
+    let modelled = study.machine.as_ref().filter(|_| study.is_simulated());
+    let name = match modelled {
+        Some(machine) => machine.name(),
+        None if study.is_simulated() => "unknown",
+        None => host.cpu_model.as_deref().unwrap_or(&host.architecture),
+    };
     let cpus =
         study.machine.as_ref().map_or_else(String::new, |m| format!(", {}", count(m.usable_cpus().len(), "CPU")));
-    format!("{model}{cpus}")
+    format!("{name}{cpus}")
 }
 
 /// How many trials the cells have that count: `20`, `5 to 10`.
@@ -97,10 +111,14 @@ pub(crate) fn trials_a_cell(study: &StudyView) -> String {
 /// The machine and the method in one sentence, for a caption.
 pub(crate) fn setting(study: &StudyView) -> String {
     let host = &study.record.host;
+    let machine = machine(study);
+    let place = if study.is_simulated() {
+        format!("Nothing was run: times are drawn from a model on the machine {machine}")
+    } else {
+        format!("Machine: {machine}, Linux {}", host.kernel)
+    };
     format!(
-        "Machine: {}, Linux {}. {} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.",
-        machine(study),
-        host.kernel,
+        "{place}. {} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.",
         trials_a_cell(study),
         study.record.plan.seed,
         host.stayput_version

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[test]
 fn every_page_loads_nothing_else_fits_its_width_and_raises_no_error() {
     let Some(mut browser) = Browser::start() else { return };
-    for (name, study) in fixture::all() {
+    for (name, study) in fixture::all().into_iter().chain([("race-of-200", fixture::race_of_200())]) {
         let file = browser.write(name, &report::html(&study.record, &study.analysis));
         for width in WIDTHS {
             for scripts in [true, false] {
@@ -51,22 +51,49 @@ fn every_page_loads_nothing_else_fits_its_width_and_raises_no_error() {
 #[test]
 fn chart_text_stays_legible_on_a_phone() {
     let Some(mut browser) = Browser::start() else { return };
-    let study = fixture::opteron();
-    let file = browser.write("opteron", &report::html(&study.record, &study.analysis));
-    browser.visit(&file, 360, true);
+    for (name, study) in
+        [("opteron", fixture::opteron()), ("race", fixture::race()), ("race-of-200", fixture::race_of_200())]
+    {
+        let file = browser.write(name, &report::html(&study.record, &study.analysis));
+        browser.visit(&file, 360, true);
+        legible(&mut browser, name);
+    }
+}
+
+#[test]
+fn a_race_grows_with_the_page_and_its_text_does_not() {
+    let Some(mut browser) = Browser::start() else { return };
+    let study = fixture::race();
+    let file = browser.write("race", &report::html(&study.record, &study.analysis));
+    let mut look = |width: u32| {
+        browser.visit(&file, width, true);
+        let look = browser.evaluate(
+            "(() => { const svg = document.querySelector('#race svg.chart'), width = svg.getBoundingClientRect().width; \
+                const text = parseFloat(getComputedStyle(svg.querySelector('text')).fontSize); \
+                return [width, text * width / svg.viewBox.baseVal.width] })()",
+        );
+        [0, 1].map(|index| look[index].as_f64().unwrap())
+    };
+    let ([phone, phone_text], [desk, desk_text]) = (look(360), look(1280));
+    assert!(desk > 1.7 * phone, "{desk} pixels against {phone}");
+    assert!((9.5..=14.0).contains(&phone_text) && (9.5..=14.0).contains(&desk_text), "{phone_text}, {desk_text}");
+    assert_eq!(browser.errors(), Vec::<Value>::new());
+}
+
+fn legible(browser: &mut Browser, name: &str) {
     let smallest = browser.evaluate(
         "Math.min(...[...document.querySelectorAll('svg.chart')].flatMap(svg => { \
             const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width; \
             return [...svg.querySelectorAll('text')].map(text => parseFloat(getComputedStyle(text).fontSize) * scale) }))",
     );
-    assert!(smallest.as_f64().unwrap() >= 9.5, "the smallest text is {smallest} pixels high");
+    assert!(smallest.as_f64().unwrap() >= 9.5, "{name}: the smallest text is {smallest} pixels high");
     let outside = browser.evaluate(
         "[...document.querySelectorAll('svg.chart text')].filter(text => { \
             const box = text.getBoundingClientRect(), frame = text.closest('svg').getBoundingClientRect(); \
             return box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1 }) \
             .map(text => text.textContent)",
     );
-    assert_eq!(outside, json!([]), "text beyond its chart");
+    assert_eq!(outside, json!([]), "{name}: text beyond its chart");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn text(element: &ElementRef) -> String {
 
 #[test]
 fn every_page_nests_rightly() {
-    for (name, study) in fixture::all() {
+    for (name, study) in fixture::all().into_iter().chain([("race-of-200", fixture::race_of_200())]) {
         let (_, page) = page(&study);
         // An HTML parser repairs what is wrong, and says so; `<title>` in SVG marks is right.
         assert_eq!(page.errors, Vec::<std::borrow::Cow<str>>::new(), "{name}");
@@ -284,4 +284,92 @@ fn pages_and_their_script_stay_small() {
     assert!(source.len() < 800_000, "{} bytes for 378 trials on 64 CPUs", source.len());
     let script = text(&select(&page, "script:not([type])")[0]);
     assert!(script.len() < 15_000, "{} bytes", script.len());
+}
+
+#[test]
+fn a_race_is_drawn_run_by_run_with_who_left_when_and_why() {
+    let study = fixture::race();
+    let (_, page) = page(&study);
+    let sections: Vec<_> = select(&page, "main section").iter().filter_map(|s| s.attr("id")).collect();
+    assert_eq!(sections, ["race", "order", "distributions", "cpus", "failures", "machine", "reading", "paste"]);
+    let charts = select(&page, "#race .race svg");
+    let title = Selector::parse("g > title, circle > title, polygon > title, polyline > title").unwrap();
+    let hovers: Vec<String> = charts[0].select(&title).map(|title| text(&title)).collect();
+    let runs = study.record.trials.iter().filter(|trial| !trial.warmup);
+    for (number, trial) in runs.enumerate() {
+        let start = format!("{}: run {}, block {}; ", trial.placement, number + 1, trial.block);
+        assert_eq!(hovers.iter().filter(|hover| hover.starts_with(&start)).count(), 1, "{start} {hovers:?}");
+    }
+    let left: Vec<&str> = hovers.iter().filter_map(|hover| Some(hover.split_once("; left the race: ")?.1)).collect();
+    assert_eq!(left.len(), 7, "{left:?}");
+    for exit in ["slower, block 1", "halved, block 1", "cut off, block 1", "failed, block 1", "slower, block 9"] {
+        assert!(left.contains(&exit), "{exit}: {left:?}");
+    }
+    // Only the three that matter are named beside it.
+    for name in ["scatter", "0,4,1,6", "unbound"] {
+        let is_name = |element: ElementRef| text(&element).trim() == name;
+        assert!(charts[0].select(&Selector::parse("text").unwrap()).any(is_name), "{name}");
+    }
+    assert!(!charts[0].select(&Selector::parse("text").unwrap()).any(|element| text(&element).trim() == "compact"));
+    let ranking: Vec<String> = select(&page, "#ranking-0 tbody td:first-child").iter().map(text).collect();
+    assert_eq!(ranking, ["1", "=1", "3", "4", "5", "6", "–", "8", "–"]);
+}
+
+#[test]
+fn the_best_unbound_and_the_slowest_stand_on_the_machine_with_their_times() {
+    let (_, page) = page(&fixture::race());
+    let figures: Vec<String> = select(&page, "#race .placements figure").iter().map(text).collect();
+    assert_eq!(figures.len(), 3);
+    for (figure, words) in
+        figures.iter().zip(["Best: scatter, 4 threads", "Unbound, 4 threads", "Slowest: 0,1,0,1, 4 threads"])
+    {
+        assert!(figure.contains(words) && figure.contains("median "), "{words}: {figure}");
+    }
+    assert!(figures[1].contains("+14 % (11 to 18 %)"), "{}", figures[1]);
+    assert!(text(&select(&page, "#race")[0]).contains("1 entrant never ran to the end of a run"));
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_no_failure() {
+    let study = fixture::race();
+    let (_, page) = page(&study);
+    let failures = text(&select(&page, "#failures")[0]);
+    assert_eq!(select(&page, "#failures h3").len(), 1, "{failures}");
+    assert!(failures.contains("1 trial more cut off") && !failures.contains("0,0,4,4"), "{failures}");
+    assert!(text(&select(&page, "header .notice")[0]).contains("1 trial failed"));
+    let bad: Vec<String> = select(&page, "#trials td.bad").iter().map(text).collect();
+    assert_eq!(bad, ["exit-code"]);
+    let order: Vec<String> =
+        select(&page, "#order svg text").iter().map(|label| text(label).trim().to_owned()).collect();
+    assert!(order.contains(&"cut off".to_owned()) && order.contains(&"failed".to_owned()), "{order:?}");
+}
+
+#[test]
+fn a_race_of_hundreds_stays_small_and_readable() {
+    let study = fixture::race_of_200();
+    let (source, page) = page(&study);
+    assert!(source.len() < 1_500_000, "{} bytes", source.len());
+    assert_eq!(select(&page, "#table, #speedup, #ratios, #placements").len(), 0);
+    let charts = select(&page, "#race .race svg");
+    let title = Selector::parse("circle > title, polygon > title, polyline > title").unwrap();
+    assert!(charts[0].select(&title).count() >= study.analysis.races[0].runs as usize);
+    let labels = select(&page, "#race .race figure:last-child tbody tr").len();
+    assert!((3..=15).contains(&labels), "{labels} rows");
+    assert_eq!(select(&page, "#ranking-0 tbody tr").len(), 200);
+    let strips = select(&page, "#distributions tbody tr").len();
+    assert!(strips <= 10, "{strips} strips");
+    assert!(select(&page, "ul.legend").iter().all(|legend| legend.child_elements().count() < 12));
+}
+
+#[test]
+fn the_page_of_a_model_shows_no_facts_of_a_host() {
+    let study = fixture::race_of_a_model();
+    let (_, page) = page(&study);
+    assert!(text(&select(&page, "h1")[0]).contains("of a model, on machine xeon-e5405, 8 CPUs"));
+    assert_eq!(select(&page, "#cpus, #programs, a[href='#cpus'], a[href='#programs']").len(), 0);
+    let facts = text(&select(&page, "#machine")[0]);
+    for word in ["Linux", "hypervisor", "Environment", "load over"] {
+        assert!(!facts.contains(word), "{word}: {facts}");
+    }
+    assert!(facts.contains("a model, 10 mean times with lognormal noise of 2.0 %"), "{facts}");
 }

@@ -3,11 +3,13 @@
 use crate::chart::Hue;
 use crate::number;
 use crate::programs::{BuiltinProgram, KEY};
+use crate::ranking::cut_off;
 use crate::study_view::{StudyView, cpu_line, program_threads};
-use crate::words::{count, ending, plain, stop_rule};
+use crate::words::{self, count, ending, plain, stop_rule};
 use machine::{CpuSet, Machine, Placement};
 use maud::{Markup, PreEscaped, html};
-use study::{HostState, Session, Trial};
+use study::model::{DRIFT_RUNS, Noise, Slow};
+use study::{HostState, Session, SubjectModel, Trial};
 
 /// Most rows of a list that can grow with the study; the rest is in the data.
 const ROWS: usize = 40;
@@ -74,16 +76,16 @@ pub(super) fn programs(study: &StudyView) -> Markup {
     }
 }
 
-/// Each placement on the topology.
+/// Each placement on the topology; nothing for a race, which pictures its best, its worst and unbound.
 pub(super) fn placements(study: &StudyView) -> Markup {
     html! {
-        section #placements {
+        @if !study.is_race() { section #placements {
             h2 { "Placements on the machine" }
             @match &study.machine {
                 None => p.muted { "The record holds no topology that this version can read." }
                 Some(machine) => { (pictures(study, machine)) }
             }
-        }
+        } }
     }
 }
 
@@ -117,7 +119,7 @@ fn pictures(study: &StudyView, machine: &Machine) -> Markup {
     }
 }
 
-fn picture(machine: &Machine, placement: Option<&Placement>) -> Markup {
+pub(super) fn picture(machine: &Machine, placement: Option<&Placement>) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Picture of the machine" {
             (PreEscaped(crate::picture::svg(machine, placement)))
@@ -145,15 +147,16 @@ fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(u32, Vec<&'a s
     pictured
 }
 
-/// Where threads were meant to be, and where they were.
+/// Where threads were meant to be, and where they were; nothing where a model stands for the program.
 pub(super) fn cpus(study: &StudyView) -> Markup {
     let plan = &study.record.plan;
+    let many = plan.treatments.len() * plan.threads.len() > ROWS;
     let strayed: Vec<(&Trial, String)> = study.record.trials.iter().flat_map(strays).collect();
     html! {
-        section #cpus {
+        @if !study.is_simulated() { section #cpus {
             h2 { "Intended and actual CPUs" }
             p { "In the order in which threads were created. Each thread's CPUs were read back from the kernel while it ran." }
-            div.scroll tabindex="0" role="region" aria-label="Intended and actual CPUs" {
+            div.scroll.tall[many] tabindex="0" role="region" aria-label="Intended and actual CPUs" {
                 table.dense.wrap {
                     thead { tr { th { "placement" } th.n { "threads" } th { "intended CPUs" } th { "read back, over all subjects" } } }
                     tbody {
@@ -188,7 +191,7 @@ pub(super) fn cpus(study: &StudyView) -> Markup {
                 }
                 @if strayed.len() > ROWS { p.muted { "And " (strayed.len() - ROWS) " more, in the data." } }
             }
-        }
+        } }
     }
 }
 
@@ -221,10 +224,14 @@ fn strays(trial: &Trial) -> impl Iterator<Item = (&Trial, String)> {
 /// Every failed trial with its cause and the last of its output.
 pub(super) fn failures(study: &StudyView) -> Markup {
     let failures: Vec<&Trial> = study.failures().collect();
+    let cut_off = cut_off(&study.record.trials);
     html! {
         section #failures {
             h2 { "Failures" }
-            @if failures.is_empty() { p { "None: every trial went well." } }
+            @if failures.is_empty() { p { "None: no trial went wrong." } }
+            @if cut_off > 0 {
+                p { (count(cut_off, "trial")) " more cut off, having lost the race by then: counted as lost, not as failed." }
+            }
             @for trial in failures.iter().take(ROWS) {
                 h3 { "#" (trial.sequence) " " span.bad { (trial.status) } }
                 p {
@@ -244,14 +251,18 @@ pub(super) fn failures(study: &StudyView) -> Markup {
 pub(super) fn machine(study: &StudyView) -> Markup {
     let (record, host, plan) = (study.record, &study.record.host, &study.record.plan);
     let cpus = study.machine.as_ref().map(|machine| machine.usable_cpus());
+    let simulated = study.is_simulated();
     html! {
         section #machine {
-            h2 { "Machine and study" }
+            h2 { @if simulated { "Model and study" } @else { "Machine and study" } }
             dl {
-                dt { "CPU" } dd { (host.cpu_model.as_deref().unwrap_or("unknown model")) " (" (host.architecture) ")" }
+                @if simulated { dt { "machine" } dd { (plain(&words::machine(study))) ", modelled" } }
+                @else { dt { "CPU" } dd { (host.cpu_model.as_deref().unwrap_or("unknown model")) " (" (host.architecture) ")" } }
                 @if let Some(cpus) = cpus { dt { "usable CPUs" } dd { (cpus.len()) ": " (cpus.to_string()) } }
-                dt { "kernel" } dd { "Linux " (host.kernel) @if let Some(name) = &host.distribution { ", " (name) } }
-                dt { "hypervisor" } dd { (host.hypervisor.as_deref().unwrap_or("none seen")) }
+                @if !simulated {
+                    dt { "kernel" } dd { "Linux " (host.kernel) @if let Some(name) = &host.distribution { ", " (name) } }
+                    dt { "hypervisor" } dd { (host.hypervisor.as_deref().unwrap_or("none seen")) }
+                }
                 dt { "Stayput" } dd { (host.stayput_version) }
                 dt { "seed" } dd { (plan.seed) }
                 dt { "stop rule" } dd { (stop_rule(plan)) }
@@ -261,21 +272,43 @@ pub(super) fn machine(study: &StudyView) -> Markup {
                 @for subject in &plan.subjects {
                     dt { "subject" }
                     dd {
-                        code { (plain(&shell_words::join(&subject.argv))) }
+                        @match &subject.model {
+                            Some(model) => { (plain(&subject.name)) ": " (modelled(model)) }
+                            None => code { (plain(&shell_words::join(&subject.argv))) }
+                        }
                         @if let Some(build) = &subject.build { br; "which says it is " (plain(build)) }
                         @if let Some(regex) = &subject.time_regex { br; "its own time: " code { (plain(regex)) } }
                         @if let Some(regex) = &subject.verified_regex { br; "verified by: " code { (plain(regex)) } }
                     }
                 }
             }
-            h3 { "Environment" }
-            @if host.environment.is_empty() { p { "No variable that reaches OpenMP runtimes, allocators or the loader was set." } }
-            @else {
-                dl { @for (name, value) in &host.environment { dt { code { (plain(name)) } } dd { code { (plain(value)) } } } }
+            @if !simulated {
+                h3 { "Environment" }
+                @if host.environment.is_empty() { p { "No variable that reaches OpenMP runtimes, allocators or the loader was set." } }
+                @else {
+                    dl { @for (name, value) in &host.environment { dt { code { (plain(name)) } } dd { code { (plain(value)) } } } }
+                }
+                @for (index, session) in record.sessions.iter().enumerate() { (stretch(index, record.sessions.len(), session)) }
             }
-            @for (index, session) in record.sessions.iter().enumerate() { (stretch(index, record.sessions.len(), session)) }
         }
     }
+}
+
+/// How a model draws its times.
+fn modelled(model: &SubjectModel) -> String {
+    let Noise { lognormal, drift, outliers } = model.noise;
+    let mut words = format!(
+        "a model, {} with lognormal noise of {}",
+        count(model.times.len(), "mean time"),
+        number::percent(lognormal)
+    );
+    if drift != 0.0 {
+        words.push_str(&format!(", drifting by {} in {DRIFT_RUNS} runs", number::change(drift)));
+    }
+    if let Some(Slow { share, factor }) = outliers {
+        words.push_str(&format!(", {} of runs {factor} times as long", number::percent(share)));
+    }
+    words
 }
 
 fn stretch(index: usize, stretches: usize, session: &Session) -> Markup {

@@ -1,7 +1,8 @@
 //! The charts of a study: from trials and summaries to plain series.
 
-use crate::chart::{Chart, Curve, Hue, Interval, Mark, Point, Strip};
+use crate::chart::{Chart, Curve, Exit, Hue, Interval, Mark, Point, Strip};
 use crate::number::{self, Ratio};
+use crate::ranking::cut_off;
 use crate::study_view::StudyView;
 use crate::words::{claim, count, plain};
 use maud::{Markup, PreEscaped, html};
@@ -13,7 +14,10 @@ pub(super) fn in_order(study: &StudyView) -> Markup {
     html! {
         section #order {
             h2 { "Trials in order" }
-            p { "Every trial against the median of its own cell. A tilt or a step is drift: the machine changed while the study ran." }
+            p {
+                "Every trial against the median of its own cell. A tilt or a step is drift: the machine changed while the study ran."
+                @if study.is_race() { " Cells with a single trial say nothing of that and are left out." }
+            }
             (legend(study))
             div.charts {
                 @for subject in subjects {
@@ -23,7 +27,8 @@ pub(super) fn in_order(study: &StudyView) -> Markup {
                         description: order_description(study, subject, &points),
                     };
                     @let drawn = chart.in_order(&points, &interruptions(study));
-                    (figure(&chart, drawn, "no trial that counts yet", drift_table(study, subject)))
+                    @let lack = if study.is_race() { "no cell has two trials that count" } else { "no trial that counts yet" };
+                    (figure(&chart, drawn, lack, drift_table(study, subject)))
                 }
             }
             details {
@@ -43,9 +48,18 @@ pub(super) fn distributions(study: &StudyView) -> Markup {
             p { "Each mark is one trial, the first of its cell at the top of its strip, the last at the bottom; the bar is the median. Scales differ from chart to chart." }
             (legend(study))
             div.charts {
-                @for subject in &plan.subjects {
+                @for ranking in &study.rankings {
+                    @let cells: Vec<(String, &Summary)> = ranking.top(MOST_STRIPS).into_iter().filter_map(|place| Some((ranking.name(place), place.summary?))).collect();
+                    @let chart = Chart {
+                        title: format!("{}: the first of the ranking", plain(&ranking.race.subject)),
+                        description: distribution_description(&cells),
+                    };
+                    @let drawn = chart.strips(&strips(study, &cells), " s");
+                    (figure(&chart, drawn, "no trial with a time yet", distribution_table(&cells)))
+                }
+                @for subject in plan.subjects.iter().filter(|_| !study.is_race()) {
                     @for &threads in &plan.threads {
-                        @let cells: Vec<&Summary> = study.summaries(&subject.name).filter(|s| s.threads == threads).collect();
+                        @let cells: Vec<(String, &Summary)> = study.summaries(&subject.name).filter(|s| s.threads == threads).map(|s| (s.placement.clone(), s)).collect();
                         @let chart = Chart {
                             title: format!("{}, {}", plain(&subject.name), count(threads as usize, "thread")),
                             description: distribution_description(&cells),
@@ -98,15 +112,18 @@ pub(super) fn ratios(study: &StudyView) -> Markup {
                         title: format!("{}: ratio to {reference} with 95 % interval", plain(&subject.name)),
                         description: "One row for each placement and thread count; the table below has the same figures.".into(),
                     };
-                    (figure(&chart, chart.intervals(&intervals, "slower", "faster"), "no pair of trials to compare yet", ratio_table(study, subject)))
+                    (figure(&chart, chart.intervals(&intervals, "slower", "faster", false), "no pair of trials to compare yet", ratio_table(study, subject)))
                 }
             }
         }
     }
 }
 
+/// Most strips of a race, whose first are told apart by little and whose last by much.
+const MOST_STRIPS: usize = 8;
+
 /// A chart under its title, or why there is none, and its data as a table.
-fn figure(chart: &Chart, drawn: Option<String>, lack: &str, data: Markup) -> Markup {
+pub(super) fn figure(chart: &Chart, drawn: Option<String>, lack: &str, data: Markup) -> Markup {
     html! {
         figure {
             figcaption { (chart.title) }
@@ -121,19 +138,18 @@ fn figure(chart: &Chart, drawn: Option<String>, lack: &str, data: Markup) -> Mar
     }
 }
 
-fn hue(study: &StudyView, placement: &str) -> Hue {
-    Hue::Series(study.treatment_index(placement))
-}
-
 fn legend(study: &StudyView) -> Markup {
+    let treatments = || study.record.plan.treatments.iter().filter(|_| !study.is_race());
     html! {
         ul.legend {
-            @for treatment in &study.record.plan.treatments {
-                @let hue = hue(study, &treatment.name);
+            @for treatment in treatments() {
+                @let hue = Hue::Series(study.treatment_index(&treatment.name));
                 li { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) } " " (plain(&treatment.name)) }
             }
+            @if study.is_race() { (super::race::parts()) }
             li { span aria-hidden="true" { "○" } " warm-up" }
             li { span.worse aria-hidden="true" { "×" } " failed" }
+            @if cut_off(&study.record.trials) > 0 { li { span aria-hidden="true" { (Exit::CutOff.glyph()) } " cut off" } }
             li { span aria-hidden="true" { "◉" } " outlier" }
         }
     }
@@ -141,6 +157,7 @@ fn legend(study: &StudyView) -> Markup {
 
 fn mark(summary: &Summary, trial: &Trial) -> Mark {
     match trial.time_s {
+        _ if trial.status == Status::CutOff => Mark::CutOff,
         None => Mark::Failed,
         Some(_) if trial.status != Status::Ok => Mark::Failed,
         Some(_) if trial.warmup => Mark::Uncounted,
@@ -155,21 +172,22 @@ fn points<'a>(
     summary: &'a Summary,
     value: impl Fn(f64) -> f64 + 'a,
 ) -> impl Iterator<Item = Point> + 'a {
+    let hue = study.hue(summary);
     study.trials(summary).map(move |trial| {
         let mark = mark(summary, trial);
-        let time = trial.time_s.filter(|_| mark != Mark::Failed);
+        let time = trial.time_s.filter(|_| trial.status == Status::Ok);
         let outcome =
             time.map_or_else(|| format!("{} ({})", trial.status, trial.cause), |s| format!("{} s", number::seconds(s)));
         let kind = match mark {
             Mark::Outlier => ", outlier",
             Mark::Uncounted => ", warm-up",
-            Mark::Counted | Mark::Failed => "",
+            Mark::Counted | Mark::Failed | Mark::CutOff => "",
         };
         Point {
             order: f64::from(trial.sequence),
             value: time.map_or(f64::NAN, &value),
             mark,
-            hue: hue(study, &trial.placement),
+            hue,
             hover: format!(
                 "#{} {}, {}: {outcome}{kind}",
                 trial.sequence,
@@ -181,9 +199,21 @@ fn points<'a>(
 }
 
 fn ordered_points(study: &StudyView, subject: &Subject) -> Vec<Point> {
-    let cells =
-        study.summaries(&subject.name).filter_map(|summary| Some((summary, summary.median_s.filter(|&m| m > 0.0)?)));
-    cells.flat_map(|(summary, median)| points(study, summary, move |time| time / median - 1.0)).collect()
+    let fewest = if study.is_race() { 2 } else { 1 };
+    let cells = study.summaries(&subject.name).filter_map(|summary| match summary.median_s {
+        Some(median) if median > 0.0 && summary.trials >= fewest => Some((summary, median)),
+        _ => None,
+    });
+    let mut points: Vec<Point> =
+        cells.flat_map(|(summary, median)| points(study, summary, move |time| time / median - 1.0)).collect();
+    let stopped = study.summaries(&subject.name).filter(|s| study.is_race() && s.trials < fewest);
+    points.extend(stopped.flat_map(|summary| points_beside(study, summary)));
+    points
+}
+
+/// The trials of a cell that have no place on a scale.
+fn points_beside<'a>(study: &'a StudyView, summary: &'a Summary) -> impl Iterator<Item = Point> + 'a {
+    points(study, summary, |time| time).filter(|point| matches!(point.mark, Mark::Failed | Mark::CutOff))
 }
 
 /// The trials that were the first of a later stretch of work, by sequence.
@@ -198,11 +228,16 @@ fn interruptions(study: &StudyView) -> Vec<f64> {
 }
 
 fn order_description(study: &StudyView, subject: &Subject, points: &[Point]) -> String {
-    let failed = points.iter().filter(|point| point.mark == Mark::Failed).count();
+    let marked = |mark: Mark| points.iter().filter(|point| point.mark == mark).count();
+    let cut_off = match marked(Mark::CutOff) {
+        0 => String::new(),
+        trials => format!("; {trials} cut off"),
+    };
     let drifting = study.summaries(&subject.name).filter(|summary| summary.drift.is_some()).count();
     format!(
-        "{} in order, each as its change from the median of its cell; {failed} failed; a trend is shown in {}.",
+        "{} in order, each as its change from the median of its cell; {} failed{cut_off}; a trend is shown in {}.",
         count(points.len(), "trial"),
+        marked(Mark::Failed),
         count(drifting, "cell")
     )
 }
@@ -210,7 +245,7 @@ fn order_description(study: &StudyView, subject: &Subject, points: &[Point]) -> 
 fn drift_table(study: &StudyView, subject: &Subject) -> Markup {
     table(
         &["threads", "placement", "median, s", "drift"],
-        study.summaries(&subject.name).map(|s| {
+        study.summaries(&subject.name).filter(|s| s.trials > 1 || !study.is_race()).map(|s| {
             [
                 s.threads.to_string(),
                 plain(&s.placement),
@@ -221,9 +256,9 @@ fn drift_table(study: &StudyView, subject: &Subject) -> Markup {
     )
 }
 
-fn strips(study: &StudyView, cells: &[&Summary]) -> Vec<Strip> {
-    let strip = |summary: &&Summary| Strip {
-        label: summary.placement.clone(),
+fn strips(study: &StudyView, cells: &[(String, &Summary)]) -> Vec<Strip> {
+    let strip = |(name, summary): &(String, &Summary)| Strip {
+        label: name.clone(),
         figure: summary.median_s.map_or_else(|| "no time".into(), |s| format!("median {} s", number::seconds(s))),
         points: points(study, summary, |time| time).collect(),
         median: summary.median_s,
@@ -231,21 +266,21 @@ fn strips(study: &StudyView, cells: &[&Summary]) -> Vec<Strip> {
     cells.iter().map(strip).collect()
 }
 
-fn distribution_description(cells: &[&Summary]) -> String {
-    let row = |summary: &&Summary| {
+fn distribution_description(cells: &[(String, &Summary)]) -> String {
+    let row = |(name, summary): &(String, &Summary)| {
         let median = summary.median_s.map_or_else(|| "no time".into(), |s| format!("median {} s", number::seconds(s)));
-        format!("{}: {median}, {}", plain(&summary.placement), count(summary.trials as usize, "trial"))
+        format!("{}: {median}, {}", plain(name), count(summary.trials as usize, "trial"))
     };
     cells.iter().map(row).collect::<Vec<_>>().join("; ") + "."
 }
 
-fn distribution_table(cells: &[&Summary]) -> Markup {
+fn distribution_table(cells: &[(String, &Summary)]) -> Markup {
     let time = |s: Option<f64>| s.map_or("–".into(), number::seconds);
     table(
         &["placement", "trials", "failed", "fastest, s", "median, s", "slowest, s", "relative sd"],
-        cells.iter().map(|s| {
+        cells.iter().map(|(name, s)| {
             [
-                plain(&s.placement),
+                plain(name),
                 s.trials.to_string(),
                 s.failed.to_string(),
                 time(s.min_s),
@@ -268,7 +303,8 @@ fn curves(study: &StudyView, subject: &Subject) -> Vec<Curve> {
             })
             .collect();
         points.sort_by_key(|point| point.0);
-        Curve { label: plain(&treatment.name), hue: hue(study, &treatment.name), points }
+        let hue = Hue::Series(study.treatment_index(&treatment.name));
+        Curve { label: plain(&treatment.name), hue, points }
     };
     study.record.plan.treatments.iter().map(curve).collect()
 }
@@ -348,7 +384,7 @@ fn ratio_table(study: &StudyView, subject: &Subject) -> Markup {
     )
 }
 
-fn table<const N: usize>(heads: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Markup {
+pub(super) fn table<const N: usize>(heads: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Data of the chart" {
             table.dense {
@@ -377,7 +413,7 @@ fn trial_table(study: &StudyView) -> Markup {
                         tr {
                             td { (trial.sequence) } td { (trial.block) } td { (plain(&trial.subject)) } td { (trial.threads) }
                             td { (plain(&trial.placement)) }
-                            td.bad[trial.status != Status::Ok] { (trial.status) @if trial.warmup { " (warm-up)" } }
+                            td.bad[trial.status.is_failure()] { (trial.status) @if trial.warmup { " (warm-up)" } }
                             td { (trial.time_s.map_or_else(|| "–".into(), number::seconds)) }
                             td { (seen(trial, &|o| number::seconds(o.wall_s))) }
                             td { (seen(trial, &|o| number::seconds(o.user_s))) }

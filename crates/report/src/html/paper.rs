@@ -1,10 +1,10 @@
 //! The paper whose study this is: its own tables with ours below each row, and what it says of them.
 
-use super::{capital, table_cell};
+use super::table_cell;
 use crate::chart::Hue;
 use crate::paper_table::{KEY, PaperTable, Row, Source};
 use crate::study_view::StudyView;
-use crate::words::{count, plain};
+use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use study::Paper;
 

@@ -1,0 +1,418 @@
+//! A race for the best placement: who was dropped when, the ranking, and the best beside unbound and the worst.
+
+use super::facts::picture;
+use super::figures::{figure, table};
+use crate::chart::{Chart, Exit, Interval, Racer, Step};
+use crate::number::{self, Ratio};
+use crate::ranking::{Part, Place, Ranking};
+use crate::study_view::{StudyView, cpu_line};
+use crate::words::{count, plain};
+use maud::{Markup, html};
+use stats::{Claim, Standing, Standings};
+use study::Trial;
+
+/// Most rows of the chart of the ranking.
+const MOST_ROWS: usize = 14;
+/// Most of those tied with the best whose lines stand out: more would hide one another.
+const MOST_TIED: usize = 6;
+/// Most names in a sentence or a cell.
+const MOST_NAMES: usize = 3;
+
+/// The section; nothing for a study that isn't a race.
+pub(super) fn section(study: &StudyView) -> Markup {
+    html! {
+        @if study.is_race() {
+            section #race {
+                h2 { "The race" }
+                p {
+                    "Each mark is one run: to the right in the order of the runs, and as high as its entrant seemed slower than the best once the block was over. "
+                    "A line ends where its entrant was dropped. Upright lines part the blocks, of which those with more runs get less room for each; hover over a mark for who it is."
+                }
+                @for ranking in &study.rankings { (subject(study, ranking)) }
+            }
+        }
+    }
+}
+
+/// The parts that entrants play, for legends.
+pub(super) fn parts() -> Markup {
+    let part = |part: Part, words: &str| {
+        let hue = part.hue();
+        html! { li { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) } " " (words) } }
+    };
+    html! {
+        (part(Part::Best, "best"))
+        (part(Part::Tied, "not told apart from it"))
+        (part(Part::Reference, "unbound, as many threads"))
+        (part(Part::Other, "others"))
+    }
+}
+
+fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
+    let name = plain(&ranking.race.subject);
+    let picture = Chart { title: format!("{name}: the race, run by run"), description: race_description(ranking) };
+    let rows = intervals(ranking);
+    let chart = Chart {
+        title: format!("{name}: how much slower than the best, with 95 % intervals"),
+        description: "One row for each of the first and for unbound; the ranking below has all of them.".into(),
+    };
+    let blocks = ranking.blocks(&study.record.trials);
+    let ends: Vec<u32> = blocks
+        .iter()
+        .scan(0, |runs, block| {
+            *runs += block.len() as u32;
+            Some(*runs)
+        })
+        .collect();
+    html! {
+        @if study.rankings.len() > 1 { h3 { (name) } }
+        (legend(ranking))
+        div.race {
+            (figure(&picture, picture.race(&racers(study, ranking, &blocks), &ends), "no run has a time yet", block_table(ranking, &blocks)))
+            (figure(&chart, chart.intervals(&rows, "faster", "slower than the best", true), "no run has a time yet", interval_table(ranking)))
+        }
+        (extremes(study, ranking))
+        details {
+            summary { "All " (count(ranking.places.len(), "entrant")) " of the race" }
+            (whole(study, ranking))
+        }
+    }
+}
+
+fn legend(ranking: &Ranking) -> Markup {
+    let exits = [
+        (Exit::Slower, "dropped: shown to be slower"),
+        (Exit::CutOff, "cut off"),
+        (Exit::Halved, "halved: not shown to be slower"),
+        (Exit::Failed, "failed"),
+    ];
+    let seen = |exit: Exit| ranking.places.iter().any(|place| place.exit() == Some(exit));
+    html! {
+        ul.legend {
+            (parts())
+            @if ranking.across_threads { li { span aria-hidden="true" { "×8" } " with 8 threads" } }
+            @for (exit, words) in exits.into_iter().filter(|(exit, _)| seen(*exit)) {
+                li { span class=(exit.class()) aria-hidden="true" { (exit.glyph()) } " " (words) }
+            }
+        }
+    }
+}
+
+/// The entrants' ways through the race, from the trials of each block and the standings after it.
+fn racers(study: &StudyView, ranking: &Ranking, blocks: &[Vec<&Trial>]) -> Vec<Racer> {
+    let mut steps: Vec<Vec<Step>> = ranking.places.iter().map(|_| Vec::new()).collect();
+    let mut order = 0;
+    for (trials, standings) in blocks.iter().zip(&ranking.race.history) {
+        for trial in trials {
+            order += 1;
+            let found = ranking.places.iter().enumerate().find(|(_, place)| {
+                place.entrant.threads == trial.threads && place.entrant.placement == trial.placement
+            });
+            let Some((row, place)) = found else { continue };
+            let Some(standing) = standings.arms.get(place.arm) else { continue };
+            let left = place.standing.dropped.filter(|_| steps[row].len() + 1 == place.standing.runs);
+            steps[row].push(Step {
+                order,
+                ratio: standing.loss.or(standing.loss_low).unwrap_or(f64::NAN),
+                interval: standing.loss_low.zip(standing.loss_high).filter(|_| standings.best != Some(place.arm)),
+                hover: {
+                    let end = match left {
+                        Some(_) => format!("; left the race: {}", place.left(study.record.plan.warmup_blocks)),
+                        None => String::new(),
+                    };
+                    format!(
+                        "{}: run {order}, block {}; {}{end}",
+                        ranking.name(place),
+                        trial.block,
+                        behind(standings, place.arm, standing)
+                    )
+                },
+            });
+        }
+    }
+    let mut tied = 0;
+    let racer = |(place, steps): (&Place, Vec<Step>)| {
+        tied += usize::from(place.part == Part::Tied);
+        let prominent = match place.part {
+            Part::Best | Part::Reference => true,
+            Part::Tied => ranking.tied() <= MOST_TIED || tied < MOST_TIED,
+            Part::Other => false,
+        };
+        Racer {
+            label: if prominent { ranking.short_name(place) } else { String::new() },
+            hue: place.part.hue(),
+            prominent,
+            steps,
+            exit: place.exit(),
+        }
+    };
+    ranking.places.iter().zip(steps).map(racer).collect()
+}
+
+/// How far behind the best an entrant was, in words.
+fn behind(standings: &Standings, arm: usize, standing: &Standing) -> String {
+    match (standing.loss, standing.loss_low) {
+        _ if standings.best == Some(arm) => "best by then".into(),
+        (Some(loss), _) => match number::loss(loss, standing.loss_low.zip(standing.loss_high)) {
+            (loss, range) if range.is_empty() => format!("{loss} against the best"),
+            (loss, range) => format!("{loss} against the best ({range})"),
+        },
+        (None, Some(low)) => format!("at least {} against the best", number::loss(low, None).0),
+        (None, None) => "no time".into(),
+    }
+}
+
+fn race_description(ranking: &Ranking) -> String {
+    let exits = |exit: Exit| ranking.places.iter().filter(|place| place.exit() == Some(exit)).count();
+    let best = ranking.race.best().map_or_else(
+        || "none has a time".to_owned(),
+        |_| format!("{} best", ranking.places.first().map_or_else(String::new, |place| plain(&ranking.name(place)))),
+    );
+    format!(
+        "{} in {}: {best}, {} not told apart from it; dropped: {} shown to be slower, {} cut off, {} halved, {} failed.",
+        count(ranking.places.len(), "entrant"),
+        count(ranking.race.runs as usize, "run"),
+        ranking.tied().saturating_sub(1),
+        exits(Exit::Slower),
+        exits(Exit::CutOff),
+        exits(Exit::Halved),
+        exits(Exit::Failed)
+    )
+}
+
+/// A few names, and how many more there are.
+fn names(all: &[String]) -> String {
+    let named = all.iter().take(MOST_NAMES).map(|name| plain(name)).collect::<Vec<_>>().join("; ");
+    match all.len() {
+        0 => "–".into(),
+        n if n > MOST_NAMES => format!("{named}; {} more", n - MOST_NAMES),
+        _ => named,
+    }
+}
+
+fn block_table(ranking: &Ranking, blocks: &[Vec<&Trial>]) -> Markup {
+    let name = |arm: usize| ranking.places.iter().find(|place| place.arm == arm).map(|place| ranking.name(place));
+    let mut runs = 0;
+    let rows: Vec<[String; 6]> = blocks
+        .iter()
+        .zip(&ranking.race.history)
+        .map(|(trials, standings)| {
+            runs += trials.len();
+            let block = trials[0].block.to_string();
+            let ran = |place: &&Place| {
+                trials.iter().any(|t| t.threads == place.entrant.threads && t.placement == place.entrant.placement)
+            };
+            let ended = |place: &&Place| {
+                place.standing.dropped.is_some()
+                    && standings.arms.get(place.arm).is_some_and(|then| then.runs == place.standing.runs)
+            };
+            let dropped: Vec<String> =
+                ranking.places.iter().filter(ran).filter(ended).map(|place| ranking.name(place)).collect();
+            [
+                block,
+                trials.len().to_string(),
+                runs.to_string(),
+                standings.best.and_then(name).map_or("–".into(), |name| plain(&name)),
+                standings.tied.len().saturating_sub(1).to_string(),
+                names(&dropped),
+            ]
+        })
+        .collect();
+    table(
+        &["block", "runs", "runs so far", "best so far", "not told apart from it", "dropped after it"],
+        rows.into_iter(),
+    )
+}
+
+fn intervals(ranking: &Ranking) -> Vec<Interval> {
+    let row = |place: &Place| {
+        let known = place.loss_known()?;
+        let (loss, range) = place.loss();
+        let Standing { loss: estimate, loss_low, loss_high, .. } = *place.standing;
+        let (low, high) = match (place.part, loss_low.zip(loss_high)) {
+            (Part::Best, _) | (_, None) => (known, known),
+            (_, Some(interval)) => interval,
+        };
+        let figure = match (place.part, range.is_empty()) {
+            (Part::Best, _) => format!("best, {} s", place.time()),
+            (_, true) => loss.clone(),
+            (_, false) => format!("{loss} ({})", range.trim_end_matches(" %")),
+        };
+        let name = ranking.name(place);
+        Some(Interval {
+            heading: None,
+            hover: format!("{name}: {figure}, {}", count(place.standing.runs, "run")),
+            label: ranking.short_name(place),
+            estimate: (estimate.unwrap_or(known), low, high),
+            figure,
+            hue: place.part.hue(),
+        })
+    };
+    ranking.top(MOST_ROWS).into_iter().filter_map(row).collect()
+}
+
+fn interval_table(ranking: &Ranking) -> Markup {
+    table(
+        &["rank", "placement", "runs", "median, s", "slower by", "95 % interval"],
+        ranking.top(MOST_ROWS).into_iter().map(|place| {
+            let (loss, range) = place.loss();
+            [
+                place.rank.clone(),
+                plain(&ranking.name(place)),
+                place.standing.runs.to_string(),
+                or_dash(place.time()),
+                or_dash(loss),
+                or_dash(range),
+            ]
+        }),
+    )
+}
+
+fn or_dash(text: String) -> String {
+    if text.is_empty() { "–".into() } else { text }
+}
+
+/// The best, unbound, and the worst on the machine.
+fn extremes(study: &StudyView, ranking: &Ranking) -> Markup {
+    let Some(machine) = &study.machine else {
+        return html! { p.muted { "The record holds no topology that this version can read." } };
+    };
+    let best = ranking.places.first().filter(|place| place.part == Part::Best);
+    let worst = ranking.worst().filter(|place| place.part != Part::Reference);
+    let pictured = [("Best", best), ("Unbound", ranking.reference()), ("Slowest", worst)];
+    let cut_off = ranking.places.iter().filter(|place| place.was_cut_off()).count();
+    html! {
+        h3 { "On the machine" }
+        div.charts.placements.broad[machine.usable_cpus().len() > 16] {
+            @for (word, place) in pictured.into_iter().filter_map(|(word, place)| Some((word, place?))) {
+                @let placement = study.placement(&place.entrant.placement, place.entrant.threads);
+                @let hue = place.part.hue();
+                figure.free[placement.is_none()] {
+                    figcaption {
+                        span class=(hue.class()) aria-hidden="true" { (hue.glyph()) " " }
+                        (word) @if word != "Unbound" { ": " (plain(&place.entrant.placement)) } ", "
+                        (count(place.entrant.threads as usize, "thread"))
+                    }
+                    p.doubt { (outcome(place)) }
+                    (picture(machine, placement))
+                    @if placement.is_none() {
+                        p.muted { "Every thread may run on each of the " (count(machine.usable_cpus().len(), "usable CPU")) "." }
+                    }
+                }
+            }
+        }
+        @if cut_off > 0 {
+            p.muted { (count(cut_off, "entrant")) " never ran to the end of a run: cut off, and perhaps slower still." }
+        }
+    }
+}
+
+/// Time and loss in words.
+fn outcome(place: &Place) -> String {
+    let (loss, range) = place.loss();
+    let time = match place.time() {
+        time if time.is_empty() => "no whole run".into(),
+        time => format!("median {time} s"),
+    };
+    match (place.part, loss.is_empty(), range.is_empty()) {
+        (Part::Best, ..) | (_, true, _) => time,
+        (_, _, true) => format!("{time}, {loss}"),
+        _ => format!("{time}, {loss} ({range})"),
+    }
+}
+
+fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
+    let id =
+        format!("ranking-{}", study.rankings.iter().position(|r| r.race.subject == ranking.race.subject).unwrap_or(0));
+    let figure = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(|| "–".to_owned(), write);
+    html! {
+        input.script-only type="search" hidden placeholder="Show only rows with ..." aria-label="Show only rows with these words" data-filters=(id);
+        div.scroll.tall tabindex="0" role="region" aria-label="All entrants" {
+            table.dense.sortable id=(id) {
+                thead { tr {
+                    th.n { "rank" } th { "placement" } th.n { "threads" } th { "CPUs, thread by thread" } th { "occupies" } th.n { "runs" } th.n { "median, s" }
+                    th.n { "fastest, s" } th.n { "slowest, s" } th.n { "relative sd" } th.n { "slower by" } th.n { "95 % interval" } th { "left" }
+                } }
+                tbody {
+                    @for place in &ranking.places {
+                        @let placement = study.placement(&place.entrant.placement, place.entrant.threads);
+                        @let (loss, range) = place.loss();
+                        @let hue = place.part.hue();
+                        @let summary = |figure: fn(&study::Summary) -> Option<f64>| place.summary.and_then(figure);
+                        tr {
+                            td.n { (or_dash(place.rank.clone())) }
+                            td { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) " " } (plain(&place.entrant.placement)) }
+                            td.n { (place.entrant.threads) }
+                            td { code { (placement.map_or_else(|| "free".into(), |placement| cpu_line(&placement.slots))) } }
+                            td { (placement.zip(study.machine.as_ref()).map_or_else(|| "–".into(), |(placement, machine)| occupied(&placement.footprint(machine).to_string()))) }
+                            td.n { (place.standing.runs) } td.n { (or_dash(place.time())) }
+                            td.n { (figure(summary(|s| s.min_s), number::seconds)) } td.n { (figure(summary(|s| s.max_s), number::seconds)) }
+                            td.n { (figure(summary(|s| s.relative_sd), number::percent)) }
+                            td.n data-v=[place.loss_known()] { (or_dash(loss)) } td.n { (or_dash(range)) }
+                            td { (or_dash(place.left(study.record.plan.warmup_blocks))) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A footprint without the thread count, which has a column of its own.
+fn occupied(footprint: &str) -> String {
+    footprint.split_once(" on ").map_or(footprint, |(_, parts)| parts).to_owned()
+}
+
+/// The figure that answers for one subject, and its doubt.
+pub(super) fn headline(ranking: &Ranking) -> Markup {
+    let standings = &ranking.race.standings;
+    let Some(best) = ranking.places.first().filter(|place| place.part == Part::Best) else {
+        return html! { div { p.figure.words { "No answer" } p.doubt { "No run of it went well." } } };
+    };
+    let name = plain(&ranking.name(best));
+    let tied = ranking.tied().saturating_sub(1);
+    let gain = standings.gain.as_ref().filter(|gain| gain.claim == Claim::Faster);
+    html! {
+        div {
+            @if let Some(gain) = gain {
+                @let ratio = Ratio::new(gain.ratio, Some(gain.low), Some(gain.high));
+                p.figure.better { (ratio.value) "×" small { " as fast" } }
+                p.doubt { b { (name) } ", against unbound" }
+                p.doubt.muted { "95 % interval " (ratio.range("–")) ", " (count(gain.pairs, "pair")) }
+            } @else if !standings.shown {
+                p.figure.words { "No difference shown" }
+                p.doubt { "among " (count(ranking.places.len(), "placement")) }
+            } @else if best.entrant.reference {
+                p.figure.words { "Leave it unbound" }
+                p.doubt { "no placement beats it" }
+            } @else if ranking.reference().is_some() {
+                p.figure.words { @if standings.gain.is_some() { "No gain shown" } @else { "Gain not measured" } }
+                p.doubt { "over unbound; best is " b { (name) } }
+            } @else {
+                p.figure.words { (name) }
+                p.doubt { "is best; unbound was not in the race" }
+            }
+            @if standings.shown && tied > 0 { p.doubt.muted { (count(tied, "other")) " can't be told apart from it" } }
+            @if let Some(least) = standings.smallest_detectable.filter(|_| gain.is_none()) {
+                p.doubt.muted { "The smallest difference that this race could have seen is " (number::percent(least)) "." }
+            }
+        }
+    }
+}
+
+/// How to read a race.
+pub(super) fn guide() -> Markup {
+    let entry = |term: &str, words: &str| html! { dt { (term) } dd { (words) } };
+    html! {
+        (entry("race", "All placements start; those that have lost are dropped, so that the runs go to those that may still win."))
+        (entry("block", "One run of each placement that is still in the race, in an order drawn anew. Only runs of the same block are compared, so a machine that gets slower does so for all of them."))
+        (entry("slower by", "Time over that of the best: +3 % takes 3 % longer. It is estimated from all blocks that both ran in; early in the race, and for whoever left it early, from few runs."))
+        (entry("95 % interval", "In 95 of 100 such races all intervals of the race would hold the true values at once. One that reaches 0 % doesn't tell its placement apart from the best."))
+        (entry("best", "The shortest estimated time. Being first among many takes some luck too: its gain over unbound is taken from later blocks only, and is told with an interval."))
+        (entry("not told apart, =1", "Nothing shows that it is slower than the best; it may be as fast, or faster. Each of them is a good choice."))
+        (entry("dropped: slower", "Shown to be slower than the best, allowing for how many entrants there are."))
+        (entry("dropped: cut off", "Outpaced: its run had taken so much longer than the best surely takes that it was stopped. How slow it is in the end stays unknown; it didn't fail."))
+        (entry("dropped: halved", "Others were better so far, and the runs are limited. It is not shown to be slower, and may be among those not told apart from the best."))
+        (entry("smallest detectable", "The smallest difference that this race would have shown."))
+    }
+}

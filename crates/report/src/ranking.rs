@@ -1,0 +1,256 @@
+//! The ranking of a race: who came where, and how each left it.
+
+use crate::chart::{Exit, Hue};
+use crate::number;
+use crate::words::count;
+use stats::{DropReason, Standing};
+use study::{Analysis, Entrant, RaceResult, Status, Summary, Trial};
+
+/// What the columns mean, for every form that prints them.
+pub(crate) const KEY: &str = "Slower by: time over that of the best, with 95 % intervals that hold for all at once. =1: not told apart from the best. Left: slower, shown to be; cut off, its run had lost by then; halved, others were better so far, not shown to be slower.";
+
+/// Most rows of a ranking in text, unless more can't be told apart from the best.
+pub(crate) const MOST_ROWS: usize = 12;
+
+/// One subject's race in the order of its outcome.
+pub(crate) struct Ranking<'a> {
+    /// The race itself.
+    pub race: &'a RaceResult,
+    /// Every entrant, the best first, then who can't be told apart from it, then the others by their loss.
+    pub places: Vec<Place<'a>>,
+    /// Whether entrants differ in their thread count.
+    pub across_threads: bool,
+}
+
+/// One entrant and where it came.
+pub(crate) struct Place<'a> {
+    /// Its position in the race's list of entrants.
+    pub arm: usize,
+    /// `1`, `=1` for whoever can't be told apart from the best, else the position in the ranking.
+    pub rank: String,
+    /// Who.
+    pub entrant: &'a Entrant,
+    /// How it stands.
+    pub standing: &'a Standing,
+    /// Its trials in figures.
+    pub summary: Option<&'a Summary>,
+    /// What it is in the race.
+    pub part: Part,
+}
+
+/// What an entrant is in its race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The best.
+    Best,
+    /// Unbound, with as many threads as the best, tied or not.
+    Reference,
+    /// Not told apart from the best.
+    Tied,
+    /// Any other.
+    Other,
+}
+
+impl Part {
+    /// How it is painted.
+    pub(crate) fn hue(self) -> Hue {
+        match self {
+            Self::Best => Hue::Better,
+            Self::Tied => Hue::Series(1),
+            Self::Reference => Hue::Series(3),
+            Self::Other => Hue::Neutral,
+        }
+    }
+}
+
+impl<'a> Ranking<'a> {
+    /// The ranking of `race`.
+    pub(crate) fn new(race: &'a RaceResult, analysis: &'a Analysis) -> Self {
+        let standings = &race.standings;
+        let best = race.best();
+        let place = |(arm, (entrant, standing)): (usize, (&'a Entrant, &'a Standing))| {
+            let is_best = standings.best == Some(arm);
+            let is_reference = entrant.reference && best.is_some_and(|best| best.threads == entrant.threads);
+            let part = match standings.tied.contains(&arm) {
+                _ if is_best => Part::Best,
+                _ if is_reference => Part::Reference,
+                true => Part::Tied,
+                false => Part::Other,
+            };
+            let summary = analysis.summaries.iter().find(|s| {
+                s.subject == race.subject && s.threads == entrant.threads && s.placement == entrant.placement
+            });
+            Place { arm, rank: String::new(), entrant, standing, summary, part }
+        };
+        let mut places: Vec<Place> = race.entrants.iter().zip(&standings.arms).enumerate().map(place).collect();
+        let behind = |place: &Place| place.standing.loss.or(place.standing.loss_low).unwrap_or(f64::INFINITY);
+        let group = |place: &Place| (place.part != Part::Best, !standings.tied.contains(&place.arm));
+        places.sort_by(|a, b| group(a).cmp(&group(b)).then(behind(a).total_cmp(&behind(b))));
+        for (position, place) in places.iter_mut().enumerate() {
+            place.rank = match place.part {
+                Part::Best => "1".into(),
+                _ if standings.tied.contains(&place.arm) => "=1".into(),
+                _ if place.standing.loss.is_none() => String::new(),
+                _ => (position + 1).to_string(),
+            };
+        }
+        let across_threads = race.entrants.iter().any(|entrant| entrant.threads != race.entrants[0].threads);
+        Self { race, places, across_threads }
+    }
+
+    /// How many can't be told apart from the best, the best among them.
+    pub(crate) fn tied(&self) -> usize {
+        self.race.standings.tied.len()
+    }
+
+    /// The first `most` of the ranking, and unbound wherever it is.
+    pub(crate) fn top(&self, most: usize) -> Vec<&Place<'a>> {
+        let shown = |&(position, place): &(usize, &Place)| position < most || place.part == Part::Reference;
+        self.places.iter().enumerate().filter(shown).map(|(_, place)| place).collect()
+    }
+
+    /// The same with everyone who can't be told apart from the best; where no difference is shown that is everyone, so
+    /// they get no more room than others.
+    pub(crate) fn top_and_tied(&self, most: usize) -> Vec<&Place<'a>> {
+        self.top(if self.race.standings.shown { most.max(self.tied()) } else { most })
+    }
+
+    /// What is said of those whom a list of `shown` leaves out; empty when there are none.
+    pub(crate) fn rest(&self, shown: &[&Place]) -> String {
+        let rest = || self.places.iter().filter(|place| shown.iter().all(|other| other.arm != place.arm));
+        let runs = || rest().map(|place| place.standing.runs);
+        let (Some(fewest), Some(most)) = (runs().min(), runs().max()) else { return String::new() };
+        let spent = if fewest == most { count(most, "run") } else { format!("{fewest} to {}", count(most, "run")) };
+        let dropped = if rest().all(|place| place.standing.dropped.is_some()) { "dropped after" } else { "with" };
+        format!("and {} more, {dropped} {spent}", rest().count())
+    }
+
+    /// The slowest with as many threads as the best: of those that ran to their end, and where all others were cut off,
+    /// of those.
+    pub(crate) fn worst(&self) -> Option<&Place<'a>> {
+        let threads = self.race.best()?.threads;
+        let is_other = |place: &&Place| place.part != Part::Best && place.entrant.threads == threads;
+        let others = || self.places.iter().filter(is_other).filter(|place| place.loss_known().is_some());
+        let slowest =
+            |a: &&Place, b: &&Place| a.loss_known().unwrap_or_default().total_cmp(&b.loss_known().unwrap_or_default());
+        others().filter(|place| !place.was_cut_off()).max_by(slowest).or_else(|| others().max_by(slowest))
+    }
+
+    /// Unbound with as many threads as the best.
+    pub(crate) fn reference(&self) -> Option<&Place<'a>> {
+        self.places.iter().find(|place| place.part == Part::Reference)
+    }
+
+    /// The same where there is little room: `compact ×8` is with 8 threads.
+    pub(crate) fn short_name(&self, place: &Place) -> String {
+        let Entrant { threads, placement, .. } = place.entrant;
+        if self.across_threads { format!("{placement} ×{threads}") } else { placement.clone() }
+    }
+
+    /// Whether unbound took part with as many threads as the best, be it the best itself.
+    pub(crate) fn has_reference(&self) -> bool {
+        let best = self.race.best();
+        self.places
+            .iter()
+            .any(|place| place.entrant.reference && best.is_some_and(|b| b.threads == place.entrant.threads))
+    }
+
+    /// The place of one cell.
+    pub(crate) fn place_of(&self, threads: u32, placement: &str) -> Option<&Place<'a>> {
+        self.places.iter().find(|place| place.entrant.threads == threads && place.entrant.placement == placement)
+    }
+
+    /// How an entrant is called: by its placement, and its thread count where entrants differ in that.
+    pub(crate) fn name(&self, place: &Place) -> String {
+        let Entrant { threads, placement, .. } = place.entrant;
+        if self.across_threads {
+            format!("{placement}, {}", count(*threads as usize, "thread"))
+        } else {
+            placement.clone()
+        }
+    }
+
+    /// The heads of its columns: the first two are of labels, the others of figures.
+    pub(crate) fn heads(&self) -> Vec<&'static str> {
+        let mut heads = vec!["rank", "placement", "threads", "runs", "time, s", "slower by", "95 % interval", "left"];
+        heads.retain(|head| self.across_threads || *head != "threads");
+        heads
+    }
+
+    /// One row of it, a text for each head; empty where there is nothing.
+    pub(crate) fn row(&self, place: &Place, warmup_blocks: u32) -> Vec<String> {
+        let (loss, range) = place.loss();
+        let mut row = vec![place.rank.clone(), place.entrant.placement.clone()];
+        if self.across_threads {
+            row.push(place.entrant.threads.to_string());
+        }
+        row.extend([place.standing.runs.to_string(), place.time(), loss, range, place.left(warmup_blocks)]);
+        row
+    }
+
+    /// The trials of the race, one block after the other.
+    pub(crate) fn blocks<'t>(&self, trials: &'t [Trial]) -> Vec<Vec<&'t Trial>> {
+        let ours: Vec<&Trial> = trials.iter().filter(|t| !t.warmup && t.subject == self.race.subject).collect();
+        ours.chunk_by(|a, b| a.block == b.block).map(<[&Trial]>::to_vec).collect()
+    }
+}
+
+impl Place<'_> {
+    /// Its median time in seconds, as text; empty without one.
+    pub(crate) fn time(&self) -> String {
+        self.summary.and_then(|summary| summary.median_s).map_or_else(String::new, number::seconds)
+    }
+
+    /// How much slower than the best it is, as text: the figure, and its interval; empty where nothing is known.
+    pub(crate) fn loss(&self) -> (String, String) {
+        let Standing { loss, loss_low, loss_high, .. } = *self.standing;
+        match (self.part, loss) {
+            (Part::Best, _) => ("best".into(), String::new()),
+            (_, Some(loss)) if !self.was_cut_off() => number::loss(loss, loss_low.zip(loss_high)),
+            _ => match self.loss_known() {
+                Some(least) => (format!("at least {}", number::loss(least, None).0), String::new()),
+                None => Default::default(),
+            },
+        }
+    }
+
+    /// The loss as a number, or the least that it is.
+    pub(crate) fn loss_known(&self) -> Option<f64> {
+        self.standing.loss.or(self.standing.loss_low).filter(|loss| loss.is_finite())
+    }
+
+    /// Whether it has no time because its run was cut off.
+    pub(crate) fn was_cut_off(&self) -> bool {
+        self.summary.is_some_and(|summary| summary.median_s.is_none() && summary.cut_off > 0)
+    }
+
+    /// The mark of its end, if it was dropped.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        self.standing.dropped.map(|drop| match drop.why {
+            DropReason::Slower => Exit::Slower,
+            DropReason::Outpaced => Exit::CutOff,
+            DropReason::Halved => Exit::Halved,
+            DropReason::Failed => Exit::Failed,
+        })
+    }
+
+    /// How it left the race and in which block, counted as trials count them: from the first of `warmup_blocks`. Empty
+    /// for whoever stayed in.
+    pub(crate) fn left(&self, warmup_blocks: u32) -> String {
+        let Some(drop) = self.standing.dropped else {
+            return if self.standing.runs == 0 { "not run".into() } else { String::new() };
+        };
+        let why = match drop.why {
+            DropReason::Slower => "slower",
+            DropReason::Outpaced => "cut off",
+            DropReason::Halved => "halved",
+            DropReason::Failed => "failed",
+        };
+        format!("{why}, block {}", drop.block + warmup_blocks)
+    }
+}
+
+/// How many of `trials` were cut off.
+pub(crate) fn cut_off(trials: &[Trial]) -> usize {
+    trials.iter().filter(|trial| trial.status == Status::CutOff).count()
+}
