@@ -15,8 +15,8 @@ const MS_NS: f64 = 1e6;
 
 impl Default for Durations {
     fn default() -> Self {
-        let mut histogram = Histogram::new(3).expect("three digits are a precision that histograms have");
-        histogram.auto(true);
+        // It grows to what it is given.
+        let histogram = Histogram::new(3).expect("histograms can have three digits");
         Self { histogram, total_ns: 0, longest_ns: 0 }
     }
 }
@@ -25,7 +25,10 @@ impl Durations {
     /// Adds one time.
     #[inline]
     pub(crate) fn record(&mut self, ns: u64) {
-        self.histogram.saturating_record(ns / 1_000);
+        if self.histogram.record(ns / 1_000).is_err() {
+            // Only where a histogram of all 64 bits does not fit memory.
+            self.histogram.saturating_record(ns / 1_000);
+        }
         self.total_ns += u128::from(ns);
         self.longest_ns = self.longest_ns.max(ns);
     }

@@ -4,17 +4,28 @@
 
 #![deny(unsafe_code)]
 
+mod behaviour;
+mod cpus;
 pub mod durations;
+mod engine;
+pub mod experiment;
+pub mod fault;
 pub mod index;
 pub mod memory;
 pub mod outcome;
 pub mod parameters;
+mod queue;
+mod random;
 pub mod rule;
+mod timing;
+mod tournament;
 pub mod workload;
 
 pub use durations::Durations;
+pub use experiment::{Experiment, ExperimentError, run_all};
+pub use fault::{Fault, WorkloadError};
 pub use index::{CpuIndex, ProcessIndex};
 pub use memory::{Memory, Misses, NoMemory, Ran};
 pub use outcome::{End, Interval, JobOutcome, Outcome, ProcessOutcome};
-pub use parameters::{Decay, ParameterError, Parameters, ParsePolicyError, Policy, Wake};
+pub use parameters::{Clocks, Decay, ParameterError, Parameters, ParsePolicyError, Policy, QuantumEnd, Wake};
 pub use workload::{Distribution, Ends, Footprint, Intervals, Job, Phase, Process, Step, Workload};

@@ -1,6 +1,6 @@
 //! Policies, and the numbers that they and the machine are simulated with.
 
-use crate::rule::{Distance, LOAD_ONE, PHI_HEAVY, PHI_LIGHT, PHI_MAX, Phi, TimeBoost};
+use crate::rule::{Distance, PHI_HEAVY, PHI_LIGHT, PHI_MAX, Phi, TimeBoost};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -130,6 +130,27 @@ pub enum Wake {
     Nearest,
 }
 
+/// When a quantum is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuantumEnd {
+    /// So long after the dispatch.
+    Elapsed,
+    /// At the clock tick that makes it so many ticks, as UNIX counts it: up to a tick early.
+    Ticks,
+}
+
+/// How the CPUs' clocks stand to one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clocks {
+    /// Each has its own phase, drawn once.
+    Random,
+    /// They tick at the same moments. CPUs whose quanta end together then look at the queue in random order, when there is
+    /// jitter.
+    Together,
+}
+
 /// The numbers of a simulation. The defaults are the report's, or a choice where it has none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -143,10 +164,14 @@ pub struct Parameters {
     pub graded: Option<[u32; 5]>,
     /// What each tick away takes from phi_t in the complex variant, in units of priority; 1 in the report.
     pub fade_per_tick: u32,
-    /// Clock tick (10 ms in the report). Each CPU's clock has its own phase, drawn once.
+    /// Clock tick (10 ms in the report).
     pub tick_ms: f64,
+    /// How the CPUs' clocks stand to one another; not in the report.
+    pub clocks: Clocks,
     /// Quantum (30 ms in the report).
     pub quantum_ms: f64,
+    /// When it is over; not in the report.
+    pub quantum_end: QuantumEnd,
     /// Quantum of [`Policy::LongQuantum`]; our choice: as long as light affinity's slices.
     pub long_quantum_ms: f64,
     /// How much later than due the clock may end a quantum: anything from 0 to this, equally likely. Without it equal
@@ -180,7 +205,9 @@ impl Default for Parameters {
             graded: None,
             fade_per_tick: 1,
             tick_ms: 10.0,
+            clocks: Clocks::Random,
             quantum_ms: 30.0,
+            quantum_end: QuantumEnd::Elapsed,
             long_quantum_ms: 240.0,
             jitter_us: 100.0,
             switch_us: 0.0,
@@ -228,7 +255,7 @@ impl Parameters {
         let nanosecond_ms = 1e-6;
         let count = |n: u32| f64::from(n);
         let most_phi = count(PHI_MAX);
-        // 4,096 ticks of a nanosecond would make one simulated second a matter of hours.
+        // Below a microsecond a simulated second would take hours.
         for (name, value, least, most) in [
             ("phi_p", count(self.phi_p), 0.0, most_phi),
             ("phi_t", count(self.phi_t), 0.0, most_phi),
@@ -277,16 +304,4 @@ impl Parameters {
             }
         }
     }
-
-    /// The argument of the decay rule at a load average in processes for each CPU, as a fraction over [`LOAD_ONE`].
-    pub(crate) fn decay_argument(&self, load: u32) -> u32 {
-        match self.decay {
-            Decay::None | Decay::Half => 0,
-            Decay::Bsd => load,
-            Decay::Subtract(ticks) => ticks,
-        }
-    }
 }
-
-/// One as a load average.
-pub(crate) const ONE_PROCESS_PER_CPU: u32 = LOAD_ONE;

@@ -103,7 +103,7 @@ pub fn charge(cpu_ticks: u32, ticks: u32) -> u32 {
     stayput_rule_charge(cpu_ticks, ticks)
 }
 
-/// cpu after a decay period; `argument` as [`crate::Parameters::decay_argument`] gives it.
+/// cpu after a decay period; `argument` is the load average in units of 1 / [`LOAD_ONE`], or the ticks to subtract.
 pub fn decay(cpu_ticks: u32, rule: Decay, argument: u32) -> u32 {
     let rule = match rule {
         Decay::None => 0,

@@ -149,6 +149,19 @@ pub struct Ends {
     pub other: f64,
 }
 
+impl Ends {
+    /// All shares, the quantum's first.
+    pub(crate) fn percent(&self) -> [f64; 6] {
+        let [semaphore, synchronization, system_call, tlb_fault, other] = self.voluntary();
+        [self.quantum, semaphore, synchronization, system_call, tlb_fault, other]
+    }
+
+    /// The shares of all causes but the quantum.
+    pub(crate) fn voluntary(&self) -> [f64; 5] {
+        [self.semaphore, self.synchronization, self.system_call, self.tlb_fault, self.other]
+    }
+}
+
 /// A distribution of lengths in ms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -196,6 +209,11 @@ impl Workload {
             process,
         };
         Self { name: format!("spin:{processes}"), jobs: vec![job] }
+    }
+
+    /// Whether all its processes end by themselves.
+    pub fn ends(&self) -> bool {
+        self.jobs.iter().all(|job| job.process.work_ms.is_some() || !job.process.phases.is_empty())
     }
 
     /// For each process, by its number, the position of its job.

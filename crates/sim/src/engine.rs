@@ -1,0 +1,719 @@
+//! One replicate: CPUs take processes from a queue, and these run until something ends their dispatch interval.
+//!
+//! What ends an interval is known when it begins, since nothing preempts it: a waking process waits until some CPU looks
+//! at the queue. So each CPU has one event at a time, the end of what it does now, in a tree that yields the earliest;
+//! wake-ups and arrivals are in a heap; decay and balance have a date each. At one moment decay comes first, then
+//! balance, wake-ups and arrivals by process number, and the CPUs by theirs. A clock tick at the very end of an interval
+//! is charged to it.
+//!
+//! An interval has several segments where a process goes from one step of a phase to the next without giving up its CPU.
+
+use crate::behaviour::{Behaviour, Op};
+use crate::cpus::Cpus;
+use crate::durations::Durations;
+use crate::experiment::Experiment;
+use crate::index::{CpuIndex, ProcessIndex};
+use crate::memory::{Memory, Misses};
+use crate::outcome::{End, Interval, JobOutcome, Outcome, ProcessOutcome};
+use crate::parameters::{Clocks, Decay, Policy};
+use crate::queue::idle::IdleCpus;
+use crate::queue::{RunQueue, Search, Standing};
+use crate::random::{Draws, Purpose};
+use crate::rule;
+use crate::timing::Timing;
+use crate::tournament::{Nest, Tournament};
+use machine::Level;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+const NEVER: u64 = u64::MAX;
+
+/// What a CPU does next.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// Its process goes on with the next step.
+    Step,
+    /// Its dispatch interval ends.
+    End(End),
+}
+
+struct Cpu {
+    running: Option<ProcessIndex>,
+    /// Who has run here last, and how long without another in between.
+    last: Option<ProcessIndex>,
+    slice_ns: u64,
+    /// The dispatch interval.
+    interval_ns: u64,
+    quantum_end_ns: u64,
+    stop: Stop,
+    /// The clock: ticks so far, and when the next one is due.
+    tick: u32,
+    next_tick_ns: u64,
+    idle_since_ns: u64,
+}
+
+impl Cpu {
+    /// Brings the clock up to date; the ticks since it last was.
+    #[inline]
+    fn advance(&mut self, now_ns: u64, tick_ns: u64) -> u32 {
+        if now_ns < self.next_tick_ns {
+            return 0;
+        }
+        let ticks = (now_ns - self.next_tick_ns) / tick_ns + 1;
+        self.next_tick_ns += ticks * tick_ns;
+        self.tick = self.tick.wrapping_add(ticks as u32);
+        ticks as u32
+    }
+}
+
+/// Where a process is with a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Barrier {
+    Outside,
+    /// It came when so many had been completed.
+    Waiting(u32),
+}
+
+struct Process {
+    job: u32,
+    /// Its position in the job's operations, and how often it has done the phase.
+    op: u32,
+    lap: u32,
+    barrier: Barrier,
+    /// Work until the step, the burst and the process are done.
+    step_ns: u64,
+    burst_ns: u64,
+    rest_ns: u64,
+    burst_end: End,
+    /// Since when it is runnable, and when it last woke.
+    runnable_ns: u64,
+    woke_ns: u64,
+    draws: Draws,
+    outcome: ProcessOutcome,
+}
+
+struct Job<'a> {
+    behaviour: &'a Behaviour,
+    /// Its processes by number, those that have not arrived yet, and how many live.
+    processes: std::ops::Range<u32>,
+    next: u32,
+    living: u32,
+    /// Who holds each lock.
+    holders: Vec<Option<ProcessIndex>>,
+    /// Processes at the barrier, and barriers completed.
+    at_barrier: u32,
+    barriers: u32,
+    misses: Misses,
+    intervals: Durations,
+    ends: [u64; End::ALL.len()],
+    slices: Durations,
+    migrations: [u64; LEVELS],
+    responses: Durations,
+}
+
+const LEVELS: usize = Level::Machine as usize + 1;
+
+/// A replicate under way.
+pub(crate) struct Engine<'a, Q, M, W> {
+    policy: Policy,
+    replicate: u32,
+    timing: Timing,
+    cpu_set: &'a Cpus<'a>,
+    cpus: Vec<Cpu>,
+    jobs: Vec<Job<'a>>,
+    job_names: Vec<&'a str>,
+    arrivals_ns: Vec<u64>,
+    processes: Vec<Process>,
+    standings: Vec<Standing>,
+    /// Jobs whose processes are equal, and whether their index was taken.
+    equals: Vec<(Vec<ProcessIndex>, Option<f64>)>,
+    group_of_job: Vec<Option<usize>>,
+    queue: Q,
+    idle: IdleCpus,
+    memory: M,
+    watch: W,
+    chance: Draws,
+    /// When each CPU stops what it does, and its number.
+    stops: Tournament<u128>,
+    /// When processes wake or arrive.
+    wakes: BinaryHeap<Reverse<(u64, ProcessIndex)>>,
+    decay_ns: u64,
+    balance_ns: u64,
+    /// The earliest of these three.
+    timer_ns: u64,
+    load: Option<u32>,
+    runnable: u64,
+    /// Processes that have not ended.
+    left: u64,
+    dispatches: u64,
+    switches: u64,
+    longest_wait_ns: u64,
+    idle_ns: u128,
+}
+
+fn stop_key(at_ns: u64, cpu: CpuIndex) -> u128 {
+    u128::from(at_ns) << 32 | u128::from(cpu.0)
+}
+
+impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
+    pub(crate) fn new(
+        experiment: &'a Experiment<'_>,
+        policy: Policy,
+        replicate: u32,
+        queue: Q,
+        memory: M,
+        watch: W,
+    ) -> Self {
+        let seed = experiment.parameters.seed;
+        let timing = Timing::new(experiment.parameters, policy);
+        let mut clocks = Draws::new(seed, replicate, Purpose::Clocks, 0);
+        let cpu_set = &experiment.cpus;
+        let cpus = (0..cpu_set.len())
+            .map(|_| Cpu {
+                running: None,
+                last: None,
+                slice_ns: 0,
+                interval_ns: 0,
+                quantum_end_ns: 0,
+                stop: Stop::Step,
+                tick: 0,
+                next_tick_ns: match experiment.parameters.clocks {
+                    Clocks::Random => 1 + clocks.below(timing.tick_ns),
+                    Clocks::Together => timing.tick_ns,
+                },
+                idle_since_ns: 0,
+            })
+            .collect();
+
+        let mut processes = Vec::new();
+        let mut standings = Vec::new();
+        let mut jobs = Vec::new();
+        let mut wakes = Vec::new();
+        let mut arrivals_ns = Vec::new();
+        for (number, (job, behaviour)) in experiment.workload.jobs.iter().zip(&experiment.behaviours).enumerate() {
+            let first = processes.len() as u32;
+            let all = first..first + job.processes;
+            let at_first = first..first + job.at_once.unwrap_or(job.processes);
+            for process in all.clone() {
+                processes.push(Process {
+                    job: number as u32,
+                    op: 0,
+                    lap: 0,
+                    barrier: Barrier::Outside,
+                    step_ns: NEVER,
+                    burst_ns: NEVER,
+                    rest_ns: NEVER,
+                    burst_end: End::Other,
+                    runnable_ns: 0,
+                    woke_ns: 0,
+                    draws: Draws::new(seed, replicate, Purpose::Process, process),
+                    outcome: ProcessOutcome::default(),
+                });
+                standings.push(Standing { base: behaviour.base, cpu_ticks: 0, last_cpu: None, left_tick: 0 });
+            }
+            let mut gaps = Draws::new(seed, replicate, Purpose::Arrivals, number as u32);
+            let mut arrival_ns = behaviour.arrival_ns;
+            arrivals_ns.push(arrival_ns);
+            for process in at_first.clone() {
+                wakes.push(Reverse((arrival_ns, ProcessIndex(process))));
+                arrival_ns += behaviour.gap.as_ref().map_or(0, |gap| gap.draw_ns(&mut gaps));
+            }
+            jobs.push(Job {
+                behaviour,
+                processes: all,
+                next: at_first.end,
+                living: 0,
+                holders: vec![None; job.locks.len()],
+                at_barrier: 0,
+                barriers: 0,
+                misses: Misses::default(),
+                intervals: Durations::default(),
+                ends: [0; End::ALL.len()],
+                slices: Durations::default(),
+                migrations: [0; LEVELS],
+                responses: Durations::default(),
+            });
+        }
+        let (equals, group_of_job) = experiment.equal_processes();
+
+        let stops = Tournament::new(Nest::flat(cpu_set.len()), u128::MAX);
+        let left = processes.len() as u64;
+        let mut engine = Self {
+            policy,
+            replicate,
+            cpu_set,
+            cpus,
+            jobs,
+            job_names: experiment.workload.jobs.iter().map(|job| job.name.as_str()).collect(),
+            arrivals_ns,
+            processes,
+            standings,
+            equals: equals.into_iter().map(|group| (group, None)).collect(),
+            group_of_job,
+            queue,
+            idle: IdleCpus::all(cpu_set.len(), cpu_set.nest()),
+            memory,
+            watch,
+            chance: Draws::new(seed, replicate, Purpose::Chance, 0),
+            stops,
+            wakes: wakes.into(),
+            decay_ns: if timing.decay == Decay::None || !Q::PRIORITIES { NEVER } else { timing.decay_period_ns },
+            balance_ns: if policy == Policy::PerCpu { timing.balance_period_ns } else { NEVER },
+            timer_ns: 0,
+            load: None,
+            runnable: 0,
+            left,
+            dispatches: 0,
+            switches: 0,
+            longest_wait_ns: 0,
+            idle_ns: 0,
+            timing,
+        };
+        engine.set_timer();
+        engine
+    }
+
+    /// Runs until all processes have ended or the horizon is reached.
+    pub(crate) fn run(mut self) -> Outcome {
+        let mut now_ns = 0;
+        while self.left > 0 {
+            let stop = self.stops.least();
+            let stop_ns = (stop >> 32).min(u128::from(NEVER)) as u64;
+            if self.timer_ns <= stop_ns && self.timer_ns < self.timing.horizon_ns {
+                now_ns = self.timer_ns;
+                self.timer(now_ns);
+            } else if stop_ns < NEVER {
+                now_ns = stop_ns;
+                self.stop(CpuIndex(stop as u32), now_ns);
+            } else {
+                now_ns = self.timing.horizon_ns;
+                break;
+            }
+        }
+        self.outcome(now_ns)
+    }
+
+    fn set_timer(&mut self) {
+        let wake_ns = self.wakes.peek().map_or(NEVER, |&Reverse((at_ns, _))| at_ns);
+        self.timer_ns = self.decay_ns.min(self.balance_ns).min(wake_ns);
+    }
+
+    fn timer(&mut self, now_ns: u64) {
+        if now_ns == self.decay_ns {
+            self.decay_ns += self.timing.decay_period_ns;
+            self.decay(now_ns);
+        } else if now_ns == self.balance_ns {
+            self.balance_ns += self.timing.balance_period_ns;
+            self.queue.balance();
+            let mut idle: Vec<CpuIndex> = self.idle.iter().collect();
+            idle.sort_unstable();
+            for cpu in idle {
+                self.wake_cpu(cpu, now_ns);
+            }
+        } else if let Some(Reverse((_, process))) = self.wakes.pop() {
+            self.join(process, now_ns);
+        }
+        self.set_timer();
+    }
+
+    fn decay(&mut self, now_ns: u64) {
+        for cpu in &mut self.cpus {
+            let ticks = cpu.advance(now_ns, self.timing.tick_ns);
+            if let Some(process) = cpu.running {
+                let standing = &mut self.standings[process.at()];
+                standing.cpu_ticks = rule::charge(standing.cpu_ticks, ticks);
+            }
+        }
+        let per_cpu = self.runnable * u64::from(rule::LOAD_ONE) / self.cpus.len() as u64;
+        let load = self.timing.load(self.load, per_cpu.min(u64::from(u32::MAX)) as u32);
+        self.load = Some(load);
+        for standing in &mut self.standings {
+            standing.cpu_ticks = self.timing.decayed(standing.cpu_ticks, load);
+        }
+        self.queue.reorder(&self.standings);
+    }
+
+    /// A process arrives or wakes.
+    fn join(&mut self, index: ProcessIndex, now_ns: u64) {
+        let process = &mut self.processes[index.at()];
+        process.runnable_ns = now_ns;
+        process.woke_ns = now_ns;
+        if process.outcome.arrived_ns.is_none() {
+            process.outcome.arrived_ns = Some(now_ns);
+            let job = &mut self.jobs[process.job as usize];
+            job.living += 1;
+            if let Some(work) = &job.behaviour.work {
+                process.rest_ns = work.draw_ns(&mut process.draws);
+            }
+            begin_burst(process, job.behaviour);
+            begin_op(process, job.behaviour);
+        }
+        self.runnable += 1;
+        if let Some(cpu) = self.queue.join(index, &self.standings, &self.idle, &mut self.chance) {
+            self.wake_cpu(cpu, now_ns);
+        }
+    }
+
+    /// An idle CPU looks for a process.
+    fn wake_cpu(&mut self, index: CpuIndex, now_ns: u64) {
+        self.idle.remove(index);
+        let cpu = &mut self.cpus[index.at()];
+        self.idle_ns += u128::from(now_ns - cpu.idle_since_ns);
+        cpu.advance(now_ns, self.timing.tick_ns);
+        self.search(index, now_ns, None);
+    }
+
+    /// What a CPU does now is over.
+    #[inline]
+    fn stop(&mut self, index: CpuIndex, now_ns: u64) {
+        let cpu = &mut self.cpus[index.at()];
+        let Some(running) = cpu.running else {
+            return;
+        };
+        let end = match cpu.stop {
+            Stop::Step => return self.segment(index, running, now_ns),
+            Stop::End(end) => end,
+        };
+        let ran_ns = now_ns - cpu.interval_ns;
+        cpu.slice_ns += ran_ns;
+        cpu.running = None;
+        let ticks = cpu.advance(now_ns, self.timing.tick_ns);
+        if Q::PRIORITIES {
+            let standing = &mut self.standings[running.at()];
+            standing.cpu_ticks = rule::charge(standing.cpu_ticks, ticks);
+            standing.left_tick = cpu.tick;
+        }
+        (self.watch)(Interval { process: running, cpu: index, from_ns: cpu.interval_ns, until_ns: now_ns, end });
+
+        let process = &mut self.processes[running.at()];
+        let job = &mut self.jobs[process.job as usize];
+        process.outcome.cpu_ns += ran_ns;
+        job.ends[end as usize] += 1;
+        if end != End::Horizon {
+            job.intervals.record(ran_ns);
+        }
+        let again = match end {
+            End::Horizon => {
+                self.stops.set(index.at(), u128::MAX);
+                return;
+            }
+            End::Semaphore => {
+                if job.behaviour.interactive {
+                    job.responses.record(now_ns - process.woke_ns);
+                }
+                let block_ns = self.block(running);
+                self.wakes.push(Reverse((now_ns.saturating_add(block_ns), running)));
+                self.set_timer();
+                self.runnable -= 1;
+                self.queue.left(index, false);
+                None
+            }
+            End::Exit => {
+                self.runnable -= 1;
+                self.queue.left(index, true);
+                self.exit(running, now_ns);
+                None
+            }
+            _ => {
+                if process.burst_ns == 0 {
+                    begin_burst(process, job.behaviour);
+                }
+                process.runnable_ns = now_ns;
+                Some(running)
+            }
+        };
+        if now_ns >= self.timing.horizon_ns {
+            self.stops.set(index.at(), u128::MAX);
+            return;
+        }
+        self.search(index, now_ns, again);
+    }
+
+    /// For how long a process blocks that has come to a semaphore.
+    fn block(&mut self, index: ProcessIndex) -> u64 {
+        let process = &mut self.processes[index.at()];
+        let behaviour = self.jobs[process.job as usize].behaviour;
+        if let Some(Op::Block(length)) = behaviour.ops.get(process.op as usize) {
+            let block_ns = length.draw_ns(&mut process.draws);
+            next_op(process, behaviour);
+            return block_ns;
+        }
+        begin_burst(process, behaviour);
+        behaviour.block.draw_ns(&mut process.draws)
+    }
+
+    fn exit(&mut self, index: ProcessIndex, now_ns: u64) {
+        self.left -= 1;
+        let process = &mut self.processes[index.at()];
+        process.outcome.ended_ns = Some(now_ns);
+        let number = process.job as usize;
+        let job = &mut self.jobs[number];
+        for holder in &mut job.holders {
+            if *holder == Some(index) {
+                *holder = None;
+            }
+        }
+        job.living -= 1;
+        if job.at_barrier > 0 && job.at_barrier == job.living {
+            job.at_barrier = 0;
+            job.barriers += 1;
+        }
+        if job.next < job.processes.end {
+            let next = ProcessIndex(job.next);
+            job.next += 1;
+            self.wakes.push(Reverse((now_ns, next)));
+            self.set_timer();
+        }
+        if let Some(group) = self.group_of_job[number] {
+            self.take_jain_index(group, now_ns);
+        }
+    }
+
+    /// Jain's index (Jain, Chiu and Hawe, DEC-TR-301, 1984) of a group's CPU times so far, unless it was taken before.
+    fn take_jain_index(&mut self, group: usize, now_ns: u64) {
+        let (members, index) = &mut self.equals[group];
+        if index.is_some() {
+            return;
+        }
+        let mut cpu_ns: Vec<f64> =
+            members.iter().map(|process| self.processes[process.at()].outcome.cpu_ns as f64).collect();
+        for cpu in &self.cpus {
+            if let Some(position) = cpu.running.and_then(|running| members.binary_search(&running).ok()) {
+                cpu_ns[position] += (now_ns - cpu.interval_ns) as f64;
+            }
+        }
+        let (sum, squares) = cpu_ns.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        if squares > 0.0 {
+            *index = Some(sum * sum / (members.len() as f64 * squares));
+        }
+    }
+
+    /// A CPU looks for a process.
+    #[inline]
+    fn search(&mut self, index: CpuIndex, now_ns: u64, again: Option<ProcessIndex>) {
+        let search = Search { cpu: index, tick: self.cpus[index.at()].tick, again };
+        match self.queue.take(search, &self.standings) {
+            Some(process) => self.dispatch(index, process, now_ns),
+            None => {
+                self.idle.insert(index);
+                self.cpus[index.at()].idle_since_ns = now_ns;
+                self.stops.set(index.at(), u128::MAX);
+            }
+        }
+    }
+
+    #[inline]
+    fn dispatch(&mut self, index: CpuIndex, next: ProcessIndex, now_ns: u64) {
+        self.dispatches += 1;
+        let cpu = &mut self.cpus[index.at()];
+        let process = &mut self.processes[next.at()];
+        self.longest_wait_ns = self.longest_wait_ns.max(now_ns - process.runnable_ns);
+        let standing = &mut self.standings[next.at()];
+        if standing.last_cpu != Some(index) {
+            if let Some(last) = standing.last_cpu {
+                let level = self.cpu_set.sharing(last, index);
+                self.jobs[process.job as usize].migrations[level as usize] += 1;
+            }
+            standing.last_cpu = Some(index);
+        }
+        let mut start_ns = now_ns;
+        if cpu.last != Some(next) {
+            self.switches += 1;
+            start_ns = (now_ns + self.timing.switch_ns).min(self.timing.horizon_ns);
+            if let Some(last) = cpu.last {
+                let job = self.processes[last.at()].job;
+                self.jobs[job as usize].slices.record(cpu.slice_ns);
+            }
+            cpu.last = Some(next);
+            cpu.slice_ns = 0;
+        }
+        cpu.running = Some(next);
+        cpu.interval_ns = now_ns;
+        let late_ns = if self.timing.jitter_ns > 0 { self.chance.below(self.timing.jitter_ns + 1) } else { 0 };
+        let due_ns = match self.timing.quantum_ticks {
+            None => start_ns.saturating_add(self.timing.quantum_ns),
+            Some(ticks) => start_ns.max(cpu.next_tick_ns.saturating_add((ticks - 1) * self.timing.tick_ns)),
+        };
+        cpu.quantum_end_ns = due_ns.saturating_add(late_ns);
+        self.memory.dispatch(next, index, start_ns);
+        self.segment(index, next, start_ns);
+    }
+
+    /// A process goes on from where it is, until its next step or the end of the interval.
+    #[inline]
+    fn segment(&mut self, index: CpuIndex, running: ProcessIndex, now_ns: u64) {
+        let process = &mut self.processes[running.at()];
+        let job = &mut self.jobs[process.job as usize];
+        let cpu = &mut self.cpus[index.at()];
+        let until_ns = cpu.quantum_end_ns.min(self.timing.horizon_ns);
+        let cut = if until_ns < cpu.quantum_end_ns { End::Horizon } else { End::Quantum };
+
+        let outlook = if job.behaviour.ops.is_empty() { Outlook::Work } else { proceed(process, job, running) };
+        let (stop_ns, stop) = match outlook {
+            Outlook::Work => {
+                let work_ns = process.step_ns.min(process.burst_ns).min(process.rest_ns);
+                let ran = self.memory.run(running, index, now_ns, work_ns, until_ns - now_ns);
+                process.step_ns -= ran.work_ns;
+                process.burst_ns -= ran.work_ns;
+                process.rest_ns -= ran.work_ns;
+                process.outcome.work_ns += ran.work_ns;
+                job.misses += ran.misses;
+                let stop = if ran.work_ns < work_ns {
+                    Stop::End(cut)
+                } else if process.rest_ns == 0 {
+                    Stop::End(End::Exit)
+                } else if process.burst_ns == 0 {
+                    Stop::End(process.burst_end)
+                } else {
+                    Stop::Step
+                };
+                (now_ns + ran.wall_ns, stop)
+            }
+            Outlook::Wait => {
+                let attempt_ns = now_ns.saturating_add(self.timing.attempt_ns);
+                if attempt_ns <= until_ns {
+                    (attempt_ns, Stop::End(End::Synchronization))
+                } else {
+                    (until_ns, Stop::End(cut))
+                }
+            }
+            Outlook::Block => (now_ns, Stop::End(End::Semaphore)),
+            Outlook::Exit => (now_ns, Stop::End(End::Exit)),
+        };
+        cpu.stop = stop;
+        self.stops.set(index.at(), stop_key(stop_ns, index));
+    }
+
+    fn outcome(mut self, now_ns: u64) -> Outcome {
+        for cpu in self.idle.iter() {
+            self.idle_ns += u128::from(now_ns - self.cpus[cpu.at()].idle_since_ns);
+        }
+        (0..self.equals.len()).for_each(|group| self.take_jain_index(group, now_ns));
+        for cpu in &self.cpus {
+            if let Some(last) = cpu.last {
+                let job = self.processes[last.at()].job;
+                self.jobs[job as usize].slices.record(cpu.slice_ns);
+            }
+        }
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let jobs = (self.jobs.into_iter().zip(self.job_names).zip(&self.arrivals_ns))
+            .map(|((job, name), &arrival_ns)| {
+                let processes = &self.processes[job.processes.start as usize..job.processes.end as usize];
+                let sum = |of: fn(&ProcessOutcome) -> u64| ms(processes.iter().map(|p| of(&p.outcome)).sum());
+                // None, the end of a process that has not ended, is less than any.
+                let last_end =
+                    processes.iter().map(|p| p.outcome.ended_ns).reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b)));
+                JobOutcome {
+                    name: name.to_owned(),
+                    completion_ms: last_end.flatten().map(|end_ns| ms(end_ns - arrival_ns)),
+                    misses: job.misses,
+                    cpu_ms: sum(|outcome| outcome.cpu_ns),
+                    work_ms: sum(|outcome| outcome.work_ns),
+                    intervals: job.intervals,
+                    ends: End::ALL
+                        .into_iter()
+                        .map(|end| (end, job.ends[end as usize]))
+                        .filter(|&(_, n)| n > 0)
+                        .collect(),
+                    slices: job.slices,
+                    migrations: LEVEL_ORDER.into_iter().zip(job.migrations).filter(|&(_, n)| n > 0).collect(),
+                    responses: job.responses,
+                }
+            })
+            .collect();
+        let capacity_ns = u128::from(now_ns) * self.cpus.len() as u128;
+        Outcome {
+            policy: self.policy,
+            replicate: self.replicate,
+            makespan_ms: ms(now_ns),
+            completed: self.left == 0,
+            jobs,
+            processes: self.processes.into_iter().map(|process| process.outcome).collect(),
+            dispatches: self.dispatches,
+            switches: self.switches,
+            idle_fraction: if capacity_ns > 0 { self.idle_ns as f64 / capacity_ns as f64 } else { 0.0 },
+            jain_index: self.equals.iter().filter_map(|&(_, index)| index).reduce(f64::min),
+            longest_wait_ms: ms(self.longest_wait_ns),
+        }
+    }
+}
+
+const LEVEL_ORDER: [Level; LEVELS] =
+    [Level::Pu, Level::Core, Level::L2, Level::L3, Level::Node, Level::Package, Level::Group, Level::Machine];
+
+/// What a process that has a CPU does with it.
+enum Outlook {
+    Work,
+    /// It tries for a lock, or waits at a barrier.
+    Wait,
+    Block,
+    Exit,
+}
+
+/// Goes through the steps that take no time.
+fn proceed(process: &mut Process, job: &mut Job<'_>, index: ProcessIndex) -> Outlook {
+    let behaviour = job.behaviour;
+    while let Some(op) = behaviour.ops.get(process.op as usize) {
+        match op {
+            Op::Work(_) if process.step_ns > 0 => return Outlook::Work,
+            Op::Work(_) => {}
+            Op::Acquire(lock) => match job.holders[*lock] {
+                Some(_) => return Outlook::Wait,
+                None => job.holders[*lock] = Some(index),
+            },
+            Op::Release(lock) => job.holders[*lock] = None,
+            Op::Barrier => match process.barrier {
+                Barrier::Waiting(before) if before == job.barriers => return Outlook::Wait,
+                Barrier::Waiting(_) => process.barrier = Barrier::Outside,
+                Barrier::Outside if job.at_barrier + 1 == job.living => {
+                    job.at_barrier = 0;
+                    job.barriers += 1;
+                }
+                Barrier::Outside => {
+                    job.at_barrier += 1;
+                    process.barrier = Barrier::Waiting(job.barriers);
+                    return Outlook::Wait;
+                }
+            },
+            Op::Block(_) => return Outlook::Block,
+            Op::Repeat { .. } => {}
+        }
+        next_op(process, behaviour);
+    }
+    Outlook::Exit
+}
+
+/// Goes on to the next operation, from the last to the first where work is left to do.
+fn next_op(process: &mut Process, behaviour: &Behaviour) {
+    process.op += 1;
+    loop {
+        match behaviour.ops.get(process.op as usize) {
+            Some(Op::Repeat { to, times }) => {
+                process.lap += 1;
+                if process.lap < *times {
+                    process.op = *to as u32;
+                } else {
+                    process.lap = 0;
+                    process.op += 1;
+                }
+            }
+            None if behaviour.work.is_some() => process.op = 0,
+            _ => break,
+        }
+    }
+    begin_op(process, behaviour);
+}
+
+fn begin_op(process: &mut Process, behaviour: &Behaviour) {
+    process.step_ns = match behaviour.ops.get(process.op as usize) {
+        Some(Op::Work(length)) => length.draw_ns(&mut process.draws),
+        _ => NEVER,
+    };
+}
+
+fn begin_burst(process: &mut Process, behaviour: &Behaviour) {
+    (process.burst_ns, process.burst_end) = match &behaviour.bursts {
+        Some(bursts) => bursts.draw(&mut process.draws),
+        None => (NEVER, End::Other),
+    };
+}

@@ -1,0 +1,154 @@
+//! A workload on a machine with parameters, and its replicates under each policy on all cores.
+
+use crate::behaviour::Behaviour;
+use crate::cpus::Cpus;
+use crate::engine::Engine;
+use crate::fault::WorkloadError;
+use crate::index::ProcessIndex;
+use crate::memory::Memory;
+use crate::outcome::{Interval, Outcome};
+use crate::parameters::{ParameterError, Parameters, Policy};
+use crate::queue::RunQueue;
+use crate::queue::affine::Affine;
+use crate::queue::fifo::Fifo;
+use crate::queue::local::{Binding, Local};
+use crate::workload::{Job, Workload};
+use machine::Machine;
+use rayon::prelude::*;
+
+/// Why something can't be simulated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ExperimentError {
+    /// The workload makes no sense.
+    #[error("workload `{name}`: {cause}")]
+    Workload {
+        /// Its name.
+        name: String,
+        /// What is wrong where.
+        cause: WorkloadError,
+    },
+    /// The parameters make no sense.
+    #[error(transparent)]
+    Parameters(#[from] ParameterError),
+    /// Nothing can run there.
+    #[error("machine `{0}` has no usable CPU")]
+    NoCpu(String),
+    /// It would run for ever.
+    #[error("processes of workload `{0}` never end; give them `work_ms`, or the simulation a horizon")]
+    Endless(String),
+}
+
+/// A workload on a machine with parameters.
+pub struct Experiment<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) parameters: &'a Parameters,
+    pub(crate) cpus: Cpus<'a>,
+    pub(crate) behaviours: Vec<Behaviour>,
+}
+
+impl<'a> Experiment<'a> {
+    /// Puts a workload on the usable CPUs of a machine.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] says why it can't be simulated.
+    pub fn new(
+        machine: &'a Machine,
+        workload: &'a Workload,
+        parameters: &'a Parameters,
+    ) -> Result<Self, ExperimentError> {
+        parameters.check()?;
+        workload.check().map_err(|cause| ExperimentError::Workload { name: workload.name.clone(), cause })?;
+        if parameters.horizon_ms.is_none() && !workload.ends() {
+            return Err(ExperimentError::Endless(workload.name.clone()));
+        }
+        let cpus = Cpus::new(machine);
+        if cpus.len() == 0 {
+            return Err(ExperimentError::NoCpu(machine.name().into()));
+        }
+        let behaviours = workload.jobs.iter().map(Behaviour::new).collect();
+        Ok(Self { workload, parameters, cpus, behaviours })
+    }
+
+    /// Runs one replicate, from 0, under a policy; `watch` sees every dispatch interval as it ends.
+    pub fn run<M: Memory>(&self, policy: Policy, replicate: u32, memory: M, watch: impl FnMut(Interval)) -> Outcome {
+        let cpus = self.cpus.len();
+        let local = |binding| Local::new(binding, self.processes(), cpus, || self.cpus.nest());
+        match policy {
+            Policy::RoundRobin => self.run_with(Fifo::default(), policy, replicate, memory, watch),
+            Policy::Attached => self.run_with(local(Binding::ForLife), policy, replicate, memory, watch),
+            Policy::PerCpu => self.run_with(local(Binding::Loose), policy, replicate, memory, watch),
+            _ => {
+                let phi = self.parameters.phi(policy);
+                let queue = Affine::new(cpus, self.cpus.nest(), phi, self.parameters.wake);
+                self.run_with(queue, policy, replicate, memory, watch)
+            }
+        }
+    }
+
+    pub(crate) fn run_with<Q: RunQueue, M: Memory>(
+        &self,
+        queue: Q,
+        policy: Policy,
+        replicate: u32,
+        memory: M,
+        watch: impl FnMut(Interval),
+    ) -> Outcome {
+        Engine::new(self, policy, replicate, queue, memory, watch).run()
+    }
+
+    fn processes(&self) -> usize {
+        self.workload.jobs.iter().map(|job| job.processes as usize).sum()
+    }
+
+    /// Groups of two or more processes that do the same and arrive together, each in rising order, and for each job its group.
+    pub(crate) fn equal_processes(&self) -> (Vec<Vec<ProcessIndex>>, Vec<Option<usize>>) {
+        let mut groups: Vec<(&Job, Vec<ProcessIndex>)> = Vec::new();
+        let mut group_of_job = Vec::new();
+        let mut first = 0;
+        for job in &self.workload.jobs {
+            let together = if job.gap_ms.is_some() { 1 } else { job.at_once.unwrap_or(job.processes) };
+            let members = (first..first + together).map(ProcessIndex);
+            first += job.processes;
+            let equal = |(other, _): &(&Job, Vec<ProcessIndex>)| {
+                other.arrival_ms == job.arrival_ms && other.process == job.process
+            };
+            match groups.iter().position(equal) {
+                Some(group) => {
+                    groups[group].1.extend(members);
+                    group_of_job.push(Some(group));
+                }
+                None => {
+                    group_of_job.push(Some(groups.len()));
+                    groups.push((job, members.collect()));
+                }
+            }
+        }
+        for group in &mut group_of_job {
+            *group = group.filter(|&group| groups[group].1.len() > 1);
+        }
+        (groups.into_iter().map(|(_, members)| members).collect(), group_of_job)
+    }
+}
+
+/// Runs all replicates of all experiments, such as the points of a sweep, under all policies, on as many threads as the
+/// caller's rayon pool has. The result depends on nothing but the arguments: by experiment, policy and replicate.
+pub fn run_all<M: Memory>(
+    experiments: &[Experiment<'_>],
+    policies: &[Policy],
+    memory: impl Fn(&Experiment<'_>, u32) -> M + Sync,
+) -> Vec<Vec<Vec<Outcome>>> {
+    let runs: Vec<(&Experiment<'_>, Policy, u32)> = (experiments.iter())
+        .flat_map(|experiment| policies.iter().map(move |&policy| (experiment, policy)))
+        .flat_map(|(experiment, policy)| (0..experiment.parameters.replicates).map(move |r| (experiment, policy, r)))
+        .collect();
+    let mut outcomes = (runs.into_par_iter())
+        .map(|(experiment, policy, replicate)| experiment.run(policy, replicate, memory(experiment, replicate), |_| {}))
+        .collect::<Vec<Outcome>>()
+        .into_iter();
+    (experiments.iter())
+        .map(|experiment| {
+            let replicates = experiment.parameters.replicates as usize;
+            policies.iter().map(|_| outcomes.by_ref().take(replicates).collect()).collect()
+        })
+        .collect()
+}

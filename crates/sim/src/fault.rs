@@ -1,0 +1,317 @@
+//! What can be wrong with a workload.
+
+use crate::parameters::LONGEST_MS;
+use crate::rule::BASE_MAX;
+use crate::workload::{Distribution, Ends, Footprint, Intervals, Job, Process, Step, Workload};
+use std::collections::BTreeSet;
+
+/// A workload that can't be simulated, and where in it the reason is.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{at}: {fault}")]
+pub struct WorkloadError {
+    /// The field, as in `jobs[1].process.block_ms`.
+    pub at: String,
+    /// What is wrong there.
+    pub fault: Fault,
+}
+
+/// What is wrong with a field of a workload.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Fault {
+    /// A time, count or share is out of range.
+    #[error("{value} is not a number from {least} to {most}")]
+    Range {
+        /// What it is.
+        value: f64,
+        /// The least that it may be.
+        least: f64,
+        /// The most that it may be.
+        most: f64,
+    },
+    /// Percentages don't make a whole.
+    #[error("the percentages sum to {0}, not to 100")]
+    Sum(f64),
+    /// Edges don't fit.
+    #[error("a histogram of {bins} bins needs {} rising edges", bins + 1)]
+    Edges {
+        /// How many bins there are.
+        bins: usize,
+    },
+    /// The quantum does not fall into the last bin.
+    #[error(
+        "the quantum of {quantum_ms} ms does not lie in the last bin of the histogram, so what it ended is not known"
+    )]
+    QuantumOutside {
+        /// The quantum.
+        quantum_ms: f64,
+    },
+    /// All intervals of the histogram ended with the quantum, but other causes have a share.
+    #[error("the histogram leaves no intervals for the causes other than the quantum")]
+    NothingLeft,
+    /// Semaphores end intervals, but it isn't said how long they block.
+    #[error("semaphores end intervals but `block_ms` does not say for how long")]
+    NoBlockTime,
+    /// The quantum has a share although bursts are cut by whatever quantum is simulated.
+    #[error("bursts are cut by the simulated quantum; its share must be 0")]
+    QuantumOfBursts,
+    /// There is nothing to run.
+    #[error("it is empty; at least one is needed")]
+    Empty,
+    /// A lock that the job does not have.
+    #[error("the job has no lock `{0}`; name it in `locks`")]
+    UnknownLock(String),
+    /// A lock that no step takes.
+    #[error("no step acquires lock `{0}`")]
+    UnusedLock(String),
+    /// A lock is named twice.
+    #[error("lock `{0}` is named twice")]
+    SameLock(String),
+    /// A process would wait for itself.
+    #[error("lock `{0}` is acquired while it is already held: the process would wait for itself for ever")]
+    HeldTwice(String),
+    /// A lock is released that is not held.
+    #[error("lock `{0}` is released but not held")]
+    NotHeld(String),
+    /// A lock is held at the end of a phase.
+    #[error("lock `{0}` is still held at the end of the phase")]
+    NeverReleased(String),
+    /// A process waits at a barrier for processes that wait for its lock.
+    #[error(
+        "a barrier while lock `{0}` is held can deadlock: others may wait for the lock and never come to the barrier"
+    )]
+    BarrierInLock(String),
+    /// Locks are taken in a circle.
+    #[error(
+        "lock `{0}` can be waited for while it is held by a process that waits for `{1}`, and the other way round: a deadlock"
+    )]
+    Circle(String, String),
+    /// A phase in which no time passes.
+    #[error("no step takes time, so the phase would repeat for ever at one moment")]
+    NoTime,
+    /// A limit of living processes together with a rhythm of arrivals.
+    #[error("`at_once` makes processes arrive when others end; it can't be combined with `gap_ms`")]
+    TwoRhythms,
+}
+
+/// Most processes of a workload.
+const MOST_PROCESSES: u32 = 10_000_000;
+
+/// How far percentages may be from 100: the report's tables sum to 101.0 at most.
+const ROUNDING_PERCENT: f64 = 1.5;
+
+type Checked = Result<(), WorkloadError>;
+
+impl Fault {
+    fn at(self, at: impl Into<String>) -> WorkloadError {
+        WorkloadError { at: at.into(), fault: self }
+    }
+}
+
+fn range(value: f64, least: f64, most: f64, at: &str) -> Checked {
+    if (least..=most).contains(&value) { Ok(()) } else { Err(Fault::Range { value, least, most }.at(at)) }
+}
+
+fn sums_to_100(percent: &[f64], at: &str) -> Checked {
+    percent.iter().try_for_each(|&share| range(share, 0.0, 100.0, at))?;
+    let sum: f64 = percent.iter().sum();
+    if (sum - 100.0).abs() <= ROUNDING_PERCENT { Ok(()) } else { Err(Fault::Sum(sum).at(at)) }
+}
+
+fn histogram(edges_ms: &[f64], percent: &[f64], at: &str) -> Checked {
+    edges_ms.iter().try_for_each(|&edge| range(edge, 0.0, LONGEST_MS, at))?;
+    let fits = edges_ms.len() == percent.len() + 1 && edges_ms.is_sorted_by(|a, b| a < b);
+    if !fits || percent.is_empty() {
+        return Err(Fault::Edges { bins: percent.len() }.at(at));
+    }
+    sums_to_100(percent, at)
+}
+
+fn distribution(distribution: &Distribution, at: &str) -> Checked {
+    match distribution {
+        Distribution::Constant(ms) | Distribution::Exponential(ms) => range(*ms, 0.0, LONGEST_MS, at),
+        Distribution::Uniform(from, to) => {
+            range(*from, 0.0, LONGEST_MS, at)?;
+            range(*to, *from, LONGEST_MS, at)
+        }
+        Distribution::Histogram { edges_ms, percent } => histogram(edges_ms, percent, at),
+    }
+}
+
+fn takes_time(distribution: &Distribution) -> bool {
+    match distribution {
+        Distribution::Constant(ms) | Distribution::Exponential(ms) | Distribution::Uniform(_, ms) => *ms > 0.0,
+        Distribution::Histogram { .. } => true,
+    }
+}
+
+impl Workload {
+    /// Whether it can be simulated. A workload that passes can't deadlock.
+    ///
+    /// # Errors
+    /// [`WorkloadError`] names the first field that is wrong.
+    pub fn check(&self) -> Result<(), WorkloadError> {
+        if self.jobs.is_empty() {
+            return Err(Fault::Empty.at("jobs"));
+        }
+        let processes = self.jobs.iter().map(|job| f64::from(job.processes)).sum();
+        range(processes, 1.0, f64::from(MOST_PROCESSES), "jobs.processes")?;
+        self.jobs.iter().enumerate().try_for_each(|(i, j)| job(j, &format!("jobs[{i}]")))
+    }
+}
+
+fn job(job: &Job, at: &str) -> Checked {
+    range(f64::from(job.processes), 1.0, f64::from(MOST_PROCESSES), &format!("{at}.processes"))?;
+    range(job.arrival_ms, 0.0, LONGEST_MS, &format!("{at}.arrival_ms"))?;
+    if let Some(gap) = &job.gap_ms {
+        distribution(gap, &format!("{at}.gap_ms"))?;
+    }
+    if let Some(at_once) = job.at_once {
+        range(f64::from(at_once), 1.0, f64::from(job.processes), &format!("{at}.at_once"))?;
+        if job.gap_ms.is_some() {
+            return Err(Fault::TwoRhythms.at(format!("{at}.at_once")));
+        }
+    }
+    locks(job, at)?;
+    process(&job.process, &format!("{at}.process"))
+}
+
+fn process(process: &Process, at: &str) -> Checked {
+    range(f64::from(process.base), 0.0, f64::from(BASE_MAX), &format!("{at}.base"))?;
+    if let Some(work) = &process.work_ms {
+        distribution(work, &format!("{at}.work_ms"))?;
+    }
+    if let Some(block) = &process.block_ms {
+        distribution(block, &format!("{at}.block_ms"))?;
+    }
+    if let Some(intervals) = &process.intervals {
+        let ends = self::intervals(intervals, &format!("{at}.intervals"))?;
+        if ends.semaphore > 0.0 && process.block_ms.is_none() {
+            return Err(Fault::NoBlockTime.at(format!("{at}.intervals.ends.semaphore")));
+        }
+    }
+    let Footprint { reload_lines, steady_misses_per_ms, shared_lines, shared_writes_per_ms } = process.memory;
+    for (name, value, most) in [
+        ("reload_lines", reload_lines, 1e12),
+        ("steady_misses_per_ms", steady_misses_per_ms, 1e9),
+        ("shared_lines", shared_lines, reload_lines),
+        ("shared_writes_per_ms", shared_writes_per_ms, 1e9),
+    ] {
+        range(value, 0.0, most, &format!("{at}.memory.{name}"))?;
+    }
+    Ok(())
+}
+
+fn intervals<'a>(intervals: &'a Intervals, at: &str) -> Result<&'a Ends, WorkloadError> {
+    match intervals {
+        Intervals::Observed { edges_ms, percent, quantum_ms, stalled, ends } => {
+            histogram(edges_ms, percent, at)?;
+            let last = percent.len() - 1;
+            if !(edges_ms[last]..=edges_ms[last + 1]).contains(quantum_ms) {
+                return Err(Fault::QuantumOutside { quantum_ms: *quantum_ms }.at(format!("{at}.quantum_ms")));
+            }
+            range(*quantum_ms, 1e-6, LONGEST_MS, &format!("{at}.quantum_ms"))?;
+            range(*stalled, 0.0, 0.99, &format!("{at}.stalled"))?;
+            sums_to_100(&ends.percent(), &format!("{at}.ends"))?;
+            let others: f64 = ends.voluntary().iter().sum();
+            let left: f64 = intervals_left(percent, ends).iter().sum();
+            if others > 0.0 && left <= 0.0 {
+                return Err(Fault::NothingLeft.at(at));
+            }
+            Ok(ends)
+        }
+        Intervals::Bursts { length_ms, ends } => {
+            distribution(length_ms, &format!("{at}.length_ms"))?;
+            if !takes_time(length_ms) {
+                return Err(Fault::NoTime.at(format!("{at}.length_ms")));
+            }
+            if ends.quantum != 0.0 {
+                return Err(Fault::QuantumOfBursts.at(format!("{at}.ends.quantum")));
+            }
+            sums_to_100(&ends.percent(), &format!("{at}.ends"))?;
+            Ok(ends)
+        }
+    }
+}
+
+/// What the quantum leaves of a histogram of intervals, in percent of all: it takes its share from the last bin. Where the
+/// tables contradict each other and it would take more than is there (Matrix: 94.6 of 93), it takes all.
+pub(crate) fn intervals_left(percent: &[f64], ends: &Ends) -> Vec<f64> {
+    let scale = |values: &[f64]| 100.0 / values.iter().sum::<f64>();
+    let quantum = ends.quantum * scale(&ends.percent());
+    let mut left: Vec<f64> = percent.iter().map(|share| share * scale(percent)).collect();
+    if let Some(last) = left.last_mut() {
+        *last = (*last - quantum).max(0.0);
+    }
+    left
+}
+
+/// Locks are known, taken and given back in pairs, and can't make processes wait for one another in a circle.
+fn locks(job: &Job, at: &str) -> Checked {
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = job.locks.iter().find(|lock| !seen.insert(*lock)) {
+        return Err(Fault::SameLock(twice.clone()).at(format!("{at}.locks")));
+    }
+    // Which lock is held while which other is waited for.
+    let mut order: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    for (p, phase) in job.process.phases.iter().enumerate() {
+        let at = format!("{at}.process.phases[{p}]");
+        if phase.repeat == 0 {
+            return Err(Fault::Range { value: 0.0, least: 1.0, most: f64::from(u32::MAX) }.at(format!("{at}.repeat")));
+        }
+        let mut held: Vec<&str> = Vec::new();
+        for (s, step) in phase.steps.iter().enumerate() {
+            let at = format!("{at}.steps[{s}]");
+            match step {
+                Step::Work(length) | Step::Block(length) => distribution(length, &at)?,
+                Step::Acquire(lock) | Step::Release(lock) if !job.locks.contains(lock) => {
+                    return Err(Fault::UnknownLock(lock.clone()).at(at));
+                }
+                Step::Acquire(lock) => {
+                    if held.contains(&lock.as_str()) {
+                        return Err(Fault::HeldTwice(lock.clone()).at(at));
+                    }
+                    order.extend(held.iter().map(|&holding| (holding, lock.as_str())));
+                    taken.insert(lock);
+                    held.push(lock);
+                }
+                Step::Release(lock) => match held.iter().position(|holding| holding == lock) {
+                    Some(position) => {
+                        held.remove(position);
+                    }
+                    None => return Err(Fault::NotHeld(lock.clone()).at(at)),
+                },
+                Step::Barrier => {
+                    if let Some(lock) = held.first() {
+                        return Err(Fault::BarrierInLock((*lock).into()).at(at));
+                    }
+                }
+            }
+        }
+        if let Some(lock) = held.first() {
+            return Err(Fault::NeverReleased((*lock).into()).at(at));
+        }
+        let passes_time = |step: &Step| matches!(step, Step::Work(length) | Step::Block(length) if takes_time(length));
+        if !phase.steps.iter().any(passes_time) {
+            return Err(Fault::NoTime.at(at));
+        }
+    }
+    if let Some(lock) = job.locks.iter().find(|lock| !taken.contains(lock.as_str())) {
+        return Err(Fault::UnusedLock(lock.clone()).at(format!("{at}.locks")));
+    }
+    // Close the order under "and then": a circle shows as a pair in both directions.
+    loop {
+        let further: BTreeSet<(&str, &str)> = (order.iter())
+            .flat_map(|&(a, b)| order.range((b, "")..).take_while(move |(c, _)| *c == b).map(move |&(_, d)| (a, d)))
+            .collect();
+        let before = order.len();
+        order.extend(further);
+        if order.len() == before {
+            break;
+        }
+    }
+    match order.iter().find(|&&(a, b)| a != b && order.contains(&(b, a))) {
+        Some(&(a, b)) => Err(Fault::Circle(a.into(), b.into()).at(format!("{at}.process.phases"))),
+        None => Ok(()),
+    }
+}

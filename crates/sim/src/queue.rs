@@ -1,0 +1,117 @@
+//! The run queue: who waits, and whom a CPU takes.
+//!
+//! | policies | queue | cost of a dispatch with C CPUs and P processes |
+//! | --- | --- | --- |
+//! | round robin | [`fifo`] | constant |
+//! | standard, light, heavy, complex, graded, long quantum | [`affine`] | log P/C in one heap + log C in one tree |
+//! | attached, per-CPU | [`local`] | the same |
+//!
+//! A decay changes all priorities at once; heaps are then rebuilt in time P, once in a period.
+
+pub(crate) mod affine;
+pub(crate) mod fifo;
+pub(crate) mod idle;
+pub(crate) mod local;
+#[cfg(test)]
+pub(crate) mod scan;
+
+use crate::index::{CpuIndex, ProcessIndex};
+use crate::random::Draws;
+use crate::rule;
+use idle::IdleCpus;
+
+/// What queues know of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    /// `base` of its priority.
+    pub(crate) base: u32,
+    /// Accumulated ticks.
+    pub(crate) cpu_ticks: u32,
+    /// Where it last ran.
+    pub(crate) last_cpu: Option<CpuIndex>,
+    /// The time there, in ticks of that CPU's clock, when it stopped.
+    pub(crate) left_tick: u32,
+}
+
+impl Standing {
+    /// Its priority in half units, without boosts.
+    #[inline]
+    pub(crate) fn prio(&self) -> i32 {
+        rule::prio(self.base, self.cpu_ticks)
+    }
+}
+
+/// A CPU that looks for a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search {
+    /// Which.
+    pub(crate) cpu: CpuIndex,
+    /// Its clock, in ticks.
+    pub(crate) tick: u32,
+    /// The process that has just run there, when it remains runnable.
+    pub(crate) again: Option<ProcessIndex>,
+}
+
+/// Processes that are runnable and don't run.
+pub(crate) trait RunQueue {
+    /// Whether priorities, and so ticks, mean anything to it.
+    const PRIORITIES: bool;
+
+    /// A process arrives or wakes. The answer is an idle CPU that now looks for a process, if one does.
+    fn join(
+        &mut self,
+        process: ProcessIndex,
+        standings: &[Standing],
+        idle: &IdleCpus,
+        chance: &mut Draws,
+    ) -> Option<CpuIndex>;
+
+    /// A CPU takes a process; the one that has just run there joins before.
+    fn take(&mut self, search: Search, standings: &[Standing]) -> Option<ProcessIndex>;
+
+    /// The process running on `cpu` blocks or, if `ended`, is done.
+    fn left(&mut self, _cpu: CpuIndex, _ended: bool) {}
+
+    /// All priorities have changed.
+    fn reorder(&mut self, standings: &[Standing]);
+
+    /// The balance period is over.
+    fn balance(&mut self) {}
+}
+
+/// A place in the order of a queue: priority without boosts, then the order of joining. Less is first, as
+/// [`rule::before`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(u128);
+
+impl Place {
+    /// After all others: nobody's place.
+    pub(crate) const NONE: Self = Self(u128::MAX);
+
+    /// Priorities without boosts are never negative.
+    #[inline]
+    pub(crate) fn new(prio: i32, queued: u64, process: ProcessIndex) -> Self {
+        Self(u128::from(prio as u32) << 96 | u128::from(queued) << 32 | u128::from(process.0))
+    }
+
+    #[inline]
+    pub(crate) fn prio(self) -> i32 {
+        (self.0 >> 96) as i32
+    }
+
+    /// When it joined, counted in joins.
+    #[inline]
+    pub(crate) fn queued(self) -> u64 {
+        (self.0 >> 32) as u64
+    }
+
+    #[inline]
+    pub(crate) fn process(self) -> ProcessIndex {
+        ProcessIndex(self.0 as u32)
+    }
+
+    /// The same place at another priority.
+    pub(crate) fn at(self, prio: i32) -> Self {
+        Self::new(prio, self.queued(), self.process())
+    }
+}

@@ -1,0 +1,231 @@
+//! One queue for all CPUs, ordered for each by its own boosts, without looking at all of it.
+//!
+//! A boost depends on where a process last ran, so the processes that last ran on one CPU keep their order for every
+//! searching CPU: they form a heap, by priority without boosts. A CPU then compares few candidates: the head of its own
+//! heap with phi_p; for each distance at which the boost steps down, the best head within it; and the process that has
+//! just run on it. The best heads are the nodes of a tree in the machine's shape. In the complex variant, processes
+//! that last ran on a CPU so recently that phi_t still counts are kept beside its heap and looked at one by one; there
+//! are no more of them than dispatches in phi_t ticks.
+
+use super::idle::IdleCpus;
+use super::{Place, RunQueue, Search, Standing};
+use crate::index::{CpuIndex, ProcessIndex};
+use crate::parameters::Wake;
+use crate::random::Draws;
+use crate::rule::{self, Distance, Phi};
+use crate::tournament::{Nest, Node, Tournament};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Processes that last ran on one CPU.
+#[derive(Default)]
+struct Set {
+    heap: BinaryHeap<Reverse<Place>>,
+    /// Those to which phi_t may still count, in the complex variant.
+    recent: Vec<Place>,
+}
+
+impl Set {
+    fn head(&self) -> Place {
+        let recent = self.recent.iter().copied().min().unwrap_or(Place::NONE);
+        self.heap.peek().map_or(recent, |&Reverse(head)| head.min(recent))
+    }
+
+    fn remove(&mut self, place: Place) {
+        match self.recent.iter().position(|&recent| recent == place) {
+            Some(position) => {
+                self.recent.swap_remove(position);
+            }
+            None => {
+                self.heap.pop();
+            }
+        }
+    }
+}
+
+/// How far the affinity to another CPU reaches.
+struct Reach {
+    /// The part of the machine.
+    node: Node,
+    /// The boost in it, in half units.
+    boost: i32,
+}
+
+/// The queue of the standard scheduler and of all affinity schedulers.
+pub(crate) struct Affine {
+    /// By CPU; the last one holds the processes that never ran.
+    sets: Vec<Set>,
+    heads: Tournament<Place>,
+    /// For each CPU, from the nearest part of the machine to the whole.
+    reaches: Vec<Vec<Reach>>,
+    phi: Phi,
+    /// Boost of a process that last ran on the searching CPU, but not just now, and for which phi_t no longer fades.
+    here: i32,
+    /// Boost of the process that has just run there.
+    just_ran: i32,
+    /// Ticks after which phi_t no longer counts; none where time does not change it.
+    fades_after_ticks: Option<u32>,
+    wake: Wake,
+    joins: u64,
+}
+
+impl Affine {
+    pub(crate) fn new(cpus: usize, nest: Nest, phi: Phi, wake: Wake) -> Self {
+        let everyone = Nest::Node(Distance::Far, vec![nest, Nest::Leaf]);
+        let heads = Tournament::new(everyone, Place::NONE);
+        let boost = |distance| phi.boost(distance, false, 0);
+        let reaches = (0..cpus)
+            .map(|cpu| {
+                let alone = heads.within(cpu, Distance::SameCpu);
+                let mut reaches: Vec<Reach> = Vec::new();
+                for distance in [Distance::SameCore, Distance::SameL2, Distance::SameL3, Distance::SameNode] {
+                    let node = heads.within(cpu, distance);
+                    let boost = boost(distance);
+                    // The same CPUs count from further in, where the boost is no less.
+                    if boost > 0 && reaches.last().map_or(alone, |last| last.node) != node {
+                        reaches.push(Reach { node, boost });
+                    }
+                }
+                reaches.push(Reach { node: Node::ROOT, boost: boost(Distance::Far) });
+                reaches
+            })
+            .collect();
+        let fades_after_ticks = phi.is_complex().then(|| phi.fades_after_ticks()).flatten();
+        Self {
+            sets: (0..=cpus).map(|_| Set::default()).collect(),
+            heads,
+            reaches,
+            here: phi.boost(Distance::SameCpu, false, fades_after_ticks.unwrap_or(0)),
+            just_ran: phi.boost(Distance::SameCpu, true, 0),
+            fades_after_ticks,
+            phi,
+            wake,
+            joins: 0,
+        }
+    }
+
+    fn set_of(&self, standing: &Standing) -> usize {
+        standing.last_cpu.map_or(self.sets.len() - 1, CpuIndex::at)
+    }
+
+    fn place(&mut self, process: ProcessIndex, standing: &Standing) -> Place {
+        self.joins += 1;
+        Place::new(standing.prio(), self.joins, process)
+    }
+
+    fn put(&mut self, set: usize, place: Place) {
+        let ran_before = set + 1 < self.sets.len();
+        let Set { heap, recent } = &mut self.sets[set];
+        if ran_before && self.fades_after_ticks.is_some() {
+            recent.push(place);
+        } else {
+            heap.push(Reverse(place));
+        }
+    }
+
+    #[inline]
+    fn refresh(&mut self, set: usize) {
+        let head = self.sets[set].head();
+        if head != self.heads.key(set) {
+            self.heads.set(set, head);
+        }
+    }
+
+    /// Moves processes for which phi_t no longer counts into the heap.
+    fn fade(&mut self, search: Search, standings: &[Standing], after_ticks: u32) {
+        let Set { heap, recent } = &mut self.sets[search.cpu.at()];
+        recent.retain(|&place| {
+            let stays = search.tick - standings[place.process().at()].left_tick < after_ticks;
+            if !stays {
+                heap.push(Reverse(place));
+            }
+            stays
+        });
+    }
+}
+
+impl RunQueue for Affine {
+    const PRIORITIES: bool = true;
+
+    fn join(
+        &mut self,
+        process: ProcessIndex,
+        standings: &[Standing],
+        idle: &IdleCpus,
+        chance: &mut Draws,
+    ) -> Option<CpuIndex> {
+        let standing = &standings[process.at()];
+        let place = self.place(process, standing);
+        let set = self.set_of(standing);
+        self.put(set, place);
+        self.refresh(set);
+        match (self.wake, standing.last_cpu) {
+            (Wake::Nearest, Some(last)) => idle.nearest(last, Distance::Far),
+            _ => idle.any(chance),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, search: Search, standings: &[Standing]) -> Option<ProcessIndex> {
+        let own = search.cpu.at();
+        if let Some(after_ticks) = self.fades_after_ticks {
+            self.fade(search, standings, after_ticks);
+        }
+        let again = search.again.map(|process| self.place(process, &standings[process.at()]));
+
+        // The best so far, and its boosted priority.
+        let mut best = Place::NONE;
+        let mut best_prio = i32::MAX;
+        let mut consider = |place: Place, boost: i32| {
+            if place != Place::NONE {
+                let prio = place.prio() - boost;
+                if rule::before(prio, place.queued(), best_prio, best.queued()) {
+                    (best, best_prio) = (place, prio);
+                }
+            }
+        };
+        if let Some(place) = again {
+            consider(place, self.just_ran);
+        }
+        let set = &self.sets[own];
+        if let Some(&Reverse(head)) = set.heap.peek() {
+            consider(head, self.here);
+        }
+        for &place in &set.recent {
+            let ticks_away = search.tick - standings[place.process().at()].left_tick;
+            consider(place, self.phi.boost(Distance::SameCpu, false, ticks_away));
+        }
+        for reach in &self.reaches[own] {
+            consider(self.heads.least_in(reach.node), reach.boost);
+        }
+
+        if best == Place::NONE {
+            return None;
+        }
+        if again == Some(best) {
+            return search.again;
+        }
+        if let Some(place) = again {
+            self.put(own, place);
+        }
+        let from = self.set_of(&standings[best.process().at()]);
+        self.sets[from].remove(best);
+        self.refresh(from);
+        if from != own && again.is_some() {
+            self.refresh(own);
+        }
+        Some(best.process())
+    }
+
+    fn reorder(&mut self, standings: &[Standing]) {
+        let at = |place: Place| place.at(standings[place.process().at()].prio());
+        for set in 0..self.sets.len() {
+            let Set { heap, recent } = &mut self.sets[set];
+            let mut places = std::mem::take(heap).into_vec();
+            places.iter_mut().for_each(|Reverse(place)| *place = at(*place));
+            *heap = places.into();
+            recent.iter_mut().for_each(|place| *place = at(*place));
+            self.refresh(set);
+        }
+    }
+}
