@@ -6,7 +6,6 @@ use crate::paper::Paper;
 use crate::plan::{Cell, Plan, StopRule, UNBOUND};
 use crate::race::{self, Entrant, RaceResult};
 use crate::record::{Ending, Record};
-use crate::simulation::{self, PointResult};
 use crate::trial::{Status, Trial};
 use serde::{Deserialize, Serialize};
 use stats::{DropReason, Mark, Pair, PairedRatio};
@@ -113,9 +112,6 @@ pub struct Analysis {
     /// How the races ended, one for each subject, where the study is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub races: Vec<RaceResult>,
-    /// What was simulated, one for each point of a sweep, where the study is a simulation.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub simulated: Vec<PointResult>,
     /// Sentences, the answer first, each with its doubt.
     pub verdicts: Vec<String>,
     /// What disturbed the study or limits it, in sentences.
@@ -161,17 +157,12 @@ pub fn analyse(record: &Record) -> Analysis {
     } else {
         races.iter().filter_map(winner).collect()
     };
-    let simulated = simulation::analyse(record);
-    if !simulated.is_empty() {
-        let (verdicts, warnings) = (simulation::verdicts(&simulated), simulation::warnings(record, &simulated));
-        return Analysis { summaries, best, races, simulated, verdicts, warnings };
-    }
     let verdicts = if races.is_empty() {
         verdicts(plan, &summaries, &best)
     } else {
         races.iter().flat_map(race_verdicts).collect()
     };
-    Analysis { verdicts, warnings: warnings(record, &summaries), summaries, best, races, simulated }
+    Analysis { verdicts, warnings: warnings(record, &summaries), summaries, best, races }
 }
 
 /// The trials of `cell` that count: ok, and not warm-up.
