@@ -125,11 +125,12 @@ impl<'a> Ranking<'a> {
         format!("and {} more, {dropped} {spent}", rest().count())
     }
 
-    /// The slowest with as many threads as the best: of those that ran to their end, and where all others were cut off,
+    /// The slowest placement with as many threads as the best: of those that ran to their end, and where all others were cut off,
     /// of those.
     pub(crate) fn worst(&self) -> Option<&Place<'a>> {
         let threads = self.race.best()?.threads;
-        let is_other = |place: &&Place| place.part != Part::Best && place.entrant.threads == threads;
+        let is_other =
+            |place: &&Place| matches!(place.part, Part::Tied | Part::Other) && place.entrant.threads == threads;
         let others = || self.places.iter().filter(is_other).filter(|place| place.loss_known().is_some());
         let slowest =
             |a: &&Place, b: &&Place| a.loss_known().unwrap_or_default().total_cmp(&b.loss_known().unwrap_or_default());

@@ -278,8 +278,7 @@ fn extremes(study: &StudyView, ranking: &Ranking) -> Markup {
         return html! { p.muted { "The record holds no topology that this version can read." } };
     };
     let best = ranking.places.first().filter(|place| place.part == Part::Best);
-    let worst = ranking.worst().filter(|place| place.part != Part::Reference);
-    let pictured = [("Best", best), ("Unbound", ranking.reference()), ("Slowest", worst)];
+    let pictured = [("Best", best), ("Unbound", ranking.reference()), ("Slowest", ranking.worst())];
     let cut_off = ranking.places.iter().filter(|place| place.was_cut_off()).count();
     html! {
         h3 { "On the machine" }
