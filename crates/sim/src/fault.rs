@@ -153,9 +153,9 @@ impl Workload {
         if self.jobs.is_empty() {
             return Err(Fault::Empty.at("jobs"));
         }
+        self.jobs.iter().enumerate().try_for_each(|(i, j)| job(j, &format!("jobs[{i}]")))?;
         let processes = self.jobs.iter().map(|job| f64::from(job.processes)).sum();
-        range(processes, 1.0, f64::from(MOST_PROCESSES), "jobs.processes")?;
-        self.jobs.iter().enumerate().try_for_each(|(i, j)| job(j, &format!("jobs[{i}]")))
+        range(processes, 1.0, f64::from(MOST_PROCESSES), "jobs.processes")
     }
 }
 

@@ -20,6 +20,7 @@ pub mod rule;
 mod timing;
 mod tournament;
 pub mod workload;
+pub mod workload_file;
 
 pub use durations::Durations;
 pub use experiment::{Experiment, ExperimentError, run_all};
@@ -29,3 +30,4 @@ pub use memory::{Memory, Misses, NoMemory, Ran};
 pub use outcome::{End, Interval, JobOutcome, Outcome, ProcessOutcome};
 pub use parameters::{Clocks, Decay, ParameterError, Parameters, ParsePolicyError, Policy, QuantumEnd, Wake};
 pub use workload::{Distribution, Ends, Footprint, Intervals, Job, Phase, Process, Step, Workload};
+pub use workload_file::WorkloadFile;

@@ -1,0 +1,325 @@
+//! Workload files: what runs on the simulated machine, in TOML, and the workloads that are built in.
+//!
+//! ```toml
+//! name = "build beside a solver"
+//! about = "Does the solver lose its cached state to the compilers?"
+//!
+//! [parameters]                      # of the simulation; what is left out has its default
+//! quantum_ms = 20
+//!
+//! [[applications]]                  # built in: Matrix, Cholesky, Mp3d, Pmake, Oracle
+//! application = "Pmake"
+//! arrival_ms = 500                  # optional, as are name, processes and at_once
+//!
+//! [[jobs]]                          # or described: the fields of `Job`
+//! name = "solver"
+//! processes = 4
+//! locks = ["sum"]
+//!
+//! [jobs.process.memory]
+//! reload_lines = 3000               # misses of a full reload
+//! steady_misses_per_ms = 125        # of work
+//!
+//! [[jobs.process.phases]]
+//! repeat = 200
+//! steps = [
+//!     { work = { uniform = [80, 120] } },
+//!     { acquire = "sum" }, { work = { constant = 0.5 } }, { release = "sum" },
+//!     "barrier",
+//! ]
+//! ```
+//!
+//! The report's applications are made of two files each: its own holds what the report prints, `choices.toml` what the
+//! report leaves open, for all of them. Neither may say what the other says.
+
+use crate::parameters::{ParameterError, Parameters};
+use crate::workload::{Job, Workload};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Error as _};
+use std::sync::LazyLock;
+use toml::de::{DeArray, DeTable, DeValue};
+use toml::{Table, Value};
+
+const APPLICATIONS: [(&str, &str); 5] = [
+    ("Matrix", include_str!("../workloads/matrix.toml")),
+    ("Cholesky", include_str!("../workloads/cholesky.toml")),
+    ("Mp3d", include_str!("../workloads/mp3d.toml")),
+    ("Pmake", include_str!("../workloads/pmake.toml")),
+    ("Oracle", include_str!("../workloads/oracle.toml")),
+];
+
+const CHOICES: &str = include_str!("../workloads/choices.toml");
+
+/// The report's workloads (its Table IV), and what each is there for.
+pub const REPORT_WORKLOADS: [(&str, &str); 7] = [
+    ("Matrix+Matrix", "both reuse much of what they cache and rarely block"),
+    ("Matrix+Cholesky", "both reuse cached state; Cholesky's processes often wait for one another's locks"),
+    ("Matrix+Mp3d", "Mp3d sweeps through more than a cache holds, and displaces what Matrix would reuse"),
+    ("Pmake+Matrix", "short compilations that block often, beside Matrix"),
+    ("Pmake+Cholesky", "short compilations that block often, beside Cholesky"),
+    ("Pmake+Pmake", "short compilations that block often, twice"),
+    ("Oracle", "a database whose processes block after a few ms, and reuse cached state"),
+];
+
+/// The built-in workload that is simulated when none is named.
+pub const DEFAULT_WORKLOAD: &str = "Matrix+Matrix";
+
+const SPIN: &str = "spin:";
+
+/// A workload, and the parameters that it is simulated with unless others are asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadFile {
+    /// What runs.
+    pub workload: Workload,
+    /// What it is there for, in words; empty where nobody said.
+    pub about: String,
+    /// The parameters: the report's, with choices where it leaves them open, or [`Parameters::default`].
+    pub parameters: Parameters,
+}
+
+/// What is wrong in a text, and on which line, from 1.
+pub type Mistake = (usize, String);
+
+/// A name that is no built-in workload.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no built-in workload: name {names} (joined by `+` for several at once), spin:K for K processes that compute \
+     and never miss, or a file ending in .toml",
+    names = APPLICATIONS.map(|(name, _)| name).join(", ")
+)]
+pub struct UnknownWorkload(String);
+
+/// A workload file as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileTable {
+    name: String,
+    #[serde(default)]
+    about: String,
+    #[serde(default)]
+    parameters: Table,
+    #[serde(default)]
+    applications: Vec<ApplicationTable>,
+    #[serde(default)]
+    jobs: Vec<Job>,
+}
+
+/// A built-in application, and what is to be different.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ApplicationTable {
+    application: Application,
+    name: Option<String>,
+    processes: Option<u32>,
+    at_once: Option<u32>,
+    #[serde(default)]
+    arrival_ms: f64,
+}
+
+impl ApplicationTable {
+    fn job(self) -> Job {
+        let mut job = self.application.0;
+        job.name = self.name.unwrap_or(job.name);
+        job.processes = self.processes.unwrap_or(job.processes);
+        job.at_once = self.at_once.or(job.at_once.map(|at_once| at_once.min(job.processes)));
+        job.arrival_ms = self.arrival_ms;
+        job
+    }
+}
+
+/// A built-in application by its name.
+struct Application(Job);
+
+impl<'de> Deserialize<'de> for Application {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        application(&name).map(Self).ok_or_else(|| {
+            let names = APPLICATIONS.map(|(name, _)| name).join(", ");
+            D::Error::custom(format!(
+                "`{name}` is no built-in application; name {names}, or describe it under [[jobs]]"
+            ))
+        })
+    }
+}
+
+impl WorkloadFile {
+    /// A built-in workload: applications joined by `+`, or `spin:K`.
+    ///
+    /// # Errors
+    /// [`UnknownWorkload`] when nothing has that name.
+    pub fn named(name: &str) -> Result<Self, UnknownWorkload> {
+        let unknown = || UnknownWorkload(name.into());
+        if let Some(count) = name.strip_prefix(SPIN) {
+            let workload = Workload::spin(count.parse().map_err(|_| unknown())?);
+            workload.check().map_err(|_| unknown())?;
+            let about = "equal processes that compute, never block and never miss".into();
+            return Ok(Self { workload, about, parameters: Parameters::default() });
+        }
+        let jobs = name.split('+').map(application).collect::<Option<Vec<Job>>>().ok_or_else(unknown)?;
+        let about = REPORT_WORKLOADS.iter().find(|(workload, _)| *workload == name).map_or("", |(_, about)| about);
+        let workload = Workload { name: name.into(), jobs: told_apart(jobs) };
+        Ok(Self { workload, about: about.into(), parameters: choices().0.clone() })
+    }
+
+    /// The applications that workloads can be made of.
+    pub fn applications() -> impl Iterator<Item = &'static str> {
+        APPLICATIONS.iter().map(|&(name, _)| name)
+    }
+
+    /// Reads a workload file's text.
+    ///
+    /// # Errors
+    /// The line, from 1, and what is wrong there.
+    pub fn parse(text: &str) -> Result<Self, Mistake> {
+        let file: FileTable = parse(text)?;
+        let spans = DeTable::parse(text).map_err(|error| mistake(text, &error))?;
+        let at = |path: &str| line_of(text, offset_of(spans.get_ref(), path));
+        let base = if file.applications.is_empty() { Parameters::default() } else { choices().0.clone() };
+        let parameters = overlaid(base, &file.parameters).map_err(|what| (at("parameters"), what))?;
+        parameters.check().map_err(|error| {
+            let field = match &error {
+                ParameterError::Range { name, .. } => name,
+                ParameterError::Graded(_) => "graded",
+            };
+            (at(&format!("parameters.{field}")), error.to_string())
+        })?;
+        let applications = file.applications.len();
+        let jobs = file.applications.into_iter().map(ApplicationTable::job).chain(file.jobs).collect();
+        let workload = Workload { name: file.name, jobs: told_apart(jobs) };
+        workload.check().map_err(|error| {
+            let path = path_in_file(&error.at, applications);
+            (at(&path), format!("`{path}`: {}", error.fault))
+        })?;
+        Ok(Self { workload, about: file.about, parameters })
+    }
+}
+
+/// The parameters of [`CHOICES`], and beside them the jobs of all applications.
+fn choices() -> &'static (Parameters, Vec<(&'static str, Job)>) {
+    static READ: LazyLock<(Parameters, Vec<(&str, Job)>)> =
+        LazyLock::new(|| built_in(APPLICATIONS.as_slice(), CHOICES).expect("a test reads the built-in applications"));
+    &READ
+}
+
+fn application(name: &str) -> Option<Job> {
+    choices().1.iter().find(|(application, _)| *application == name).map(|(_, job)| job.clone())
+}
+
+/// Joins what the report prints of each application with what is chosen for it.
+fn built_in<'a>(applications: &[(&'a str, &str)], choices: &str) -> Result<(Parameters, Vec<(&'a str, Job)>), String> {
+    let mut choices: Table = choices.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let mut chosen = |name: &str| match choices.remove(name) {
+        Some(Value::Table(table)) => Ok(table),
+        _ => Err(format!("the choices have no table `{name}`")),
+    };
+    let parameters = overlaid(Parameters::default(), &chosen("parameters")?)?;
+    let job = |&(name, text): &(&'a str, &str)| {
+        let printed: Table = text.parse().map_err(|error: toml::de::Error| format!("{name}: {error}"))?;
+        let whole = joined(printed, chosen(name)?).map_err(|key| format!("{name}: `{key}` is printed, not chosen"))?;
+        let job: Job = whole.try_into().map_err(|error: toml::de::Error| format!("{name}: {}", error.message()))?;
+        if job.name == name { Ok((name, job)) } else { Err(format!("{name} calls itself `{}`", job.name)) }
+    };
+    let jobs = applications.iter().map(job).collect::<Result<_, _>>()?;
+    match choices.keys().next() {
+        None => Ok((parameters, jobs)),
+        Some(name) => Err(format!("there is no application `{name}` to choose for")),
+    }
+}
+
+/// Both tables in one.
+///
+/// # Errors
+/// A key that both have.
+fn joined(mut printed: Table, chosen: Table) -> Result<Table, String> {
+    for (key, value) in chosen {
+        let both = match (printed.remove(&key), value) {
+            (None, value) => value,
+            (Some(Value::Table(a)), Value::Table(b)) => {
+                Value::Table(joined(a, b).map_err(|inner| format!("{key}.{inner}"))?)
+            }
+            (Some(_), _) => return Err(key),
+        };
+        printed.insert(key, both);
+    }
+    Ok(printed)
+}
+
+/// `base` with the values of `table` in place of its own.
+fn overlaid(base: Parameters, table: &Table) -> Result<Parameters, String> {
+    let mut whole = Table::try_from(base).map_err(|error| error.to_string())?;
+    whole.extend(table.clone());
+    whole.try_into().map_err(|error: toml::de::Error| error.message().replace('\n', " "))
+}
+
+/// Numbers the later of jobs that have one name, so that results tell them apart.
+fn told_apart(mut jobs: Vec<Job>) -> Vec<Job> {
+    for later in 1..jobs.len() {
+        let (before, rest) = jobs.split_at_mut(later);
+        let taken = |name: &str| before.iter().any(|job| job.name == name);
+        let name = rest[0].name.clone();
+        if taken(&name) {
+            rest[0].name = (2..).map(|n| format!("{name} {n}")).find(|name| !taken(name)).unwrap_or(name);
+        }
+    }
+    jobs
+}
+
+/// The place of a field of a workload in the file that it was read from, whose applications come before its jobs.
+fn path_in_file(at: &str, applications: usize) -> String {
+    let parts = at.strip_prefix("jobs[").and_then(|rest| rest.split_once(']'));
+    match parts.and_then(|(index, field)| Some((index.parse::<usize>().ok()?, field))) {
+        Some((index, field)) if index < applications => format!("applications[{index}]{field}"),
+        Some((index, field)) => format!("jobs[{}]{field}", index - applications),
+        None => at.into(),
+    }
+}
+
+/// Where in its text the field at `path` (`jobs[1].process.work_ms`) stands, or else the innermost table around it.
+fn offset_of(file: &DeTable, path: &str) -> usize {
+    let mut offset = 0;
+    let mut inner = Inner::Table(file);
+    for part in path.split(['.', '[']) {
+        let found = match (inner, part.strip_suffix(']').map(str::parse)) {
+            (Inner::Array(array), Some(Ok(index))) => array.get::<usize>(index).map(|v| (v.span().start, v.get_ref())),
+            // The name of a variant (`observed`) is no part of a path.
+            (Inner::Table(table), None) => {
+                let in_variant = || table.values().filter_map(|v| v.get_ref().as_table()).find_map(|t| entry(t, part));
+                entry(table, part).or_else(in_variant)
+            }
+            _ => None,
+        };
+        let Some((start, value)) = found else { break };
+        offset = start;
+        inner = match value {
+            DeValue::Table(table) => Inner::Table(table),
+            DeValue::Array(array) => Inner::Array(array),
+            _ => break,
+        };
+    }
+    offset
+}
+
+/// What a path leads into.
+#[derive(Clone, Copy)]
+enum Inner<'t, 'text> {
+    Table(&'t DeTable<'text>),
+    Array(&'t DeArray<'text>),
+}
+
+/// A value and where its key stands.
+fn entry<'t, 'text>(table: &'t DeTable<'text>, key: &str) -> Option<(usize, &'t DeValue<'text>)> {
+    table.iter().find(|(k, _)| k.get_ref() == key).map(|(k, value)| (k.span().start, value.get_ref()))
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
+    toml::from_str(text).map_err(|error| mistake(text, &error))
+}
+
+fn mistake(text: &str, error: &toml::de::Error) -> Mistake {
+    (line_of(text, error.span().map_or(0, |span| span.start)), error.message().replace('\n', " "))
+}
+
+/// The line of the byte at `offset`, from 1.
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
