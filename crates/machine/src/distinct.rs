@@ -197,11 +197,11 @@ impl<'m> Distinct<'m> {
         Ok(std::iter::from_fn(move || {
             let at = cursor.as_mut()?;
             let mut cpus = Vec::with_capacity(threads);
-            at.for_each_taken(&self.shapes, tables, self.root, 0, &mut |cells| {
+            at.for_each_taken(&self.shapes, self.root, 0, &mut |cells| {
                 cpus.extend_from_slice(&self.cpus[cells]);
             });
             self.sort(&mut cpus);
-            let cpu_sets = at.cpu_sets(tables);
+            let cpu_sets = at.cpu_sets();
             if !at.advance(&self.shapes, tables) {
                 cursor = None;
             }

@@ -18,7 +18,7 @@ const MAX_CPUS: usize = 64;
 
 /// A class in a table.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+pub(super) struct Row {
     /// Which cells are taken.
     cells: u64,
     /// How many sets of CPUs it stands for: at most C(64, 32).
@@ -52,12 +52,12 @@ impl Tables {
             loop {
                 left = left.checked_sub(1)?;
                 let mut cells = 0;
-                cursor.for_each_taken(shapes, self, id, 0, &mut |range| {
+                cursor.for_each_taken(shapes, id, 0, &mut |range| {
                     for cell in range {
                         cells |= 1 << cell;
                     }
                 });
-                let cpu_sets = u64::try_from(cursor.cpu_sets(self)).ok()?;
+                let cpu_sets = u64::try_from(cursor.cpu_sets()).ok()?;
                 rows.push(Row { cells, cpu_sets });
                 if !cursor.advance(shapes, self) {
                     break;
@@ -68,62 +68,63 @@ impl Tables {
         Some(table)
     }
 
-    fn rows(&self, id: ShapeId, shapes: &Shapes, threads: usize) -> Option<&[Row]> {
+    fn rows(&self, shapes: &Shapes, id: ShapeId, threads: usize) -> Option<&[Row]> {
         Some(&self.0.get(shapes.position(id))?.as_ref()?[threads])
     }
 }
 
 /// One class of a shape with a given number of threads.
 #[derive(Clone, Debug)]
-pub(super) enum Cursor {
+pub(super) enum Cursor<'t> {
     /// No thread.
     Empty,
     /// A thread on every CPU.
     Full,
-    /// A class in a table: of the shape at this position, with so many threads.
-    Tabulated { table: usize, threads: usize, row: usize },
+    /// A class in a table, among those with as many threads.
+    Tabulated { rows: &'t [Row], at: usize },
     /// Any other.
-    Open(Box<Open>),
+    Open(Box<Open<'t>>),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Open {
+pub(super) struct Open<'t> {
     shape: ShapeId,
     /// Threads by part.
     split: Vec<usize>,
-    parts: Vec<Cursor>,
+    parts: Vec<Cursor<'t>>,
     /// The symmetries that keep the split, for a tuple that has several.
     keep_split: Vec<Permutation>,
     /// How many sets of CPUs the class stands for.
-    cpu_sets: BigUint,
+    cpu_sets: Product,
 }
 
-impl Cursor {
+impl<'t> Cursor<'t> {
     /// The first class with so many threads, at most one for each CPU.
-    pub(super) fn first(shapes: &Shapes, tables: &Tables, id: ShapeId, threads: usize) -> Self {
+    pub(super) fn first(shapes: &Shapes, tables: &'t Tables, id: ShapeId, threads: usize) -> Self {
         if threads == 0 {
             return Self::Empty;
         }
         if threads == shapes.get(id).cpus {
             return Self::Full;
         }
-        if tables.rows(id, shapes, threads).is_some() {
-            return Self::Tabulated { table: shapes.position(id), threads, row: 0 };
+        if let Some(rows) = tables.rows(shapes, id, threads) {
+            return Self::Tabulated { rows, at: 0 };
         }
         let mut split: Vec<usize> = shapes.parts(id).map(|_| 0).collect();
         fill(shapes, id, &mut split, 0, threads);
-        let mut open = Open { shape: id, split, parts: Vec::new(), keep_split: Vec::new(), cpu_sets: BigUint::ZERO };
+        let mut open =
+            Open { shape: id, split, parts: Vec::new(), keep_split: Vec::new(), cpu_sets: Product::default() };
         open.start_split(shapes, tables);
         Self::Open(Box::new(open))
     }
 
     /// Goes to the next class; false when there is none, and the cursor is then good for nothing.
-    pub(super) fn advance(&mut self, shapes: &Shapes, tables: &Tables) -> bool {
+    pub(super) fn advance(&mut self, shapes: &Shapes, tables: &'t Tables) -> bool {
         match self {
             Self::Empty | Self::Full => false,
-            Self::Tabulated { table, threads, row } => {
-                *row += 1;
-                tables.0[*table].as_ref().is_some_and(|table| *row < table[*threads].len())
+            Self::Tabulated { rows, at } => {
+                *at += 1;
+                *at < rows.len()
             }
             Self::Open(open) => open.advance(shapes, tables),
         }
@@ -132,28 +133,24 @@ impl Cursor {
     /// The canonical order of two classes of one shape.
     fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
-            (Self::Tabulated { row: a, .. }, Self::Tabulated { row: b, .. }) => a.cmp(b),
+            (Self::Tabulated { at: a, .. }, Self::Tabulated { at: b, .. }) => a.cmp(b),
             (Self::Open(a), Self::Open(b)) => (b.split.cmp(&a.split)).then_with(|| order(&a.parts, &b.parts)),
             _ => Ordering::Equal,
         }
     }
 
     /// How many sets of CPUs the class stands for.
-    pub(super) fn cpu_sets(&self, tables: &Tables) -> BigUint {
+    pub(super) fn cpu_sets(&self) -> BigUint {
         let mut product = Product::default();
-        self.multiply_into(tables, &mut product);
+        self.multiply_into(&mut product);
         product.into()
     }
 
-    fn multiply_into(&self, tables: &Tables, product: &mut Product) {
+    fn multiply_into(&self, product: &mut Product) {
         match self {
             Self::Empty | Self::Full => {}
-            Self::Tabulated { table, threads, row } => {
-                if let Some(table) = &tables.0[*table] {
-                    product.multiply(table[*threads][*row].cpu_sets);
-                }
-            }
-            Self::Open(open) => product.multiply_large(&open.cpu_sets),
+            Self::Tabulated { rows, at } => product.multiply(rows[*at].cpu_sets.into()),
+            Self::Open(open) => product.multiply_all(&open.cpu_sets),
         }
     }
 
@@ -161,7 +158,6 @@ impl Cursor {
     pub(super) fn for_each_taken(
         &self,
         shapes: &Shapes,
-        tables: &Tables,
         id: ShapeId,
         begin: usize,
         visit: &mut impl FnMut(Range<usize>),
@@ -169,20 +165,19 @@ impl Cursor {
         match self {
             Self::Empty => {}
             Self::Full => visit(begin..begin + shapes.get(id).cpus),
-            Self::Tabulated { table, threads, row } => {
-                let Some(table) = &tables.0[*table] else { return };
-                let mut cells = table[*threads][*row].cells;
+            Self::Tabulated { rows, at } => {
+                let mut cells = rows[*at].cells;
                 while cells != 0 {
                     let first = cells.trailing_zeros();
                     let length = (cells >> first).trailing_ones();
-                    let at = begin + first as usize;
-                    visit(at..at + length as usize);
+                    let cell = begin + first as usize;
+                    visit(cell..cell + length as usize);
                     cells &= u64::MAX.checked_shl(first + length).unwrap_or(0);
                 }
             }
             Self::Open(open) => {
                 for (part, (shape, cells)) in open.parts.iter().zip(shapes.parts_with_cells(id)) {
-                    part.for_each_taken(shapes, tables, shape, begin + cells.start, visit);
+                    part.for_each_taken(shapes, shape, begin + cells.start, visit);
                 }
             }
         }
@@ -190,12 +185,12 @@ impl Cursor {
 }
 
 /// The canonical order of parts that have the same threads.
-fn order(a: &[Cursor], b: &[Cursor]) -> Ordering {
+fn order(a: &[Cursor<'_>], b: &[Cursor<'_>]) -> Ordering {
     a.iter().zip(b).map(|(a, b)| a.order(b)).find(|order| *order != Ordering::Equal).unwrap_or(Ordering::Equal)
 }
 
-impl Open {
-    fn advance(&mut self, shapes: &Shapes, tables: &Tables) -> bool {
+impl<'t> Open<'t> {
+    fn advance(&mut self, shapes: &Shapes, tables: &'t Tables) -> bool {
         loop {
             if !self.advance_parts(shapes, tables) {
                 if !self.next_split(shapes) {
@@ -210,14 +205,14 @@ impl Open {
                 orders.into_iter().find(|order| *order != Ordering::Equal) != Some(Ordering::Greater)
             });
             if is_first {
-                self.set_cpu_sets(shapes, tables);
+                self.set_cpu_sets(shapes);
                 return true;
             }
         }
     }
 
     /// The first class with this split.
-    fn start_split(&mut self, shapes: &Shapes, tables: &Tables) {
+    fn start_split(&mut self, shapes: &Shapes, tables: &'t Tables) {
         self.parts = shapes
             .parts(self.shape)
             .zip(&self.split)
@@ -227,11 +222,11 @@ impl Open {
             .filter(|permutation| permutation.iter().zip(&self.split).all(|(&part, &n)| self.split[part] == n))
             .cloned()
             .collect();
-        self.set_cpu_sets(shapes, tables);
+        self.set_cpu_sets(shapes);
     }
 
     /// Goes to the next classes of the parts with the same split.
-    fn advance_parts(&mut self, shapes: &Shapes, tables: &Tables) -> bool {
+    fn advance_parts(&mut self, shapes: &Shapes, tables: &'t Tables) -> bool {
         let Some(at) = (0..self.parts.len()).rev().find(|&part| self.parts[part].advance(shapes, tables)) else {
             return false;
         };
@@ -276,7 +271,7 @@ impl Open {
         }
     }
 
-    fn set_cpu_sets(&mut self, shapes: &Shapes, tables: &Tables) {
+    fn set_cpu_sets(&mut self, shapes: &Shapes) {
         let is_twins = shapes.is_twins(self.shape);
         let mut product = if is_twins {
             arrangements(self.parts.len(), |a, b| {
@@ -291,13 +286,13 @@ impl Open {
                 })
                 .count();
             let mut orbit = Product::default();
-            orbit.multiply((symmetries / keep_all.max(1)) as u64);
+            orbit.multiply((symmetries / keep_all.max(1)) as u128);
             orbit
         };
         for part in &self.parts {
-            part.multiply_into(tables, &mut product);
+            part.multiply_into(&mut product);
         }
-        self.cpu_sets = product.into();
+        self.cpu_sets = product;
     }
 }
 
@@ -323,7 +318,9 @@ pub(super) fn arrangements(count: usize, equal: impl Fn(usize, usize) -> bool) -
     for twin in 0..count {
         run = if twin > 0 && equal(twin - 1, twin) { run + 1 } else { 1 };
         if run <= twin {
-            product.multiply(twin as u64 + 1);
+            product.multiply(twin as u128 + 1);
+        }
+        if (2..=twin).contains(&run) {
             product.divide(run);
         }
     }
@@ -331,7 +328,7 @@ pub(super) fn arrangements(count: usize, equal: impl Fn(usize, usize) -> bool) -
 }
 
 /// A product that is a [`BigUint`] only where it has to be: large times small.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Product {
     large: Option<BigUint>,
     small: u128,
@@ -344,41 +341,47 @@ impl Default for Product {
 }
 
 impl Product {
-    pub(super) fn multiply(&mut self, factor: u64) {
-        if let Some(product) = self.small.checked_mul(factor.into()) {
-            self.small = product;
-        } else {
-            self.multiply_large(&factor.into());
+    fn multiply(&mut self, factor: u128) {
+        match self.small.checked_mul(factor) {
+            Some(product) => self.small = product,
+            None => {
+                self.large = Some(self.take_large() * factor);
+            }
         }
     }
 
-    pub(super) fn multiply_large(&mut self, factor: &BigUint) {
-        let small = std::mem::replace(&mut self.small, 1);
-        self.large = Some(match self.large.take() {
-            None if small == 1 => factor.clone(),
-            None => factor * small,
-            Some(large) => large * small * factor,
-        });
+    fn multiply_all(&mut self, other: &Self) {
+        if let Some(factor) = &other.large {
+            self.large = Some(match &self.large {
+                Some(large) => large * factor,
+                None => factor.clone(),
+            });
+        }
+        self.multiply(other.small);
     }
 
     /// Divides by a number that divides the product.
     fn divide(&mut self, divisor: usize) {
+        if self.large.is_none() {
+            self.small /= divisor as u128;
+        } else {
+            self.large = Some(self.take_large() / divisor);
+        }
+    }
+
+    /// All of it, with nothing left but one.
+    fn take_large(&mut self) -> BigUint {
+        let small = std::mem::replace(&mut self.small, 1);
         match self.large.take() {
-            None => self.small /= divisor as u128,
-            Some(large) => {
-                self.large = Some(large * self.small / divisor);
-                self.small = 1;
-            }
+            None => small.into(),
+            Some(large) if small == 1 => large,
+            Some(large) => large * small,
         }
     }
 }
 
 impl From<Product> for BigUint {
-    fn from(product: Product) -> Self {
-        match product.large {
-            None => product.small.into(),
-            Some(large) if product.small == 1 => large,
-            Some(large) => large * product.small,
-        }
+    fn from(mut product: Product) -> Self {
+        product.take_large()
     }
 }
