@@ -276,7 +276,7 @@ pub(crate) fn given_up(plan: &Plan, trials: &[Trial], cell: Cell) -> bool {
     if last.peek().is_some_and(|trial| trial.status == Status::NotStarted) {
         return true;
     }
-    let failed = last.filter(|trial| trial.status != Status::Ok).count();
+    let failed = last.filter(|trial| trial.status.is_failure()).count();
     failed == FAILURES_TO_GIVE_UP
 }
 

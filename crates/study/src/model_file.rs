@@ -157,7 +157,7 @@ impl ModelFile {
             let by_name = self.time.iter().filter(asked).find(|time| time.placement == *name);
             let by_class = || {
                 let all = self.time.iter().enumerate();
-                all.filter(|(_, time)| asked(&time))
+                all.filter(|(_, time)| asked(time))
                     .find(|&(position, time)| of_class((position, time)))
                     .map(|(_, time)| time)
             };
