@@ -118,6 +118,9 @@ pub struct Analysis {
     pub warnings: Vec<String>,
 }
 
+/// A verdict names so many of those that can't be told apart from the best; the ranking has all of them.
+const RIVALS_TO_NAME: usize = 4;
+
 /// A trend is told when its p-value is below this.
 const DRIFT_SIGNIFICANCE: f64 = 0.01;
 
@@ -352,12 +355,15 @@ fn race_verdicts(race: &RaceResult) -> Vec<String> {
             name(best)
         ),
     });
-    let rivals: Vec<String> = race.rivals().map(name).collect();
     if standings.shown {
-        sentences.push(match rivals.len() {
+        let mut rivals: Vec<String> = race.rivals().map(name).collect();
+        let all = rivals.len();
+        rivals.truncate(RIVALS_TO_NAME);
+        let more = if all > rivals.len() { format!("; and {} more", all - rivals.len()) } else { String::new() };
+        sentences.push(match all {
             0 => format!("{subject}, every other is told apart from {}.", name(best)),
             n => format!(
-                "{subject}, {} can't be told apart from {}: {}.",
+                "{subject}, {} can't be told apart from {}: {}{more}.",
                 count_of(n as u32, "other"),
                 name(best),
                 rivals.join("; ")
