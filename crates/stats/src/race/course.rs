@@ -2,12 +2,13 @@
 //!
 //! It is computed anew from the runs, block by block, so a race that was interrupted goes on as it would have.
 
-use super::effects::{Effects, Noise};
+use super::effects::Effects;
 use super::simultaneous::maximum_modulus;
 use super::{Drop, DropReason, Outcome, Race, RaceRule, Run};
 use crate::draw::block_permutation;
 use crate::paired::{CONFIDENCE, MIN_PAIRS};
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::cmp::Ordering;
 
 /// A block takes at most this share of the runs that are left, so that every later one can be as careful for its size.
 const SHARE_OF_LEFT: f64 = 0.3;
@@ -26,6 +27,9 @@ const INDIFFERENCE: f64 = 0.01;
 
 /// A reference that gives no time so many times more often than it gives one isn't run again.
 const PATIENCE: usize = 2;
+
+/// A guarantee against less than this is none that times can give.
+const LEAST_DELTA: f64 = 1e-9;
 
 /// The blocks that the last candidates run beside their references and the arms that are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,8 +62,8 @@ impl Course {
         let mut end = 0;
         for block in runs.chunk_by(|a, b| a.block == b.block) {
             end += block.len();
-            let whole = course.next.iter().all(|&arm| block.iter().any(|run| run.arm == arm));
-            if end < runs.len() || whole {
+            let whole = || course.next.iter().all(|&arm| block.iter().any(|run| run.arm == arm));
+            if end < runs.len() || whole() {
                 course.advance(race, &runs[..end]);
             }
         }
@@ -85,164 +89,155 @@ impl Course {
     /// Decides after a block, the last of `runs`.
     fn advance(&mut self, race: &Race, runs: &[Run]) {
         let Some(block) = runs.last().map(|run| run.block) else { return };
+        let effects = Effects::fit(race.arms, runs);
+        let look = Look { race, runs, effects: &effects, left: race.budget().saturating_sub(runs.len()) };
         if let Some(leg) = &mut self.last_leg {
             leg.blocks += 1;
         }
-        for arm in std::mem::take(&mut self.candidates) {
-            match spoilt(runs, arm) {
+        let before = std::mem::take(&mut self.candidates);
+        self.next.clear();
+        for &arm in &before {
+            match look.spoilt(arm) {
                 Some(why) => self.dropped[arm] = Some(Drop { block, why }),
                 None => self.candidates.push(arm),
             }
         }
-        let effects = Effects::fit(race.arms, runs);
-        let mut ranked: Vec<(f64, usize)> =
-            self.candidates.iter().filter_map(|&arm| Some((effects.of(arm)?, arm))).collect();
-        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let ranked: Vec<usize> = ranked.into_iter().map(|(_, arm)| arm).collect();
-        let before = std::mem::replace(&mut self.candidates, ranked);
-        self.next.clear();
+        self.candidates.retain(|&arm| effects.of(arm).is_some());
+        self.candidates.sort_by(|&a, &b| effects.of(a).partial_cmp(&effects.of(b)).unwrap_or(Ordering::Equal));
         if let Some(&best) = self.candidates.first() {
-            let left = race.budget().saturating_sub(runs.len());
             match race.rule {
-                RaceRule::Halving { .. } => self.halve(race, runs, &effects, left),
-                RaceRule::Guarantee { epsilon, delta, .. } => {
-                    self.challenge(race, runs, &effects, left, epsilon, delta)
-                }
+                RaceRule::Halving { .. } => self.halve(&look, best),
+                RaceRule::Guarantee { epsilon, delta, .. } => self.challenge(&look, best, epsilon, delta),
             }
-            let critical = critical_to_one(&effects);
-            for arm in before {
-                let still_in = self.next.contains(&arm) || (self.next.is_empty() && self.candidates.contains(&arm));
-                if still_in {
-                    self.dropped[arm] = None;
-                } else if self.dropped[arm].is_none() {
-                    let slower = critical.zip(effects.difference(arm, best)).is_some_and(|(c, d)| d.log > c * d.std_error);
-                    let why = if slower { DropReason::Slower } else { DropReason::Halved };
-                    self.dropped[arm] = Some(Drop { block, why });
-                }
-            }
+            self.next.sort_unstable();
+            self.tell_who_is_out(&look, before, best, block);
         }
-        for &arm in &self.next {
-            self.dropped[arm] = None;
-        }
-        self.next.sort_unstable();
     }
 
     /// Sequential halving: of the candidates those that still promise to be the best, as many as the share of the runs
-    /// left allows.
-    fn halve(&mut self, race: &Race, runs: &[Run], effects: &Effects, left: usize) {
-        let best = self.candidates[0];
-        let promising: Vec<usize> =
-            self.candidates.iter().copied().filter(|&arm| may_beat(effects, best, arm, 0.0, single_look)).collect();
-        let rivals = || promising.iter().filter(|&&arm| arm != best);
-        let settled = rivals().all(|&arm| !may_beat(effects, best, arm, INDIFFERENCE, single_look));
+    /// left allows. When few are left, or the runs that a gain takes would be touched, the last leg begins.
+    fn halve(&mut self, look: &Look, best: usize) {
+        let critical = look.effects.noise().and_then(|noise| {
+            let student = StudentsT::new(0.0, 1.0, noise.freedom).ok()?;
+            Some(student.inverse_cdf(PROMISE))
+        });
+        self.candidates.retain(|&arm| arm == best || look.may_beat(best, arm, critical, 0.0));
+        let rivals = &self.candidates[1..];
+        let settled = !rivals.iter().any(|&arm| look.may_beat(best, arm, critical, INDIFFERENCE));
         if self.last_leg.is_none() {
-            let share = ((SHARE_OF_LEFT * left as f64).ceil() as usize).max(2);
-            let kept = race.guests(runs, &promising[..1], false).len();
-            let size = share.min(promising.len()).min(left.saturating_sub(kept));
-            let affordable = race.affordable(runs, &promising, left, MIN_PAIRS);
-            let worth_it = !race.guests(runs, &promising[..1], true).is_empty() && affordable > 0;
-            let finalists = affordable.min(FINALISTS);
-            let short =
-                race.leg_cost(runs, &promising[..finalists.min(promising.len())], MIN_PAIRS) + size + kept > left;
-            if !worth_it {
-                if !settled && size > 1 {
-                    self.enter(race, runs, &promising[..size], false);
+            let kept = look.guests(&[best], false).len();
+            let share = ((SHARE_OF_LEFT * look.left as f64).ceil() as usize).max(2);
+            let size = share.min(self.candidates.len()).min(look.left.saturating_sub(kept));
+            let finalists = look.affordable(&self.candidates, MIN_PAIRS).min(FINALISTS);
+            let leg_makes_sense = finalists > 0 && !look.guests(&[best], true).is_empty();
+            let leg_runs = look.leg_runs(&self.candidates[..finalists], MIN_PAIRS);
+            if !leg_makes_sense || (size > FINALISTS && size + kept + leg_runs <= look.left) {
+                if leg_makes_sense || (size > 1 && !settled) {
+                    self.enter(look, self.candidates[..size].to_vec(), false);
                 }
                 return;
             }
-            if size > FINALISTS && !short {
-                self.enter(race, runs, &promising[..size], false);
-                return;
-            }
-            self.last_leg = Some(LastLeg { from_run: runs.len(), finalists, blocks: 0 });
+            self.last_leg = Some(LastLeg { from_run: look.runs.len(), finalists, blocks: 0 });
         }
-        self.go_on_with_leg(race, runs, &promising, settled, left);
+        self.go_on_with_leg(look, settled);
     }
 
     /// The next block of the last leg, when it isn't done and there are runs for it.
-    fn go_on_with_leg(&mut self, race: &Race, runs: &[Run], promising: &[usize], settled: bool, left: usize) {
-        let Some(leg) = self.last_leg else { return };
-        if settled && leg.blocks >= LAST_LEG_BLOCKS {
-            return;
-        }
+    fn go_on_with_leg(&mut self, look: &Look, settled: bool) {
+        let Some(leg) = self.last_leg.filter(|leg| !settled || leg.blocks < LAST_LEG_BLOCKS) else { return };
+        let blocks = MIN_PAIRS.saturating_sub(leg.blocks).max(1);
         let most = if settled { 1 } else { leg.finalists };
-        let size = race.affordable(runs, promising, left, MIN_PAIRS.saturating_sub(leg.blocks).max(1)).min(most);
-        if size > 0 && size + race.guests(runs, &promising[..size], true).len() > 1 {
-            self.enter(race, runs, &promising[..size], true);
+        let size = look.affordable(&self.candidates, blocks).min(most);
+        if look.leg_runs(&self.candidates[..size], 1) > 1 {
+            self.enter(look, self.candidates[..size].to_vec(), true);
         }
     }
 
-    /// LUCB, with all challengers in one block: the best, and all that may be better by more than `epsilon`.
-    fn challenge(&mut self, race: &Race, runs: &[Run], effects: &Effects, left: usize, epsilon: f64, delta: f64) {
-        let best = self.candidates[0];
-        let looks = runs.chunk_by(|a, b| a.block == b.block).count();
-        let critical = effects.noise().map(|noise| {
-            let miss = delta.clamp(1e-9, 1.0) / (1.0 + (looks as f64).log2()).powi(2);
-            maximum_modulus(self.candidates.len() - 1, noise.freedom, 2.0 * miss)
-        });
-        let mut challengers: Vec<(f64, usize)> = self.candidates[1..]
-            .iter()
-            .map(|&arm| {
-                let bound = critical.zip(effects.difference(best, arm));
-                (bound.map_or(f64::INFINITY, |(critical, d)| d.log + critical * d.std_error), arm)
-            })
-            .filter(|(bound, _)| self.last_leg.is_none() && *bound > epsilon.max(0.0).ln_1p())
-            .collect();
-        challengers.sort_by(|a, b| b.0.total_cmp(&a.0));
-        if challengers.is_empty() {
-            if self.last_leg.is_none() && race.affordable(runs, &[best], left, MIN_PAIRS) > 0 {
-                self.last_leg = Some(LastLeg { from_run: runs.len(), finalists: 1, blocks: 0 });
+    /// LUCB with all challengers in one block: the best, and all that may be better by more than `epsilon`. When there is none
+    /// the best is guaranteed and goes through the last leg alone.
+    ///
+    /// What may be missed is shared among the looks as 1 / (1 + log2 looks)^2, so that looking twice as often costs one share
+    /// more.
+    fn challenge(&mut self, look: &Look, best: usize, epsilon: f64, delta: f64) {
+        if self.last_leg.is_none() {
+            let looks = look.runs.chunk_by(|a, b| a.block == b.block).count() as f64;
+            let miss = delta.clamp(LEAST_DELTA, 1.0) / (1.0 + looks.log2()).powi(2);
+            // The modulus is two-sided; only one side can be missed.
+            let rivals = self.candidates.len() - 1;
+            let critical = look.effects.noise().map(|noise| maximum_modulus(rivals, noise.freedom, 2.0 * miss));
+            let mut challengers = self.candidates[1..].to_vec();
+            challengers.retain(|&arm| look.may_beat(best, arm, critical, epsilon.max(0.0)));
+            if !challengers.is_empty() {
+                let kept = look.guests(&[best], false).len();
+                challengers.truncate(look.left.saturating_sub(1 + kept));
+                if !challengers.is_empty() {
+                    challengers.insert(0, best);
+                    let candidates = self.candidates.clone();
+                    self.enter(look, challengers, false);
+                    self.candidates = candidates;
+                }
+                return;
             }
-            self.go_on_with_leg(race, runs, &[best], true, left);
-            return;
+            if look.affordable(&[best], MIN_PAIRS) == 0 {
+                return;
+            }
+            self.last_leg = Some(LastLeg { from_run: look.runs.len(), finalists: 1, blocks: 0 });
         }
-        let kept = race.guests(runs, &[best], false).len();
-        let mut block = vec![best];
-        block.extend(challengers.iter().map(|(_, arm)| *arm).take(left.saturating_sub(1 + kept)));
-        if block.len() > 1 {
-            let all = std::mem::take(&mut self.candidates);
-            self.enter(race, runs, &block, false);
-            self.candidates = all;
-        }
+        self.go_on_with_leg(look, true);
+    }
+
+    /// Makes `candidates`, and the guests that they need, the next block.
+    fn enter(&mut self, look: &Look, candidates: Vec<usize>, last_leg: bool) {
+        self.next = look.guests(&candidates, last_leg);
+        self.next.extend(&candidates);
+        self.candidates = candidates;
     }
 
     /// Whether `arm` is in: in the next block or, when the race is over, not left out.
     pub(super) fn is_in(&self, arm: usize) -> bool {
-        self.next.contains(&arm) || self.candidates.contains(&arm)
+        self.next.contains(&arm) || (self.next.is_empty() && self.candidates.contains(&arm))
     }
 
-    /// Makes `candidates`, and the guests that they need, the next block.
-    fn enter(&mut self, race: &Race, runs: &[Run], candidates: &[usize], last_leg: bool) {
-        self.candidates = candidates.to_vec();
-        self.next = candidates.to_vec();
-        self.next.extend(race.guests(runs, candidates, last_leg));
+    fn tell_who_is_out(&mut self, look: &Look, before: Vec<usize>, best: usize, block: u32) {
+        for &arm in &self.next {
+            self.dropped[arm] = None;
+        }
+        let newly_out: Vec<usize> =
+            before.into_iter().filter(|&arm| !self.is_in(arm) && self.dropped[arm].is_none()).collect();
+        if newly_out.is_empty() {
+            return;
+        }
+        let critical = look
+            .effects
+            .noise()
+            .map(|noise| maximum_modulus(look.effects.known().saturating_sub(1), noise.freedom, 1.0 - CONFIDENCE));
+        for arm in newly_out {
+            let slower = critical
+                .zip(look.effects.difference(arm, best))
+                .is_some_and(|(critical, difference)| difference.log > critical * difference.std_error);
+            let why = if slower { DropReason::Slower } else { DropReason::Halved };
+            self.dropped[arm] = Some(Drop { block, why });
+        }
     }
 }
 
-impl Race<'_> {
-    pub(super) fn budget(&self) -> usize {
-        match self.rule {
-            RaceRule::Halving { runs } => runs as usize,
-            RaceRule::Guarantee { max_runs, .. } => max_runs as usize,
-        }
-    }
+/// What a decision is made from.
+struct Look<'a> {
+    race: &'a Race<'a>,
+    runs: &'a [Run],
+    effects: &'a Effects,
+    /// Runs that may still be made.
+    left: usize,
+}
 
-    pub(super) fn kept_arms(&self) -> Vec<usize> {
-        self.kept.iter().copied().filter(|&arm| arm < self.arms).collect()
-    }
-
-    pub(super) fn reference_of(&self, arm: usize) -> Option<usize> {
-        self.reference.get(arm).copied().flatten().filter(|&reference| reference < self.arms)
-    }
-
-    /// Who runs beside `candidates` without being one: the arms that are kept and, in the last leg, the references.
-    fn guests(&self, runs: &[Run], candidates: &[usize], last_leg: bool) -> Vec<usize> {
-        let mut guests = self.kept_arms();
+impl Look<'_> {
+    /// Who runs beside `candidates` without being one, rising: the arms that are kept and, in the last leg, the references.
+    fn guests(&self, candidates: &[usize], last_leg: bool) -> Vec<usize> {
+        let mut guests = self.race.kept_arms();
         if last_leg {
-            let references = candidates.iter().filter_map(|&arm| self.reference_of(arm));
+            let references = candidates.iter().filter_map(|&arm| self.race.reference_of(arm));
             guests.extend(references.filter(|&reference| {
-                let failed = outcomes(runs, reference, |outcome| matches!(outcome, Outcome::Failed));
-                let good = outcomes(runs, reference, |outcome| matches!(outcome, Outcome::Time(_)));
+                let [good, _, failed] = self.outcomes(reference);
                 failed <= good + PATIENCE
             }));
         }
@@ -252,46 +247,60 @@ impl Race<'_> {
         guests
     }
 
-    /// What a last leg costs that begins with all `candidates` and goes on with the first alone.
-    fn leg_cost(&self, runs: &[Run], candidates: &[usize], blocks: usize) -> usize {
-        let beside = |candidates: &[usize]| candidates.len() + self.guests(runs, candidates, true).len();
-        beside(candidates) + blocks.saturating_sub(1) * beside(&candidates[..candidates.len().min(1)])
+    /// What a last leg of so many `blocks` takes that begins with all `candidates` and goes on with the first alone.
+    fn leg_runs(&self, candidates: &[usize], blocks: usize) -> usize {
+        let block = |candidates: &[usize]| candidates.len() + self.guests(candidates, true).len();
+        if candidates.is_empty() { 0 } else { block(candidates) + (blocks - 1) * block(&candidates[..1]) }
     }
 
     /// With how many of the `ranked` candidates at most a last leg of so many `blocks` can begin or go on.
-    fn affordable(&self, runs: &[Run], ranked: &[usize], left: usize, blocks: usize) -> usize {
-        (1..=ranked.len()).take_while(|&size| self.leg_cost(runs, &ranked[..size], blocks) <= left).last().unwrap_or(0)
+    fn affordable(&self, ranked: &[usize], blocks: usize) -> usize {
+        (1..=ranked.len()).take_while(|&size| self.leg_runs(&ranked[..size], blocks) <= self.left).last().unwrap_or(0)
+    }
+
+    /// Whether `arm` may be better than `best` by more than `margin` (0.01 = 1 %) when differences are off by at most so many
+    /// standard errors; anything may be while the noise isn't known.
+    fn may_beat(&self, best: usize, arm: usize, critical: Option<f64>, margin: f64) -> bool {
+        critical
+            .zip(self.effects.difference(best, arm))
+            .is_none_or(|(critical, difference)| difference.log + critical * difference.std_error > margin.ln_1p())
+    }
+
+    /// Why an arm is out whatever its times are: more of its runs came to nothing than gave a time.
+    fn spoilt(&self, arm: usize) -> Option<DropReason> {
+        let [good, cut_off, failed] = self.outcomes(arm);
+        let why = if cut_off >= failed { DropReason::Outpaced } else { DropReason::Failed };
+        (cut_off + failed > good).then_some(why)
+    }
+
+    /// How many runs of `arm` gave a time, were cut off, and failed.
+    fn outcomes(&self, arm: usize) -> [usize; 3] {
+        let mut counts = [0; 3];
+        for run in self.runs.iter().filter(|run| run.arm == arm) {
+            counts[match run.outcome {
+                Outcome::Time(_) => 0,
+                Outcome::CutOff(_) => 1,
+                Outcome::Failed => 2,
+            }] += 1;
+        }
+        counts
     }
 }
 
-/// Why an arm is out whatever its times are: more of its runs came to nothing than gave a time.
-fn spoilt(runs: &[Run], arm: usize) -> Option<DropReason> {
-    let good = outcomes(runs, arm, |outcome| matches!(outcome, Outcome::Time(_)));
-    let cut_off = outcomes(runs, arm, |outcome| matches!(outcome, Outcome::CutOff(_)));
-    let failed = outcomes(runs, arm, |outcome| matches!(outcome, Outcome::Failed));
-    let why = if cut_off >= failed { DropReason::Outpaced } else { DropReason::Failed };
-    (cut_off + failed > good).then_some(why)
-}
+impl Race<'_> {
+    /// Most runs in all.
+    fn budget(&self) -> usize {
+        match self.rule {
+            RaceRule::Halving { runs } => runs as usize,
+            RaceRule::Guarantee { max_runs, .. } => max_runs as usize,
+        }
+    }
 
-fn outcomes(runs: &[Run], arm: usize, which: impl Fn(Outcome) -> bool) -> usize {
-    runs.iter().filter(|run| run.arm == arm && which(run.outcome)).count()
-}
+    fn kept_arms(&self) -> Vec<usize> {
+        self.kept.iter().copied().filter(|&arm| arm < self.arms).collect()
+    }
 
-/// Student's t for a single look at a single comparison.
-fn single_look(noise: Noise) -> f64 {
-    StudentsT::new(0.0, 1.0, noise.freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(PROMISE))
-}
-
-/// Whether `arm` may be better than `best` by more than `margin` (0.01 = 1 %), as far as is known.
-fn may_beat(effects: &Effects, best: usize, arm: usize, margin: f64, critical: fn(Noise) -> f64) -> bool {
-    arm == best
-        || effects.noise().zip(effects.difference(best, arm)).is_none_or(|(noise, difference)| {
-            difference.log + critical(noise) * difference.std_error > f64::ln_1p(margin)
-        })
-}
-
-/// How many standard errors the differences to one arm are off at most, all at once; none while the noise isn't known.
-fn critical_to_one(effects: &Effects) -> Option<f64> {
-    let noise = effects.noise()?;
-    Some(maximum_modulus(effects.known().saturating_sub(1), noise.freedom, 1.0 - CONFIDENCE))
+    pub(super) fn reference_of(&self, arm: usize) -> Option<usize> {
+        self.reference.get(arm).copied().flatten().filter(|&reference| reference < self.arms)
+    }
 }

@@ -109,7 +109,8 @@ impl Effects {
 
         let inverse = laplacian(size, &members).inverse();
         let fitted = Fitted::to(&core, &members, &inverse);
-        let noise = fitted.noise.map(|noise| Noise { sd: noise.sd / calm_of_chosen(&observations, &counts).sqrt(), ..noise });
+        let noise =
+            fitted.noise.map(|noise| Noise { sd: noise.sd / calm_of_chosen(&observations, &counts).sqrt(), ..noise });
         let place = |arm: usize| match (positions[arm], counts[arm]) {
             (Some(position), _) => Some((Place::Core(position), fitted.effects[position])),
             (None, 0) => None,

@@ -131,12 +131,10 @@ impl<'a> Verdict<'a> {
         };
         let (once, often): (Vec<usize>, Vec<usize>) = known.iter().partition(|&&arm| runs_of(runs, arm) < 2);
         // Any of the arms may have been disturbed in its first run; those that were are the ones that got no second.
-        let disturbed = Binomial::new(DISTURBED, arms as u64)
-            .map_or(arms as u64, |disturbed| disturbed.inverse_cdf(CONFIDENCE));
+        let disturbed =
+            Binomial::new(DISTURBED, arms as u64).map_or(arms as u64, |disturbed| disturbed.inverse_cdf(CONFIDENCE));
         let surely_apart = |arm: usize| {
-            effects
-                .undisturbed_difference(arm, best)
-                .is_some_and(|slower| slower.log > of_all * slower.std_error)
+            effects.undisturbed_difference(arm, best).is_some_and(|slower| slower.log > of_all * slower.std_error)
         };
         verdict.shown = often.iter().any(|&arm| surely_apart(arm))
             || once.iter().filter(|&&arm| apart(arm, of_all)).count() as u64 > disturbed
