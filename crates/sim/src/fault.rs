@@ -2,7 +2,7 @@
 
 use crate::parameters::LONGEST_MS;
 use crate::rule::BASE_MAX;
-use crate::workload::{Distribution, Ends, Footprint, Intervals, Job, Process, Step, Workload};
+use crate::workload::{Distribution, Ends, Intervals, Job, Process, Step, Workload};
 use std::collections::BTreeSet;
 
 /// A workload that can't be simulated, and where in it the reason is.
@@ -189,14 +189,8 @@ fn process(process: &Process, at: &str) -> Checked {
             return Err(Fault::NoBlockTime.at(format!("{at}.intervals.ends.semaphore")));
         }
     }
-    let Footprint { reload_lines, steady_misses_per_ms, shared_lines, shared_writes_per_ms } = process.memory;
-    for (name, value, most) in [
-        ("reload_lines", reload_lines, 1e12),
-        ("steady_misses_per_ms", steady_misses_per_ms, 1e9),
-        ("shared_lines", shared_lines, reload_lines),
-        ("shared_writes_per_ms", shared_writes_per_ms, 1e9),
-    ] {
-        range(value, 0.0, most, &format!("{at}.memory.{name}"))?;
+    for (name, value, least, most) in process.memory.limits() {
+        range(value, least, most, &format!("{at}.memory.{name}"))?;
     }
     Ok(())
 }

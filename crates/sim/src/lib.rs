@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod behaviour;
+pub mod cache;
 mod cpus;
 pub mod durations;
 mod engine;
@@ -22,6 +23,7 @@ mod tournament;
 pub mod workload;
 pub mod workload_file;
 
+pub use cache::{CacheModel, Footprint};
 pub use durations::Durations;
 pub use experiment::{Experiment, ExperimentError, run_all};
 pub use fault::{Fault, WorkloadError};
@@ -29,5 +31,5 @@ pub use index::{CpuIndex, ProcessIndex};
 pub use memory::{Memory, Misses, NoMemory, Ran};
 pub use outcome::{End, Interval, JobOutcome, Outcome, ProcessOutcome};
 pub use parameters::{Clocks, Decay, ParameterError, Parameters, ParsePolicyError, Policy, QuantumEnd, Wake};
-pub use workload::{Distribution, Ends, Footprint, Intervals, Job, Phase, Process, Step, Workload};
+pub use workload::{Distribution, Ends, Intervals, Job, Phase, Process, Step, Workload};
 pub use workload_file::WorkloadFile;

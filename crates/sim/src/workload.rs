@@ -3,6 +3,7 @@
 //! All lengths are milliseconds. *Work* is time that a process would need if no access missed its cache; a miss adds
 //! time to it. Processes are numbered job by job in the order of the jobs, from 0.
 
+use crate::cache::Footprint;
 use serde::{Deserialize, Serialize};
 
 /// What runs on the machine.
@@ -179,20 +180,6 @@ pub enum Distribution {
         /// Share of each bin in percent.
         percent: Vec<f64>,
     },
-}
-
-/// What a process does to caches and finds in them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Footprint {
-    /// Lines that it uses again and again: the misses of a full reload.
-    pub reload_lines: f64,
-    /// Misses for each ms of work when all of these are cached.
-    pub steady_misses_per_ms: f64,
-    /// Of the reload lines, how many the job's processes share.
-    pub shared_lines: f64,
-    /// Writes to shared lines for each ms of work.
-    pub shared_writes_per_ms: f64,
 }
 
 impl Workload {

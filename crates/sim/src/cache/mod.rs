@@ -1,0 +1,58 @@
+//! Caches whose contents depend on what ran in between.
+//!
+//! # The model
+//!
+//! For each process and cache there is the expected number `x` of the process's reused lines in it (its *resident* lines),
+//! of `R` that it has: a real number from 0 to R. Everything is an expectation; nothing is drawn.
+//!
+//! - **It runs** for `w` ns of work. With references in random order the reload transient is
+//!   `x' = R - (R - x) exp(-w/pass)`, in blocked order `x' = R - (R - x) max(0, 1 - w/pass)`: misses come at a rate that
+//!   falls as `x` grows. Steady misses come on top, at a constant rate a ns of work. [`Footprint`]
+//! - **It is away**: others use `m` distinct lines in the cache. With one way `x exp(-m/N)` of its lines stay, with more
+//!   what Thiebaut and Stone's footprints say. [`Survival`] What came in between is counted as in a stack of sets of
+//!   lines, so lines used again by the same intruder count once. (`traffic.rs`)
+//! - **It runs beside others** under a cache that is shared. What they bring in during one pass of it displaces part of what it
+//!   is about to use again: further reload misses, at a constant rate, from what the neighbours do at the time.
+//! - **Lines that a job shares** are a set of their own, which its processes fill and find together. A process that writes takes
+//!   shared lines away from caches of other CPUs: of those that are away, `exp(-writes/lines)` stay; one that runs
+//!   meets a constant rate of invalidation misses. Writers under the same cache are taken to be as likely as chance has it.
+//! - **Time**: `wall = w (1 + sum of rates x costs) + sum of reloaded lines x costs`; costs by distance from [`Timing`],
+//!   plus the wait for a bus or memory that others use at the time. (`bus.rs`)
+//!
+//! The transient and the steady state are those of Agarwal, Horowitz and Hennessy ("An analytical cache model", ACM TOCS 7(2),
+//! 1989: start-up, intrinsic and extrinsic misses). That a scheduler should weigh `x`, with reload times from what
+//! intervened and with waiting for the bus, is Squillante and Lazowska's ("Using processor-cache affinity information in
+//! shared-memory multiprocessor scheduling", IEEE TPDS 4(2), 1993); that a time-shared cache can be followed by one number
+//! for each process, Suh, Devadas and Rudolph's ("Analytical cache models with applications to cache partitioning", ICS 2001).
+//!
+//! # Limits
+//!
+//! - Lines lie at random in the cache as seen from other processes. A program whose arrays collide systematically doesn't.
+//! - A process reuses one set of lines at one rate. Phases with other sets need other processes.
+//! - In a cache under several CPUs, what a neighbour does in a run is accounted for from that run's start.
+//! - A line of shared memory that was written is fetched at the cost of any miss of the outermost cache.
+//! - Replacement is LRU. Prefetching, write-back traffic and victim caches aren't modelled, nor are TLBs.
+//! - A process is remembered in its four latest caches of each depth, a cache remembers sixteen sets by name.
+//!
+//! `tests/cache` holds the model against a cache that is simulated line by line.
+//!
+//! Memory: 128 bytes a process and depth of caches, about 300 bytes a cache; nothing is allocated after construction.
+
+mod bus;
+pub mod experiment;
+mod fit;
+pub mod footprint;
+pub mod hierarchy;
+pub mod model;
+mod pressure;
+mod residency;
+pub mod survival;
+pub mod timing;
+mod traffic;
+
+pub use experiment::Reuse;
+pub use footprint::{Footprint, Order};
+pub use hierarchy::{Hierarchy, HierarchyError};
+pub use model::{CacheModel, Member};
+pub use survival::Survival;
+pub use timing::Timing;

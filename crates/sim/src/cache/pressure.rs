@@ -1,0 +1,55 @@
+//! What running processes do to a cache at present, for their neighbours under it.
+
+use std::ops::{AddAssign, Sub, SubAssign};
+
+/// Lines in use, and lines coming in. In fixed point, so that a sum from which all parts are taken is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Pressure {
+    fresh_per_ns: u64,
+    reused: u64,
+}
+
+const FRESH_UNIT: f64 = (1u64 << 32) as f64;
+const REUSED_UNIT: f64 = 256.0;
+
+impl Pressure {
+    /// Of a process that brings in fresh lines at this rate and uses so many lines again and again.
+    pub fn new(fresh_per_ns: f64, reused: f64) -> Self {
+        Self { fresh_per_ns: (fresh_per_ns * FRESH_UNIT) as u64, reused: (reused * REUSED_UNIT) as u64 }
+    }
+
+    /// Whether nobody does anything.
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Fresh lines within so many ns.
+    pub fn fresh_lines(self, ns: f64) -> f64 {
+        self.fresh_per_ns as f64 / FRESH_UNIT * ns
+    }
+
+    /// Lines that are used again and again.
+    pub fn reused_lines(self) -> f64 {
+        self.reused as f64 / REUSED_UNIT
+    }
+}
+
+impl AddAssign for Pressure {
+    fn add_assign(&mut self, other: Self) {
+        self.fresh_per_ns += other.fresh_per_ns;
+        self.reused += other.reused;
+    }
+}
+
+impl Sub for Pressure {
+    type Output = Self;
+    fn sub(self, part: Self) -> Self {
+        Self { fresh_per_ns: self.fresh_per_ns - part.fresh_per_ns, reused: self.reused - part.reused }
+    }
+}
+
+impl SubAssign for Pressure {
+    fn sub_assign(&mut self, part: Self) {
+        *self = *self - part;
+    }
+}

@@ -1,0 +1,169 @@
+//! What has gone through one cache, so that a process that returns knows what came in between.
+//!
+//! Fresh lines are used once: a running sum of them tells how many came between two moments. Reused lines must not be
+//! summed: a process that ran twice in between has used the same lines twice, and the second time displaced nothing more.
+//! What counts is the number of *distinct* lines, so a cache keeps the sets of lines used in it in the order of their last
+//! use; those in front of a set have been used since.
+
+/// Position of a set of reused lines: those of one process, or those that the processes of one job share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SetIndex(pub u32);
+
+/// Sets remembered by name. Above that, [`Traffic::since`] uses sums.
+const REMEMBERED: usize = 16;
+
+/// The last use of a set in a cache.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    set: SetIndex,
+    /// The job whose lines these are when it shares some, and whether these are the shared ones.
+    team: Option<Team>,
+    /// Lines of it that were used, as so many fresh ones.
+    lines: f32,
+}
+
+/// The job of a set, when its processes share lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Team {
+    pub job: u32,
+    pub is_shared: bool,
+}
+
+/// The running sums of a cache at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Mark {
+    /// Fresh lines so far.
+    pub fresh: f64,
+    /// Lines of sets that weren't remembered when they were used, so far.
+    pub entered: f64,
+}
+
+/// What has gone through one cache.
+#[derive(Clone, Debug)]
+pub(super) struct Traffic {
+    sums: Mark,
+    /// The latest first.
+    uses: [Use; REMEMBERED],
+    remembered: usize,
+}
+
+impl Traffic {
+    pub fn new() -> Self {
+        let none = Use { set: SetIndex(u32::MAX), team: None, lines: 0.0 };
+        Self { sums: Mark::default(), uses: [none; REMEMBERED], remembered: 0 }
+    }
+
+    pub fn now(&self) -> Mark {
+        self.sums
+    }
+
+    /// Fresh lines come in.
+    pub fn bring_fresh(&mut self, lines: f64) {
+        self.sums.fresh += lines;
+    }
+
+    /// Distinct lines, not its own, used since `mark`, when `set` was last used.
+    ///
+    /// Exact, as far as whole sets are used at a time, when no more than [`REMEMBERED`] other sets were used since. With more,
+    /// sets that weren't remembered are counted each time they are used anew: right when they take turns, too many when
+    /// they don't.
+    #[inline]
+    pub fn since(&self, mark: Mark, set: SetIndex, team: Option<Team>) -> f64 {
+        let fresh = self.sums.fresh - mark.fresh;
+        let mut reused = 0.0;
+        for last in &self.uses[..self.remembered] {
+            if last.set == set {
+                return fresh + f64::from(reused);
+            }
+            if !displaces_nothing(last.team, team) {
+                reused += last.lines;
+            }
+        }
+        fresh + f64::from(reused).max(self.sums.entered - mark.entered)
+    }
+
+    /// The set is used: `lines` of it (counted as fresh ones) if it wasn't in use just now, or else `share` of those not
+    /// yet used.
+    #[inline]
+    pub fn use_set(&mut self, set: SetIndex, team: Option<Team>, lines: f64, share: f64) {
+        let used = (lines * share) as f32;
+        if self.remembered > 0 && self.uses[0].set == set {
+            let more = ((lines - f64::from(self.uses[0].lines)) * share).max(0.0);
+            self.uses[0].lines += more as f32;
+            self.sums.entered += more;
+            return;
+        }
+        let known = self.uses[..self.remembered].iter().position(|last| last.set == set);
+        let end = known.unwrap_or_else(|| {
+            self.sums.entered += f64::from(used);
+            self.remembered = (self.remembered + 1).min(REMEMBERED);
+            self.remembered - 1
+        });
+        self.uses.copy_within(..end, 1);
+        self.uses[0] = Use { set, team, lines: used };
+    }
+}
+
+/// The lines that a job shares lie beside those of each of its processes: they fit together.
+fn displaces_nothing(theirs: Option<Team>, ours: Option<Team>) -> bool {
+    match (theirs, ours) {
+        (Some(theirs), Some(ours)) => theirs.job == ours.job && theirs.is_shared != ours.is_shared,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SetIndex = SetIndex(100);
+
+    fn take_turns(traffic: &mut Traffic, sets: impl IntoIterator<Item = u32>) {
+        for set in sets {
+            traffic.use_set(SetIndex(set), None, 10.0, 1.0);
+        }
+    }
+
+    #[test]
+    fn a_set_used_twice_since_counts_once() {
+        let mut traffic = Traffic::new();
+        traffic.use_set(A, None, 10.0, 1.0);
+        let mark = traffic.now();
+        take_turns(&mut traffic, [1, 2, 1, 2, 1]);
+        traffic.bring_fresh(7.0);
+        assert_eq!(traffic.since(mark, A, None), 27.0);
+    }
+
+    #[test]
+    fn more_sets_than_are_remembered_count_once_a_turn() {
+        let mut traffic = Traffic::new();
+        take_turns(&mut traffic, 0..40);
+        traffic.use_set(A, None, 10.0, 1.0);
+        let mark = traffic.now();
+        take_turns(&mut traffic, 0..40);
+        assert_eq!(traffic.since(mark, A, None), 400.0);
+    }
+
+    #[test]
+    fn a_set_used_bit_by_bit_nears_its_whole() {
+        let mut traffic = Traffic::new();
+        traffic.use_set(A, None, 10.0, 1.0);
+        let mark = traffic.now();
+        traffic.use_set(SetIndex(1), None, 10.0, 0.5);
+        traffic.use_set(SetIndex(1), None, 10.0, 0.5);
+        assert_eq!(traffic.since(mark, A, None), 7.5);
+    }
+
+    #[test]
+    fn shared_lines_lie_beside_those_of_their_own_job_only() {
+        let team = |job, is_shared| Some(Team { job, is_shared });
+        let mut traffic = Traffic::new();
+        traffic.use_set(A, team(0, false), 10.0, 1.0);
+        let mark = traffic.now();
+        traffic.use_set(SetIndex(1), team(0, false), 10.0, 1.0);
+        traffic.use_set(SetIndex(2), team(0, true), 10.0, 1.0);
+        traffic.use_set(SetIndex(3), team(1, true), 10.0, 1.0);
+        assert_eq!(traffic.since(mark, A, team(0, false)), 20.0);
+        assert_eq!(traffic.since(mark, A, None), 30.0);
+    }
+}
