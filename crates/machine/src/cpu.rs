@@ -189,22 +189,23 @@ impl FromStr for CpuSet {
 
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut cpus = self.iter().peekable();
-        let mut separator = "";
-        while let Some(first) = cpus.next() {
-            let mut last = first;
-            while let Some(next) = cpus.next_if(|next| next.0 == last.0 + 1) {
-                last = next;
-            }
-            if first == last {
-                write!(f, "{separator}{first}")?;
-            } else {
-                write!(f, "{separator}{first}-{last}")?;
-            }
-            separator = ",";
-        }
-        Ok(())
+        f.write_str(&cpu_list(self.iter()))
     }
+}
+
+/// CPUs in this order as a list that [`parse_cpu_list`] reads back: `0-3,8,1`.
+pub fn cpu_list(cpus: impl IntoIterator<Item = CpuId>) -> String {
+    let mut text = String::new();
+    let mut cpus = cpus.into_iter().peekable();
+    while let Some(first) = cpus.next() {
+        let mut last = first;
+        while let Some(next) = cpus.next_if(|next| next.0 == last.0 + 1) {
+            last = next;
+        }
+        let separator = if text.is_empty() { "" } else { "," };
+        text += &if first == last { format!("{separator}{first}") } else { format!("{separator}{first}-{last}") };
+    }
+    text
 }
 
 impl Extend<CpuId> for CpuSet {

@@ -17,9 +17,9 @@ mod symmetry;
 
 pub use order::Neighbours;
 
-use crate::cpu::{CpuId, CpuSet};
+use crate::cpu::{CpuId, CpuSet, cpu_list};
 use crate::placement::Placement;
-use crate::policy::{Policy, join};
+use crate::policy::Policy;
 use crate::tree::{CpuState, Machine, ObjectIndex, PuIndex};
 use enumerate::{Cursor, Tables};
 use num_bigint::BigUint;
@@ -93,7 +93,7 @@ impl Class {
 
     /// Its representative as a placement, by the class's name or else its CPU list.
     pub fn placement(&self) -> Placement {
-        let name = self.name().map_or_else(|| join(&self.cpus, ","), Policy::to_string);
+        let name = self.name().map_or_else(|| cpu_list(self.cpus.iter().copied()), Policy::to_string);
         Placement::from_cpus(name, self.cpus.iter().copied())
     }
 }
