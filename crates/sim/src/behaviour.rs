@@ -51,7 +51,7 @@ impl Lengths {
         match self {
             Self::Constant(ns) => *ns,
             Self::Uniform(from, to) => from + draws.below(to - from + 1),
-            Self::Exponential(mean_ms) => ns(-mean_ms * (1.0 - draws.unit()).ln()),
+            Self::Exponential(mean_ms) => ns(-mean_ms * libm::log(1.0 - draws.unit())),
             Self::Bins { edges_ms, cumulated } => {
                 let bin = pick(cumulated, draws.unit());
                 ns(edges_ms[bin] + draws.unit() * (edges_ms[bin + 1] - edges_ms[bin]))
@@ -102,7 +102,7 @@ impl Bursts {
         let quanta = if self.quantum_share >= 1.0 {
             return (u64::MAX, End::Other);
         } else if self.quantum_share > 0.0 {
-            ((1.0 - draws.unit()).ln() / self.quantum_share.ln()) as u64
+            (libm::log(1.0 - draws.unit()) / libm::log(self.quantum_share)) as u64
         } else {
             0
         };

@@ -12,6 +12,8 @@ mod engine;
 pub mod experiment;
 pub mod fault;
 pub mod index;
+#[cfg(test)]
+mod laws;
 pub mod memory;
 pub mod outcome;
 pub mod parameters;
