@@ -158,7 +158,7 @@ impl WorkloadFile {
         let jobs = name.split('+').map(application).collect::<Option<Vec<Job>>>().ok_or_else(unknown)?;
         let about = REPORT_WORKLOADS.iter().find(|(workload, _)| *workload == name).map_or("", |(_, about)| about);
         let workload = Workload { name: name.into(), jobs: told_apart(jobs) };
-        Ok(Self { workload, about: about.into(), parameters: choices().0.clone() })
+        Ok(Self { workload, about: about.into(), parameters: built_in().parameters.clone() })
     }
 
     /// The applications that workloads can be made of.
@@ -174,7 +174,7 @@ impl WorkloadFile {
         let file: FileTable = parse(text)?;
         let spans = DeTable::parse(text).map_err(|error| mistake(text, &error))?;
         let at = |path: &str| line_of(text, offset_of(spans.get_ref(), path));
-        let base = if file.applications.is_empty() { Parameters::default() } else { choices().0.clone() };
+        let base = if file.applications.is_empty() { Parameters::default() } else { built_in().parameters.clone() };
         let parameters = overlaid(base, &file.parameters).map_err(|what| (at("parameters"), what))?;
         parameters.check().map_err(|error| {
             let field = match &error {
@@ -194,35 +194,44 @@ impl WorkloadFile {
     }
 }
 
-/// The parameters of [`CHOICES`], and beside them the jobs of all applications.
-fn choices() -> &'static (Parameters, Vec<(&'static str, Job)>) {
-    static READ: LazyLock<(Parameters, Vec<(&str, Job)>)> =
-        LazyLock::new(|| built_in(APPLICATIONS.as_slice(), CHOICES).expect("a test reads the built-in applications"));
+/// What is printed and chosen, in one.
+struct BuiltIn {
+    parameters: Parameters,
+    /// One an application, with its name.
+    jobs: Vec<Job>,
+}
+
+fn built_in() -> &'static BuiltIn {
+    static READ: LazyLock<BuiltIn> =
+        LazyLock::new(|| BuiltIn::read(&APPLICATIONS, CHOICES).expect("a test reads the built-in applications"));
     &READ
 }
 
 fn application(name: &str) -> Option<Job> {
-    choices().1.iter().find(|(application, _)| *application == name).map(|(_, job)| job.clone())
+    built_in().jobs.iter().find(|job| job.name == name).cloned()
 }
 
-/// Joins what the report prints of each application with what is chosen for it.
-fn built_in<'a>(applications: &[(&'a str, &str)], choices: &str) -> Result<(Parameters, Vec<(&'a str, Job)>), String> {
-    let mut choices: Table = choices.parse().map_err(|error: toml::de::Error| error.to_string())?;
-    let mut chosen = |name: &str| match choices.remove(name) {
-        Some(Value::Table(table)) => Ok(table),
-        _ => Err(format!("the choices have no table `{name}`")),
-    };
-    let parameters = overlaid(Parameters::default(), &chosen("parameters")?)?;
-    let job = |&(name, text): &(&'a str, &str)| {
-        let printed: Table = text.parse().map_err(|error: toml::de::Error| format!("{name}: {error}"))?;
-        let whole = joined(printed, chosen(name)?).map_err(|key| format!("{name}: `{key}` is printed, not chosen"))?;
-        let job: Job = whole.try_into().map_err(|error: toml::de::Error| format!("{name}: {}", error.message()))?;
-        if job.name == name { Ok((name, job)) } else { Err(format!("{name} calls itself `{}`", job.name)) }
-    };
-    let jobs = applications.iter().map(job).collect::<Result<_, _>>()?;
-    match choices.keys().next() {
-        None => Ok((parameters, jobs)),
-        Some(name) => Err(format!("there is no application `{name}` to choose for")),
+impl BuiltIn {
+    /// Joins what the report prints of each application with what is chosen for it.
+    fn read(applications: &[(&str, &str)], choices: &str) -> Result<Self, String> {
+        let mut choices: Table = choices.parse().map_err(|error: toml::de::Error| error.to_string())?;
+        let mut chosen = |name: &str| match choices.remove(name) {
+            Some(Value::Table(table)) => Ok(table),
+            _ => Err(format!("the choices have no table `{name}`")),
+        };
+        let parameters = overlaid(Parameters::default(), &chosen("parameters")?)?;
+        let job = |&(name, text): &(&str, &str)| {
+            let printed: Table = text.parse().map_err(|error: toml::de::Error| format!("{name}: {error}"))?;
+            let whole =
+                joined(printed, chosen(name)?).map_err(|key| format!("{name}: `{key}` is printed, not chosen"))?;
+            let job: Job = whole.try_into().map_err(|error: toml::de::Error| format!("{name}: {}", error.message()))?;
+            if job.name == name { Ok(job) } else { Err(format!("{name} calls itself `{}`", job.name)) }
+        };
+        let jobs = applications.iter().map(job).collect::<Result<_, _>>()?;
+        match choices.keys().next() {
+            None => Ok(Self { parameters, jobs }),
+            Some(name) => Err(format!("there is no application `{name}` to choose for")),
+        }
     }
 }
 
@@ -322,4 +331,26 @@ fn mistake(text: &str, error: &toml::de::Error) -> Mistake {
 /// The line of the byte at `offset`, from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_cannot_be_chosen_and_nothing_else_is_chosen_for() {
+        let read = |printed: &str, chosen: &str| {
+            let choices = format!("[parameters]\n[A]\n{chosen}");
+            BuiltIn::read(&[("A", printed)], &choices).map(|built_in| built_in.jobs[0].processes)
+        };
+        let printed = "name = \"A\"\n[process.memory]\nreload_lines = 5\n";
+        assert_eq!(read(printed, "processes = 3\nprocess.base = 1\n"), Ok(3));
+        let told = |chosen: &str| read(printed, chosen).unwrap_err();
+        assert_eq!(
+            told("processes = 3\nprocess.memory.reload_lines = 6\n"),
+            "A: `process.memory.reload_lines` is printed, not chosen"
+        );
+        assert_eq!(told("processes = 3\n[B]\n"), "there is no application `B` to choose for");
+        assert!(told("").contains("missing field `processes`"));
+    }
 }

@@ -1,5 +1,7 @@
 //! Workload files: the built-in ones say what the report prints, bad ones are refused with one sentence and its line.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use proptest::prelude::*;
 use sim::workload_file::{REPORT_WORKLOADS, WorkloadFile};
 use sim::{Distribution, Footprint, Intervals, Job, Parameters};

@@ -8,6 +8,7 @@ mod placement_file;
 mod report;
 mod run;
 mod shell;
+mod simulate;
 mod study;
 mod topology;
 mod workloads;
@@ -34,6 +35,7 @@ Examples:
   stayput run --place app.stayput -- ./app   run it where the study found it best
   stayput run --place scatter -n 4 -- ./app  run it on four CPUs that share as little as possible
   stayput place scatter -n 8 --as gomp       the same placement for another tool
+  stayput simulate time-sharing              what would affinity scheduling gain, and for which workload?
   stayput workloads                          the built-in programs, and what they stress
   stayput topology                           this machine as a tree
   stayput doctor                             what this machine can and can't measure
@@ -46,6 +48,7 @@ enum Command {
     Study(Box<study::StudyArgs>),
     Run(run::RunArgs),
     Report(report::ReportArgs),
+    Simulate(simulate::SimulateArgs),
     Place(place::PlaceArgs),
     Topology(topology::TopologyArgs),
     Workloads(workloads::WorkloadsArgs),
@@ -89,6 +92,7 @@ fn stayput() -> u8 {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Workloads(args) => workloads::run(&args),
@@ -114,6 +118,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 fn is_usage_error(error: &anyhow::Error) -> bool {
     let journal = error.downcast_ref::<JournalError>();
     error.is::<UsageError>()
+        || error.is::<::study::simulation::SimulationError>()
         || error.is::<machine::PlaceError>()
         || error.is::<machine::DistinctError>()
         || error.is::<machine::MachineError>()

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use std::path::PathBuf;
-use study::Journal;
+use study::{Analysis, Journal, Record};
 
 /// Tell what a study found
 #[derive(clap::Args)]
@@ -17,8 +17,9 @@ pub struct ReportArgs {
     out: Option<PathBuf>,
 }
 
+/// The forms of a report.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// Verdict and table for a terminal
     Terminal,
     /// Everything, as one HTML file that loads nothing from outside
@@ -33,23 +34,29 @@ enum Format {
     Json,
 }
 
+impl Format {
+    /// The report in this form.
+    pub(crate) fn write(self, record: &Record, analysis: &Analysis) -> String {
+        match self {
+            Self::Terminal => report::terminal(
+                record,
+                analysis,
+                crate::study::terminal_width(),
+                crate::study::colours(&std::io::stdout()),
+            ),
+            Self::Html => report::html(record, analysis),
+            Self::Markdown => report::markdown(record, analysis),
+            Self::Latex => report::latex(record, analysis),
+            Self::Csv => report::csv(record, analysis),
+            Self::Json => report::json(record, analysis),
+        }
+    }
+}
+
 /// Reads the journal and writes the report.
 pub fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     let record = Journal::read(&args.file)?;
-    let analysis = study::analyse(&record);
-    let text = match args.format {
-        Format::Terminal => report::terminal(
-            &record,
-            &analysis,
-            crate::study::terminal_width(),
-            crate::study::colours(&std::io::stdout()),
-        ),
-        Format::Html => report::html(&record, &analysis),
-        Format::Markdown => report::markdown(&record, &analysis),
-        Format::Latex => report::latex(&record, &analysis),
-        Format::Csv => report::csv(&record, &analysis),
-        Format::Json => report::json(&record, &analysis),
-    };
+    let text = args.format.write(&record, &study::analyse(&record));
     match &args.out {
         Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write report {}", path.display()))?,
         None => crate::print(&text)?,

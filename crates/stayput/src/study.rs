@@ -86,7 +86,7 @@ struct RaceArgs {
     /// Race them in every order of threads that shares differently
     #[arg(long, requires = "best")]
     ordered: bool,
-    /// Most runs of each subject's race [default: twice the number of placements, and 20]
+    /// Most runs of each subject's race [default: twice the number of placements, and 40]
     #[arg(long, value_name = "RUNS", requires = "best", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Option<u32>,
     /// Race until what is called best is, with a probability of 1 - DELTA, at most EPSILON slower than the best
@@ -285,27 +285,7 @@ fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::
     let modelled = plan.subjects.iter().any(|subject| subject.model.is_some());
     // A model's study is the same on every host.
     let facts = if modelled { HostFacts::of_model() } else { HostFacts::read() };
-    match journal.plan()? {
-        None => journal.begin_study(plan, &serde_json::to_value(machine)?, &facts)?,
-        Some(old) => {
-            let differences = old.differences(plan);
-            if !differences.is_empty() {
-                return Err(UsageError::from(format!(
-                    "journal {} holds another plan; give --out another file, or the same plan again:\n  {}",
-                    path.display(),
-                    differences.join("\n  ")
-                )));
-            }
-            let then = journal.record()?.host;
-            if (&then.cpu_model, &then.architecture) != (&facts.cpu_model, &facts.architecture) {
-                return Err(UsageError::from(format!(
-                    "journal {} was begun on another machine ({}); give --out another file",
-                    path.display(),
-                    then.cpu_model.as_deref().unwrap_or("unnamed CPU")
-                )));
-            }
-        }
-    }
+    take_up(&mut journal, path, plan, machine, &facts)?;
     let done = journal.record()?.trials;
     let resumed = done.len();
     let state = || if modelled { HostState::of_model() } else { HostState::read() };
@@ -340,6 +320,37 @@ fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::
     journal.close()?;
     let analysis = study::analyse(&record);
     Ok((record, analysis))
+}
+
+/// Begins the study of `plan` in a new journal, or makes sure that it is the one in it.
+pub(crate) fn take_up(
+    journal: &mut Journal,
+    path: &Path,
+    plan: &Plan,
+    machine: &Machine,
+    facts: &HostFacts,
+) -> anyhow::Result<()> {
+    let Some(old) = journal.plan()? else {
+        journal.begin_study(plan, &serde_json::to_value(machine)?, facts)?;
+        return Ok(());
+    };
+    let differences = old.differences(plan);
+    if !differences.is_empty() {
+        return Err(UsageError::from(format!(
+            "journal {} holds another plan; give --out another file, or the same plan again:\n  {}",
+            path.display(),
+            differences.join("\n  ")
+        )));
+    }
+    let then = journal.record()?.host;
+    if (&then.cpu_model, &then.architecture) != (&facts.cpu_model, &facts.architecture) {
+        return Err(UsageError::from(format!(
+            "journal {} was begun on another machine ({}); give --out another file",
+            path.display(),
+            then.cpu_model.as_deref().unwrap_or("unnamed CPU")
+        )));
+    }
+    Ok(())
 }
 
 /// The default journal, in the current folder: the paper's name, else the first subject's program or built-in name.

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 const APPLICATION_ID: i32 = 0x5354_5059;
 
 /// Version of the schema below; raised with every change that an older Stayput could not read. Version 2 has races, cells
-/// without a placement, models, and trials that were cut off; its tables are those of version 1.
+/// without a placement, models, trials that were cut off, and simulations with their metrics and histograms.
 pub const SCHEMA_VERSION: i32 = 2;
 
 const SCHEMA: &str = "
@@ -66,6 +66,8 @@ CREATE TABLE trial (
     minor_faults INTEGER,
     major_faults INTEGER,
     counters TEXT,
+    metrics TEXT,
+    histograms TEXT,
     leftovers INTEGER,
     notes TEXT,
     UNIQUE (block, subject, threads, placement)
@@ -179,6 +181,7 @@ impl Journal {
         let journal = Self { connection, path: path.into(), _lock: lock };
         if !is_empty(&journal.connection).map_err(|error| read_error(path, error))? {
             check_schema(&journal.connection, path)?;
+            add_later_columns(&journal.connection).map_err(|error| write_error(path, error))?;
         }
         journal
             .connection
@@ -310,6 +313,16 @@ impl Journal {
     }
 }
 
+/// Gives the trials of a journal of version 1 the columns that came later; an older Stayput doesn't mind them.
+fn add_later_columns(connection: &Connection) -> rusqlite::Result<()> {
+    for column in ["metrics", "histograms"] {
+        if !connection.column_exists(None::<&str>, "trial", column)? {
+            connection.execute_batch(&format!("ALTER TABLE trial ADD COLUMN {column} TEXT"))?;
+        }
+    }
+    Ok(())
+}
+
 fn read_with(path: &Path, flags: OpenFlags) -> Result<Record, JournalError> {
     let connection = Connection::open_with_flags(path, flags).map_err(|error| read_error(path, error))?;
     if is_empty(&connection).map_err(|error| read_error(path, error))? {
@@ -326,9 +339,9 @@ fn insert_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> 
             "INSERT INTO trial (sequence, block, warmup, subject, threads, placement, status, cause, time_s,
                  started_unix_s, intended_cpus, output_tail, exit, wall_s, user_s, system_s, max_rss_bytes,
                  voluntary_switches, involuntary_switches, migrations, minor_faults, major_faults, counters,
-                 leftovers, notes)
+                 metrics, histograms, leftovers, notes)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                 ?22, ?23, ?24, ?25)",
+                 ?22, ?23, ?24, ?25, ?26, ?27)",
         )?
         .execute(params![
             trial.sequence,
@@ -354,6 +367,8 @@ fn insert_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> 
             seen.map(|o| integer(o.minor_faults)),
             seen.map(|o| integer(o.major_faults)),
             seen.map(|o| to_json(&o.counters)),
+            seen.filter(|o| !o.metrics.is_empty()).map(|o| to_json(&o.metrics)),
+            seen.filter(|o| !o.histograms.is_empty()).map(|o| to_json(&o.histograms)),
             seen.map(|o| o.leftovers),
             seen.map(|o| to_json(&o.notes)),
         ])?;
@@ -472,6 +487,8 @@ fn read_observation(
         minor_faults: count("minor_faults")?,
         major_faults: count("major_faults")?,
         counters: json_column(row, "counters", path)?,
+        metrics: later_column(row, "metrics", path)?,
+        histograms: later_column(row, "histograms", path)?,
         threads,
         leftovers: row.get("leftovers").map_err(sql_error)?,
         notes: json_column(row, "notes", path)?,
@@ -585,6 +602,14 @@ fn plan_from_json(text: &str, path: &Path) -> Result<Plan, JournalError> {
 fn json_column<T: DeserializeOwned>(row: &Row, column: &str, path: &Path) -> Result<T, JournalError> {
     let text: String = row.get(column).map_err(|error| read_error(path, error))?;
     from_json(&text, &format!("column {column}"), path)
+}
+
+/// A column that journals of version 1 may lack, and trials without a simulator leave empty.
+fn later_column<T: DeserializeOwned + Default>(row: &Row, column: &str, path: &Path) -> Result<T, JournalError> {
+    if row.as_ref().column_index(column).is_err() {
+        return Ok(T::default());
+    }
+    Ok(optional_json_column(row, column, path)?.unwrap_or_default())
 }
 
 fn optional_json_column<T: DeserializeOwned>(row: &Row, column: &str, path: &Path) -> Result<Option<T>, JournalError> {

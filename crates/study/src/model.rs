@@ -128,6 +128,8 @@ impl Runner for ModelRunner {
             minor_faults: 0,
             major_faults: 0,
             counters: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            histograms: BTreeMap::new(),
             threads: Vec::new(),
             leftovers: 0,
             notes: Vec::new(),

@@ -72,6 +72,10 @@ pub struct Observation {
     pub major_faults: u64,
     /// Hardware counters by name (`cycles`, `instructions`, ...); empty where the machine has none.
     pub counters: BTreeMap<String, u64>,
+    /// What a simulator saw besides, by name; units stand in the names.
+    pub metrics: BTreeMap<String, f64>,
+    /// Distributions that a simulator saw, by name: values, rising, and how many of each.
+    pub histograms: BTreeMap<String, Vec<(f64, u64)>>,
     /// Every thread that was seen.
     pub threads: Vec<ThreadObservation>,
     /// Processes that outlived the command and were killed.

@@ -1,6 +1,7 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
 use crate::model::SubjectModel;
+use crate::simulation::{self, Simulation};
 use machine::{CpuSet, Placement};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ pub struct Subject {
     /// The model that stands in for a program: nothing is run, times are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<SubjectModel>,
+    /// The workload that is simulated instead of a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<Box<Simulation>>,
 }
 
 /// What stands for the thread count in a command.
@@ -162,7 +166,10 @@ impl Plan {
             if self.subjects[..position].iter().any(|other| other.name == subject.name) {
                 return wrong(format!("two subjects are called `{}`; give one another name", subject.name));
             }
-            if subject.model.is_none() && subject.argv.first().is_none_or(String::is_empty) {
+            if subject.model.is_none()
+                && subject.simulation.is_none()
+                && subject.argv.first().is_none_or(String::is_empty)
+            {
                 return wrong(format!("subject `{}` names no program", subject.name));
             }
             for pattern in subject.time_regex.iter().chain(&subject.verified_regex) {
@@ -191,6 +198,7 @@ impl Plan {
                 return wrong(format!("two placements are called `{}`", treatment.name));
             }
         }
+        simulation::check(self).map_err(PlanError)?;
         if let StopRule::Best { search, cut_off, kept } = &self.stop {
             if cut_off.is_nan() || *cut_off <= 1.0 {
                 return wrong(format!("the cut-off must be a factor above 1, not {cut_off}"));

@@ -6,6 +6,7 @@ use crate::paper::Paper;
 use crate::plan::{Cell, Plan, StopRule, UNBOUND};
 use crate::race::{self, Entrant, RaceResult};
 use crate::record::{Ending, Record};
+use crate::simulation::{self, PointResult};
 use crate::trial::{Status, Trial};
 use serde::{Deserialize, Serialize};
 use stats::{DropReason, Mark, Pair, PairedRatio};
@@ -112,6 +113,9 @@ pub struct Analysis {
     /// How the races ended, one for each subject, where the study is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub races: Vec<RaceResult>,
+    /// What was simulated, one for each point of a sweep, where the study is a simulation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub simulated: Vec<PointResult>,
     /// Sentences, the answer first, each with its doubt.
     pub verdicts: Vec<String>,
     /// What disturbed the study or limits it, in sentences.
@@ -160,12 +164,17 @@ pub fn analyse(record: &Record) -> Analysis {
     } else {
         races.iter().filter_map(winner).collect()
     };
+    let simulated = simulation::analyse(record);
+    if !simulated.is_empty() {
+        let (verdicts, warnings) = (simulation::verdicts(&simulated), simulation::warnings(record, &simulated));
+        return Analysis { summaries, best, races, simulated, verdicts, warnings };
+    }
     let verdicts = if races.is_empty() {
         verdicts(plan, &summaries, &best)
     } else {
         races.iter().flat_map(race_verdicts).collect()
     };
-    Analysis { verdicts, warnings: warnings(record, &summaries), summaries, best, races }
+    Analysis { verdicts, warnings: warnings(record, &summaries), summaries, best, races, simulated }
 }
 
 /// The trials of `cell` that count: ok, and not warm-up.
@@ -301,9 +310,8 @@ fn tell_gain(race: &RaceResult, summaries: &mut [Summary]) {
 /// What is best in a race: its winner where that is shown to beat the reference or there is none, else the reference.
 fn winner(race: &RaceResult) -> Option<Best> {
     let best = race.best()?;
-    let gain = race.gain().map(|gain| gain.claim);
-    let shown = gain == Some(stats::Claim::Faster);
-    let reference = || race.entrants.iter().find(|entrant| entrant.reference && entrant.threads == best.threads);
+    let shown = race.beats_reference();
+    let reference = || race.reference().map(|(entrant, _)| entrant);
     let chosen = if shown { best } else { reference().unwrap_or(best) };
     let (subject, placement) = (race.subject.clone(), chosen.placement.clone());
     Some(Best { subject, threads: chosen.threads, placement, shown })
@@ -337,12 +345,23 @@ fn race_verdicts(race: &RaceResult) -> Vec<String> {
         let (ratio, interval) = with_interval(gain.ratio, gain.low, gain.high);
         (gain.claim, ratio, format!("{interval}, {}", count_of(gain.pairs as u32, "pair")))
     });
+    // Told apart by all runs, when there are too few pairs for their own interval to show it.
+    let unbound = race.reference().and_then(|(_, standing)| {
+        Some(with_interval(standing.loss?, standing.loss_low?, standing.loss_high?))
+    });
     sentences.push(match (&gain, standings.shown) {
         (Some((stats::Claim::Faster, ratio, doubt)), _) => format!(
             "{subject}: where its threads run matters; best of {field}: {}, {ratio}x faster than unbound ({doubt}; {runs}).",
             name(best)
         ),
         (_, false) => format!("{subject}: no difference shown among {field} ({runs}){least}."),
+        (_, true) if race.beats_reference() => {
+            let (ratio, doubt) = unbound.unwrap_or_default();
+            format!(
+                "{subject}: where its threads run matters; best of {field}: {}, {ratio}x faster than unbound ({doubt}, among all comparisons; {runs}).",
+                name(best)
+            )
+        }
         (_, true) if best.reference => {
             format!("{subject}: where its threads run matters, and no placement beats {}; {field} ({runs}).", name(best))
         }

@@ -34,7 +34,10 @@ pub enum FileError {
 pub type Mistake = (usize, String);
 
 /// Reads the file at `path`, called `noun` when it can't be used, by `parse`.
-pub(crate) fn read<T>(
+///
+/// # Errors
+/// [`FileError`], with the line where there is one.
+pub fn read<T>(
     noun: &'static str,
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, Mistake>,

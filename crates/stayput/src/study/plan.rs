@@ -100,7 +100,7 @@ fn race(
         Some(Guarantee { epsilon, delta }) => {
             RaceRule::Guarantee { epsilon, delta, max_runs: args.runs.unwrap_or(100 * cells as u32 + 1000) }
         }
-        None => RaceRule::Halving { runs: args.runs.unwrap_or(2 * cells as u32 + 20) },
+        None => RaceRule::Halving { runs: args.runs.unwrap_or(2 * cells as u32 + 40) },
     };
     Ok((treatments, StopRule::Best { search, cut_off: args.cut_off.unwrap_or(DEFAULT_CUT_OFF), kept }))
 }
@@ -223,7 +223,7 @@ fn builtin(name: &str) -> anyhow::Result<Subject> {
         time_regex: Some(builtin.time_regex),
         verified_regex: Some(builtin.verified_regex),
         build,
-        model: None,
+        ..Subject::default()
     })
 }
 

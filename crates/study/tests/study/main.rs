@@ -8,3 +8,4 @@ mod malformed;
 mod model;
 mod papers;
 mod race;
+mod simulation;

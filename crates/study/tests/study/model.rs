@@ -70,6 +70,8 @@ pub fn observation(wall_s: f64) -> Observation {
         minor_faults: 4,
         major_faults: 0,
         counters: BTreeMap::from([("cycles".into(), 5)]),
+        metrics: BTreeMap::new(),
+        histograms: BTreeMap::new(),
         threads: Vec::new(),
         leftovers: 0,
         notes: Vec::new(),

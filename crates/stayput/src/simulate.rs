@@ -1,0 +1,255 @@
+//! `stayput simulate`: what schedulers would do for a workload on a machine that one need not have.
+
+mod sweep;
+
+use crate::UsageError;
+use crate::report::Format;
+use clap::Subcommand;
+use indicatif::ProgressBar;
+use machine::Machine;
+use sim::workload_file::{DEFAULT_WORKLOAD, REPORT_WORKLOADS};
+use sim::{Decay, Parameters, Policy, WorkloadFile};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use study::simulation::{self, Simulation};
+use study::{Ending, HostFacts, HostState, Journal, Plan, Record, Session, Trial, toml_file};
+use sweep::Sweep;
+
+/// Simulate schedulers: what would they do for this workload on that machine?
+#[derive(clap::Args)]
+#[command(arg_required_else_help = true)]
+pub struct SimulateArgs {
+    #[command(subcommand)]
+    sharing: Sharing,
+}
+
+#[derive(Subcommand)]
+enum Sharing {
+    TimeSharing(Box<TimeSharingArgs>),
+}
+
+/// Simulate processes that take turns on CPUs, with the caches that they fill for one another
+///
+/// Each replicate draws the workload anew, the same under every policy, so that policies are compared pair by pair. The same
+/// command gives the same bytes.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  stayput simulate time-sharing                                 what does affinity gain on the papers' machine?
+  stayput simulate time-sharing --workload Oracle --policy standard,light,attached,per-cpu
+  stayput simulate time-sharing --workload Pmake+Matrix --decay subtract --replicates 40 --out pm.stayput
+  stayput simulate time-sharing --sweep phi=0-24/2 --out phi.stayput && stayput report phi.stayput --format html > phi.html
+  stayput simulate time-sharing --sweep quantum_ms=10,30,100,300 --policy standard,light --format markdown
+  stayput simulate time-sharing --machine host --workload mine.toml --policy standard,graded,per-cpu --format json
+
+Policies: round-robin; standard (UNIX: priority falls with CPU time used); light, heavy (standard with affinity boosts 6 and
+16); affinity (with --phi-p and --phi-t); complex-light, complex-heavy, complex (the boost for time fades while away); graded
+(the boost for place falls with distance); attached (bound for life); long-quantum; per-cpu (a queue each, as today's kernels).")]
+struct TimeSharingArgs {
+    /// The simulated machine: a preset, host, an hwloc XML file, or a synthetic string
+    #[arg(long, value_name = "MACHINE", default_value = "sgi-4d340")]
+    machine: String,
+    /// What runs: a built-in workload (see --list), spin:K, or a file ending in .toml
+    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_WORKLOAD)]
+    workload: String,
+    /// Policies to simulate; standard is what the others are compared with [default: standard,light,heavy, or
+    /// standard,affinity where boosts are given or swept]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    policy: Vec<Policy>,
+    /// Boost for who last ran on the searching CPU, in units of priority, for the policies that leave it open
+    #[arg(long, value_name = "N")]
+    phi_p: Option<u32>,
+    /// Boost for who has just run there, likewise
+    #[arg(long, value_name = "N")]
+    phi_t: Option<u32>,
+    /// Quantum in ms [default: 30]
+    #[arg(long, value_name = "Q")]
+    quantum_ms: Option<f64>,
+    /// How accumulated CPU time decays each period: half, bsd, none, or subtract=TICKS (subtract is subtract=50)
+    /// [default: half]
+    #[arg(long, value_name = "RULE", value_parser = decay)]
+    decay: Option<Decay>,
+    /// How often each is simulated, with other draws each time [default: 10]
+    #[arg(long, value_name = "R")]
+    replicates: Option<u32>,
+    /// Where the draws start [default: 1]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Simulate it for each value of a parameter: phi (phi_p and phi_t at once), phi_p, phi_t, quantum_ms, caches (how many
+    /// times as large they are), or another time or count; values as 10,30,100 or 0-24/2
+    #[arg(long, value_name = "PARAM=RANGE")]
+    sweep: Option<Sweep>,
+    /// Journal to write, or to go on with; without it nothing is kept
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The form of the result
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
+    /// Don't show progress
+    #[arg(long, short)]
+    quiet: bool,
+    /// List the built-in workloads and applications
+    #[arg(long)]
+    list: bool,
+}
+
+/// Ticks that `subtract` takes away: what each of two processes that share a CPU accumulates in a second.
+const SUBTRACTED_TICKS: u32 = 50;
+
+fn decay(text: &str) -> Result<Decay, String> {
+    match text {
+        "half" => Ok(Decay::Half),
+        "bsd" => Ok(Decay::Bsd),
+        "none" => Ok(Decay::None),
+        "subtract" => Ok(Decay::Subtract(SUBTRACTED_TICKS)),
+        other => match other.strip_prefix("subtract=").map(str::parse) {
+            Some(Ok(ticks)) => Ok(Decay::Subtract(ticks)),
+            _ => Err(format!("`{other}` is no decay rule; write half, bsd, none, subtract or subtract=TICKS")),
+        },
+    }
+}
+
+/// Simulates, and tells what came out.
+pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
+    let Sharing::TimeSharing(args) = &args.sharing;
+    if args.list {
+        crate::print(&listed())?;
+        return Ok(crate::SUCCESS);
+    }
+    let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
+    let plan = plan(args, &machine)?;
+    let record = match &args.out {
+        Some(path) => conduct_in(path, &plan, &machine, args.quiet)?,
+        None => conduct(&plan, &machine, args.quiet)?,
+    };
+    let analysis = study::analyse(&record);
+    let mut text = args.format.write(&record, &analysis);
+    if let (Some(path), Format::Terminal) = (&args.out, args.format) {
+        let _ = writeln!(text, "\njournal: {}", path.display());
+    }
+    crate::print(&text)?;
+    Ok(crate::SUCCESS)
+}
+
+/// The built-in workloads.
+fn listed() -> String {
+    let mut text = String::from("Workloads:\n");
+    for (name, about) in REPORT_WORKLOADS {
+        let _ = writeln!(text, "  {name:<16} {about}");
+    }
+    let applications = WorkloadFile::applications().collect::<Vec<_>>().join(", ");
+    let _ = writeln!(text, "  {:<16} K processes that compute, never block and never miss", "spin:K");
+    let _ = writeln!(text, "\nApplications, each a workload and any of them joined by +: {applications}.");
+    text.push_str("A file ending in .toml describes one of your own.\n");
+    text
+}
+
+/// The plan that the command line asks for.
+fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
+    let WorkloadFile { workload, parameters, .. } = workload_file(&args.workload)?;
+    let defaults = parameters;
+    let parameters = Parameters {
+        phi_p: args.phi_p.unwrap_or(defaults.phi_p),
+        phi_t: args.phi_t.unwrap_or(defaults.phi_t),
+        quantum_ms: args.quantum_ms.unwrap_or(defaults.quantum_ms),
+        decay: args.decay.unwrap_or(defaults.decay),
+        replicates: args.replicates.unwrap_or(defaults.replicates),
+        seed: args.seed.unwrap_or(defaults.seed),
+        ..defaults
+    };
+    parameters.check().map_err(UsageError::from)?;
+    let policies = policies(args)?;
+    let simulation = Simulation::new(workload, parameters);
+    let simulations = match &args.sweep {
+        None => vec![simulation],
+        Some(Sweep { parameter, values }) => {
+            let points = values.iter().map(|&value| simulation.at(parameter, value));
+            points.collect::<Result<_, _>>().map_err(UsageError::from)?
+        }
+    };
+    let plan = Plan::of_simulations(simulations, &policies, machine);
+    plan.check().map_err(UsageError::from)?;
+    Ok(plan)
+}
+
+fn workload_file(name: &str) -> anyhow::Result<WorkloadFile> {
+    if name.ends_with(".toml") {
+        toml_file::read("workload file", Path::new(name), WorkloadFile::parse).map_err(UsageError::from)
+    } else {
+        WorkloadFile::named(name).map_err(UsageError::from)
+    }
+}
+
+/// The policies asked for, each once. Boosts that none of them heeds are a mistake.
+fn policies(args: &TimeSharingArgs) -> anyhow::Result<Vec<Policy>> {
+    let heeds_phi = |policy: &Policy| matches!(policy, Policy::Affinity | Policy::Complex | Policy::Graded);
+    let swept = args.sweep.as_ref().map(|sweep| sweep.parameter.as_str());
+    let given = swept.is_some_and(|name| name.starts_with("phi")) || args.phi_p.is_some() || args.phi_t.is_some();
+    let mut policies = match (args.policy.as_slice(), given) {
+        ([], false) => vec![Policy::Standard, Policy::Light, Policy::Heavy],
+        ([], true) => vec![Policy::Standard, Policy::Affinity],
+        (asked, _) => asked.to_vec(),
+    };
+    if given && !policies.iter().any(heeds_phi) {
+        return Err(UsageError::from(
+            "phi changes nothing under these policies, whose boosts are fixed; add affinity, complex or graded to --policy",
+        ));
+    }
+    let mut seen = Vec::new();
+    policies.retain(|policy| {
+        !seen.contains(policy) && {
+            seen.push(*policy);
+            true
+        }
+    });
+    Ok(policies)
+}
+
+/// Simulates all of the plan, and keeps it nowhere.
+fn conduct(plan: &Plan, machine: &Machine, quiet: bool) -> anyhow::Result<Record> {
+    let before = HostState::of_model();
+    let mut trials = Vec::new();
+    let progress = progress(plan, quiet);
+    simulation::simulate(plan, machine, &[], &mut |trial: Trial| -> anyhow::Result<()> {
+        trials.push(trial);
+        progress.inc(1);
+        Ok(())
+    })?;
+    progress.finish_and_clear();
+    let command_line = std::env::args().collect();
+    Ok(Record {
+        plan: plan.clone(),
+        machine: serde_json::to_value(machine)?,
+        host: HostFacts::of_model(),
+        sessions: vec![Session { command_line, before, after: Some(HostState::of_model()) }],
+        trials,
+        ending: Some(Ending::Finished),
+    })
+}
+
+/// Simulates what the journal at `path` doesn't have yet.
+fn conduct_in(path: &Path, plan: &Plan, machine: &Machine, quiet: bool) -> anyhow::Result<Record> {
+    let mut journal = Journal::open(path)?;
+    crate::study::take_up(&mut journal, path, plan, machine, &HostFacts::of_model())?;
+    let done = journal.record()?.trials;
+    let session = journal.begin_session(&std::env::args().collect::<Vec<_>>(), &HostState::of_model())?;
+    let progress = progress(plan, quiet);
+    progress.inc(done.len() as u64);
+    simulation::simulate(plan, machine, &done, &mut |trial: Trial| -> anyhow::Result<()> {
+        journal.add(&trial)?;
+        progress.inc(1);
+        Ok(())
+    })?;
+    progress.finish_and_clear();
+    journal.set_ending(Some(Ending::Finished))?;
+    journal.end_session(session, &HostState::of_model())?;
+    let record = journal.record()?;
+    journal.close()?;
+    Ok(record)
+}
+
+/// How many replicates are done, on standard error where that is a terminal.
+fn progress(plan: &Plan, quiet: bool) -> ProgressBar {
+    let replicates = plan.replicates() as u64 * plan.cells().count() as u64;
+    if quiet { ProgressBar::hidden() } else { ProgressBar::new(replicates) }
+}
