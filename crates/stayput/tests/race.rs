@@ -76,7 +76,7 @@ fn the_best_of_a_machines_important_placements_is_found_in_few_runs() {
     assert_eq!(race["gain"]["claim"], "faster");
     let entrants = race["entrants"].as_array().unwrap().len() as u64;
     let runs = race["runs"].as_u64().unwrap();
-    assert!(entrants >= 10 && runs <= 2 * entrants + 20, "{entrants} entrants, {runs} runs");
+    assert!(entrants >= 10 && runs <= 2 * entrants + 40, "{entrants} entrants, {runs} runs");
     assert_eq!(report["trials"].as_array().unwrap().len() as u64, runs);
 }
 

@@ -7,7 +7,7 @@ use crate::engine::{Work, given_up};
 use crate::plan::{Cell, Plan, StopRule};
 use crate::trial::{Status, Trial};
 use serde::{Deserialize, Serialize};
-use stats::{Gain, Outcome, Run, Standings};
+use stats::{Claim, Gain, Outcome, Run, Standing, Standings};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -46,6 +46,22 @@ impl RaceResult {
     /// What the best gains over the reference with as many threads.
     pub fn gain(&self) -> Option<&Gain> {
         self.standings.gain.as_ref()
+    }
+
+    /// What the best's gain is told against: the entrant that is unbound with as many threads, and where it stands.
+    pub fn reference(&self) -> Option<(&Entrant, &Standing)> {
+        let threads = self.best()?.threads;
+        let mut all = self.entrants.iter().zip(&self.standings.arms);
+        all.find(|(entrant, _)| entrant.reference && entrant.threads == threads)
+    }
+
+    /// Whether the best is shown to be faster than its reference: by their pairs, or because the race as a whole tells the
+    /// two apart.
+    pub fn beats_reference(&self) -> bool {
+        let is_reference =
+            |arm: &usize| self.reference().is_some_and(|(entrant, _)| self.entrants.get(*arm) == Some(entrant));
+        self.gain().is_some_and(|gain| gain.claim == Claim::Faster)
+            || (self.standings.shown && self.reference().is_some() && !self.standings.tied.iter().any(is_reference))
     }
 
     /// Those that can't be told apart from the best, without it.
