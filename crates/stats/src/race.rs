@@ -190,3 +190,40 @@ impl Race<'_> {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example that docs/design/racing.md works by hand.
+    #[test]
+    fn four_arms_by_hand() {
+        let race =
+            Race { arms: 4, reference: &[], kept: &[], rule: RaceRule::Halving { runs: 10 }, cut_off: 1.5, seed: 1 };
+        let times_s: [&[f64]; 4] = [&[10.0, 10.4, 12.0, 13.0], &[10.2, 10.3], &[9.9, 10.2], &[10.1, 10.6]];
+        let mut runs = Vec::new();
+        for (block, times_s) in times_s.into_iter().enumerate() {
+            let arms: Vec<usize> = (0..times_s.len()).collect();
+            assert_eq!(race.next_block(&runs), Some(arms));
+            let of_block = times_s.iter().enumerate();
+            runs.extend(of_block.map(|(arm, &s)| Run { block: block as u32, arm, outcome: Outcome::Time(s) }));
+        }
+        assert_eq!(race.next_block(&runs), None);
+        let close =
+            |found: Option<f64>, by_hand: f64| assert!((found.unwrap() - by_hand).abs() < 6e-4, "{found:?} {by_hand}");
+
+        let noise = Effects::fit(4, &runs).noise().unwrap();
+        close(Some(noise.sd), 0.0127);
+        assert_eq!(noise.freedom, 3.0);
+        let standings = race.standings(&runs);
+        assert_eq!((standings.best, standings.tied.as_slice(), standings.shown), (Some(0), [0, 1].as_slice(), true));
+        let by_hand = [(1.0, 1.0, 1.008), (1.032, 1.0, 1.074), (1.196, 1.078, 1.285), (1.295, 1.168, 1.392)];
+        for (standing, (loss, low, high)) in standings.arms.iter().zip(by_hand) {
+            close(standing.loss, loss);
+            close(standing.loss_low, low);
+            close(standing.loss_high, high);
+        }
+        let halved = Some(Drop { block: 0, why: DropReason::Halved });
+        assert_eq!(standings.arms.iter().map(|arm| arm.dropped).collect::<Vec<_>>(), [None, None, halved, halved]);
+    }
+}

@@ -42,7 +42,7 @@ fn tally(name: &str, races: u64, draw_field: impl Fn(&mut Draw, u64) -> (Field, 
         assert!(runs.len() <= most_runs(rule), "{name}, seed {seed}");
         runs_used.push(runs.len());
         counts[0] += f64::from(field.is_good(standings.best));
-        counts[1] += f64::from(field.holds_best(&standings.tied));
+        counts[1] += f64::from(standings.tied.iter().any(|&arm| field.times_s[arm] <= field.best_s()));
         counts[2] += f64::from(standings.shown);
         if let (Some(best), Some(gain)) = (standings.best, standings.gain) {
             let reference = field.reference[best].expect("a gain is told against a reference");
@@ -157,7 +157,9 @@ fn the_papers_subjects_in_six_tenths_of_five_repeats() {
     for kind in ["2016: 3 arms", "2016: 12 arms", "2017: 2 arms", "2017: 14 arms"] {
         let ours: Vec<&Field> = fields.iter().filter(|(of, _)| *of == kind).map(|(_, field)| field).collect();
         let one = |seed: u64| ours[seed as usize % ours.len()];
-        tally(&format!("  {kind}"), RACES / 2, |_, seed| (one(seed).clone(), budget(one(seed))));
+        let found = tally(&format!("  {kind}"), RACES / 2, |_, seed| (one(seed).clone(), budget(one(seed))));
+        // Six runs of 5 % noise can't do better than 95.2 % on the subjects with two arms.
+        assert!(found.good >= 0.92 && found.tied >= SURE, "{kind}");
     }
 }
 

@@ -10,6 +10,9 @@ const NODES: usize = 120;
 /// Beyond so many standard deviations a normal number isn't looked for.
 const FARTHEST: f64 = 8.0;
 
+/// The range of the logarithm is halved so often: to 4 %.
+const HALVINGS: usize = 8;
+
 /// No value beyond this is told; with one degree of freedom and thousands of comparisons it would be.
 const LARGEST: f64 = 1e5;
 
@@ -46,11 +49,13 @@ pub(super) fn maximum_modulus(count: usize, freedom: f64, miss: f64) -> f64 {
         exceeded.iter().map(at).sum::<f64>() * (-log_c).exp()
     };
     let (mut low, mut high) = (0.0_f64, LARGEST.ln());
-    for _ in 0..22 {
+    for _ in 0..HALVINGS {
         let middle = 0.5 * (low + high);
         if missed(middle) > miss { low = middle } else { high = middle }
     }
-    high.exp()
+    // Between ends so close the log of what is missed falls along a line.
+    let (above, below) = ((missed(low) / miss).ln(), (missed(high) / miss).ln());
+    (low + (high - low) * (above / (above - below)).clamp(0.0, 1.0)).exp()
 }
 
 #[cfg(test)]
@@ -69,6 +74,7 @@ mod tests {
             assert!((maximum_modulus(count, freedom, 0.05) / drawn - 1.0_f64).abs() < 5e-3, "{count} {freedom}");
         }
         let sidak = Normal::standard().inverse_cdf(0.5 + 0.5 * 0.95_f64.powf(1.0 / 21.0));
-        assert!((maximum_modulus(21, f64::INFINITY, 0.05) / sidak - 1.0).abs() < 1e-2);
+        let unknown = maximum_modulus(21, f64::INFINITY, 0.05) / sidak;
+        assert!((1.0..1.02).contains(&unknown), "200 degrees of freedom are the most that count: {unknown}");
     }
 }

@@ -91,11 +91,6 @@ impl Field {
         arm.is_some_and(|arm| self.times_s[arm] <= GOOD * self.best_s())
     }
 
-    /// Whether one of `arms` is as fast as the best.
-    pub fn holds_best(&self, arms: &[usize]) -> bool {
-        arms.iter().any(|&arm| self.times_s[arm] <= self.best_s())
-    }
-
     /// The time of one run, the `position`-th of its race.
     pub fn run_s(&self, draw: &mut Draw, arm: usize, position: usize) -> f64 {
         let mut log_s = self.times_s[arm].ln() + self.noise * draw.normal();
