@@ -74,22 +74,31 @@ enum Barrier {
     Waiting(u32),
 }
 
+/// What a dispatch needs of a process: one cache line.
+#[repr(align(64))]
 struct Process {
     job: u32,
     /// Its position in the job's operations, and how often it has done the phase.
     op: u32,
     lap: u32,
-    barrier: Barrier,
+    burst_end: End,
     /// Work until the step, the burst and the process are done.
     step_ns: u64,
     burst_ns: u64,
     rest_ns: u64,
-    burst_end: End,
-    /// Since when it is runnable, and when it last woke.
+    /// Since when it is runnable.
     runnable_ns: u64,
-    woke_ns: u64,
+    cpu_ns: u64,
     draws: Draws,
-    outcome: ProcessOutcome,
+}
+
+/// What is seldom needed of a process.
+#[derive(Clone, Copy)]
+struct History {
+    arrived_ns: Option<u64>,
+    ended_ns: Option<u64>,
+    woke_ns: u64,
+    barrier: Barrier,
 }
 
 struct Job<'a> {
@@ -103,6 +112,7 @@ struct Job<'a> {
     /// Processes at the barrier, and barriers completed.
     at_barrier: u32,
     barriers: u32,
+    work_ns: u128,
     misses: Misses,
     intervals: Durations,
     ends: [u64; End::ALL.len()],
@@ -124,6 +134,7 @@ pub(crate) struct Engine<'a, Q, M, W> {
     job_names: Vec<&'a str>,
     arrivals_ns: Vec<u64>,
     processes: Vec<Process>,
+    histories: Vec<History>,
     standings: Vec<Standing>,
     /// Jobs whose processes are equal, and whether their index was taken.
     equals: Vec<(Vec<ProcessIndex>, Option<f64>)>,
@@ -134,7 +145,9 @@ pub(crate) struct Engine<'a, Q, M, W> {
     watch: W,
     chance: Draws,
     /// When each CPU stops what it does, and its number.
-    stops: Tournament<u128>,
+    stops: Tournament<u64>,
+    /// Bits of a CPU's number in the keys of `stops`.
+    cpu_bits: u32,
     /// When processes wake or arrive.
     wakes: BinaryHeap<Reverse<(u64, ProcessIndex)>>,
     decay_ns: u64,
@@ -151,10 +164,6 @@ pub(crate) struct Engine<'a, Q, M, W> {
     idle_ns: u128,
 }
 
-fn stop_key(at_ns: u64, cpu: CpuIndex) -> u128 {
-    u128::from(at_ns) << 32 | u128::from(cpu.0)
-}
-
 impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     pub(crate) fn new(
         experiment: &'a Experiment<'_>,
@@ -165,7 +174,9 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         watch: W,
     ) -> Self {
         let seed = experiment.parameters.seed;
-        let timing = Timing::new(experiment.parameters, policy);
+        let cpu_bits = usize::BITS - (experiment.cpus.len() - 1).leading_zeros();
+        let mut timing = Timing::new(experiment.parameters, policy);
+        timing.horizon_ns = timing.horizon_ns.min((NEVER >> cpu_bits) - 1);
         let mut clocks = Draws::new(seed, replicate, Purpose::Clocks, 0);
         let cpu_set = &experiment.cpus;
         let cpus = (0..cpu_set.len())
@@ -199,15 +210,13 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                     job: number as u32,
                     op: 0,
                     lap: 0,
-                    barrier: Barrier::Outside,
+                    burst_end: End::Other,
                     step_ns: NEVER,
                     burst_ns: NEVER,
                     rest_ns: NEVER,
-                    burst_end: End::Other,
                     runnable_ns: 0,
-                    woke_ns: 0,
+                    cpu_ns: 0,
                     draws: Draws::new(seed, replicate, Purpose::Process, process),
-                    outcome: ProcessOutcome::default(),
                 });
                 standings.push(Standing { base: behaviour.base, cpu_ticks: 0, last_cpu: None, left_tick: 0 });
             }
@@ -226,6 +235,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 holders: vec![None; job.locks.len()],
                 at_barrier: 0,
                 barriers: 0,
+                work_ns: 0,
                 misses: Misses::default(),
                 intervals: Durations::default(),
                 ends: [0; End::ALL.len()],
@@ -236,8 +246,9 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         }
         let (equals, group_of_job) = experiment.equal_processes();
 
-        let stops = Tournament::new(Nest::flat(cpu_set.len()), u128::MAX);
+        let stops = Tournament::new(Nest::flat(cpu_set.len()), NEVER);
         let left = processes.len() as u64;
+        let never = History { arrived_ns: None, ended_ns: None, woke_ns: 0, barrier: Barrier::Outside };
         let mut engine = Self {
             policy,
             replicate,
@@ -246,6 +257,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             jobs,
             job_names: experiment.workload.jobs.iter().map(|job| job.name.as_str()).collect(),
             arrivals_ns,
+            histories: vec![never; processes.len()],
             processes,
             standings,
             equals: equals.into_iter().map(|group| (group, None)).collect(),
@@ -256,6 +268,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             watch,
             chance: Draws::new(seed, replicate, Purpose::Chance, 0),
             stops,
+            cpu_bits,
             wakes: wakes.into(),
             decay_ns: if timing.decay == Decay::None || !Q::PRIORITIES { NEVER } else { timing.decay_period_ns },
             balance_ns: if policy == Policy::PerCpu { timing.balance_period_ns } else { NEVER },
@@ -278,13 +291,14 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let mut now_ns = 0;
         while self.left > 0 {
             let stop = self.stops.least();
-            let stop_ns = (stop >> 32).min(u128::from(NEVER)) as u64;
+            let stop_ns = stop >> self.cpu_bits;
             if self.timer_ns <= stop_ns && self.timer_ns < self.timing.horizon_ns {
                 now_ns = self.timer_ns;
                 self.timer(now_ns);
-            } else if stop_ns < NEVER {
+            } else if stop < NEVER {
                 now_ns = stop_ns;
-                self.stop(CpuIndex(stop as u32), now_ns);
+                let cpu = stop & !(NEVER << self.cpu_bits);
+                self.stop(CpuIndex(cpu as u32), now_ns);
             } else {
                 now_ns = self.timing.horizon_ns;
                 break;
@@ -337,9 +351,10 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     fn join(&mut self, index: ProcessIndex, now_ns: u64) {
         let process = &mut self.processes[index.at()];
         process.runnable_ns = now_ns;
-        process.woke_ns = now_ns;
-        if process.outcome.arrived_ns.is_none() {
-            process.outcome.arrived_ns = Some(now_ns);
+        let history = &mut self.histories[index.at()];
+        history.woke_ns = now_ns;
+        if history.arrived_ns.is_none() {
+            history.arrived_ns = Some(now_ns);
             let job = &mut self.jobs[process.job as usize];
             job.living += 1;
             if let Some(work) = &job.behaviour.work {
@@ -387,19 +402,19 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
 
         let process = &mut self.processes[running.at()];
         let job = &mut self.jobs[process.job as usize];
-        process.outcome.cpu_ns += ran_ns;
+        process.cpu_ns += ran_ns;
         job.ends[end as usize] += 1;
         if end != End::Horizon {
             job.intervals.record(ran_ns);
         }
         let again = match end {
             End::Horizon => {
-                self.stops.set(index.at(), u128::MAX);
+                self.stops.set(index.at(), NEVER);
                 return;
             }
             End::Semaphore => {
                 if job.behaviour.interactive {
-                    job.responses.record(now_ns - process.woke_ns);
+                    job.responses.record(now_ns - self.histories[running.at()].woke_ns);
                 }
                 let block_ns = self.block(running);
                 self.wakes.push(Reverse((now_ns.saturating_add(block_ns), running)));
@@ -423,7 +438,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             }
         };
         if now_ns >= self.timing.horizon_ns {
-            self.stops.set(index.at(), u128::MAX);
+            self.stops.set(index.at(), NEVER);
             return;
         }
         self.search(index, now_ns, again);
@@ -444,9 +459,8 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
 
     fn exit(&mut self, index: ProcessIndex, now_ns: u64) {
         self.left -= 1;
-        let process = &mut self.processes[index.at()];
-        process.outcome.ended_ns = Some(now_ns);
-        let number = process.job as usize;
+        self.histories[index.at()].ended_ns = Some(now_ns);
+        let number = self.processes[index.at()].job as usize;
         let job = &mut self.jobs[number];
         for holder in &mut job.holders {
             if *holder == Some(index) {
@@ -475,8 +489,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         if index.is_some() {
             return;
         }
-        let mut cpu_ns: Vec<f64> =
-            members.iter().map(|process| self.processes[process.at()].outcome.cpu_ns as f64).collect();
+        let mut cpu_ns: Vec<f64> = members.iter().map(|process| self.processes[process.at()].cpu_ns as f64).collect();
         for cpu in &self.cpus {
             if let Some(position) = cpu.running.and_then(|running| members.binary_search(&running).ok()) {
                 cpu_ns[position] += (now_ns - cpu.interval_ns) as f64;
@@ -497,7 +510,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             None => {
                 self.idle.insert(index);
                 self.cpus[index.at()].idle_since_ns = now_ns;
-                self.stops.set(index.at(), u128::MAX);
+                self.stops.set(index.at(), NEVER);
             }
         }
     }
@@ -548,7 +561,11 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let until_ns = cpu.quantum_end_ns.min(self.timing.horizon_ns);
         let cut = if until_ns < cpu.quantum_end_ns { End::Horizon } else { End::Quantum };
 
-        let outlook = if job.behaviour.ops.is_empty() { Outlook::Work } else { proceed(process, job, running) };
+        let outlook = if job.behaviour.ops.is_empty() {
+            Outlook::Work
+        } else {
+            proceed(process, job, running, &mut self.histories[running.at()].barrier)
+        };
         let (stop_ns, stop) = match outlook {
             Outlook::Work => {
                 let work_ns = process.step_ns.min(process.burst_ns).min(process.rest_ns);
@@ -556,7 +573,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 process.step_ns -= ran.work_ns;
                 process.burst_ns -= ran.work_ns;
                 process.rest_ns -= ran.work_ns;
-                process.outcome.work_ns += ran.work_ns;
+                job.work_ns += u128::from(ran.work_ns);
                 job.misses += ran.misses;
                 let stop = if ran.work_ns < work_ns {
                     Stop::End(cut)
@@ -581,7 +598,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             Outlook::Exit => (now_ns, Stop::End(End::Exit)),
         };
         cpu.stop = stop;
-        self.stops.set(index.at(), stop_key(stop_ns, index));
+        self.stops.set(index.at(), stop_ns << self.cpu_bits | u64::from(index.0));
     }
 
     fn outcome(mut self, now_ns: u64) -> Outcome {
@@ -595,28 +612,30 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 self.jobs[job as usize].slices.record(cpu.slice_ns);
             }
         }
+        let processes: Vec<ProcessOutcome> = (self.processes.iter().zip(&self.histories))
+            .map(|(process, history)| ProcessOutcome {
+                arrived_ns: history.arrived_ns,
+                ended_ns: history.ended_ns,
+                cpu_ns: process.cpu_ns,
+            })
+            .collect();
         let ms = |ns: u64| ns as f64 / 1e6;
         let jobs = (self.jobs.into_iter().zip(self.job_names).zip(&self.arrivals_ns))
             .map(|((job, name), &arrival_ns)| {
-                let processes = &self.processes[job.processes.start as usize..job.processes.end as usize];
-                let sum = |of: fn(&ProcessOutcome) -> u64| ms(processes.iter().map(|p| of(&p.outcome)).sum());
-                // None, the end of a process that has not ended, is less than any.
-                let last_end =
-                    processes.iter().map(|p| p.outcome.ended_ns).reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b)));
+                let own = &processes[job.processes.start as usize..job.processes.end as usize];
+                // None when one has not ended.
+                let last_end: Option<u64> =
+                    own.iter().map(|process| process.ended_ns).reduce(|a, b| Some(a?.max(b?))).flatten();
                 JobOutcome {
                     name: name.to_owned(),
-                    completion_ms: last_end.flatten().map(|end_ns| ms(end_ns - arrival_ns)),
+                    completion_ms: last_end.map(|end_ns| ms(end_ns - arrival_ns)),
                     misses: job.misses,
-                    cpu_ms: sum(|outcome| outcome.cpu_ns),
-                    work_ms: sum(|outcome| outcome.work_ns),
+                    cpu_ms: own.iter().map(|process| u128::from(process.cpu_ns)).sum::<u128>() as f64 / 1e6,
+                    work_ms: job.work_ns as f64 / 1e6,
                     intervals: job.intervals,
-                    ends: End::ALL
-                        .into_iter()
-                        .map(|end| (end, job.ends[end as usize]))
-                        .filter(|&(_, n)| n > 0)
-                        .collect(),
+                    ends: (End::ALL.into_iter().zip(job.ends)).filter(|&(_, n)| n > 0).collect(),
                     slices: job.slices,
-                    migrations: LEVEL_ORDER.into_iter().zip(job.migrations).filter(|&(_, n)| n > 0).collect(),
+                    migrations: (LEVEL_ORDER.into_iter().zip(job.migrations)).filter(|&(_, n)| n > 0).collect(),
                     responses: job.responses,
                 }
             })
@@ -628,7 +647,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             makespan_ms: ms(now_ns),
             completed: self.left == 0,
             jobs,
-            processes: self.processes.into_iter().map(|process| process.outcome).collect(),
+            processes,
             dispatches: self.dispatches,
             switches: self.switches,
             idle_fraction: if capacity_ns > 0 { self.idle_ns as f64 / capacity_ns as f64 } else { 0.0 },
@@ -651,7 +670,7 @@ enum Outlook {
 }
 
 /// Goes through the steps that take no time.
-fn proceed(process: &mut Process, job: &mut Job<'_>, index: ProcessIndex) -> Outlook {
+fn proceed(process: &mut Process, job: &mut Job<'_>, index: ProcessIndex, barrier: &mut Barrier) -> Outlook {
     let behaviour = job.behaviour;
     while let Some(op) = behaviour.ops.get(process.op as usize) {
         match op {
@@ -662,16 +681,16 @@ fn proceed(process: &mut Process, job: &mut Job<'_>, index: ProcessIndex) -> Out
                 None => job.holders[*lock] = Some(index),
             },
             Op::Release(lock) => job.holders[*lock] = None,
-            Op::Barrier => match process.barrier {
+            Op::Barrier => match *barrier {
                 Barrier::Waiting(before) if before == job.barriers => return Outlook::Wait,
-                Barrier::Waiting(_) => process.barrier = Barrier::Outside,
+                Barrier::Waiting(_) => *barrier = Barrier::Outside,
                 Barrier::Outside if job.at_barrier + 1 == job.living => {
                     job.at_barrier = 0;
                     job.barriers += 1;
                 }
                 Barrier::Outside => {
                     job.at_barrier += 1;
-                    process.barrier = Barrier::Waiting(job.barriers);
+                    *barrier = Barrier::Waiting(job.barriers);
                     return Outlook::Wait;
                 }
             },

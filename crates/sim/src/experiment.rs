@@ -1,4 +1,4 @@
-//! A workload on a machine with parameters, and its replicates under each policy on all cores.
+//! A workload on a machine with parameters, and its replicates under each policy.
 
 use crate::behaviour::Behaviour;
 use crate::cpus::Cpus;
@@ -14,7 +14,6 @@ use crate::queue::fifo::Fifo;
 use crate::queue::local::{Binding, Local};
 use crate::workload::{Job, Workload};
 use machine::Machine;
-use rayon::prelude::*;
 
 /// Why something can't be simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -38,7 +37,7 @@ pub enum ExperimentError {
     Endless(String),
 }
 
-/// A workload on a machine with parameters.
+/// A workload on a machine with parameters. Replicates and policies can be run in any order and on any threads.
 pub struct Experiment<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) parameters: &'a Parameters,
@@ -128,27 +127,4 @@ impl<'a> Experiment<'a> {
         }
         (groups.into_iter().map(|(_, members)| members).collect(), group_of_job)
     }
-}
-
-/// Runs all replicates of all experiments, such as the points of a sweep, under all policies, on as many threads as the
-/// caller's rayon pool has. The result depends on nothing but the arguments: by experiment, policy and replicate.
-pub fn run_all<M: Memory>(
-    experiments: &[Experiment<'_>],
-    policies: &[Policy],
-    memory: impl Fn(&Experiment<'_>, u32) -> M + Sync,
-) -> Vec<Vec<Vec<Outcome>>> {
-    let runs: Vec<(&Experiment<'_>, Policy, u32)> = (experiments.iter())
-        .flat_map(|experiment| policies.iter().map(move |&policy| (experiment, policy)))
-        .flat_map(|(experiment, policy)| (0..experiment.parameters.replicates).map(move |r| (experiment, policy, r)))
-        .collect();
-    let mut outcomes = (runs.into_par_iter())
-        .map(|(experiment, policy, replicate)| experiment.run(policy, replicate, memory(experiment, replicate), |_| {}))
-        .collect::<Vec<Outcome>>()
-        .into_iter();
-    (experiments.iter())
-        .map(|experiment| {
-            let replicates = experiment.parameters.replicates as usize;
-            policies.iter().map(|_| outcomes.by_ref().take(replicates).collect()).collect()
-        })
-        .collect()
 }

@@ -27,7 +27,7 @@ pub mod workload_file;
 
 pub use cache::{CacheModel, Footprint};
 pub use durations::Durations;
-pub use experiment::{Experiment, ExperimentError, run_all};
+pub use experiment::{Experiment, ExperimentError};
 pub use fault::{Fault, WorkloadError};
 pub use index::{CpuIndex, ProcessIndex};
 pub use memory::{Memory, Misses, NoMemory, Ran};

@@ -68,8 +68,6 @@ pub struct ProcessOutcome {
     pub ended_ns: Option<u64>,
     /// How long it had a CPU, in ns.
     pub cpu_ns: u64,
-    /// How much of that was work, in ns.
-    pub work_ns: u64,
 }
 
 /// What became of one job.

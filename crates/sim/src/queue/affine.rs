@@ -13,7 +13,7 @@ use crate::index::{CpuIndex, ProcessIndex};
 use crate::parameters::Wake;
 use crate::random::Draws;
 use crate::rule::{self, Distance, Phi};
-use crate::tournament::{Nest, Node, Tournament};
+use crate::tournament::{Nest, Slot, Tournament};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -46,7 +46,7 @@ impl Set {
 /// How far the affinity to another CPU reaches.
 struct Reach {
     /// The part of the machine.
-    node: Node,
+    part: Slot,
     /// The boost in it, in half units.
     boost: i32,
 }
@@ -79,14 +79,14 @@ impl Affine {
                 let alone = heads.within(cpu, Distance::SameCpu);
                 let mut reaches: Vec<Reach> = Vec::new();
                 for distance in [Distance::SameCore, Distance::SameL2, Distance::SameL3, Distance::SameNode] {
-                    let node = heads.within(cpu, distance);
+                    let part = heads.within(cpu, distance);
                     let boost = boost(distance);
                     // The same CPUs count from further in, where the boost is no less.
-                    if boost > 0 && reaches.last().map_or(alone, |last| last.node) != node {
-                        reaches.push(Reach { node, boost });
+                    if boost > 0 && reaches.last().map_or(alone, |last| last.part) != part {
+                        reaches.push(Reach { part, boost });
                     }
                 }
-                reaches.push(Reach { node: Node::ROOT, boost: boost(Distance::Far) });
+                reaches.push(Reach { part: Slot::ROOT, boost: boost(Distance::Far) });
                 reaches
             })
             .collect();
@@ -196,7 +196,7 @@ impl RunQueue for Affine {
             consider(place, self.phi.boost(Distance::SameCpu, false, ticks_away));
         }
         for reach in &self.reaches[own] {
-            consider(self.heads.least_in(reach.node), reach.boost);
+            consider(self.heads.least_in(reach.part), reach.boost);
         }
 
         if best == Place::NONE {

@@ -20,7 +20,9 @@ impl RunQueue for Fifo {
 
     #[inline]
     fn take(&mut self, search: Search, _: &[Standing]) -> Option<ProcessIndex> {
-        self.0.extend(search.again);
+        if let Some(process) = search.again {
+            self.0.push_back(process);
+        }
         self.0.pop_front()
     }
 
