@@ -7,6 +7,15 @@
 //! | attached, per-CPU | [`local`] | the same |
 //!
 //! A decay changes all priorities at once; heaps are then rebuilt in time P, once in a period.
+//!
+//! # Can a process starve?
+//!
+//! Without decay, no: everyone else may get at most 2 (phi_p + phi_t) ticks and a quantum more than a process that waits (the
+//! bound is a property test in `laws.rs`). The report says the same of its scheduler, and argues that a favoured
+//! process accumulates CPU time until its priority falls. With decay that holds only while a process accumulates
+//! enough in a period: k processes that take turns on a CPU have 100 / k ticks each when a second is halved away, and a
+//! foreign one gets in only if that exceeds 2 phi_p. So with k above 8 (light) or 3 (heavy) processes a CPU, those that
+//! never ran, or last ran elsewhere, can wait until others end. `spin:1000` on 64 CPUs shows it.
 
 pub(crate) mod affine;
 pub(crate) mod fifo;
