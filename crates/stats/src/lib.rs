@@ -5,10 +5,11 @@
 //! pairs of two cells  ──> paired_ratio ──> settled (is it enough?)
 //!                                      └─> claims  (may we say so, among all the comparisons of the study?)
 //! seed, block, group  ──> block_permutation (who runs when)
+//! runs of many arms   ──> Race: next_block, limit_s ──> standings (which is best, and what can't be told apart from it)
 //! ```
 //!
-//! Nothing here panics or returns NaN: what can't be said is `None` or a [`PairError`]. `tests/coverage.rs`
-//! draws thousands of studies and holds the intervals and claims to what they promise.
+//! Nothing here panics or returns NaN: what can't be said is `None` or a [`PairError`]. `tests/coverage.rs` draws thousands of
+//! studies, and `tests/races.rs` of races, and they hold intervals and claims to what they promise.
 
 #![forbid(unsafe_code)]
 

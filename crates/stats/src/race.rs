@@ -1,4 +1,12 @@
 //! Racing: which of many placements is best, in the fewest runs.
+//!
+//! ```text
+//! runs ──> Effects (arm + block + noise) ──> Course (who is in, who was left out and why) ──> next_block
+//!                      └────────────────────────────────┴──> standings: best, ties, losses, gain
+//! ```
+//!
+//! `docs/design/racing.md` has the mathematics, what is promised, and one race worked by hand; `tests/races.rs` holds the
+//! promises over thousands of drawn races.
 
 mod course;
 mod effects;
@@ -44,7 +52,8 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "rule")]
 pub enum RaceRule {
-    /// Sequential halving within a budget (Karnin, Koren and Somekh, "Almost optimal exploration in multi-armed bandits", ICML 2013).
+    /// Sequential halving within a budget (Karnin, Koren and Somekh, "Almost optimal exploration in multi-armed bandits",
+    /// ICML 2013). With fewer runs than arms, one block of those that are kept, then references, then some that are drawn.
     Halving {
         /// Most runs in all.
         runs: u32,
@@ -74,24 +83,27 @@ pub struct Race<'a> {
     pub rule: RaceRule,
     /// A run has lost once it has taken so many times as long as the best may take at most (1.5).
     pub cut_off: f64,
-    /// Seed of the bootstrap of the gain.
+    /// Seed of the bootstrap of the gain, and of who runs at all when there aren't runs for every arm.
     pub seed: u64,
 }
 
 /// Where a race stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standings {
-    /// The arm of the shortest time; none while there is none.
+    /// The arm of the shortest typical time among those that are in; none while there is none.
     pub best: Option<usize>,
-    /// All that can't be told apart from the best, the best among them, rising.
+    /// All that can't be told apart from the best, the best among them, rising. The truly best is one of them in 95 % of races.
     pub tied: Vec<usize>,
-    /// Whether some arm is told apart from the best: whether a difference is shown at all.
+    /// Whether some arm is told apart from the best: whether a difference is shown at all. If all arms are equal, in at most
+    /// 5 % of races.
     pub shown: bool,
-    /// The best against its reference.
+    /// The best against its reference, from blocks that were run after the finalists were chosen; none when there were too few,
+    /// or the best is a reference.
     pub gain: Option<Gain>,
     /// One for each arm.
     pub arms: Vec<Standing>,
-    /// The smallest difference that the race would have shown (0.03 = 3 %).
+    /// The smallest difference that would have been shown in 80 % of races between two arms with as many runs as the best
+    /// (0.03 = 3 %).
     pub smallest_detectable: Option<f64>,
 }
 
@@ -117,9 +129,9 @@ pub struct Standing {
     pub runs: usize,
     /// Its time over that of the best (1.03 = 3 % slower).
     pub loss: Option<f64>,
-    /// Lower end of the simultaneous 95 % interval of the loss.
+    /// Lower end of the interval of its time over the *truly* best's; those of all arms hold at once in 95 % of races.
     pub loss_low: Option<f64>,
-    /// Upper end of the simultaneous 95 % interval of the loss.
+    /// Upper end of that interval; none when all its runs were cut off.
     pub loss_high: Option<f64>,
     /// When and why it was left out.
     pub dropped: Option<Drop>,
@@ -128,7 +140,7 @@ pub struct Standing {
 /// When and why an arm was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drop {
-    /// The last block before which it was still in.
+    /// The last block in which it was still in.
     pub block: u32,
     /// Why.
     pub why: DropReason,
@@ -138,13 +150,13 @@ pub struct Drop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropReason {
-    /// It is shown to be slower than the best.
+    /// It is told apart from the best.
     Slower,
-    /// Its run was cut off.
+    /// More of its runs were cut off, or failed, than gave a time.
     Outpaced,
     /// Others were better and the budget is short; it isn't shown to be slower.
     Halved,
-    /// It gave no time.
+    /// More of its runs failed, or were cut off, than gave a time.
     Failed,
 }
 

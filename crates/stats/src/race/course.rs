@@ -47,8 +47,10 @@ pub(super) struct LastLeg {
 pub(super) struct Course {
     /// Arms of the next block, rising; empty when the race is over.
     pub(super) next: Vec<usize>,
-    /// Arms that may still be named the best.
-    pub(super) candidates: Vec<usize>,
+    /// Arms that may still win.
+    candidates: Vec<usize>,
+    /// Arms that ran beside them in the last block without being candidates, or will in the next.
+    guests: Vec<usize>,
     /// When and why the others were left out.
     pub(super) dropped: Vec<Option<Drop>>,
     /// The last leg, once it has begun.
@@ -83,7 +85,7 @@ impl Course {
             }
         }
         next.sort_unstable();
-        Self { candidates: next.clone(), next, dropped: vec![None; race.arms], last_leg: None }
+        Self { candidates: next.clone(), guests: Vec::new(), next, dropped: vec![None; race.arms], last_leg: None }
     }
 
     /// Decides after a block, the last of `runs`.
@@ -188,14 +190,15 @@ impl Course {
 
     /// Makes `candidates`, and the guests that they need, the next block.
     fn enter(&mut self, look: &Look, candidates: Vec<usize>, last_leg: bool) {
-        self.next = look.guests(&candidates, last_leg);
-        self.next.extend(&candidates);
+        self.guests = look.guests(&candidates, last_leg);
+        self.next = [candidates.as_slice(), &self.guests].concat();
         self.candidates = candidates;
     }
 
-    /// Whether `arm` is in: in the next block or, when the race is over, not left out.
+    /// Whether `arm` is in: it runs in the next block or, when the race is over, was not left out.
     pub(super) fn is_in(&self, arm: usize) -> bool {
-        self.next.contains(&arm) || (self.next.is_empty() && self.candidates.contains(&arm))
+        let over = self.next.is_empty();
+        self.next.contains(&arm) || (over && (self.candidates.contains(&arm) || self.guests.contains(&arm)))
     }
 
     fn tell_who_is_out(&mut self, look: &Look, before: Vec<usize>, best: usize, block: u32) {

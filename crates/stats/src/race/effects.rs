@@ -3,12 +3,12 @@
 //! Blocks are fixed effects, so whatever slows a whole block cancels exactly. An arm that ran once is fitted exactly by its one
 //! run and tells nothing of the others: only arms that ran at least twice, the *core*, enter the equations. With the blocks
 //! eliminated these are `L a = r`, where `L` is the Laplacian of the graph that joins arms by the blocks they share; with
-//! `K` its inverse, `K_ii + K_jj - 2 K_ij` times the noise variance is the variance of a difference (John and Williams,
-//! "Cyclic and Computer Generated Designs", 1995, chapter 2).
+//! `K` its inverse, `K_ii + K_jj - 2 K_ij` times the noise variance is the variance of a difference (Bailey and
+//! Cameron, "Combinatorics of optimal designs", Surveys in Combinatorics 2009).
 //!
 //! Nothing makes a run much faster than it can be, while much makes it slower. So residuals are cut at [`SLOW_CUT`] above and
 //! [`FAST_CUT`] below, in units of their standard deviation, and scale and effects are iterated together (Huber's
-//! proposal 2 by modified residuals: "Robust Statistics", 1981, sections 6.4 and 7.8, with an asymmetric psi). Of two runs that
+//! proposal 2 by modified residuals: "Robust Statistics", 1981, chapters 6 and 7, with an asymmetric psi). Of two runs that
 //! disagree wildly the faster one is believed.
 
 use super::{Outcome, Run};
@@ -21,7 +21,9 @@ const SLOW_CUT: f64 = 2.0;
 /// Residuals below minus so many standard deviations count as that many.
 const FAST_CUT: f64 = 3.0;
 
-/// Mean square of a standard normal number cut at [`SLOW_CUT`] and -[`FAST_CUT`].
+/// Mean square of a standard normal number cut at [`SLOW_CUT`] and -[`FAST_CUT`]: 0.95 by integration, and 0.9 here, because few
+/// residuals shrink with the fit that they were cut for. So the 95 and 99 % points of differences over their errors are those of
+/// Student's t, or up to 6 % beyond (13 at 99 % and five degrees of freedom), in drawn layouts from 2 x 2 to 22 x 10.
 const CUT_VARIANCE: f64 = 0.9;
 
 /// The noise is never taken for less (0.1 %): a coarse clock, or few runs that agree by luck, would make it nothing.
