@@ -9,8 +9,10 @@
 //! side by side where there is room. A chart without anything to draw is [`None`], for the page to say so in words.
 
 mod race;
+mod simulation;
 
 pub use race::{Exit, Racer, Step};
+pub use simulation::{Bar, Histogram, Trace, TracePoint};
 
 use crate::words::{plain, short};
 use plotters::coord::types::RangedCoordf64;
@@ -515,6 +517,12 @@ impl<'a> Canvas<'a> {
 
     fn rect(&mut self, role: Role, from: (f64, f64), to: (f64, f64)) {
         let style = self.address(role, "").filled();
+        self.backend.draw_rect(place(from), place(to), &style, true).expect(TO_MEMORY);
+    }
+
+    /// A filled box that hovering explains.
+    fn bar(&mut self, role: Role, from: (f64, f64), to: (f64, f64), hover: &str) {
+        let style = self.address(role, hover).filled();
         self.backend.draw_rect(place(from), place(to), &style, true).expect(TO_MEMORY);
     }
 

@@ -4,10 +4,12 @@ mod facts;
 mod figures;
 mod paper;
 mod race;
+mod simulation;
 
 use crate::chart::Hue;
 use crate::number::{self, Ratio};
 use crate::paste;
+use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::verdict::Verdicts;
@@ -24,9 +26,36 @@ const SCRIPT: &str = include_str!("html/script.js");
 /// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
 /// to read it all, and the line to paste. The JSON form is embedded as `<script type="application/json" id="study">`.
 pub fn html(record: &Record, analysis: &Analysis) -> String {
+    if let Some(view) = SimulationView::of(record, analysis) {
+        return page(record, analysis, &simulation::title(&view), &simulation::body(&view));
+    }
     let study = StudyView::new(record, analysis);
     let subjects: Vec<&str> = record.plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
     let title = format!("{}: where its threads run best", plain(&subjects.join(", ")));
+    let body = html! {
+        (answer(&study))
+        main {
+            (race::section(&study))
+            (paper::beside(&study))
+            // What is one row a placement elsewhere would be hundreds in a race, most of a single run.
+            @if !study.is_race() { (paper_table(&study)) }
+            (figures::in_order(&study))
+            (figures::distributions(&study))
+            @if !study.is_race() { (figures::speedup(&study)) (figures::ratios(&study)) }
+            (facts::programs(&study))
+            (facts::placements(&study))
+            (facts::cpus(&study))
+            (facts::failures(&study))
+            (facts::machine(&study))
+            (guide(&study))
+            (paste_lines(&study))
+        }
+    };
+    page(record, analysis, &title, &body)
+}
+
+/// A page around `body`: nothing is loaded, and its data is embedded.
+fn page(record: &Record, analysis: &Analysis, title: &str, body: &Markup) -> String {
     // Only this very script may run and nothing may be loaded: what a subject is called can't change that.
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT));
     let policy = format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'");
@@ -44,23 +73,7 @@ pub fn html(record: &Record, analysis: &Analysis) -> String {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (answer(&study))
-                main {
-                    (race::section(&study))
-                    (paper::beside(&study))
-                    // What is one row a placement elsewhere would be hundreds in a race, most of a single run.
-                    @if !study.is_race() { (paper_table(&study)) }
-                    (figures::in_order(&study))
-                    (figures::distributions(&study))
-                    @if !study.is_race() { (figures::speedup(&study)) (figures::ratios(&study)) }
-                    (facts::programs(&study))
-                    (facts::placements(&study))
-                    (facts::cpus(&study))
-                    (facts::failures(&study))
-                    (facts::machine(&study))
-                    (guide(&study))
-                    (paste_lines(&study))
-                }
+                (body)
                 footer {
                     p {
                         "Made by Stayput " (record.host.stayput_version) " from the study's journal alone. The data as "

@@ -3,6 +3,7 @@
 use crate::paper_table::{PaperTable, Row};
 use crate::programs::BuiltinProgram;
 use crate::ranking::{Place, Ranking};
+use crate::simulation::{Contract, SimulationView};
 use crate::study_view::{StudyView, actual_cpus};
 use machine::CpuSet;
 use serde::Serialize;
@@ -40,6 +41,8 @@ struct TrialRow<'a> {
     actual_cpus: Option<Vec<&'a CpuSet>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     counters: Option<&'a BTreeMap<String, u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<&'a BTreeMap<String, f64>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     notes: &'a [String],
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -74,6 +77,7 @@ impl<'a> TrialRow<'a> {
             intended_cpus: trial.intended_cpus.as_deref(),
             actual_cpus: actual_cpus(trial),
             counters: seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()),
+            metrics: seen.map(|o| &o.metrics).filter(|metrics| !metrics.is_empty()),
             notes: seen.map_or(&[], |o| &o.notes),
             output_tail: if trial.status.is_failure() { &trial.output_tail } else { "" },
         }
@@ -317,7 +321,7 @@ pub fn json(record: &Record, analysis: &Analysis) -> String {
 /// machine, each thread naming every CPU, and the page tells them in words.
 pub(crate) fn page_data(record: &Record, analysis: &Analysis) -> String {
     let lean = |trial| match TrialRow::new(trial) {
-        row if row.intended_cpus.is_none() => TrialRow { actual_cpus: None, ..row },
+        row if row.intended_cpus.is_none() => TrialRow { actual_cpus: None, metrics: None, ..row },
         row => row,
     };
     text(record, analysis, &record.trials.iter().map(lean).collect::<Vec<_>>())
@@ -338,6 +342,11 @@ fn text(record: &Record, analysis: &Analysis, trials: &[TrialRow]) -> String {
     if study.is_race() {
         let races: Vec<RaceRow> = study.rankings.iter().map(|ranking| RaceRow::new(&study, ranking)).collect();
         list(&mut text, "races", &races);
+    }
+    if let Some(simulation) = SimulationView::of(record, analysis) {
+        let Contract { values, lists } = Contract::new(&simulation);
+        values.iter().for_each(|(key, json)| value(&mut text, key, json));
+        lists.iter().for_each(|(key, json)| list(&mut text, key, json));
     }
     let programs = BuiltinProgram::all(&study);
     if !programs.is_empty() {

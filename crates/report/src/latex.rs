@@ -2,6 +2,7 @@
 
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::ranking::{self, Ranking};
+use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{capital, count, plain, setting};
@@ -13,6 +14,9 @@ use study::{Analysis, Record};
 /// of the last ten years). The verdicts stand above it as comments, the setting in its caption. A ratio is bold where
 /// a difference is shown.
 pub fn latex(record: &Record, analysis: &Analysis) -> String {
+    if let Some(simulation) = SimulationView::of(record, analysis) {
+        return simulation::latex(&simulation);
+    }
     let study = StudyView::new(record, analysis);
     let mut text = String::new();
     for verdict in &analysis.verdicts {
@@ -165,7 +169,7 @@ fn figures(text: &mut String, cells: &[Cell]) {
 }
 
 /// `text` on one line, with LaTeX's special characters written so that they print as themselves.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in plain(text).chars() {
         match c {

@@ -19,6 +19,7 @@ mod paste;
 mod picture;
 mod programs;
 mod ranking;
+mod simulation;
 mod study_view;
 mod table;
 mod terminal;
@@ -26,7 +27,9 @@ mod verdict;
 mod words;
 
 pub use crate::csv::csv;
-pub use chart::{Chart, Curve, Exit, Hue, Interval, Mark, Point, Racer, Step, Strip};
+pub use chart::{
+    Bar, Chart, Curve, Exit, Histogram, Hue, Interval, Mark, Point, Racer, Step, Strip, Trace, TracePoint,
+};
 pub use html::html;
 pub use json::json;
 pub use latex::latex;

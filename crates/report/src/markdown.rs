@@ -4,6 +4,7 @@ use crate::paper_table::{KEY, PaperTable};
 use crate::paste;
 use crate::programs::{self, BuiltinProgram};
 use crate::ranking;
+use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{count, plain, setting};
@@ -14,6 +15,9 @@ use study::{Analysis, Claim, Record};
 /// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold where a
 /// difference is shown.
 pub fn markdown(record: &Record, analysis: &Analysis) -> String {
+    if let Some(simulation) = SimulationView::of(record, analysis) {
+        return simulation::markdown(&simulation);
+    }
     let study = StudyView::new(record, analysis);
     let mut text = String::new();
     for verdict in &analysis.verdicts {
@@ -183,7 +187,7 @@ fn built_in_programs(text: &mut String, study: &StudyView) {
     }
 }
 
-fn written(cell: &Cell) -> String {
+pub(crate) fn written(cell: &Cell) -> String {
     let figure = match cell.claim {
         _ if cell.text.is_empty() => "–".into(),
         Some(Claim::Faster | Claim::Slower) => format!("**{}**", cell.text),
@@ -196,7 +200,7 @@ fn written(cell: &Cell) -> String {
 }
 
 /// `text` on one line, with every character that Markdown or its HTML could read as more than itself escaped.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in plain(text).chars() {
         match c {

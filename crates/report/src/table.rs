@@ -109,6 +109,11 @@ impl Cell {
 
     /// The interval with `dash` between its ends; empty where there is none.
     pub(crate) fn range(&self, dash: &str) -> String {
+        // A dash beside a sign would be taken for one.
+        let dash = match &self.interval {
+            Some((low, high)) if [low, high].iter().any(|end| end.starts_with(['+', '-'])) => " to ",
+            _ => dash,
+        };
         self.interval.as_ref().map_or_else(String::new, |(low, high)| format!("{low}{dash}{high}"))
     }
 }

@@ -4,6 +4,7 @@ use crate::grid::Grid;
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
+use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::verdict::Verdicts;
@@ -18,8 +19,11 @@ const NAME_WIDTH: usize = 24;
 /// The study in `width` columns: the verdict, the table, what went wrong, and the line to paste. With `colour`, a
 /// ratio is coloured when a difference is shown, and only then; a star marks it either way.
 pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool) -> String {
-    let study = StudyView::new(record, analysis);
     let width = width.max(40);
+    if let Some(simulation) = SimulationView::of(record, analysis) {
+        return simulation::terminal(&simulation, width, colour);
+    }
+    let study = StudyView::new(record, analysis);
     let mut text = String::new();
     for subject in &record.plan.subjects {
         let verdicts = Verdicts::on(&study, subject);
@@ -149,7 +153,7 @@ fn rankings(text: &mut String, study: &StudyView, width: usize, colour: bool) {
 }
 
 /// Appends `words` after `mark`, wrapped at `width`, later lines indented by the mark's width.
-fn paragraph(text: &mut String, mark: &str, words: &str, width: usize) {
+pub(crate) fn paragraph(text: &mut String, mark: &str, words: &str, width: usize) {
     let indent = " ".repeat(mark.chars().count());
     let mut line = mark.to_owned();
     let mut fresh = true;

@@ -1,0 +1,342 @@
+//! The page of a simulation.
+
+use super::figures::{figure, table};
+use crate::chart::{Bar, Chart, Histogram, Hue, Trace, TracePoint};
+use crate::number;
+use crate::simulation::{KEY, LIMITS, SimulationView};
+use crate::table::Cell;
+use crate::words::{capital, count, plain};
+use maud::{Markup, html};
+use study::Claim;
+use study::simulation::{Estimated, PointResult, PolicyResult, SliceBin};
+
+/// What a page shows above its data.
+pub(super) fn body(study: &SimulationView) -> Markup {
+    html! {
+        (answer(study))
+        main {
+            (policies(study))
+            @if study.swept().is_some() { (sweep(study)) }
+            (slices(study))
+            (replicates(study))
+            (model(study))
+            (guide(study))
+        }
+    }
+}
+
+/// The page's title.
+pub(super) fn title(study: &SimulationView) -> String {
+    format!("{}: what schedulers would do", study.workload())
+}
+
+/// How a policy is painted: the reference grey, the others in their order.
+fn hue(study: &SimulationView, policy: &str) -> Hue {
+    Hue::Series(study.policies().iter().position(|name| *name == policy).unwrap_or(0))
+}
+
+fn answer(study: &SimulationView) -> Markup {
+    let machine = study.machine.as_ref().map_or("unknown", machine::Machine::name);
+    let (first, others) =
+        study.analysis.verdicts.split_first().map_or(("Nothing was simulated.", &[][..]), |(f, o)| (f, o));
+    let own = format!("{}: ", study.workload());
+    html! {
+        header {
+            div.bar {
+                h1 { "Stayput simulation on " (plain(machine)) }
+                button.script-only #theme type="button" hidden { "Dark" }
+            }
+            div.answers {
+                article.answer {
+                    h2 { (study.workload()) }
+                    (headline(study))
+                    div {
+                        p.verdict { (capital(&plain(first.strip_prefix(&own).unwrap_or(first)))) }
+                        ul.verdicts { @for verdict in others { li { (plain(verdict)) } } }
+                    }
+                }
+            }
+            @if !study.analysis.warnings.is_empty() {
+                div.notice { ul { @for warning in &study.analysis.warnings { li { (plain(warning)) } } } }
+            }
+            nav aria-label="Sections" {
+                a href="#policies" { @if study.swept().is_some() { "Table" } @else { "Policies" } }
+                @if study.swept().is_some() { a href="#sweep" { "Sweep" } }
+                a href="#slices" { "Effective slices" } a href="#replicates" { "Replicates" }
+                a href="#model" { "Model" } a href="#reading" { "How to read" }
+            }
+        }
+    }
+}
+
+/// The largest figure: misses that the first policy removes, at the point where it removes most.
+fn headline(study: &SimulationView) -> Markup {
+    let rival = |point: &'_ PointResult| -> Option<(String, Estimated, Option<Estimated>)> {
+        let result = point.policies.iter().find(|r| Some(&r.policy) != point.reference.as_ref())?;
+        let misses = *result.changes.get("misses")?;
+        Some((result.policy.clone(), misses, result.changes.get("makespan_ms").copied()))
+    };
+    let told = study.points().iter().filter_map(|point| Some((point, rival(point)?)));
+    let Some((point, (policy, misses, time))) = told.min_by(|a, b| a.1.1.value.total_cmp(&b.1.1.value)) else {
+        return html! { div { p.figure.words { "Nothing compared" } p.doubt { "no misses, or no standard to compare with" } } };
+    };
+    let place = study.swept().map(|swept| format!(", {swept} {}", crate::simulation::value_of(point)));
+    let shown = misses.high.is_some_and(|high| high < 0.0);
+    let range = |e: &Estimated| {
+        e.low.zip(e.high).map(|(low, high)| format!("95 % interval {:.1} to {:.1} %", low.min(high), low.max(high)))
+    };
+    html! {
+        div {
+            p.figure.better[shown] { (number::change(misses.value / 100.0)) small { " misses" } }
+            p.doubt { b { (plain(&policy)) (place.unwrap_or_default()) } ", against standard" }
+            @if let Some(range) = range(&misses) { p.doubt.muted { (range) } }
+            @if let Some(time) = time { p.doubt.muted { "and " (number::change(time.value / 100.0)) " time" } }
+        }
+    }
+}
+
+/// The table of everything.
+fn policies(study: &SimulationView) -> Markup {
+    let whole = study.table();
+    html! {
+        section #policies {
+            h2 { @if study.swept().is_some() { "Point by point" } @else { "Policies" } }
+            p { (KEY) }
+            div.scroll tabindex="0" role="region" aria-label="Policies" {
+                table.paper.long {
+                    thead { tr { th scope="col" { (whole.corner) } @for head in &whole.heads { th.n scope="col" { (head) } } } }
+                    tbody {
+                        @for (label, cells) in &whole.rows {
+                            tr.first[!label.starts_with(' ')] {
+                                th scope="row" { @if label.starts_with(' ') { span.muted { "– " (label.trim_start()) } } @else { (label) } }
+                                @for cell in cells { (table_cell(cell)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn table_cell(cell: &Cell) -> Markup {
+    let class = match cell.claim {
+        Some(Claim::Faster) => "n claimed better",
+        Some(_) => "n claimed worse",
+        None => "n",
+    };
+    html! {
+        td class=(class) {
+            @if cell.text.is_empty() { "–" } @else { (cell.text) }
+            @if cell.interval.is_some() { small.muted { (cell.range("–")) } }
+        }
+    }
+}
+
+/// What the swept parameter does to misses and time.
+fn sweep(study: &SimulationView) -> Markup {
+    let parameter = plain(study.swept().unwrap_or_default());
+    let rivals = study.policies().into_iter().filter(|policy| {
+        study.points().first().is_some_and(|point| point.reference.as_deref().is_some_and(|r| r != *policy))
+    });
+    html! {
+        section #sweep {
+            h2 { "The sweep" }
+            p { "Changes against standard at the same point. Bars are 95 % intervals; below 0 is fewer misses, or less time." }
+            div.charts {
+                @for policy in rivals {
+                    @let chart = Chart {
+                        title: format!("{}: misses and time over {parameter}", plain(policy)),
+                        description: format!("{} over {parameter}, against standard.", count(study.points().len(), "point")),
+                    };
+                    @let traces = [("misses", "misses", Hue::Series(1)), ("makespan_ms", "time", Hue::Series(2))]
+                        .map(|(metric, label, hue)| trace(study, policy, metric, label, hue));
+                    (figure(&chart, chart.sweep(&traces, &parameter), "nothing is compared", sweep_table(&traces)))
+                }
+            }
+        }
+    }
+}
+
+fn trace(study: &SimulationView, policy: &str, metric: &str, label: &str, hue: Hue) -> Trace {
+    let mut points: Vec<TracePoint> = study
+        .points()
+        .iter()
+        .filter_map(|point| {
+            let result = point.policies.iter().find(|result| result.policy == policy)?;
+            let change = result.changes.get(metric)?;
+            let value = point.point.as_ref()?.value;
+            let interval = change.low.zip(change.high);
+            let range = interval.map_or_else(String::new, |(low, high)| format!(" ({low:+.1} to {high:+.1})"));
+            let hover = format!("{label} at {value}: {:+.1} %{range}", change.value);
+            Some(TracePoint { value, percent: change.value, interval, hover })
+        })
+        .collect();
+    points.sort_by(|a, b| a.value.total_cmp(&b.value));
+    Trace { label: label.into(), hue, points }
+}
+
+fn sweep_table(traces: &[Trace]) -> Markup {
+    let rows = traces.iter().flat_map(|trace| trace.points.iter().map(move |point| (trace, point)));
+    table(
+        &["quantity", "at", "change, %", "from", "to"],
+        rows.map(|(trace, TracePoint { value, percent, interval, .. })| {
+            let end = |end: Option<f64>| end.map_or_else(|| "–".into(), |end| format!("{end:.2}"));
+            let (low, high) = interval.unzip();
+            [trace.label.clone(), value.to_string(), format!("{percent:.2}"), end(low), end(high)]
+        }),
+    )
+}
+
+/// How long effective slices last, under each policy.
+fn slices(study: &SimulationView) -> Markup {
+    html! {
+        section #slices {
+            h2 { "Effective time slices" }
+            p {
+                "Time on a CPU with no other process in between, in percent of the number of slices under standard, so that fewer slices make "
+                "less of a picture. Each policy has a vertical scale of its own; the last bar holds all that are longer."
+            }
+            @let (first, last) = (study.points().first(), study.points().last());
+            @let shown = if study.points().len() > 1 { vec![first, last] } else { vec![first] };
+            div.charts {
+                @for point in shown.into_iter().flatten() {
+                    @let chart = Chart {
+                        title: format!("{}: how long effective slices last", plain(&point.subject)),
+                        description: point.policies.iter().map(|r| format!("{}: {}", plain(&r.policy), typical(r))).collect::<Vec<_>>().join("; "),
+                    };
+                    (figure(&chart, chart.histograms(&histograms(study, point), " ms"), "no slice ended", slice_table(point)))
+                }
+            }
+        }
+    }
+}
+
+fn typical(result: &PolicyResult) -> String {
+    result
+        .value("effective_slice_median_ms")
+        .map_or_else(String::new, |ms| format!("median {} ms", number::seconds(ms)))
+}
+
+fn histograms(study: &SimulationView, point: &PointResult) -> Vec<Histogram> {
+    let row = |result: &PolicyResult| {
+        let width = result.slices.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
+        let bar = |bin: &SliceBin| {
+            let to = bin.to_ms.unwrap_or(bin.from_ms + width);
+            let until = bin.to_ms.map_or_else(|| "on".into(), |to| format!("to {to} ms"));
+            let hover =
+                format!("{}, {} ms {until}: {:.2} %, {:.1} slices", result.policy, bin.from_ms, bin.percent, bin.count);
+            Bar { from: bin.from_ms, to, percent: bin.percent, hover }
+        };
+        Histogram {
+            label: result.policy.clone(),
+            figure: typical(result),
+            hue: hue(study, &result.policy),
+            bars: result.slices.iter().map(bar).collect(),
+        }
+    };
+    point.policies.iter().map(row).collect()
+}
+
+fn slice_table(point: &PointResult) -> Markup {
+    let rows = point.policies.iter().flat_map(|result| result.slices.iter().map(move |bin| (result, bin)));
+    table(
+        &["policy", "from, ms", "to, ms", "slices a replicate", "% of standard's"],
+        rows.map(|(result, bin)| {
+            let to = bin.to_ms.map_or_else(|| "–".into(), |to| to.to_string());
+            [
+                plain(&result.policy),
+                bin.from_ms.to_string(),
+                to,
+                format!("{:.1}", bin.count),
+                format!("{:.2}", bin.percent),
+            ]
+        }),
+    )
+}
+
+/// Every replicate.
+fn replicates(study: &SimulationView) -> Markup {
+    const METRICS: [(&str, &str); 8] = [
+        ("makespan_ms", "execution time, ms"),
+        ("mean_completion_ms", "mean completion, ms"),
+        ("misses", "misses"),
+        ("migrations", "migrations"),
+        ("dispatches", "dispatches"),
+        ("idle_fraction", "idle"),
+        ("jain_index", "Jain"),
+        ("longest_wait_ms", "longest wait, ms"),
+    ];
+    html! {
+        section #replicates {
+            h2 { "Replicates" }
+            p { "Each draws the workload anew, the same under every policy and at every point." }
+            details {
+                summary { "All " (count(study.record.trials.len(), "replicate")) " as a table" }
+                div.scroll.tall tabindex="0" role="region" aria-label="All replicates" {
+                    table.dense.sortable {
+                        thead { tr {
+                            th { "subject" } th { "policy" } th.n { "replicate" } @for (_, head) in METRICS { th.n { (head) } }
+                        } }
+                        tbody {
+                            @for trial in &study.record.trials {
+                                tr {
+                                    td { (plain(&trial.subject)) } td { (plain(&trial.placement)) } td.n { (trial.block) }
+                                    @for (metric, _) in METRICS {
+                                        @let value = trial.observation.as_ref().and_then(|seen| seen.metrics.get(metric));
+                                        td.n { (value.map_or_else(|| "–".into(), |value| number::seconds(*value))) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Machine, workload and parameters, and what the model leaves out.
+fn model(study: &SimulationView) -> Markup {
+    let record = study.record;
+    html! {
+        section #model {
+            h2 { "Model" }
+            p { (study.setting()) }
+            dl {
+                @if let Some(machine) = &study.machine {
+                    dt { "machine" }
+                    dd { (plain(machine.name())) @if let Some(model) = machine.cpu_model() { ", " (plain(model)) } ", " (count(machine.usable_cpus().len(), "CPU")) }
+                }
+                @for job in study.jobs() { dt { "job" } dd { (job) } }
+                @if let Some(session) = record.sessions.first() { dt { "command" } dd { code { (plain(&shell_words::join(&session.command_line))) } } }
+            }
+            details {
+                summary { "All parameters" }
+                dl { @for (name, value) in study.parameters() { dt { code { (name) } } dd { (plain(&value)) } } }
+            }
+            h3 { "What it leaves out" }
+            ul { @for limit in LIMITS { li { (limit) } } }
+        }
+    }
+}
+
+fn guide(study: &SimulationView) -> Markup {
+    let entry = |term: &str, words: &str| html! { dt { (term) } dd { (words) } };
+    html! {
+        section #reading {
+            h2 { "How to read this" }
+            dl.wide {
+                (entry("replicate", "One simulation of the whole workload under one policy. Replicate 3 has the same arrivals, work, intervals and blocking times under every policy, so differences are the policies'."))
+                (entry("change", "By how much a policy differs from standard, from pairs of replicates with the same draws: the geometric mean of their ratios."))
+                (entry("95 % interval", "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws."))
+                (entry("bold, colour", "The interval excludes 0. Each is told by itself: among very many, one in twenty does so by chance."))
+                (entry("reload, steady, invalidation", "Misses to load again what the process had cached; misses that it has even with all that cached; misses because a writer elsewhere took a line away."))
+                (entry("effective slice", "Time on a CPU with no other process in between; several dispatch intervals when the same process is chosen again."))
+                (entry("dispatch", "A CPU looked at the run queue and took a process, perhaps the same again."))
+                (entry("Jain's index", "Fairness of CPU time among equal processes when the first of them ends: 1 is perfectly fair, 1 over their number is all for one."))
+                @if study.swept().is_some() { (entry("point", "One value of the swept parameter; everything else stays.")) }
+            }
+        }
+    }
+}

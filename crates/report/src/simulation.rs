@@ -1,0 +1,307 @@
+//! A simulation told in every form: what each policy does to misses, time and fairness.
+//!
+//! All forms say the same things in the same order: the answer with its doubt, the table of policies against standard (or of
+//! a sweep's points), what was simulated with which numbers, and what the model leaves out.
+
+mod csv;
+mod json;
+mod latex;
+mod markdown;
+mod terminal;
+
+pub(crate) use self::csv::csv;
+pub(crate) use json::Contract;
+pub(crate) use latex::latex;
+pub(crate) use markdown::markdown;
+pub(crate) use terminal::terminal;
+
+use crate::number;
+use crate::table::Cell;
+use crate::words::{count, plain};
+use machine::Machine;
+use study::simulation::{Estimated, PointResult, PolicyResult, SweepPoint};
+use study::{Analysis, Claim, Record, Simulation};
+
+/// One simulation as the report sees it.
+pub(crate) struct SimulationView<'a> {
+    /// What happened.
+    pub record: &'a Record,
+    /// What it means.
+    pub analysis: &'a Analysis,
+    /// The simulation, at the first point of its sweep.
+    pub simulation: &'a Simulation,
+    /// The machine, where the record's topology can be read.
+    pub machine: Option<Machine>,
+}
+
+/// Labels and figures.
+pub(crate) struct Table {
+    /// What stands above the labels.
+    pub corner: String,
+    /// What stands above the figures.
+    pub heads: Vec<String>,
+    /// A label each, and a figure for each head.
+    pub rows: Vec<(String, Vec<Cell>)>,
+}
+
+/// A quantity that policies are compared by.
+struct Quantity {
+    metric: String,
+    label: String,
+    write: fn(f64) -> String,
+    /// Whether its change against the reference is told, and its value without an interval; else the other way round.
+    compared: bool,
+}
+
+/// What stands below every table.
+pub(crate) const KEY: &str =
+    "Means over replicates, with 95 % intervals. Change: against standard, from replicates with the same draws.";
+
+/// What the model leaves out, in sentences.
+pub(crate) const LIMITS: [&str; 6] = [
+    "Caches are followed as expected numbers of lines, not line by line: a program whose arrays collide systematically isn't one of these.",
+    "A process reuses one set of lines at one rate; phases with other sets of data aren't modelled.",
+    "Blocking times are drawn; nobody waits for a disk that another process keeps busy.",
+    "The kernel itself displaces nothing, and memory stays where it is.",
+    "Intervals tell how far other draws of the same workload would differ, not how far the workload is from a real one.",
+    "The built-in applications are what the cache-affinity report prints of them, with choices where it prints nothing (crates/sim/workloads/choices.toml).",
+];
+
+impl<'a> SimulationView<'a> {
+    /// Looks at `record` through `analysis`; none when it isn't a simulation.
+    pub(crate) fn of(record: &'a Record, analysis: &'a Analysis) -> Option<Self> {
+        analysis.simulated.first()?;
+        let simulation = record.plan.subjects.iter().find_map(|subject| subject.simulation.as_deref())?;
+        let machine = serde_json::from_value(record.machine.clone()).ok();
+        Some(Self { record, analysis, simulation, machine })
+    }
+
+    /// What was seen at each point of the sweep, or at the only one.
+    pub(crate) fn points(&self) -> &'a [PointResult] {
+        &self.analysis.simulated
+    }
+
+    /// The parameter that a sweep goes through; none without one.
+    pub(crate) fn swept(&self) -> Option<&'a str> {
+        let point = self.simulation.point.as_ref()?;
+        Some(&point.parameter)
+    }
+
+    /// The name of the workload.
+    pub(crate) fn workload(&self) -> String {
+        plain(&self.simulation.workload.name)
+    }
+
+    /// The names of the policies, the reference first.
+    pub(crate) fn policies(&self) -> Vec<&'a str> {
+        self.record.plan.treatments.iter().map(|treatment| treatment.name.as_str()).collect()
+    }
+
+    /// The table: one row a quantity, or one a point of the sweep.
+    pub(crate) fn table(&self) -> Table {
+        match (self.points(), self.swept()) {
+            ([point], _) => self.of_policies(point),
+            (points, swept) => of_points(points, swept.unwrap_or_default()),
+        }
+    }
+
+    fn of_policies(&self, point: &PointResult) -> Table {
+        let mut heads = Vec::new();
+        for result in &point.policies {
+            heads.push(plain(&result.policy));
+            if is_compared(point, result) {
+                heads.push(format!("{}, change", plain(&result.policy)));
+            }
+        }
+        let row = |quantity: &Quantity| {
+            let mut cells = Vec::new();
+            for result in &point.policies {
+                cells.push(quantity.value(result));
+                if is_compared(point, result) {
+                    cells.push(quantity.change(result));
+                }
+            }
+            (plain(&quantity.label), cells)
+        };
+        let any = |quantity: &&Quantity| point.policies.iter().any(|r| r.estimates.contains_key(&quantity.metric));
+        Table { corner: String::new(), heads, rows: self.quantities().iter().filter(any).map(row).collect() }
+    }
+
+    fn quantities(&self) -> Vec<Quantity> {
+        let quantity = |compared: bool| {
+            move |metric: &str, label: &str, write: fn(f64) -> String| Quantity {
+                metric: metric.into(),
+                label: label.into(),
+                write,
+                compared,
+            }
+        };
+        let (compared, told) = (quantity(true), quantity(false));
+        let mut all = vec![
+            compared("misses", "misses, thousands", thousands),
+            compared("misses_reload", "  reload", thousands),
+            compared("misses_steady", "  steady", thousands),
+            compared("misses_invalidation", "  invalidation", thousands),
+            compared("makespan_ms", "execution time, s", seconds),
+            compared("mean_completion_ms", "mean job completion, s", seconds),
+        ];
+        let jobs = &self.simulation.workload.jobs;
+        if jobs.len() > 1 {
+            let of_job =
+                |job: &sim::Job| compared(&format!("completion_ms:{}", job.name), &format!("  {}", job.name), seconds);
+            all.extend(jobs.iter().map(of_job));
+        }
+        all.extend([
+            told("stalled_fraction", "CPU time lost to misses, %", percent),
+            told("idle_fraction", "idle CPU time, %", percent),
+            told("effective_slice_median_ms", "median effective slice, ms", number::seconds),
+            told("effective_slice_mean_ms", "mean effective slice, ms", number::seconds),
+            told("dispatches", "dispatches", number::seconds),
+            told("migrations", "migrations", number::seconds),
+            told("response_median_ms", "median response, ms", number::seconds),
+            told("longest_wait_ms", "longest wait, ms", number::seconds),
+            told("jain_index", "Jain's fairness index", |index| format!("{index:.4}")),
+        ]);
+        all
+    }
+
+    /// What was simulated, in one sentence.
+    pub(crate) fn setting(&self) -> String {
+        let plan = &self.record.plan;
+        let machine = self.machine.as_ref().map_or("a machine that this version can't read", Machine::name);
+        format!(
+            "Simulated: {} on {}, {}, {} of each policy (seed {}), Stayput {}.",
+            self.workload(),
+            plain(machine),
+            plan.threads.first().map_or_else(String::new, |&cpus| count(cpus as usize, "CPU")),
+            count(plan.replicates() as usize, "replicate"),
+            plan.seed,
+            self.record.host.stayput_version
+        )
+    }
+
+    /// The jobs of the workload, a line each.
+    pub(crate) fn jobs(&self) -> Vec<String> {
+        let job = |job: &sim::Job| {
+            let memory = &job.process.memory;
+            let at_once = job.at_once.map_or_else(String::new, |n| format!(", {n} at once"));
+            let misses = if memory.reload_lines > 0.0 || memory.steady_misses_per_ms > 0.0 {
+                format!(
+                    "{} lines reused, {} misses a ms of work besides",
+                    memory.reload_lines, memory.steady_misses_per_ms
+                )
+            } else {
+                "no misses".into()
+            };
+            format!("{}: {}{at_once}; {misses}", plain(&job.name), count_processes(job.processes))
+        };
+        self.simulation.workload.jobs.iter().map(job).collect()
+    }
+
+    /// The numbers of the simulation that are the same at every point of its sweep, by name.
+    pub(crate) fn parameters(&self) -> Vec<(String, String)> {
+        let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(&self.simulation.parameters) else {
+            return Vec::new();
+        };
+        let swept =
+            |name: &str| self.swept().is_some_and(|swept| swept == name || name.starts_with("phi") && swept == "phi");
+        let written = |value: &serde_json::Value| match value {
+            serde_json::Value::String(word) => word.clone(),
+            other => other.to_string(),
+        };
+        let told = fields.iter().filter(|(name, value)| !swept(name) && !value.is_null());
+        told.map(|(name, value)| (name.clone(), written(value))).collect()
+    }
+}
+
+impl Quantity {
+    fn value(&self, result: &PolicyResult) -> Cell {
+        let Some(estimate) = result.estimates.get(&self.metric) else { return Cell::default() };
+        let interval = estimate.low.zip(estimate.high).map(|(low, high)| ((self.write)(low), (self.write)(high)));
+        let interval = interval.filter(|(low, high)| !self.compared && low != high);
+        Cell { text: (self.write)(estimate.value), interval, claim: None }
+    }
+
+    fn change(&self, result: &PolicyResult) -> Cell {
+        let change = result.changes.get(&self.metric).filter(|_| self.compared);
+        change.map_or_else(Cell::default, change_cell)
+    }
+}
+
+/// Whether a policy's changes against the reference are told.
+fn is_compared(point: &PointResult, result: &PolicyResult) -> bool {
+    point.reference.as_ref().is_some_and(|reference| *reference != result.policy)
+}
+
+/// One row a point: what each policy does to misses and time there, and how long its slices are.
+fn of_points(points: &[PointResult], swept: &str) -> Table {
+    let mut heads = Vec::new();
+    let mut rows: Vec<(String, Vec<Cell>)> = points.iter().map(|point| (value_of(point), Vec::new())).collect();
+    // What is asked for first: the reference, whose figures are the same at many points, comes last.
+    let mut order: Vec<(usize, &PolicyResult)> = points[0].policies.iter().enumerate().collect();
+    order.sort_by_key(|(_, result)| !is_compared(&points[0], result));
+    for (at, result) in order {
+        let policy = plain(&result.policy);
+        let compared = is_compared(&points[0], result);
+        heads.extend([format!("{policy}: misses"), "time".into(), "slice, ms".into()]);
+        for ((_, cells), point) in rows.iter_mut().zip(points) {
+            let Some(result) = point.policies.get(at) else { continue };
+            let figure = |metric: &str, write: fn(f64) -> String| match result.changes.get(metric) {
+                Some(change) if compared => change_cell(change),
+                _ => Cell { text: result.value(metric).map(write).unwrap_or_default(), ..Cell::default() },
+            };
+            let slice = result.value("effective_slice_median_ms").map(number::seconds).unwrap_or_default();
+            cells.extend([
+                figure("misses", |misses| format!("{} k", thousands(misses))),
+                figure("makespan_ms", |ms| format!("{} s", seconds(ms))),
+                Cell { text: slice, ..Cell::default() },
+            ]);
+        }
+    }
+    Table { corner: plain(swept), heads, rows }
+}
+
+/// The value of the swept parameter.
+pub(crate) fn value_of(point: &PointResult) -> String {
+    point.point.as_ref().map_or_else(String::new, |SweepPoint { value, .. }| value.to_string())
+}
+
+/// A change in percent with its interval; claimed where that leaves no doubt. Less is better of all that is compared.
+fn change_cell(change: &Estimated) -> Cell {
+    let interval = change.low.zip(change.high);
+    let widest = interval.map_or(change.value.abs(), |(low, high)| high - low);
+    let decimals = usize::from(widest < 2.0);
+    let signed = |percent: f64| {
+        // Adding 0 leaves no negative zero.
+        let rounded = (percent * 10_f64.powi(decimals as i32)).round() / 10_f64.powi(decimals as i32) + 0.0;
+        format!("{}{rounded:.decimals$}", if rounded > 0.0 { "+" } else { "" })
+    };
+    let written = interval.map(|(low, high)| (signed(low), signed(high)));
+    let nothing = signed(0.0);
+    // What differs in rounding errors only doesn't differ.
+    if written.as_ref().is_some_and(|(low, high)| *low == nothing && *high == nothing) {
+        return Cell { text: format!("{nothing} %"), ..Cell::default() };
+    }
+    let claim = match interval {
+        Some((_, high)) if high < 0.0 => Some(Claim::Faster),
+        Some((low, _)) if low > 0.0 => Some(Claim::Slower),
+        _ => None,
+    };
+    Cell { text: format!("{} %", signed(change.value)), interval: written, claim }
+}
+
+fn percent(share: f64) -> String {
+    number::percent(share).trim_end_matches(" %").into()
+}
+
+fn thousands(count: f64) -> String {
+    number::seconds(count / 1e3)
+}
+
+fn seconds(ms: f64) -> String {
+    number::seconds(ms / 1e3)
+}
+
+fn count_processes(processes: u32) -> String {
+    if processes == 1 { "1 process".into() } else { format!("{processes} processes") }
+}
