@@ -346,9 +346,9 @@ fn race_verdicts(race: &RaceResult) -> Vec<String> {
         (gain.claim, ratio, format!("{interval}, {}", count_of(gain.pairs as u32, "pair")))
     });
     // Told apart by all runs, when there are too few pairs for their own interval to show it.
-    let unbound = race.reference().and_then(|(_, standing)| {
-        Some(with_interval(standing.loss?, standing.loss_low?, standing.loss_high?))
-    });
+    let unbound = race
+        .reference()
+        .and_then(|(_, standing)| Some(with_interval(standing.loss?, standing.loss_low?, standing.loss_high?)));
     sentences.push(match (&gain, standings.shown) {
         (Some((stats::Claim::Faster, ratio, doubt)), _) => format!(
             "{subject}: where its threads run matters; best of {field}: {}, {ratio}x faster than unbound ({doubt}; {runs}).",
