@@ -1,0 +1,182 @@
+//! What a simulated dispatch costs, beside the peers in the same run.
+//!
+//! `make bench`, or `cargo bench -p stayput-sim --bench dispatch`. Every program simulates the same: processes that compute
+//! for ever go round on CPUs in quanta of 30 ms. SimCore is the Rust core of the DSLab simulators, SimPy the usual engine
+//! in Python. A peer that isn't installed is left out and said.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark that can't run says so and ends")]
+
+use machine::Machine;
+use nix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use sim::{CacheModel, Decay, Experiment, Footprint, Memory, NoMemory, Parameters, Policy, Workload};
+use simcore::{Event, EventHandler, Simulation, SimulationContext, cast};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::process::Command;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Rounds in which each simulation runs once; the median is told.
+const ROUNDS: usize = 7;
+
+const QUANTUM_MS: f64 = 30.0;
+const SMALL: Size = Size { machine: "pack:1 l2:64(size=1MB) core:1 pu:1", cpus: 64, processes: 1_000 };
+const LARGE: Size =
+    Size { machine: "pack:2 [numa] l3:8(size=32MB) l2:256(size=1MB) core:1 pu:1", cpus: 4_096, processes: 100_000 };
+
+#[derive(Clone, Copy)]
+struct Size {
+    machine: &'static str,
+    cpus: u32,
+    processes: u32,
+}
+
+impl Size {
+    fn horizon_ms(self, dispatches: f64) -> f64 {
+        (dispatches / f64::from(self.cpus)).ceil() * QUANTUM_MS
+    }
+}
+
+/// What is simulated: its name, the goal in million dispatches a second, and a run that returns these.
+type Contest = (String, Option<f64>, Box<dyn FnMut() -> Option<f64>>);
+
+fn main() {
+    let mut contests: Vec<Contest> = vec![
+        ours("round robin", SMALL, 2e6, Some(12.0), Policy::RoundRobin, false),
+        ours("standard", SMALL, 1e6, None, Policy::Standard, false),
+        ours("light", SMALL, 1e6, Some(8.0), Policy::Light, false),
+        ours("light, caches", SMALL, 1e6, Some(8.0), Policy::Light, true),
+        ours("round robin", LARGE, 1e6, Some(4.0), Policy::RoundRobin, false),
+        ours("light, caches", LARGE, 1e6, Some(8.0 / 3.0), Policy::Light, true),
+        ("SimCore, round robin, 64 CPUs, 1000 processes".into(), None, Box::new(|| Some(simcore_rate(SMALL, 1e6)))),
+        ("SimPy, round robin, 64 CPUs, 1000 processes".into(), None, Box::new(|| simpy_rate(SMALL, 1e5))),
+    ];
+    let mut rates: Vec<Vec<f64>> = vec![Vec::new(); contests.len()];
+    for _ in 0..ROUNDS {
+        for ((_, _, run), rates) in contests.iter_mut().zip(&mut rates) {
+            rates.extend(run());
+        }
+    }
+    println!("million dispatches a second of CPU time; median of {ROUNDS} interleaved runs, lowest and highest\n");
+    for ((name, goal, _), mut rates) in contests.into_iter().zip(rates) {
+        rates.sort_by(f64::total_cmp);
+        let goal = goal.map_or(String::new(), |goal| format!("  goal {goal:.1}"));
+        match (rates.first(), rates.get(rates.len() / 2), rates.last()) {
+            (Some(lowest), Some(median), Some(highest)) => {
+                println!("{name:55} {median:7.2}  [{lowest:.2} {highest:.2}]{goal}");
+            }
+            _ => println!("{name:55} left out: python3 has no module simpy here (Debian: python3-simpy)"),
+        }
+    }
+}
+
+fn ours(what: &str, size: Size, dispatches: f64, goal: Option<f64>, policy: Policy, with_caches: bool) -> Contest {
+    let name = format!("stayput, {what}, {} CPUs, {} processes", size.cpus, size.processes);
+    let machine = Machine::named(size.machine).unwrap();
+    let mut workload = Workload::spin(size.processes);
+    if with_caches {
+        workload.jobs[0].process.memory = Footprint { reload_lines: 3_000.0, ..Footprint::default() };
+    }
+    let parameters = Parameters {
+        horizon_ms: Some(size.horizon_ms(dispatches)),
+        decay: if policy == Policy::RoundRobin { Decay::None } else { Decay::Half },
+        ..Parameters::default()
+    };
+    let run = move || {
+        let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
+        Some(if with_caches {
+            rate(&experiment, policy, CacheModel::of(&machine, &workload).unwrap())
+        } else {
+            rate(&experiment, policy, NoMemory)
+        })
+    };
+    (name, goal, Box::new(run))
+}
+
+fn rate(experiment: &Experiment<'_>, policy: Policy, memory: impl Memory) -> f64 {
+    let begin_s = cpu_s();
+    let outcome = experiment.run(policy, 0, memory, |_| {});
+    outcome.dispatches as f64 / (cpu_s() - begin_s) / 1e6
+}
+
+/// CPU time of this thread: on a machine that is shared, wall time would tell more of the others.
+fn cpu_s() -> f64 {
+    Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap()).as_secs_f64()
+}
+
+#[derive(Clone, Serialize)]
+struct QuantumOver {
+    cpu: usize,
+}
+
+/// The scheduler as SimCore's examples write one: a component that is told of every end of a quantum.
+struct RoundRobin {
+    context: SimulationContext,
+    queue: VecDeque<u32>,
+    running: Vec<u32>,
+    dispatches: u64,
+}
+
+impl RoundRobin {
+    fn dispatch(&mut self, cpu: usize) {
+        if let Some(process) = self.queue.pop_front() {
+            self.running[cpu] = process;
+            self.dispatches += 1;
+            self.context.emit_self(QuantumOver { cpu }, QUANTUM_MS);
+        }
+    }
+}
+
+impl EventHandler for RoundRobin {
+    fn on(&mut self, event: Event) {
+        cast!(match event.data {
+            QuantumOver { cpu } => {
+                self.queue.push_back(self.running[cpu]);
+                self.dispatch(cpu);
+            }
+        })
+    }
+}
+
+fn simcore_rate(size: Size, dispatches: f64) -> f64 {
+    let mut simulation = Simulation::new(1);
+    let context = simulation.create_context("scheduler");
+    let scheduler = Rc::new(RefCell::new(RoundRobin {
+        context,
+        queue: (0..size.processes).collect(),
+        running: vec![0; size.cpus as usize],
+        dispatches: 0,
+    }));
+    simulation.add_handler("scheduler", scheduler.clone());
+    let begin_s = cpu_s();
+    (0..size.cpus as usize).for_each(|cpu| scheduler.borrow_mut().dispatch(cpu));
+    simulation.step_until_time(size.horizon_ms(dispatches));
+    let dispatches = scheduler.borrow().dispatches;
+    dispatches as f64 / (cpu_s() - begin_s) / 1e6
+}
+
+const SIMPY: &str = "
+import collections, simpy, sys, time
+cpus, processes, horizon, quantum = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
+environment, queue, dispatches = simpy.Environment(), collections.deque(range(processes)), 0
+def cpu():
+    global dispatches
+    while True:
+        process = queue.popleft()
+        dispatches += 1
+        yield environment.timeout(quantum)
+        queue.append(process)
+for _ in range(cpus):
+    environment.process(cpu())
+begin = time.process_time()
+environment.run(until=horizon)
+print(dispatches / (time.process_time() - begin) / 1e6)
+";
+
+fn simpy_rate(size: Size, dispatches: f64) -> Option<f64> {
+    let arguments = [f64::from(size.cpus), f64::from(size.processes), size.horizon_ms(dispatches), QUANTUM_MS]
+        .map(|x| x.to_string());
+    let output = Command::new("python3").arg("-c").arg(SIMPY).args(arguments).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}
