@@ -1,20 +1,16 @@
 //! What a simulated dispatch costs, beside the peers in the same run.
 //!
 //! `make bench`, or `cargo bench -p stayput-sim --bench dispatch`. Every program simulates the same: processes that compute
-//! for ever go round on CPUs in quanta of 30 ms. SimCore is the Rust core of the DSLab simulators, SimPy the usual engine
-//! in Python. A peer that isn't installed is left out and said.
+//! for ever go round on CPUs in quanta of 30 ms. SimPy is the usual engine in Python; where it isn't installed it is left out
+//! and said. SimCore, the Rust core of the DSLab simulators, can't be a dependency here: it makes `serde_json` keep the order
+//! of keys in the whole workspace.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't run says so and ends")]
 
 use machine::Machine;
 use nix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 use sim::{CacheModel, Decay, Experiment, Footprint, Memory, NoMemory, Parameters, Policy, Workload};
-use simcore::{Event, EventHandler, Simulation, SimulationContext, cast};
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::process::Command;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// Rounds in which each simulation runs once; the median is told.
@@ -49,7 +45,6 @@ fn main() {
         ours("light, caches", SMALL, 1e6, Some(8.0), Policy::Light, true),
         ours("round robin", LARGE, 1e6, Some(4.0), Policy::RoundRobin, false),
         ours("light, caches", LARGE, 1e6, Some(8.0 / 3.0), Policy::Light, true),
-        ("SimCore, round robin, 64 CPUs, 1000 processes".into(), None, Box::new(|| Some(simcore_rate(SMALL, 1e6)))),
         ("SimPy, round robin, 64 CPUs, 1000 processes".into(), None, Box::new(|| simpy_rate(SMALL, 1e5))),
     ];
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); contests.len()];
@@ -103,57 +98,6 @@ fn rate(experiment: &Experiment<'_>, policy: Policy, memory: impl Memory) -> f64
 /// CPU time of this thread: on a machine that is shared, wall time would tell more of the others.
 fn cpu_s() -> f64 {
     Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap()).as_secs_f64()
-}
-
-#[derive(Clone, Serialize)]
-struct QuantumOver {
-    cpu: usize,
-}
-
-/// The scheduler as SimCore's examples write one: a component that is told of every end of a quantum.
-struct RoundRobin {
-    context: SimulationContext,
-    queue: VecDeque<u32>,
-    running: Vec<u32>,
-    dispatches: u64,
-}
-
-impl RoundRobin {
-    fn dispatch(&mut self, cpu: usize) {
-        if let Some(process) = self.queue.pop_front() {
-            self.running[cpu] = process;
-            self.dispatches += 1;
-            self.context.emit_self(QuantumOver { cpu }, QUANTUM_MS);
-        }
-    }
-}
-
-impl EventHandler for RoundRobin {
-    fn on(&mut self, event: Event) {
-        cast!(match event.data {
-            QuantumOver { cpu } => {
-                self.queue.push_back(self.running[cpu]);
-                self.dispatch(cpu);
-            }
-        })
-    }
-}
-
-fn simcore_rate(size: Size, dispatches: f64) -> f64 {
-    let mut simulation = Simulation::new(1);
-    let context = simulation.create_context("scheduler");
-    let scheduler = Rc::new(RefCell::new(RoundRobin {
-        context,
-        queue: (0..size.processes).collect(),
-        running: vec![0; size.cpus as usize],
-        dispatches: 0,
-    }));
-    simulation.add_handler("scheduler", scheduler.clone());
-    let begin_s = cpu_s();
-    (0..size.cpus as usize).for_each(|cpu| scheduler.borrow_mut().dispatch(cpu));
-    simulation.step_until_time(size.horizon_ms(dispatches));
-    let dispatches = scheduler.borrow().dispatches;
-    dispatches as f64 / (cpu_s() - begin_s) / 1e6
 }
 
 const SIMPY: &str = "
