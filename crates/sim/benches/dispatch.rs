@@ -1,9 +1,8 @@
 //! What a simulated dispatch costs, beside the peers in the same run.
 //!
 //! `make bench`, or `cargo bench -p stayput-sim --bench dispatch`. Every program simulates the same: processes that compute
-//! for ever go round on CPUs in quanta of 30 ms. SimPy is the usual engine in Python; where it isn't installed it is left out
-//! and said. SimCore, the Rust core of the DSLab simulators, can't be a dependency here: it makes `serde_json` keep the order
-//! of keys in the whole workspace.
+//! for ever go round on CPUs in quanta of 30 ms. SimCore is the Rust core of the DSLab simulators, built from
+//! `benches/simcore`, and SimPy the usual engine in Python. A peer that doesn't run here is left out and said.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't run says so and ends")]
 
@@ -45,7 +44,8 @@ fn main() {
         ours("light, caches", SMALL, 1e6, Some(8.0), Policy::Light, true),
         ours("round robin", LARGE, 1e6, Some(4.0), Policy::RoundRobin, false),
         ours("light, caches", LARGE, 1e6, Some(8.0 / 3.0), Policy::Light, true),
-        ("SimPy, round robin, 64 CPUs, 1000 processes".into(), None, Box::new(|| simpy_rate(SMALL, 1e5))),
+        peer("SimCore", build_simcore().unwrap_or_default(), Vec::new(), 1e6),
+        peer("SimPy", "python3".into(), vec!["-c".into(), SIMPY.into()], 1e5),
     ];
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); contests.len()];
     for _ in 0..ROUNDS {
@@ -61,7 +61,7 @@ fn main() {
             (Some(lowest), Some(median), Some(highest)) => {
                 println!("{name:55} {median:7.2}  [{lowest:.2} {highest:.2}]{goal}");
             }
-            _ => println!("{name:55} left out: python3 has no module simpy here (Debian: python3-simpy)"),
+            _ => println!("{name:55} left out: it does not run here"),
         }
     }
 }
@@ -118,9 +118,23 @@ environment.run(until=horizon)
 print(dispatches / (time.process_time() - begin) / 1e6)
 ";
 
-fn simpy_rate(size: Size, dispatches: f64) -> Option<f64> {
-    let arguments = [f64::from(size.cpus), f64::from(size.processes), size.horizon_ms(dispatches), QUANTUM_MS]
-        .map(|x| x.to_string());
-    let output = Command::new("python3").arg("-c").arg(SIMPY).args(arguments).output().ok()?;
-    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+/// A program that is told the size, the time to simulate and the quantum, and prints its rate.
+fn peer(name: &str, program: String, mut arguments: Vec<String>, dispatches: f64) -> Contest {
+    let numbers = [f64::from(SMALL.cpus), f64::from(SMALL.processes), SMALL.horizon_ms(dispatches), QUANTUM_MS];
+    arguments.extend(numbers.map(|number| number.to_string()));
+    let run = move || {
+        let output = Command::new(&program).args(&arguments).output().ok()?;
+        String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+    };
+    (format!("{name}, round robin, {} CPUs, {} processes", SMALL.cpus, SMALL.processes), None, Box::new(run))
+}
+
+/// The executable of `benches/simcore`; none when it can't be built, after cargo has said why.
+fn build_simcore() -> Option<String> {
+    let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/simcore");
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/simcore/Cargo.toml");
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--quiet", "--locked", "--manifest-path", manifest, "--target-dir", target])
+        .status();
+    status.is_ok_and(|status| status.success()).then(|| format!("{target}/release/stayput-simcore-peer"))
 }
