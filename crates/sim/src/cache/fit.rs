@@ -8,9 +8,9 @@ use super::hierarchy::Build;
 pub(super) struct Lines {
     /// How many of them can be in the cache at once.
     pub attainable: f64,
-    /// How many fresh lines displace as much as all of them do. Reused lines lie side by side, fresh ones anywhere: with
-    /// one way, `n` of the former hit a share `n/N` of the frames, of the latter only `1 - exp(-n/N)`.
-    pub as_fresh: f64,
+    /// How many intruding lines they count as (`survival.rs`): themselves, or with one way as many fresh ones
+    /// as displace as much. Side by side, `n` lines hit a share `n/N` of the frames; lying anywhere, `1 - exp(-n/N)`.
+    pub intruding: f64,
 }
 
 impl Lines {
@@ -26,12 +26,12 @@ impl Lines {
                 Order::Blocked => 0.0,
             }
         };
-        let as_fresh = match build.ways {
+        let intruding = match build.ways {
             // Capped where a thousandth of the cache is left.
             Some(1) => -frames * libm::log((1.0 - lines / frames).max(1e-3)),
             _ => lines,
         };
-        Self { attainable: lines * fits, as_fresh }
+        Self { attainable: lines * fits, intruding }
     }
 }
 

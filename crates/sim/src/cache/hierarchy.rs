@@ -22,6 +22,26 @@ impl CacheIndex {
     }
 }
 
+/// The caches on the way from a CPU to memory, from the inside out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    caches: [CacheIndex; MAX_DEPTH],
+    depths: u8,
+}
+
+impl Path {
+    fn new(caches: &[CacheIndex]) -> Self {
+        let mut path = Self { caches: [CacheIndex(0); MAX_DEPTH], depths: caches.len() as u8 };
+        path.caches[..caches.len()].copy_from_slice(caches);
+        path
+    }
+
+    #[inline]
+    pub fn caches(&self) -> &[CacheIndex] {
+        &self.caches[..usize::from(self.depths)]
+    }
+}
+
 /// A build of cache: all with the same geometry behave alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Build {
@@ -75,8 +95,8 @@ pub struct Hierarchy {
     pub(super) build_of: Vec<u32>,
     /// By cache, how many of the CPUs use it.
     cpus_of: Vec<u32>,
-    /// By CPU, its caches from the inside out.
-    pub(super) paths: Vec<Vec<CacheIndex>>,
+    /// By CPU.
+    pub(super) paths: Vec<Path>,
     /// By CPU, the node whose memory is its own.
     pub(super) node_of: Vec<u32>,
     /// By CPU and node, what a miss of the outermost cache costs, in ns.
@@ -120,7 +140,7 @@ impl Hierarchy {
                 hierarchy.cpus_of[cache.0 as usize] += 1;
                 path.push(cache);
             }
-            hierarchy.paths.push(path);
+            hierarchy.paths.push(Path::new(&path));
         }
         hierarchy.place_memory(machine, cpus);
         Ok(hierarchy)
@@ -151,8 +171,8 @@ impl Hierarchy {
     }
 
     /// The longest way from a CPU to memory, in caches.
-    pub(super) fn depths(&self) -> usize {
-        self.paths.iter().map(Vec::len).max().unwrap_or(0)
+    pub fn depths(&self) -> usize {
+        self.paths.iter().map(|path| path.caches().len()).max().unwrap_or(0)
     }
 
     /// The caches around a CPU that are modelled, from the inside out.

@@ -1,12 +1,14 @@
 //! The caches of a machine under one set of processes.
 
 use super::bus::{Bus, Demand};
+use super::decay::Decay;
 use super::fit::{Fit, Lines};
 use super::footprint::{Footprint, Order};
 use super::hierarchy::{CacheIndex, Hierarchy, HierarchyError, MAX_DEPTH};
 use super::pressure::Pressure;
 use super::residency::Residencies;
-use super::survival::Survival;
+use super::stall::Stall;
+use super::survival::{Intruders, Survival};
 use super::timing::Timing;
 use super::traffic::{Mark, SetIndex, Team, Traffic};
 use crate::index::{CpuIndex, ProcessIndex};
@@ -28,19 +30,10 @@ pub struct Member {
 struct Behaviour {
     order: Order,
     pass_ns: f64,
+    /// Passes a ns of work.
+    passes_per_ns: f64,
     shared_lines: f64,
     writes_per_ns: f64,
-}
-
-impl Behaviour {
-    /// The share of the reused lines that `work_ns` of work refers to.
-    #[inline]
-    fn used(&self, work_ns: f64) -> f64 {
-        match self.order {
-            Order::Random => 1.0 - libm::exp(-work_ns / self.pass_ns),
-            Order::Blocked => (work_ns / self.pass_ns).min(1.0),
-        }
-    }
 }
 
 /// A process at present.
@@ -53,6 +46,8 @@ struct Process {
     cpu: Option<CpuIndex>,
     /// The node of its memory: where it ran first.
     home: u32,
+    /// Whether its next run goes on with its last one.
+    goes_on: bool,
     /// In blocked order, the share of a pass until all that is missing has been met.
     pass_left: f64,
     /// Of the lines that its outermost cache lacks, how many a writer took.
@@ -100,7 +95,19 @@ impl Depth {
     }
 }
 
-/// CPUs that are looked at in each run to see whether they have fallen idle.
+/// What a run did.
+#[derive(Clone, Copy, Debug)]
+struct Trace {
+    work_ns: f64,
+    wall_ns: f64,
+    /// The share of missing lines that came in.
+    filled: f64,
+    /// The share of all reused lines that was used.
+    used: f64,
+}
+
+/// CPUs that are looked at in each run to see whether they have fallen idle: at once all of the report's machine, and of a
+/// large one each several times within an interval.
 const LOOKED_AT: usize = 4;
 
 /// The cached state of processes on a machine. It implements [`Memory`]; the [module](super) describes the model.
@@ -124,6 +131,7 @@ pub struct CacheModel {
     /// By cache.
     pressure: Vec<Pressure>,
     residencies: Residencies,
+    decay: Decay,
     /// The CPU that was looked at last.
     hand: usize,
 }
@@ -156,7 +164,15 @@ impl CacheModel {
                 sharing[*job as usize] += 1;
             }
             let behaviour = behaviour as u32;
-            processes.push(Process { behaviour, sharing_job, cpu: None, home: 0, pass_left: 1.0, taken: 0.0 });
+            processes.push(Process {
+                behaviour,
+                sharing_job,
+                cpu: None,
+                home: 0,
+                goes_on: false,
+                pass_left: 1.0,
+                taken: 0.0,
+            });
         }
         let caches = hierarchy.build_of.len();
         Self {
@@ -164,6 +180,7 @@ impl CacheModel {
                 .map(|kind| Behaviour {
                     order: kind.order,
                     pass_ns: kind.pass_us * 1e3,
+                    passes_per_ns: 1e-3 / kind.pass_us,
                     shared_lines: kind.shared_lines,
                     writes_per_ns: kind.shared_writes_per_ms * 1e-6,
                 })
@@ -181,6 +198,7 @@ impl CacheModel {
             buses: vec![Bus::default(); hierarchy.nodes],
             traffic: vec![Traffic::new(); caches],
             pressure: vec![Pressure::default(); caches],
+            decay: Decay::new(),
             hand: 0,
             hierarchy,
         }
@@ -189,7 +207,7 @@ impl CacheModel {
     /// Empties the caches around a CPU, as the report does before an interval to see what a process reuses.
     pub fn flush(&mut self, cpu: CpuIndex) {
         self.vacate(cpu);
-        for &cache in &self.hierarchy.paths[cpu.at()] {
+        for &cache in self.hierarchy.paths[cpu.at()].caches() {
             let frames = self.hierarchy.builds[self.hierarchy.build(cache)].frames;
             // As if so many fresh lines had come by that nothing is left in any frame.
             self.traffic[cache.at()].bring_fresh(1_000.0 * frames);
@@ -199,12 +217,11 @@ impl CacheModel {
     /// Of the lines that a process uses again and again, how many the outermost cache around `cpu` has for it, as of its last
     /// dispatch or run there.
     pub fn resident_lines(&self, process: ProcessIndex, cpu: CpuIndex) -> f64 {
-        let mut residencies = self.residencies.clone();
-        let depth = self.hierarchy.paths[cpu.at()].len() - 1;
-        let cache = self.hierarchy.paths[cpu.at()][depth];
-        let shared = (self.processes[process.at()].sharing_job)
-            .map_or(0.0, |job| f64::from(residencies.shared(job, depth, cache).lines));
-        f64::from(residencies.own(process, depth, cache).lines) + shared
+        let Some((depth, &cache)) = self.hierarchy.paths[cpu.at()].caches().iter().enumerate().next_back() else {
+            return 0.0;
+        };
+        let job = self.processes[process.at()].sharing_job;
+        self.residencies.lines(process, job, depth, cache)
     }
 
     /// Work after which a process has all its lines about, in ns.
@@ -236,12 +253,12 @@ impl CacheModel {
         }
         self.buses[state.bus as usize].replace(state.demand, Demand::default());
         state.demand = Demand::default();
-        for (cache, pressure) in self.hierarchy.paths[cpu.at()].iter().zip(&mut state.pressure) {
+        for (cache, pressure) in self.hierarchy.paths[cpu.at()].caches().iter().zip(&mut state.pressure) {
             self.pressure[cache.at()] -= std::mem::take(pressure);
         }
     }
 
-    /// Vacates CPUs whose run is over and that nothing was dispatched on since: some of them in each run, in turn.
+    /// Vacates CPUs whose run is over and on which nothing was dispatched since: some are looked at in each run, in turn.
     #[inline]
     fn look_for_idle(&mut self, now_ns: u64) {
         for _ in 0..LOOKED_AT.min(self.cpus.len()) {
@@ -252,6 +269,22 @@ impl CacheModel {
         }
     }
 
+    /// What a CPU asks of a bus.
+    #[inline]
+    fn own_demand(&self, cpu: CpuIndex, bus: u32) -> Demand {
+        let state = &self.cpus[cpu.at()];
+        if state.bus == bus { state.demand } else { Demand::default() }
+    }
+
+    /// A CPU asks so much of a bus, and nothing of others.
+    #[inline]
+    fn ask(&mut self, cpu: CpuIndex, bus: u32, demand: Demand) {
+        let state = &mut self.cpus[cpu.at()];
+        self.buses[state.bus as usize].replace(state.demand, Demand::default());
+        self.buses[bus as usize].replace(Demand::default(), demand);
+        (state.bus, state.demand) = (bus, demand);
+    }
+
     /// Of `lines` that a set had in a cache at `mark`, how many are left.
     #[inline]
     fn left(&self, lines: f32, mark: Mark, set: SetIndex, team: Option<Team>, cache: CacheIndex, order: Order) -> f64 {
@@ -259,8 +292,12 @@ impl CacheModel {
         if lines == 0.0 {
             return 0.0;
         }
-        let intruding = self.traffic[cache.at()].since(mark, set, team);
-        if intruding == 0.0 { lines } else { self.survival(cache, order).surviving(lines, intruding) }
+        let intruders = self.traffic[cache.at()].since(mark, set, team);
+        if intruders.lines == 0.0 {
+            lines
+        } else {
+            self.survival(cache, order).surviving(&self.decay, lines, intruders)
+        }
     }
 
     /// Settles what is left of a process's lines in the caches around a CPU.
@@ -268,16 +305,16 @@ impl CacheModel {
         let Process { behaviour, sharing_job, .. } = self.processes[process.at()];
         let Behaviour { order, shared_lines, .. } = self.behaviours[behaviour as usize];
         let team = |is_shared| sharing_job.map(|job| Team { job, is_shared });
-        let (mut taken, mut inner) = (0.0, 0.0);
-        for depth in 0..self.hierarchy.paths[cpu.at()].len() {
-            let cache = self.hierarchy.paths[cpu.at()][depth];
+        let (mut taken, mut inner_own, mut inner_shared) = (0.0, 0.0, 0.0);
+        for depth in 0..self.hierarchy.paths[cpu.at()].caches().len() {
+            let cache = self.hierarchy.paths[cpu.at()].caches()[depth];
             let mark = self.traffic[cache.at()].now();
-            let scale = self.fit(behaviour, cache).scale;
+            let Fit { own: own_fit, shared: shared_fit, scale, .. } = *self.fit(behaviour, cache);
             let own = *self.residencies.own(process, depth, cache);
             let left = self.left(own.lines, own.mark, SetIndex(process.0), team(false), cache, order);
             // What an inner cache has needn't be fetched.
-            let lines = left.max(inner * scale).min(self.fit(behaviour, cache).own.attainable);
-            inner = lines / scale;
+            let lines = left.max(inner_own * scale).min(own_fit.attainable);
+            inner_own = lines / scale;
             let own = self.residencies.own(process, depth, cache);
             (own.lines, own.mark) = (lines as f32, mark);
             if let Some(job) = sharing_job {
@@ -285,21 +322,23 @@ impl CacheModel {
                 let shared = *self.residencies.shared(job, depth, cache);
                 let left = self.left(shared.lines, shared.mark, self.shared_set(job), team(true), cache, order);
                 let writes = (written - shared.written) * self.hierarchy.outside(cache);
-                let lines = left * libm::exp(-writes / shared_lines);
+                let lines = left * self.decay.left(writes / shared_lines);
                 taken = left - lines;
+                let lines = lines.max(inner_shared * scale).min(shared_fit.attainable);
+                inner_shared = lines / scale;
                 let shared = self.residencies.shared(job, depth, cache);
                 (shared.lines, shared.mark, shared.written) = (lines as f32, mark, written);
             }
         }
         let state = &mut self.processes[process.at()];
-        (state.taken, state.pass_left) = (taken, 1.0);
+        (state.goes_on, state.taken, state.pass_left) = (false, taken, 1.0);
     }
 
     /// What a run on a CPU meets at one depth.
     #[inline]
     fn met(&mut self, process: ProcessIndex, cpu: CpuIndex, depth: usize) -> Depth {
         let Process { behaviour, sharing_job, .. } = self.processes[process.at()];
-        let cache = self.hierarchy.paths[cpu.at()][depth];
+        let cache = self.hierarchy.paths[cpu.at()].caches()[depth];
         let Fit { own, shared, steady_per_ns, scale, .. } = *self.fit(behaviour, cache);
         let mut attainable = own.attainable;
         let mut resident = f64::from(self.residencies.own(process, depth, cache).lines);
@@ -318,22 +357,26 @@ impl CacheModel {
         let others = self.pressure[cache.at()] - self.cpus[cpu.at()].pressure[depth];
         if !others.is_none() && attainable > 0.0 {
             let of_mates = sharing_job
-                .map_or(0.0, |job| shared.as_fresh * (1.0 - 1.0 / f64::from(self.jobs[job as usize].running.max(1))));
-            let intruding = others.fresh_lines(behaviour.pass_ns) + (others.reused_lines() - of_mates).max(0.0);
-            let lost = attainable - self.survival(cache, behaviour.order).surviving(attainable, intruding);
-            met.contention_per_ns = lost / behaviour.pass_ns;
+                .map_or(0.0, |job| shared.intruding * (1.0 - 1.0 / f64::from(self.jobs[job as usize].running.max(1))));
+            // What neighbours use between two uses of a line of ours: in random order, lines used as often as ours come by in
+            // half of the cases; in blocked order, always once.
+            let come_by = if behaviour.order == Order::Random { 0.5 } else { 1.0 };
+            let reused = (others.reused_lines() - of_mates).max(0.0);
+            let lines = others.fresh_lines(behaviour.pass_ns) + come_by * reused;
+            let intruders = Intruders { lines, squares: 0.0 };
+            let lost = attainable - self.survival(cache, behaviour.order).surviving(&self.decay, attainable, intruders);
+            met.contention_per_ns = lost * behaviour.passes_per_ns;
         }
         met
     }
 
-    /// A run of `work_ns` that took `wall_ns` leaves its trace at one depth: of what was missing, the share `filled` came in;
-    /// of all reused lines, the share `used` was used.
+    /// A run leaves its trace at one depth.
     #[inline]
-    fn leave(&mut self, process: ProcessIndex, cpu: CpuIndex, depth: usize, ran: (f64, f64), filled: f64, used: f64) {
-        let Process { behaviour, sharing_job, .. } = self.processes[process.at()];
-        let cache = self.hierarchy.paths[cpu.at()][depth];
+    fn leave(&mut self, process: ProcessIndex, cpu: CpuIndex, depth: usize, trace: Trace) {
+        let Trace { work_ns, wall_ns, filled, used } = trace;
+        let Process { behaviour, sharing_job, goes_on, .. } = self.processes[process.at()];
+        let cache = self.hierarchy.paths[cpu.at()].caches()[depth];
         let Fit { own, shared, fresh_per_ns, .. } = *self.fit(behaviour, cache);
-        let (work_ns, wall_ns) = ran;
         let fill = |resident: &mut f32, lines: Lines| {
             let missing = (lines.attainable - f64::from(*resident)).max(0.0);
             *resident = (lines.attainable - missing * (1.0 - filled)) as f32;
@@ -344,82 +387,28 @@ impl CacheModel {
         let traffic = &mut self.traffic[cache.at()];
         traffic.bring_fresh(fresh_per_ns * work_ns);
         if let Some((_, set)) = shared_set {
-            traffic.use_set(set, team(true), shared.as_fresh, used);
+            traffic.use_set(set, team(true), shared.intruding, used, goes_on);
         }
-        if own.as_fresh > 0.0 {
-            traffic.use_set(SetIndex(process.0), team(false), own.as_fresh, used);
+        if own.intruding > 0.0 {
+            traffic.use_set(SetIndex(process.0), team(false), own.intruding, used, goes_on);
         }
         let mark = traffic.now();
         let residency = self.residencies.own(process, depth, cache);
         residency.mark = mark;
         fill(&mut residency.lines, own);
-        let mut reused = own.as_fresh;
+        let mut reused = own.intruding;
         if let Some((job, _)) = shared_set {
             let Job { written, running } = self.jobs[job as usize];
             let residency = self.residencies.shared(job, depth, cache);
             (residency.mark, residency.written) = (mark, written);
             fill(&mut residency.lines, shared);
-            reused += shared.as_fresh / f64::from(running.max(1));
+            reused += shared.intruding / f64::from(running.max(1));
         }
         if self.hierarchy.is_shared(cache) && wall_ns > 0.0 {
-            let pressure = Pressure::new(fresh_per_ns * work_ns / wall_ns, reused * used);
+            let pressure = Pressure::new(fresh_per_ns * work_ns / wall_ns, reused);
             let before = std::mem::replace(&mut self.cpus[cpu.at()].pressure[depth], pressure);
             self.pressure[cache.at()] -= before;
             self.pressure[cache.at()] += pressure;
-        }
-    }
-}
-
-/// `work + work * rate + missing * share of it met`: how long work takes, and the inverse.
-#[derive(Clone, Copy, Debug)]
-struct Stall {
-    /// Stalled time a ns of work.
-    per_ns: f64,
-    /// Stalled time when all that is missing is met.
-    reload_ns: f64,
-    /// Work in which it is: on average in random order, in blocked order all of it.
-    pass_ns: f64,
-    order: Order,
-}
-
-impl Stall {
-    /// The share of what is missing that is met within `work_ns`.
-    #[inline]
-    fn met(&self, work_ns: f64) -> f64 {
-        match self.order {
-            Order::Random => 1.0 - libm::exp(-work_ns / self.pass_ns),
-            Order::Blocked if work_ns < self.pass_ns => work_ns / self.pass_ns,
-            Order::Blocked => 1.0,
-        }
-    }
-
-    #[inline]
-    fn wall_ns(&self, work_ns: f64) -> f64 {
-        work_ns * (1.0 + self.per_ns) + self.reload_ns * self.met(work_ns)
-    }
-
-    /// The work after which `wall_ns` have passed.
-    fn work_ns(&self, wall_ns: f64) -> f64 {
-        let slope = 1.0 + self.per_ns;
-        // As if everything missing had been met: never too much.
-        let at_least = ((wall_ns - self.reload_ns) / slope).max(0.0);
-        match self.order {
-            Order::Blocked if at_least < self.pass_ns => wall_ns / (slope + self.reload_ns / self.pass_ns),
-            Order::Blocked => at_least,
-            Order::Random => {
-                // Wall time is a concave function of work, so Newton's steps go up to the root and never beyond it.
-                let mut work_ns = at_least;
-                for _ in 0..64 {
-                    let missed = libm::exp(-work_ns / self.pass_ns);
-                    let short = wall_ns - work_ns * slope - self.reload_ns * (1.0 - missed);
-                    let step = short / (slope + self.reload_ns / self.pass_ns * missed);
-                    work_ns += step;
-                    if step < 0.25 {
-                        break;
-                    }
-                }
-                work_ns
-            }
         }
     }
 }
@@ -454,19 +443,19 @@ impl Memory for CacheModel {
         self.look_for_idle(now_ns);
         let Process { behaviour, sharing_job, home, pass_left, taken, .. } = self.processes[process.at()];
         let behaviour = self.behaviours[behaviour as usize];
-        let depths = self.hierarchy.paths[cpu.at()].len();
+        let depths = self.hierarchy.paths[cpu.at()].caches().len();
         let timing = &self.hierarchy.timing;
         let wait_ns = timing.bus_ns * self.buses[home as usize].wait_services(self.own_demand(cpu, home));
         let memory_ns = self.hierarchy.memory_ns[cpu.at() * self.hierarchy.nodes + home as usize] + wait_ns;
         let next_cache_ns = timing.next_cache_ns;
         let bus_ns = timing.bus_ns;
 
-        let mut stall = Stall {
-            per_ns: 0.0,
-            reload_ns: 0.0,
-            pass_ns: if behaviour.order == Order::Blocked { behaviour.pass_ns * pass_left } else { behaviour.pass_ns },
-            order: behaviour.order,
+        let passes_per_ns = match behaviour.order {
+            Order::Random => behaviour.passes_per_ns,
+            // The rest of the pass; nothing is missing after it.
+            Order::Blocked => behaviour.passes_per_ns / pass_left.max(1e-9),
         };
+        let mut stall = Stall { per_ns: 0.0, reload_ns: 0.0, passes_per_ns, order: behaviour.order };
         let mut outermost = Depth::default();
         for depth in 0..depths {
             outermost = self.met(process, cpu, depth);
@@ -476,16 +465,28 @@ impl Memory for CacheModel {
         }
 
         // All of the work, or what of it fits.
-        let mut work = work_ns as f64;
-        let mut wall = stall.wall_ns(work);
-        let mut ran = Ran { work_ns, wall_ns: (wall.round() as u64).max(work_ns), misses: Misses::default() };
-        if ran.wall_ns > wall_ns {
-            wall = wall_ns as f64;
-            work = stall.work_ns(wall).min(work);
-            ran = Ran { work_ns: (work.round() as u64).min(work_ns).min(wall_ns), wall_ns, misses: Misses::default() };
+        let (mut work, mut wall) = (work_ns as f64, wall_ns as f64);
+        let mut ran = Ran { work_ns, wall_ns, misses: Misses::default() };
+        let mut filled = 1.0;
+        let mut fits = work * (1.0 + stall.per_ns) <= wall + 1.0;
+        if fits {
+            filled = stall.met(&self.decay, work);
+            let needed = stall.wall_ns(work, filled);
+            let needed_ns = ((needed + 0.5) as u64).max(work_ns);
+            fits = needed_ns <= wall_ns;
+            if fits {
+                (wall, ran.wall_ns) = (needed, needed_ns);
+            }
         }
+        if !fits {
+            (work, filled) = stall.within(&self.decay, wall);
+            ran.work_ns = ((work + 0.5) as u64).min(work_ns).min(wall_ns);
+        }
+        let used = match behaviour.order {
+            Order::Random => filled,
+            Order::Blocked => (work * behaviour.passes_per_ns).min(1.0),
+        };
 
-        let (filled, used) = (stall.met(work), behaviour.used(work));
         let reloaded = outermost.missing * filled;
         let taken_back = (taken * filled).min(reloaded);
         ran.misses = Misses {
@@ -497,31 +498,14 @@ impl Memory for CacheModel {
             self.jobs[job as usize].written += behaviour.writes_per_ns * work;
         }
         for depth in 0..depths {
-            self.leave(process, cpu, depth, (work, wall), filled, used);
+            self.leave(process, cpu, depth, Trace { work_ns: work, wall_ns: wall, filled, used });
         }
         let state = &mut self.processes[process.at()];
+        state.goes_on = true;
         state.taken -= taken_back;
-        state.pass_left = (pass_left - work / behaviour.pass_ns).max(0.0);
+        state.pass_left = (pass_left - work * behaviour.passes_per_ns).max(0.0);
         self.ask(cpu, home, Demand::new(ran.misses.total() * bus_ns / (wall - ran.misses.total() * wait_ns).max(1.0)));
         self.cpus[cpu.at()].until_ns = now_ns.saturating_add(ran.wall_ns);
         ran
-    }
-}
-
-impl CacheModel {
-    /// What a CPU asks of a bus.
-    #[inline]
-    fn own_demand(&self, cpu: CpuIndex, bus: u32) -> Demand {
-        let state = &self.cpus[cpu.at()];
-        if state.bus == bus { state.demand } else { Demand::default() }
-    }
-
-    /// A CPU asks so much of a bus, and nothing of others.
-    #[inline]
-    fn ask(&mut self, cpu: CpuIndex, bus: u32, demand: Demand) {
-        let state = &mut self.cpus[cpu.at()];
-        self.buses[state.bus as usize].replace(state.demand, Demand::default());
-        self.buses[bus as usize].replace(Demand::default(), demand);
-        (state.bus, state.demand) = (bus, demand);
     }
 }

@@ -80,4 +80,16 @@ impl Residencies {
         }
         residency
     }
+
+    /// The lines in a cache of a process and of its job.
+    pub fn lines(&self, process: ProcessIndex, job: Option<u32>, depth: usize, cache: CacheIndex) -> f64 {
+        let lines = |residency: &Residency| f64::from(residency.lines);
+        let is_here = |residency: &&Residency| residency.cache == Some(cache);
+        let own = self.own[process.at() * self.depths + depth].iter().find(is_here).map_or(0.0, lines);
+        let shared = job.map_or(0.0, |job| {
+            let Places { first, count } = self.places[job as usize];
+            self.shared[first + depth * count..][..count].iter().find(is_here).map_or(0.0, lines)
+        });
+        own + shared
+    }
 }

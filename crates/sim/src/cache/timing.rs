@@ -15,7 +15,7 @@ pub struct Timing {
     pub other_node_ns: f64,
     /// The same from another package.
     pub other_package_ns: f64,
-    /// For how much of it one bus or memory controller is held, so that others wait ([`super::Bus`]).
+    /// For how much of it one bus or memory controller is held, so that others wait (`bus.rs`).
     pub bus_ns: f64,
 }
 

@@ -5,6 +5,8 @@
 //! What counts is the number of *distinct* lines, so a cache keeps the sets of lines used in it in the order of their last
 //! use; those in front of a set have been used since.
 
+use super::survival::Intruders;
+
 /// Position of a set of reused lines: those of one process, or those that the processes of one job share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SetIndex(pub u32);
@@ -62,45 +64,47 @@ impl Traffic {
         self.sums.fresh += lines;
     }
 
-    /// Distinct lines, not its own, used since `mark`, when `set` was last used.
+    /// What others have used since `mark`, when `set` was last used.
     ///
     /// Exact, as far as whole sets are used at a time, when no more than [`REMEMBERED`] other sets were used since. With more,
     /// sets that weren't remembered are counted each time they are used anew: right when they take turns, too many when
     /// they don't.
     #[inline]
-    pub fn since(&self, mark: Mark, set: SetIndex, team: Option<Team>) -> f64 {
+    pub fn since(&self, mark: Mark, set: SetIndex, team: Option<Team>) -> Intruders {
         let fresh = self.sums.fresh - mark.fresh;
-        let mut reused = 0.0;
+        let (mut reused, mut squares) = (0.0, 0.0);
         for last in &self.uses[..self.remembered] {
             if last.set == set {
-                return fresh + f64::from(reused);
+                return Intruders { lines: fresh + f64::from(reused), squares: f64::from(squares) };
             }
             if !displaces_nothing(last.team, team) {
                 reused += last.lines;
+                squares += last.lines * last.lines;
             }
         }
-        fresh + f64::from(reused).max(self.sums.entered - mark.entered)
+        let entered = self.sums.entered - mark.entered;
+        Intruders { lines: fresh + f64::from(reused).max(entered), squares: f64::from(squares) }
     }
 
-    /// The set is used: `lines` of it (counted as fresh ones) if it wasn't in use just now, or else `share` of those not
-    /// yet used.
+    /// The `share` of a set is used, of `lines` in all (counted as fresh ones). When that goes on with what was used last, it is
+    /// the share of what wasn't used yet.
     #[inline]
-    pub fn use_set(&mut self, set: SetIndex, team: Option<Team>, lines: f64, share: f64) {
-        let used = (lines * share) as f32;
-        if self.remembered > 0 && self.uses[0].set == set {
-            let more = ((lines - f64::from(self.uses[0].lines)) * share).max(0.0);
-            self.uses[0].lines += more as f32;
-            self.sums.entered += more;
-            return;
-        }
+    pub fn use_set(&mut self, set: SetIndex, team: Option<Team>, lines: f64, share: f64, goes_on: bool) {
         let known = self.uses[..self.remembered].iter().position(|last| last.set == set);
+        let before = match known {
+            Some(at) if at == 0 || goes_on => f64::from(self.uses[at].lines),
+            _ => 0.0,
+        };
+        let more = (lines - before).max(0.0) * share;
+        if known.is_none_or(|at| at == 0) {
+            self.sums.entered += more;
+        }
         let end = known.unwrap_or_else(|| {
-            self.sums.entered += f64::from(used);
             self.remembered = (self.remembered + 1).min(REMEMBERED);
             self.remembered - 1
         });
         self.uses.copy_within(..end, 1);
-        self.uses[0] = Use { set, team, lines: used };
+        self.uses[0] = Use { set, team, lines: (before + more) as f32 };
     }
 }
 
@@ -120,50 +124,50 @@ mod tests {
 
     fn take_turns(traffic: &mut Traffic, sets: impl IntoIterator<Item = u32>) {
         for set in sets {
-            traffic.use_set(SetIndex(set), None, 10.0, 1.0);
+            traffic.use_set(SetIndex(set), None, 10.0, 1.0, false);
         }
     }
 
     #[test]
     fn a_set_used_twice_since_counts_once() {
         let mut traffic = Traffic::new();
-        traffic.use_set(A, None, 10.0, 1.0);
+        traffic.use_set(A, None, 10.0, 1.0, false);
         let mark = traffic.now();
         take_turns(&mut traffic, [1, 2, 1, 2, 1]);
         traffic.bring_fresh(7.0);
-        assert_eq!(traffic.since(mark, A, None), 27.0);
+        assert_eq!(traffic.since(mark, A, None).lines, 27.0);
     }
 
     #[test]
     fn more_sets_than_are_remembered_count_once_a_turn() {
         let mut traffic = Traffic::new();
         take_turns(&mut traffic, 0..40);
-        traffic.use_set(A, None, 10.0, 1.0);
+        traffic.use_set(A, None, 10.0, 1.0, false);
         let mark = traffic.now();
         take_turns(&mut traffic, 0..40);
-        assert_eq!(traffic.since(mark, A, None), 400.0);
+        assert_eq!(traffic.since(mark, A, None).lines, 400.0);
     }
 
     #[test]
     fn a_set_used_bit_by_bit_nears_its_whole() {
         let mut traffic = Traffic::new();
-        traffic.use_set(A, None, 10.0, 1.0);
+        traffic.use_set(A, None, 10.0, 1.0, false);
         let mark = traffic.now();
-        traffic.use_set(SetIndex(1), None, 10.0, 0.5);
-        traffic.use_set(SetIndex(1), None, 10.0, 0.5);
-        assert_eq!(traffic.since(mark, A, None), 7.5);
+        traffic.use_set(SetIndex(1), None, 10.0, 0.5, false);
+        traffic.use_set(SetIndex(1), None, 10.0, 0.5, false);
+        assert_eq!(traffic.since(mark, A, None).lines, 7.5);
     }
 
     #[test]
     fn shared_lines_lie_beside_those_of_their_own_job_only() {
         let team = |job, is_shared| Some(Team { job, is_shared });
         let mut traffic = Traffic::new();
-        traffic.use_set(A, team(0, false), 10.0, 1.0);
+        traffic.use_set(A, team(0, false), 10.0, 1.0, false);
         let mark = traffic.now();
-        traffic.use_set(SetIndex(1), team(0, false), 10.0, 1.0);
-        traffic.use_set(SetIndex(2), team(0, true), 10.0, 1.0);
-        traffic.use_set(SetIndex(3), team(1, true), 10.0, 1.0);
-        assert_eq!(traffic.since(mark, A, team(0, false)), 20.0);
-        assert_eq!(traffic.since(mark, A, None), 30.0);
+        traffic.use_set(SetIndex(1), team(0, false), 10.0, 1.0, false);
+        traffic.use_set(SetIndex(2), team(0, true), 10.0, 1.0, false);
+        traffic.use_set(SetIndex(3), team(1, true), 10.0, 1.0, false);
+        assert_eq!(traffic.since(mark, A, team(0, false)).lines, 20.0);
+        assert_eq!(traffic.since(mark, A, None).lines, 30.0);
     }
 }

@@ -1,0 +1,65 @@
+//! How long work takes when misses stall it.
+
+use super::decay::Decay;
+use super::footprint::Order;
+
+/// How long work takes: `work (1 + per_ns) + reload_ns * met(work)`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stall {
+    /// Stalled time a ns of work.
+    pub per_ns: f64,
+    /// Stalled time when all that is missing has been met.
+    pub reload_ns: f64,
+    /// Passes a ns of work: in random order, in which a share of `1 - 1/e` of it is met, in blocked order all.
+    pub passes_per_ns: f64,
+    pub order: Order,
+}
+
+impl Stall {
+    /// The share of what is missing that is met within `work_ns`.
+    #[inline]
+    pub fn met(&self, decay: &Decay, work_ns: f64) -> f64 {
+        match self.order {
+            Order::Random => 1.0 - decay.left(work_ns * self.passes_per_ns),
+            Order::Blocked => (work_ns * self.passes_per_ns).min(1.0),
+        }
+    }
+
+    #[inline]
+    pub fn wall_ns(&self, work_ns: f64, met: f64) -> f64 {
+        work_ns * (1.0 + self.per_ns) + self.reload_ns * met
+    }
+
+    /// The work after which `wall_ns` have passed, and the share that is met then.
+    #[inline]
+    pub fn within(&self, decay: &Decay, wall_ns: f64) -> (f64, f64) {
+        let slope = 1.0 + self.per_ns;
+        let steepest = self.reload_ns * self.passes_per_ns;
+        // As if everything missing had been met: never too much.
+        let mut work_ns = ((wall_ns - self.reload_ns) / slope).max(0.0);
+        match self.order {
+            Order::Blocked if work_ns * self.passes_per_ns >= 1.0 => (work_ns, 1.0),
+            Order::Blocked => {
+                work_ns = wall_ns / (slope + steepest);
+                (work_ns, (work_ns * self.passes_per_ns).min(1.0))
+            }
+            Order::Random => {
+                // Wall time is a concave function of work, so Newton's steps go up to the root and never beyond it. Each
+                // leaves half the square of the one before, measured in passes.
+                let mut left = decay.left(work_ns * self.passes_per_ns);
+                for _ in 0..64 {
+                    let short = wall_ns - self.wall_ns(work_ns, 1.0 - left);
+                    let step = short / (slope + steepest * left);
+                    work_ns += step;
+                    let passes = step * self.passes_per_ns;
+                    if passes < 1e-5 {
+                        left -= left * passes;
+                        break;
+                    }
+                    left = decay.left(work_ns * self.passes_per_ns);
+                }
+                (work_ns, 1.0 - left)
+            }
+        }
+    }
+}
