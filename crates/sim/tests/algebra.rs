@@ -8,6 +8,7 @@ use sim::{
     Clocks, Decay, Distribution, Experiment, Interval, Job, NoMemory, Outcome, Parameters, Policy, Process,
     ProcessIndex, QuantumEnd, Workload,
 };
+use std::collections::BTreeSet;
 
 /// One tick is the quantum, so that slices aren't rounded up to more; nothing is left to chance.
 fn exact() -> Parameters {
@@ -174,6 +175,19 @@ fn the_complex_boost_prefers_who_ran_last() {
     assert!(blocks > 10 && 10 * same > 8 * blocks, "{same} of {blocks}");
     let (same, blocks) = after_block(Policy::Affinity);
     assert!(blocks > 10 && 10 * same < 6 * blocks, "{same} of {blocks}");
+}
+
+/// The report's "attaching processes to processors": without migration, and no CPU has more than its share at first.
+#[test]
+fn attached_processes_are_shared_out_evenly_and_never_migrate() {
+    for cpus in [1, 3, 4, 8, 9, 20] {
+        let machine = format!("pack:1 core:{cpus} pu:1");
+        let (outcome, intervals) = run(&machine, &Workload::spin(2 * cpus), &exact(), Policy::Attached);
+        let on: BTreeSet<_> = intervals.iter().map(|interval| (interval.cpu, interval.process)).collect();
+        assert_eq!(on.len(), 2 * cpus as usize, "each of {cpus} CPUs has two processes, and these have one CPU");
+        assert_eq!(on.iter().map(|(cpu, _)| cpu).collect::<BTreeSet<_>>().len(), cpus as usize);
+        assert_eq!(outcome.makespan_ms, 60_000.0);
+    }
 }
 
 #[test]

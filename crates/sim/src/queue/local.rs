@@ -21,6 +21,9 @@ pub(crate) enum Binding {
 /// A CPU and a count, ordered by the count.
 type Count = (u32, u32);
 
+/// After all CPUs.
+const NO_CPU: Count = (u32::MAX, u32::MAX);
+
 /// Queues of CPUs.
 pub(crate) struct Local {
     binding: Binding,
@@ -36,8 +39,8 @@ pub(crate) struct Local {
 
 impl Local {
     pub(crate) fn new(binding: Binding, processes: usize, cpus: usize, nest: impl Fn() -> Nest) -> Self {
-        let mut load = Tournament::new(nest(), (0, 0));
-        let mut waiting = Tournament::new(nest(), (u32::MAX, 0));
+        let mut load = Tournament::new(nest(), NO_CPU);
+        let mut waiting = Tournament::new(nest(), NO_CPU);
         for cpu in 0..cpus {
             load.set(cpu, (0, cpu as u32));
             waiting.set(cpu, (u32::MAX, cpu as u32));
