@@ -108,7 +108,7 @@ impl Bursts {
         };
         let rest_ns = (self.rest.draw_ns(draws) as f64 * self.work_share).round() as u64;
         let end = VOLUNTARY[pick(&self.ends, draws.unit())];
-        (quanta * self.quantum_work_ns + rest_ns, end)
+        (quanta.saturating_mul(self.quantum_work_ns).saturating_add(rest_ns), end)
     }
 }
 

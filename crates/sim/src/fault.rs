@@ -85,9 +85,17 @@ pub enum Fault {
         "lock `{0}` can be waited for while it is held by a process that waits for `{1}`, and the other way round: a deadlock"
     )]
     Circle(String, String),
-    /// A phase in which no time passes.
-    #[error("no step takes time, so the phase would repeat for ever at one moment")]
-    NoTime,
+    /// Steps or bursts in which hardly any time passes.
+    #[error(
+        "on average this takes {mean_ms} ms, less than a microsecond, so that it would be done again and again at one moment"
+    )]
+    NoTime {
+        /// How long it takes on average.
+        mean_ms: f64,
+    },
+    /// A name is empty, so that results could not tell whose they are.
+    #[error("the name is empty")]
+    NoName,
     /// A limit of living processes together with a rhythm of arrivals.
     #[error("`at_once` makes processes arrive when others end; it can't be combined with `gap_ms`")]
     TwoRhythms,
@@ -95,6 +103,9 @@ pub enum Fault {
 
 /// Most processes of a workload.
 const MOST_PROCESSES: u32 = 10_000_000;
+
+/// The shortest that what is repeated may take on average, in ms: below it, a simulated second would take hours.
+const SHORTEST_MS: f64 = 1e-3;
 
 /// How far percentages may be from 100: the report's tables sum to 101.0 at most.
 const ROUNDING_PERCENT: f64 = 1.5;
@@ -137,11 +148,26 @@ fn distribution(distribution: &Distribution, at: &str) -> Checked {
     }
 }
 
-fn takes_time(distribution: &Distribution) -> bool {
+/// The mean of a distribution that was checked, in ms.
+fn mean_ms(distribution: &Distribution) -> f64 {
     match distribution {
-        Distribution::Constant(ms) | Distribution::Exponential(ms) | Distribution::Uniform(_, ms) => *ms > 0.0,
-        Distribution::Histogram { .. } => true,
+        Distribution::Constant(ms) | Distribution::Exponential(ms) => *ms,
+        Distribution::Uniform(from, to) => f64::midpoint(*from, *to),
+        Distribution::Histogram { edges_ms, percent } => mean_of_bins_ms(edges_ms, percent),
     }
+}
+
+fn mean_of_bins_ms(edges_ms: &[f64], shares: &[f64]) -> f64 {
+    let middles = edges_ms.windows(2).map(|edges| f64::midpoint(edges[0], edges[1]));
+    middles.zip(shares).map(|(middle, share)| middle * share).sum::<f64>() / shares.iter().sum::<f64>()
+}
+
+fn takes_time(mean_ms: f64, at: &str) -> Checked {
+    if mean_ms >= SHORTEST_MS { Ok(()) } else { Err(Fault::NoTime { mean_ms }.at(at)) }
+}
+
+fn named(name: &str, at: &str) -> Checked {
+    if name.trim().is_empty() { Err(Fault::NoName.at(at)) } else { Ok(()) }
 }
 
 impl Workload {
@@ -150,6 +176,7 @@ impl Workload {
     /// # Errors
     /// [`WorkloadError`] names the first field that is wrong.
     pub fn check(&self) -> Result<(), WorkloadError> {
+        named(&self.name, "name")?;
         if self.jobs.is_empty() {
             return Err(Fault::Empty.at("jobs"));
         }
@@ -160,10 +187,14 @@ impl Workload {
 }
 
 fn job(job: &Job, at: &str) -> Checked {
+    named(&job.name, &format!("{at}.name"))?;
     range(f64::from(job.processes), 1.0, f64::from(MOST_PROCESSES), &format!("{at}.processes"))?;
     range(job.arrival_ms, 0.0, LONGEST_MS, &format!("{at}.arrival_ms"))?;
     if let Some(gap) = &job.gap_ms {
-        distribution(gap, &format!("{at}.gap_ms"))?;
+        let at = format!("{at}.gap_ms");
+        distribution(gap, &at)?;
+        // The last one arrives within what can be simulated.
+        range(mean_ms(gap), 0.0, LONGEST_MS / f64::from(job.processes), &at)?;
     }
     if let Some(at_once) = job.at_once {
         range(f64::from(at_once), 1.0, f64::from(job.processes), &format!("{at}.at_once"))?;
@@ -211,13 +242,12 @@ fn intervals<'a>(intervals: &'a Intervals, at: &str) -> Result<&'a Ends, Workloa
             if others > 0.0 && left <= 0.0 {
                 return Err(Fault::NothingLeft.at(at));
             }
+            takes_time(mean_of_bins_ms(edges_ms, percent) * (1.0 - stalled), &format!("{at}.edges_ms"))?;
             Ok(ends)
         }
         Intervals::Bursts { length_ms, ends } => {
             distribution(length_ms, &format!("{at}.length_ms"))?;
-            if !takes_time(length_ms) {
-                return Err(Fault::NoTime.at(format!("{at}.length_ms")));
-            }
+            takes_time(mean_ms(length_ms), &format!("{at}.length_ms"))?;
             if ends.quantum != 0.0 {
                 return Err(Fault::QuantumOfBursts.at(format!("{at}.ends.quantum")));
             }
@@ -285,10 +315,11 @@ fn locks(job: &Job, at: &str) -> Checked {
         if let Some(lock) = held.first() {
             return Err(Fault::NeverReleased((*lock).into()).at(at));
         }
-        let passes_time = |step: &Step| matches!(step, Step::Work(length) | Step::Block(length) if takes_time(length));
-        if !phase.steps.iter().any(passes_time) {
-            return Err(Fault::NoTime.at(at));
-        }
+        let lengths = phase.steps.iter().filter_map(|step| match step {
+            Step::Work(length) | Step::Block(length) => Some(mean_ms(length)),
+            Step::Acquire(_) | Step::Release(_) | Step::Barrier => None,
+        });
+        takes_time(lengths.sum(), &at)?;
     }
     if let Some(lock) = job.locks.iter().find(|lock| !taken.contains(lock.as_str())) {
         return Err(Fault::UnusedLock(lock.clone()).at(format!("{at}.locks")));

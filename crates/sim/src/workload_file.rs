@@ -104,6 +104,14 @@ struct FileTable {
     jobs: Vec<Job>,
 }
 
+/// The parameters of a workload file as written.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "it is read only to see whether it can be")]
+struct ParametersTable {
+    #[serde(default)]
+    parameters: Parameters,
+}
+
 /// A built-in application, and what is to be different.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -172,6 +180,8 @@ impl WorkloadFile {
     /// The line, from 1, and what is wrong there.
     pub fn parse(text: &str) -> Result<Self, Mistake> {
         let file: FileTable = parse(text)?;
+        // Only for the line of a mistake: what the file leaves out is not known here.
+        parse::<ParametersTable>(text)?;
         let spans = DeTable::parse(text).map_err(|error| mistake(text, &error))?;
         let at = |path: &str| line_of(text, offset_of(spans.get_ref(), path));
         let base = if file.applications.is_empty() { Parameters::default() } else { built_in().parameters.clone() };

@@ -144,7 +144,15 @@ fn a_mistake_is_told_with_its_line() {
             "`applications[1].processes`: 0",
         ),
         ("name = \"x\"\n[parameters]\nquantum_ms = 0\n", 3, "`quantum_ms` is 0"),
-        ("name = \"x\"\n[parameters]\nquantum = 10\n", 2, "unknown field `quantum`"),
+        ("name = \"x\"\n[parameters]\ntick_ms = 5\nquantum = 10\n", 4, "unknown field `quantum`"),
+        ("name = \"x\"\n[parameters]\ntick_ms = 5\ndecay = \"slow\"\n", 4, "unknown variant `slow`"),
+        ("name = \" \"\n[[jobs]]\nname = \"a\"\nprocesses = 1\nprocess = {}\n", 1, "the name is empty"),
+        ("name = \"x\"\n[[jobs]]\nname = \"\"\nprocesses = 1\nprocess = {}\n", 3, "the name is empty"),
+        (
+            "name = \"x\"\n[[jobs]]\nname = \"a\"\nprocesses = 1000\ngap_ms = { constant = 1e9 }\nprocess = {}\n",
+            5,
+            "1000000000 is not a number from 0",
+        ),
     ];
     for (text, line, part) in cases {
         let (told_line, told) = WorkloadFile::parse(text).unwrap_err();
@@ -188,6 +196,18 @@ fn a_mistake_is_told_with_its_line() {
             "a deadlock",
         ),
         ("memory = { reload_lines = -3 }\n", 7, "-3 is not a number from 0"),
+        ("memory = { reload_lines = nan }\n", 7, "NaN is not a number from 0"),
+        (
+            "work_ms = { constant = 5 }\nphases = [{ steps = [{ work = { constant = 1e-9 } }] }]\n",
+            8,
+            "less than a microsecond",
+        ),
+        ("[[jobs.process.phases]]\nsteps = [\"barrier\"]\n", 7, "less than a microsecond"),
+        (
+            "[jobs.process.intervals.bursts]\nends = { other = 100 }\nlength_ms = { exponential = 1e-8 }\n",
+            9,
+            "less than a microsecond",
+        ),
     ];
     for (text, line, part) in in_process {
         let head = format!("name = \"x\"\n[[jobs]]\nname = \"a\"\nprocesses = 2\n{}{PROCESS}", locks(text));
