@@ -16,13 +16,13 @@
 //! mean over the other CPUs: ours is taken to be like them.
 
 /// One in the fixed-point numbers of [`Bus`], which sum without drift.
-const ONE: f64 = (1u64 << 32) as f64;
+const ONE: f64 = (1i64 << 32) as f64;
 
 /// What CPUs ask of one bus.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bus {
     /// Sum of the shares of time for which the CPUs would hold it if it were never busy.
-    offered: u64,
+    offered: i64,
     /// CPUs that ask anything of it.
     asking: u32,
 }
@@ -40,14 +40,14 @@ impl Demand {
 impl Bus {
     /// A CPU asks for `new` instead of `old`.
     pub fn replace(&mut self, old: Demand, new: Demand) {
-        self.offered = self.offered - u64::from(old.0) + u64::from(new.0);
+        self.offered = self.offered - i64::from(old.0) + i64::from(new.0);
         self.asking = self.asking - u32::from(old.0 > 0) + u32::from(new.0 > 0);
     }
 
     /// How long a miss waits, in services, with what a CPU itself asks for left out.
     #[inline]
     pub fn wait_services(&self, own: Demand) -> f64 {
-        let offered = self.offered - u64::from(own.0);
+        let offered = self.offered - i64::from(own.0);
         if offered == 0 {
             return 0.0;
         }

@@ -2,6 +2,7 @@
 
 use super::footprint::{Footprint, Order};
 use super::hierarchy::Build;
+use super::survival::{Crowd, Survival};
 
 /// A set of reused lines in a cache of some build.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,12 +32,13 @@ impl Lines {
             Some(1) => -frames * libm::log((1.0 - lines / frames).max(1e-3)),
             _ => lines,
         };
-        Self { attainable: lines * fits, intruding }
+        // As a single float, which is what `traffic.rs` compares it with.
+        Self { attainable: lines * fits, intruding: f64::from(intruding as f32) }
     }
 }
 
 /// A footprint in a cache of some build.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fit {
     /// Lines that the process has for itself.
     pub own: Lines,
@@ -48,10 +50,12 @@ pub(super) struct Fit {
     pub fresh_per_ns: f64,
     /// Misses a ns of work when all lines that can be in the cache are.
     pub steady_per_ns: f64,
+    /// What neighbours under the cache leave of all lines that can be in it.
+    pub crowd: Crowd,
 }
 
 impl Fit {
-    pub fn new(footprint: &Footprint, build: &Build) -> Self {
+    pub fn new(footprint: &Footprint, build: &Build, survival: &Survival) -> Self {
         let scale = footprint.line_bytes / build.line_bytes;
         let (all, shared) = (footprint.reload_lines * scale, footprint.shared_lines * scale);
         let lines = |lines| Lines::new(lines, all, footprint.order, build);
@@ -60,6 +64,7 @@ impl Fit {
         let fresh_per_ns = steady_per_ns * footprint.fresh_share;
         let too_many_per_ns = (all - own.attainable - shared.attainable).max(0.0) / (footprint.pass_us * 1e3);
         let own_steady = if build.is_innermost { steady_per_ns } else { fresh_per_ns };
-        Self { own, shared, scale, fresh_per_ns, steady_per_ns: own_steady + too_many_per_ns }
+        let crowd = survival.crowd(own.attainable + shared.attainable);
+        Self { own, shared, scale, fresh_per_ns, steady_per_ns: own_steady + too_many_per_ns, crowd }
     }
 }

@@ -17,28 +17,42 @@ pub(super) const MAX_DEPTH: usize = 3;
 pub(super) struct CacheIndex(pub u32);
 
 impl CacheIndex {
+    /// No cache.
+    pub const NONE: Self = Self(u32::MAX);
+
     pub fn at(self) -> usize {
         self.0 as usize
     }
 }
 
+/// A cache on the way from a CPU to memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stage {
+    pub cache: CacheIndex,
+    /// Its position in [`Hierarchy::builds`].
+    pub build: u16,
+    /// Whether several CPUs use it.
+    pub is_shared: bool,
+}
+
 /// The caches on the way from a CPU to memory, from the inside out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
-    caches: [CacheIndex; MAX_DEPTH],
+    stages: [Stage; MAX_DEPTH],
     depths: u8,
 }
 
 impl Path {
-    fn new(caches: &[CacheIndex]) -> Self {
-        let mut path = Self { caches: [CacheIndex(0); MAX_DEPTH], depths: caches.len() as u8 };
-        path.caches[..caches.len()].copy_from_slice(caches);
+    fn new(caches: &[Stage]) -> Self {
+        let none = Stage { cache: CacheIndex::NONE, build: 0, is_shared: false };
+        let mut path = Self { stages: [none; MAX_DEPTH], depths: caches.len() as u8 };
+        path.stages[..caches.len()].copy_from_slice(caches);
         path
     }
 
     #[inline]
-    pub fn caches(&self) -> &[CacheIndex] {
-        &self.caches[..usize::from(self.depths)]
+    pub fn stages(&self) -> &[Stage] {
+        &self.stages[..usize::from(self.depths).min(MAX_DEPTH)]
     }
 }
 
@@ -91,8 +105,6 @@ pub enum HierarchyError {
 pub struct Hierarchy {
     pub(super) timing: Timing,
     pub(super) builds: Vec<Build>,
-    /// By cache, its position in `builds`.
-    pub(super) build_of: Vec<u32>,
     /// By cache, how many of the CPUs use it.
     cpus_of: Vec<u32>,
     /// By CPU.
@@ -111,11 +123,10 @@ impl Hierarchy {
     /// # Errors
     /// A CPU that the machine lacks, that has no cache, or has one of unknown size.
     pub fn new(machine: &Machine, cpus: &[CpuId], timing: Timing) -> Result<Self, HierarchyError> {
-        let mut found: BTreeMap<ObjectIndex, CacheIndex> = BTreeMap::new();
+        let mut found: BTreeMap<ObjectIndex, Stage> = BTreeMap::new();
         let mut hierarchy = Self {
             timing,
             builds: Vec::new(),
-            build_of: Vec::new(),
             cpus_of: Vec::new(),
             paths: Vec::with_capacity(cpus.len()),
             node_of: Vec::with_capacity(cpus.len()),
@@ -127,20 +138,24 @@ impl Hierarchy {
             let objects = hierarchy.caches_around(machine, cpu)?;
             let mut path = Vec::with_capacity(objects.len());
             for (depth, &object) in objects.iter().enumerate() {
-                let cache = match found.get(&object) {
-                    Some(&cache) => cache,
+                let stage = match found.get(&object) {
+                    Some(&stage) => stage,
                     None => {
                         let build = hierarchy.add_build(machine, object, cpu, depth == 0)?;
-                        let cache = CacheIndex(hierarchy.build_of.len() as u32);
-                        hierarchy.build_of.push(build);
+                        let cache = CacheIndex(hierarchy.cpus_of.len() as u32);
                         hierarchy.cpus_of.push(0);
-                        *found.entry(object).or_insert(cache)
+                        *found.entry(object).or_insert(Stage { cache, build, is_shared: false })
                     }
                 };
-                hierarchy.cpus_of[cache.0 as usize] += 1;
-                path.push(cache);
+                hierarchy.cpus_of[stage.cache.at()] += 1;
+                path.push(stage);
             }
             hierarchy.paths.push(Path::new(&path));
+        }
+        for path in &mut hierarchy.paths {
+            for stage in &mut path.stages[..usize::from(path.depths)] {
+                stage.is_shared = hierarchy.cpus_of[stage.cache.at()] > 1;
+            }
         }
         hierarchy.place_memory(machine, cpus);
         Ok(hierarchy)
@@ -151,16 +166,9 @@ impl Hierarchy {
         &self.assumptions
     }
 
-    /// The build of a cache, as a position in `builds`.
-    #[inline]
-    pub(super) fn build(&self, cache: CacheIndex) -> usize {
-        self.build_of[cache.at()] as usize
-    }
-
-    /// Whether several CPUs use a cache.
-    #[inline]
-    pub(super) fn is_shared(&self, cache: CacheIndex) -> bool {
-        self.cpus_of[cache.at()] > 1
+    /// How many caches there are.
+    pub(super) fn caches(&self) -> usize {
+        self.cpus_of.len()
     }
 
     /// Seen from a CPU that uses it, the share of the other CPUs that don't.
@@ -172,7 +180,7 @@ impl Hierarchy {
 
     /// The longest way from a CPU to memory, in caches.
     pub fn depths(&self) -> usize {
-        self.paths.iter().map(|path| path.caches().len()).max().unwrap_or(0)
+        self.paths.iter().map(|path| path.stages().len()).max().unwrap_or(0)
     }
 
     /// The caches around a CPU that are modelled, from the inside out.
@@ -201,7 +209,7 @@ impl Hierarchy {
         cache: ObjectIndex,
         cpu: CpuId,
         is_innermost: bool,
-    ) -> Result<u32, HierarchyError> {
+    ) -> Result<u16, HierarchyError> {
         let object = machine.object(cache);
         let facts = object.cache.unwrap_or_default();
         let Some(size_bytes) = facts.size_bytes else {
@@ -234,7 +242,7 @@ impl Hierarchy {
             self.builds.push(build);
             self.builds.len() - 1
         });
-        Ok(position as u32)
+        Ok(position as u16)
     }
 
     /// Which memory is whose, and how far it is.

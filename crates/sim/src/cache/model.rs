@@ -4,13 +4,13 @@ use super::bus::{Bus, Demand};
 use super::decay::Decay;
 use super::fit::{Fit, Lines};
 use super::footprint::{Footprint, Order};
-use super::hierarchy::{CacheIndex, Hierarchy, HierarchyError, MAX_DEPTH};
+use super::hierarchy::{Hierarchy, HierarchyError, MAX_DEPTH, Stage};
 use super::pressure::Pressure;
-use super::residency::Residencies;
+use super::residency::{Residencies, Residency};
 use super::stall::Stall;
-use super::survival::{Intruders, Survival};
+use super::survival::Survival;
 use super::timing::Timing;
-use super::traffic::{Mark, SetIndex, Team, Traffic};
+use super::traffic::{SetIndex, Team, Traffic};
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::{Memory, Misses, Ran};
 use crate::workload::Workload;
@@ -36,7 +36,7 @@ struct Behaviour {
     writes_per_ns: f64,
 }
 
-/// A process at present.
+/// A process.
 #[derive(Clone, Copy, Debug)]
 struct Process {
     behaviour: u32,
@@ -46,12 +46,6 @@ struct Process {
     cpu: Option<CpuIndex>,
     /// The node of its memory: where it ran first.
     home: u32,
-    /// Whether its next run goes on with its last one.
-    goes_on: bool,
-    /// In blocked order, the share of a pass until all that is missing has been met.
-    pass_left: f64,
-    /// Of the lines that its outermost cache lacks, how many a writer took.
-    taken: f64,
 }
 
 /// The processes of a job that share lines.
@@ -63,15 +57,23 @@ struct Job {
     running: u32,
 }
 
-/// What one CPU does at present.
+/// What one CPU does at present: all of a process that a run needs, so that it is read in one place.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 struct Cpu {
     process: Option<ProcessIndex>,
-    /// Until when, in ns.
-    until_ns: u64,
-    /// The bus that it uses, and how much.
-    bus: u32,
+    /// As of the process.
+    behaviour: u32,
+    home: u32,
+    sharing_job: Option<u32>,
+    /// Whether the next run goes on with the last one.
+    goes_on: bool,
+    /// How much it uses the bus at its process's home.
     demand: Demand,
+    /// In blocked order, the share of a pass until all that is missing has been met.
+    pass_left: f64,
+    /// Of the lines that its outermost cache lacks, how many a writer took.
+    taken: f64,
     /// By depth, what it does to caches that others use as well.
     pressure: [Pressure; MAX_DEPTH],
 }
@@ -110,6 +112,9 @@ struct Trace {
 /// large one each several times within an interval.
 const LOOKED_AT: usize = 4;
 
+/// When a CPU without a process falls idle.
+const VACANT: u64 = u64::MAX;
+
 /// The cached state of processes on a machine. It implements [`Memory`]; the [module](super) describes the model.
 ///
 /// Its [`Misses`] are those of the outermost caches: what reaches memory or another package. Misses that an outer cache
@@ -125,6 +130,8 @@ pub struct CacheModel {
     processes: Vec<Process>,
     jobs: Vec<Job>,
     cpus: Vec<Cpu>,
+    /// By CPU, until when its process runs; [`VACANT`] when it has none.
+    until_ns: Vec<u64>,
     buses: Vec<Bus>,
     /// By cache.
     traffic: Vec<Traffic>,
@@ -163,18 +170,16 @@ impl CacheModel {
                 sharing.resize(sharing.len().max(*job as usize + 1), 0);
                 sharing[*job as usize] += 1;
             }
-            let behaviour = behaviour as u32;
-            processes.push(Process {
-                behaviour,
-                sharing_job,
-                cpu: None,
-                home: 0,
-                goes_on: false,
-                pass_left: 1.0,
-                taken: 0.0,
-            });
+            processes.push(Process { behaviour: behaviour as u32, sharing_job, cpu: None, home: 0 });
         }
-        let caches = hierarchy.build_of.len();
+        let caches = hierarchy.caches();
+        let survivals: Vec<_> = (hierarchy.builds.iter())
+            .map(|build| [Order::Random, Order::Blocked].map(|order| Survival::new(build.frames, build.ways, order)))
+            .collect();
+        let fits = |kind: &Footprint| {
+            let builds = hierarchy.builds.iter().zip(&survivals);
+            builds.map(|(build, survivals)| Fit::new(kind, build, &survivals[kind.order as usize])).collect::<Vec<_>>()
+        };
         Self {
             behaviours: (kinds.iter())
                 .map(|kind| Behaviour {
@@ -185,16 +190,13 @@ impl CacheModel {
                     writes_per_ns: kind.shared_writes_per_ms * 1e-6,
                 })
                 .collect(),
-            fits: (kinds.iter()).flat_map(|kind| hierarchy.builds.iter().map(|build| Fit::new(kind, build))).collect(),
-            survivals: (hierarchy.builds.iter())
-                .map(|build| {
-                    [Order::Random, Order::Blocked].map(|order| Survival::new(build.frames, build.ways, order))
-                })
-                .collect(),
+            fits: kinds.iter().flat_map(fits).collect(),
+            survivals,
             residencies: Residencies::new(processes.len(), &sharing, hierarchy.depths(), caches),
             processes,
             jobs: vec![Job::default(); sharing.len()],
             cpus: vec![Cpu::default(); hierarchy.paths.len()],
+            until_ns: vec![VACANT; hierarchy.paths.len()],
             buses: vec![Bus::default(); hierarchy.nodes],
             traffic: vec![Traffic::new(); caches],
             pressure: vec![Pressure::default(); caches],
@@ -207,21 +209,21 @@ impl CacheModel {
     /// Empties the caches around a CPU, as the report does before an interval to see what a process reuses.
     pub fn flush(&mut self, cpu: CpuIndex) {
         self.vacate(cpu);
-        for &cache in self.hierarchy.paths[cpu.at()].caches() {
-            let frames = self.hierarchy.builds[self.hierarchy.build(cache)].frames;
+        for stage in self.hierarchy.paths[cpu.at()].stages() {
+            let frames = self.hierarchy.builds[usize::from(stage.build)].frames;
             // As if so many fresh lines had come by that nothing is left in any frame.
-            self.traffic[cache.at()].bring_fresh(1_000.0 * frames);
+            self.traffic[stage.cache.at()].bring_fresh(1_000.0 * frames);
         }
     }
 
     /// Of the lines that a process uses again and again, how many the outermost cache around `cpu` has for it, as of its last
     /// dispatch or run there.
     pub fn resident_lines(&self, process: ProcessIndex, cpu: CpuIndex) -> f64 {
-        let Some((depth, &cache)) = self.hierarchy.paths[cpu.at()].caches().iter().enumerate().next_back() else {
+        let Some((depth, stage)) = self.hierarchy.paths[cpu.at()].stages().iter().enumerate().next_back() else {
             return 0.0;
         };
         let job = self.processes[process.at()].sharing_job;
-        self.residencies.lines(process, job, depth, cache)
+        self.residencies.lines(process, job, depth, stage.cache)
     }
 
     /// Work after which a process has all its lines about, in ns.
@@ -230,236 +232,215 @@ impl CacheModel {
         (40.0 * self.behaviours[self.processes[process.at()].behaviour as usize].pass_ns) as u64
     }
 
-    fn shared_set(&self, job: u32) -> SetIndex {
-        SetIndex(self.processes.len() as u32 + job)
-    }
-
-    fn fit(&self, behaviour: u32, cache: CacheIndex) -> &Fit {
-        &self.fits[behaviour as usize * self.hierarchy.builds.len() + self.hierarchy.build(cache)]
-    }
-
-    fn survival(&self, cache: CacheIndex, order: Order) -> &Survival {
-        &self.survivals[self.hierarchy.build(cache)][order as usize]
+    #[inline]
+    fn fit(&self, behaviour: u32, stage: Stage) -> &Fit {
+        &self.fits[behaviour as usize * self.hierarchy.builds.len() + usize::from(stage.build)]
     }
 
     /// Nothing runs on the CPU any more.
-    fn vacate(&mut self, cpu: CpuIndex) {
-        let state = &mut self.cpus[cpu.at()];
-        let Some(process) = state.process.take() else {
+    fn vacate(&mut self, index: CpuIndex) {
+        let cpu = &mut self.cpus[index.at()];
+        if cpu.process.take().is_none() {
             return;
-        };
-        if let Some(job) = self.processes[process.at()].sharing_job {
+        }
+        self.until_ns[index.at()] = VACANT;
+        if let Some(job) = cpu.sharing_job {
             self.jobs[job as usize].running -= 1;
         }
-        self.buses[state.bus as usize].replace(state.demand, Demand::default());
-        state.demand = Demand::default();
-        for (cache, pressure) in self.hierarchy.paths[cpu.at()].caches().iter().zip(&mut state.pressure) {
-            self.pressure[cache.at()] -= std::mem::take(pressure);
+        self.buses[cpu.home as usize].replace(cpu.demand, Demand::default());
+        cpu.demand = Demand::default();
+        for (stage, pressure) in self.hierarchy.paths[index.at()].stages().iter().zip(&mut cpu.pressure) {
+            if stage.is_shared {
+                self.pressure[stage.cache.at()] -= std::mem::take(pressure);
+            }
         }
     }
 
     /// Vacates CPUs whose run is over and on which nothing was dispatched since: some are looked at in each run, in turn.
     #[inline]
     fn look_for_idle(&mut self, now_ns: u64) {
-        for _ in 0..LOOKED_AT.min(self.cpus.len()) {
-            self.hand = if self.hand + 1 < self.cpus.len() { self.hand + 1 } else { 0 };
-            if self.cpus[self.hand].until_ns < now_ns {
+        for _ in 0..LOOKED_AT {
+            self.hand = if self.hand + 1 < self.until_ns.len() { self.hand + 1 } else { 0 };
+            if self.until_ns[self.hand] < now_ns {
                 self.vacate(CpuIndex(self.hand as u32));
             }
         }
     }
 
-    /// What a CPU asks of a bus.
-    #[inline]
-    fn own_demand(&self, cpu: CpuIndex, bus: u32) -> Demand {
-        let state = &self.cpus[cpu.at()];
-        if state.bus == bus { state.demand } else { Demand::default() }
-    }
-
-    /// A CPU asks so much of a bus, and nothing of others.
-    #[inline]
-    fn ask(&mut self, cpu: CpuIndex, bus: u32, demand: Demand) {
-        let state = &mut self.cpus[cpu.at()];
-        self.buses[state.bus as usize].replace(state.demand, Demand::default());
-        self.buses[bus as usize].replace(Demand::default(), demand);
-        (state.bus, state.demand) = (bus, demand);
-    }
-
-    /// Of `lines` that a set had in a cache at `mark`, how many are left.
-    #[inline]
-    fn left(&self, lines: f32, mark: Mark, set: SetIndex, team: Option<Team>, cache: CacheIndex, order: Order) -> f64 {
-        let lines = f64::from(lines);
-        if lines == 0.0 {
-            return 0.0;
-        }
-        let intruders = self.traffic[cache.at()].since(mark, set, team);
-        if intruders.lines == 0.0 {
-            lines
-        } else {
-            self.survival(cache, order).surviving(&self.decay, lines, intruders)
-        }
-    }
-
-    /// Settles what is left of a process's lines in the caches around a CPU.
-    fn settle(&mut self, process: ProcessIndex, cpu: CpuIndex) {
+    /// Settles what is left of a process's lines in the caches around a CPU; the lines of its outermost cache that writers took.
+    fn settle(&mut self, process: ProcessIndex, cpu: CpuIndex) -> f64 {
         let Process { behaviour, sharing_job, .. } = self.processes[process.at()];
         let Behaviour { order, shared_lines, .. } = self.behaviours[behaviour as usize];
-        let team = |is_shared| sharing_job.map(|job| Team { job, is_shared });
+        let path = self.hierarchy.paths[cpu.at()];
         let (mut taken, mut inner_own, mut inner_shared) = (0.0, 0.0, 0.0);
-        for depth in 0..self.hierarchy.paths[cpu.at()].caches().len() {
-            let cache = self.hierarchy.paths[cpu.at()].caches()[depth];
-            let mark = self.traffic[cache.at()].now();
-            let Fit { own: own_fit, shared: shared_fit, scale, .. } = *self.fit(behaviour, cache);
-            let own = *self.residencies.own(process, depth, cache);
-            let left = self.left(own.lines, own.mark, SetIndex(process.0), team(false), cache, order);
+        for (depth, &stage) in path.stages().iter().enumerate() {
+            let traffic = &self.traffic[stage.cache.at()];
+            let survival = &self.survivals[usize::from(stage.build)][order as usize];
+            let fit = &self.fits[behaviour as usize * self.hierarchy.builds.len() + usize::from(stage.build)];
+            let left = |residency: &Residency, set, team| {
+                let lines = f64::from(residency.lines);
+                if lines == 0.0 {
+                    return 0.0;
+                }
+                let intruders = traffic.since(residency.mark, set, team);
+                if intruders.lines == 0.0 { lines } else { survival.surviving(&self.decay, lines, intruders) }
+            };
+            let own = self.residencies.own(process, depth, stage.cache);
             // What an inner cache has needn't be fetched.
-            let lines = left.max(inner_own * scale).min(own_fit.attainable);
-            inner_own = lines / scale;
-            let own = self.residencies.own(process, depth, cache);
-            (own.lines, own.mark) = (lines as f32, mark);
+            let lines = left(own, SetIndex::own(process), sharing_job.map_or(Team::NONE, Team::own))
+                .max(inner_own * fit.scale)
+                .min(fit.own.attainable);
+            inner_own = lines / fit.scale;
+            (own.lines, own.mark) = (lines as f32, traffic.now());
             if let Some(job) = sharing_job {
+                let set = SetIndex::shared(job, self.processes.len());
                 let written = self.jobs[job as usize].written;
-                let shared = *self.residencies.shared(job, depth, cache);
-                let left = self.left(shared.lines, shared.mark, self.shared_set(job), team(true), cache, order);
-                let writes = (written - shared.written) * self.hierarchy.outside(cache);
+                let shared = self.residencies.shared(job, depth, stage.cache);
+                let left = left(&shared.residency, set, Team::shared(job));
+                let writes = (written - shared.written) * self.hierarchy.outside(stage.cache);
                 let lines = left * self.decay.left(writes / shared_lines);
                 taken = left - lines;
-                let lines = lines.max(inner_shared * scale).min(shared_fit.attainable);
-                inner_shared = lines / scale;
-                let shared = self.residencies.shared(job, depth, cache);
-                (shared.lines, shared.mark, shared.written) = (lines as f32, mark, written);
+                let lines = lines.max(inner_shared * fit.scale).min(fit.shared.attainable);
+                inner_shared = lines / fit.scale;
+                (shared.residency.lines, shared.residency.mark) = (lines as f32, traffic.now());
+                shared.written = written;
             }
         }
-        let state = &mut self.processes[process.at()];
-        (state.goes_on, state.taken, state.pass_left) = (false, taken, 1.0);
+        taken
     }
 
     /// What a run on a CPU meets at one depth.
     #[inline]
-    fn met(&mut self, process: ProcessIndex, cpu: CpuIndex, depth: usize) -> Depth {
-        let Process { behaviour, sharing_job, .. } = self.processes[process.at()];
-        let cache = self.hierarchy.paths[cpu.at()].caches()[depth];
-        let Fit { own, shared, steady_per_ns, scale, .. } = *self.fit(behaviour, cache);
-        let mut attainable = own.attainable;
-        let mut resident = f64::from(self.residencies.own(process, depth, cache).lines);
-        let mut met = Depth { steady_per_ns, ..Depth::default() };
-        let behaviour = &self.behaviours[behaviour as usize];
-        if let Some(job) = sharing_job {
+    fn met(&mut self, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage) -> Depth {
+        let mut resident = f64::from(self.residencies.latest(process)[depth].lines);
+        let mut attainable = self.fit(cpu.behaviour, stage).own.attainable;
+        let (mut invalidation_per_ns, mut of_mates) = (0.0, 0.0);
+        if let Some(job) = cpu.sharing_job {
+            resident += f64::from(self.residencies.shared(job, depth, stage.cache).residency.lines);
+            let Fit { shared, scale, .. } = self.fit(cpu.behaviour, stage);
             attainable += shared.attainable;
-            resident += f64::from(self.residencies.shared(job, depth, cache).lines);
-            let writers = f64::from(self.jobs[job as usize].running.saturating_sub(1)) * self.hierarchy.outside(cache);
+            let running = self.jobs[job as usize].running;
+            of_mates = shared.intruding * (1.0 - 1.0 / f64::from(running.max(1)));
+            let behaviour = &self.behaviours[cpu.behaviour as usize];
+            let writers = f64::from(running.saturating_sub(1)) * self.hierarchy.outside(stage.cache);
             let taken_per_ns = writers * behaviour.writes_per_ns;
             // A line written twice before it is used again is missed once.
-            met.invalidation_per_ns =
+            invalidation_per_ns =
                 scale * taken_per_ns / (1.0 + taken_per_ns * behaviour.pass_ns / behaviour.shared_lines);
         }
-        met.missing = (attainable - resident).max(0.0);
-        let others = self.pressure[cache.at()] - self.cpus[cpu.at()].pressure[depth];
-        if !others.is_none() && attainable > 0.0 {
-            let of_mates = sharing_job
-                .map_or(0.0, |job| shared.intruding * (1.0 - 1.0 / f64::from(self.jobs[job as usize].running.max(1))));
-            // What neighbours use between two uses of a line of ours: in random order, lines used as often as ours come by in
-            // half of the cases; in blocked order, always once.
-            let come_by = if behaviour.order == Order::Random { 0.5 } else { 1.0 };
-            let reused = (others.reused_lines() - of_mates).max(0.0);
-            let lines = others.fresh_lines(behaviour.pass_ns) + come_by * reused;
-            let intruders = Intruders { lines, squares: 0.0 };
-            let lost = attainable - self.survival(cache, behaviour.order).surviving(&self.decay, attainable, intruders);
-            met.contention_per_ns = lost * behaviour.passes_per_ns;
+        let fit = self.fit(cpu.behaviour, stage);
+        let mut contention_per_ns = 0.0;
+        if stage.is_shared && attainable > 0.0 {
+            let others = self.pressure[stage.cache.at()] - cpu.pressure[depth];
+            if !others.is_none() {
+                let behaviour = &self.behaviours[cpu.behaviour as usize];
+                // What neighbours use between two uses of a line of ours: in random order, lines used as often as ours come by in
+                // half of the cases; in blocked order, always once.
+                let come_by = if behaviour.order == Order::Random { 0.5 } else { 1.0 };
+                let reused = (others.reused_lines() - of_mates).max(0.0);
+                let lines = others.fresh_lines(behaviour.pass_ns) + come_by * reused;
+                contention_per_ns = (attainable - fit.crowd.left(&self.decay, lines)) * behaviour.passes_per_ns;
+            }
         }
-        met
+        Depth {
+            missing: (attainable - resident).max(0.0),
+            steady_per_ns: fit.steady_per_ns,
+            contention_per_ns,
+            invalidation_per_ns,
+        }
     }
 
     /// A run leaves its trace at one depth.
     #[inline]
-    fn leave(&mut self, process: ProcessIndex, cpu: CpuIndex, depth: usize, trace: Trace) {
+    fn leave(&mut self, cpu: &mut Cpu, process: ProcessIndex, depth: usize, stage: Stage, trace: Trace) {
         let Trace { work_ns, wall_ns, filled, used } = trace;
-        let Process { behaviour, sharing_job, goes_on, .. } = self.processes[process.at()];
-        let cache = self.hierarchy.paths[cpu.at()].caches()[depth];
-        let Fit { own, shared, fresh_per_ns, .. } = *self.fit(behaviour, cache);
+        let fit = &self.fits[cpu.behaviour as usize * self.hierarchy.builds.len() + usize::from(stage.build)];
         let fill = |resident: &mut f32, lines: Lines| {
             let missing = (lines.attainable - f64::from(*resident)).max(0.0);
             *resident = (lines.attainable - missing * (1.0 - filled)) as f32;
         };
-        let team = |is_shared| sharing_job.map(|job| Team { job, is_shared });
-        let shared_set = sharing_job.map(|job| (job, self.shared_set(job)));
-
-        let traffic = &mut self.traffic[cache.at()];
-        traffic.bring_fresh(fresh_per_ns * work_ns);
-        if let Some((_, set)) = shared_set {
-            traffic.use_set(set, team(true), shared.intruding, used, goes_on);
+        let traffic = &mut self.traffic[stage.cache.at()];
+        traffic.bring_fresh(fit.fresh_per_ns * work_ns);
+        if let Some(job) = cpu.sharing_job {
+            let set = SetIndex::shared(job, self.processes.len());
+            traffic.use_set(set, Team::shared(job), fit.shared.intruding, used, cpu.goes_on);
         }
-        if own.intruding > 0.0 {
-            traffic.use_set(SetIndex(process.0), team(false), own.intruding, used, goes_on);
+        if fit.own.intruding > 0.0 {
+            let team = cpu.sharing_job.map_or(Team::NONE, Team::own);
+            traffic.use_set(SetIndex::own(process), team, fit.own.intruding, used, cpu.goes_on);
         }
-        let mark = traffic.now();
-        let residency = self.residencies.own(process, depth, cache);
-        residency.mark = mark;
-        fill(&mut residency.lines, own);
-        let mut reused = own.intruding;
-        if let Some((job, _)) = shared_set {
+        let own = &mut self.residencies.latest(process)[depth];
+        own.mark = traffic.now();
+        fill(&mut own.lines, fit.own);
+        let mut reused = fit.own.intruding;
+        if let Some(job) = cpu.sharing_job {
             let Job { written, running } = self.jobs[job as usize];
-            let residency = self.residencies.shared(job, depth, cache);
-            (residency.mark, residency.written) = (mark, written);
-            fill(&mut residency.lines, shared);
-            reused += shared.intruding / f64::from(running.max(1));
+            let shared = self.residencies.shared(job, depth, stage.cache);
+            (shared.residency.mark, shared.written) = (traffic.now(), written);
+            fill(&mut shared.residency.lines, fit.shared);
+            reused += fit.shared.intruding / f64::from(running.max(1));
         }
-        if self.hierarchy.is_shared(cache) && wall_ns > 0.0 {
-            let pressure = Pressure::new(fresh_per_ns * work_ns / wall_ns, reused);
-            let before = std::mem::replace(&mut self.cpus[cpu.at()].pressure[depth], pressure);
-            self.pressure[cache.at()] -= before;
-            self.pressure[cache.at()] += pressure;
+        if stage.is_shared && wall_ns > 0.0 {
+            let pressure = Pressure::new(fit.fresh_per_ns * work_ns / wall_ns, reused);
+            let all = &mut self.pressure[stage.cache.at()];
+            *all -= std::mem::replace(&mut cpu.pressure[depth], pressure);
+            *all += pressure;
         }
     }
 }
 
 impl Memory for CacheModel {
     #[inline]
-    fn dispatch(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64) {
-        let Process { cpu: before, sharing_job, .. } = self.processes[process.at()];
-        let Cpu { process: running, until_ns, .. } = self.cpus[cpu.at()];
-        if running == Some(process) && before == Some(cpu) && now_ns <= until_ns {
+    fn dispatch(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64) {
+        let member = &mut self.processes[process.at()];
+        let before = member.cpu.replace(index);
+        let until_ns = self.until_ns[index.at()];
+        if self.cpus[index.at()].process == Some(process) && before == Some(index) && now_ns <= until_ns {
             return; // It goes on: what neighbours do meanwhile is part of its run.
         }
+        if before.is_none() {
+            member.home = self.hierarchy.node_of[index.at()];
+        }
+        let Process { behaviour, sharing_job, home, .. } = *member;
         if let Some(before) = before
-            && before != cpu
+            && before != index
             && self.cpus[before.at()].process == Some(process)
         {
             self.vacate(before);
         }
-        self.vacate(cpu);
-        (self.cpus[cpu.at()].process, self.cpus[cpu.at()].until_ns) = (Some(process), now_ns);
+        self.vacate(index);
         if let Some(job) = sharing_job {
             self.jobs[job as usize].running += 1;
         }
-        if before.is_none() {
-            self.processes[process.at()].home = self.hierarchy.node_of[cpu.at()];
-        }
-        self.processes[process.at()].cpu = Some(cpu);
-        self.settle(process, cpu);
+        self.until_ns[index.at()] = now_ns;
+        let taken = self.settle(process, index);
+        let cpu = &mut self.cpus[index.at()];
+        (cpu.process, cpu.behaviour, cpu.home, cpu.sharing_job) = (Some(process), behaviour, home, sharing_job);
+        (cpu.goes_on, cpu.taken, cpu.pass_left) = (false, taken, 1.0);
     }
 
-    fn run(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran {
+    fn run(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran {
+        if self.cpus[index.at()].process != Some(process) {
+            self.dispatch(process, index, now_ns);
+        }
         self.look_for_idle(now_ns);
-        let Process { behaviour, sharing_job, home, pass_left, taken, .. } = self.processes[process.at()];
-        let behaviour = self.behaviours[behaviour as usize];
-        let depths = self.hierarchy.paths[cpu.at()].caches().len();
-        let timing = &self.hierarchy.timing;
-        let wait_ns = timing.bus_ns * self.buses[home as usize].wait_services(self.own_demand(cpu, home));
-        let memory_ns = self.hierarchy.memory_ns[cpu.at() * self.hierarchy.nodes + home as usize] + wait_ns;
-        let next_cache_ns = timing.next_cache_ns;
-        let bus_ns = timing.bus_ns;
+        let mut cpu = self.cpus[index.at()];
+        let behaviour = self.behaviours[cpu.behaviour as usize];
+        let path = self.hierarchy.paths[index.at()];
+        let Timing { bus_ns, next_cache_ns, .. } = self.hierarchy.timing;
+        let wait_ns = bus_ns * self.buses[cpu.home as usize].wait_services(cpu.demand);
+        let memory_ns = self.hierarchy.memory_ns[index.at() * self.hierarchy.nodes + cpu.home as usize] + wait_ns;
 
         let passes_per_ns = match behaviour.order {
             Order::Random => behaviour.passes_per_ns,
             // The rest of the pass; nothing is missing after it.
-            Order::Blocked => behaviour.passes_per_ns / pass_left.max(1e-9),
+            Order::Blocked => behaviour.passes_per_ns / cpu.pass_left.max(1e-9),
         };
         let mut stall = Stall { per_ns: 0.0, reload_ns: 0.0, passes_per_ns, order: behaviour.order };
         let mut outermost = Depth::default();
-        for depth in 0..depths {
-            outermost = self.met(process, cpu, depth);
-            let miss_ns = if depth + 1 < depths { next_cache_ns } else { memory_ns };
+        for (depth, &stage) in path.stages().iter().enumerate() {
+            outermost = self.met(&cpu, process, depth, stage);
+            let miss_ns = if depth + 1 < path.stages().len() { next_cache_ns } else { memory_ns };
             stall.per_ns += outermost.per_ns() * miss_ns;
             stall.reload_ns += outermost.missing * miss_ns;
         }
@@ -488,24 +469,27 @@ impl Memory for CacheModel {
         };
 
         let reloaded = outermost.missing * filled;
-        let taken_back = (taken * filled).min(reloaded);
+        let taken_back = (cpu.taken * filled).min(reloaded);
         ran.misses = Misses {
             reload: reloaded - taken_back + outermost.contention_per_ns * work,
             steady: outermost.steady_per_ns * work,
             invalidation: taken_back + outermost.invalidation_per_ns * work,
         };
-        if let Some(job) = sharing_job {
+        if let Some(job) = cpu.sharing_job {
             self.jobs[job as usize].written += behaviour.writes_per_ns * work;
         }
-        for depth in 0..depths {
-            self.leave(process, cpu, depth, Trace { work_ns: work, wall_ns: wall, filled, used });
+        for (depth, &stage) in path.stages().iter().enumerate() {
+            self.leave(&mut cpu, process, depth, stage, Trace { work_ns: work, wall_ns: wall, filled, used });
         }
-        let state = &mut self.processes[process.at()];
-        state.goes_on = true;
-        state.taken -= taken_back;
-        state.pass_left = (pass_left - work * behaviour.passes_per_ns).max(0.0);
-        self.ask(cpu, home, Demand::new(ran.misses.total() * bus_ns / (wall - ran.misses.total() * wait_ns).max(1.0)));
-        self.cpus[cpu.at()].until_ns = now_ns.saturating_add(ran.wall_ns);
+        let misses = ran.misses.total();
+        let demand = Demand::new(misses * bus_ns / (wall - misses * wait_ns).max(1.0));
+        self.buses[cpu.home as usize].replace(cpu.demand, demand);
+        cpu.demand = demand;
+        cpu.goes_on = true;
+        cpu.taken -= taken_back;
+        cpu.pass_left = (cpu.pass_left - work * behaviour.passes_per_ns).max(0.0);
+        self.cpus[index.at()] = cpu;
+        self.until_ns[index.at()] = now_ns.saturating_add(ran.wall_ns);
         ran
     }
 }

@@ -5,17 +5,17 @@ use std::ops::{AddAssign, Sub, SubAssign};
 /// Lines in use, and lines coming in. In fixed point, so that a sum from which all parts are taken is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Pressure {
-    fresh_per_ns: u64,
-    reused: u64,
+    fresh_per_ns: i64,
+    reused: i64,
 }
 
-const FRESH_UNIT: f64 = (1u64 << 32) as f64;
+const FRESH_UNIT: f64 = (1i64 << 32) as f64;
 const REUSED_UNIT: f64 = 256.0;
 
 impl Pressure {
     /// Of a process that brings in fresh lines at this rate and uses so many lines again and again.
     pub fn new(fresh_per_ns: f64, reused: f64) -> Self {
-        Self { fresh_per_ns: (fresh_per_ns * FRESH_UNIT) as u64, reused: (reused * REUSED_UNIT) as u64 }
+        Self { fresh_per_ns: (fresh_per_ns * FRESH_UNIT) as i64, reused: (reused * REUSED_UNIT) as i64 }
     }
 
     /// Whether nobody does anything.

@@ -9,14 +9,27 @@ use crate::index::ProcessIndex;
 const REMEMBERED: usize = 4;
 
 /// The lines of a set in one cache.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Residency {
-    cache: Option<CacheIndex>,
-    /// How many there were when the set was last used here. A single float, so that this takes half a line of the host.
+    cache: CacheIndex,
+    /// How many there were when the set was last used here. A single float, so that this takes few bytes of the host's caches.
     pub lines: f32,
     /// What had gone through the cache by then.
     pub mark: Mark,
-    /// Writes to the set by then, when it is a shared one.
+}
+
+impl Residency {
+    /// Nothing yet.
+    fn none_in(cache: CacheIndex) -> Self {
+        Self { cache, lines: 0.0, mark: Mark::default() }
+    }
+}
+
+/// The lines that the processes of a job share, in one cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    pub residency: Residency,
+    /// Writes to them when they were last used here.
     pub written: f64,
 }
 
@@ -31,10 +44,12 @@ struct Places {
 #[derive(Clone, Debug)]
 pub(super) struct Residencies {
     depths: usize,
-    /// By process and depth, the latest first.
-    own: Vec<[Residency; REMEMBERED]>,
+    /// By process and depth, where it ran last; by itself, since most dispatches need no more.
+    latest: Vec<Residency>,
+    /// By process and depth, where it ran before that, the latest first.
+    earlier: Vec<[Residency; REMEMBERED - 1]>,
     /// By job, depth, and cache modulo the job's number of places.
-    shared: Vec<Residency>,
+    shared: Vec<Shared>,
     places: Vec<Places>,
 }
 
@@ -52,44 +67,57 @@ impl Residencies {
                 places
             })
             .collect();
-        let own = vec![[Residency::default(); REMEMBERED]; processes * depths];
-        Self { depths, own, shared: vec![Residency::default(); first], places }
+        let none = Residency::none_in(CacheIndex::NONE);
+        Self {
+            depths,
+            latest: vec![none; processes * depths],
+            earlier: vec![[none; REMEMBERED - 1]; processes * depths],
+            shared: vec![Shared { residency: none, written: 0.0 }; first],
+            places,
+        }
+    }
+
+    /// A process's own lines in the caches where it was dispatched last, from the inside out.
+    #[inline]
+    pub fn latest(&mut self, process: ProcessIndex) -> &mut [Residency] {
+        &mut self.latest[process.at() * self.depths..][..self.depths]
     }
 
     /// A process's own lines in a cache, which becomes the latest.
     #[inline]
     pub fn own(&mut self, process: ProcessIndex, depth: usize, cache: CacheIndex) -> &mut Residency {
-        let history = &mut self.own[process.at() * self.depths + depth];
-        if history[0].cache != Some(cache) {
-            let known = history.iter().position(|residency| residency.cache == Some(cache));
-            let residency =
-                known.map_or(Residency { cache: Some(cache), ..Residency::default() }, |position| history[position]);
-            history.copy_within(..known.unwrap_or(REMEMBERED - 1), 1);
-            history[0] = residency;
+        let at = process.at() * self.depths + depth;
+        let latest = &mut self.latest[at];
+        if latest.cache != cache {
+            let earlier = &mut self.earlier[at];
+            let known = earlier.iter().position(|residency| residency.cache == cache);
+            let residency = known.map_or(Residency::none_in(cache), |position| earlier[position]);
+            earlier.copy_within(..known.unwrap_or(REMEMBERED - 2), 1);
+            earlier[0] = std::mem::replace(latest, residency);
         }
-        &mut history[0]
+        latest
     }
 
     /// The lines that the processes of a job share, in a cache.
     #[inline]
-    pub fn shared(&mut self, job: u32, depth: usize, cache: CacheIndex) -> &mut Residency {
+    pub fn shared(&mut self, job: u32, depth: usize, cache: CacheIndex) -> &mut Shared {
         let Places { first, count } = self.places[job as usize];
-        let residency = &mut self.shared[first + depth * count + cache.0 as usize % count];
-        if residency.cache != Some(cache) {
-            *residency = Residency { cache: Some(cache), ..Residency::default() };
+        let shared = &mut self.shared[first + depth * count + cache.at() % count];
+        if shared.residency.cache != cache {
+            *shared = Shared { residency: Residency::none_in(cache), written: 0.0 };
         }
-        residency
+        shared
     }
 
     /// The lines in a cache of a process and of its job.
     pub fn lines(&self, process: ProcessIndex, job: Option<u32>, depth: usize, cache: CacheIndex) -> f64 {
-        let lines = |residency: &Residency| f64::from(residency.lines);
-        let is_here = |residency: &&Residency| residency.cache == Some(cache);
-        let own = self.own[process.at() * self.depths + depth].iter().find(is_here).map_or(0.0, lines);
-        let shared = job.map_or(0.0, |job| {
+        let in_it = |residency: &Residency| (residency.cache == cache).then_some(f64::from(residency.lines));
+        let at = process.at() * self.depths + depth;
+        let own = std::iter::once(&self.latest[at]).chain(&self.earlier[at]).find_map(in_it);
+        let shared = job.and_then(|job| {
             let Places { first, count } = self.places[job as usize];
-            self.shared[first + depth * count..][..count].iter().find(is_here).map_or(0.0, lines)
+            self.shared[first + depth * count..][..count].iter().find_map(|shared| in_it(&shared.residency))
         });
-        own + shared
+        own.unwrap_or(0.0) + shared.unwrap_or(0.0)
     }
 }

@@ -38,6 +38,8 @@ impl Stall {
         // As if everything missing had been met: never too much.
         let mut work_ns = ((wall_ns - self.reload_ns) / slope).max(0.0);
         match self.order {
+            // The usual case: most runs are much longer than a pass.
+            Order::Random if work_ns * self.passes_per_ns >= Decay::LIMIT => (work_ns, 1.0),
             Order::Blocked if work_ns * self.passes_per_ns >= 1.0 => (work_ns, 1.0),
             Order::Blocked => {
                 work_ns = wall_ns / (slope + steepest);

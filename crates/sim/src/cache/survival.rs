@@ -71,6 +71,13 @@ impl Survival {
         Self { per_frame: frames.recip(), table }
     }
 
+    /// What becomes of `lines` in the cache among intruders that lie anywhere.
+    pub(super) fn crowd(&self, lines: f64) -> Crowd {
+        let x = lines * self.per_frame * STEPS as f64;
+        let left = |table: &[f32]| Box::new(std::array::from_fn(|k| lines * interpolate(table, x, 0.0, k as f64)));
+        Crowd { lines, per_frame: self.per_frame, left: self.table.as_deref().map(left) }
+    }
+
     /// Of `lines` in the cache, how many are found again after `intruders`.
     #[inline]
     pub(super) fn surviving(&self, decay: &Decay, lines: f64, intruders: Intruders) -> f64 {
@@ -83,22 +90,53 @@ impl Survival {
         if anywhere >= (ANYWHERE - 1) as f64 {
             return 0.0;
         }
-        // The cell, and where in it.
-        let cell = |at: f64| (at as usize).min(STEPS - 1);
-        let (x, y, z) = ((lines * steps).min(STEPS as f64), (side_by_side * steps).min(STEPS as f64), anywhere);
-        let (i, j, k) = (cell(x), cell(y), z as usize);
-        let (x, y, z) = (x - i as f64, y - j as f64, z - k as f64);
-        let along_z = |i: usize, j: usize| {
-            let at = (i * SIDE_BY_SIDE + j) * ANYWHERE + k;
-            let (here, next) = (f64::from(table[at]), f64::from(table[at + 1]));
-            here + z * (next - here)
+        lines * interpolate(table, lines * steps, side_by_side * steps, anywhere)
+    }
+}
+
+/// The share that survives between the points of a [`Survival`]'s table, in its steps.
+#[inline]
+fn interpolate(table: &[f32], x: f64, y: f64, z: f64) -> f64 {
+    // The cell, and where in it.
+    let cell = |at: f64, cells: usize| (at as usize).min(cells - 1);
+    let (x, y) = (x.min(STEPS as f64), y.min(STEPS as f64));
+    let (i, j, k) = (cell(x, STEPS), cell(y, SIDE_BY_SIDE - 1), cell(z, ANYWHERE - 1));
+    let (x, y, z) = (x - i as f64, y - j as f64, z - k as f64);
+    let along_z = |i: usize, j: usize| {
+        let at = (i * SIDE_BY_SIDE + j) * ANYWHERE + k;
+        let (here, next) = (f64::from(table[at]), f64::from(table[at + 1]));
+        here + z * (next - here)
+    };
+    let along_y = |i: usize| {
+        let (here, next) = (along_z(i, j), along_z(i, j + 1));
+        here + y * (next - here)
+    };
+    let (here, next) = (along_y(i), along_y(i + 1));
+    here + x * (next - here)
+}
+
+/// How a given number of lines survives intruders that lie anywhere.
+#[derive(Clone, Debug)]
+pub(super) struct Crowd {
+    lines: f64,
+    per_frame: f64,
+    /// The lines that survive, by intruders a frame; none with one way.
+    left: Option<Box<[f64; ANYWHERE]>>,
+}
+
+impl Crowd {
+    /// How many are found again after so many intruders.
+    #[inline]
+    pub fn left(&self, decay: &Decay, intruders: f64) -> f64 {
+        let Some(left) = &self.left else {
+            return self.lines * decay.left(intruders * self.per_frame);
         };
-        let along_y = |i: usize| {
-            let (here, next) = (along_z(i, j), along_z(i, j + 1));
-            here + y * (next - here)
-        };
-        let (here, next) = (along_y(i), along_y(i + 1));
-        lines * (here + x * (next - here))
+        let at = intruders * (self.per_frame * STEPS as f64);
+        if at >= (ANYWHERE - 1) as f64 {
+            return 0.0;
+        }
+        let k = at as usize;
+        left[k] + (at - k as f64) * (left[k + 1] - left[k])
     }
 }
 

@@ -6,10 +6,23 @@
 //! use; those in front of a set have been used since.
 
 use super::survival::Intruders;
+use crate::index::ProcessIndex;
 
 /// Position of a set of reused lines: those of one process, or those that the processes of one job share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SetIndex(pub u32);
+
+impl SetIndex {
+    /// What a process has for itself.
+    pub fn own(process: ProcessIndex) -> Self {
+        Self(process.0)
+    }
+
+    /// What the processes of a job share, where there are so many processes in all.
+    pub fn shared(job: u32, processes: usize) -> Self {
+        Self(processes as u32 + job)
+    }
+}
 
 /// Sets remembered by name. Above that, [`Traffic::since`] uses sums.
 const REMEMBERED: usize = 16;
@@ -18,17 +31,33 @@ const REMEMBERED: usize = 16;
 #[derive(Clone, Copy, Debug)]
 struct Use {
     set: SetIndex,
-    /// The job whose lines these are when it shares some, and whether these are the shared ones.
-    team: Option<Team>,
+    team: Team,
     /// Lines of it that were used, as so many fresh ones.
     lines: f32,
 }
 
-/// The job of a set, when its processes share lines.
+/// The job whose processes share lines, and whether a set is those lines or what one of the processes has beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Team {
-    pub job: u32,
-    pub is_shared: bool,
+pub(super) struct Team(u32);
+
+impl Team {
+    /// Of a process that shares nothing.
+    pub const NONE: Self = Self(u32::MAX);
+
+    /// What a job's processes share.
+    pub fn shared(job: u32) -> Self {
+        Self(job << 1 | 1)
+    }
+
+    /// What one of its processes has for itself.
+    pub fn own(job: u32) -> Self {
+        Self(job << 1)
+    }
+
+    /// The lines that a job shares lie beside those of each of its processes: they fit together.
+    fn displaces_nothing_of(self, other: Self) -> bool {
+        self.0 ^ other.0 == 1
+    }
 }
 
 /// The running sums of a cache at one moment.
@@ -51,7 +80,7 @@ pub(super) struct Traffic {
 
 impl Traffic {
     pub fn new() -> Self {
-        let none = Use { set: SetIndex(u32::MAX), team: None, lines: 0.0 };
+        let none = Use { set: SetIndex(u32::MAX), team: Team::NONE, lines: 0.0 };
         Self { sums: Mark::default(), uses: [none; REMEMBERED], remembered: 0 }
     }
 
@@ -70,14 +99,14 @@ impl Traffic {
     /// sets that weren't remembered are counted each time they are used anew: right when they take turns, too many when
     /// they don't.
     #[inline]
-    pub fn since(&self, mark: Mark, set: SetIndex, team: Option<Team>) -> Intruders {
+    pub fn since(&self, mark: Mark, set: SetIndex, team: Team) -> Intruders {
         let fresh = self.sums.fresh - mark.fresh;
         let (mut reused, mut squares) = (0.0, 0.0);
         for last in &self.uses[..self.remembered] {
             if last.set == set {
                 return Intruders { lines: fresh + f64::from(reused), squares: f64::from(squares) };
             }
-            if !displaces_nothing(last.team, team) {
+            if !last.team.displaces_nothing_of(team) {
                 reused += last.lines;
                 squares += last.lines * last.lines;
             }
@@ -89,7 +118,10 @@ impl Traffic {
     /// The `share` of a set is used, of `lines` in all (counted as fresh ones). When that goes on with what was used last, it is
     /// the share of what wasn't used yet.
     #[inline]
-    pub fn use_set(&mut self, set: SetIndex, team: Option<Team>, lines: f64, share: f64, goes_on: bool) {
+    pub fn use_set(&mut self, set: SetIndex, team: Team, lines: f64, share: f64, goes_on: bool) {
+        if self.uses[0].set == set && f64::from(self.uses[0].lines) >= lines {
+            return; // All of it was used, and nothing since.
+        }
         let known = self.uses[..self.remembered].iter().position(|last| last.set == set);
         let before = match known {
             Some(at) if at == 0 || goes_on => f64::from(self.uses[at].lines),
@@ -108,14 +140,6 @@ impl Traffic {
     }
 }
 
-/// The lines that a job shares lie beside those of each of its processes: they fit together.
-fn displaces_nothing(theirs: Option<Team>, ours: Option<Team>) -> bool {
-    match (theirs, ours) {
-        (Some(theirs), Some(ours)) => theirs.job == ours.job && theirs.is_shared != ours.is_shared,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,50 +148,49 @@ mod tests {
 
     fn take_turns(traffic: &mut Traffic, sets: impl IntoIterator<Item = u32>) {
         for set in sets {
-            traffic.use_set(SetIndex(set), None, 10.0, 1.0, false);
+            traffic.use_set(SetIndex(set), Team::NONE, 10.0, 1.0, false);
         }
     }
 
     #[test]
     fn a_set_used_twice_since_counts_once() {
         let mut traffic = Traffic::new();
-        traffic.use_set(A, None, 10.0, 1.0, false);
+        traffic.use_set(A, Team::NONE, 10.0, 1.0, false);
         let mark = traffic.now();
         take_turns(&mut traffic, [1, 2, 1, 2, 1]);
         traffic.bring_fresh(7.0);
-        assert_eq!(traffic.since(mark, A, None).lines, 27.0);
+        assert_eq!(traffic.since(mark, A, Team::NONE).lines, 27.0);
     }
 
     #[test]
     fn more_sets_than_are_remembered_count_once_a_turn() {
         let mut traffic = Traffic::new();
         take_turns(&mut traffic, 0..40);
-        traffic.use_set(A, None, 10.0, 1.0, false);
+        traffic.use_set(A, Team::NONE, 10.0, 1.0, false);
         let mark = traffic.now();
         take_turns(&mut traffic, 0..40);
-        assert_eq!(traffic.since(mark, A, None).lines, 400.0);
+        assert_eq!(traffic.since(mark, A, Team::NONE).lines, 400.0);
     }
 
     #[test]
     fn a_set_used_bit_by_bit_nears_its_whole() {
         let mut traffic = Traffic::new();
-        traffic.use_set(A, None, 10.0, 1.0, false);
+        traffic.use_set(A, Team::NONE, 10.0, 1.0, false);
         let mark = traffic.now();
-        traffic.use_set(SetIndex(1), None, 10.0, 0.5, false);
-        traffic.use_set(SetIndex(1), None, 10.0, 0.5, false);
-        assert_eq!(traffic.since(mark, A, None).lines, 7.5);
+        traffic.use_set(SetIndex(1), Team::NONE, 10.0, 0.5, false);
+        traffic.use_set(SetIndex(1), Team::NONE, 10.0, 0.5, false);
+        assert_eq!(traffic.since(mark, A, Team::NONE).lines, 7.5);
     }
 
     #[test]
     fn shared_lines_lie_beside_those_of_their_own_job_only() {
-        let team = |job, is_shared| Some(Team { job, is_shared });
         let mut traffic = Traffic::new();
-        traffic.use_set(A, team(0, false), 10.0, 1.0, false);
+        traffic.use_set(A, Team::own(0), 10.0, 1.0, false);
         let mark = traffic.now();
-        traffic.use_set(SetIndex(1), team(0, false), 10.0, 1.0, false);
-        traffic.use_set(SetIndex(2), team(0, true), 10.0, 1.0, false);
-        traffic.use_set(SetIndex(3), team(1, true), 10.0, 1.0, false);
-        assert_eq!(traffic.since(mark, A, team(0, false)).lines, 20.0);
-        assert_eq!(traffic.since(mark, A, None).lines, 30.0);
+        traffic.use_set(SetIndex(1), Team::own(0), 10.0, 1.0, false);
+        traffic.use_set(SetIndex(2), Team::shared(0), 10.0, 1.0, false);
+        traffic.use_set(SetIndex(3), Team::shared(1), 10.0, 1.0, false);
+        assert_eq!(traffic.since(mark, A, Team::own(0)).lines, 20.0);
+        assert_eq!(traffic.since(mark, A, Team::NONE).lines, 30.0);
     }
 }
