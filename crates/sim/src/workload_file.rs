@@ -204,6 +204,25 @@ impl WorkloadFile {
     }
 }
 
+/// What the report leaves open and is chosen for its workloads: place and value of each choice, by place.
+pub fn chosen() -> Vec<(String, String)> {
+    fn leaves(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
+        match value {
+            Value::Table(table) => {
+                for (key, inner) in table {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    leaves(&path, inner, into);
+                }
+            }
+            leaf => into.push((path.to_owned(), leaf.to_string())),
+        }
+    }
+    let mut all = Vec::new();
+    let choices: Table = CHOICES.parse().expect("a test reads the built-in applications");
+    leaves("", &Value::Table(choices), &mut all);
+    all
+}
+
 /// What is printed and chosen, in one.
 struct BuiltIn {
     parameters: Parameters,
