@@ -49,8 +49,45 @@ struct Quantity {
     metric: String,
     label: String,
     write: fn(f64) -> String,
-    /// Whether its change against the reference is told, and its value without an interval; else the other way round.
-    compared: bool,
+    told: Told,
+}
+
+/// What is told of a quantity.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Its value, and below it by how much that differs from the reference's.
+    Change,
+    /// Its value with the interval.
+    Doubt,
+    /// Its value, as a part of the quantity above; not where it is 0 under every policy.
+    Part,
+}
+
+/// Why a dispatch interval ended: as metrics call it, and in words.
+pub(crate) const ENDS: [(&str, &str); 7] = [
+    ("quantum", "quantum"),
+    ("semaphore", "semaphore"),
+    ("synchronization", "synchronisation"),
+    ("system_call", "system call"),
+    ("tlb_fault", "TLB fault"),
+    ("other", "other cause"),
+    ("exit", "exit"),
+];
+
+/// How far a process moved: as metrics call it, and in words.
+const DISTANCES: [(&str, &str); 7] = [
+    ("core", "within a core"),
+    ("l2", "within an L2 or module"),
+    ("l3", "within an L3"),
+    ("node", "within a node"),
+    ("package", "within a package"),
+    ("group", "within a group of packages"),
+    ("machine", "between packages"),
+];
+
+/// The metric of the share of dispatch intervals that ended so.
+pub(crate) fn end_metric(end: &str) -> String {
+    format!("ended_by_{end}_fraction")
 }
 
 /// What stands below every table.
@@ -106,61 +143,70 @@ impl<'a> SimulationView<'a> {
     }
 
     fn of_policies(&self, point: &PointResult) -> Table {
-        let mut heads = Vec::new();
-        for result in &point.policies {
-            heads.push(plain(&result.policy));
-            if is_compared(point, result) {
-                heads.push(format!("{}, change", plain(&result.policy)));
+        let mut rows = Vec::new();
+        for quantity in self.quantities() {
+            let values = || point.policies.iter().filter_map(|result| result.value(&quantity.metric));
+            if values().next().is_none() || quantity.told == Told::Part && values().all(|value| value == 0.0) {
+                continue;
+            }
+            rows.push((plain(&quantity.label), point.policies.iter().map(|result| quantity.value(result)).collect()));
+            if quantity.told == Told::Change && point.policies.iter().any(|result| is_compared(point, result)) {
+                let change =
+                    |result| if is_compared(point, result) { quantity.change(result) } else { Cell::default() };
+                rows.push(("  change".to_owned(), point.policies.iter().map(change).collect()));
             }
         }
-        let row = |quantity: &Quantity| {
-            let mut cells = Vec::new();
-            for result in &point.policies {
-                cells.push(quantity.value(result));
-                if is_compared(point, result) {
-                    cells.push(quantity.change(result));
-                }
-            }
-            (plain(&quantity.label), cells)
-        };
-        let any = |quantity: &&Quantity| point.policies.iter().any(|r| r.estimates.contains_key(&quantity.metric));
-        Table { corner: String::new(), heads, rows: self.quantities().iter().filter(any).map(row).collect() }
+        let heads = point.policies.iter().map(|result| plain(&result.policy)).collect();
+        Table { corner: String::new(), heads, rows }
     }
 
     fn quantities(&self) -> Vec<Quantity> {
-        let quantity = |compared: bool| {
+        let quantity = |told: Told| {
             move |metric: &str, label: &str, write: fn(f64) -> String| Quantity {
                 metric: metric.into(),
                 label: label.into(),
                 write,
-                compared,
+                told,
             }
         };
-        let (compared, told) = (quantity(true), quantity(false));
+        let (change, doubt, part) = (quantity(Told::Change), quantity(Told::Doubt), quantity(Told::Part));
         let mut all = vec![
-            compared("misses", "misses, thousands", thousands),
-            compared("misses_reload", "  reload", thousands),
-            compared("misses_steady", "  steady", thousands),
-            compared("misses_invalidation", "  invalidation", thousands),
-            compared("makespan_ms", "execution time, s", seconds),
-            compared("mean_completion_ms", "mean job completion, s", seconds),
+            change("misses", "misses, thousands", thousands),
+            part("misses_reload", "  reload", thousands),
+            part("misses_steady", "  steady", thousands),
+            part("misses_invalidation", "  invalidation", thousands),
+            change("makespan_ms", "execution time, s", seconds),
         ];
         let jobs = &self.simulation.workload.jobs;
         if jobs.len() > 1 {
+            all.push(change("mean_completion_ms", "mean job completion, s", seconds));
             let of_job =
-                |job: &sim::Job| compared(&format!("completion_ms:{}", job.name), &format!("  {}", job.name), seconds);
+                |job: &sim::Job| part(&format!("completion_ms:{}", job.name), &format!("  {}", job.name), seconds);
             all.extend(jobs.iter().map(of_job));
         }
         all.extend([
-            told("stalled_fraction", "CPU time lost to misses, %", percent),
-            told("idle_fraction", "idle CPU time, %", percent),
-            told("effective_slice_median_ms", "median effective slice, ms", number::seconds),
-            told("effective_slice_mean_ms", "mean effective slice, ms", number::seconds),
-            told("dispatches", "dispatches", number::seconds),
-            told("migrations", "migrations", number::seconds),
-            told("response_median_ms", "median response, ms", number::seconds),
-            told("longest_wait_ms", "longest wait, ms", number::seconds),
-            told("jain_index", "Jain's fairness index", |index| format!("{index:.4}")),
+            doubt("process_time_mean_ms", "mean process completion, s", seconds),
+            doubt("stalled_fraction", "CPU time lost to misses, %", percent),
+            doubt("idle_fraction", "idle CPU time, %", percent),
+            doubt("effective_slice_median_ms", "median effective slice, ms", number::seconds),
+            doubt("effective_slice_mean_ms", "mean effective slice, ms", number::seconds),
+            doubt("dispatch_interval_mean_ms", "mean dispatch interval, ms", number::seconds),
+        ]);
+        all.extend(ENDS.map(|(end, words)| part(&end_metric(end), &format!("  ended by {words}, %"), percent)));
+        all.extend([
+            doubt("dispatches", "dispatches", number::seconds),
+            doubt("migrations", "migrations", number::seconds),
+        ]);
+        all.extend(
+            DISTANCES.map(|(level, words)| {
+                part(&format!("migrations_within_{level}"), &format!("  {words}"), number::seconds)
+            }),
+        );
+        all.extend([
+            doubt("response_median_ms", "median response, ms", number::seconds),
+            doubt("response_longest_ms", "longest response, ms", number::seconds),
+            doubt("longest_wait_ms", "longest wait, ms", number::seconds),
+            doubt("jain_index", "Jain's fairness index", |index| format!("{index:.4}")),
         ]);
         all
     }
@@ -218,13 +264,12 @@ impl Quantity {
     fn value(&self, result: &PolicyResult) -> Cell {
         let Some(estimate) = result.estimates.get(&self.metric) else { return Cell::default() };
         let interval = estimate.low.zip(estimate.high).map(|(low, high)| ((self.write)(low), (self.write)(high)));
-        let interval = interval.filter(|(low, high)| !self.compared && low != high);
+        let interval = interval.filter(|(low, high)| self.told != Told::Part && low != high);
         Cell { text: (self.write)(estimate.value), interval, claim: None }
     }
 
     fn change(&self, result: &PolicyResult) -> Cell {
-        let change = result.changes.get(&self.metric).filter(|_| self.compared);
-        change.map_or_else(Cell::default, change_cell)
+        result.changes.get(&self.metric).map_or_else(Cell::default, change_cell)
     }
 }
 

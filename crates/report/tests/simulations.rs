@@ -28,12 +28,12 @@ fn the_answer_comes_first_and_the_limits_last() {
 fn changes_are_told_of_rivals_only() {
     let study = fixture::simulation();
     let text = terminal(&study);
-    let heads = text.lines().find(|line| line.contains("light, change")).unwrap();
-    assert!(!heads.contains("standard, change") && heads.contains("attached, change"), "{heads}");
     let misses = &study.analysis.simulated[0].policies[1].changes["misses"];
-    let row = text.lines().find(|line| line.trim_start().starts_with("misses, thousands")).unwrap();
+    let mut rows = text.lines().skip_while(|line| !line.trim_start().starts_with("misses, thousands"));
+    let row = rows.find(|line| line.trim_start().starts_with("change")).unwrap();
+    let told: Vec<&str> = row.split_whitespace().filter(|word| *word != "%*" && *word != "%").collect();
     let decimals = usize::from(misses.high.unwrap() - misses.low.unwrap() < 2.0);
-    assert!(row.contains(&format!("{:.decimals$} %*", misses.value)), "{row} hasn't {}", misses.value);
+    assert_eq!(&told[..3], ["change", "-", &format!("{:.decimals$}", misses.value)], "{row}");
 }
 
 #[test]
@@ -53,16 +53,23 @@ fn a_sweep_is_a_row_a_point_and_a_chart() {
 }
 
 #[test]
-fn the_page_draws_the_slices_of_every_policy() {
+fn the_page_draws_slices_and_intervals_of_every_policy() {
     let study = fixture::simulation();
     let page = Html::parse_document(&report::html(&study.record, &study.analysis));
-    let marks = Selector::parse("#slices svg rect title").unwrap();
-    let titles: Vec<String> = page.select(&marks).map(|title| title.text().collect()).collect();
+    let titles = |section: &str| -> Vec<String> {
+        let marks = Selector::parse(&format!("{section} svg rect title")).unwrap();
+        page.select(&marks).map(|title| title.text().collect()).collect()
+    };
+    let (slices, intervals) = (titles("#slices"), titles("#intervals"));
     for result in &study.analysis.simulated[0].policies {
-        let bars = result.slices.iter().filter(|bin| bin.count > 0.0).count();
-        let drawn = titles.iter().filter(|title| title.starts_with(&format!("{}, ", result.policy))).count();
-        assert_eq!(drawn, bars, "{}", result.policy);
+        for (titles, bins) in [(&slices, &result.slices), (&intervals, &result.intervals)] {
+            let bars = bins.iter().filter(|bin| bin.count > 0.0).count();
+            let drawn = titles.iter().filter(|title| title.starts_with(&format!("{}, ", result.policy))).count();
+            assert!(bars > 0 && drawn == bars, "{}", result.policy);
+        }
     }
+    let rows = Selector::parse("#intervals > .scroll tbody tr").unwrap();
+    assert_eq!(page.select(&rows).count(), 3 * 2, "each policy's jobs, and why their intervals end");
 }
 
 #[test]

@@ -5,22 +5,23 @@
 //! What else the simulator saw is kept by name, as [`Observation::metrics`] and [`Observation::histograms`]. Replicate r
 //! has the same draws under every policy and at every point, so a block is a pair in the sense of [`crate::engine`].
 
+mod metrics;
 mod results;
 
-pub use results::{Estimated, PointResult, PolicyResult, SliceBin};
+pub(crate) use metrics::{INTERVALS, SLICES};
+pub use results::{Estimated, PointResult, PolicyResult, TimeBin};
 pub(crate) use results::{analyse, verdicts, warnings};
 
 use crate::observation::{Exit, Observation};
 use crate::plan::{Plan, StopRule, Subject, Treatment};
 use crate::trial::{Status, Trial};
-use machine::Machine;
 use machine::record::{MachineRecord, ObjectRecord};
+use machine::{Level, Machine};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sim::cache::HierarchyError;
 use sim::{
-    CacheModel, Durations, Experiment, ExperimentError, Job, NoMemory, Outcome, Parameters, ParsePolicyError, Policy,
-    Workload,
+    CacheModel, Experiment, ExperimentError, Job, NoMemory, Outcome, Parameters, ParsePolicyError, Policy, Workload,
 };
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -264,6 +265,7 @@ pub fn simulate<E: From<SimulationError>>(
         .collect::<Result<_, _>>()?;
     let caches = simulations.iter().zip(&machines).map(|(s, machine)| s.caches(machine));
     let caches: Vec<Option<CacheModel>> = caches.collect::<Result<_, _>>()?;
+    let levels = metrics::levels(machine);
     let turns = (0..plan.replicates()).flat_map(|replicate| {
         let policies = &policies;
         (0..experiments.len()).flat_map(move |point| policies.iter().map(move |&policy| (replicate, point, policy)))
@@ -294,7 +296,7 @@ pub fn simulate<E: From<SimulationError>>(
                 // The simulated clock, as if one had been run after the other: the same bytes whenever it is simulated.
                 started_unix_s: clock_s,
                 intended_cpus: None,
-                observation: Some(observation(outcome)),
+                observation: Some(observation(outcome, &simulations[point].workload, &levels)),
                 output_tail: String::new(),
             };
             keep(trial)?;
@@ -305,7 +307,7 @@ pub fn simulate<E: From<SimulationError>>(
     Ok(())
 }
 
-fn observation(outcome: &Outcome) -> Observation {
+fn observation(outcome: &Outcome, workload: &Workload, levels: &[Level]) -> Observation {
     let cpu_ms: f64 = outcome.jobs.iter().map(|job| job.cpu_ms).sum();
     let blocks = outcome.jobs.iter().filter_map(|job| job.ends.get(&sim::End::Semaphore)).sum();
     Observation {
@@ -320,95 +322,10 @@ fn observation(outcome: &Outcome) -> Observation {
         minor_faults: 0,
         major_faults: 0,
         counters: BTreeMap::new(),
-        metrics: metrics(outcome),
-        histograms: BTreeMap::from([
-            (results::SLICES.into(), coarse(&outcome.slices())),
-            (results::INTERVALS.into(), coarse(&outcome.intervals())),
-        ]),
+        metrics: metrics::metrics(outcome, workload, levels),
+        histograms: metrics::histograms(outcome),
         threads: Vec::new(),
         leftovers: 0,
         notes: Vec::new(),
     }
-}
-
-/// What one replicate showed, by name; units stand in the names. Those of one job carry its name after a colon.
-fn metrics(outcome: &Outcome) -> BTreeMap<String, f64> {
-    let mut metrics = BTreeMap::new();
-    let mut tell = |name: &str, value: f64| {
-        metrics.insert(name.to_owned(), value);
-    };
-    let mut tell_misses = |whose: &str, misses: sim::Misses| {
-        tell(&format!("misses{whose}"), misses.total());
-        tell(&format!("misses_reload{whose}"), misses.reload);
-        tell(&format!("misses_steady{whose}"), misses.steady);
-        tell(&format!("misses_invalidation{whose}"), misses.invalidation);
-    };
-    tell_misses("", outcome.misses());
-    for job in &outcome.jobs {
-        tell_misses(&format!(":{}", job.name), job.misses);
-    }
-    let mut tell_times = |name: &str, times: &Durations| {
-        for (what, ms) in
-            [("median", times.quantile_ms(0.5)), ("mean", times.mean_ms()), ("longest", times.longest_ms())]
-        {
-            ms.into_iter().for_each(|ms| tell(&format!("{name}_{what}_ms"), ms));
-        }
-        tell(&format!("{name}s"), times.count() as f64);
-    };
-    tell_times("effective_slice", &outcome.slices());
-    tell_times("dispatch_interval", &outcome.intervals());
-    if outcome.responses().count() > 0 {
-        tell_times("response", &outcome.responses());
-    }
-    let sum = |of: fn(&sim::JobOutcome) -> f64| outcome.jobs.iter().map(of).sum::<f64>();
-    let (cpu_ms, work_ms) = (sum(|job| job.cpu_ms), sum(|job| job.work_ms));
-    tell("cpu_ms", cpu_ms);
-    tell("work_ms", work_ms);
-    tell("migrations", outcome.migrations() as f64);
-    tell("dispatches", outcome.dispatches as f64);
-    tell("switches", outcome.switches as f64);
-    tell("idle_fraction", outcome.idle_fraction);
-    tell("longest_wait_ms", outcome.longest_wait_ms);
-    if cpu_ms > 0.0 {
-        tell("stalled_fraction", 1.0 - work_ms / cpu_ms);
-    }
-    let when_complete = Some(outcome.makespan_ms).filter(|_| outcome.completed);
-    for (name, value) in [
-        ("makespan_ms", when_complete),
-        ("mean_completion_ms", outcome.mean_completion_ms()),
-        ("jain_index", outcome.jain_index),
-    ] {
-        value.into_iter().for_each(|value| tell(name, value));
-    }
-    let mut by_level: BTreeMap<String, u64> = BTreeMap::new();
-    for job in &outcome.jobs {
-        tell(&format!("cpu_ms:{}", job.name), job.cpu_ms);
-        tell(&format!("work_ms:{}", job.name), job.work_ms);
-        job.completion_ms.into_iter().for_each(|ms| tell(&format!("completion_ms:{}", job.name), ms));
-        job.slices.quantile_ms(0.5).into_iter().for_each(|ms| {
-            tell(&format!("effective_slice_median_ms:{}", job.name), ms);
-        });
-        for (level, moves) in &job.migrations {
-            *by_level.entry(format!("migrations_within_{}", variant_name(level))).or_default() += moves;
-        }
-    }
-    by_level.iter().for_each(|(name, &moves)| tell(name, moves as f64));
-    metrics
-}
-
-/// What serde calls a variant without data.
-fn variant_name(variant: &impl Serialize) -> String {
-    serde_json::to_value(variant).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
-/// Times in ms, rounded down to two significant digits but not finer than 0.1 ms, and how many of each.
-fn coarse(times: &Durations) -> Vec<(f64, u64)> {
-    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
-    for (ms, count) in times.recorded() {
-        // In units of 0.1 ms.
-        let tenths = (ms * 10.0).floor() as u64;
-        let step = 10_u64.pow(tenths.max(10).ilog10() - 1);
-        *counts.entry(tenths / step * step).or_default() += count;
-    }
-    counts.into_iter().map(|(tenths, count)| (tenths as f64 / 10.0, count)).collect()
 }

@@ -3,12 +3,12 @@
 use super::figures::{figure, table};
 use crate::chart::{Bar, Chart, Histogram, Hue, Trace, TracePoint};
 use crate::number;
-use crate::simulation::{KEY, LIMITS, SimulationView};
+use crate::simulation::{ENDS, KEY, LIMITS, SimulationView, end_metric};
 use crate::table::Cell;
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use study::Claim;
-use study::simulation::{Estimated, PointResult, PolicyResult, SliceBin};
+use study::simulation::{Estimated, PointResult, PolicyResult, TimeBin};
 
 /// What a page shows above its data.
 pub(super) fn body(study: &SimulationView) -> Markup {
@@ -18,6 +18,7 @@ pub(super) fn body(study: &SimulationView) -> Markup {
             (policies(study))
             @if study.swept().is_some() { (sweep(study)) }
             (slices(study))
+            (intervals(study))
             (replicates(study))
             (model(study))
             (guide(study))
@@ -62,7 +63,7 @@ fn answer(study: &SimulationView) -> Markup {
             nav aria-label="Sections" {
                 a href="#policies" { @if study.swept().is_some() { "Table" } @else { "Policies" } }
                 @if study.swept().is_some() { a href="#sweep" { "Sweep" } }
-                a href="#slices" { "Effective slices" } a href="#replicates" { "Replicates" }
+                a href="#slices" { "Effective slices" } a href="#intervals" { "Dispatch intervals" } a href="#replicates" { "Replicates" }
                 a href="#model" { "Model" } a href="#reading" { "How to read" }
             }
         }
@@ -143,7 +144,7 @@ fn sweep(study: &SimulationView) -> Markup {
         section #sweep {
             h2 { "The sweep" }
             p { "Changes against standard at the same point. Bars are 95 % intervals; below 0 is fewer misses, or less time." }
-            div.charts {
+            div.charts.wide {
                 @for policy in rivals {
                     @let chart = Chart {
                         title: format!("{}: misses and time over {parameter}", plain(policy)),
@@ -197,51 +198,112 @@ fn slices(study: &SimulationView) -> Markup {
                 "Time on a CPU with no other process in between, in percent of the number of slices under standard, so that fewer slices make "
                 "less of a picture. Each policy has a vertical scale of its own; the last bar holds all that are longer."
             }
-            @let (first, last) = (study.points().first(), study.points().last());
-            @let shown = if study.points().len() > 1 { vec![first, last] } else { vec![first] };
-            div.charts {
-                @for point in shown.into_iter().flatten() {
+            div.charts.wide {
+                @for point in ends_of_sweep(study) {
                     @let chart = Chart {
                         title: format!("{}: how long effective slices last", plain(&point.subject)),
-                        description: point.policies.iter().map(|r| format!("{}: {}", plain(&r.policy), typical(r))).collect::<Vec<_>>().join("; "),
+                        description: typical_of_all(point, "effective_slice_median_ms"),
                     };
-                    (figure(&chart, chart.histograms(&histograms(study, point), " ms"), "no slice ended", slice_table(point)))
+                    @let drawn = chart.histograms(&histograms(study, point, SLICES), " ms");
+                    (figure(&chart, drawn, "no slice ended", bin_table(point, SLICES)))
                 }
             }
         }
     }
 }
 
-fn typical(result: &PolicyResult) -> String {
-    result
-        .value("effective_slice_median_ms")
-        .map_or_else(String::new, |ms| format!("median {} ms", number::seconds(ms)))
+/// How long dispatch intervals last under each policy, and why they end.
+fn intervals(study: &SimulationView) -> Markup {
+    html! {
+        section #intervals {
+            h2 { "Dispatch intervals" }
+            p { "From one look at the run queue to the next, in percent of the policy's own. The last bar holds all that are longer." }
+            div.charts.wide {
+                @for point in ends_of_sweep(study) {
+                    @let chart = Chart {
+                        title: format!("{}: how long dispatch intervals last", plain(&point.subject)),
+                        description: typical_of_all(point, "dispatch_interval_median_ms"),
+                    };
+                    @let drawn = chart.histograms(&histograms(study, point, INTERVALS), " ms");
+                    (figure(&chart, drawn, "no interval ended", bin_table(point, INTERVALS)))
+                }
+            }
+            h3 { "Why they end" }
+            p { "In percent of the job's own intervals, and how long these are." }
+            @for point in ends_of_sweep(study) {
+                @if study.swept().is_some() { p { b { (plain(&point.subject)) } } }
+                (end_table(study, point))
+            }
+        }
+    }
 }
 
-fn histograms(study: &SimulationView, point: &PointResult) -> Vec<Histogram> {
+/// The first and the last point of a sweep, or the only one.
+fn ends_of_sweep<'a>(study: &SimulationView<'a>) -> Vec<&'a PointResult> {
+    match study.points() {
+        [first, .., last] => vec![first, last],
+        few => few.iter().collect(),
+    }
+}
+
+/// One of the two histograms of a policy.
+struct Bins {
+    of: fn(&PolicyResult) -> &[TimeBin],
+    median: &'static str,
+    counted: &'static str,
+    whole: &'static str,
+}
+
+const SLICES: &Bins = &Bins {
+    of: |result| &result.slices,
+    median: "effective_slice_median_ms",
+    counted: "slices",
+    whole: "% of standard's",
+};
+
+const INTERVALS: &Bins = &Bins {
+    of: |result| &result.intervals,
+    median: "dispatch_interval_median_ms",
+    counted: "intervals",
+    whole: "% of the policy's",
+};
+
+fn typical(result: &PolicyResult, median: &str) -> String {
+    result.value(median).map_or_else(String::new, |ms| format!("median {} ms", number::seconds(ms)))
+}
+
+fn typical_of_all(point: &PointResult, median: &str) -> String {
+    let told = point.policies.iter().map(|result| format!("{}: {}", plain(&result.policy), typical(result, median)));
+    told.collect::<Vec<_>>().join("; ")
+}
+
+fn histograms(study: &SimulationView, point: &PointResult, bins: &Bins) -> Vec<Histogram> {
     let row = |result: &PolicyResult| {
-        let width = result.slices.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
-        let bar = |bin: &SliceBin| {
+        let all = (bins.of)(result);
+        let width = all.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
+        let bar = |bin: &TimeBin| {
             let to = bin.to_ms.unwrap_or(bin.from_ms + width);
             let until = bin.to_ms.map_or_else(|| "on".into(), |to| format!("to {to} ms"));
-            let hover =
-                format!("{}, {} ms {until}: {:.2} %, {:.1} slices", result.policy, bin.from_ms, bin.percent, bin.count);
+            let hover = format!(
+                "{}, {} ms {until}: {:.2} %, {:.1} {}",
+                result.policy, bin.from_ms, bin.percent, bin.count, bins.counted
+            );
             Bar { from: bin.from_ms, to, percent: bin.percent, hover }
         };
         Histogram {
             label: result.policy.clone(),
-            figure: typical(result),
+            figure: typical(result, bins.median),
             hue: hue(study, &result.policy),
-            bars: result.slices.iter().map(bar).collect(),
+            bars: all.iter().map(bar).collect(),
         }
     };
     point.policies.iter().map(row).collect()
 }
 
-fn slice_table(point: &PointResult) -> Markup {
-    let rows = point.policies.iter().flat_map(|result| result.slices.iter().map(move |bin| (result, bin)));
+fn bin_table(point: &PointResult, bins: &Bins) -> Markup {
+    let rows = point.policies.iter().flat_map(|result| (bins.of)(result).iter().map(move |bin| (result, bin)));
     table(
-        &["policy", "from, ms", "to, ms", "slices a replicate", "% of standard's"],
+        &["policy", "from, ms", "to, ms", &format!("{} a replicate", bins.counted), bins.whole],
         rows.map(|(result, bin)| {
             let to = bin.to_ms.map_or_else(|| "–".into(), |to| to.to_string());
             [
@@ -253,6 +315,35 @@ fn slice_table(point: &PointResult) -> Markup {
             ]
         }),
     )
+}
+
+/// Of the intervals of each job under each policy, the percentage that each cause ended: the report's Table III.
+fn end_table(study: &SimulationView, point: &PointResult) -> Markup {
+    let jobs = &study.simulation.workload.jobs;
+    let rows = point.policies.iter().flat_map(|result| jobs.iter().map(move |job| (result, job)));
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Why dispatch intervals end" {
+            table.dense {
+                thead { tr {
+                    th scope="col" { "policy" } th scope="col" { "job" }
+                    @for (_, words) in ENDS { th.n scope="col" { (words) } }
+                    th.n scope="col" { "mean, ms" }
+                } }
+                tbody {
+                    @for (result, job) in rows {
+                        @let value = |metric: &str| result.value(&format!("{metric}:{}", job.name));
+                        tr {
+                            td { (plain(&result.policy)) } td { (plain(&job.name)) }
+                            @for (end, _) in ENDS {
+                                td.n { (value(&end_metric(end)).map_or_else(|| "–".into(), |share| format!("{:.1}", 100.0 * share))) }
+                            }
+                            td.n { (value("dispatch_interval_mean_ms").map_or_else(|| "–".into(), number::seconds)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Every replicate.
@@ -333,6 +424,7 @@ fn guide(study: &SimulationView) -> Markup {
                 (entry("bold, colour", "The interval excludes 0. Each is told by itself: among very many, one in twenty does so by chance."))
                 (entry("reload, steady, invalidation", "Misses to load again what the process had cached; misses that it has even with all that cached; misses because a writer elsewhere took a line away."))
                 (entry("effective slice", "Time on a CPU with no other process in between; several dispatch intervals when the same process is chosen again."))
+                (entry("dispatch interval", "From one look of a CPU at the run queue to its next. Of the causes that end it, only a semaphore takes the process out of the queue."))
                 (entry("dispatch", "A CPU looked at the run queue and took a process, perhaps the same again."))
                 (entry("Jain's index", "Fairness of CPU time among equal processes when the first of them ends: 1 is perfectly fair, 1 over their number is all for one."))
                 @if study.swept().is_some() { (entry("point", "One value of the swept parameter; everything else stays.")) }

@@ -5,13 +5,14 @@ use serde_json::{Map, Value, json};
 use study::simulation::{Estimated, PointResult, PolicyResult};
 
 /// The estimates that every policy has a key for, null where there is none.
-const ALWAYS: [&str; 14] = [
+const ALWAYS: [&str; 15] = [
     "misses",
     "misses_change_percent",
     "makespan_ms",
     "makespan_change_percent",
     "mean_completion_ms",
     "mean_completion_change_percent",
+    "process_time_mean_ms",
     "migrations",
     "dispatches",
     "idle_fraction",
@@ -22,14 +23,23 @@ const ALWAYS: [&str; 14] = [
     "switches",
 ];
 
-/// The causes of misses.
-const CAUSES: [&str; 3] = ["reload", "steady", "invalidation"];
+/// Estimates that stand together in an object: its key, and what the names of its metrics begin and end with.
+const GROUPS: [(&str, &str, &str); 3] = [
+    ("misses_by_cause", "misses_", ""),
+    ("dispatch_interval_ends", "ended_by_", "_fraction"),
+    ("migrations_by_distance", "migrations_within_", ""),
+];
+
+const CHANGE: &str = "_change_percent";
 
 /// The keys that simulations have besides those of every study: `workload` and `parameters` as they were simulated, and `policies`,
 /// one object each; for a sweep `sweep` (the parameter's name) and `points`, a list of objects with `value`, `parameters`
 /// and `policies`. Each estimate is a mean over replicates, with the ends of its 95 % interval beside it in `_low` and `_high`
-/// (null for a single replicate). `_change_percent` compares with standard. Histograms list bins `from_ms` to below
-/// `to_ms` (null: no end), with `count` a replicate and `percent` of standard's slices (of its own where standard is not there).
+/// (null for a single replicate). `_change_percent` compares with standard, and is null where that was not simulated. `jobs` says of
+/// each job what its policy's object says of all. `misses_by_cause` are counts, `dispatch_interval_ends` shares of the
+/// intervals that each cause ended (they sum to 1), `migrations_by_distance` counts by what the two CPUs share. Histograms list
+/// bins `from_ms` to below `to_ms` (null: no end), with `count` a replicate and `percent` of standard's slices (of its own where
+/// standard is not there), or of the policy's own dispatch intervals.
 pub(crate) struct Contract {
     /// Keys and values in their order.
     pub values: Vec<(&'static str, Value)>,
@@ -66,39 +76,47 @@ fn policies(study: &SimulationView, point: &PointResult) -> Vec<Value> {
 }
 
 fn policy(study: &SimulationView, result: &PolicyResult) -> Value {
-    let mut fields = Map::new();
-    fields.insert("policy".into(), json!(result.policy));
-    fields.insert("replicates".into(), json!(result.replicates));
+    let mut whole = Map::from_iter([
+        ("policy".to_owned(), json!(result.policy)),
+        ("replicates".to_owned(), json!(result.replicates)),
+    ]);
     for name in ALWAYS {
-        put(&mut fields, name, None);
+        put(&mut whole, name, None);
     }
-    let mut causes = Map::new();
-    let mut jobs: Vec<Map<String, Value>> = Vec::new();
-    for job in &study.simulation.workload.jobs {
-        jobs.push(Map::from_iter([("job".to_owned(), json!(job.name))]));
-    }
-    let told = result.estimates.iter().map(|(metric, estimate)| (metric.clone(), estimate));
-    let changes = result.changes.iter().map(|(metric, change)| {
+    let jobs = &study.simulation.workload.jobs;
+    let mut jobs: Vec<Map<String, Value>> =
+        jobs.iter().map(|job| Map::from_iter([("job".to_owned(), json!(job.name))])).collect();
+    let told = result.estimates.iter().map(|(metric, estimate)| (metric, "", estimate));
+    let changes = result.changes.iter().map(|(metric, change)| (metric, CHANGE, change));
+    for (metric, suffix, estimate) in told.chain(changes) {
         let (name, job) = metric.split_once(':').map_or((metric.as_str(), None), |(name, job)| (name, Some(job)));
-        let name = format!("{}_change_percent", name.strip_suffix("_ms").unwrap_or(name));
-        (job.map_or_else(|| name.clone(), |job| format!("{name}:{job}")), change)
-    });
-    for (name, estimate) in told.chain(changes) {
-        match name.split_once(':') {
-            Some((name, job)) => {
-                let position = study.simulation.workload.jobs.iter().position(|known| known.name == job);
-                position.into_iter().for_each(|at| put(&mut jobs[at], name, Some(estimate)));
+        let fields = match job.map(|job| jobs.iter().position(|known| known["job"] == job)) {
+            None => &mut whole,
+            Some(Some(position)) => &mut jobs[position],
+            Some(None) => continue,
+        };
+        match (group(name), suffix) {
+            (Some((group, key)), "") => {
+                let members = fields.entry(group).or_insert_with(|| json!({}));
+                members.as_object_mut().into_iter().for_each(|members| put(members, key, Some(estimate)));
             }
-            None => match name.strip_prefix("misses_").filter(|cause| CAUSES.contains(cause)) {
-                Some(cause) => put(&mut causes, cause, Some(estimate)),
-                None => put(&mut fields, &name, Some(estimate)),
-            },
+            // Of shares, only what they are is told.
+            _ if suffix == CHANGE && name.ends_with("_fraction") => {}
+            (_, CHANGE) => {
+                put(fields, &format!("{}{CHANGE}", name.strip_suffix("_ms").unwrap_or(name)), Some(estimate))
+            }
+            _ => put(fields, name, Some(estimate)),
         }
     }
-    fields.insert("misses_by_cause".into(), Value::Object(causes));
-    fields.insert("jobs".into(), json!(jobs));
-    fields.insert("effective_slice_histogram".into(), json!(result.slices));
-    Value::Object(fields)
+    whole.insert("jobs".into(), json!(jobs));
+    whole.insert("effective_slice_histogram".into(), json!(result.slices));
+    whole.insert("dispatch_interval_histogram".into(), json!(result.intervals));
+    Value::Object(whole)
+}
+
+/// The group that a metric stands in, and its key there.
+fn group(metric: &str) -> Option<(&'static str, &str)> {
+    GROUPS.iter().find_map(|(group, start, end)| Some((*group, metric.strip_prefix(start)?.strip_suffix(end)?)))
 }
 
 fn put(fields: &mut Map<String, Value>, name: &str, estimate: Option<&Estimated>) {

@@ -1,17 +1,13 @@
 //! What the replicates of a simulation say of its policies.
 
 use super::SweepPoint;
+use super::metrics::{INTERVALS, SLICES};
 use crate::plan::{Plan, Subject};
 use crate::record::Record;
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
 use sim::Policy;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The histogram of effective time slices.
-pub(super) const SLICES: &str = "effective_slice_ms";
-/// The histogram of dispatch intervals.
-pub(super) const INTERVALS: &str = "dispatch_interval_ms";
 
 /// The mean of a quantity over the replicates, and its 95 % interval; no interval of a single replicate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,17 +20,17 @@ pub struct Estimated {
     pub high: Option<f64>,
 }
 
-/// Effective time slices from one length to another.
+/// Effective time slices, or dispatch intervals, from one length to another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SliceBin {
+pub struct TimeBin {
     /// The shortest that falls into it, in ms.
     pub from_ms: f64,
     /// The first length beyond it, in ms; none of the last bin, which holds all longer ones.
     pub to_ms: Option<f64>,
     /// How many a replicate has, on average.
     pub count: f64,
-    /// The same in percent of all slices of the reference, or of the policy itself where there is no reference. So does the
-    /// report normalise its Figure 2.
+    /// The same in percent: of slices, of all of the reference, or of the policy itself where there is no reference, as the
+    /// report normalises its Figure 2; of intervals, of the policy's own, as in its Table II.
     pub percent: f64,
 }
 
@@ -51,7 +47,9 @@ pub struct PolicyResult {
     /// geometric mean of their ratios. Empty for the reference, and without one.
     pub changes: BTreeMap<String, Estimated>,
     /// The histogram of effective time slices.
-    pub slices: Vec<SliceBin>,
+    pub slices: Vec<TimeBin>,
+    /// The histogram of dispatch intervals.
+    pub intervals: Vec<TimeBin>,
 }
 
 /// What was seen at one point of a sweep, or of the only one.
@@ -68,7 +66,8 @@ pub struct PointResult {
 }
 
 impl Estimated {
-    fn of(values: &[f64]) -> Option<Self> {
+    /// The estimate of what these are replicates of; none without any.
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let (value, interval) = stats::mean_interval(values)?;
         Some(Self { value, low: interval.map(|(low, _)| low), high: interval.map(|(_, high)| high) })
     }
@@ -108,7 +107,8 @@ fn point(record: &Record, subject: &Subject) -> PointResult {
     let compared = reference.map(of).unwrap_or_default();
     let all: Vec<(&str, Vec<&Trial>)> =
         record.plan.treatments.iter().map(|treatment| (treatment.name.as_str(), of(&treatment.name))).collect();
-    let edges_ms = slice_edges(all.iter().map(|(_, trials)| slices(trials)));
+    let edges_ms = |histogram| bin_edges(all.iter().map(|(_, trials)| times(trials, histogram)));
+    let (slice_edges_ms, interval_edges_ms) = (edges_ms(SLICES), edges_ms(INTERVALS));
     let policies = all
         .iter()
         .map(|(policy, trials)| {
@@ -118,7 +118,8 @@ fn point(record: &Record, subject: &Subject) -> PointResult {
                 replicates: trials.len() as u32,
                 estimates: estimates(trials),
                 changes: if reference == Some(policy) { BTreeMap::new() } else { changes(&compared, trials) },
-                slices: slice_bins(&edges_ms, trials, norm),
+                slices: bins(&slice_edges_ms, SLICES, trials, norm),
+                intervals: bins(&interval_edges_ms, INTERVALS, trials, trials),
             }
         })
         .collect();
@@ -156,48 +157,48 @@ fn changes(reference: &[&Trial], trials: &[&Trial]) -> BTreeMap<String, Estimate
     names(trials).into_iter().filter_map(change).collect()
 }
 
-/// All effective slices of `trials`: lengths in ms, rising, and how many of each.
-fn slices(trials: &[&Trial]) -> Vec<(f64, u64)> {
-    let all = trials.iter().filter_map(|trial| trial.observation.as_ref()?.histograms.get(SLICES)).flatten();
+/// All times of a histogram of `trials`: lengths in ms, rising, and how many of each.
+fn times(trials: &[&Trial], histogram: &str) -> Vec<(f64, u64)> {
+    let all = trials.iter().filter_map(|trial| trial.observation.as_ref()?.histograms.get(histogram)).flatten();
     let mut all: Vec<(f64, u64)> = all.copied().filter(|(ms, _)| ms.is_finite() && *ms >= 0.0).collect();
     all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     all
 }
 
-/// Lower edges of bins of one round width, so that those of every policy can be compared; of no policy more than one slice in a
+/// Lower edges of bins of one round width, so that those of every policy can be compared; of no policy more than one time in a
 /// hundred is beyond the last.
-fn slice_edges(policies: impl Iterator<Item = Vec<(f64, u64)>>) -> Vec<f64> {
-    const MOST_BINS: f64 = 40.0;
+fn bin_edges(policies: impl Iterator<Item = Vec<(f64, u64)>>) -> Vec<f64> {
+    const MOST_BINS: f64 = 80.0;
     const WIDTHS_MS: [f64; 16] =
         [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 1e4, 1e5, 1e6];
-    let nearly_all = |slices: Vec<(f64, u64)>| {
-        let total: u64 = slices.iter().map(|(_, count)| count).sum();
+    let nearly_all = |times: Vec<(f64, u64)>| {
+        let total: u64 = times.iter().map(|(_, count)| count).sum();
         let mut below = 0;
         let reaches = |count: &u64| {
             below += count;
             below as f64 >= 0.99 * total as f64
         };
-        slices.iter().map(|(_, count)| count).position(reaches).map_or(0.0, |at| slices[at].0)
+        times.iter().map(|(_, count)| count).position(reaches).map_or(0.0, |at| times[at].0)
     };
     let longest_ms = policies.map(nearly_all).fold(0.0, f64::max);
     let width = WIDTHS_MS.into_iter().find(|width| longest_ms / width < MOST_BINS).unwrap_or(longest_ms / MOST_BINS);
     (0..=(longest_ms / width).floor() as u32).map(|bin| f64::from(bin) * width).collect()
 }
 
-/// The slices of `trials` in bins that begin at `edges_ms`, normalised to the number of those of `norm`.
-fn slice_bins(edges_ms: &[f64], trials: &[&Trial], norm: &[&Trial]) -> Vec<SliceBin> {
+/// The times of `trials` in bins that begin at `edges_ms`, normalised to the number of those of `norm`.
+fn bins(edges_ms: &[f64], histogram: &str, trials: &[&Trial], norm: &[&Trial]) -> Vec<TimeBin> {
     let a_replicate = |trials: &[&Trial]| 1.0 / trials.len().max(1) as f64;
-    let all = slices(norm).iter().map(|(_, count)| count).sum::<u64>() as f64 * a_replicate(norm);
+    let all = times(norm, histogram).iter().map(|(_, count)| count).sum::<u64>() as f64 * a_replicate(norm);
     let mut counts = vec![0; edges_ms.len()];
-    for (ms, count) in slices(trials) {
-        // Decimal fractions are not exact: a slice at an edge belongs above it.
+    for (ms, count) in times(trials, histogram) {
+        // Decimal fractions are not exact: a time at an edge belongs above it.
         let bin = edges_ms.partition_point(|&edge| edge <= ms + 1e-9);
         counts[bin.saturating_sub(1)] += count;
     }
     let bin = |(at, &count): (usize, &u64)| {
         let count = count as f64 * a_replicate(trials);
         let percent = if all > 0.0 { 100.0 * count / all } else { 0.0 };
-        SliceBin { from_ms: edges_ms[at], to_ms: edges_ms.get(at + 1).copied(), count, percent }
+        TimeBin { from_ms: edges_ms[at], to_ms: edges_ms.get(at + 1).copied(), count, percent }
     };
     counts.iter().enumerate().map(bin).collect()
 }
