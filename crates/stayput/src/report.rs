@@ -21,6 +21,7 @@ pub struct ReportArgs {
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Format {
     /// Verdict and table for a terminal
+    #[value(alias = "text")]
     Terminal,
     /// Everything, as one HTML file that loads nothing from outside
     Html,

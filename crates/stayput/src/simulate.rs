@@ -1,5 +1,6 @@
 //! `stayput simulate`: what schedulers would do for a workload on a machine that one need not have.
 
+mod reuse;
 mod sweep;
 
 use crate::UsageError;
@@ -8,11 +9,11 @@ use clap::Subcommand;
 use indicatif::ProgressBar;
 use machine::Machine;
 use sim::workload_file::{DEFAULT_WORKLOAD, REPORT_WORKLOADS};
-use sim::{Decay, Parameters, Policy, WorkloadFile};
+use sim::{Decay, Parameters, Policy, Step, Workload, WorkloadFile};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use study::simulation::{self, Simulation};
-use study::{Ending, HostFacts, HostState, Journal, Plan, Record, Session, Trial, toml_file};
+use study::{Ending, HostFacts, HostState, Journal, Plan, Record, Trial, toml_file};
 use sweep::Sweep;
 
 /// Simulate schedulers: what would they do for this workload on that machine?
@@ -26,6 +27,7 @@ pub struct SimulateArgs {
 #[derive(Subcommand)]
 enum Sharing {
     TimeSharing(Box<TimeSharingArgs>),
+    Reuse(reuse::ReuseArgs),
 }
 
 /// Simulate processes that take turns on CPUs, with the caches that they fill for one another
@@ -33,7 +35,9 @@ enum Sharing {
 /// Each replicate draws the workload anew, the same under every policy, so that policies are compared pair by pair. The same
 /// command gives the same bytes.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 Examples:
   stayput simulate time-sharing                                 what does affinity gain on the papers' machine?
   stayput simulate time-sharing --workload Oracle --policy standard,light,attached,per-cpu
@@ -44,7 +48,8 @@ Examples:
 
 Policies: round-robin; standard (UNIX: priority falls with CPU time used); light, heavy (standard with affinity boosts 6 and
 16); affinity (with --phi-p and --phi-t); complex-light, complex-heavy, complex (the boost for time fades while away); graded
-(the boost for place falls with distance); attached (bound for life); long-quantum; per-cpu (a queue each, as today's kernels).")]
+(the boost for place falls with distance); attached (bound for life); long-quantum; per-cpu (a queue each, as today's kernels)."
+)]
 struct TimeSharingArgs {
     /// The simulated machine: a preset, host, an hwloc XML file, or a synthetic string
     #[arg(long, value_name = "MACHINE", default_value = "sgi-4d340")]
@@ -69,6 +74,10 @@ struct TimeSharingArgs {
     /// [default: half]
     #[arg(long, value_name = "RULE", value_parser = decay)]
     decay: Option<Decay>,
+    /// Stop each simulation then, in simulated ms; needed where processes never end [default: an hour where processes wait for
+    /// locks or at barriers, which some boosts let them do for ever; else none]
+    #[arg(long, value_name = "MS")]
+    horizon_ms: Option<f64>,
     /// How often each is simulated, with other draws each time [default: 10]
     #[arg(long, value_name = "R")]
     replicates: Option<u32>,
@@ -111,11 +120,15 @@ fn decay(text: &str) -> Result<Decay, String> {
 
 /// Simulates, and tells what came out.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
-    let Sharing::TimeSharing(args) = &args.sharing;
-    if args.list {
-        crate::print(&listed())?;
-        return Ok(crate::SUCCESS);
+    match &args.sharing {
+        Sharing::TimeSharing(args) if args.list => crate::print(&listed())?,
+        Sharing::TimeSharing(args) => time_sharing(args)?,
+        Sharing::Reuse(args) => reuse::run(args)?,
     }
+    Ok(crate::SUCCESS)
+}
+
+fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let plan = plan(args, &machine)?;
     let record = match &args.out {
@@ -127,8 +140,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
     if let (Some(path), Format::Terminal) = (&args.out, args.format) {
         let _ = writeln!(text, "\njournal: {}", path.display());
     }
-    crate::print(&text)?;
-    Ok(crate::SUCCESS)
+    crate::print(&text)
 }
 
 /// The built-in workloads.
@@ -153,10 +165,12 @@ fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
         phi_t: args.phi_t.unwrap_or(defaults.phi_t),
         quantum_ms: args.quantum_ms.unwrap_or(defaults.quantum_ms),
         decay: args.decay.unwrap_or(defaults.decay),
+        horizon_ms: args.horizon_ms.or(defaults.horizon_ms),
         replicates: args.replicates.unwrap_or(defaults.replicates),
         seed: args.seed.unwrap_or(defaults.seed),
         ..defaults
     };
+    let parameters = with_horizon(parameters, &workload);
     parameters.check().map_err(UsageError::from)?;
     let policies = policies(args)?;
     let simulation = Simulation::new(workload, parameters);
@@ -170,6 +184,16 @@ fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
     let plan = Plan::of_simulations(simulations, &policies, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
+}
+
+/// When a simulation of processes that wait for one another is stopped at the latest.
+const AN_HOUR_MS: f64 = 3_600_000.0;
+
+/// `parameters` with a horizon where some process may wait for another at a lock or barrier, unless it has one.
+fn with_horizon(parameters: Parameters, workload: &Workload) -> Parameters {
+    let mut steps = workload.jobs.iter().flat_map(|job| &job.process.phases).flat_map(|phase| &phase.steps);
+    let waits = steps.any(|step| matches!(step, Step::Acquire(_) | Step::Barrier));
+    Parameters { horizon_ms: parameters.horizon_ms.or(waits.then_some(AN_HOUR_MS)), ..parameters }
 }
 
 fn workload_file(name: &str) -> anyhow::Result<WorkloadFile> {
@@ -207,7 +231,6 @@ fn policies(args: &TimeSharingArgs) -> anyhow::Result<Vec<Policy>> {
 
 /// Simulates all of the plan, and keeps it nowhere.
 fn conduct(plan: &Plan, machine: &Machine, quiet: bool) -> anyhow::Result<Record> {
-    let before = HostState::of_model();
     let mut trials = Vec::new();
     let progress = progress(plan, quiet);
     simulation::simulate(plan, machine, &[], &mut |trial: Trial| -> anyhow::Result<()> {
@@ -216,12 +239,12 @@ fn conduct(plan: &Plan, machine: &Machine, quiet: bool) -> anyhow::Result<Record
         Ok(())
     })?;
     progress.finish_and_clear();
-    let command_line = std::env::args().collect();
     Ok(Record {
         plan: plan.clone(),
         machine: serde_json::to_value(machine)?,
         host: HostFacts::of_model(),
-        sessions: vec![Session { command_line, before, after: Some(HostState::of_model()) }],
+        // When it was simulated would be all that differs from run to run.
+        sessions: Vec::new(),
         trials,
         ending: Some(Ending::Finished),
     })

@@ -31,7 +31,8 @@ impl FromStr for Sweep {
                 }
             }
         }
-        Ok(Self { parameter: parameter.trim().to_owned(), values })
+        // The flags of the same name have hyphens.
+        Ok(Self { parameter: parameter.trim().replace('-', "_"), values })
     }
 }
 
@@ -61,6 +62,7 @@ mod tests {
         assert_eq!(values("quantum_ms=10, 30,100"), [10.0, 30.0, 100.0]);
         assert_eq!(values("caches=0.1-0.5/0.2,0.5,1-2"), [0.1, 0.3, 0.5, 1.0, 2.0]);
         assert_eq!("phi = 1".parse::<Sweep>().unwrap().parameter, "phi");
+        assert_eq!("quantum-ms=10".parse::<Sweep>().unwrap().parameter, "quantum_ms");
     }
 
     #[test]
