@@ -4,6 +4,7 @@
 //! among the CPUs of this L3" is one node; objects with many children are split into nodes of at most eight.
 
 use crate::rule::Distance;
+use std::hint::cold_path;
 
 /// Most children of a node: one cache line of the smaller keys.
 const FANOUT: usize = 8;
@@ -80,13 +81,15 @@ pub(crate) struct Tournament<K> {
     nodes: Vec<Node<K>>,
     /// Where each leaf is, by its number.
     leaves: Vec<Slot>,
+    /// A key that no other exceeds.
+    largest: K,
 }
 
 impl<K: Copy + Ord> Tournament<K> {
     /// A tree whose leaves, numbered from the left, all have `largest`, which no key exceeds.
     pub(crate) fn new(nest: Nest, largest: K) -> Self {
         let top = Node { keys: [largest; FANOUT], up: Slot::ROOT, distance: None };
-        let mut tree = Self { nodes: vec![top], leaves: Vec::new() };
+        let mut tree = Self { nodes: vec![top], leaves: Vec::new(), largest };
         tree.grow(nest.split(), Slot::ROOT, largest);
         tree
     }
@@ -123,19 +126,29 @@ impl<K: Copy + Ord> Tournament<K> {
     }
 
     /// Gives a leaf another key.
+    ///
+    /// A key that changes has mostly been the least and mostly is not any more. That is a branch and not a minimum, so that
+    /// the host goes on with the next least while it still waits to know the new key.
     #[inline]
     pub(crate) fn set(&mut self, leaf: usize, key: K) {
         let mut slot = self.leaves[leaf];
         let mut least = key;
         loop {
             let node = &mut self.nodes[slot.node()];
-            let old = std::mem::replace(&mut node.keys[slot.position()], least);
-            if slot.node() == 0 || old == least {
+            if slot.node() == 0 || node.keys[slot.position()] == least {
+                node.keys[slot.position()] = least;
                 break;
             }
+            node.keys[slot.position()] = self.largest;
             // In pairs, so that comparisons don't wait for one another.
             let [a, b, c, d, e, f, g, h] = node.keys;
-            least = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+            let others = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+            node.keys[slot.position()] = least;
+            if least < others {
+                cold_path();
+            } else {
+                least = others;
+            }
             slot = node.up;
         }
     }
