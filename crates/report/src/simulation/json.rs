@@ -35,7 +35,7 @@ const CHANGE: &str = "_change_percent";
 /// The keys that simulations have besides those of every study: `workload` and `parameters` as they were simulated, and `policies`,
 /// one object each; for a sweep `sweep` (the parameter's name) and `points`, a list of objects with `value`, `parameters`
 /// and `policies`. Each estimate is a mean over replicates, with the ends of its 95 % interval beside it in `_low` and `_high`
-/// (null for a single replicate). `_change_percent` compares with standard, and is null where that was not simulated. `jobs` says of
+/// (null for a single replicate). `_change_percent` compares with standard, misses for the same work, and is null where that was not simulated. `jobs` says of
 /// each job what its policy's object says of all. `misses_by_cause` are counts, `dispatch_interval_ends` shares of the
 /// intervals that each cause ended (they sum to 1), `migrations_by_distance` counts by what the two CPUs share. Histograms list
 /// bins `from_ms` to below `to_ms` (null: no end), with `count` a replicate and `percent` of standard's slices (of its own where

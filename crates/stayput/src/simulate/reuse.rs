@@ -111,16 +111,21 @@ fn slices_ms(machine: &Machine, file: &WorkloadFile, caches: &CacheModel) -> any
     Ok(outcome.jobs.iter().map(|job| median_ms(&job.slices)).collect())
 }
 
+/// A name from a file, which may hold anything.
+fn printable(name: &str) -> String {
+    name.replace(char::is_control, " ")
+}
+
 fn text(told: &Told) -> String {
     let mut text = format!(
         "What processes of {} on {} would lose with their cached lines, over an interval:\n\n",
-        told.workload, told.machine
+        printable(told.workload),
+        told.machine
     );
     let width = told.intervals.iter().map(|row| row.job.chars().count()).max().unwrap_or(0).max("job".len());
     let _ = writeln!(text, "  {:width$}  interval, ms  reload misses  intervening misses  potential, %", "job");
     for Row { job, interval_ms, reload_misses, intervening_misses, potential_fraction } in &told.intervals {
-        // A name from a file may hold anything.
-        let job = job.replace(char::is_control, " ");
+        let job = printable(job);
         let percent = 100.0 * potential_fraction;
         let _ = writeln!(
             text,

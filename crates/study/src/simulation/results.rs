@@ -44,7 +44,7 @@ pub struct PolicyResult {
     /// Every metric that all replicates have.
     pub estimates: BTreeMap<String, Estimated>,
     /// By which percentage each metric that is above 0 differs from the reference's, from replicates with the same draws: the
-    /// geometric mean of their ratios. Empty for the reference, and without one.
+    /// geometric mean of their ratios; of misses, for the same work. Empty for the reference, and without one.
     pub changes: BTreeMap<String, Estimated>,
     /// The histogram of effective time slices.
     pub slices: Vec<TimeBin>,
@@ -70,6 +70,11 @@ impl Estimated {
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let (value, interval) = stats::mean_interval(values)?;
         Some(Self { value, low: interval.map(|(low, _)| low), high: interval.map(|(_, high)| high) })
+    }
+
+    /// The interval without what lies outside of what is possible.
+    fn within(self, (least, most): (f64, f64)) -> Self {
+        Self { low: self.low.map(|low| low.max(least)), high: self.high.map(|high| high.min(most)), ..self }
     }
 
     fn map(self, change: impl Fn(f64) -> f64) -> Self {
@@ -138,9 +143,24 @@ fn names<'a>(trials: &[&'a Trial]) -> BTreeSet<&'a String> {
 fn estimates(trials: &[&Trial]) -> BTreeMap<String, Estimated> {
     let estimate = |name: &String| {
         let values: Option<Vec<f64>> = trials.iter().map(|trial| metric(trial, name)).collect();
-        Some((name.clone(), Estimated::of(&values?)?))
+        Some((name.clone(), Estimated::of(&values?)?.within(range_of(name))))
     };
     names(trials).into_iter().filter_map(estimate).collect()
+}
+
+/// What a metric can be at all: none is negative, and shares are 1 at most. Means of few replicates have intervals beyond it.
+fn range_of(metric: &str) -> (f64, f64) {
+    let name = metric.split_once(':').map_or(metric, |(name, _)| name);
+    let is_share = name.ends_with("_fraction") || name == "jain_index";
+    (0.0, if is_share { 1.0 } else { f64::INFINITY })
+}
+
+/// What of a metric is compared: misses for each ms of work. Where both ended their work was the same, so that this is the change of
+/// the misses; where one had not at the horizon, its misses are fewer for that alone.
+fn comparable(trial: &Trial, name: &str) -> Option<f64> {
+    let value = metric(trial, name)?;
+    let (kind, whose) = name.split_at(name.find(':').unwrap_or(name.len()));
+    if kind.starts_with("misses") { Some(value / metric(trial, &format!("work_ms{whose}"))?) } else { Some(value) }
 }
 
 fn changes(reference: &[&Trial], trials: &[&Trial]) -> BTreeMap<String, Estimated> {
@@ -148,7 +168,7 @@ fn changes(reference: &[&Trial], trials: &[&Trial]) -> BTreeMap<String, Estimate
     let pairs: Vec<(&Trial, &Trial)> = trials.iter().filter_map(|trial| Some((*twin(trial)?, *trial))).collect();
     let change = |name: &String| {
         let logs = pairs.iter().map(|(reference, trial)| {
-            let ratio = metric(trial, name)? / metric(reference, name)?;
+            let ratio = comparable(trial, name)? / comparable(reference, name)?;
             Some(ratio.ln()).filter(|log| log.is_finite())
         });
         let percent = |log: f64| 100.0 * log.exp_m1();
@@ -242,7 +262,10 @@ fn one_point(point: &PointResult) -> Vec<String> {
 /// How long it took, where nothing is compared.
 fn time(result: &PolicyResult) -> String {
     match result.value("makespan_ms") {
-        Some(ms) => format!("{} takes {:.4} s", result.policy, ms / 1e3),
+        Some(ms) => {
+            let decimals = (3.0 - (ms / 1e3).log10().floor()).clamp(0.0, 9.0) as usize;
+            format!("{} takes {:.decimals$} s", result.policy, ms / 1e3)
+        }
         None => format!("{} had not ended at the horizon", result.policy),
     }
 }
@@ -261,7 +284,7 @@ fn effects(result: &PolicyResult) -> String {
     });
     match (misses, time) {
         (Some(misses), Some(time)) => format!("{misses} and {time}"),
-        (Some(misses), None) => format!("{misses} up to the horizon"),
+        (Some(misses), None) => format!("{misses} for the same work, up to the horizon"),
         (None, Some(time)) => format!("{time}, and there are no misses"),
         (None, None) => "shows nothing that could be compared".into(),
     }
@@ -303,6 +326,7 @@ fn more(change: &Estimated) -> String {
 
 fn range(change: &Estimated) -> String {
     match change.low.zip(change.high) {
+        Some((low, high)) if low.abs().max(high.abs()) < 0.05 => "(0.0 %)".into(),
         Some((low, high)) => format!("({low:+.1} to {high:+.1} %)"),
         None => format!("({:+.1} %)", change.value),
     }
@@ -322,9 +346,9 @@ fn over_points(points: &[PointResult], policy: &str) -> String {
         changes.min_by(|a, b| a.1.value.total_cmp(&b.1.value))
     };
     let best = |metric: &str, verb: &str, what: &str| match least(metric) {
-        None => format!("{what} can't be compared"),
+        None => format!("has no {what} to compare"),
         Some((at, change)) if direction(&change) == Direction::Down => {
-            format!("{verb} most {what} at {at}: {}", fewer(&change))
+            format!("{verb}s most {what} at {at}: {}", fewer(&change))
         }
         Some((at, change)) => format!("is not shown to {verb} {what} anywhere, at best {} at {at}", range(&change)),
     };
@@ -332,8 +356,8 @@ fn over_points(points: &[PointResult], policy: &str) -> String {
         "{workload}: over {parameter} from {} to {}, {policy} {}, and {}.",
         value(first),
         value(last),
-        best("misses", "removes", "misses"),
-        best("makespan_ms", "saves", "time")
+        best("misses", "remove", "misses"),
+        best("makespan_ms", "save", "time")
     )
 }
 
@@ -349,7 +373,7 @@ pub(crate) fn warnings(record: &Record, points: &[PointResult]) -> Vec<String> {
     for result in points.iter().flat_map(|point| &point.policies) {
         if result.replicates > 0 && result.value("makespan_ms").is_none() {
             sentences.push(format!(
-                "Under {} not every process had ended at the horizon, so its execution time isn't known.",
+                "Under {} not every process had ended at the horizon, so its execution time isn't known; misses are compared for the same work.",
                 result.policy
             ));
         }
