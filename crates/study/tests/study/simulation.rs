@@ -13,10 +13,11 @@ fn machine() -> Machine {
     Machine::named("sgi-4d340").unwrap()
 }
 
-/// Half a second of Matrix+Matrix a process, so that tests are short.
+/// Twice four processes of Matrix with half a second of work each, so that tests are short.
 fn simulation(replicates: u32) -> Simulation {
     let WorkloadFile { mut workload, mut parameters, .. } = WorkloadFile::named("Matrix+Matrix").unwrap();
     for job in &mut workload.jobs {
+        job.processes = 4;
         job.process.work_ms = Some(sim::Distribution::Constant(500.0));
     }
     parameters.replicates = replicates;
