@@ -34,6 +34,7 @@ pub fn reuse(model: &CacheModel, process: ProcessIndex, cpu: CpuIndex, now_ns: u
     Reuse {
         reload_misses: flushed.misses.total() - with_its_lines.misses.total(),
         intervening_misses: interval(&cold, u64::MAX, wall_ns).misses.total(),
-        potential: (flushed.wall_ns - with_its_lines.wall_ns) as f64 / with_its_lines.wall_ns as f64,
+        // Rounded to whole ns, a process without reuse may seem to gain by the flush.
+        potential: flushed.wall_ns.saturating_sub(with_its_lines.wall_ns) as f64 / with_its_lines.wall_ns as f64,
     }
 }

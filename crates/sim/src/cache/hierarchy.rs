@@ -40,12 +40,14 @@ pub(super) struct Stage {
 pub(super) struct Path {
     stages: [Stage; MAX_DEPTH],
     depths: u8,
+    /// Whether other CPUs use any of them.
+    pub is_shared: bool,
 }
 
 impl Path {
     fn new(caches: &[Stage]) -> Self {
         let none = Stage { cache: CacheIndex::NONE, build: 0, is_shared: false };
-        let mut path = Self { stages: [none; MAX_DEPTH], depths: caches.len() as u8 };
+        let mut path = Self { stages: [none; MAX_DEPTH], depths: caches.len() as u8, is_shared: false };
         path.stages[..caches.len()].copy_from_slice(caches);
         path
     }
@@ -155,6 +157,7 @@ impl Hierarchy {
         for path in &mut hierarchy.paths {
             for stage in &mut path.stages[..usize::from(path.depths)] {
                 stage.is_shared = hierarchy.cpus_of[stage.cache.at()] > 1;
+                path.is_shared |= stage.is_shared;
             }
         }
         hierarchy.place_memory(machine, cpus);

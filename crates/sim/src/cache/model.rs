@@ -68,6 +68,8 @@ struct Cpu {
     sharing_job: Option<u32>,
     /// Whether the next run goes on with the last one.
     goes_on: bool,
+    /// Whether all its lines are about, all were used, and nobody can displace them: a run then adds steady misses.
+    is_settled: bool,
     /// How much it uses the bus at its process's home.
     demand: Demand,
     /// In blocked order, the share of a pass until all that is missing has been met.
@@ -122,25 +124,34 @@ const VACANT: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub struct CacheModel {
     hierarchy: Hierarchy,
-    behaviours: Vec<Behaviour>,
-    /// By behaviour and build.
-    fits: Vec<Fit>,
-    /// By build, in random and in blocked order.
-    survivals: Vec<[Survival; 2]>,
     processes: Vec<Process>,
-    jobs: Vec<Job>,
     cpus: Vec<Cpu>,
     /// By CPU, until when its process runs; [`VACANT`] when it has none.
     until_ns: Vec<u64>,
     buses: Vec<Bus>,
+    caches: Caches,
+    /// The CPU that was looked at last.
+    hand: usize,
+}
+
+/// What is in which cache.
+#[derive(Clone, Debug)]
+struct Caches {
+    behaviours: Vec<Behaviour>,
+    builds: usize,
+    /// By behaviour and build.
+    fits: Vec<Fit>,
+    /// By build, in random and in blocked order.
+    survivals: Vec<[Survival; 2]>,
+    /// Those that share lines.
+    jobs: Vec<Job>,
+    processes: usize,
     /// By cache.
     traffic: Vec<Traffic>,
     /// By cache.
     pressure: Vec<Pressure>,
     residencies: Residencies,
     decay: Decay,
-    /// The CPU that was looked at last.
-    hand: usize,
 }
 
 impl CacheModel {
@@ -172,7 +183,6 @@ impl CacheModel {
             }
             processes.push(Process { behaviour: behaviour as u32, sharing_job, cpu: None, home: 0 });
         }
-        let caches = hierarchy.caches();
         let survivals: Vec<_> = (hierarchy.builds.iter())
             .map(|build| [Order::Random, Order::Blocked].map(|order| Survival::new(build.frames, build.ways, order)))
             .collect();
@@ -180,7 +190,7 @@ impl CacheModel {
             let builds = hierarchy.builds.iter().zip(&survivals);
             builds.map(|(build, survivals)| Fit::new(kind, build, &survivals[kind.order as usize])).collect::<Vec<_>>()
         };
-        Self {
+        let caches = Caches {
             behaviours: (kinds.iter())
                 .map(|kind| Behaviour {
                     order: kind.order,
@@ -190,17 +200,22 @@ impl CacheModel {
                     writes_per_ns: kind.shared_writes_per_ms * 1e-6,
                 })
                 .collect(),
+            builds: hierarchy.builds.len(),
             fits: kinds.iter().flat_map(fits).collect(),
             survivals,
-            residencies: Residencies::new(processes.len(), &sharing, hierarchy.depths(), caches),
-            processes,
             jobs: vec![Job::default(); sharing.len()],
+            processes: processes.len(),
+            traffic: vec![Traffic::new(); hierarchy.caches()],
+            pressure: vec![Pressure::default(); hierarchy.caches()],
+            residencies: Residencies::new(processes.len(), &sharing, hierarchy.depths(), hierarchy.caches()),
+            decay: Decay::new(),
+        };
+        Self {
+            processes,
             cpus: vec![Cpu::default(); hierarchy.paths.len()],
             until_ns: vec![VACANT; hierarchy.paths.len()],
             buses: vec![Bus::default(); hierarchy.nodes],
-            traffic: vec![Traffic::new(); caches],
-            pressure: vec![Pressure::default(); caches],
-            decay: Decay::new(),
+            caches,
             hand: 0,
             hierarchy,
         }
@@ -212,7 +227,7 @@ impl CacheModel {
         for stage in self.hierarchy.paths[cpu.at()].stages() {
             let frames = self.hierarchy.builds[usize::from(stage.build)].frames;
             // As if so many fresh lines had come by that nothing is left in any frame.
-            self.traffic[stage.cache.at()].bring_fresh(1_000.0 * frames);
+            self.caches.traffic[stage.cache.at()].bring_fresh(1_000.0 * frames);
         }
     }
 
@@ -223,18 +238,13 @@ impl CacheModel {
             return 0.0;
         };
         let job = self.processes[process.at()].sharing_job;
-        self.residencies.lines(process, job, depth, stage.cache)
+        self.caches.residencies.lines(process, job, depth, stage.cache)
     }
 
     /// Work after which a process has all its lines about, in ns.
     pub(super) fn settling_ns(&self, process: ProcessIndex) -> u64 {
         // exp(-40) of a million million lines is none.
-        (40.0 * self.behaviours[self.processes[process.at()].behaviour as usize].pass_ns) as u64
-    }
-
-    #[inline]
-    fn fit(&self, behaviour: u32, stage: Stage) -> &Fit {
-        &self.fits[behaviour as usize * self.hierarchy.builds.len() + usize::from(stage.build)]
+        (40.0 * self.caches.behaviours[self.processes[process.at()].behaviour as usize].pass_ns) as u64
     }
 
     /// Nothing runs on the CPU any more.
@@ -245,13 +255,13 @@ impl CacheModel {
         }
         self.until_ns[index.at()] = VACANT;
         if let Some(job) = cpu.sharing_job {
-            self.jobs[job as usize].running -= 1;
+            self.caches.jobs[job as usize].running -= 1;
         }
         self.buses[cpu.home as usize].replace(cpu.demand, Demand::default());
         cpu.demand = Demand::default();
         for (stage, pressure) in self.hierarchy.paths[index.at()].stages().iter().zip(&mut cpu.pressure) {
             if stage.is_shared {
-                self.pressure[stage.cache.at()] -= std::mem::take(pressure);
+                self.caches.pressure[stage.cache.at()] -= std::mem::take(pressure);
             }
         }
     }
@@ -259,24 +269,32 @@ impl CacheModel {
     /// Vacates CPUs whose run is over and on which nothing was dispatched since: some are looked at in each run, in turn.
     #[inline]
     fn look_for_idle(&mut self, now_ns: u64) {
+        let mut hand = self.hand;
         for _ in 0..LOOKED_AT {
-            self.hand = if self.hand + 1 < self.until_ns.len() { self.hand + 1 } else { 0 };
-            if self.until_ns[self.hand] < now_ns {
-                self.vacate(CpuIndex(self.hand as u32));
+            hand = if hand + 1 < self.until_ns.len() { hand + 1 } else { 0 };
+            if self.until_ns[hand] < now_ns {
+                self.vacate(CpuIndex(hand as u32));
             }
         }
+        self.hand = hand;
+    }
+}
+
+impl Caches {
+    #[inline]
+    fn fit(&self, behaviour: u32, stage: Stage) -> &Fit {
+        &self.fits[behaviour as usize * self.builds + usize::from(stage.build)]
     }
 
     /// Settles what is left of a process's lines in the caches around a CPU; the lines of its outermost cache that writers took.
-    fn settle(&mut self, process: ProcessIndex, cpu: CpuIndex) -> f64 {
-        let Process { behaviour, sharing_job, .. } = self.processes[process.at()];
+    fn settle(&mut self, hierarchy: &Hierarchy, process: ProcessIndex, member: Process, index: CpuIndex) -> f64 {
+        let Process { behaviour, sharing_job, .. } = member;
         let Behaviour { order, shared_lines, .. } = self.behaviours[behaviour as usize];
-        let path = self.hierarchy.paths[cpu.at()];
         let (mut taken, mut inner_own, mut inner_shared) = (0.0, 0.0, 0.0);
-        for (depth, &stage) in path.stages().iter().enumerate() {
+        for (depth, &stage) in hierarchy.paths[index.at()].stages().iter().enumerate() {
             let traffic = &self.traffic[stage.cache.at()];
             let survival = &self.survivals[usize::from(stage.build)][order as usize];
-            let fit = &self.fits[behaviour as usize * self.hierarchy.builds.len() + usize::from(stage.build)];
+            let fit = &self.fits[behaviour as usize * self.builds + usize::from(stage.build)];
             let left = |residency: &Residency, set, team| {
                 let lines = f64::from(residency.lines);
                 if lines == 0.0 {
@@ -293,11 +311,11 @@ impl CacheModel {
             inner_own = lines / fit.scale;
             (own.lines, own.mark) = (lines as f32, traffic.now());
             if let Some(job) = sharing_job {
-                let set = SetIndex::shared(job, self.processes.len());
+                let set = SetIndex::shared(job, self.processes);
                 let written = self.jobs[job as usize].written;
                 let shared = self.residencies.shared(job, depth, stage.cache);
                 let left = left(&shared.residency, set, Team::shared(job));
-                let writes = (written - shared.written) * self.hierarchy.outside(stage.cache);
+                let writes = (written - shared.written) * hierarchy.outside(stage.cache);
                 let lines = left * self.decay.left(writes / shared_lines);
                 taken = left - lines;
                 let lines = lines.max(inner_shared * fit.scale).min(fit.shared.attainable);
@@ -310,8 +328,7 @@ impl CacheModel {
     }
 
     /// What a run on a CPU meets at one depth.
-    #[inline]
-    fn met(&mut self, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage) -> Depth {
+    fn met(&mut self, hierarchy: &Hierarchy, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage) -> Depth {
         let mut resident = f64::from(self.residencies.latest(process)[depth].lines);
         let mut attainable = self.fit(cpu.behaviour, stage).own.attainable;
         let (mut invalidation_per_ns, mut of_mates) = (0.0, 0.0);
@@ -322,7 +339,7 @@ impl CacheModel {
             let running = self.jobs[job as usize].running;
             of_mates = shared.intruding * (1.0 - 1.0 / f64::from(running.max(1)));
             let behaviour = &self.behaviours[cpu.behaviour as usize];
-            let writers = f64::from(running.saturating_sub(1)) * self.hierarchy.outside(stage.cache);
+            let writers = f64::from(running.saturating_sub(1)) * hierarchy.outside(stage.cache);
             let taken_per_ns = writers * behaviour.writes_per_ns;
             // A line written twice before it is used again is missed once.
             invalidation_per_ns =
@@ -350,11 +367,20 @@ impl CacheModel {
         }
     }
 
-    /// A run leaves its trace at one depth.
+    /// A run with all lines about leaves its trace at one depth.
     #[inline]
+    fn pass_through(&mut self, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage, work_ns: f64) {
+        let traffic = &mut self.traffic[stage.cache.at()];
+        traffic.bring_fresh(
+            self.fits[cpu.behaviour as usize * self.builds + usize::from(stage.build)].fresh_per_ns * work_ns,
+        );
+        self.residencies.latest(process)[depth].mark = traffic.now();
+    }
+
+    /// A run leaves its trace at one depth.
     fn leave(&mut self, cpu: &mut Cpu, process: ProcessIndex, depth: usize, stage: Stage, trace: Trace) {
         let Trace { work_ns, wall_ns, filled, used } = trace;
-        let fit = &self.fits[cpu.behaviour as usize * self.hierarchy.builds.len() + usize::from(stage.build)];
+        let fit = &self.fits[cpu.behaviour as usize * self.builds + usize::from(stage.build)];
         let fill = |resident: &mut f32, lines: Lines| {
             let missing = (lines.attainable - f64::from(*resident)).max(0.0);
             *resident = (lines.attainable - missing * (1.0 - filled)) as f32;
@@ -362,7 +388,7 @@ impl CacheModel {
         let traffic = &mut self.traffic[stage.cache.at()];
         traffic.bring_fresh(fit.fresh_per_ns * work_ns);
         if let Some(job) = cpu.sharing_job {
-            let set = SetIndex::shared(job, self.processes.len());
+            let set = SetIndex::shared(job, self.processes);
             traffic.use_set(set, Team::shared(job), fit.shared.intruding, used, cpu.goes_on);
         }
         if fit.own.intruding > 0.0 {
@@ -401,7 +427,7 @@ impl Memory for CacheModel {
         if before.is_none() {
             member.home = self.hierarchy.node_of[index.at()];
         }
-        let Process { behaviour, sharing_job, home, .. } = *member;
+        let member = *member;
         if let Some(before) = before
             && before != index
             && self.cpus[before.at()].process == Some(process)
@@ -409,14 +435,15 @@ impl Memory for CacheModel {
             self.vacate(before);
         }
         self.vacate(index);
-        if let Some(job) = sharing_job {
-            self.jobs[job as usize].running += 1;
+        if let Some(job) = member.sharing_job {
+            self.caches.jobs[job as usize].running += 1;
         }
         self.until_ns[index.at()] = now_ns;
-        let taken = self.settle(process, index);
+        let taken = self.caches.settle(&self.hierarchy, process, member, index);
         let cpu = &mut self.cpus[index.at()];
-        (cpu.process, cpu.behaviour, cpu.home, cpu.sharing_job) = (Some(process), behaviour, home, sharing_job);
-        (cpu.goes_on, cpu.taken, cpu.pass_left) = (false, taken, 1.0);
+        (cpu.process, cpu.behaviour) = (Some(process), member.behaviour);
+        (cpu.home, cpu.sharing_job) = (member.home, member.sharing_job);
+        (cpu.goes_on, cpu.is_settled, cpu.taken, cpu.pass_left) = (false, false, taken, 1.0);
     }
 
     fn run(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran {
@@ -424,12 +451,15 @@ impl Memory for CacheModel {
             self.dispatch(process, index, now_ns);
         }
         self.look_for_idle(now_ns);
-        let mut cpu = self.cpus[index.at()];
-        let behaviour = self.behaviours[cpu.behaviour as usize];
-        let path = self.hierarchy.paths[index.at()];
-        let Timing { bus_ns, next_cache_ns, .. } = self.hierarchy.timing;
-        let wait_ns = bus_ns * self.buses[cpu.home as usize].wait_services(cpu.demand);
-        let memory_ns = self.hierarchy.memory_ns[index.at() * self.hierarchy.nodes + cpu.home as usize] + wait_ns;
+        let Self { hierarchy, cpus, buses, caches, .. } = self;
+        let cpu = &mut cpus[index.at()];
+        let bus = &mut buses[cpu.home as usize];
+        let behaviour = caches.behaviours[cpu.behaviour as usize];
+        let path = &hierarchy.paths[index.at()];
+        let stages = path.stages();
+        let Timing { bus_ns, next_cache_ns, .. } = hierarchy.timing;
+        let wait_ns = bus_ns * bus.wait_services(cpu.demand);
+        let memory_ns = hierarchy.memory_ns[index.at() * hierarchy.nodes + cpu.home as usize] + wait_ns;
 
         let passes_per_ns = match behaviour.order {
             Order::Random => behaviour.passes_per_ns,
@@ -438,9 +468,13 @@ impl Memory for CacheModel {
         };
         let mut stall = Stall { per_ns: 0.0, reload_ns: 0.0, passes_per_ns, order: behaviour.order };
         let mut outermost = Depth::default();
-        for (depth, &stage) in path.stages().iter().enumerate() {
-            outermost = self.met(&cpu, process, depth, stage);
-            let miss_ns = if depth + 1 < path.stages().len() { next_cache_ns } else { memory_ns };
+        for (depth, &stage) in stages.iter().enumerate() {
+            outermost = if cpu.is_settled {
+                Depth { steady_per_ns: caches.fit(cpu.behaviour, stage).steady_per_ns, ..Depth::default() }
+            } else {
+                caches.met(hierarchy, cpu, process, depth, stage)
+            };
+            let miss_ns = if depth + 1 < stages.len() { next_cache_ns } else { memory_ns };
             stall.per_ns += outermost.per_ns() * miss_ns;
             stall.reload_ns += outermost.missing * miss_ns;
         }
@@ -451,7 +485,7 @@ impl Memory for CacheModel {
         let mut filled = 1.0;
         let mut fits = work * (1.0 + stall.per_ns) <= wall + 1.0;
         if fits {
-            filled = stall.met(&self.decay, work);
+            filled = stall.met(&caches.decay, work);
             let needed = stall.wall_ns(work, filled);
             let needed_ns = ((needed + 0.5) as u64).max(work_ns);
             fits = needed_ns <= wall_ns;
@@ -460,7 +494,7 @@ impl Memory for CacheModel {
             }
         }
         if !fits {
-            (work, filled) = stall.within(&self.decay, wall);
+            (work, filled) = stall.within(&caches.decay, wall);
             ran.work_ns = ((work + 0.5) as u64).min(work_ns).min(wall_ns);
         }
         let used = match behaviour.order {
@@ -476,19 +510,22 @@ impl Memory for CacheModel {
             invalidation: taken_back + outermost.invalidation_per_ns * work,
         };
         if let Some(job) = cpu.sharing_job {
-            self.jobs[job as usize].written += behaviour.writes_per_ns * work;
+            caches.jobs[job as usize].written += behaviour.writes_per_ns * work;
         }
-        for (depth, &stage) in path.stages().iter().enumerate() {
-            self.leave(&mut cpu, process, depth, stage, Trace { work_ns: work, wall_ns: wall, filled, used });
+        for (depth, &stage) in stages.iter().enumerate() {
+            if cpu.is_settled {
+                caches.pass_through(cpu, process, depth, stage, work);
+            } else {
+                caches.leave(cpu, process, depth, stage, Trace { work_ns: work, wall_ns: wall, filled, used });
+            }
         }
+        cpu.is_settled |= filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none();
         let misses = ran.misses.total();
         let demand = Demand::new(misses * bus_ns / (wall - misses * wait_ns).max(1.0));
-        self.buses[cpu.home as usize].replace(cpu.demand, demand);
-        cpu.demand = demand;
+        bus.replace(std::mem::replace(&mut cpu.demand, demand), demand);
         cpu.goes_on = true;
         cpu.taken -= taken_back;
         cpu.pass_left = (cpu.pass_left - work * behaviour.passes_per_ns).max(0.0);
-        self.cpus[index.at()] = cpu;
         self.until_ns[index.at()] = now_ns.saturating_add(ran.wall_ns);
         ran
     }

@@ -177,9 +177,9 @@ impl RunQueue for Affine {
         let mut best = Place::NONE;
         let mut best_prio = i32::MAX;
         let mut consider = |place: Place, boost: i32| {
-            if place != Place::NONE {
+            if place != Place::NONE && place != best {
                 let prio = place.prio() - boost;
-                if rule::before(prio, place.queued(), best_prio, best.queued()) {
+                if best == Place::NONE || rule::before(prio, place.queued(), best_prio, best.queued()) {
                     (best, best_prio) = (place, prio);
                 }
             }
