@@ -390,6 +390,9 @@ fn every_policy_is_simulated_and_phi_of_0_is_standard() {
         let all = told["policies"].as_array().unwrap();
         all.iter().find(|policy| policy["policy"] == name).unwrap()
     };
+    let verdicts = told["verdicts"].as_array().unwrap();
+    let of_affinity = verdicts.iter().find(|told| told.as_str().unwrap().contains("affinity")).unwrap();
+    assert_eq!(*of_affinity, "spin:6, affinity shows no difference in time (0.0 %), and there are no misses.");
     for name in ["affinity", "complex", "graded"] {
         assert_eq!(of(name)["dispatches"], of("standard")["dispatches"], "{name}");
         assert_eq!(of(name)["makespan_change_percent"], 0.0, "{name}");

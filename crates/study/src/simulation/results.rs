@@ -297,10 +297,15 @@ enum Direction {
     NoneShown,
 }
 
+/// Less than this isn't told of, in percent: it would be written as 0.0.
+const LEAST_TOLD_PERCENT: f64 = 0.05;
+
 /// Where a change goes, if its interval leaves no doubt. Of a single replicate, which has none, where it went.
 fn direction(change: &Estimated) -> Direction {
     let (low, high) = (change.low.unwrap_or(change.value), change.high.unwrap_or(change.value));
-    if high < 0.0 {
+    if change.value.abs() < LEAST_TOLD_PERCENT {
+        Direction::NoneShown
+    } else if high < 0.0 {
         Direction::Down
     } else if low > 0.0 {
         Direction::Up
@@ -326,9 +331,9 @@ fn more(change: &Estimated) -> String {
 
 fn range(change: &Estimated) -> String {
     match change.low.zip(change.high) {
-        Some((low, high)) if low.abs().max(high.abs()) < 0.05 => "(0.0 %)".into(),
-        Some((low, high)) => format!("({low:+.1} to {high:+.1} %)"),
-        None => format!("({:+.1} %)", change.value),
+        Some((low, high)) if low.abs().max(high.abs()) >= LEAST_TOLD_PERCENT => format!("({low:+.1} to {high:+.1} %)"),
+        None if change.value.abs() >= LEAST_TOLD_PERCENT => format!("({:+.1} %)", change.value),
+        _ => "(0.0 %)".into(),
     }
 }
 
