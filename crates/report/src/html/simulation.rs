@@ -144,7 +144,7 @@ fn sweep(study: &SimulationView) -> Markup {
         section #sweep {
             h2 { "The sweep" }
             p { "Changes against standard at the same point. Bars are 95 % intervals; below 0 is fewer misses, or less time." }
-            div.charts.wide {
+            div.charts.large {
                 @for policy in rivals {
                     @let chart = Chart {
                         title: format!("{}: misses and time over {parameter}", plain(policy)),
@@ -198,7 +198,7 @@ fn slices(study: &SimulationView) -> Markup {
                 "Time on a CPU with no other process in between, in percent of the number of slices under standard, so that fewer slices make "
                 "less of a picture. Each policy has a vertical scale of its own; the last bar holds all that are longer."
             }
-            div.charts.wide {
+            div.charts.large {
                 @for point in ends_of_sweep(study) {
                     @let chart = Chart {
                         title: format!("{}: how long effective slices last", plain(&point.subject)),
@@ -218,7 +218,7 @@ fn intervals(study: &SimulationView) -> Markup {
         section #intervals {
             h2 { "Dispatch intervals" }
             p { "From one look at the run queue to the next, in percent of the policy's own. The last bar holds all that are longer." }
-            div.charts.wide {
+            div.charts.large {
                 @for point in ends_of_sweep(study) {
                     @let chart = Chart {
                         title: format!("{}: how long dispatch intervals last", plain(&point.subject)),
