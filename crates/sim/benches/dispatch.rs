@@ -3,6 +3,9 @@
 //! `make bench`, or `cargo bench -p stayput-sim --bench dispatch`. Every program simulates the same: processes that compute
 //! for ever go round on CPUs in quanta of 30 ms. SimCore is the Rust core of the DSLab simulators, built from
 //! `benches/simcore`, and SimPy the usual engine in Python. A peer that doesn't run here is left out and said.
+//!
+//! `cargo bench -p stayput-sim --bench dispatch -- --billion` shows instead that memory doesn't grow with the dispatches: it
+//! simulates ten million and then a billion with everything on, which takes some minutes.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't run says so and ends")]
 
@@ -37,6 +40,10 @@ impl Size {
 type Contest = (String, Option<f64>, Box<dyn FnMut() -> Option<f64>>);
 
 fn main() {
+    if std::env::args().any(|argument| argument == "--billion") {
+        [1e7, 1e9].into_iter().for_each(run_long);
+        return;
+    }
     let mut contests: Vec<Contest> = vec![
         ours("round robin", SMALL, 2e6, Some(12.0), Policy::RoundRobin, false),
         ours("standard", SMALL, 1e6, None, Policy::Standard, false),
@@ -66,9 +73,21 @@ fn main() {
     }
 }
 
-fn ours(what: &str, size: Size, dispatches: f64, goal: Option<f64>, policy: Policy, with_caches: bool) -> Contest {
-    let name = format!("stayput, {what}, {} CPUs, {} processes", size.cpus, size.processes);
-    let machine = Machine::named(size.machine).unwrap();
+/// Simulates so many dispatches under light affinity with caches, and says how long it took and the most memory used so far.
+fn run_long(dispatches: f64) {
+    let machine = Machine::named(SMALL.machine).unwrap();
+    let (workload, parameters) = simulated(SMALL, dispatches, Policy::Light, true);
+    let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
+    let begin_s = cpu_s();
+    let memory = CacheModel::of(&machine, &workload).unwrap();
+    let dispatches = experiment.run(Policy::Light, 0, memory, |_| {}).dispatches;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map_or("unknown", str::trim);
+    println!("{dispatches} dispatches in {:.1} s of CPU time; peak resident memory {peak}", cpu_s() - begin_s);
+}
+
+/// Processes that compute for ever, and parameters under which there are so many dispatches.
+fn simulated(size: Size, dispatches: f64, policy: Policy, with_caches: bool) -> (Workload, Parameters) {
     let mut workload = Workload::spin(size.processes);
     if with_caches {
         workload.jobs[0].process.memory = Footprint { reload_lines: 3_000.0, ..Footprint::default() };
@@ -78,6 +97,13 @@ fn ours(what: &str, size: Size, dispatches: f64, goal: Option<f64>, policy: Poli
         decay: if policy == Policy::RoundRobin { Decay::None } else { Decay::Half },
         ..Parameters::default()
     };
+    (workload, parameters)
+}
+
+fn ours(what: &str, size: Size, dispatches: f64, goal: Option<f64>, policy: Policy, with_caches: bool) -> Contest {
+    let name = format!("stayput, {what}, {} CPUs, {} processes", size.cpus, size.processes);
+    let machine = Machine::named(size.machine).unwrap();
+    let (workload, parameters) = simulated(size, dispatches, policy, with_caches);
     let run = move || {
         let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
         Some(if with_caches {

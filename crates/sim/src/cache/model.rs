@@ -328,6 +328,7 @@ impl Caches {
     }
 
     /// What a run on a CPU meets at one depth.
+    #[inline(never)]
     fn met(&mut self, hierarchy: &Hierarchy, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage) -> Depth {
         let mut resident = f64::from(self.residencies.latest(process)[depth].lines);
         let mut attainable = self.fit(cpu.behaviour, stage).own.attainable;
@@ -378,6 +379,7 @@ impl Caches {
     }
 
     /// A run leaves its trace at one depth.
+    #[inline(never)]
     fn leave(&mut self, cpu: &mut Cpu, process: ProcessIndex, depth: usize, stage: Stage, trace: Trace) {
         let Trace { work_ns, wall_ns, filled, used } = trace;
         let fit = &self.fits[cpu.behaviour as usize * self.builds + usize::from(stage.build)];
