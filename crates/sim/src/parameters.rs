@@ -166,9 +166,7 @@ pub struct Parameters {
     pub fade_per_tick: u32,
     /// Clock tick (10 ms in the report).
     pub tick_ms: f64,
-    /// How the CPUs' clocks stand to one another. Not in the report, but its results need about every second switch of the
-    /// standard scheduler to be a migration. Common clocks that count the quantum in ticks give that for Matrix+Matrix;
-    /// other settings give a fifth.
+    /// How the CPUs' clocks stand to one another; not in the report.
     pub clocks: Clocks,
     /// Quantum (30 ms in the report).
     pub quantum_ms: f64,

@@ -155,15 +155,20 @@ impl Paper {
     }
 }
 
+impl std::str::FromStr for Printed {
+    type Err = std::num::ParseFloatError;
+
+    fn from_str(digits: &str) -> Result<Self, Self::Err> {
+        let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len() as u8);
+        Ok(Self { value: digits.parse()?, decimals })
+    }
+}
+
 /// Reads `307.1 157.4 - 95.6`.
 fn printed_cells<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Option<Printed>>, D::Error> {
     let cell = |word: &str| match word {
         "-" => Ok(None),
-        number => {
-            let value = number.parse().map_err(|_| format!("`{number}` is neither a number nor `-`"))?;
-            let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len() as u8);
-            Ok(Some(Printed { value, decimals }))
-        }
+        number => number.parse().map(Some).map_err(|_| format!("`{number}` is neither a number nor `-`")),
     };
     let text = String::deserialize(deserializer)?;
     text.split_whitespace().map(cell).collect::<Result<_, String>>().map_err(serde::de::Error::custom)

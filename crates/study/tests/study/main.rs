@@ -8,4 +8,5 @@ mod malformed;
 mod model;
 mod papers;
 mod race;
+mod reproduction;
 mod simulation;

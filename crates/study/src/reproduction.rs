@@ -1,0 +1,156 @@
+//! A paper beside what we get: its tables with ours next to every printed number, its figures, and a verdict on what it claims.
+//!
+//! What a paper prints is data (`papers/printed`); what we get is computed when it is asked for, and so is every verdict.
+
+mod cache_affinity;
+mod claims;
+mod printed;
+
+pub use cache_affinity::cache_affinity;
+
+use crate::paper::Printed;
+use crate::simulation::{Estimated, TimeBin};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// What a paper says and what we get.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reproduction {
+    /// What the paper is called here.
+    pub paper: String,
+    /// Authors, title and year, as far as they are known.
+    pub citation: String,
+    /// What was simulated or run, in sentences.
+    pub how: Vec<String>,
+    /// What the paper leaves open and we chose: the choice's place and value.
+    pub chosen: Vec<(String, String)>,
+    /// Its tables, in order.
+    pub tables: Vec<ReproducedTable>,
+    /// Its figures, in order.
+    pub figures: Vec<ReproducedFigure>,
+    /// What its text says, in order.
+    pub claims: Vec<JudgedClaim>,
+}
+
+/// A table of the paper with ours in each cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReproducedTable {
+    /// Its name in file names and links: `table-5`.
+    pub name: String,
+    /// The paper's name for it: `Table V`.
+    pub title: String,
+    /// What it shows, with its unit, and what became of it.
+    pub about: String,
+    /// Above the labels of the rows.
+    pub corner: String,
+    /// Above the cells.
+    pub columns: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<ReproducedRow>,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReproducedRow {
+    /// What the row is of.
+    pub label: String,
+    /// One cell a column.
+    pub cells: Vec<ReproducedCell>,
+}
+
+/// A cell: what is printed there, and what we get.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum ReproducedCell {
+    /// A number.
+    Number {
+        /// As printed; none where nothing is.
+        #[serde(serialize_with = "as_value")]
+        printed: Option<Printed>,
+        /// Ours with its 95 % interval, in the table's unit.
+        ours: Option<Estimated>,
+        /// Ours less the printed one, where both are.
+        difference: Option<f64>,
+    },
+    /// Words.
+    Words {
+        /// As printed, in our words.
+        printed: String,
+        /// What we have in its place.
+        ours: String,
+    },
+}
+
+impl ReproducedCell {
+    /// A number beside its printed one.
+    pub fn number(printed: Option<Printed>, ours: Option<Estimated>) -> Self {
+        let difference = printed.zip(ours).map(|(printed, ours)| ours.value - printed.value);
+        Self::Number { printed, ours, difference }
+    }
+}
+
+/// A figure of distributions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReproducedFigure {
+    /// Its name in file names and links: `figure-2`.
+    pub name: String,
+    /// The paper's name for it: `Figure 2`.
+    pub title: String,
+    /// What it shows, how it is normalised, and what the paper has of it.
+    pub about: String,
+    /// One distribution each, in order.
+    pub panels: Vec<Panel>,
+}
+
+/// One distribution of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Panel {
+    /// What it is of.
+    pub label: String,
+    /// The median in ms.
+    pub median_ms: Option<f64>,
+    /// Its bins; percentages as the figure normalises them.
+    pub bins: Vec<TimeBin>,
+}
+
+/// A sentence of the paper, judged by what we get.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JudgedClaim {
+    /// Where the paper says it.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// What it says, in our words.
+    pub statement: String,
+    /// Whether it is so.
+    pub verdict: Verdict,
+    /// The numbers that decide, and where it fails, what in the paper makes it so.
+    pub why: String,
+}
+
+/// Whether a claim is so in our numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is.
+    Holds,
+    /// It isn't.
+    Fails,
+    /// Our numbers can't tell.
+    Undecidable,
+}
+
+impl Verdict {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::Undecidable => "undecidable",
+        }
+    }
+}
+
+/// A printed number as a number.
+#[expect(clippy::ref_option, reason = "serde's signature")]
+fn as_value<S: Serializer>(printed: &Option<Printed>, serializer: S) -> Result<S::Ok, S::Error> {
+    printed.map(|printed| printed.value).serialize(serializer)
+}

@@ -1,0 +1,294 @@
+//! Whether the report's claims hold in our numbers: each by a computation, with the numbers that decide.
+
+use super::Verdict;
+use super::cache_affinity::{Evidence, Simulated, lost_to_reloads};
+use super::printed::PrintedReport;
+use crate::simulation::Estimated;
+use sim::Policy;
+use sim::rule::{self, Distance, PHI_HEAVY, PHI_LIGHT, Phi, TimeBoost};
+use std::fmt::Write;
+
+/// How far a number that the report prints of its own runs may be from ours, in percentage points: machine, programs and
+/// their inputs are known no better.
+const MARGIN_POINTS: f64 = 4.0;
+
+/// The same for shares of time that the report calls "about".
+const ABOUT_POINTS: f64 = 5.0;
+
+/// Clock tick and quantum of the report, in ms.
+const TICK_MS: f64 = 10.0;
+const QUANTUM_MS: f64 = 30.0;
+
+/// Where the report's Table V has what, as columns of `papers/printed/cache-affinity.toml`.
+const MISSES_LIGHT: usize = 0;
+const JOBS_LIGHT: usize = 2;
+const WORKLOAD_LIGHT: usize = 4;
+
+/// A judgement, and the numbers behind it.
+pub(super) type Judged = (Verdict, String);
+
+/// Something that must be so of one number.
+struct Case {
+    label: String,
+    number: Option<Estimated>,
+    /// What the number must be, from and to.
+    range: (f64, f64),
+    unit: &'static str,
+}
+
+impl Case {
+    fn new(label: impl Into<String>, number: Option<Estimated>, range: (f64, f64), unit: &'static str) -> Self {
+        Self { label: label.into(), number, range, unit }
+    }
+
+    /// Whether the number is in its range, if its interval leaves no doubt.
+    fn verdict(&self) -> Verdict {
+        let Some(number) = self.number else { return Verdict::Undecidable };
+        let inside = |x: f64| (self.range.0..=self.range.1).contains(&x);
+        let (low, high) = (number.low.unwrap_or(number.value), number.high.unwrap_or(number.value));
+        if inside(low) && inside(high) {
+            Verdict::Holds
+        } else if high < self.range.0 || low > self.range.1 {
+            Verdict::Fails
+        } else {
+            Verdict::Undecidable
+        }
+    }
+
+    fn told(&self) -> String {
+        let Some(number) = self.number else { return format!("{}: not known", self.label) };
+        let digits = match number.value.abs() {
+            x if x >= 100.0 => 0,
+            x if x >= 1.0 => 1,
+            _ => 2,
+        };
+        // Without the sign of a zero.
+        let written = |x: f64| format!("{:.digits$}", if x.abs() < 0.005 { 0.0 } else { x });
+        let mut told = format!("{} {}", self.label, written(number.value));
+        if let (Some(low), Some(high)) = (number.low, number.high)
+            && low != high
+        {
+            let _ = write!(told, " ({} to {})", written(low), written(high));
+        }
+        told + self.unit
+    }
+}
+
+/// All cases must hold; one that fails decides.
+fn all(cases: &[Case]) -> Judged {
+    let verdicts: Vec<Verdict> = cases.iter().map(Case::verdict).collect();
+    let verdict = if verdicts.contains(&Verdict::Fails) {
+        Verdict::Fails
+    } else if verdicts.contains(&Verdict::Undecidable) || verdicts.is_empty() {
+        Verdict::Undecidable
+    } else {
+        Verdict::Holds
+    };
+    (verdict, cases.iter().map(Case::told).collect::<Vec<_>>().join(", "))
+}
+
+/// The less the better: `a` less `b`, of two changes.
+fn difference(a: Option<Estimated>, b: Option<Estimated>) -> Option<Estimated> {
+    let (a, b) = a.zip(b)?;
+    // Both are from the same draws, so the sum of their half widths is more than the doubt there is.
+    Some(Estimated { value: a.value - b.value, low: None, high: None })
+}
+
+fn exactly(value: f64) -> Option<Estimated> {
+    Some(Estimated { value, low: None, high: None })
+}
+
+const LESS: (f64, f64) = (f64::NEG_INFINITY, 0.0);
+const MORE: (f64, f64) = (0.0, f64::INFINITY);
+
+/// Judges by the check of that name.
+pub(super) fn judge(check: &str, evidence: &Evidence) -> Judged {
+    let each = |case: &dyn Fn(&Simulated) -> Case| all(&evidence.workloads.iter().map(case).collect::<Vec<_>>());
+    let of = |name: &str| evidence.workload(name);
+    let change = |name: &str, policy, metric: &str| of(name).and_then(|simulated| simulated.change(policy, metric));
+    let value = |name: &str, policy, metric: &str| of(name).and_then(|simulated| simulated.value(policy, metric));
+    match check {
+        "attached" => both(
+            each(&|w| Case::new(w.name(), w.change(Policy::Attached, "misses"), LESS, " % misses")),
+            each(&|w| Case::new(w.name(), w.change(Policy::Attached, "makespan_ms"), MORE, " % time")),
+        ),
+        "long-quantum" => {
+            let case =
+                |name: &str| Case::new(name, change(name, Policy::LongQuantum, "makespan_ms"), (-1.0, 1.0), " % time");
+            all(&["Pmake+Pmake", "Oracle"].map(case))
+        }
+        "neither" => {
+            let mean = |policy, metric: &str| {
+                let all = evidence.workloads.iter().map(|w| Some(w.change(policy, metric)?.value));
+                let all = all.collect::<Option<Vec<f64>>>()?;
+                exactly(all.iter().sum::<f64>() / all.len() as f64)
+            };
+            let case = |(policy, metric, unit): (Policy, &str, &'static str)| {
+                let lead = difference(mean(Policy::Light, metric), mean(policy, metric));
+                Case::new(format!("light less {policy}, mean of all workloads:"), lead, LESS, unit)
+            };
+            let cases = [Policy::Attached, Policy::LongQuantum].into_iter().flat_map(|policy| {
+                [(policy, "misses", " points of misses"), (policy, "makespan_ms", " points of time")]
+            });
+            all(&cases.map(case).collect::<Vec<_>>())
+        }
+        "reload-time" => {
+            let reuse = evidence.reuse.get("Matrix");
+            let wall = evidence.applications.iter().find(|w| w.name() == "Matrix");
+            let wall = wall.and_then(|w| w.value(Policy::Standard, "dispatch_interval_mean_ms"));
+            let ms = reuse.zip(wall).and_then(|(reuse, wall)| exactly(reuse.potential * wall.value));
+            all(&[Case::new("a reload takes", ms, (2.5, 3.5), " ms")])
+        }
+        "rarely-longer" => each(&|w| {
+            let longer = w.slices_from(Policy::Standard, QUANTUM_MS + TICK_MS);
+            Case::new(w.name(), longer, (0.0, 10.0), " % longer than a quantum")
+        }),
+        "slices" => all(&[(Policy::Light, 240.0), (Policy::Heavy, 640.0)].map(|(policy, ms)| {
+            let median = evidence.spinning.value(policy, "effective_slice_median_ms");
+            Case::new(format!("{policy}, two processes a CPU:"), median, (ms - TICK_MS, ms + QUANTUM_MS), " ms")
+        })),
+        "thresholds" => all(&[(Policy::Light, PHI_LIGHT, 120.0), (Policy::Heavy, PHI_HEAVY, 320.0)]
+            .map(|(policy, phi, ms)| Case::new(policy.name(), exactly(threshold_ms(phi)), (ms, ms + TICK_MS), " ms"))),
+        "longer-slices" => {
+            let cases = ["Matrix+Matrix", "Matrix+Cholesky"].into_iter().flat_map(|name| {
+                let median = |policy| value(name, policy, "effective_slice_median_ms");
+                let times = median(Policy::Light).zip(median(Policy::Standard));
+                let times = times.and_then(|(light, standard)| exactly(light.value / standard.value));
+                // 8 quanta, or within one of it.
+                let long = of(name).and_then(|w| w.slices_from(Policy::Light, 7.0 * QUANTUM_MS));
+                [
+                    Case::new(format!("{name}: median"), times, (3.0, f64::INFINITY), " times as long"),
+                    Case::new("of 7 quanta or more", long, (10.0, 100.0), " %"),
+                ]
+            });
+            all(&cases.collect::<Vec<_>>())
+        }
+        "scientific-misses" => {
+            printed_cells(evidence, &[("Matrix+Matrix", MISSES_LIGHT), ("Matrix+Cholesky", MISSES_LIGHT)])
+        }
+        "scientific-time" => printed_cells(evidence, &[("Matrix+Matrix", JOBS_LIGHT), ("Matrix+Cholesky", JOBS_LIGHT)]),
+        "oracle-misses" => printed_cells(evidence, &[("Oracle", MISSES_LIGHT)]),
+        "oracle-time" => printed_cells(evidence, &[("Oracle", JOBS_LIGHT)]),
+        "pmake-matrix" => printed_cells(evidence, &[("Pmake+Matrix", JOBS_LIGHT), ("Pmake+Matrix", WORKLOAD_LIGHT)]),
+        "scientific-share" => all(&["Matrix+Matrix", "Matrix+Cholesky"].map(|name| stalled(name, of(name), 20.0))),
+        "oracle-share" => all(&[stalled("Oracle", of("Oracle"), 60.0)]),
+        "oracle-slices" => {
+            let median = |policy| value("Oracle", policy, "effective_slice_median_ms");
+            let longer = difference(median(Policy::Light), median(Policy::Standard));
+            all(&[
+                Case::new("standard:", median(Policy::Standard), MORE, " ms"),
+                Case::new("light:", median(Policy::Light), MORE, " ms"),
+                // The scheduler itself sees no less than a tick.
+                Case::new("longer by", longer, (-TICK_MS, TICK_MS), " ms, of a clock tick of 10"),
+            ])
+        }
+        "oracle-idle" => all(&[Case::new("idle time", change("Oracle", Policy::Light, "idle_fraction"), LESS, " %")]),
+        "pmake-earlier" => all(&["Pmake+Matrix", "Pmake+Cholesky"].map(|name| {
+            let completion = change(name, Policy::Light, "completion_ms:Pmake");
+            Case::new(format!("{name}: completion of Pmake"), completion, LESS, " %")
+        })),
+        "light-misses-range" => each(&|w| Case::new(w.name(), w.change(Policy::Light, "misses"), (-36.5, -6.5), " %")),
+        "heavy-misses-range" => each(&|w| Case::new(w.name(), w.change(Policy::Heavy, "misses"), (-39.5, -7.5), " %")),
+        "light-time-range" => {
+            each(&|w| Case::new(w.name(), w.change(Policy::Light, "mean_completion_ms"), (-10.5, -0.5), " %"))
+        }
+        "heavy-misses" => each(&|w| {
+            let more = difference(w.change(Policy::Heavy, "misses"), w.change(Policy::Light, "misses"));
+            Case::new(w.name(), more, LESS, " points")
+        }),
+        "heavy-time" => each(&|w| {
+            let gain = difference(w.change(Policy::Heavy, "makespan_ms"), w.change(Policy::Light, "makespan_ms"));
+            Case::new(w.name(), gain, (-2.0, f64::INFINITY), " points")
+        }),
+        "heavy-idle" => all(&["Pmake+Pmake", "Oracle"].map(|name| {
+            Case::new(format!("{name}: idle time"), change(name, Policy::Heavy, "idle_fraction"), MORE, " %")
+        })),
+        "mp3d" => all(&[Case::new(
+            "its misses, light:",
+            change("Matrix+Mp3d", Policy::Light, "misses:Mp3d"),
+            (-1.0, 1.0),
+            " %",
+        )]),
+        "pmake" => all(&[Case::new(
+            "Pmake+Pmake, light:",
+            change("Pmake+Pmake", Policy::Light, "makespan_ms"),
+            (-2.5, 0.0),
+            " % time",
+        )]),
+        "moderate" => most_lost(evidence, &["Matrix+Matrix", "Matrix+Cholesky", "Oracle"]),
+        "fair" => {
+            let policies = [Policy::Standard, Policy::Light, Policy::Heavy];
+            let cases = policies.map(|policy| {
+                let worst = evidence.workloads.iter().filter_map(|w| w.value(policy, "jain_index"));
+                let worst = worst.min_by(|a, b| a.value.total_cmp(&b.value));
+                Case::new(format!("{policy}: least Jain index"), worst, (0.98, 1.0), "")
+            });
+            all(&cases)
+        }
+        _ => (Verdict::Undecidable, "nothing is computed for it".into()),
+    }
+}
+
+fn both(a: Judged, b: Judged) -> Judged {
+    let verdict = match (a.0, b.0) {
+        (Verdict::Fails, _) | (_, Verdict::Fails) => Verdict::Fails,
+        (Verdict::Holds, Verdict::Holds) => Verdict::Holds,
+        _ => Verdict::Undecidable,
+    };
+    (verdict, format!("{}; {}", a.1, b.1))
+}
+
+fn percent(share: &Estimated) -> Estimated {
+    Estimated {
+        value: 100.0 * share.value,
+        low: share.low.map(|low| 100.0 * low),
+        high: share.high.map(|high| 100.0 * high),
+    }
+}
+
+/// Cells of Table V: ours must be within the margin of what is printed.
+fn printed_cells(evidence: &Evidence, cells: &[(&str, usize)]) -> Judged {
+    let case = |&(name, column): &(&str, usize)| {
+        let printed =
+            PrintedReport::cache_affinity().number("table-5", name, column).map_or(f64::NAN, |printed| printed.value);
+        let ours = evidence.workload(name).and_then(|w| super::cache_affinity::effect(w, column));
+        // A cell is a number, so its value decides, and not its interval.
+        let ours = ours.map(|ours| Estimated { low: None, high: None, ..ours });
+        Case::new(
+            format!("{name}: printed {printed:.0}, ours"),
+            ours,
+            (printed - MARGIN_POINTS, printed + MARGIN_POINTS),
+            " %",
+        )
+    };
+    all(&cells.iter().map(case).collect::<Vec<_>>())
+}
+
+/// Misses take about so many percent of the CPU time that a workload has.
+fn stalled(name: &str, simulated: Option<&Simulated>, about: f64) -> Case {
+    let share = simulated.and_then(|w| w.value(Policy::Standard, "stalled_fraction"));
+    Case::new(name, share.map(|share| percent(&share)), (about - ABOUT_POINTS, about + ABOUT_POINTS), " %")
+}
+
+/// The named workloads lose more to reloads than all others.
+fn most_lost(evidence: &Evidence, named: &[&str]) -> Judged {
+    let mut lost: Vec<(&str, f64)> =
+        evidence.workloads.iter().filter_map(|w| Some((w.name(), 100.0 * lost_to_reloads(w, None)?))).collect();
+    lost.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let holds = lost.iter().take(named.len()).all(|(name, _)| named.contains(name));
+    let told = lost.iter().map(|(name, share)| format!("{name} loses {share:.1} %")).collect::<Vec<_>>().join(", ");
+    (if holds { Verdict::Holds } else { Verdict::Fails }, format!("{told} of its CPU time to reloads"))
+}
+
+/// CPU time that a process must have had less than one that last ran on the searching CPU, both waiting equally long, to be
+/// taken by that CPU: by asking the rule, tick by tick.
+fn threshold_ms(phi_p: u32) -> f64 {
+    let phi = Phi::new([phi_p, 0, 0, 0, 0, 0], phi_p, TimeBoost::Simple, 0);
+    const HAD_TICKS: u32 = 1 << 20;
+    let own = rule::prio(0, HAD_TICKS) - phi.boost(Distance::SameCpu, false, 0);
+    let comes_first = |less: &u32| {
+        let foreign = rule::prio(0, HAD_TICKS - less) - phi.boost(Distance::Far, false, 0);
+        rule::before(foreign, 0, own, 1)
+    };
+    (0..HAD_TICKS).find(comes_first).map_or(f64::INFINITY, |ticks| f64::from(ticks) * TICK_MS)
+}
