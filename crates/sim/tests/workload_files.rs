@@ -90,7 +90,10 @@ fn applications_say_what_the_report_prints() {
             assert!(steady_misses_per_ms * work_ms < slice, "{name}: the chosen ones leave nothing to reload");
         } else {
             let steady = (slice - reload) / work_ms;
-            assert!((steady_misses_per_ms / steady - 1.0).abs() < 0.002, "{name}: {steady_misses_per_ms}, not {steady}");
+            assert!(
+                (steady_misses_per_ms / steady - 1.0).abs() < 0.002,
+                "{name}: {steady_misses_per_ms}, not {steady}"
+            );
         }
     }
     let pmake = application("Pmake");
