@@ -8,9 +8,11 @@
 //! Charts are drawn for a column 360 pixels wide, so that text keeps its size on a phone; a page sets several
 //! side by side where there is room. A chart without anything to draw is [`None`], for the page to say so in words.
 
+mod panels;
 mod race;
 mod simulation;
 
+pub use panels::Multiple;
 pub use race::{Exit, Racer, Step};
 pub use simulation::{Bar, Histogram, Trace, TracePoint};
 

@@ -4,6 +4,7 @@ mod facts;
 mod figures;
 mod paper;
 mod race;
+pub(crate) mod reproduction;
 mod simulation;
 
 use crate::chart::Hue;
@@ -54,13 +55,31 @@ pub fn html(record: &Record, analysis: &Analysis) -> String {
     page(record, analysis, &title, &body)
 }
 
-/// A page around `body`: nothing is loaded, and its data is embedded.
+/// The page of a study.
 fn page(record: &Record, analysis: &Analysis, title: &str, body: &Markup) -> String {
+    let footer = html! {
+        p {
+            "Made by Stayput " (record.host.stayput_version) " from the study's journal alone. The data as "
+            "JSON is inside this file, in the element " code { "#study" } "."
+        }
+    };
+    document(title, "", body, &footer, &Data { id: "study", json: &crate::json::page_data(record, analysis) })
+}
+
+/// The data inside a page.
+struct Data<'a> {
+    /// The id of its element.
+    id: &'a str,
+    json: &'a str,
+}
+
+/// A page around `body`, with `style` beside the style of all pages: nothing is loaded, and its data is embedded.
+fn document(title: &str, style: &str, body: &Markup, footer: &Markup, data: &Data) -> String {
     // Only this very script may run and nothing may be loaded: what a subject is called can't change that.
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT));
     let policy = format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'");
     // A `<` only ever stands inside JSON's strings, where it may be written as a number.
-    let data = crate::json::page_data(record, analysis).replace('<', "\\u003c");
+    let json = data.json.replace('<', "\\u003c");
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -70,17 +89,12 @@ fn page(record: &Record, analysis: &Analysis, title: &str, body: &Markup) -> Str
                 meta name="color-scheme" content="light dark";
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
             }
             body {
                 (body)
-                footer {
-                    p {
-                        "Made by Stayput " (record.host.stayput_version) " from the study's journal alone. The data as "
-                        "JSON is inside this file, in the element " code { "#study" } "."
-                    }
-                }
-                script type="application/json" id="study" { (PreEscaped(data)) }
+                footer { (footer) }
+                script type="application/json" id=(data.id) { (PreEscaped(json)) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }

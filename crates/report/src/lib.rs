@@ -4,7 +4,7 @@
 //! own. Every form for people says the same things in the same order: the verdict with its doubt, the papers' table,
 //! what stands behind it, and the line to paste. A race for the best of many placements is told by its ranking instead
 //! of a table of them all. The study of a paper is also set beside that paper's own tables. HTML, Markdown and JSON tell
-//! what built-in programs need and the rates they reached.
+//! what built-in programs need and the rates they reached. [`reproduction`] tells of whole papers, which need no study.
 
 mod chart;
 mod csv;
@@ -19,6 +19,7 @@ mod paste;
 mod picture;
 mod programs;
 mod ranking;
+pub mod reproduction;
 mod simulation;
 mod study_view;
 mod table;
@@ -28,7 +29,7 @@ mod words;
 
 pub use crate::csv::csv;
 pub use chart::{
-    Bar, Chart, Curve, Exit, Histogram, Hue, Interval, Mark, Point, Racer, Step, Strip, Trace, TracePoint,
+    Bar, Chart, Curve, Exit, Histogram, Hue, Interval, Mark, Multiple, Point, Racer, Step, Strip, Trace, TracePoint,
 };
 pub use html::html;
 pub use json::json;

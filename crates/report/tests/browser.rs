@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "what is none or an error fails the test")]
 
 mod fixture;
+#[path = "fixture/reproduction.rs"]
+mod reproduction;
 
 use serde_json::{Value, json};
 use stayput_report as report;
@@ -22,8 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[test]
 fn every_page_loads_nothing_else_fits_its_width_and_raises_no_error() {
     let Some(mut browser) = Browser::start() else { return };
-    for (name, study) in fixture::all().into_iter().chain([("race-of-200", fixture::race_of_200())]) {
-        let file = browser.write(name, &report::html(&study.record, &study.analysis));
+    let studies = fixture::all().into_iter().chain([("race-of-200", fixture::race_of_200())]);
+    let pages = studies.map(|(name, study)| (name, report::html(&study.record, &study.analysis)));
+    for (name, page) in pages.chain([("papers", papers())]) {
+        let file = browser.write(name, &page);
         for width in WIDTHS {
             for scripts in [true, false] {
                 let case = format!("{name} at {width}, scripts {scripts}");
@@ -58,6 +62,14 @@ fn chart_text_stays_legible_on_a_phone() {
         browser.visit(&file, 360, true);
         legible(&mut browser, name);
     }
+    let file = browser.write("papers", &papers());
+    browser.visit(&file, 360, true);
+    legible(&mut browser, "papers");
+}
+
+/// The page of papers beside ours.
+fn papers() -> String {
+    report::reproduction::html(&[reproduction::paper(), reproduction::empty()])
 }
 
 #[test]

@@ -1,0 +1,311 @@
+//! The page of papers beside ours.
+
+use super::figures::{figure, table};
+use super::{Data, document};
+use crate::chart::{Bar, Chart, Histogram, Hue, Multiple};
+use crate::reproduction::{Answer, CellView, TableView, VERDICTS, median};
+use crate::words::{capital, count, plain};
+use maud::{Markup, html};
+use study::Reproduction;
+use study::reproduction::{JudgedClaim, Panel, ReproducedCell, ReproducedFigure, Verdict};
+use study::simulation::TimeBin;
+
+const STYLE: &str = include_str!("reproduction.css");
+
+/// `papers` as one HTML file that loads nothing: the answer, tables with ours beside what is printed, figures, claims with their
+/// verdicts, what was chosen, and how to read it. The JSON form is embedded as `<script type="application/json" id="papers">`.
+pub fn html(papers: &[Reproduction]) -> String {
+    let names: Vec<String> = papers.iter().map(|paper| plain(&paper.paper)).collect();
+    let body = html! {
+        header {
+            div.bar {
+                h1 { "Stayput, beside what is printed" }
+                button.script-only #theme type="button" hidden { "Dark" }
+            }
+            div.answers { @for paper in papers { (answer(paper)) } }
+            nav aria-label="Sections" {
+                @for paper in papers { (sections(paper, papers.len() > 1)) }
+                a href="#reading" { "How to read" }
+            }
+        }
+        main {
+            @for paper in papers {
+                @for view in TableView::all(paper) { (beside(paper, &view)) }
+                (figures(paper))
+                (claims(paper))
+                (chosen(paper))
+            }
+            (guide())
+        }
+    };
+    let footer = html! {
+        p {
+            "Made by Stayput " (env!("CARGO_PKG_VERSION")) ". The data as JSON is inside this file, in the element " code { "#papers" } "."
+        }
+    };
+    let data = &Data { id: "papers", json: &crate::reproduction::json(papers) };
+    document(&format!("{}: printed and ours", names.join(", ")), STYLE, &body, &footer, data)
+}
+
+/// The address of a part of a paper within the page.
+fn address(paper: &Reproduction, part: &str) -> String {
+    format!("{}-{part}", plain(&paper.paper).replace(|c: char| !c.is_ascii_alphanumeric(), "-"))
+}
+
+/// How a verdict is painted, and its sign.
+fn look(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Holds => ("better", "✓"),
+        Verdict::Fails => ("worse", "✗"),
+        Verdict::Undecidable => ("neutral", "?"),
+    }
+}
+
+fn answer(paper: &Reproduction) -> Markup {
+    let answer = Answer::of(paper);
+    let failed = paper.claims.iter().filter(|claim| claim.verdict == Verdict::Fails);
+    html! {
+        article.answer {
+            h2 { (plain(&paper.paper)) }
+            div {
+                @if let Some((near, compared, title, margin)) = &answer.near {
+                    p.figure { (near) small { " of " (compared) } }
+                    p.doubt { "printed cells of " (plain(title)) " are within " (margin) " points of ours" }
+                } @else {
+                    p.figure.words { "Nothing to compare" }
+                }
+            }
+            div {
+                p.verdict.tally {
+                    @for (verdict, number) in VERDICTS.into_iter().zip(answer.verdicts) {
+                        @let (class, sign) = look(verdict);
+                        span.(class) { (sign) " " (number) " " (tally(verdict, number)) } " "
+                    }
+                    "of " a href={ "#" (address(paper, "claims")) } { (count(paper.claims.len(), "claim")) }
+                }
+                ul.verdicts {
+                    @for claim in failed {
+                        li { span.worse { "✗ fails: " } (capital(&plain(&claim.statement))) " " span.muted { "(" (plain(&claim.place)) ")" } }
+                    }
+                }
+                details {
+                    summary { "What was done" }
+                    @for sentence in &paper.how { p { (plain(sentence)) } }
+                    p.muted { (plain(&paper.citation)) "." }
+                }
+            }
+        }
+    }
+}
+
+fn tally(verdict: Verdict, number: usize) -> &'static str {
+    match (verdict, number) {
+        (Verdict::Holds, 1) => "holds",
+        (Verdict::Holds, _) => "hold",
+        (Verdict::Fails, 1) => "fails",
+        (Verdict::Fails, _) => "fail",
+        (Verdict::Undecidable, _) => "can't be decided",
+    }
+}
+
+fn sections(paper: &Reproduction, is_named: bool) -> Markup {
+    let views = TableView::all(paper);
+    let link = |part: &str, words: &str| html! { a href={ "#" (address(paper, part)) } { (plain(words)) } };
+    html! {
+        @if is_named { b { (plain(&paper.paper)) } }
+        @for view in &views { (link(&view.table.name, &view.table.title)) }
+        @if !paper.figures.is_empty() { (link("figures", "Figures")) }
+        (link("claims", "Claims"))
+        @if !paper.chosen.is_empty() { (link("choices", "Choices")) }
+    }
+}
+
+/// A table of the paper with ours in it.
+fn beside(paper: &Reproduction, view: &TableView) -> Markup {
+    let table = view.table;
+    html! {
+        section #(address(paper, &table.name)) {
+            h2 { (plain(&table.title)) }
+            p { (capital(&plain(&table.about))) "." }
+            div.scroll tabindex="0" role="region" aria-label=(plain(&table.title)) {
+                @if view.is_prose() { (prose(view)) } @else { (numbers(view)) }
+            }
+        }
+    }
+}
+
+fn prose(view: &TableView) -> Markup {
+    html! {
+        table.told {
+            thead { tr { th scope="col" { (plain(&view.table.corner)) } th scope="col" { "printed" } th scope="col" { "ours" } } }
+            tbody {
+                @for row in &view.table.rows {
+                    @for cell in row.cells.iter().map(|cell| view.cell(cell)) {
+                        tr {
+                            th scope="row" { (plain(&row.label)) }
+                            td data-of="printed" { (cell.printed.unwrap_or_default()) }
+                            td data-of="ours" { (cell.ours.unwrap_or_default()) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn numbers(view: &TableView) -> Markup {
+    html! {
+        table.paper.long.compared {
+            thead { tr {
+                th scope="col" { (plain(&view.table.corner)) }
+                @for column in &view.table.columns { th.n scope="col" { (plain(column)) } }
+            } }
+            tbody {
+                @for row in &view.table.rows {
+                    tr.first { th scope="row" { (plain(&row.label)) } @for cell in &row.cells { (compared(view, cell)) } }
+                }
+            }
+        }
+    }
+}
+
+/// Ours with its interval, and below it what is printed and the difference.
+fn compared(view: &TableView, cell: &ReproducedCell) -> Markup {
+    let CellView { printed, ours, interval, difference, near, .. } = view.cell(cell);
+    html! {
+        td.n.near[near == Some(true)].far[near == Some(false)].alone[printed.is_none()] {
+            b { (ours.unwrap_or_else(|| "–".into())) }
+            @if let Some((low, high)) = interval.filter(|_| view.margin.is_some()) { small.muted { (low) " to " (high) } }
+            @if let Some(printed) = printed { small { "printed " (printed) } }
+            @if let Some(difference) = difference {
+                @match near {
+                    Some(true) => small.better { "✓ " (difference) },
+                    Some(false) => small.worse { "✗ " (difference) },
+                    None => small.muted { (difference) },
+                }
+            }
+        }
+    }
+}
+
+/// The paper's figures, a column each, so that the same row is of the same thing in all.
+fn figures(paper: &Reproduction) -> Markup {
+    html! {
+        @if !paper.figures.is_empty() {
+            section #(address(paper, "figures")) {
+                h2 { "Figures" }
+                p {
+                    "The same scales everywhere. Heights grow with the square root of the percentage, so that what is rare is seen beside "
+                    "what is common; the last bar holds all that is longer; the upright line is the median."
+                }
+                @for shown in &paper.figures { p { b { (plain(&shown.title)) ": " } (plain(&shown.about)) "." } }
+                @let panels = paper.figures.iter().flat_map(|figure| &figure.panels);
+                @let highest = panels.flat_map(|panel| &panel.bins).map(|bin| bin.percent).fold(0.0, f64::max);
+                div.charts.figures {
+                    @for (number, shown) in paper.figures.iter().enumerate() {
+                        @let chart = Chart {
+                            title: format!("{}, ours", plain(&shown.title)),
+                            description: medians(shown),
+                        };
+                        @let rows: Vec<Multiple> = shown.panels.iter().map(|panel| multiple(panel, number)).collect();
+                        (figure(&chart, chart.multiples(&rows, highest, " ms"), "nothing was counted", bins(shown)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn told(panel: &Panel) -> String {
+    median(panel).map_or_else(String::new, |ms| format!("median {ms} ms"))
+}
+
+fn medians(figure: &ReproducedFigure) -> String {
+    figure.panels.iter().map(|panel| format!("{}: {}", plain(&panel.label), told(panel))).collect::<Vec<_>>().join("; ")
+}
+
+fn multiple(panel: &Panel, figure: usize) -> Multiple {
+    let width = panel.bins.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
+    let bar = |bin: &TimeBin| {
+        let until = bin.to_ms.map_or_else(|| "on".into(), |to| format!("to {to} ms"));
+        let hover = format!("{}, {} ms {until}: {:.2} %", plain(&panel.label), bin.from_ms, bin.percent);
+        Bar { from: bin.from_ms, to: bin.to_ms.unwrap_or(bin.from_ms + width), percent: bin.percent, hover }
+    };
+    let histogram = Histogram {
+        label: plain(&panel.label),
+        figure: told(panel),
+        hue: Hue::Series(figure),
+        bars: panel.bins.iter().map(bar).collect(),
+    };
+    Multiple { histogram, median: panel.median_ms }
+}
+
+fn bins(figure: &ReproducedFigure) -> Markup {
+    let rows = figure.panels.iter().flat_map(|panel| panel.bins.iter().map(move |bin| (panel, bin)));
+    table(
+        &["of", "from, ms", "to, ms", "a replicate", "%"],
+        rows.map(|(panel, bin)| {
+            let to = bin.to_ms.map_or_else(|| "–".into(), |to| to.to_string());
+            let count = format!("{:.1}", bin.count);
+            [plain(&panel.label), bin.from_ms.to_string(), to, count, format!("{:.2}", bin.percent)]
+        }),
+    )
+}
+
+fn claims(paper: &Reproduction) -> Markup {
+    html! {
+        section #(address(paper, "claims")) {
+            h2 { "Claims" }
+            p { "What the text says, in our words, judged by our numbers." }
+            @if paper.claims.is_empty() { p.muted { "None was judged." } }
+            @else {
+                table.told.claims {
+                    thead { tr { th scope="col" { "verdict" } th scope="col" { "claim" } th scope="col" { "why" } } }
+                    tbody { @for claim in &paper.claims { (judged(claim)) } }
+                }
+            }
+        }
+    }
+}
+
+fn judged(claim: &JudgedClaim) -> Markup {
+    let (class, sign) = look(claim.verdict);
+    html! {
+        tr {
+            td { b.(class) { (sign) " " (claim.verdict.word()) } }
+            td { (capital(&plain(&claim.statement))) "." small { (plain(&claim.place)) } }
+            td { (plain(&claim.why)) "." }
+        }
+    }
+}
+
+fn chosen(paper: &Reproduction) -> Markup {
+    html! {
+        @if !paper.chosen.is_empty() {
+            section #(address(paper, "choices")) {
+                h2 { "Choices" }
+                p { "What the paper leaves open, and what was chosen." }
+                dl.wide { @for (place, value) in &paper.chosen { dt { code { (plain(place)) } } dd { code { (plain(value)) } } } }
+            }
+        }
+    }
+}
+
+fn guide() -> Markup {
+    let entry = |term: Markup, words: &str| html! { dt { (term) } dd { (words) } };
+    html! {
+        section #reading {
+            h2 { "How to read this" }
+            dl.wide {
+                (entry(html! { "bold" }, "Ours: the mean of all replicates."))
+                (entry(html! { "… to …" }, "Its 95 % interval: if everything were simulated again with other seeds, 95 of 100 such intervals would hold the mean of all draws. It says nothing of how far the model is from the paper's machine."))
+                (entry(html! { "printed" }, "What the paper prints in this place. Cells without it are ours alone: the paper prints nothing there, or it has not come down to us."))
+                (entry(html! { "+, -" }, "The difference, ours less printed, in the table's unit."))
+                (entry(html! { span.better { "✓" } " " span.worse { "✗" } " in a table" }, "The difference is within the margin that the answer names, or beyond it. Tables without these have no margin."))
+                (entry(html! { span.better { "✓ holds" } }, "What the claim says is so in our numbers, interval included."))
+                (entry(html! { span.worse { "✗ fails" } }, "It isn't, interval included; the last column tells the numbers, and what in the paper makes it so where that is known."))
+                (entry(html! { span.neutral { "? undecidable" } }, "The interval holds both, or there is no number for it."))
+            }
+        }
+    }
+}

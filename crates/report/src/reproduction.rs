@@ -1,0 +1,188 @@
+//! A paper beside what we get, in every form: its numbers with ours next to them, its figures, and a verdict on each claim.
+//!
+//! All forms say the same things in the same order: the answer, the tables, the figures, the claims, what was chosen.
+
+mod csv;
+mod json;
+mod markdown;
+mod terminal;
+
+pub use self::csv::csv;
+pub use self::json::json;
+pub use self::markdown::markdown;
+pub use self::terminal::terminal;
+pub use crate::html::reproduction::html;
+
+use crate::words::count;
+use study::reproduction::{Panel, ReproducedCell, ReproducedTable, Reproduction, Verdict};
+use study::simulation::Estimated;
+
+/// How far ours may be from a number that counts for the answer, in the table's unit, percentage points.
+const MARGIN_POINTS: f64 = 4.0;
+
+/// A table as its readers want it: what is compared most closely comes first, with a margin.
+pub(crate) struct TableView<'a> {
+    /// The table.
+    pub table: &'a ReproducedTable,
+    /// How far ours may be from what is printed, in the table's unit; none where nobody set a margin.
+    pub margin: Option<f64>,
+    /// Digits after the point of ours and of differences.
+    decimals: usize,
+}
+
+/// A cell, written.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct CellView {
+    /// What is printed.
+    pub printed: Option<String>,
+    /// What we get.
+    pub ours: Option<String>,
+    /// The ends of its 95 % interval, where it has a width.
+    pub interval: Option<(String, String)>,
+    /// From ours to the farther end of the interval.
+    pub doubt: Option<String>,
+    /// Ours less the printed number, with its sign.
+    pub difference: Option<String>,
+    /// Whether ours is within the table's margin; none where there is no margin or nothing to compare.
+    pub near: Option<bool>,
+}
+
+impl<'a> TableView<'a> {
+    /// The tables of a paper: those with a margin first.
+    pub(crate) fn all(paper: &'a Reproduction) -> Vec<Self> {
+        let mut all: Vec<Self> = paper.tables.iter().map(Self::new).collect();
+        all.sort_by_key(|view| view.margin.is_none());
+        all
+    }
+
+    fn new(table: &'a ReproducedTable) -> Self {
+        let printed = table.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
+            ReproducedCell::Number { printed, .. } => *printed,
+            ReproducedCell::Words { .. } => None,
+        });
+        let decimals = printed.map(|number| usize::from(number.decimals)).max().unwrap_or(0).max(1);
+        let margin = (table.name == "table-5").then_some(MARGIN_POINTS);
+        Self { table, margin, decimals }
+    }
+
+    /// Whether the table holds words and no numbers.
+    pub(crate) fn is_prose(&self) -> bool {
+        let mut cells = self.table.rows.iter().flat_map(|row| &row.cells);
+        cells.all(|cell| matches!(cell, ReproducedCell::Words { .. }))
+    }
+
+    /// A cell of this table, written.
+    pub(crate) fn cell(&self, cell: &ReproducedCell) -> CellView {
+        let told = |words: &str| (!words.is_empty()).then(|| crate::words::plain(words));
+        match cell {
+            ReproducedCell::Words { printed, ours } => {
+                CellView { printed: told(printed), ours: told(ours), ..CellView::default() }
+            }
+            ReproducedCell::Number { printed, ours, difference } => {
+                let interval = ours.and_then(interval);
+                CellView {
+                    printed: printed.map(|number| number.to_string()),
+                    ours: ours.map(|ours| self.write(ours.value)),
+                    interval: interval.map(|(low, high)| (self.write(low), self.write(high))),
+                    doubt: ours.zip(interval).map(|(ours, (low, high))| {
+                        format!("{:.*}", self.decimals, (ours.value - low).max(high - ours.value))
+                    }),
+                    difference: difference.map(|points| self.signed(points)),
+                    near: self.margin.zip(*difference).map(|(margin, points)| points.abs() <= margin),
+                }
+            }
+        }
+    }
+
+    /// Whether anything is printed in a row.
+    pub(crate) fn is_printed(&self, cells: &[ReproducedCell]) -> bool {
+        cells.iter().any(|cell| self.cell(cell).printed.is_some())
+    }
+
+    fn write(&self, value: f64) -> String {
+        let scale = 10_f64.powi(self.decimals as i32);
+        // Adding 0 leaves no negative zero.
+        format!("{:.*}", self.decimals, (value * scale).round() / scale + 0.0)
+    }
+
+    fn signed(&self, value: f64) -> String {
+        let text = self.write(value);
+        if value > 0.0 && text.chars().any(|c| ('1'..='9').contains(&c)) { format!("+{text}") } else { text }
+    }
+
+    /// How many of the printed cells are within the margin, and how many there are; none without a margin.
+    fn near(&self) -> Option<(usize, usize)> {
+        self.margin?;
+        let cells = self.table.rows.iter().flat_map(|row| &row.cells);
+        let near: Vec<bool> = cells.filter_map(|cell| self.cell(cell).near).collect();
+        Some((near.iter().filter(|near| **near).count(), near.len()))
+    }
+}
+
+/// An interval that has a width.
+fn interval(ours: Estimated) -> Option<(f64, f64)> {
+    ours.low.zip(ours.high).filter(|(low, high)| low != high)
+}
+
+/// What a paper's reader asks first.
+pub(crate) struct Answer {
+    /// Printed cells within the margin, how many there are, of which table, and the margin.
+    pub near: Option<(usize, usize, String, f64)>,
+    /// How many claims got each verdict, in the order of [`VERDICTS`].
+    pub verdicts: [usize; 3],
+}
+
+/// All verdicts, in the order in which they are told.
+pub(crate) const VERDICTS: [Verdict; 3] = [Verdict::Holds, Verdict::Fails, Verdict::Undecidable];
+
+impl Answer {
+    pub(crate) fn of(paper: &Reproduction) -> Self {
+        let near = TableView::all(paper).iter().find_map(|view| {
+            let (near, compared) = view.near().filter(|(_, compared)| *compared > 0)?;
+            Some((near, compared, view.table.title.clone(), view.margin?))
+        });
+        let with = |verdict| paper.claims.iter().filter(|claim| claim.verdict == verdict).count();
+        Self { near, verdicts: VERDICTS.map(with) }
+    }
+
+    /// The answer in sentences.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let near = self.near.as_ref().map(|(near, compared, title, margin)| {
+            let are = if *near == 1 { "is" } else { "are" };
+            let cells = count(*compared, "printed cell");
+            format!("{near} of the {cells} of {title} {are} within {margin} points of ours.")
+        });
+        let [holds, fails, undecidable] = self.verdicts;
+        let all = holds + fails + undecidable;
+        let verb = |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
+        let claims = (all > 0).then(|| {
+            format!(
+                "Of {} of its text {}, {}, and {undecidable} can't be decided.",
+                count(all, "claim"),
+                verb(holds, "holds", "hold"),
+                verb(fails, "fails", "fail"),
+            )
+        });
+        near.into_iter().chain(claims).collect()
+    }
+}
+
+/// The median of a distribution in ms, with the digits that its bins can bear.
+pub(crate) fn median(panel: &Panel) -> Option<String> {
+    Some(format!("{:.1}", panel.median_ms?))
+}
+
+/// `text` broken at spaces into lines of at most `width` characters, or of one word.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

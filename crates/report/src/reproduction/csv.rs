@@ -1,0 +1,41 @@
+//! Every cell of every table, one row each.
+
+use study::Reproduction;
+use study::reproduction::ReproducedCell;
+
+/// One row a cell, in the order of the papers: `paper`, `table`, `row`, `column`, `printed`, `ours`, the ends of the 95 % interval
+/// `ours_low` and `ours_high`, and `difference`, in the table's unit. What there is not is an empty field.
+pub fn csv(papers: &[Reproduction]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut write =
+        |row: [String; 9]| writer.write_record(row).expect("writing rows of one length to memory cannot fail");
+    write(
+        ["paper", "table", "row", "column", "printed", "ours", "ours_low", "ours_high", "difference"].map(String::from),
+    );
+    let number = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
+    for paper in papers {
+        for table in &paper.tables {
+            for row in &table.rows {
+                for (column, cell) in table.columns.iter().zip(&row.cells) {
+                    let [printed, ours, low, high, difference] = match cell {
+                        ReproducedCell::Number { printed, ours, difference } => [
+                            printed.map_or_else(String::new, |printed| printed.to_string()),
+                            number(ours.map(|ours| ours.value)),
+                            number(ours.and_then(|ours| ours.low)),
+                            number(ours.and_then(|ours| ours.high)),
+                            number(*difference),
+                        ],
+                        ReproducedCell::Words { printed, ours } => {
+                            [printed.clone(), ours.clone(), String::new(), String::new(), String::new()]
+                        }
+                    };
+                    let place = [&paper.paper, &table.name, &row.label, column].map(String::clone);
+                    let [paper, table, row, column] = place;
+                    write([paper, table, row, column, printed, ours, low, high, difference]);
+                }
+            }
+        }
+    }
+    let bytes = writer.into_inner().expect("flushing to memory cannot fail");
+    String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")
+}

@@ -1,0 +1,78 @@
+//! Papers beside ours in GitHub-flavoured Markdown.
+
+use super::{Answer, CellView, TableView};
+use crate::markdown::escape;
+use crate::words::capital;
+use std::fmt::Write;
+use study::Reproduction;
+
+/// `papers` as Markdown: the answer, the tables, the claims, what was chosen. A difference beyond the margin is bold.
+pub fn markdown(papers: &[Reproduction]) -> String {
+    papers.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+fn one(paper: &Reproduction) -> String {
+    let mut text = format!("# {}\n\n{}\n\n", escape(&paper.paper), escape(&paper.citation));
+    for sentence in Answer::of(paper).sentences() {
+        let _ = writeln!(text, "- {}", escape(&sentence));
+    }
+    text.push('\n');
+    for sentence in &paper.how {
+        let _ = writeln!(text, "{}", escape(sentence));
+    }
+    for view in TableView::all(paper) {
+        table(&mut text, &view);
+    }
+    claims(&mut text, paper);
+    if !paper.chosen.is_empty() {
+        text.push_str("\n## What the paper leaves open and was chosen\n\n");
+        for (place, value) in &paper.chosen {
+            let _ = writeln!(text, "- {} = {}", escape(place), escape(value));
+        }
+    }
+    text
+}
+
+/// A column for what is printed and one for ours, or both in one where they would be too many.
+fn table(text: &mut String, view: &TableView) {
+    let table = view.table;
+    let _ = writeln!(text, "\n## {}\n\n{}.\n", escape(&table.title), escape(&capital(&table.about)));
+    let heads: Vec<String> = table.columns.iter().map(|column| escape(column)).collect();
+    let _ = writeln!(text, "| {} | | {} |", escape(&table.corner), heads.join(" | "));
+    let align = if view.is_prose() { " --- |" } else { " ---: |" };
+    let _ = writeln!(text, "| --- | --- |{}", align.repeat(heads.len()));
+    for row in &table.rows {
+        let cells: Vec<CellView> = row.cells.iter().map(|cell| view.cell(cell)).collect();
+        let mut line = |label: &str, whose: &str, told: &dyn Fn(&CellView) -> Option<String>| {
+            let told: Vec<String> = cells.iter().map(|cell| told(cell).unwrap_or_else(|| "–".into())).collect();
+            let _ = writeln!(text, "| {label} | {whose} | {} |", told.join(" | "));
+        };
+        let label = escape(&row.label);
+        let mut label = label.as_str();
+        if view.is_printed(&row.cells) {
+            line(label, "printed", &|cell| cell.printed.as_deref().map(escape));
+            label = "";
+        }
+        line(label, "ours", &|cell| {
+            let range = cell.interval.as_ref().map(|(low, high)| format!(" ({low} to {high})"));
+            Some(escape(cell.ours.as_deref()?) + &range.unwrap_or_default())
+        });
+        if cells.iter().any(|cell| cell.difference.is_some()) {
+            line("", "difference", &|cell| match (&cell.difference, cell.near) {
+                (Some(difference), Some(false)) => Some(format!("**{difference}**")),
+                (difference, _) => difference.clone(),
+            });
+        }
+    }
+}
+
+fn claims(text: &mut String, paper: &Reproduction) {
+    if paper.claims.is_empty() {
+        return;
+    }
+    text.push_str("\n## Claims\n\n| verdict | where | claim | why |\n| --- | --- | --- | --- |\n");
+    for claim in &paper.claims {
+        let [place, statement, why] = [&claim.place, &claim.statement, &claim.why].map(|words| escape(words));
+        let _ = writeln!(text, "| {} | {place} | {statement} | {why} |", claim.verdict.word());
+    }
+}

@@ -1,0 +1,166 @@
+//! Papers beside ours, in every form.
+
+#![expect(clippy::unwrap_used, reason = "what is none or an error fails the test")]
+
+#[path = "fixture/reproduction.rs"]
+mod fixture;
+
+use scraper::{ElementRef, Html, Selector};
+use serde_json::Value;
+use stayput_report::reproduction as report;
+use std::collections::BTreeSet;
+use study::Reproduction;
+
+fn papers() -> Vec<Reproduction> {
+    vec![fixture::paper(), fixture::empty()]
+}
+
+fn page(papers: &[Reproduction]) -> (String, Html) {
+    let source = report::html(papers);
+    let page = Html::parse_document(&source);
+    (source, page)
+}
+
+fn select<'a>(page: &'a Html, selector: &str) -> Vec<ElementRef<'a>> {
+    page.select(&Selector::parse(selector).unwrap()).collect()
+}
+
+/// The text of an element, its parts parted by one space.
+fn text(element: &ElementRef) -> String {
+    element.text().flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn terminal_of_a_paper() {
+    insta::assert_snapshot!(report::terminal(&[fixture::paper()], 100, false));
+}
+
+#[test]
+fn terminal_of_a_paper_in_few_columns() {
+    insta::assert_snapshot!(report::terminal(&[fixture::paper()], 50, false));
+}
+
+#[test]
+fn markdown_of_a_paper() {
+    insta::assert_snapshot!(report::markdown(&[fixture::paper()]));
+}
+
+#[test]
+fn csv_of_a_paper() {
+    insta::assert_snapshot!(report::csv(&[fixture::paper()]));
+}
+
+#[test]
+fn json_of_a_paper() {
+    insta::assert_snapshot!(report::json(&[fixture::paper()]));
+}
+
+#[test]
+fn html_of_a_paper() {
+    let (_, page) = page(&[fixture::paper()]);
+    let parts = ["header p", "nav a", "section h2", "section tr", "section > p", "figcaption", "dl > *"];
+    let told: Vec<String> = parts
+        .iter()
+        .map(|part| format!("{part}:\n{}", select(&page, part).iter().map(text).collect::<Vec<_>>().join("\n")))
+        .collect();
+    insta::assert_snapshot!(told.join("\n\n"));
+}
+
+#[test]
+fn only_the_terminals_colours_tell_more_with_colour() {
+    let (plain, coloured) = (report::terminal(&papers(), 100, false), report::terminal(&papers(), 100, true));
+    assert!(!plain.contains('\u{1b}'), "no control character of a name reaches the terminal");
+    let mut stripped = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        stripped.push_str(before);
+        rest = after.split_once('m').unwrap().1;
+    }
+    stripped.push_str(rest);
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&stripped), words(&plain));
+    // The eight bright colours are numbers 8 to 15 of the terminal's palette.
+    for (colour, word) in [(10, "holds"), (9, "fails"), (11, "undecidable"), (10, "+1.0"), (9, "+4.5*")] {
+        let painted =
+            |part: &str| part.strip_prefix(&format!("38;5;{colour}m")).is_some_and(|told| told.trim() == word);
+        assert!(coloured.split("\u{1b}[").any(painted), "{word} in colour {colour}");
+    }
+}
+
+#[test]
+fn the_terminal_keeps_its_width_and_every_number() {
+    for width in [40, 60, 80, 100, 200] {
+        let told = report::terminal(&[fixture::paper()], width, false);
+        let widest = told.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width.max(48), "{widest} columns of {width}:\n{told}");
+        for number in ["-36", "-35.0±1.3", "+1.0", "-10", "-14.0±2.0", "-4.0", "+4.5*", "0.24", "12.00"] {
+            assert!(told.split_whitespace().any(|word| word == number), "{number} at {width}:\n{told}");
+        }
+    }
+}
+
+#[test]
+fn the_page_nests_rightly_and_its_links_lead_somewhere() {
+    let (_, page) = page(&papers());
+    assert_eq!(page.errors, Vec::<std::borrow::Cow<str>>::new());
+    let ids: Vec<&str> = select(&page, "[id]").iter().filter_map(|element| element.attr("id")).collect();
+    assert_eq!(ids.len(), ids.iter().collect::<BTreeSet<_>>().len(), "every id is there once: {ids:?}");
+    for link in select(&page, "a") {
+        assert!(ids.contains(&link.attr("href").unwrap().strip_prefix('#').unwrap()), "{:?}", link.attr("href"));
+    }
+}
+
+#[test]
+fn the_page_asks_for_nothing_outside_and_runs_nothing_foreign() {
+    let (source, page) = page(&papers());
+    let loading =
+        "[src], [srcset], [data], [action], [background], [poster], link, iframe, object, embed, img, base, form";
+    assert_eq!(select(&page, loading).len(), 0);
+    assert!(!source.contains("https://") && !source.contains("url(") && !source.contains("@import"));
+    assert_eq!(source.matches("http://").count(), source.matches("http://www.w3.org/2000/svg").count());
+    assert_eq!(select(&page, "script").len(), 2, "the data and our own script");
+    assert!(!source.contains('\u{1b}'), "no control character reaches the page");
+}
+
+#[test]
+fn every_picture_has_a_title_a_text_alternative_and_its_data() {
+    let (_, page) = page(&papers());
+    let charts = select(&page, "svg");
+    assert_eq!(charts.len(), 2, "a chart a figure");
+    for (chart, figure) in charts.iter().zip(fixture::paper().figures) {
+        assert_eq!(
+            (chart.attr("role"), chart.attr("aria-label")),
+            (Some("img"), Some(&*format!("{}, ours", figure.title)))
+        );
+        let child =
+            |name: &str| chart.child_elements().find(|child| child.value().name() == name).map(|child| text(&child));
+        assert_eq!(child("title"), Some(format!("{}, ours", figure.title)));
+        let description = child("desc").unwrap();
+        let bars = chart.select(&Selector::parse("rect title").unwrap()).count();
+        assert_eq!(bars, figure.panels.iter().flat_map(|panel| &panel.bins).filter(|bin| bin.percent > 0.0).count());
+        let rows = Selector::parse("details tbody tr").unwrap();
+        let data = ElementRef::wrap(chart.parent().unwrap()).unwrap().select(&rows).count();
+        assert_eq!(data, figure.panels.iter().map(|panel| panel.bins.len()).sum::<usize>());
+        for panel in &figure.panels {
+            assert!(description.contains(&format!("{}: median {:.1} ms", panel.label, panel.median_ms.unwrap())));
+        }
+    }
+}
+
+#[test]
+fn verdicts_and_margins_are_told_in_signs_too() {
+    let (_, page) = page(&papers());
+    let verdicts: Vec<String> = select(&page, ".claims b").iter().map(text).collect();
+    assert_eq!(verdicts, ["✓ holds", "✗ fails", "? undecidable", "✓ holds"]);
+    let [near, far] = [".near small:last-child", ".far small:last-child"]
+        .map(|cells| select(&page, cells).iter().map(text).collect::<Vec<_>>());
+    assert_eq!((near, far), (vec!["✓ +1.0".into(), "✓ -4.0".into()], vec![String::from("✗ +4.5")]));
+}
+
+#[test]
+fn the_page_is_its_own_data_file() {
+    let (_, page) = page(&papers());
+    let data: String = select(&page, "script#papers[type='application/json']")[0].text().collect();
+    let told: Value = serde_json::from_str(&report::json(&papers())).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&data).unwrap(), told);
+}
