@@ -6,6 +6,7 @@ mod doctor;
 mod place;
 mod placement_file;
 mod report;
+mod reproduce;
 mod run;
 mod shell;
 mod simulate;
@@ -36,6 +37,7 @@ Examples:
   stayput run --place scatter -n 4 -- ./app  run it on four CPUs that share as little as possible
   stayput place scatter -n 8 --as gomp       the same placement for another tool
   stayput simulate time-sharing              what would affinity scheduling gain, and for which workload?
+  stayput reproduce                          what the papers print and claim, beside what we get
   stayput workloads                          the built-in programs, and what they stress
   stayput topology                           this machine as a tree
   stayput doctor                             what this machine can and can't measure
@@ -48,6 +50,7 @@ enum Command {
     Study(Box<study::StudyArgs>),
     Run(run::RunArgs),
     Report(report::ReportArgs),
+    Reproduce(reproduce::ReproduceArgs),
     Simulate(simulate::SimulateArgs),
     Place(place::PlaceArgs),
     Topology(topology::TopologyArgs),
@@ -92,6 +95,7 @@ fn stayput() -> u8 {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Topology(args) => topology::run(&args),

@@ -1,0 +1,117 @@
+//! Papers beside ours, from the command line.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const PRINTED: &str = include_str!("../../../papers/printed/cache-affinity.toml");
+
+fn reproduce(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_stayput")).arg("reproduce").args(words).output().unwrap()
+}
+
+/// What it prints when all goes well.
+fn told(words: &[&str]) -> String {
+    let output = reproduce(words);
+    assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The one sentence that it is refused with, at exit code 2.
+fn refused(words: &[&str]) -> String {
+    let output = reproduce(words);
+    let told = text(&output.stderr);
+    assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{words:?}: {told}");
+    assert!(output.stdout.is_empty(), "{words:?}");
+    told
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn every_number_that_is_printed_stands_beside_ours() {
+    let json: Value = serde_json::from_str(&told(&["--replicates", "2", "--format", "json"])).unwrap();
+    let paper = &json["papers"][0];
+    assert_eq!((paper["paper"].as_str(), json["papers"].as_array().unwrap().len()), (Some("cache-affinity"), 1));
+    let printed: toml::Table = PRINTED.parse().unwrap();
+    let list = |from: &toml::Value, key: &str| from[key].as_array().unwrap().clone();
+    let tables = printed["table"].as_array().unwrap();
+    assert_eq!(paper["tables"].as_array().unwrap().len(), tables.len());
+    let mut numbers = 0;
+    for (table, told) in tables.iter().zip(paper["tables"].as_array().unwrap()) {
+        assert_eq!(told["name"].as_str(), table["name"].as_str());
+        for (row, told) in list(table, "rows").iter().zip(told["rows"].as_array().unwrap()) {
+            assert_eq!(told["label"].as_str(), row["label"].as_str());
+            let printed = list(row, "printed");
+            assert_eq!(told["cells"].as_array().unwrap().len(), printed.len());
+            for (printed, cell) in printed.iter().zip(told["cells"].as_array().unwrap()) {
+                let place = format!("{}, {}: {printed}, {cell}", table["title"], row["label"]);
+                let Ok(number) = printed.as_str().unwrap().parse::<f64>() else {
+                    assert!(cell["printed"].is_null() || cell["printed"] == printed.as_str().unwrap(), "{place}");
+                    continue;
+                };
+                let ours = cell["ours"]["value"].as_f64().unwrap_or_else(|| panic!("{place}"));
+                assert_eq!(cell["printed"].as_f64(), Some(number), "{place}");
+                assert!((cell["difference"].as_f64().unwrap() - (ours - number)).abs() < 1e-9, "{place}");
+                numbers += 1;
+            }
+        }
+    }
+    assert_eq!(numbers, 5 * 7 + 5 * 6 + 11 * 3 + 8, "all of Tables II, III, IV and what is known of V");
+}
+
+#[test]
+fn every_claim_has_a_verdict_and_a_reason_and_every_workload_its_slices() {
+    let json: Value =
+        serde_json::from_str(&told(&["cache-affinity", "--replicates", "2", "--format", "json"])).unwrap();
+    let paper = &json["papers"][0];
+    let printed: toml::Table = PRINTED.parse().unwrap();
+    let claims = paper["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), printed["claim"].as_array().unwrap().len());
+    for (claim, printed) in claims.iter().zip(printed["claim"].as_array().unwrap()) {
+        assert_eq!(
+            (claim["where"].as_str(), claim["statement"].as_str()),
+            (printed["where"].as_str(), printed["says"].as_str())
+        );
+        assert!(["holds", "fails", "undecidable"].contains(&claim["verdict"].as_str().unwrap()), "{claim}");
+        assert!(!claim["why"].as_str().unwrap().is_empty(), "{claim}");
+    }
+    for figure in paper["figures"].as_array().unwrap() {
+        let panels = figure["panels"].as_array().unwrap();
+        assert_eq!(panels.len(), 7, "{}", figure["title"]);
+        let sum = |panel: &Value| -> f64 {
+            panel["bins"].as_array().unwrap().iter().map(|bin| bin["percent"].as_f64().unwrap()).sum()
+        };
+        if figure["name"] == "figure-1" {
+            assert!(panels.iter().all(|panel| (sum(panel) - 100.0).abs() < 1e-6), "all slices");
+        }
+    }
+}
+
+#[test]
+fn the_same_command_gives_the_same_bytes_and_another_seed_others() {
+    let csv = |seed| told(&["--replicates", "1", "--seed", seed, "--format", "csv"]);
+    let first = csv("3");
+    assert_eq!(first, csv("3"));
+    assert_ne!(first, csv("4"));
+    assert!(first.starts_with("paper,table,row,column,printed,ours,ours_low,ours_high,difference\n"), "{first}");
+    assert_eq!(first.lines().count(), 1 + 5 + 5 * 7 + 5 * 6 + 11 * 5 + 7 * 6, "a row a cell");
+}
+
+#[test]
+fn a_file_gets_what_standard_output_would() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("paper.md");
+    let words = ["--replicates", "1", "--format", "markdown"];
+    assert_eq!(told(&[&words[..], &["--out", path.to_str().unwrap()]].concat()), "");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), told(&words));
+}
+
+#[test]
+fn what_there_is_not_is_refused_in_one_sentence() {
+    assert_eq!(refused(&["the-bible"]), "stayput: there is no paper `the-bible`; there is: cache-affinity\n");
+    assert!(refused(&["cache-affinity", "--replicates", "0"]).contains("replicates"));
+}
