@@ -21,7 +21,7 @@ bench_packages="\
 hwloc:gives hwloc-bind, a peer to time against
 util-linux:gives taskset, a peer to time against
 numactl:is a peer to time against
-python3-simpy:is a simulator to time against"
+python3-simpy3:is a simulator to time against"
 
 case $purpose in
 build) packages=$build_packages ;;
