@@ -89,6 +89,7 @@ fn run_long(dispatches: f64) {
 /// Processes that compute for ever, and parameters under which there are so many dispatches.
 fn simulated(size: Size, dispatches: f64, policy: Policy, with_caches: bool) -> (Workload, Parameters) {
     let mut workload = Workload::spin(size.processes);
+    workload.jobs[0].process.work_ms = None;
     if with_caches {
         workload.jobs[0].process.memory = Footprint { reload_lines: 3_000.0, ..Footprint::default() };
     }
