@@ -17,15 +17,10 @@ use crate::words::count;
 use study::reproduction::{Panel, ReproducedCell, ReproducedTable, Reproduction, Verdict};
 use study::simulation::Estimated;
 
-/// How far ours may be from a number that counts for the answer, in the table's unit, percentage points.
-const MARGIN_POINTS: f64 = 4.0;
-
 /// A table as its readers want it: what is compared most closely comes first, with a margin.
 pub(crate) struct TableView<'a> {
     /// The table.
     pub table: &'a ReproducedTable,
-    /// How far ours may be from what is printed, in the table's unit; none where nobody set a margin.
-    pub margin: Option<f64>,
     /// Digits after the point of ours and of differences.
     decimals: usize,
 }
@@ -51,7 +46,7 @@ impl<'a> TableView<'a> {
     /// The tables of a paper: those with a margin first.
     pub(crate) fn all(paper: &'a Reproduction) -> Vec<Self> {
         let mut all: Vec<Self> = paper.tables.iter().map(Self::new).collect();
-        all.sort_by_key(|view| view.margin.is_none());
+        all.sort_by_key(|view| view.table.margin.is_none());
         all
     }
 
@@ -61,8 +56,7 @@ impl<'a> TableView<'a> {
             ReproducedCell::Words { .. } => None,
         });
         let decimals = printed.map(|number| usize::from(number.decimals)).max().unwrap_or(0).max(1);
-        let margin = (table.name == "table-5").then_some(MARGIN_POINTS);
-        Self { table, margin, decimals }
+        Self { table, decimals }
     }
 
     /// Whether the table holds words and no numbers.
@@ -88,7 +82,7 @@ impl<'a> TableView<'a> {
                         format!("{:.*}", self.decimals, (ours.value - low).max(high - ours.value))
                     }),
                     difference: difference.map(|points| self.signed(points)),
-                    near: self.margin.zip(*difference).map(|(margin, points)| points.abs() <= margin),
+                    near: self.table.margin.zip(*difference).map(|(margin, points)| points.abs() <= margin),
                 }
             }
         }
@@ -112,7 +106,7 @@ impl<'a> TableView<'a> {
 
     /// How many of the printed cells are within the margin, and how many there are; none without a margin.
     fn near(&self) -> Option<(usize, usize)> {
-        self.margin?;
+        self.table.margin?;
         let cells = self.table.rows.iter().flat_map(|row| &row.cells);
         let near: Vec<bool> = cells.filter_map(|cell| self.cell(cell).near).collect();
         Some((near.iter().filter(|near| **near).count(), near.len()))
@@ -139,7 +133,7 @@ impl Answer {
     pub(crate) fn of(paper: &Reproduction) -> Self {
         let near = TableView::all(paper).iter().find_map(|view| {
             let (near, compared) = view.near().filter(|(_, compared)| *compared > 0)?;
-            Some((near, compared, view.table.title.clone(), view.margin?))
+            Some((near, compared, view.table.title.clone(), view.table.margin?))
         });
         let with = |verdict| paper.claims.iter().filter(|claim| claim.verdict == verdict).count();
         Self { near, verdicts: VERDICTS.map(with) }

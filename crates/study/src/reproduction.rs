@@ -40,6 +40,9 @@ pub struct ReproducedTable {
     pub title: String,
     /// What it shows, with its unit, and what became of it.
     pub about: String,
+    /// How far ours may be from what is printed and still count as the same, in the table's unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
     /// Above the labels of the rows.
     pub corner: String,
     /// Above the cells.

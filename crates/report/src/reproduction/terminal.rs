@@ -53,7 +53,7 @@ fn one(paper: &Reproduction, width: usize, colour: bool) -> String {
 
 /// What stands below the first table with numbers.
 fn key(view: &TableView) -> String {
-    let margin = view.margin.map_or_else(String::new, |margin| format!("; * more than {margin} points"));
+    let margin = view.table.margin.map_or_else(String::new, |margin| format!("; * more than {margin} points"));
     format!(
         "ours: mean of all replicates ± the farther end of its 95 % interval; difference: ours less printed{margin}"
     )

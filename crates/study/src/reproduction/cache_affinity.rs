@@ -123,6 +123,7 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
         name: table.name.clone(),
         title: table.title.clone(),
         about: table.about.clone(),
+        margin: table.margin,
         corner: table.corner.clone(),
         columns: table.columns.clone(),
         rows: rows(table, &evidence),

@@ -29,6 +29,8 @@ pub(super) struct Table {
     pub name: String,
     pub title: String,
     pub about: String,
+    /// How far ours may be from what is printed, in the table's unit.
+    pub margin: Option<f64>,
     pub corner: String,
     pub columns: Vec<String>,
     pub rows: Vec<Row>,

@@ -6,7 +6,7 @@ use study::reproduction::{JudgedClaim, ReproducedCell, ReproducedTable, Reproduc
 /// As `stayput reproduce cache-affinity` does it by default.
 fn reproduction() -> &'static Reproduction {
     static ONCE: LazyLock<Reproduction> =
-        LazyLock::new(|| cache_affinity(20, 1, &mut |_| {}).expect("the report's workloads can be simulated"));
+        LazyLock::new(|| cache_affinity(10, 1, &mut |_| {}).expect("the report's workloads can be simulated"));
     &ONCE
 }
 
