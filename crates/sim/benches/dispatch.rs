@@ -52,7 +52,7 @@ fn main() {
         ours("round robin", LARGE, 1e6, Some(4.0), Policy::RoundRobin, false),
         ours("light, caches", LARGE, 1e6, Some(8.0 / 3.0), Policy::Light, true),
         peer("SimCore", build_simcore().unwrap_or_default(), Vec::new(), 1e6),
-        peer("SimPy", "python3".into(), vec!["-c".into(), SIMPY.into()], 1e5),
+        peer("SimPy", "/usr/bin/python3".into(), vec!["-c".into(), SIMPY.into()], 1e5),
     ];
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); contests.len()];
     for _ in 0..ROUNDS {
