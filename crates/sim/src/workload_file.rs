@@ -1,33 +1,5 @@
 //! Workload files: what runs on the simulated machine, in TOML, and the workloads that are built in.
-//!
-//! ```toml
-//! name = "build beside a solver"
-//! about = "Does the solver lose its cached state to the compilers?"
-//!
-//! [parameters]                      # of the simulation; what is left out has its default
-//! quantum_ms = 20
-//!
-//! [[applications]]                  # built in: Matrix, Cholesky, Mp3d, Pmake, Oracle
-//! application = "Pmake"
-//! arrival_ms = 500                  # optional, as are name, processes and at_once
-//!
-//! [[jobs]]                          # or described: the fields of `Job`
-//! name = "solver"
-//! processes = 4
-//! locks = ["sum"]
-//!
-//! [jobs.process.memory]
-//! reload_lines = 3000               # misses of a full reload
-//! steady_misses_per_ms = 125        # of work
-//!
-//! [[jobs.process.phases]]
-//! repeat = 200
-//! steps = [
-//!     { work = { uniform = [80, 120] } },
-//!     { acquire = "sum" }, { work = { constant = 0.5 } }, { release = "sum" },
-//!     "barrier",
-//! ]
-//! ```
+//! `docs/workload-files.md` has an example, which a test reads, and every field.
 //!
 //! The report's applications are made of two files each: its own holds what the report prints, `choices.toml` what the
 //! report leaves open, for all of them. Neither may say what the other says.

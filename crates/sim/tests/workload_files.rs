@@ -8,9 +8,8 @@ use sim::{Distribution, Footprint, Intervals, Job, Parameters};
 
 /// The example in the docs of the format.
 fn example() -> String {
-    let lines = include_str!("../src/workload_file.rs").lines().skip_while(|line| *line != "//! ```toml").skip(1);
-    let text = lines.take_while(|line| *line != "//! ```");
-    text.map(|line| line.trim_start_matches("//!").trim_start().to_owned() + "\n").collect()
+    let lines = include_str!("../../../docs/workload-files.md").lines().skip_while(|line| *line != "```toml").skip(1);
+    lines.take_while(|line| *line != "```").map(|line| line.to_owned() + "\n").collect()
 }
 
 fn application(name: &str) -> Job {
@@ -23,7 +22,7 @@ fn the_example_in_the_docs_is_a_workload_file() {
     assert_eq!(file.parameters.quantum_ms, 20.0);
     let jobs: Vec<(&str, f64, u32)> =
         file.workload.jobs.iter().map(|job| (job.name.as_str(), job.arrival_ms, job.processes)).collect();
-    assert_eq!(jobs, [("Pmake", 500.0, 24), ("solver", 0.0, 4)]);
+    assert_eq!(jobs, [("Pmake", 500.0, 24), ("solver", 0.0, 4), ("server", 0.0, 8)]);
     let steps = &file.workload.jobs[1].process.phases[0].steps;
     assert_eq!(steps.len(), 5);
 }
