@@ -7,7 +7,7 @@ use super::footprint::{Footprint, Order};
 use super::hierarchy::{Hierarchy, HierarchyError, MAX_DEPTH, Stage};
 use super::pressure::Pressure;
 use super::residency::{Residencies, Residency};
-use super::stall::Stall;
+use super::stall::{Span, Stall};
 use super::survival::Survival;
 use super::timing::Timing;
 use super::traffic::{SetIndex, Team, Traffic};
@@ -78,6 +78,15 @@ struct Cpu {
     taken: f64,
     /// By depth, what it does to caches that others use as well.
     pressure: [Pressure; MAX_DEPTH],
+}
+
+impl Cpu {
+    /// It had so many misses, which hold the bus for `bus_ns` each, in time of which `wall_ns` were not spent waiting for it.
+    #[inline]
+    fn ask(&mut self, bus: &mut Bus, misses: f64, bus_ns: f64, wall_ns: f64) {
+        let demand = Demand::new(misses * bus_ns / wall_ns.max(1.0));
+        bus.replace(std::mem::replace(&mut self.demand, demand), demand);
+    }
 }
 
 /// What a run meets at one depth of caches. Rates are a ns of work.
@@ -266,6 +275,33 @@ impl CacheModel {
         }
     }
 
+    /// A process begins to run on a CPU where another did, or nothing.
+    #[inline(never)]
+    fn begin(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64) {
+        let member = &mut self.processes[process.at()];
+        let before = member.cpu.replace(index);
+        if before.is_none() {
+            member.home = self.hierarchy.node_of[index.at()];
+        }
+        let member = *member;
+        if let Some(before) = before
+            && before != index
+            && self.cpus[before.at()].process == Some(process)
+        {
+            self.vacate(before);
+        }
+        self.vacate(index);
+        if let Some(job) = member.sharing_job {
+            self.caches.jobs[job as usize].running += 1;
+        }
+        self.until_ns[index.at()] = now_ns;
+        let taken = self.caches.settle(&self.hierarchy, process, member, index);
+        let cpu = &mut self.cpus[index.at()];
+        (cpu.process, cpu.behaviour) = (Some(process), member.behaviour);
+        (cpu.home, cpu.sharing_job) = (member.home, member.sharing_job);
+        (cpu.goes_on, cpu.is_settled, cpu.taken, cpu.pass_left) = (false, false, taken, 1.0);
+    }
+
     /// Vacates CPUs whose run is over and on which nothing was dispatched since: some are looked at in each run, in turn.
     #[inline]
     fn look_for_idle(&mut self, now_ns: u64) {
@@ -277,6 +313,87 @@ impl CacheModel {
             }
         }
         self.hand = hand;
+    }
+
+    /// A run with all lines about, under caches of its CPU alone: it has steady misses and no others.
+    #[inline]
+    fn run_settled(&mut self, process: ProcessIndex, index: CpuIndex, work_ns: u64, wall_ns: u64) -> Ran {
+        let Self { hierarchy, cpus, buses, caches, .. } = self;
+        let cpu = &mut cpus[index.at()];
+        let bus = &mut buses[cpu.home as usize];
+        let Behaviour { order, passes_per_ns, .. } = caches.behaviours[cpu.behaviour as usize];
+        let stages = hierarchy.paths[index.at()].stages();
+        let Timing { bus_ns, next_cache_ns, .. } = hierarchy.timing;
+        let wait_ns = bus_ns * bus.wait_services(cpu.demand);
+        let memory_ns = hierarchy.memory_ns[index.at() * hierarchy.nodes + cpu.home as usize] + wait_ns;
+
+        let mut stall = Stall { per_ns: 0.0, reload_ns: 0.0, passes_per_ns, order };
+        let mut steady_per_ns = 0.0;
+        for (depth, &stage) in stages.iter().enumerate() {
+            steady_per_ns = caches.fit(cpu.behaviour, stage).steady_per_ns;
+            stall.per_ns += steady_per_ns * if depth + 1 < stages.len() { next_cache_ns } else { memory_ns };
+        }
+        let span = stall.span(&caches.decay, work_ns, wall_ns);
+        for (depth, &stage) in stages.iter().enumerate() {
+            caches.pass_through(cpu, process, depth, stage, span.work);
+        }
+        let misses = Misses { steady: steady_per_ns * span.work, ..Misses::default() };
+        cpu.ask(bus, misses.steady, bus_ns, span.wall - misses.steady * wait_ns);
+        Ran { work_ns: span.work_ns, wall_ns: span.wall_ns, misses }
+    }
+
+    /// A run that meets and leaves whatever there may be.
+    #[inline(never)]
+    fn run_unsettled(&mut self, process: ProcessIndex, index: CpuIndex, work_ns: u64, wall_ns: u64) -> Ran {
+        let Self { hierarchy, cpus, buses, caches, .. } = self;
+        let cpu = &mut cpus[index.at()];
+        let bus = &mut buses[cpu.home as usize];
+        let behaviour = caches.behaviours[cpu.behaviour as usize];
+        let path = &hierarchy.paths[index.at()];
+        let stages = path.stages();
+        let Timing { bus_ns, next_cache_ns, .. } = hierarchy.timing;
+        let wait_ns = bus_ns * bus.wait_services(cpu.demand);
+        let memory_ns = hierarchy.memory_ns[index.at() * hierarchy.nodes + cpu.home as usize] + wait_ns;
+
+        let passes_per_ns = match behaviour.order {
+            Order::Random => behaviour.passes_per_ns,
+            // The rest of the pass; nothing is missing after it.
+            Order::Blocked => behaviour.passes_per_ns / cpu.pass_left.max(1e-9),
+        };
+        let mut stall = Stall { per_ns: 0.0, reload_ns: 0.0, passes_per_ns, order: behaviour.order };
+        let mut outermost = Depth::default();
+        for (depth, &stage) in stages.iter().enumerate() {
+            outermost = caches.met(hierarchy, cpu, process, depth, stage);
+            let miss_ns = if depth + 1 < stages.len() { next_cache_ns } else { memory_ns };
+            stall.per_ns += outermost.per_ns() * miss_ns;
+            stall.reload_ns += outermost.missing * miss_ns;
+        }
+        let span = stall.span(&caches.decay, work_ns, wall_ns);
+        let Span { work, wall, met: filled, .. } = span;
+        let used = match behaviour.order {
+            Order::Random => filled,
+            Order::Blocked => (work * behaviour.passes_per_ns).min(1.0),
+        };
+
+        let reloaded = outermost.missing * filled;
+        let taken_back = (cpu.taken * filled).min(reloaded);
+        let misses = Misses {
+            reload: reloaded - taken_back + outermost.contention_per_ns * work,
+            steady: outermost.steady_per_ns * work,
+            invalidation: taken_back + outermost.invalidation_per_ns * work,
+        };
+        if let Some(job) = cpu.sharing_job {
+            caches.jobs[job as usize].written += behaviour.writes_per_ns * work;
+        }
+        for (depth, &stage) in stages.iter().enumerate() {
+            caches.leave(cpu, process, depth, stage, Trace { work_ns: work, wall_ns: wall, filled, used });
+        }
+        cpu.is_settled = filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none();
+        cpu.ask(bus, misses.total(), bus_ns, wall - misses.total() * wait_ns);
+        cpu.goes_on = true;
+        cpu.taken -= taken_back;
+        cpu.pass_left = (cpu.pass_left - work * behaviour.passes_per_ns).max(0.0);
+        Ran { work_ns: span.work_ns, wall_ns: span.wall_ns, misses }
     }
 }
 
@@ -420,114 +537,23 @@ impl Caches {
 impl Memory for CacheModel {
     #[inline]
     fn dispatch(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64) {
-        let member = &mut self.processes[process.at()];
-        let before = member.cpu.replace(index);
-        let until_ns = self.until_ns[index.at()];
-        if self.cpus[index.at()].process == Some(process) && before == Some(index) && now_ns <= until_ns {
-            return; // It goes on: what neighbours do meanwhile is part of its run.
+        // When it goes on, what neighbours do meanwhile is part of its run.
+        if self.cpus[index.at()].process != Some(process) || now_ns > self.until_ns[index.at()] {
+            self.begin(process, index, now_ns);
         }
-        if before.is_none() {
-            member.home = self.hierarchy.node_of[index.at()];
-        }
-        let member = *member;
-        if let Some(before) = before
-            && before != index
-            && self.cpus[before.at()].process == Some(process)
-        {
-            self.vacate(before);
-        }
-        self.vacate(index);
-        if let Some(job) = member.sharing_job {
-            self.caches.jobs[job as usize].running += 1;
-        }
-        self.until_ns[index.at()] = now_ns;
-        let taken = self.caches.settle(&self.hierarchy, process, member, index);
-        let cpu = &mut self.cpus[index.at()];
-        (cpu.process, cpu.behaviour) = (Some(process), member.behaviour);
-        (cpu.home, cpu.sharing_job) = (member.home, member.sharing_job);
-        (cpu.goes_on, cpu.is_settled, cpu.taken, cpu.pass_left) = (false, false, taken, 1.0);
     }
 
+    #[inline]
     fn run(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran {
         if self.cpus[index.at()].process != Some(process) {
-            self.dispatch(process, index, now_ns);
+            self.begin(process, index, now_ns);
         }
         self.look_for_idle(now_ns);
-        let Self { hierarchy, cpus, buses, caches, .. } = self;
-        let cpu = &mut cpus[index.at()];
-        let bus = &mut buses[cpu.home as usize];
-        let behaviour = caches.behaviours[cpu.behaviour as usize];
-        let path = &hierarchy.paths[index.at()];
-        let stages = path.stages();
-        let Timing { bus_ns, next_cache_ns, .. } = hierarchy.timing;
-        let wait_ns = bus_ns * bus.wait_services(cpu.demand);
-        let memory_ns = hierarchy.memory_ns[index.at() * hierarchy.nodes + cpu.home as usize] + wait_ns;
-
-        let passes_per_ns = match behaviour.order {
-            Order::Random => behaviour.passes_per_ns,
-            // The rest of the pass; nothing is missing after it.
-            Order::Blocked => behaviour.passes_per_ns / cpu.pass_left.max(1e-9),
+        let ran = if self.cpus[index.at()].is_settled {
+            self.run_settled(process, index, work_ns, wall_ns)
+        } else {
+            self.run_unsettled(process, index, work_ns, wall_ns)
         };
-        let mut stall = Stall { per_ns: 0.0, reload_ns: 0.0, passes_per_ns, order: behaviour.order };
-        let mut outermost = Depth::default();
-        for (depth, &stage) in stages.iter().enumerate() {
-            outermost = if cpu.is_settled {
-                Depth { steady_per_ns: caches.fit(cpu.behaviour, stage).steady_per_ns, ..Depth::default() }
-            } else {
-                caches.met(hierarchy, cpu, process, depth, stage)
-            };
-            let miss_ns = if depth + 1 < stages.len() { next_cache_ns } else { memory_ns };
-            stall.per_ns += outermost.per_ns() * miss_ns;
-            stall.reload_ns += outermost.missing * miss_ns;
-        }
-
-        // All of the work, or what of it fits.
-        let (mut work, mut wall) = (work_ns as f64, wall_ns as f64);
-        let mut ran = Ran { work_ns, wall_ns, misses: Misses::default() };
-        let mut filled = 1.0;
-        let mut fits = work * (1.0 + stall.per_ns) <= wall + 1.0;
-        if fits {
-            filled = stall.met(&caches.decay, work);
-            let needed = stall.wall_ns(work, filled);
-            let needed_ns = ((needed + 0.5) as u64).max(work_ns);
-            fits = needed_ns <= wall_ns;
-            if fits {
-                (wall, ran.wall_ns) = (needed, needed_ns);
-            }
-        }
-        if !fits {
-            (work, filled) = stall.within(&caches.decay, wall);
-            ran.work_ns = ((work + 0.5) as u64).min(work_ns).min(wall_ns);
-        }
-        let used = match behaviour.order {
-            Order::Random => filled,
-            Order::Blocked => (work * behaviour.passes_per_ns).min(1.0),
-        };
-
-        let reloaded = outermost.missing * filled;
-        let taken_back = (cpu.taken * filled).min(reloaded);
-        ran.misses = Misses {
-            reload: reloaded - taken_back + outermost.contention_per_ns * work,
-            steady: outermost.steady_per_ns * work,
-            invalidation: taken_back + outermost.invalidation_per_ns * work,
-        };
-        if let Some(job) = cpu.sharing_job {
-            caches.jobs[job as usize].written += behaviour.writes_per_ns * work;
-        }
-        for (depth, &stage) in stages.iter().enumerate() {
-            if cpu.is_settled {
-                caches.pass_through(cpu, process, depth, stage, work);
-            } else {
-                caches.leave(cpu, process, depth, stage, Trace { work_ns: work, wall_ns: wall, filled, used });
-            }
-        }
-        cpu.is_settled |= filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none();
-        let misses = ran.misses.total();
-        let demand = Demand::new(misses * bus_ns / (wall - misses * wait_ns).max(1.0));
-        bus.replace(std::mem::replace(&mut cpu.demand, demand), demand);
-        cpu.goes_on = true;
-        cpu.taken -= taken_back;
-        cpu.pass_left = (cpu.pass_left - work * behaviour.passes_per_ns).max(0.0);
         self.until_ns[index.at()] = now_ns.saturating_add(ran.wall_ns);
         ran
     }

@@ -15,10 +15,38 @@ pub(super) struct Stall {
     pub order: Order,
 }
 
+/// Work and the time that it took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub work: f64,
+    pub wall: f64,
+    /// Both in whole ns.
+    pub work_ns: u64,
+    pub wall_ns: u64,
+    /// The share of what is missing that was met.
+    pub met: f64,
+}
+
 impl Stall {
+    /// All of `work_ns` of work, or what of it fits into `wall_ns`.
+    #[inline]
+    pub fn span(&self, decay: &Decay, work_ns: u64, wall_ns: u64) -> Span {
+        let (work, wall) = (work_ns as f64, wall_ns as f64);
+        if work * (1.0 + self.per_ns) <= wall + 1.0 {
+            let met = self.met(decay, work);
+            let needed = self.wall_ns(work, met);
+            let needed_ns = ((needed + 0.5) as u64).max(work_ns);
+            if needed_ns <= wall_ns {
+                return Span { work, wall: needed, work_ns, wall_ns: needed_ns, met };
+            }
+        }
+        let (work, met) = self.within(decay, wall);
+        Span { work, wall, work_ns: ((work + 0.5) as u64).min(work_ns).min(wall_ns), wall_ns, met }
+    }
+
     /// The share of what is missing that is met within `work_ns`.
     #[inline]
-    pub fn met(&self, decay: &Decay, work_ns: f64) -> f64 {
+    fn met(&self, decay: &Decay, work_ns: f64) -> f64 {
         match self.order {
             Order::Random => 1.0 - decay.left(work_ns * self.passes_per_ns),
             Order::Blocked => (work_ns * self.passes_per_ns).min(1.0),
@@ -26,13 +54,13 @@ impl Stall {
     }
 
     #[inline]
-    pub fn wall_ns(&self, work_ns: f64, met: f64) -> f64 {
+    fn wall_ns(&self, work_ns: f64, met: f64) -> f64 {
         work_ns * (1.0 + self.per_ns) + self.reload_ns * met
     }
 
     /// The work after which `wall_ns` have passed, and the share that is met then.
     #[inline]
-    pub fn within(&self, decay: &Decay, wall_ns: f64) -> (f64, f64) {
+    fn within(&self, decay: &Decay, wall_ns: f64) -> (f64, f64) {
         let slope = 1.0 + self.per_ns;
         let steepest = self.reload_ns * self.passes_per_ns;
         // As if everything missing had been met: never too much.
