@@ -312,6 +312,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         self.timer_ns = self.decay_ns.min(self.balance_ns).min(wake_ns);
     }
 
+    #[inline(never)]
     fn timer(&mut self, now_ns: u64) {
         if now_ns == self.decay_ns {
             self.decay_ns += self.timing.decay_period_ns;
@@ -379,7 +380,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     }
 
     /// What a CPU does now is over.
-    #[inline]
+    #[inline(never)]
     fn stop(&mut self, index: CpuIndex, now_ns: u64) {
         let cpu = &mut self.cpus[index.at()];
         let Some(running) = cpu.running else {
@@ -502,7 +503,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     }
 
     /// A CPU looks for a process.
-    #[inline]
+    #[inline(always)]
     fn search(&mut self, index: CpuIndex, now_ns: u64, again: Option<ProcessIndex>) {
         let search = Search { cpu: index, tick: self.cpus[index.at()].tick, again };
         match self.queue.take(search, &self.standings) {
@@ -515,7 +516,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn dispatch(&mut self, index: CpuIndex, next: ProcessIndex, now_ns: u64) {
         self.dispatches += 1;
         let cpu = &mut self.cpus[index.at()];
@@ -553,7 +554,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     }
 
     /// A process goes on from where it is, until its next step or the end of the interval.
-    #[inline]
+    #[inline(always)]
     fn segment(&mut self, index: CpuIndex, running: ProcessIndex, now_ns: u64) {
         let process = &mut self.processes[running.at()];
         let job = &mut self.jobs[process.job as usize];

@@ -94,8 +94,8 @@ pub(crate) trait RunQueue {
 pub(crate) struct Place(u128);
 
 impl Place {
-    /// After all others: nobody's place.
-    pub(crate) const NONE: Self = Self(u128::MAX);
+    /// After all others, with any boost: nobody's place.
+    pub(crate) const NONE: Self = Self(u128::MAX >> 1);
 
     /// Priorities without boosts are never negative.
     #[inline]

@@ -63,6 +63,8 @@ pub(crate) struct Affine {
     here: i32,
     /// Boost of the process that has just run there.
     just_ran: i32,
+    /// The largest boost of one that waits.
+    largest: i32,
     /// Ticks after which phi_t no longer counts; none where time does not change it.
     fades_after_ticks: Option<u32>,
     wake: Wake,
@@ -97,6 +99,7 @@ impl Affine {
             reaches,
             here: phi.boost(Distance::SameCpu, false, fades_after_ticks.unwrap_or(0)),
             just_ran: phi.boost(Distance::SameCpu, true, 0),
+            largest: phi.boost(Distance::SameCpu, false, 0),
             fades_after_ticks,
             phi,
             wake,
@@ -142,46 +145,20 @@ impl Affine {
             stays
         });
     }
-}
 
-impl RunQueue for Affine {
-    const PRIORITIES: bool = true;
-
-    fn join(
-        &mut self,
-        process: ProcessIndex,
-        standings: &[Standing],
-        idle: &IdleCpus,
-        chance: &mut Draws,
-    ) -> Option<CpuIndex> {
-        let standing = &standings[process.at()];
-        let place = self.place(process, standing);
-        let set = self.set_of(standing);
-        self.put(set, place);
-        self.refresh(set);
-        match (self.wake, standing.last_cpu) {
-            (Wake::Nearest, Some(last)) => idle.nearest(last, Distance::Far),
-            _ => idle.any(chance),
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, search: Search, standings: &[Standing]) -> Option<ProcessIndex> {
+    /// Takes the best of all that wait or, if that is better, the one that has just run.
+    #[inline(never)]
+    fn take_best(&mut self, search: Search, standings: &[Standing]) -> Option<ProcessIndex> {
         let own = search.cpu.at();
-        if let Some(after_ticks) = self.fades_after_ticks {
-            self.fade(search, standings, after_ticks);
-        }
         let again = search.again.map(|process| self.place(process, &standings[process.at()]));
 
         // The best so far, and its boosted priority.
         let mut best = Place::NONE;
         let mut best_prio = i32::MAX;
         let mut consider = |place: Place, boost: i32| {
-            if place != Place::NONE && place != best {
-                let prio = place.prio() - boost;
-                if best == Place::NONE || rule::before(prio, place.queued(), best_prio, best.queued()) {
-                    (best, best_prio) = (place, prio);
-                }
+            let prio = place.prio() - boost;
+            if rule::before(prio, place.queued(), best_prio, best.queued()) {
+                (best, best_prio) = (place, prio);
             }
         };
         if let Some(place) = again {
@@ -215,6 +192,47 @@ impl RunQueue for Affine {
             self.refresh(own);
         }
         Some(best.process())
+    }
+}
+
+impl RunQueue for Affine {
+    const PRIORITIES: bool = true;
+
+    fn join(
+        &mut self,
+        process: ProcessIndex,
+        standings: &[Standing],
+        idle: &IdleCpus,
+        chance: &mut Draws,
+    ) -> Option<CpuIndex> {
+        let standing = &standings[process.at()];
+        let place = self.place(process, standing);
+        let set = self.set_of(standing);
+        self.put(set, place);
+        self.refresh(set);
+        match (self.wake, standing.last_cpu) {
+            (Wake::Nearest, Some(last)) => idle.nearest(last, Distance::Far),
+            _ => idle.any(chance),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, search: Search, standings: &[Standing]) -> Option<ProcessIndex> {
+        if let Some(after_ticks) = self.fades_after_ticks {
+            self.fade(search, standings, after_ticks);
+        }
+        if let Some(process) = search.again {
+            // Mostly it is even before all that wait where each had come first and had the largest boost that it can have.
+            let prio = standings[process.at()].prio() - self.just_ran;
+            let is_before = |place: Place, boost| rule::before(prio, 1, place.prio() - boost, 0);
+            let own = search.cpu.at();
+            if is_before(self.heads.key(own), self.largest)
+                && self.reaches[own].iter().all(|reach| is_before(self.heads.least_in(reach.part), reach.boost))
+            {
+                return Some(process);
+            }
+        }
+        self.take_best(search, standings)
     }
 
     fn reorder(&mut self, standings: &[Standing]) {
