@@ -68,8 +68,8 @@ struct Cpu {
     sharing_job: Option<u32>,
     /// Whether the next run goes on with the last one.
     goes_on: bool,
-    /// Whether all its lines are about, all were used, and nobody can displace them: a run then adds steady misses.
-    is_settled: bool,
+    /// When all its lines are about, all were used, and nobody can displace them: a run then adds steady misses.
+    settled: Option<Settled>,
     /// How much it uses the bus at its process's home.
     demand: Demand,
     /// In blocked order, the share of a pass until all that is missing has been met.
@@ -78,6 +78,18 @@ struct Cpu {
     taken: f64,
     /// By depth, what it does to caches that others use as well.
     pressure: [Pressure; MAX_DEPTH],
+}
+
+/// A run of a process that has all its lines in caches of its CPU alone.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    /// Stalled time a ns of work by misses that an outer cache serves.
+    inner_per_ns: f64,
+    /// Misses of the outermost cache a ns of work, and what each costs without a wait.
+    steady_per_ns: f64,
+    memory_ns: f64,
+    /// Whether any are of fresh lines, which displace others.
+    brings_fresh: bool,
 }
 
 impl Cpu {
@@ -299,7 +311,7 @@ impl CacheModel {
         let cpu = &mut self.cpus[index.at()];
         (cpu.process, cpu.behaviour) = (Some(process), member.behaviour);
         (cpu.home, cpu.sharing_job) = (member.home, member.sharing_job);
-        (cpu.goes_on, cpu.is_settled, cpu.taken, cpu.pass_left) = (false, false, taken, 1.0);
+        (cpu.goes_on, cpu.settled, cpu.taken, cpu.pass_left) = (false, None, taken, 1.0);
     }
 
     /// Vacates CPUs whose run is over and on which nothing was dispatched since: some are looked at in each run, in turn.
@@ -317,29 +329,28 @@ impl CacheModel {
 
     /// A run with all lines about, under caches of its CPU alone: it has steady misses and no others.
     #[inline]
-    fn run_settled(&mut self, process: ProcessIndex, index: CpuIndex, work_ns: u64, wall_ns: u64) -> Ran {
-        let Self { hierarchy, cpus, buses, caches, .. } = self;
-        let cpu = &mut cpus[index.at()];
-        let bus = &mut buses[cpu.home as usize];
-        let Behaviour { order, passes_per_ns, .. } = caches.behaviours[cpu.behaviour as usize];
-        let stages = hierarchy.paths[index.at()].stages();
-        let Timing { bus_ns, next_cache_ns, .. } = hierarchy.timing;
+    fn run_settled(
+        &mut self,
+        settled: Settled,
+        process: ProcessIndex,
+        index: CpuIndex,
+        work_ns: u64,
+        wall_ns: u64,
+    ) -> Ran {
+        let cpu = &mut self.cpus[index.at()];
+        let bus = &mut self.buses[cpu.home as usize];
+        let bus_ns = self.hierarchy.timing.bus_ns;
         let wait_ns = bus_ns * bus.wait_services(cpu.demand);
-        let memory_ns = hierarchy.memory_ns[index.at() * hierarchy.nodes + cpu.home as usize] + wait_ns;
-
-        let mut stall = Stall { per_ns: 0.0, reload_ns: 0.0, passes_per_ns, order };
-        let mut steady_per_ns = 0.0;
-        for (depth, &stage) in stages.iter().enumerate() {
-            steady_per_ns = caches.fit(cpu.behaviour, stage).steady_per_ns;
-            stall.per_ns += steady_per_ns * if depth + 1 < stages.len() { next_cache_ns } else { memory_ns };
+        let slope = 1.0 + (settled.inner_per_ns + settled.steady_per_ns * (settled.memory_ns + wait_ns));
+        let span = Span::steady(slope, work_ns, wall_ns);
+        let misses = settled.steady_per_ns * span.work;
+        cpu.ask(bus, misses, bus_ns, span.wall - misses * wait_ns);
+        if settled.brings_fresh {
+            for (depth, &stage) in self.hierarchy.paths[index.at()].stages().iter().enumerate() {
+                self.caches.pass_through(cpu, process, depth, stage, span.work);
+            }
         }
-        let span = stall.span(&caches.decay, work_ns, wall_ns);
-        for (depth, &stage) in stages.iter().enumerate() {
-            caches.pass_through(cpu, process, depth, stage, span.work);
-        }
-        let misses = Misses { steady: steady_per_ns * span.work, ..Misses::default() };
-        cpu.ask(bus, misses.steady, bus_ns, span.wall - misses.steady * wait_ns);
-        Ran { work_ns: span.work_ns, wall_ns: span.wall_ns, misses }
+        Ran { work_ns: span.work_ns, wall_ns: span.wall_ns, misses: Misses { steady: misses, ..Misses::default() } }
     }
 
     /// A run that meets and leaves whatever there may be.
@@ -353,7 +364,7 @@ impl CacheModel {
         let stages = path.stages();
         let Timing { bus_ns, next_cache_ns, .. } = hierarchy.timing;
         let wait_ns = bus_ns * bus.wait_services(cpu.demand);
-        let memory_ns = hierarchy.memory_ns[index.at() * hierarchy.nodes + cpu.home as usize] + wait_ns;
+        let memory_ns = hierarchy.memory_ns[index.at() * hierarchy.nodes + cpu.home as usize];
 
         let passes_per_ns = match behaviour.order {
             Order::Random => behaviour.passes_per_ns,
@@ -364,7 +375,7 @@ impl CacheModel {
         let mut outermost = Depth::default();
         for (depth, &stage) in stages.iter().enumerate() {
             outermost = caches.met(hierarchy, cpu, process, depth, stage);
-            let miss_ns = if depth + 1 < stages.len() { next_cache_ns } else { memory_ns };
+            let miss_ns = if depth + 1 < stages.len() { next_cache_ns } else { memory_ns + wait_ns };
             stall.per_ns += outermost.per_ns() * miss_ns;
             stall.reload_ns += outermost.missing * miss_ns;
         }
@@ -388,7 +399,15 @@ impl CacheModel {
         for (depth, &stage) in stages.iter().enumerate() {
             caches.leave(cpu, process, depth, stage, Trace { work_ns: work, wall_ns: wall, filled, used });
         }
-        cpu.is_settled = filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none();
+        if filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none() {
+            let fits = || stages.iter().map(|&stage| caches.fit(cpu.behaviour, stage));
+            cpu.settled = Some(Settled {
+                inner_per_ns: fits().rev().skip(1).rev().fold(0.0, |sum, fit| sum + fit.steady_per_ns * next_cache_ns),
+                steady_per_ns: outermost.steady_per_ns,
+                memory_ns,
+                brings_fresh: fits().any(|fit| fit.fresh_per_ns > 0.0),
+            });
+        }
         cpu.ask(bus, misses.total(), bus_ns, wall - misses.total() * wait_ns);
         cpu.goes_on = true;
         cpu.taken -= taken_back;
@@ -549,10 +568,9 @@ impl Memory for CacheModel {
             self.begin(process, index, now_ns);
         }
         self.look_for_idle(now_ns);
-        let ran = if self.cpus[index.at()].is_settled {
-            self.run_settled(process, index, work_ns, wall_ns)
-        } else {
-            self.run_unsettled(process, index, work_ns, wall_ns)
+        let ran = match self.cpus[index.at()].settled {
+            Some(settled) => self.run_settled(settled, process, index, work_ns, wall_ns),
+            None => self.run_unsettled(process, index, work_ns, wall_ns),
         };
         self.until_ns[index.at()] = now_ns.saturating_add(ran.wall_ns);
         ran

@@ -27,6 +27,23 @@ pub(super) struct Span {
     pub met: f64,
 }
 
+impl Span {
+    /// All of `work_ns` of work, or what of it fits into `wall_ns`, where nothing is missing: time is `slope` times the work.
+    #[inline]
+    pub fn steady(slope: f64, work_ns: u64, wall_ns: u64) -> Self {
+        let (work, wall) = (work_ns as f64, wall_ns as f64);
+        if work * slope <= wall + 1.0 {
+            let needed = work * slope;
+            let needed_ns = ((needed + 0.5) as u64).max(work_ns);
+            if needed_ns <= wall_ns {
+                return Self { work, wall: needed, work_ns, wall_ns: needed_ns, met: 1.0 };
+            }
+        }
+        let work = wall / slope;
+        Self { work, wall, work_ns: ((work + 0.5) as u64).min(work_ns).min(wall_ns), wall_ns, met: 1.0 }
+    }
+}
+
 impl Stall {
     /// All of `work_ns` of work, or what of it fits into `wall_ns`.
     #[inline]
