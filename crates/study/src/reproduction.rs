@@ -4,9 +4,11 @@
 
 mod cache_affinity;
 mod claims;
+pub mod contention;
 mod printed;
 
 pub use cache_affinity::cache_affinity;
+pub use contention::Contention;
 
 use crate::paper::Printed;
 use crate::simulation::{Estimated, TimeBin};

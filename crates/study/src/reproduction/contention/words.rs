@@ -1,0 +1,132 @@
+//! The model as a page of a paper's reproduction: in sentences, and its numbers in the paper's own tables.
+
+use super::{CellPrediction, Contention, LEFT_OUT, Neighbourhood, Role};
+use crate::paper::{Paper, PrintedRow, PrintedTable, Quantity};
+use crate::reproduction::{ReproducedCell, ReproducedRow, ReproducedTable};
+use crate::simulation::Estimated;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A mean error from which the sentences say what the model lacks.
+const TELLING_ERROR: f64 = 0.12;
+
+impl Contention {
+    /// What was fitted on what, how well the rest is predicted, and what is missing where it isn't.
+    pub fn in_words(&self) -> Vec<String> {
+        let of = |role| self.cells.iter().filter(move |cell| cell.role == role);
+        let mut words = vec![format!(
+            "A contention model of the paper's machine was fitted on {} of {} printed cells: {}.",
+            of(Role::Fitted).count(),
+            self.cells.len(),
+            named(of(Role::Fitted))
+        )];
+        let slowed = match self.machine.neighbourhood {
+            Neighbourhood::SharedUnits => "while a CPU that shares its units is busy",
+            Neighbourhood::PackageClock => "while more than half of its package is busy",
+        };
+        words.push(format!(
+            "Core work takes {:.2} times as long {slowed}; an unbound thread sits on a wrong memory node in {:.1} % of phases.",
+            self.machine.slowdown,
+            100.0 * self.machine.misplaced
+        ));
+        if let Some(held_out) = self.held_out() {
+            words.push(format!(
+                "On the {} cells that it hasn't seen its mean error is {:.1} %, where dividing the time on one thread by the threads is \
+                 wrong by {:.1} %. The other {} follow from fitted ones: one thread, or placements alike.",
+                held_out.cells,
+                100.0 * held_out.mean_error,
+                100.0 * held_out.perfect_scaling_mean_error,
+                held_out.implied_cells
+            ));
+        }
+        let mut missed: Vec<&CellPrediction> =
+            of(Role::HeldOut).filter(|cell| cell.error.abs() > TELLING_ERROR).collect();
+        missed.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
+        words.extend(missed.into_iter().map(in_words));
+        words.push(format!("Left out: {}.", LEFT_OUT.join("; ")));
+        words
+    }
+
+    /// The paper's tables with the model's number in each cell; ratios are those of its times.
+    pub fn tables(&self, paper: &Paper) -> Vec<ReproducedTable> {
+        let table = |table: &PrintedTable| ReproducedTable {
+            name: table.name.clone(),
+            title: table.title.clone(),
+            about: table.about.clone(),
+            margin: None,
+            corner: "threads".into(),
+            columns: table.threads.iter().map(u32::to_string).collect(),
+            rows: table.rows.iter().map(|row| self.row(table, row)).collect(),
+        };
+        paper.tables.iter().map(table).collect()
+    }
+
+    fn row(&self, table: &PrintedTable, row: &PrintedRow) -> ReproducedRow {
+        let predicted = |placement: Option<&str>, threads| {
+            let is_this = |cell: &&CellPrediction| {
+                (cell.placement.as_deref(), cell.threads) == (placement, threads)
+                    && (&cell.table, &cell.benchmark) == (&table.name, &row.benchmark)
+            };
+            self.cells.iter().find(is_this).map(|cell| cell.predicted)
+        };
+        let placement = row.placement.as_deref();
+        let cells = table.threads.iter().zip(&row.printed).map(|(&threads, &printed)| {
+            let ours = match row.quantity {
+                Quantity::Time | Quantity::SpeedUp => predicted(placement, threads),
+                Quantity::Ratio => predicted(Some("unbound"), threads)
+                    .zip(predicted(placement, threads))
+                    .map(|(unbound, bound)| unbound / bound),
+            };
+            ReproducedCell::number(printed, ours.map(|value| Estimated { value, low: None, high: None }))
+        });
+        let quantity = match row.quantity {
+            Quantity::Time => "s",
+            Quantity::Ratio => "ratio",
+            Quantity::SpeedUp => "speed-up",
+        };
+        let label = [Some(row.benchmark.as_str()), table.class.as_deref(), placement, Some(quantity)];
+        ReproducedRow { label: label.into_iter().flatten().collect::<Vec<_>>().join(" "), cells: cells.collect() }
+    }
+}
+
+/// Which cells these are: `scatter with 1, scatter with 8 of BT.B, CG.B; unbound with 8 of CG.B`.
+fn named<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> String {
+    let mut benchmarks: BTreeMap<(&str, u32), BTreeSet<String>> = BTreeMap::new();
+    for cell in cells {
+        let placement = cell.placement.as_deref().unwrap_or("unnamed placement");
+        benchmarks.entry((placement, cell.threads)).or_default().insert(name(cell));
+    }
+    let mut columns: BTreeMap<BTreeSet<String>, Vec<String>> = BTreeMap::new();
+    for ((placement, threads), benchmarks) in benchmarks {
+        columns.entry(benchmarks).or_default().push(format!("{placement} with {threads}"));
+    }
+    let group = |(benchmarks, columns): (BTreeSet<String>, Vec<String>)| {
+        format!("{} of {}", columns.join(", "), benchmarks.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    columns.into_iter().map(group).collect::<Vec<_>>().join("; ")
+}
+
+/// A benchmark with its class: `BT.B`.
+fn name(cell: &CellPrediction) -> String {
+    let class = cell.class.as_ref().map_or_else(String::new, |class| format!(".{class}"));
+    format!("{}{class}", cell.benchmark)
+}
+
+/// A cell that the model misses, and what would explain it.
+fn in_words(cell: &CellPrediction) -> String {
+    let placement = cell.placement.as_deref().unwrap_or("in an unnamed placement");
+    let missing = match cell.misplaced_needed {
+        Some(share) if share > 1.0 => "one misplaced thread throughout isn't enough".to_owned(),
+        Some(share) if share > 0.0 => {
+            format!("a misplaced thread in {:.0} % of phases would explain it", 100.0 * share)
+        }
+        _ => "no misplaced thread explains it".to_owned(),
+    };
+    format!(
+        "{} {placement} with {} threads: {:.*} where {} is printed; {missing}.",
+        name(cell),
+        cell.threads,
+        usize::from(cell.printed.decimals),
+        cell.predicted,
+        cell.printed
+    )
+}
