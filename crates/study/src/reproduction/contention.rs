@@ -87,10 +87,10 @@ pub struct Contention {
 pub struct MachineFit {
     /// What slows a core down.
     pub neighbourhood: Neighbourhood,
-    /// By which factor, at least 1, core work takes longer when neighbours are busy.
-    pub slowdown: f64,
-    /// Share of phases, 0 to 1, in which one unbound thread sits on a wrong node.
-    pub misplaced: f64,
+    /// By which factor, at least 1, core work takes longer when neighbours are busy; none where no seen cell shows it.
+    pub slowdown: Option<f64>,
+    /// Share of phases, 0 to 1, in which one unbound thread sits on a wrong node; none where no unbound cell is seen.
+    pub misplaced: Option<f64>,
 }
 
 /// A benchmark of one class.
@@ -144,7 +144,7 @@ pub struct CellPrediction {
     /// What the model had to do with it.
     pub role: Role,
     /// For an unbound cell, the share of phases with a misplaced thread that would explain its time, if bound times and demands are
-    /// right: below 0 it is faster than bound, above 1 one misplaced thread isn't enough.
+    /// right: below 0 it is faster than bound, above 1 one misplaced thread isn't enough. None where misplacement costs nothing.
     pub misplaced_needed: Option<f64>,
 }
 
@@ -161,6 +161,9 @@ pub struct HeldOut {
     pub mean_error: f64,
     /// What it would be without any model, if threads divided the time on one thread among them.
     pub perfect_scaling_mean_error: f64,
+    /// What it would be without any model, if the logarithm of time ran straight over that of threads between the fitted bound cells,
+    /// and unbound were bound.
+    pub interpolation_mean_error: f64,
     /// The worst of the model's errors.
     pub largest_error: f64,
 }
@@ -190,20 +193,48 @@ impl Contention {
         let mean = |error: &dyn Fn(&CellPrediction) -> f64| {
             held_out.iter().map(|cell| error(cell).abs()).sum::<f64>() / held_out.len() as f64
         };
-        let perfect = |cell: &CellPrediction| {
-            let fits = |fit: &&BenchmarkFit| fit.benchmark == cell.benchmark && fit.class == cell.class;
-            let one_thread = self.benchmarks.iter().find(fits).map_or(f64::NAN, |fit| fit.one_thread);
-            let time = if cell.quantity == Quantity::SpeedUp { cell.printed.value.recip() } else { cell.printed.value };
-            one_thread / f64::from(cell.threads) / time - 1.0
-        };
+        let perfect = |cell: &CellPrediction| self.one_thread(cell) / f64::from(cell.threads) / cell.time() - 1.0;
         (!held_out.is_empty()).then(|| HeldOut {
             fitted_cells: count(Role::Fitted),
             cells: held_out.len(),
             implied_cells: count(Role::Implied),
             mean_error: mean(&|cell| cell.error),
             perfect_scaling_mean_error: mean(&perfect),
+            interpolation_mean_error: mean(&|cell| self.interpolated(cell) / cell.time() - 1.0),
             largest_error: held_out.iter().map(|cell| cell.error.abs()).fold(0.0, f64::max),
         })
+    }
+
+    /// The time on one thread of a cell's benchmark and class.
+    fn one_thread(&self, cell: &CellPrediction) -> f64 {
+        let fits = |fit: &&BenchmarkFit| (&fit.benchmark, &fit.class) == (&cell.benchmark, &cell.class);
+        self.benchmarks.iter().find(fits).map_or(f64::NAN, |fit| fit.one_thread)
+    }
+
+    /// The time that a straight line gives for a cell, from the fitted bound cells next to it, both axes being logarithmic.
+    fn interpolated(&self, cell: &CellPrediction) -> f64 {
+        let seen = self.cells.iter().filter(|seen| {
+            seen.role == Role::Fitted
+                && seen.placement.as_deref() != Some("unbound")
+                && (&seen.benchmark, &seen.class) == (&cell.benchmark, &cell.class)
+        });
+        let point = |threads: u32, time: f64| (f64::from(threads).ln(), time.ln());
+        let mut points: Vec<_> = seen.map(|seen| point(seen.threads, seen.time())).collect();
+        points.push(point(1, self.one_thread(cell)));
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let at = f64::from(cell.threads).ln();
+        let between = points.windows(2).find(|ends| ends[0].0 <= at && at <= ends[1].0 && ends[0].0 < ends[1].0);
+        between.map_or(f64::NAN, |ends| {
+            let part = (at - ends[0].0) / (ends[1].0 - ends[0].0);
+            (ends[0].1 + part * (ends[1].1 - ends[0].1)).exp()
+        })
+    }
+}
+
+impl CellPrediction {
+    /// What is printed as a time, in the unit of [`BenchmarkFit::one_thread`].
+    fn time(&self) -> f64 {
+        if self.quantity == Quantity::SpeedUp { self.printed.value.recip() } else { self.printed.value }
     }
 }
 
@@ -217,7 +248,8 @@ fn predict(cell: &Cell, cells: &[Cell], fit: &BenchmarkFit, machine: MachineFit)
     } else {
         Role::HeldOut
     };
-    let [placed, misplaced] = [0.0, 1.0].map(|misplaced| cell.predicted_time(fit, MachineFit { misplaced, ..machine }));
+    let misplaced_in = |share| cell.predicted_time(fit, MachineFit { misplaced: Some(share), ..machine });
+    let (never, always) = (misplaced_in(0.0), misplaced_in(1.0));
     CellPrediction {
         table: cell.table.name.clone(),
         benchmark: fit.benchmark.clone(),
@@ -229,7 +261,7 @@ fn predict(cell: &Cell, cells: &[Cell], fit: &BenchmarkFit, machine: MachineFit)
         predicted: if cell.row.quantity == Quantity::SpeedUp { time.recip() } else { time },
         error: time / cell.time() - 1.0,
         role,
-        misplaced_needed: (misplaced > placed).then(|| (cell.time() - placed) / (misplaced - placed)),
+        misplaced_needed: (always > never).then(|| (cell.time() - never) / (always - never)),
     }
 }
 

@@ -72,11 +72,12 @@ impl Cell<'_> {
 
     /// Its time by the model.
     pub fn predicted_time(&self, fit: &BenchmarkFit, machine: MachineFit) -> f64 {
-        let time = |seating| bound_time(seating, fit.demand, machine.slowdown);
+        let time = |seating| bound_time(seating, fit.demand, machine.slowdown.unwrap_or(1.0));
         let bound = time(&self.seating);
-        let misplaced = self.misplaced.as_ref().map(time);
-        fit.one_thread
-            * misplaced.map_or(bound, |misplaced| unbound_time(bound, misplaced, machine.misplaced, self.barriers))
+        let time = self.misplaced.as_ref().map_or(bound, |misplaced| {
+            unbound_time(bound, time(misplaced), machine.misplaced.unwrap_or(0.0), self.barriers)
+        });
+        fit.one_thread * time
     }
 }
 

@@ -20,10 +20,11 @@ pub(super) fn fit(
     let mut benchmarks = one_thread_times(paper, rule, cells)?;
     let slowdown = fit_slowdown(cells, benchmarks.iter().filter(|fit| core_only(fit)));
     for fit in benchmarks.iter_mut().filter(|fit| !core_only(fit)) {
-        fit.demand = fit_demand(cells, fit, slowdown);
+        fit.demand = fit_demand(cells, fit, slowdown.unwrap_or(1.0));
     }
     let machine = |misplaced| MachineFit { neighbourhood, slowdown, misplaced };
-    let misplaced = best_share(|misplaced| unbound_error(cells, &benchmarks, machine(misplaced)));
+    let seen = cells.iter().any(|cell| cell.fitted && cell.misplaced.is_some());
+    let misplaced = seen.then(|| best_share(|share| unbound_error(cells, &benchmarks, machine(Some(share)))));
     Ok((machine(misplaced), benchmarks))
 }
 
@@ -67,15 +68,14 @@ fn seen<'a>(cells: &'a [Cell], fit: &'a BenchmarkFit) -> impl Iterator<Item = &'
     cells.iter().filter(|cell| cell.fitted && cell.misplaced.is_none() && cell.threads > 1 && cell.is_of(fit))
 }
 
-/// The slow-down of cores: the geometric mean of what is lost where all threads of a core-only program are slowed; 1 where no cell
-/// shows it.
-fn fit_slowdown<'a>(cells: &[Cell], core_only: impl Iterator<Item = &'a BenchmarkFit>) -> f64 {
+/// The slow-down of cores: the geometric mean of what is lost where all threads of a core-only program are slowed.
+fn fit_slowdown<'a>(cells: &[Cell], core_only: impl Iterator<Item = &'a BenchmarkFit>) -> Option<f64> {
     let mut logs = Vec::new();
     for fit in core_only {
         let slowed = seen(cells, fit).filter(|cell| cell.seating.crowds.iter().all(|c| c.slowed_cpus == c.busy_cpus));
         logs.extend(slowed.map(|cell| (cell.time() * f64::from(cell.threads) / fit.one_thread).ln()));
     }
-    if logs.is_empty() { 1.0 } else { (logs.iter().sum::<f64>() / logs.len() as f64).exp().max(1.0) }
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp().max(1.0))
 }
 
 /// The demand with the least sum of squared relative errors on the seen cells. With one cell to see, crosstalk is 0: two parameters

@@ -6,7 +6,7 @@ use crate::reproduction::{ReproducedCell, ReproducedRow, ReproducedTable};
 use crate::simulation::Estimated;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A mean error from which the sentences say what the model lacks.
+/// An error of a cell from which the sentences say what the model lacks there: the largest mean error that we allow.
 const TELLING_ERROR: f64 = 0.12;
 
 impl Contention {
@@ -23,20 +23,27 @@ impl Contention {
             Neighbourhood::SharedUnits => "while a CPU that shares its units is busy",
             Neighbourhood::PackageClock => "while more than half of its package is busy",
         };
-        words.push(format!(
-            "Core work takes {:.2} times as long {slowed}; an unbound thread sits on a wrong memory node in {:.1} % of phases.",
-            self.machine.slowdown,
-            100.0 * self.machine.misplaced
-        ));
+        words.extend(
+            self.machine.slowdown.map(|slowdown| format!("Core work takes {slowdown:.2} times as long {slowed}.")),
+        );
+        words.extend(self.machine.misplaced.map(|share| {
+            format!("An unbound thread sits on a wrong memory node in {:.1} % of phases.", 100.0 * share)
+        }));
         if let Some(held_out) = self.held_out() {
             words.push(format!(
-                "On the {} cells that it hasn't seen its mean error is {:.1} %, where dividing the time on one thread by the threads is \
-                 wrong by {:.1} %. The other {} follow from fitted ones: one thread, or placements alike.",
+                "On the {} cells that it hasn't seen its mean error is {:.1} %, where dividing the time on one thread by the threads \
+                 is wrong by {:.1} % and interpolating between the fitted cells by {:.1} %.",
                 held_out.cells,
                 100.0 * held_out.mean_error,
                 100.0 * held_out.perfect_scaling_mean_error,
-                held_out.implied_cells
+                100.0 * held_out.interpolation_mean_error,
             ));
+            if held_out.implied_cells > 0 {
+                words.push(format!(
+                    "The other {} follow from fitted ones and test nothing: one thread, or placements alike.",
+                    held_out.implied_cells
+                ));
+            }
         }
         let mut missed: Vec<&CellPrediction> =
             of(Role::HeldOut).filter(|cell| cell.error.abs() > TELLING_ERROR).collect();
@@ -88,21 +95,26 @@ impl Contention {
     }
 }
 
-/// Which cells these are: `scatter with 1, scatter with 8 of BT.B, CG.B; unbound with 8 of CG.B`.
+/// Which cells these are: `scatter with 1, 8 threads of BT.B, CG.B; unbound with 8 threads of CG.B`.
 fn named<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> String {
     let mut benchmarks: BTreeMap<(&str, u32), BTreeSet<String>> = BTreeMap::new();
     for cell in cells {
-        let placement = cell.placement.as_deref().unwrap_or("unnamed placement");
-        benchmarks.entry((placement, cell.threads)).or_default().insert(name(cell));
+        benchmarks.entry((placement(cell), cell.threads)).or_default().insert(name(cell));
     }
-    let mut columns: BTreeMap<BTreeSet<String>, Vec<String>> = BTreeMap::new();
-    for ((placement, threads), benchmarks) in benchmarks {
-        columns.entry(benchmarks).or_default().push(format!("{placement} with {threads}"));
+    let mut threads: BTreeMap<(&str, BTreeSet<String>), Vec<String>> = BTreeMap::new();
+    for ((placement, count), benchmarks) in benchmarks {
+        threads.entry((placement, benchmarks)).or_default().push(count.to_string());
     }
-    let group = |(benchmarks, columns): (BTreeSet<String>, Vec<String>)| {
-        format!("{} of {}", columns.join(", "), benchmarks.into_iter().collect::<Vec<_>>().join(", "))
+    let group = |((placement, benchmarks), threads): ((&str, BTreeSet<String>), Vec<String>)| {
+        let benchmarks: Vec<String> = benchmarks.into_iter().collect();
+        format!("{placement} with {} threads of {}", threads.join(", "), benchmarks.join(", "))
     };
-    columns.into_iter().map(group).collect::<Vec<_>>().join("; ")
+    threads.into_iter().map(group).collect::<Vec<_>>().join("; ")
+}
+
+/// Its placement in words.
+fn placement(cell: &CellPrediction) -> &str {
+    cell.placement.as_deref().unwrap_or("a placement that isn't named")
 }
 
 /// A benchmark with its class: `BT.B`.
@@ -113,17 +125,18 @@ fn name(cell: &CellPrediction) -> String {
 
 /// A cell that the model misses, and what would explain it.
 fn in_words(cell: &CellPrediction) -> String {
-    let placement = cell.placement.as_deref().unwrap_or("in an unnamed placement");
     let missing = match cell.misplaced_needed {
         Some(share) if share > 1.0 => "one misplaced thread throughout isn't enough".to_owned(),
-        Some(share) if share > 0.0 => {
-            format!("a misplaced thread in {:.0} % of phases would explain it", 100.0 * share)
-        }
-        _ => "no misplaced thread explains it".to_owned(),
+        Some(share) if share > 0.0 => format!("a misplaced thread in {:.0} % of phases would explain it", 100.0 * share),
+        Some(_) => "its threads are slowed less than where they are bound".to_owned(),
+        None => "between the fitted counts of threads, contention grows in another way than a queue for each node and a constant \
+                 for each further thread"
+            .to_owned(),
     };
     format!(
-        "{} {placement} with {} threads: {:.*} where {} is printed; {missing}.",
+        "{} {} with {} threads: {:.*} where {} is printed; {missing}.",
         name(cell),
+        placement(cell),
         cell.threads,
         usize::from(cell.printed.decimals),
         cell.predicted,
