@@ -21,6 +21,30 @@ static inline lanes lanes_load(const double *from) { return *(const lanes_anywhe
 
 static inline void lanes_store(double *to, lanes value) { *(lanes_anywhere *)to = value; }
 
+/* Lanes moved towards the last by one; the first becomes `first`. */
+static inline lanes lanes_up(lanes v, double first) {
+    const lanes edge = first - (lanes){0};
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(edge, v, 7, 8, 9, 10, 11, 12, 13, 14);
+#elif defined(__AVX__)
+    return __builtin_shufflevector(edge, v, 3, 4, 5, 6);
+#else
+    return __builtin_shufflevector(edge, v, 1, 2);
+#endif
+}
+
+/* Lanes moved towards the first by one; the last becomes `last`. */
+static inline lanes lanes_down(lanes v, double last) {
+    const lanes edge = last - (lanes){0};
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(v, edge, 1, 2, 3, 4, 5, 6, 7, 8);
+#elif defined(__AVX__)
+    return __builtin_shufflevector(v, edge, 1, 2, 3, 4);
+#else
+    return __builtin_shufflevector(v, edge, 1, 2);
+#endif
+}
+
 /* Transposes a square of numbers. */
 static inline void lanes_transpose(lanes square[LANES]) {
 #if defined(__AVX512F__)

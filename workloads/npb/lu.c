@@ -246,30 +246,6 @@ ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const stru
     }
 }
 
-/* Lanes moved towards the last by one; the first becomes `first`. */
-ALWAYS_INLINE lanes lanes_up(lanes v, double first) {
-    const lanes edge = first - (lanes){0};
-#if defined(__AVX512F__)
-    return __builtin_shufflevector(edge, v, 7, 8, 9, 10, 11, 12, 13, 14);
-#elif defined(__AVX__)
-    return __builtin_shufflevector(edge, v, 3, 4, 5, 6);
-#else
-    return __builtin_shufflevector(edge, v, 1, 2);
-#endif
-}
-
-/* Lanes moved towards the first by one; the last becomes `last`. */
-ALWAYS_INLINE lanes lanes_down(lanes v, double last) {
-    const lanes edge = last - (lanes){0};
-#if defined(__AVX512F__)
-    return __builtin_shufflevector(v, edge, 1, 2, 3, 4, 5, 6, 7, 8);
-#elif defined(__AVX__)
-    return __builtin_shufflevector(v, edge, 1, 2, 3, 4);
-#else
-    return __builtin_shufflevector(v, edge, 1, 2);
-#endif
-}
-
 /* What a run works on. */
 struct lu {
     const struct flow_class *class;
