@@ -1,0 +1,357 @@
+/*
+ * MVA: exact mean-value analysis of a closed queueing network with two classes of customers (Reiser
+ * and Lavenberg, Journal of the ACM 27(2), 1980). With n = (n1, n2) customers inside, a customer of
+ * class r spends D[r][k] (1 + Q[k](n - e_r)) at station k, where Q[k](n - e_r) is the queue that it
+ * finds there: that of the network without this customer. Hence
+ *     X[r](n) = n_r / sum_k D[r][k] (1 + Q[k](n - e_r))            throughput, by Little's law
+ *     Q[k](n) = sum_r X[r](n) D[r][k] (1 + Q[k](n - e_r))
+ * for all n from (0, 0) to the whole population: dynamic programming over a lattice, in which every
+ * point needs its two neighbours before it. What is kept of a point is 1 + Q, of every station.
+ *
+ * Tiles. Tile (i, j) is the work of a task; it needs (i - 1, j) and (i, j - 1). With n x n tiles
+ * the tasks that can run at once are 1, 2, ..., n, ..., 2, 1. A thread owns every P-th column of
+ * tiles and goes down one after the other, waiting only for the tile on the left. Nobody needs more
+ * of the lattice than the front between tiles that are done and tiles that are not: the last row of
+ * every column of tiles, and the last column of every row of tiles.
+ *
+ * Lanes. A tile's rows are taken LANES at a time, slanted: lane l is on row l and l columns behind
+ * lane 0. Both neighbours are then what was computed one step before, in the same lane and in the
+ * one above, and no sum goes across lanes.
+ */
+#include "lanes.h"
+#include "memory.h"
+#include "program.h"
+#include "random.h"
+#include "team.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STATIONS = 64, TILE_ROWS = 32, TILE_COLUMNS = 128, BLOCKS = TILE_ROWS / LANES };
+enum { SUMS = 4 };
+
+/* Rows and columns of tiles, of each class. */
+static const char CLASS_NAMES[] = "SWABCD";
+static const int CLASS_TILES[] = {16, 64, 128, 512, 1024, 4096};
+
+/* Rows and columns of tiles of the network that is also solved by convolution. */
+enum { SMALL_TILES = 3 };
+
+static const uint64_t SEED = 271828183;
+static const double TOLERANCE = 1.0e-11;
+
+/* What a customer of either class asks of each station, of which the largest is 1. */
+struct demands {
+    _Alignas(64) double of[2][STATIONS];
+};
+
+/* 1 + Q at one point. */
+struct point {
+    _Alignas(64) double queue[STATIONS];
+};
+
+/* 1 + Q at LANES points of a column. */
+struct slant {
+    lanes queue[STATIONS];
+};
+
+/* The lattice of populations. Row and column are customers of class 1 and 2. */
+struct lattice {
+    const struct demands *demands;
+    int tiles;               /* in a row and in a column */
+    struct point *above;     /* of every column, the lowest row that is done */
+    struct slant *left;      /* of every block of LANES rows, the last column that is done */
+    struct progress *passed; /* of every column of tiles, the tiles that are done */
+    struct result *result;
+};
+
+static void draw_demands(struct demands *demands) {
+    random_state state = random_seed(SEED);
+    for (int class = 0; class < 2; class ++)
+        for (int k = 0; k < STATIONS; k++) {
+            state *= RANDOM_MULTIPLIER;
+            demands->of[class][k] = 0.5 + 0.5 * random_uniform(state);
+        }
+    /* With these two the normalising constants of either class alone neither vanish nor grow. */
+    demands->of[0][STATIONS / 3] = 1.0;
+    demands->of[1][STATIONS / 2] = 1.0;
+}
+
+/* A number of all lanes' own. */
+typedef long long lanes_of_integers __attribute__((vector_size(LANES * sizeof(long long))));
+
+/* `chosen` where `choice` is all ones, `other` where it is zero. */
+static inline lanes choose(lanes_of_integers choice, lanes chosen, lanes other) {
+    return (lanes)((choice & (lanes_of_integers)chosen) | (~choice & (lanes_of_integers)other));
+}
+
+/*
+ * Steps `first` to `end` through LANES rows of a tile: in step t, lane l is on column t - l of the
+ * tile. `slant` is 1 + Q as every lane left it, `above` that of the row above these rows, which is
+ * overwritten by the last of them. With `partial`, some lanes have no column of the tile and rest.
+ */
+static inline __attribute__((always_inline)) void
+take_steps(const struct demands *demands, lanes row, lanes column, int first, int end, bool partial,
+           struct slant *slant, struct point *above) {
+    for (int t = first; t < end; t++) {
+        const double *entering = above[t < TILE_COLUMNS ? t : TILE_COLUMNS - 1].queue;
+        struct slant up;
+        lanes stay[2][SUMS] = {0};
+        for (int k = 0; k < STATIONS; k += SUMS)
+#pragma GCC unroll 4
+            for (int s = 0; s < SUMS; s++) {
+                up.queue[k + s] = lanes_up(slant->queue[k + s], entering[k + s]);
+                stay[0][s] += demands->of[0][k + s] * up.queue[k + s];
+                stay[1][s] += demands->of[1][k + s] * slant->queue[k + s];
+            }
+        const lanes throughput[2] = {row / (stay[0][0] + stay[0][1] + (stay[0][2] + stay[0][3])),
+                                     (column + (double)t) /
+                                         (stay[1][0] + stay[1][1] + (stay[1][2] + stay[1][3]))};
+
+        lanes_of_integers at_work = {0};
+        if (partial)
+            for (int l = 0; l < LANES; l++)
+                at_work[l] = -(t - l >= 0 && t - l < TILE_COLUMNS);
+        double *leaving = t < LANES - 1 ? NULL : above[t - (LANES - 1)].queue;
+#pragma GCC unroll 4
+        for (int k = 0; k < STATIONS; k++) {
+            const lanes queue = 1.0 + throughput[0] * demands->of[0][k] * up.queue[k] +
+                                throughput[1] * demands->of[1][k] * slant->queue[k];
+            slant->queue[k] = partial ? choose(at_work, queue, slant->queue[k]) : queue;
+            if (leaving != NULL)
+                leaving[k] = slant->queue[k][LANES - 1];
+        }
+    }
+}
+
+static void solve_tile(const struct lattice *lattice, int tile_row, int tile_column) {
+    struct point *above = lattice->above + (size_t)tile_column * TILE_COLUMNS;
+    for (int block = 0; block < BLOCKS; block++) {
+        struct slant *slant = lattice->left + (size_t)tile_row * BLOCKS + block;
+        lanes row, column;
+        for (int l = 0; l < LANES; l++) {
+            row[l] = tile_row * TILE_ROWS + block * LANES + l;
+            column[l] = tile_column * TILE_COLUMNS - l;
+        }
+        const int in = LANES - 1, out = TILE_COLUMNS, end = TILE_COLUMNS + LANES - 1;
+        take_steps(lattice->demands, row, column, 0, in, true, slant, above);
+        take_steps(lattice->demands, row, column, in, out, false, slant, above);
+        take_steps(lattice->demands, row, column, out, end, true, slant, above);
+    }
+}
+
+/*
+ * What the points of row and column 0 find before them counts for nothing, since their throughput
+ * of that class is 0; it only has to be a number.
+ */
+static void solve_share(struct member *me, void *shared) {
+    const struct lattice *lattice = shared;
+    struct team *team = me->team;
+    for (int j = me->thread; j < lattice->tiles; j += team->threads) {
+        progress_init(&lattice->passed[j]);
+        for (int column = j * TILE_COLUMNS; column < (j + 1) * TILE_COLUMNS; column++)
+            for (int k = 0; k < STATIONS; k++)
+                lattice->above[column].queue[k] = 1.0;
+        for (int block = j * BLOCKS; block < (j + 1) * BLOCKS; block++)
+            for (int k = 0; k < STATIONS; k++)
+                lattice->left[block].queue[k] = 1.0 - (lanes){0};
+    }
+    team_barrier(team);
+    const double start = omp_get_wtime();
+    for (int j = me->thread; j < lattice->tiles; j += team->threads)
+        for (int i = 0; i < lattice->tiles; i++) {
+            if (j > 0)
+                progress_await(&lattice->passed[j - 1], (uint32_t)i + 1);
+            solve_tile(lattice, i, j);
+            progress_announce(&lattice->passed[j], (uint32_t)i + 1);
+        }
+    team_barrier(team);
+    if (me->thread == 0) {
+        lattice->result->seconds = omp_get_wtime() - start;
+        lattice->result->threads = team->threads;
+    }
+}
+
+/* All of the lattice. False when memory is short. */
+static bool solve(struct lattice *lattice) { return team_run(solve_share, lattice); }
+
+static int rows_of(const struct lattice *lattice) { return lattice->tiles * TILE_ROWS; }
+
+static int columns_of(const struct lattice *lattice) { return lattice->tiles * TILE_COLUMNS; }
+
+/* 1 + Q of station k in the last column, and in the last row. */
+static double in_last_column(const struct lattice *lattice, int row, int k) {
+    return lattice->left[row / LANES].queue[k][row % LANES];
+}
+
+static double in_last_row(const struct lattice *lattice, int column, int k) {
+    return lattice->above[column].queue[k];
+}
+
+static double of_edge(const struct lattice *lattice, int class, int customers, int k) {
+    return class == 0 ? in_last_column(lattice, customers, k) : in_last_row(lattice, customers, k);
+}
+
+/* The customers at all stations are those that there are. The largest relative difference. */
+static double lost_customers(const struct lattice *lattice) {
+    const int size[2] = {rows_of(lattice), columns_of(lattice)};
+    double largest = 0.0;
+    for (int class = 0; class < 2; class ++)
+        for (int own = 0; own < size[class]; own++) {
+            const double customers = own + size[1 - class] - 1;
+            double found = 0.0;
+            for (int k = 0; k < STATIONS; k++)
+                found += of_edge(lattice, class, own, k) - 1.0;
+            /* A NaN is passed on. */
+            largest = !(fabs(found / customers - 1.0) <= largest) ? fabs(found / customers - 1.0)
+                                                                  : largest;
+        }
+    return largest;
+}
+
+/*
+ * log G(n) of the network with the customers of one class only, by convolution (Buzen,
+ * Communications of the ACM 16(9), 1973): g(n) of k stations is g(n) of k - 1 + D[k] g(n - 1) of k.
+ */
+static double log_constant_alone(const double *demand, int customers, double *constant) {
+    for (int n = 0; n <= customers; n++)
+        constant[n] = n == 0;
+    for (int k = 0; k < STATIONS; k++)
+        for (int n = 1; n <= customers; n++)
+            constant[n] += demand[k] * constant[n - 1];
+    return log(constant[customers]);
+}
+
+/* log G at the lattice's end: that of the edge where the other class is alone, and on from there
+ * along the far edge by X[r](n) = G(n - e_r) / G(n). */
+static double log_constant_along(const struct lattice *lattice, int class, double *scratch) {
+    const int size[2] = {rows_of(lattice), columns_of(lattice)};
+    double sum = log_constant_alone(lattice->demands->of[1 - class], size[1 - class] - 1, scratch);
+    for (int own = 1; own < size[class]; own++) {
+        double stay = 0.0;
+        for (int k = 0; k < STATIONS; k++)
+            stay += lattice->demands->of[class][k] * of_edge(lattice, class, own - 1, k);
+        sum += log(stay / own);
+    }
+    return sum;
+}
+
+/* Adds a station to the normalising constants of all populations. */
+static void convolve(double *constant, int rows, int columns, double demand_1, double demand_2) {
+    for (int n1 = 0; n1 < rows; n1++)
+        for (int n2 = 0; n2 < columns; n2++) {
+            double *here = constant + n1 * columns + n2;
+            *here +=
+                (n1 > 0 ? demand_1 * here[-columns] : 0.0) + (n2 > 0 ? demand_2 * here[-1] : 0.0);
+        }
+}
+
+/*
+ * The largest relative error of 1 + Q on the edges of a small lattice, against convolution: a
+ * second station like k makes G(n) larger by the factor 1 + Q[k](n). `constant` and `doubled` have
+ * room for a number a point.
+ */
+static double error_by_convolution(const struct lattice *lattice, double *constant,
+                                   double *doubled) {
+    const double(*demand)[STATIONS] = lattice->demands->of;
+    const int rows = rows_of(lattice), columns = columns_of(lattice);
+    for (int n = 0; n < rows * columns; n++)
+        constant[n] = n == 0;
+    for (int k = 0; k < STATIONS; k++)
+        convolve(constant, rows, columns, demand[0][k], demand[1][k]);
+    double largest = 0.0;
+    for (int k = 0; k < STATIONS; k++) {
+        memcpy(doubled, constant, (size_t)(rows * columns) * sizeof *doubled);
+        convolve(doubled, rows, columns, demand[0][k], demand[1][k]);
+        for (int edge = 0; edge < rows + columns; edge++) {
+            const int n1 = edge < rows ? edge : rows - 1;
+            const int n2 = edge < rows ? columns - 1 : edge - rows;
+            const double exact = doubled[n1 * columns + n2] / constant[n1 * columns + n2];
+            const double found =
+                edge < rows ? in_last_column(lattice, n1, k) : in_last_row(lattice, n2, k);
+            const double error = fabs(found / exact - 1.0);
+            largest = !(error <= largest) ? error : largest;
+        }
+    }
+    return largest;
+}
+
+static bool create(struct lattice *lattice, const struct demands *demands, int tiles,
+                   struct result *result) {
+    const size_t count = (size_t)tiles;
+    *lattice = (struct lattice){
+        .demands = demands,
+        .tiles = tiles,
+        .above = memory_pages(count * TILE_COLUMNS, sizeof *lattice->above),
+        .left = memory_pages(count * BLOCKS, sizeof *lattice->left),
+        .passed = memory_pages(count, sizeof *lattice->passed),
+        .result = result,
+    };
+    return lattice->above != NULL && lattice->left != NULL && lattice->passed != NULL;
+}
+
+static void destroy(struct lattice *lattice) {
+    free(lattice->above);
+    free(lattice->left);
+    free(lattice->passed);
+}
+
+/* False when memory is short. */
+static bool check_small(const struct demands *demands, struct result *result) {
+    struct lattice lattice;
+    const size_t points = (size_t)SMALL_TILES * TILE_ROWS * SMALL_TILES * TILE_COLUMNS;
+    double *constants = memory_pages(2 * points, sizeof *constants);
+    const bool has_room =
+        create(&lattice, demands, SMALL_TILES, result) && constants != NULL && solve(&lattice);
+    if (has_room)
+        result_check_below(result, "largest error of a small network against convolution",
+                           error_by_convolution(&lattice, constants, constants + points),
+                           TOLERANCE);
+    destroy(&lattice);
+    free(constants);
+    return has_room;
+}
+
+static void run(size_t class, struct result *result) {
+    struct demands demands;
+    draw_demands(&demands);
+    const int tiles = CLASS_TILES[class];
+    struct lattice lattice;
+    double *scratch = memory_pages((size_t)tiles * TILE_COLUMNS, sizeof *scratch);
+    if (!check_small(&demands, result) || !create(&lattice, &demands, tiles, result) ||
+        scratch == NULL || !solve(&lattice)) {
+        result->out_of_memory = true;
+        goto out;
+    }
+    result->operations = (double)rows_of(&lattice) * columns_of(&lattice) * STATIONS;
+    printf("tasks: %d, at most %d at once\n", tiles * tiles, tiles);
+    result_check_below(result, "largest error of the number of customers", lost_customers(&lattice),
+                       TOLERANCE);
+    result_check(result, "logarithm of the normalising constant, reached along both edges",
+                 log_constant_along(&lattice, 0, scratch), log_constant_along(&lattice, 1, scratch),
+                 TOLERANCE);
+out:
+    destroy(&lattice);
+    free(scratch);
+}
+
+static uint64_t bytes_needed(size_t class, int threads) {
+    (void)threads;
+    const uint64_t tiles = (uint64_t)CLASS_TILES[class];
+    return tiles * (TILE_COLUMNS * (sizeof(struct point) + sizeof(double)) +
+                    BLOCKS * sizeof(struct slant) + sizeof(struct progress));
+}
+
+int main(int argc, char **argv) {
+    const struct program mva = {
+        .name = "mva",
+        .title = "exact mean-value analysis of a queueing network",
+        .classes = CLASS_NAMES,
+        .bytes_needed = bytes_needed,
+        .run = run,
+    };
+    return program_main(&mva, argc, argv);
+}
