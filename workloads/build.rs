@@ -19,7 +19,7 @@ struct Program {
 /// The widest vectors, which compilers shun by default.
 const WIDE: &[&str] = &["-mprefer-vector-width=512"];
 
-const PROGRAMS: [Program; 7] = [
+const PROGRAMS: [Program; 10] = [
     Program { executable: "npb-ep", sources: &["npb/ep.c"], tuning: WIDE },
     Program { executable: "npb-cg", sources: &["npb/cg.c"], tuning: &[] },
     Program { executable: "npb-ft", sources: &["npb/ft.c", "npb/fft.c"], tuning: WIDE },
@@ -31,6 +31,9 @@ const PROGRAMS: [Program; 7] = [
         sources: &["climate/climate.c", "climate/budget.c", "climate/core.c", "climate/filter.c", "climate/sphere.c"],
         tuning: WIDE,
     },
+    Program { executable: "mva", sources: &["jobs/mva.c"], tuning: WIDE },
+    Program { executable: "matrix", sources: &["jobs/matrix.c"], tuning: WIDE },
+    Program { executable: "gravity", sources: &["jobs/gravity.c", "jobs/octree.c"], tuning: WIDE },
 ];
 
 /// Linked into every program.
@@ -47,7 +50,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 fn main() {
-    for watched in ["build.rs", "climate", "harness", "npb"] {
+    for watched in ["build.rs", "climate", "harness", "jobs", "npb"] {
         println!("cargo::rerun-if-changed={watched}");
     }
     for variable in ["STAYPUT_WORKLOADS_CC", "STAYPUT_WORKLOADS_MARCH"] {
@@ -101,7 +104,7 @@ fn base() -> cc::Build {
     // Optimised in every profile: an unoptimised benchmark would answer another question.
     build.opt_level(3).pic(false).warnings(true).extra_warnings(true);
     build
-        .includes(["harness", "npb", "climate"])
+        .includes(["harness", "npb", "climate", "jobs"])
         .define("STAYPUT_VERSION", concat!("\"", env!("CARGO_PKG_VERSION"), "\""));
     for flag in FLAGS {
         build.flag(flag);
