@@ -26,11 +26,13 @@
 
 #include <math.h>
 #include <omp.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { STATIONS = 64, TILE_ROWS = 32, TILE_COLUMNS = 128, BLOCKS = TILE_ROWS / LANES };
+
+/* A sum over stations is made of this many, which do not wait for one another. */
 enum { SUMS = 4 };
 
 /* Rows and columns of tiles, of each class. */
@@ -70,10 +72,10 @@ struct lattice {
 
 static void draw_demands(struct demands *demands) {
     random_state state = random_seed(SEED);
-    for (int class = 0; class < 2; class ++)
+    for (int r = 0; r < 2; r++)
         for (int k = 0; k < STATIONS; k++) {
             state *= RANDOM_MULTIPLIER;
-            demands->of[class][k] = 0.5 + 0.5 * random_uniform(state);
+            demands->of[r][k] = 0.5 + 0.5 * random_uniform(state);
         }
     /* With these two the normalising constants of either class alone neither vanish nor grow. */
     demands->of[0][STATIONS / 3] = 1.0;
@@ -191,23 +193,24 @@ static double in_last_row(const struct lattice *lattice, int column, int k) {
     return lattice->above[column].queue[k];
 }
 
-static double of_edge(const struct lattice *lattice, int class, int customers, int k) {
-    return class == 0 ? in_last_column(lattice, customers, k) : in_last_row(lattice, customers, k);
+static double of_edge(const struct lattice *lattice, int r, int customers, int k) {
+    return r == 0 ? in_last_column(lattice, customers, k) : in_last_row(lattice, customers, k);
 }
+
+/* The larger error, or the one that is no number. */
+static double worse(double one, double other) { return other > one || isnan(other) ? other : one; }
 
 /* The customers at all stations are those that there are. The largest relative difference. */
 static double lost_customers(const struct lattice *lattice) {
     const int size[2] = {rows_of(lattice), columns_of(lattice)};
     double largest = 0.0;
-    for (int class = 0; class < 2; class ++)
-        for (int own = 0; own < size[class]; own++) {
-            const double customers = own + size[1 - class] - 1;
+    for (int r = 0; r < 2; r++)
+        for (int own = 0; own < size[r]; own++) {
+            const double customers = own + size[1 - r] - 1;
             double found = 0.0;
             for (int k = 0; k < STATIONS; k++)
-                found += of_edge(lattice, class, own, k) - 1.0;
-            /* A NaN is passed on. */
-            largest = !(fabs(found / customers - 1.0) <= largest) ? fabs(found / customers - 1.0)
-                                                                  : largest;
+                found += of_edge(lattice, r, own, k) - 1.0;
+            largest = worse(largest, fabs(found / customers - 1.0));
         }
     return largest;
 }
@@ -225,15 +228,17 @@ static double log_constant_alone(const double *demand, int customers, double *co
     return log(constant[customers]);
 }
 
-/* log G at the lattice's end: that of the edge where the other class is alone, and on from there
- * along the far edge by X[r](n) = G(n - e_r) / G(n). */
-static double log_constant_along(const struct lattice *lattice, int class, double *scratch) {
+/*
+ * log G at the lattice's end: that of the edge where the other class is alone, and on from there
+ * along the far edge by X[r](n) = G(n - e_r) / G(n).
+ */
+static double log_constant_along(const struct lattice *lattice, int r, double *scratch) {
     const int size[2] = {rows_of(lattice), columns_of(lattice)};
-    double sum = log_constant_alone(lattice->demands->of[1 - class], size[1 - class] - 1, scratch);
-    for (int own = 1; own < size[class]; own++) {
+    double sum = log_constant_alone(lattice->demands->of[1 - r], size[1 - r] - 1, scratch);
+    for (int own = 1; own < size[r]; own++) {
         double stay = 0.0;
         for (int k = 0; k < STATIONS; k++)
-            stay += lattice->demands->of[class][k] * of_edge(lattice, class, own - 1, k);
+            stay += lattice->demands->of[r][k] * of_edge(lattice, r, own - 1, k);
         sum += log(stay / own);
     }
     return sum;
@@ -272,8 +277,7 @@ static double error_by_convolution(const struct lattice *lattice, double *consta
             const double exact = doubled[n1 * columns + n2] / constant[n1 * columns + n2];
             const double found =
                 edge < rows ? in_last_column(lattice, n1, k) : in_last_row(lattice, n2, k);
-            const double error = fabs(found / exact - 1.0);
-            largest = !(error <= largest) ? error : largest;
+            largest = worse(largest, fabs(found / exact - 1.0));
         }
     }
     return largest;
@@ -319,7 +323,7 @@ static void run(size_t class, struct result *result) {
     struct demands demands;
     draw_demands(&demands);
     const int tiles = CLASS_TILES[class];
-    struct lattice lattice;
+    struct lattice lattice = {0};
     double *scratch = memory_pages((size_t)tiles * TILE_COLUMNS, sizeof *scratch);
     if (!check_small(&demands, result) || !create(&lattice, &demands, tiles, result) ||
         scratch == NULL || !solve(&lattice)) {
