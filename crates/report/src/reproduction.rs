@@ -14,6 +14,7 @@ pub use self::terminal::terminal;
 pub use crate::html::reproduction::html;
 
 use crate::words::count;
+use study::reproduction::contention::{HeldOut, Role};
 use study::reproduction::{Panel, ReproducedCell, ReproducedTable, Reproduction, Verdict};
 use study::simulation::Estimated;
 
@@ -40,6 +41,8 @@ pub(crate) struct CellView {
     pub difference: Option<String>,
     /// Whether ours is within the table's margin; none where there is no margin or nothing to compare.
     pub near: Option<bool>,
+    /// Whether a model was fitted on what is printed.
+    pub is_fitted: bool,
 }
 
 impl<'a> TableView<'a> {
@@ -65,6 +68,12 @@ impl<'a> TableView<'a> {
         cells.all(|cell| matches!(cell, ReproducedCell::Words { .. }))
     }
 
+    /// Whether ours are a fitted model's numbers.
+    pub(crate) fn is_predicted(&self) -> bool {
+        let mut cells = self.table.rows.iter().flat_map(|row| &row.cells);
+        cells.any(|cell| matches!(cell, ReproducedCell::Number { role: Some(_), .. }))
+    }
+
     /// A cell of this table, written.
     pub(crate) fn cell(&self, cell: &ReproducedCell) -> CellView {
         let told = |words: &str| (!words.is_empty()).then(|| crate::words::plain(words));
@@ -72,7 +81,7 @@ impl<'a> TableView<'a> {
             ReproducedCell::Words { printed, ours } => {
                 CellView { printed: told(printed), ours: told(ours), ..CellView::default() }
             }
-            ReproducedCell::Number { printed, ours, difference } => {
+            ReproducedCell::Number { printed, ours, difference, role } => {
                 let interval = ours.and_then(interval);
                 CellView {
                     printed: printed.map(|number| number.to_string()),
@@ -83,6 +92,7 @@ impl<'a> TableView<'a> {
                     }),
                     difference: difference.map(|points| self.signed(points)),
                     near: self.table.margin.zip(*difference).map(|(margin, points)| points.abs() <= margin),
+                    is_fitted: *role == Some(Role::Fitted),
                 }
             }
         }
@@ -118,10 +128,15 @@ fn interval(ours: Estimated) -> Option<(f64, f64)> {
     ours.low.zip(ours.high).filter(|(low, high)| low != high)
 }
 
+/// Marks ours where a model was fitted on what is printed.
+pub(crate) const FITTED: &str = "†";
+
 /// What a paper's reader asks first.
 pub(crate) struct Answer {
     /// Printed cells within the margin, how many there are, of which table, and the margin.
     pub near: Option<(usize, usize, String, f64)>,
+    /// How well a fitted model predicts what it hasn't seen.
+    pub held_out: Option<HeldOut>,
     /// How many claims got each verdict, in the order of [`VERDICTS`].
     pub verdicts: [usize; 3],
 }
@@ -136,7 +151,7 @@ impl Answer {
             Some((near, compared, view.table.title.clone(), view.table.margin?))
         });
         let with = |verdict| paper.claims.iter().filter(|claim| claim.verdict == verdict).count();
-        Self { near, verdicts: VERDICTS.map(with) }
+        Self { near, held_out: paper.held_out, verdicts: VERDICTS.map(with) }
     }
 
     /// The answer in sentences.
@@ -145,6 +160,10 @@ impl Answer {
             let are = if *near == 1 { "is" } else { "are" };
             let cells = count(*compared, "printed cell");
             format!("{near} of the {cells} of {title} {are} within {margin} points of ours.")
+        });
+        let predicted = self.held_out.map(|held_out| {
+            let cells = count(held_out.cells, "printed cell");
+            format!("On {cells} that it hasn't seen the model's mean error is {:.1} %.", 100.0 * held_out.mean_error)
         });
         let [holds, fails, undecidable] = self.verdicts;
         let all = holds + fails + undecidable;
@@ -157,7 +176,7 @@ impl Answer {
                 verb(fails, "fails", "fail"),
             )
         });
-        near.into_iter().chain(claims).collect()
+        near.into_iter().chain(predicted).chain(claims).collect()
     }
 }
 

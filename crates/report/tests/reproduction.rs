@@ -164,3 +164,44 @@ fn the_page_is_its_own_data_file() {
     let told: Value = serde_json::from_str(&report::json(&papers())).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&data).unwrap(), told);
 }
+
+#[test]
+fn numbers_of_a_fitted_model_tell_what_it_was_fitted_on() {
+    use study::reproduction::contention::{HeldOut, Role};
+    use study::reproduction::{ReproducedCell, ReproducedRow, ReproducedTable};
+    let cell = |printed: &str, role| ReproducedCell::predicted(printed.parse().ok(), Some(2.5), Some(role));
+    let table = ReproducedTable {
+        name: "table-1".into(),
+        title: "Table 1".into(),
+        about: "times in seconds".into(),
+        margin: None,
+        corner: "threads".into(),
+        columns: ["8", "16"].map(String::from).into(),
+        rows: vec![ReproducedRow {
+            label: "BT".into(),
+            cells: vec![cell("2.5", Role::Fitted), cell("2.0", Role::HeldOut)],
+        }],
+    };
+    let held_out = HeldOut {
+        fitted_cells: 1,
+        cells: 1,
+        implied_cells: 0,
+        mean_error: 0.25,
+        perfect_scaling_mean_error: 0.5,
+        interpolation_mean_error: 0.5,
+        largest_error: 0.25,
+    };
+    let papers = [Reproduction { tables: vec![table], held_out: Some(held_out), ..fixture::empty() }];
+    let terminal = report::terminal(&papers, 80, false);
+    assert!(terminal.contains("2.5†   2.5\n") && terminal.contains("† fitted on what is printed"), "{terminal}");
+    assert!(terminal.contains("mean error is 25.0 %"), "{terminal}");
+    assert!(report::markdown(&papers).contains("| ours | 2.5† | 2.5 |"));
+    let rows = "nothing,table-1,BT,8,2.5,2.5,,,0,fitted\nnothing,table-1,BT,16,2.0,2.5,,,0.5,held-out\n";
+    assert!(report::csv(&papers).ends_with(rows), "{}", report::csv(&papers));
+    let (_, page) = page(&papers);
+    let bold: Vec<String> = select(&page, "table.compared td b").iter().map(text).collect();
+    assert_eq!(bold, ["2.5†", "2.5"]);
+    let json: Value = serde_json::from_str(&report::json(&papers)).unwrap();
+    assert_eq!(json["papers"][0]["held_out"]["mean_error"], 0.25);
+    assert_eq!(json["papers"][0]["tables"][0]["rows"][0]["cells"][1]["role"], "held-out");
+}

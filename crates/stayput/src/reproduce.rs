@@ -5,9 +5,8 @@ use anyhow::Context;
 use indicatif::ProgressBar;
 use sim::Parameters;
 use std::path::PathBuf;
-use study::Reproduction;
-use study::reproduction::cache_affinity;
-use study::simulation::SimulationError;
+use study::paper::Paper;
+use study::reproduction::{cache_affinity, placement};
 
 /// Set what papers print and claim beside what we get
 ///
@@ -22,7 +21,8 @@ Examples:
   stayput reproduce --format html --out papers.html       the same with its figures, as a page
   stayput reproduce cache-affinity --format csv --seed 7  every cell of one, from other draws
 
-Papers: cache-affinity (affinity scheduling of processes that share CPUs in time)."
+Papers: cache-affinity (affinity scheduling of processes that share CPUs in time), which is simulated; and pires-2016, pires-2017 and
+weber-2010 (where threads run), whose times a model that is fitted on some of them predicts."
 )]
 pub struct ReproduceArgs {
     /// The papers [default: all]
@@ -31,7 +31,7 @@ pub struct ReproduceArgs {
     /// How often each workload is simulated under each policy, with other draws each time
     #[arg(long, value_name = "R", default_value_t = Parameters::default().replicates)]
     replicates: u32,
-    /// Where the draws start
+    /// Where the draws of simulations start
     #[arg(long, value_name = "S", default_value_t = Parameters::default().seed)]
     seed: u64,
     /// The form of the result
@@ -60,11 +60,13 @@ enum Form {
     Json,
 }
 
-/// Computes all that a paper prints and claims: `replicates` times, drawn from a seed, telling how much of it is done, from 0 to 1.
-type Reproduce = fn(u32, u64, &mut dyn FnMut(f64)) -> Result<Reproduction, SimulationError>;
+/// The paper that is simulated; the others are placement papers.
+const SIMULATED: &str = "cache-affinity";
 
 /// The papers that can be reproduced.
-const PAPERS: [(&str, Reproduce); 1] = [("cache-affinity", cache_affinity)];
+fn papers() -> impl Iterator<Item = &'static str> {
+    std::iter::once(SIMULATED).chain(Paper::names())
+}
 
 /// Reproduces, and tells what came out.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
@@ -74,9 +76,12 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
     const STEPS: u64 = 100;
     let progress = if args.quiet { ProgressBar::hidden() } else { ProgressBar::new(STEPS * asked.len() as u64) };
     let mut papers = Vec::new();
-    for (number, reproduce) in asked.iter().enumerate() {
+    for (number, name) in asked.into_iter().enumerate() {
         let told = &mut |share: f64| progress.set_position(((number as f64 + share) * STEPS as f64) as u64);
-        papers.push(reproduce(args.replicates, args.seed, told)?);
+        papers.push(match Paper::named(name) {
+            Some(paper) => placement(paper)?,
+            None => cache_affinity(args.replicates, args.seed, told)?,
+        });
     }
     progress.finish_and_clear();
     let text = match args.format {
@@ -98,12 +103,10 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
 }
 
 /// The papers named, each once; all of them when none is.
-fn asked(names: &[String]) -> anyhow::Result<Vec<Reproduce>> {
-    let unknown = |name: &&String| PAPERS.iter().all(|(known, _)| known != name);
-    if let Some(name) = names.iter().find(unknown) {
-        let known = PAPERS.map(|(known, _)| known).join(", ");
-        return Err(UsageError::from(format!("there is no paper `{name}`; there is: {known}")));
+fn asked(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
+    if let Some(name) = names.iter().find(|name| papers().all(|known| known != name.as_str())) {
+        let known = papers().collect::<Vec<_>>().join(", ");
+        return Err(UsageError::from(format!("there is no paper `{name}`; there are: {known}")));
     }
-    let is_asked = |name: &str| names.is_empty() || names.iter().any(|asked| asked == name);
-    Ok(PAPERS.into_iter().filter(|(name, _)| is_asked(name)).map(|(_, reproduce)| reproduce).collect())
+    Ok(papers().filter(|name| names.is_empty() || names.iter().any(|asked| asked == name)).collect())
 }

@@ -35,7 +35,9 @@ fn text(bytes: &[u8]) -> String {
 fn every_number_that_is_printed_stands_beside_ours() {
     let json: Value = serde_json::from_str(&told(&["--replicates", "2", "--format", "json"])).unwrap();
     let paper = &json["papers"][0];
-    assert_eq!((paper["paper"].as_str(), json["papers"].as_array().unwrap().len()), (Some("cache-affinity"), 1));
+    let names: Vec<_> =
+        json["papers"].as_array().unwrap().iter().map(|paper| paper["paper"].as_str().unwrap()).collect();
+    assert_eq!(names, ["cache-affinity", "pires-2016", "pires-2017", "weber-2010"]);
     let printed: toml::Table = PRINTED.parse().unwrap();
     let list = |from: &toml::Value, key: &str| from[key].as_array().unwrap().clone();
     let tables = printed["table"].as_array().unwrap();
@@ -92,12 +94,33 @@ fn every_claim_has_a_verdict_and_a_reason_and_every_workload_its_slices() {
 }
 
 #[test]
+fn placement_papers_stand_beside_a_model_and_their_claims_are_judged() {
+    let words = ["pires-2016", "pires-2017", "weber-2010", "--format", "json"];
+    let json: Value = serde_json::from_str(&told(&words)).unwrap();
+    let papers = json["papers"].as_array().unwrap();
+    assert_eq!(papers.len(), 3);
+    for paper in papers {
+        assert!(paper["held_out"]["mean_error"].as_f64().unwrap() < 0.12, "{}", paper["held_out"]);
+        let rows = paper["tables"].as_array().unwrap().iter().flat_map(|table| table["rows"].as_array().unwrap());
+        let cells: Vec<&Value> = rows.flat_map(|row| row["cells"].as_array().unwrap()).collect();
+        let printed = cells.iter().filter(|cell| !cell["printed"].is_null());
+        assert!(printed.clone().count() > 0 && printed.clone().all(|cell| cell["ours"]["value"].is_f64()));
+        let roles = |role: &str| cells.iter().filter(|cell| cell["role"] == role).count();
+        assert!(0 < roles("fitted") && roles("fitted") < roles("held-out"), "{}", paper["paper"]);
+        for claim in paper["claims"].as_array().unwrap() {
+            assert!(["holds", "fails", "undecidable"].contains(&claim["verdict"].as_str().unwrap()), "{claim}");
+            assert!(!claim["why"].as_str().unwrap().is_empty(), "{claim}");
+        }
+    }
+}
+
+#[test]
 fn the_same_command_gives_the_same_bytes_and_another_seed_others() {
-    let csv = |seed| told(&["--replicates", "1", "--seed", seed, "--format", "csv"]);
+    let csv = |seed| told(&["cache-affinity", "--replicates", "1", "--seed", seed, "--format", "csv"]);
     let first = csv("3");
     assert_eq!(first, csv("3"));
     assert_ne!(first, csv("4"));
-    assert!(first.starts_with("paper,table,row,column,printed,ours,ours_low,ours_high,difference\n"), "{first}");
+    assert!(first.starts_with("paper,table,row,column,printed,ours,ours_low,ours_high,difference,role\n"), "{first}");
     assert_eq!(first.lines().count(), 1 + 5 + 5 * 7 + 5 * 6 + 11 * 5 + 7 * 6, "a row a cell");
 }
 
@@ -112,6 +135,9 @@ fn a_file_gets_what_standard_output_would() {
 
 #[test]
 fn what_there_is_not_is_refused_in_one_sentence() {
-    assert_eq!(refused(&["the-bible"]), "stayput: there is no paper `the-bible`; there is: cache-affinity\n");
+    assert_eq!(
+        refused(&["the-bible"]),
+        "stayput: there is no paper `the-bible`; there are: cache-affinity, pires-2016, pires-2017, weber-2010\n"
+    );
     assert!(refused(&["cache-affinity", "--replicates", "0"]).contains("replicates"));
 }

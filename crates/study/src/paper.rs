@@ -35,6 +35,9 @@ pub struct Paper {
     pub code: String,
     /// What each printed number is of its runs.
     pub statistic: String,
+    /// Below which every relative standard deviation is said to be, where it is told: 0.05 is 5 %.
+    #[serde(rename = "relative-sd-below")]
+    pub relative_sd_below: Option<f64>,
     /// Which part of a run was timed, and by what, where it is told.
     pub timed: Option<String>,
     /// By the paper's name of a benchmark, the built-in program without its class: `BT`, `npb:bt`.
@@ -89,6 +92,9 @@ pub struct PrintedClaim {
     pub place: String,
     /// What it says.
     pub says: String,
+    /// By which check it is judged: `placement_claims.rs` has them.
+    #[serde(skip_serializing)]
+    pub check: String,
 }
 
 /// What a row of a table tells: a paper's, or ours.

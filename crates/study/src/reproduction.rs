@@ -5,10 +5,15 @@
 mod cache_affinity;
 mod claims;
 pub mod contention;
+mod placement;
+mod placement_claims;
 mod printed;
 
 pub use cache_affinity::cache_affinity;
 pub use contention::Contention;
+pub use placement::placement;
+
+use contention::{HeldOut, Role};
 
 use crate::paper::Printed;
 use crate::simulation::{Estimated, TimeBin};
@@ -25,6 +30,9 @@ pub struct Reproduction {
     pub how: Vec<String>,
     /// What the paper leaves open and we chose: the choice's place and value.
     pub chosen: Vec<(String, String)>,
+    /// How well a fitted model predicts what it hasn't seen, where one was fitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<HeldOut>,
     /// Its tables, in order.
     pub tables: Vec<ReproducedTable>,
     /// Its figures, in order.
@@ -75,6 +83,9 @@ pub enum ReproducedCell {
         ours: Option<Estimated>,
         /// Ours less the printed one, where both are.
         difference: Option<f64>,
+        /// What a fitted model had to do with the printed one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        role: Option<Role>,
     },
     /// Words.
     Words {
@@ -89,7 +100,14 @@ impl ReproducedCell {
     /// A number beside its printed one.
     pub fn number(printed: Option<Printed>, ours: Option<Estimated>) -> Self {
         let difference = printed.zip(ours).map(|(printed, ours)| ours.value - printed.value);
-        Self::Number { printed, ours, difference }
+        Self::Number { printed, ours, difference, role: None }
+    }
+
+    /// A printed number beside a model's, which has no interval.
+    pub fn predicted(printed: Option<Printed>, predicted: Option<f64>, role: Option<Role>) -> Self {
+        let ours = predicted.map(|value| Estimated { value, low: None, high: None });
+        let difference = printed.zip(predicted).map(|(printed, predicted)| predicted - printed.value);
+        Self::Number { printed, ours, difference, role }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::figures::{figure, table};
 use super::{Data, document};
 use crate::chart::{Bar, Chart, Histogram, Hue, Multiple};
-use crate::reproduction::{Answer, CellView, TableView, VERDICTS, median};
+use crate::reproduction::{Answer, CellView, FITTED, TableView, VERDICTS, median};
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use study::Reproduction;
@@ -71,6 +71,9 @@ fn answer(paper: &Reproduction) -> Markup {
                 @if let Some((near, compared, title, margin)) = &answer.near {
                     p.figure { (near) small { " of " (compared) } }
                     p.doubt { "printed cells of " (plain(title)) " are within " (margin) " points of ours" }
+                } @else if let Some(held_out) = &answer.held_out {
+                    p.figure { (format!("{:.1}", 100.0 * held_out.mean_error)) small { " %" } }
+                    p.doubt { "mean error of the model on " (count(held_out.cells, "printed cell")) " that it hasn't seen" }
                 } @else {
                     p.figure.words { "Nothing to compare" }
                 }
@@ -171,10 +174,10 @@ fn numbers(view: &TableView) -> Markup {
 
 /// Ours with its interval, and below it what is printed and the difference.
 fn compared(view: &TableView, cell: &ReproducedCell) -> Markup {
-    let CellView { printed, ours, interval, difference, near, .. } = view.cell(cell);
+    let CellView { printed, ours, interval, difference, near, is_fitted, .. } = view.cell(cell);
     html! {
         td.n.near[near == Some(true)].far[near == Some(false)].alone[printed.is_none()] {
-            b { (ours.unwrap_or_else(|| "–".into())) }
+            b { (ours.unwrap_or_else(|| "–".into())) @if is_fitted { (FITTED) } }
             @if let Some((low, high)) = interval.filter(|_| view.table.margin.is_some()) { small.muted { (low) " to " (high) } }
             @if let Some(printed) = printed { small { "printed " (printed) } }
             @if let Some(difference) = difference {
@@ -256,7 +259,7 @@ fn claims(paper: &Reproduction) -> Markup {
     html! {
         section #(address(paper, "claims")) {
             h2 { "Claims" }
-            p { "What the text says, in our words, judged by our numbers." }
+            p { "What the text says, in our words, judged by computation." }
             @if paper.claims.is_empty() { p.muted { "None was judged." } }
             @else {
                 table.told.claims {
@@ -297,12 +300,13 @@ fn guide() -> Markup {
         section #reading {
             h2 { "How to read this" }
             dl.wide {
-                (entry(html! { "bold" }, "Ours: the mean of all replicates."))
+                (entry(html! { "bold" }, "Ours: the mean of all replicates, or what a fitted model says."))
+                (entry(html! { (FITTED) }, "A model was fitted on what is printed here, so that it says little of how good the model is."))
                 (entry(html! { "… to …" }, "Its 95 % interval: if everything were simulated again with other seeds, 95 of 100 such intervals would hold the mean of all draws. It says nothing of how far the model is from the paper's machine."))
                 (entry(html! { "printed" }, "What the paper prints in this place. Cells without it are ours alone: the paper prints nothing there, or it has not come down to us."))
                 (entry(html! { "+, -" }, "The difference, ours less printed, in the table's unit."))
                 (entry(html! { span.better { "✓" } " " span.worse { "✗" } " in a table" }, "The difference is within the margin that the answer names, or beyond it. Tables without these have no margin."))
-                (entry(html! { span.better { "✓ holds" } }, "What the claim says is so in our numbers, interval included."))
+                (entry(html! { span.better { "✓ holds" } }, "What the claim says is so in the numbers of the last column, intervals included."))
                 (entry(html! { span.worse { "✗ fails" } }, "It isn't, interval included; the last column tells the numbers, and what in the paper makes it so where that is known."))
                 (entry(html! { span.neutral { "? undecidable" } }, "The interval holds both, or there is no number for it."))
             }

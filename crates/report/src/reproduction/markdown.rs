@@ -1,6 +1,6 @@
 //! Papers beside ours in GitHub-flavoured Markdown.
 
-use super::{Answer, CellView, TableView};
+use super::{Answer, CellView, FITTED, TableView};
 use crate::markdown::escape;
 use crate::words::capital;
 use std::fmt::Write;
@@ -55,7 +55,8 @@ fn table(text: &mut String, view: &TableView) {
         }
         line(label, "ours", &|cell| {
             let range = cell.interval.as_ref().map(|(low, high)| format!(" ({low} to {high})"));
-            Some(escape(cell.ours.as_deref()?) + &range.unwrap_or_default())
+            let fitted = if cell.is_fitted { FITTED } else { "" };
+            Some(escape(cell.ours.as_deref()?) + fitted + &range.unwrap_or_default())
         });
         if cells.iter().any(|cell| cell.difference.is_some()) {
             line("", "difference", &|cell| match (&cell.difference, cell.near) {

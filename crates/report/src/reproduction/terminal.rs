@@ -1,6 +1,6 @@
 //! Papers beside ours, for a terminal.
 
-use super::{Answer, CellView, TableView, median, wrapped};
+use super::{Answer, CellView, FITTED, TableView, median, wrapped};
 use crate::terminal::paragraph;
 use crate::words::{capital, plain};
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
@@ -53,6 +53,9 @@ fn one(paper: &Reproduction, width: usize, colour: bool) -> String {
 
 /// What stands below the first table with numbers.
 fn key(view: &TableView) -> String {
+    if view.is_predicted() {
+        return format!("ours: the model's; {FITTED} fitted on what is printed; difference: ours less printed");
+    }
     let margin = view.table.margin.map_or_else(String::new, |margin| format!("; * more than {margin} points"));
     format!(
         "ours: mean of all replicates ± the farther end of its 95 % interval; difference: ours less printed{margin}"
@@ -116,8 +119,9 @@ fn lines(view: &TableView) -> Vec<Line> {
             line("printed", |cell| (cell.printed.clone().unwrap_or_default(), None));
         }
         line("ours", |cell| {
+            let fitted = if cell.is_fitted { FITTED } else { "" };
             let doubt = cell.doubt.as_ref().map_or_else(String::new, |doubt| format!("±{doubt}"));
-            (cell.ours.as_ref().map_or_else(|| "-".into(), |ours| ours.to_owned() + &doubt), None)
+            (cell.ours.as_ref().map_or_else(|| "-".into(), |ours| ours.to_owned() + &doubt + fitted), None)
         });
         if cells.iter().any(|cell| cell.difference.is_some()) {
             line("difference", |cell| {

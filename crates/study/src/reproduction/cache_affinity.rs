@@ -152,6 +152,7 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
             "One file of choices serves all seven workloads: what the report prints stands in files of their own, and no number stands in both.".into(),
         ],
         chosen: workload_file::chosen(),
+        held_out: None,
         tables: printed.tables.iter().map(table).collect(),
         figures: printed.figures.iter().zip([Policy::Standard, Policy::Light]).map(figure).collect(),
         claims: printed.claims.iter().map(claim).collect(),

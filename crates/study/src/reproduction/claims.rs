@@ -24,21 +24,21 @@ const WORKLOAD_LIGHT: usize = 4;
 pub(super) type Judged = (Verdict, String);
 
 /// Something that must be so of one number.
-struct Case {
+pub(super) struct Case {
     label: String,
-    number: Option<Estimated>,
+    pub number: Option<Estimated>,
     /// What the number must be, from and to.
     range: (f64, f64),
-    unit: &'static str,
+    pub unit: &'static str,
 }
 
 impl Case {
-    fn new(label: impl Into<String>, number: Option<Estimated>, range: (f64, f64), unit: &'static str) -> Self {
+    pub fn new(label: impl Into<String>, number: Option<Estimated>, range: (f64, f64), unit: &'static str) -> Self {
         Self { label: label.into(), number, range, unit }
     }
 
     /// Whether the number is in its range, if its interval leaves no doubt.
-    fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> Verdict {
         let Some(number) = self.number else { return Verdict::Undecidable };
         let inside = |x: f64| (self.range.0..=self.range.1).contains(&x);
         let (low, high) = (number.low.unwrap_or(number.value), number.high.unwrap_or(number.value));
@@ -51,7 +51,7 @@ impl Case {
         }
     }
 
-    fn told(&self) -> String {
+    pub fn told(&self) -> String {
         let Some(number) = self.number else { return format!("{}: not known", self.label) };
         let digits = match number.value.abs() {
             x if x >= 100.0 => 0,
@@ -71,7 +71,7 @@ impl Case {
 }
 
 /// All cases must hold; one that fails decides.
-fn all(cases: &[Case]) -> Judged {
+pub(super) fn all(cases: &[Case]) -> Judged {
     let verdicts: Vec<Verdict> = cases.iter().map(Case::verdict).collect();
     let verdict = if verdicts.contains(&Verdict::Fails) {
         Verdict::Fails
@@ -99,8 +99,8 @@ fn exactly(value: f64) -> Option<Estimated> {
     Some(Estimated { value, low: None, high: None })
 }
 
-const LESS: (f64, f64) = (f64::NEG_INFINITY, 0.0);
-const MORE: (f64, f64) = (0.0, f64::INFINITY);
+pub(super) const LESS: (f64, f64) = (f64::NEG_INFINITY, 0.0);
+pub(super) const MORE: (f64, f64) = (0.0, f64::INFINITY);
 
 /// Judges by the check of that name.
 pub(super) fn judge(check: &str, evidence: &Evidence) -> Judged {
@@ -230,7 +230,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judged {
     }
 }
 
-fn both(a: Judged, b: Judged) -> Judged {
+pub(super) fn both(a: Judged, b: Judged) -> Judged {
     let verdict = match (a.0, b.0) {
         (Verdict::Fails, _) | (_, Verdict::Fails) => Verdict::Fails,
         (Verdict::Holds, Verdict::Holds) => Verdict::Holds,

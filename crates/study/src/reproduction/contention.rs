@@ -119,6 +119,17 @@ pub enum Role {
     HeldOut,
 }
 
+impl Role {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fitted => "fitted",
+            Self::Implied => "implied",
+            Self::HeldOut => "held-out",
+        }
+    }
+}
+
 /// A printed number beside the model's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellPrediction {

@@ -156,7 +156,7 @@ fn ratios_are_those_of_the_models_times() {
 #[test]
 fn the_words_name_what_was_fitted_and_what_is_missing() {
     let words = model(paper("pires-2016")).in_words();
-    let fitted = "fitted on 21 of 72 printed cells: compact with 4 threads of BT.B, CG.B, EP.B, FT.B, LU.B, SP.B; scatter with 1, 8 \
+    let fitted = "fitted on 21 of 72 printed cells, which a dagger marks: compact with 4 threads of BT.B, CG.B, EP.B, FT.B, LU.B, SP.B; scatter with 1, 8 \
                   threads of BT.B, CG.B, EP.B, FT.B, LU.B, SP.B; unbound with 8 threads of CG.B, EP.B, FT.B.";
     assert!(words[0].contains(fitted), "{words:#?}");
     let missed =

@@ -8,6 +8,7 @@ mod journal;
 mod malformed;
 mod model;
 mod papers;
+mod placement_claims;
 mod race;
 mod reproduction;
 mod simulation;

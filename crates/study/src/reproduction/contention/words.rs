@@ -3,7 +3,6 @@
 use super::{CellPrediction, Contention, LEFT_OUT, Neighbourhood, Role};
 use crate::paper::{Paper, PrintedRow, PrintedTable, Quantity};
 use crate::reproduction::{ReproducedCell, ReproducedRow, ReproducedTable};
-use crate::simulation::Estimated;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An error of a cell from which the sentences say what the model lacks there: the largest mean error that we allow.
@@ -14,7 +13,7 @@ impl Contention {
     pub fn in_words(&self) -> Vec<String> {
         let of = |role| self.cells.iter().filter(move |cell| cell.role == role);
         let mut words = vec![format!(
-            "A contention model of the paper's machine was fitted on {} of {} printed cells: {}.",
+            "A contention model of the paper's machine was fitted on {} of {} printed cells, which a dagger marks: {}.",
             of(Role::Fitted).count(),
             self.cells.len(),
             named(of(Role::Fitted))
@@ -73,7 +72,7 @@ impl Contention {
                 (cell.placement.as_deref(), cell.threads) == (placement, threads)
                     && (&cell.table, &cell.benchmark) == (&table.name, &row.benchmark)
             };
-            self.cells.iter().find(is_this).map(|cell| cell.predicted)
+            self.cells.iter().find(is_this).map(|cell| (cell.predicted, Some(cell.role)))
         };
         let placement = row.placement.as_deref();
         let cells = table.threads.iter().zip(&row.printed).map(|(&threads, &printed)| {
@@ -81,9 +80,9 @@ impl Contention {
                 Quantity::Time | Quantity::SpeedUp => predicted(placement, threads),
                 Quantity::Ratio => predicted(Some("unbound"), threads)
                     .zip(predicted(placement, threads))
-                    .map(|(unbound, bound)| unbound / bound),
+                    .map(|((unbound, _), (bound, _))| (unbound / bound, None)),
             };
-            ReproducedCell::number(printed, ours.map(|value| Estimated { value, low: None, high: None }))
+            ReproducedCell::predicted(printed, ours.map(|(value, _)| value), ours.and_then(|(_, role)| role))
         });
         let quantity = match row.quantity {
             Quantity::Time => "s",
