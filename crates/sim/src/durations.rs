@@ -5,8 +5,8 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 /// Times as a histogram of 1 us resolution or 0.1 %, whichever is coarser.
 ///
 /// Its bins are those of an HDR histogram of three digits: one a us below 2,048 us, and 1,024 of equal width between each
-/// two further powers of two. Every simulated dispatch records a time, in a fifth of what a library takes that also checks
-/// and finds the least and the most each time.
+/// two further powers of two. They are ours since every simulated dispatch records a time, and a library also checks it and
+/// looks for the least and the most.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Durations {
     /// By bin, as far as times go.

@@ -10,8 +10,9 @@ use study::reproduction::{cache_affinity, placement};
 
 /// Set what papers print and claim beside what we get
 ///
-/// Every number that a paper prints is told beside ours with the difference, every figure is drawn again, and every claim of its
-/// text is judged by our numbers. The same command gives the same bytes.
+/// Every number that a paper prints is told beside ours with the difference, figures of what is simulated are drawn again, and every
+/// claim of its text is judged by computation: on our numbers for cache-affinity, on the paper's own for the others. The same command
+/// gives the same bytes.
 #[derive(clap::Args)]
 #[command(
     allow_negative_numbers = true,
