@@ -96,6 +96,17 @@ pub enum Fault {
     /// A name is empty, so that results could not tell whose they are.
     #[error("the name is empty")]
     NoName,
+    /// Two tasks of a stage have one name.
+    #[error("task `{0}` is listed twice")]
+    SameTask(String),
+    /// A task waits for one that isn't there.
+    #[error("there is no task `{0}` in this stage to wait for")]
+    UnknownTask(String),
+    /// Tasks wait for one another.
+    #[error(
+        "task `{0}` is after itself, by way of those that it is after, or after tasks that are: it could never begin"
+    )]
+    TaskCircle(String),
     /// A limit of living processes together with a rhythm of arrivals.
     #[error("`at_once` makes processes arrive when others end; it can't be combined with `gap_ms`")]
     TwoRhythms,
@@ -110,15 +121,15 @@ const SHORTEST_MS: f64 = 1e-3;
 /// How far percentages may be from 100: the report's tables sum to 101.0 at most.
 const ROUNDING_PERCENT: f64 = 1.5;
 
-type Checked = Result<(), WorkloadError>;
+pub(crate) type Checked = Result<(), WorkloadError>;
 
 impl Fault {
-    fn at(self, at: impl Into<String>) -> WorkloadError {
+    pub(crate) fn at(self, at: impl Into<String>) -> WorkloadError {
         WorkloadError { at: at.into(), fault: self }
     }
 }
 
-fn range(value: f64, least: f64, most: f64, at: &str) -> Checked {
+pub(crate) fn range(value: f64, least: f64, most: f64, at: &str) -> Checked {
     if (least..=most).contains(&value) { Ok(()) } else { Err(Fault::Range { value, least, most }.at(at)) }
 }
 
@@ -137,7 +148,7 @@ fn histogram(edges_ms: &[f64], percent: &[f64], at: &str) -> Checked {
     sums_to_100(percent, at)
 }
 
-fn distribution(distribution: &Distribution, at: &str) -> Checked {
+pub(crate) fn distribution(distribution: &Distribution, at: &str) -> Checked {
     match distribution {
         Distribution::Constant(ms) | Distribution::Exponential(ms) => range(*ms, 0.0, LONGEST_MS, at),
         Distribution::Uniform(from, to) => {
@@ -149,7 +160,7 @@ fn distribution(distribution: &Distribution, at: &str) -> Checked {
 }
 
 /// The mean of a distribution that was checked, in ms.
-fn mean_ms(distribution: &Distribution) -> f64 {
+pub(crate) fn mean_ms(distribution: &Distribution) -> f64 {
     match distribution {
         Distribution::Constant(ms) | Distribution::Exponential(ms) => *ms,
         Distribution::Uniform(from, to) => f64::midpoint(*from, *to),
@@ -166,7 +177,7 @@ fn takes_time(mean_ms: f64, at: &str) -> Checked {
     if mean_ms >= SHORTEST_MS { Ok(()) } else { Err(Fault::NoTime { mean_ms }.at(at)) }
 }
 
-fn named(name: &str, at: &str) -> Checked {
+pub(crate) fn named(name: &str, at: &str) -> Checked {
     if name.trim().is_empty() { Err(Fault::NoName.at(at)) } else { Ok(()) }
 }
 

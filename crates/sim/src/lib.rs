@@ -20,6 +20,7 @@ pub mod parameters;
 mod queue;
 mod random;
 pub mod rule;
+pub mod space;
 mod timing;
 mod tournament;
 pub mod workload;

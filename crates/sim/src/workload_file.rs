@@ -285,7 +285,7 @@ fn path_in_file(at: &str, applications: usize) -> String {
 }
 
 /// Where in its text the field at `path` (`jobs[1].process.work_ms`) stands, or else the innermost table around it.
-fn offset_of(file: &DeTable, path: &str) -> usize {
+pub(crate) fn offset_of(file: &DeTable, path: &str) -> usize {
     let mut offset = 0;
     let mut inner = Inner::Table(file);
     for part in path.split(['.', '[']) {
@@ -321,7 +321,7 @@ fn entry<'t, 'text>(table: &'t DeTable<'text>, key: &str) -> Option<(usize, &'t 
     table.iter().find(|(k, _)| k.get_ref() == key).map(|(k, value)| (k.span().start, value.get_ref()))
 }
 
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
     toml::from_str(text).map_err(|error| mistake(text, &error))
 }
 
@@ -330,7 +330,7 @@ fn mistake(text: &str, error: &toml::de::Error) -> Mistake {
 }
 
 /// The line of the byte at `offset`, from 1.
-fn line_of(text: &str, offset: usize) -> usize {
+pub(crate) fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }
 
