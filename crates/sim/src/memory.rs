@@ -65,3 +65,39 @@ impl Memory for NoMemory {
         Ran { work_ns: ns, wall_ns: ns, misses: Misses::default() }
     }
 }
+
+/// What a worker's run came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stopped {
+    /// What was done.
+    pub ran: Ran,
+    /// Of its wall time, what brings back lines that the worker had when it last stopped and lost by being away, in ns.
+    pub reload_ns: u64,
+}
+
+/// The caches under work that can be cut off at any time. Calls come in the order of simulated time.
+pub trait TaskMemory {
+    /// `process`'s next run uses footprint number `footprint`; of what it has cached, the share `kept` stays of use.
+    fn turn(&mut self, process: ProcessIndex, footprint: u32, kept: f64);
+
+    /// It runs on `cpu` from `now_ns` on. How long `work_ns` of work take if nobody cuts it off, in ns.
+    fn start(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64) -> u64;
+
+    /// It stops after `wall_ns`, which is no more than [`TaskMemory::start`] said of `work_ns`.
+    fn stop(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Stopped;
+}
+
+impl TaskMemory for NoMemory {
+    #[inline]
+    fn turn(&mut self, _: ProcessIndex, _: u32, _: f64) {}
+
+    #[inline]
+    fn start(&mut self, _: ProcessIndex, _: CpuIndex, _: u64, work_ns: u64) -> u64 {
+        work_ns
+    }
+
+    #[inline]
+    fn stop(&mut self, _: ProcessIndex, _: CpuIndex, _: u64, _: u64, wall_ns: u64) -> Stopped {
+        Stopped { ran: Ran { work_ns: wall_ns, wall_ns, misses: Misses::default() }, reload_ns: 0 }
+    }
+}

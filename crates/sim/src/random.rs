@@ -16,8 +16,10 @@ pub(crate) enum Purpose {
     Arrivals = 2,
     /// The phases of the CPUs' clocks.
     Clocks = 3,
-    /// Delays of quantum ends, and which idle CPU is first.
+    /// Delays of quantum ends, which idle CPU is first, and which of several CPUs a job gets.
     Chance = 4,
+    /// Lengths of a job's tasks.
+    Tasks = 5,
 }
 
 /// A stream of draws.
@@ -30,6 +32,13 @@ impl Draws {
             .into_iter()
             .fold(seed, |state, word| Self::from_state(state ^ word).0.next_u64());
         Self::from_state(mixed)
+    }
+
+    /// The stream of that number, of those that begin here: it depends on nothing that is drawn otherwise.
+    pub(crate) fn numbered(&self, number: u64) -> Self {
+        let mut mixed = self.clone();
+        let start = mixed.0.next_u64();
+        Self::from_state(Self::from_state(start ^ number).0.next_u64())
     }
 
     fn from_state(state: u64) -> Self {

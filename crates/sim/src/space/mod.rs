@@ -1,7 +1,18 @@
 //! Space sharing: jobs hold CPUs, and an allocator moves CPUs from job to job.
 
+mod allocator;
+mod engine;
+pub mod experiment;
 pub mod graph;
+#[cfg(test)]
+mod laws;
 pub mod mix;
+pub mod outcome;
+pub mod policy;
+mod progress;
 
+pub use experiment::Experiment;
 pub use graph::{Graph, Listed, Stage, Tasks};
 pub use mix::{Kind, Mix, MixError};
+pub use outcome::{Account, Cause, Change, Event, JobIndex, JobOutcome, Moves, Outcome};
+pub use policy::{Parameters, ParsePolicyError, Policy};

@@ -1,0 +1,175 @@
+//! Policies of space sharing, and the numbers that they are simulated with.
+
+use crate::parameters::{LONGEST_MS, ParameterError};
+use crate::workload::Distribution;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Which job has which CPUs, and which of its workers runs there. Section 5.1 of the cache-affinity report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Policy {
+    /// Equal shares, which change only when a job arrives or is done.
+    Equipartition,
+    /// A job has what it can use. A request is served by a CPU that nobody has (D.1), by one whose job can't use it (D.2), or
+    /// by one of the job that has most (D.3), if that has over one more than the job that asks.
+    Dynamic,
+    /// The same, but a CPU goes to the worker that ran there last, if it can run and no job with fewer CPUs asks (A.1), and who
+    /// asks names the CPU where the worker that it most needs ran last (A.2).
+    DynamicAffinity,
+    /// The same, but a job keeps a CPU for [`Parameters::yield_delay_ms`] before others may have it.
+    DynamicAffinityDelay,
+    /// [`Policy::DynamicAffinity`] with A.1 whoever else asks.
+    DynamicAffinityNoPriority,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Equipartition,
+        Self::Dynamic,
+        Self::DynamicAffinity,
+        Self::DynamicAffinityDelay,
+        Self::DynamicAffinityNoPriority,
+    ];
+
+    /// Its name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Equipartition => "equipartition",
+            Self::Dynamic => "dynamic",
+            Self::DynamicAffinity => "dynamic-affinity",
+            Self::DynamicAffinityDelay => "dynamic-affinity-delay",
+            Self::DynamicAffinityNoPriority => "dynamic-affinity-no-priority",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A text that names no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no space-sharing policy: name {names}", names = Policy::ALL.map(Policy::name).join(", "))]
+pub struct ParsePolicyError(String);
+
+impl FromStr for Policy {
+    type Err = ParsePolicyError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| ParsePolicyError(text.into()))
+    }
+}
+
+impl From<Policy> for String {
+    fn from(policy: Policy) -> Self {
+        policy.name().into()
+    }
+}
+
+impl TryFrom<String> for Policy {
+    type Error = ParsePolicyError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+/// What a policy heeds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Shares are equal, and change with arrivals and departures alone.
+    pub equal_shares: bool,
+    /// A.1 and A.2.
+    pub affinity: bool,
+    /// A.1 asks whether a job with fewer CPUs wants the CPU.
+    pub priority: bool,
+    /// How long a job keeps a CPU that it can't use, in ns.
+    pub yield_delay_ns: u64,
+}
+
+impl Rules {
+    pub fn of(policy: Policy, yield_delay_ns: u64) -> Self {
+        Self {
+            equal_shares: policy == Policy::Equipartition,
+            affinity: !matches!(policy, Policy::Equipartition | Policy::Dynamic),
+            priority: policy != Policy::DynamicAffinityNoPriority,
+            yield_delay_ns: if policy == Policy::DynamicAffinityDelay { yield_delay_ns } else { 0 },
+        }
+    }
+}
+
+/// The numbers of a simulation. All are choices: the report has none for space sharing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parameters {
+    /// Time from one job's arrival to the next, in ms; jobs arrive in a drawn order. All at once when absent.
+    pub gap_ms: Option<Distribution>,
+    /// How many times as fast as where the graphs were measured the CPUs work.
+    pub speed: f64,
+    /// How many times as large as there the working sets of tasks are.
+    pub data: f64,
+    /// Time that it takes to give a CPU to another worker, in µs, at [`Parameters::speed`] 1.
+    pub switch_us: f64,
+    /// How long [`Policy::DynamicAffinityDelay`] keeps a CPU, in ms, at [`Parameters::speed`] 1.
+    pub yield_delay_ms: f64,
+    /// How many of the workers that ran on a CPU it remembers, for A.1: the one that gives it up, and those before.
+    pub history: u32,
+    /// When to stop at the latest, in ms.
+    pub horizon_ms: Option<f64>,
+    /// How many times the mix is run, each time with other draws.
+    pub replicates: u32,
+    /// Where the draws start. The same seed gives the same bytes.
+    pub seed: u64,
+}
+
+/// Most workers that a CPU remembers.
+pub(super) const MOST_HISTORY: usize = 8;
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            gap_ms: None,
+            speed: 1.0,
+            data: 1.0,
+            switch_us: 2.0,
+            yield_delay_ms: 0.05,
+            history: 2,
+            horizon_ms: None,
+            replicates: 10,
+            seed: 1,
+        }
+    }
+}
+
+impl Parameters {
+    /// Whether one can simulate with them.
+    ///
+    /// # Errors
+    /// [`ParameterError`] names the first that is wrong.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        for (name, value, least, most) in [
+            ("speed", self.speed, 1e-6, 1e6),
+            ("data", self.data, 1e-6, 1e6),
+            ("switch_us", self.switch_us, 0.0, 1e9),
+            ("yield_delay_ms", self.yield_delay_ms, 0.0, LONGEST_MS),
+            ("history", f64::from(self.history), 1.0, MOST_HISTORY as f64),
+            ("horizon_ms", self.horizon_ms.unwrap_or(1.0), 1e-6, LONGEST_MS),
+            ("replicates", f64::from(self.replicates), 1.0, 1e6),
+        ] {
+            if !(least..=most).contains(&value) {
+                return Err(ParameterError::Range { name, value, least, most });
+            }
+        }
+        match &self.gap_ms {
+            Some(gap) => {
+                let mean = crate::fault::mean_ms(gap);
+                let wrong = ParameterError::Range { name: "gap_ms", value: mean, least: 0.0, most: LONGEST_MS };
+                crate::fault::distribution(gap, "gap_ms").map_err(|_| wrong)
+            }
+            None => Ok(()),
+        }
+    }
+}
