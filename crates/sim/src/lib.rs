@@ -26,7 +26,7 @@ mod tournament;
 pub mod workload;
 pub mod workload_file;
 
-pub use cache::{CacheModel, Footprint};
+pub use cache::{CacheModel, Footprint, TaskCaches};
 pub use durations::Durations;
 pub use experiment::{Experiment, ExperimentError};
 pub use fault::{Fault, WorkloadError};

@@ -51,6 +51,31 @@ pub trait Memory {
     fn run(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran;
 }
 
+/// What a run came to that could have been cut off at any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stopped {
+    /// Work, wall time and misses.
+    pub ran: Ran,
+    /// Of the wall time, what brought back lines that the process had when it stopped before and lost by being away or by
+    /// moving, in ns: no more than the wall time beyond the work.
+    pub reload_ns: u64,
+}
+
+/// The caches of a machine under workers that do one task after another and can be cut off at any time. Calls come in the
+/// order of simulated time; every start is followed by one stop on the same CPU.
+pub trait TaskMemory {
+    /// From its next run on, `process` does what footprint number `footprint` says, and of its own lines only the share `kept`,
+    /// from 0 to 1, stays of use, wherever they are cached. Not while it runs.
+    fn turn(&mut self, process: ProcessIndex, footprint: u32, kept: f64);
+
+    /// `process` runs on `cpu` from `now_ns` on: how long `work_ns` of work take if it isn't cut off, in ns.
+    fn start(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64) -> u64;
+
+    /// The run ends that was started with `work_ns`, after `wall_ns`, which are never more than [`start`](Self::start) said; when
+    /// they are as many, all of the work is done. The state of the caches follows now.
+    fn stop(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Stopped;
+}
+
 /// No caches: work takes its own time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMemory;
@@ -66,27 +91,6 @@ impl Memory for NoMemory {
     }
 }
 
-/// What a worker's run came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stopped {
-    /// What was done.
-    pub ran: Ran,
-    /// Of its wall time, what brings back lines that the worker had when it last stopped and lost by being away, in ns.
-    pub reload_ns: u64,
-}
-
-/// The caches under work that can be cut off at any time. Calls come in the order of simulated time.
-pub trait TaskMemory {
-    /// `process`'s next run uses footprint number `footprint`; of what it has cached, the share `kept` stays of use.
-    fn turn(&mut self, process: ProcessIndex, footprint: u32, kept: f64);
-
-    /// It runs on `cpu` from `now_ns` on. How long `work_ns` of work take if nobody cuts it off, in ns.
-    fn start(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64) -> u64;
-
-    /// It stops after `wall_ns`, which is no more than [`TaskMemory::start`] said of `work_ns`.
-    fn stop(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Stopped;
-}
-
 impl TaskMemory for NoMemory {
     #[inline]
     fn turn(&mut self, _: ProcessIndex, _: u32, _: f64) {}
@@ -97,7 +101,7 @@ impl TaskMemory for NoMemory {
     }
 
     #[inline]
-    fn stop(&mut self, _: ProcessIndex, _: CpuIndex, _: u64, _: u64, wall_ns: u64) -> Stopped {
-        Stopped { ran: Ran { work_ns: wall_ns, wall_ns, misses: Misses::default() }, reload_ns: 0 }
+    fn stop(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Stopped {
+        Stopped { ran: self.run(process, cpu, now_ns, work_ns, wall_ns), reload_ns: 0 }
     }
 }

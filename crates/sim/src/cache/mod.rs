@@ -28,7 +28,7 @@
 //! # Limits
 //!
 //! - Lines lie at random in the cache as seen from other processes. A program whose arrays collide systematically doesn't.
-//! - A process reuses one set of lines at one rate. Phases with other sets need other processes.
+//! - A process reuses one set of lines at one rate, until it turns to another ([`TaskCaches`]).
 //! - In a cache under several CPUs, what a neighbour does in a run is accounted for from that run's start.
 //! - Neighbours under a cache that together nearly fill it miss more than is modelled: by a third when two working sets take
 //!   three quarters of it. Below half of it the two agree within a tenth.
@@ -62,5 +62,5 @@ mod traffic;
 pub use experiment::Reuse;
 pub use footprint::{Footprint, Order};
 pub use hierarchy::{Hierarchy, HierarchyError};
-pub use model::{CacheModel, Member};
+pub use model::{CacheModel, Member, TaskCaches};
 pub use timing::Timing;

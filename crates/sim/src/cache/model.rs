@@ -1,10 +1,14 @@
 //! The caches of a machine under one set of processes.
 
+mod tasks;
+
+pub use tasks::TaskCaches;
+
 use super::bus::{Bus, Demand};
 use super::decay::Decay;
 use super::fit::{Fit, Lines};
 use super::footprint::{Footprint, Order};
-use super::hierarchy::{Hierarchy, HierarchyError, MAX_DEPTH, Stage};
+use super::hierarchy::{Hierarchy, HierarchyError, MAX_DEPTH, Path, Stage};
 use super::pressure::Pressure;
 use super::residency::{Residencies, Residency};
 use super::stall::{Span, Stall};
@@ -26,7 +30,7 @@ pub struct Member {
 }
 
 /// How a footprint's lines are used.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Behaviour {
     order: Order,
     pass_ns: f64,
@@ -120,11 +124,66 @@ impl Depth {
     }
 }
 
+/// What a run meets, before it is known how long it will be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meeting {
+    behaviour: Behaviour,
+    stall: Stall,
+    outermost: Depth,
+    /// What a miss of the outermost cache costs without a wait, and the wait.
+    memory_ns: f64,
+    wait_ns: f64,
+}
+
+impl Meeting {
+    /// A run with all lines about, under caches of its CPU alone, when each miss waits for the bus.
+    #[inline]
+    fn settled(settled: Settled, wait_ns: f64) -> Self {
+        let Settled { inner_per_ns, steady_per_ns, memory_ns, .. } = settled;
+        Self {
+            stall: Stall::steady(inner_per_ns + steady_per_ns * (memory_ns + wait_ns)),
+            outermost: Depth { steady_per_ns, ..Depth::default() },
+            memory_ns,
+            wait_ns,
+            ..Self::default()
+        }
+    }
+
+    /// The bus hears of the misses.
+    #[inline]
+    fn ask(&self, hierarchy: &Hierarchy, cpu: &mut Cpu, bus: &mut Bus, span: Span, misses: Misses) {
+        let misses = misses.total();
+        cpu.ask(bus, misses, hierarchy.timing.bus_ns, span.wall - misses * self.wait_ns);
+    }
+
+    /// What a miss costs.
+    #[inline]
+    fn miss_ns(&self, hierarchy: &Hierarchy, is_outermost: bool) -> f64 {
+        if is_outermost { self.memory_ns + self.wait_ns } else { hierarchy.timing.next_cache_ns }
+    }
+
+    /// Of `taken` lines that a writer took, those that came back.
+    #[inline]
+    fn taken_back(&self, taken: f64, span: Span) -> f64 {
+        (taken * span.met).min(self.outermost.missing * span.met)
+    }
+
+    /// Misses on the way, when a writer had taken so many lines.
+    #[inline]
+    fn misses(&self, taken: f64, span: Span) -> Misses {
+        let taken_back = self.taken_back(taken, span);
+        Misses {
+            reload: self.outermost.missing * span.met - taken_back + self.outermost.contention_per_ns * span.work,
+            steady: self.outermost.steady_per_ns * span.work,
+            invalidation: taken_back + self.outermost.invalidation_per_ns * span.work,
+        }
+    }
+}
+
 /// What a run did.
 #[derive(Clone, Copy, Debug)]
 struct Trace {
     work_ns: f64,
-    wall_ns: f64,
     /// The share of missing lines that came in.
     filled: f64,
     /// The share of all reused lines that was used.
@@ -204,6 +263,12 @@ impl CacheModel {
             }
             processes.push(Process { behaviour: behaviour as u32, sharing_job, cpu: None, home: 0 });
         }
+        Self::with(hierarchy, &kinds, processes, &sharing)
+    }
+
+    /// The same, with processes that behave as footprints of some `kinds` do; `sharing` tells for each job how many of
+    /// its processes may share lines.
+    fn with(hierarchy: Hierarchy, kinds: &[Footprint], processes: Vec<Process>, sharing: &[usize]) -> Self {
         let survivals: Vec<_> = (hierarchy.builds.iter())
             .map(|build| [Order::Random, Order::Blocked].map(|order| Survival::new(build.frames, build.ways, order)))
             .collect();
@@ -228,7 +293,7 @@ impl CacheModel {
             processes: processes.len(),
             traffic: vec![Traffic::new(); hierarchy.caches()],
             pressure: vec![Pressure::default(); hierarchy.caches()],
-            residencies: Residencies::new(processes.len(), &sharing, hierarchy.depths(), hierarchy.caches()),
+            residencies: Residencies::new(processes.len(), sharing, hierarchy.depths(), hierarchy.caches()),
             decay: Decay::new(),
         };
         Self {
@@ -359,59 +424,15 @@ impl CacheModel {
         let Self { hierarchy, cpus, buses, caches, .. } = self;
         let cpu = &mut cpus[index.at()];
         let bus = &mut buses[cpu.home as usize];
-        let behaviour = caches.behaviours[cpu.behaviour as usize];
+        let meeting = caches.meet(hierarchy, cpu, bus, process, index);
+        let span = meeting.stall.span(&caches.decay, work_ns, wall_ns);
+        let misses = meeting.misses(cpu.taken, span);
+        caches.leave(hierarchy, cpu, process, index, &meeting, span);
+        meeting.ask(hierarchy, cpu, bus, span, misses);
         let path = &hierarchy.paths[index.at()];
-        let stages = path.stages();
-        let Timing { bus_ns, next_cache_ns, .. } = hierarchy.timing;
-        let wait_ns = bus_ns * bus.wait_services(cpu.demand);
-        let memory_ns = hierarchy.memory_ns[index.at() * hierarchy.nodes + cpu.home as usize];
-
-        let passes_per_ns = match behaviour.order {
-            Order::Random => behaviour.passes_per_ns,
-            // The rest of the pass; nothing is missing after it.
-            Order::Blocked => behaviour.passes_per_ns / cpu.pass_left.max(1e-9),
-        };
-        let mut stall = Stall { per_ns: 0.0, reload_ns: 0.0, passes_per_ns, order: behaviour.order };
-        let mut outermost = Depth::default();
-        for (depth, &stage) in stages.iter().enumerate() {
-            outermost = caches.met(hierarchy, cpu, process, depth, stage);
-            let miss_ns = if depth + 1 < stages.len() { next_cache_ns } else { memory_ns + wait_ns };
-            stall.per_ns += outermost.per_ns() * miss_ns;
-            stall.reload_ns += outermost.missing * miss_ns;
+        if path.is_shared {
+            caches.press(cpu, path, span);
         }
-        let span = stall.span(&caches.decay, work_ns, wall_ns);
-        let Span { work, wall, met: filled, .. } = span;
-        let used = match behaviour.order {
-            Order::Random => filled,
-            Order::Blocked => (work * behaviour.passes_per_ns).min(1.0),
-        };
-
-        let reloaded = outermost.missing * filled;
-        let taken_back = (cpu.taken * filled).min(reloaded);
-        let misses = Misses {
-            reload: reloaded - taken_back + outermost.contention_per_ns * work,
-            steady: outermost.steady_per_ns * work,
-            invalidation: taken_back + outermost.invalidation_per_ns * work,
-        };
-        if let Some(job) = cpu.sharing_job {
-            caches.jobs[job as usize].written += behaviour.writes_per_ns * work;
-        }
-        for (depth, &stage) in stages.iter().enumerate() {
-            caches.leave(cpu, process, depth, stage, Trace { work_ns: work, wall_ns: wall, filled, used });
-        }
-        if filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none() {
-            let fits = || stages.iter().map(|&stage| caches.fit(cpu.behaviour, stage));
-            cpu.settled = Some(Settled {
-                inner_per_ns: fits().rev().skip(1).rev().fold(0.0, |sum, fit| sum + fit.steady_per_ns * next_cache_ns),
-                steady_per_ns: outermost.steady_per_ns,
-                memory_ns,
-                brings_fresh: fits().any(|fit| fit.fresh_per_ns > 0.0),
-            });
-        }
-        cpu.ask(bus, misses.total(), bus_ns, wall - misses.total() * wait_ns);
-        cpu.goes_on = true;
-        cpu.taken -= taken_back;
-        cpu.pass_left = (cpu.pass_left - work * behaviour.passes_per_ns).max(0.0);
         Ran { work_ns: span.work_ns, wall_ns: span.wall_ns, misses }
     }
 }
@@ -461,6 +482,71 @@ impl Caches {
             }
         }
         taken
+    }
+
+    /// What the next run on a CPU meets, however long it is.
+    #[inline(always)]
+    fn meet(&mut self, hierarchy: &Hierarchy, cpu: &Cpu, bus: &Bus, process: ProcessIndex, index: CpuIndex) -> Meeting {
+        let behaviour = self.behaviours[cpu.behaviour as usize];
+        let stages = hierarchy.paths[index.at()].stages();
+        let Timing { bus_ns, next_cache_ns, .. } = hierarchy.timing;
+        let wait_ns = bus_ns * bus.wait_services(cpu.demand);
+        let memory_ns = hierarchy.memory_ns[index.at() * hierarchy.nodes + cpu.home as usize];
+
+        let passes_per_ns = match behaviour.order {
+            Order::Random => behaviour.passes_per_ns,
+            // The rest of the pass; nothing is missing after it.
+            Order::Blocked => behaviour.passes_per_ns / cpu.pass_left.max(1e-9),
+        };
+        let mut stall = Stall { per_ns: 0.0, reload_ns: 0.0, passes_per_ns, order: behaviour.order };
+        let mut outermost = Depth::default();
+        for (depth, &stage) in stages.iter().enumerate() {
+            outermost = self.met(hierarchy, cpu, process, depth, stage);
+            let miss_ns = if depth + 1 < stages.len() { next_cache_ns } else { memory_ns + wait_ns };
+            stall.per_ns += outermost.per_ns() * miss_ns;
+            stall.reload_ns += outermost.missing * miss_ns;
+        }
+        Meeting { behaviour, stall, outermost, memory_ns, wait_ns }
+    }
+
+    /// A run on a CPU leaves its traces.
+    #[inline(always)]
+    fn leave(
+        &mut self,
+        hierarchy: &Hierarchy,
+        cpu: &mut Cpu,
+        process: ProcessIndex,
+        index: CpuIndex,
+        meeting: &Meeting,
+        span: Span,
+    ) {
+        let Behaviour { order, passes_per_ns, writes_per_ns, .. } = meeting.behaviour;
+        let path = &hierarchy.paths[index.at()];
+        let stages = path.stages();
+        let Span { work, met: filled, .. } = span;
+        let used = match order {
+            Order::Random => filled,
+            Order::Blocked => (work * passes_per_ns).min(1.0),
+        };
+        if let Some(job) = cpu.sharing_job {
+            self.jobs[job as usize].written += writes_per_ns * work;
+        }
+        for (depth, &stage) in stages.iter().enumerate() {
+            self.leave_at(cpu, process, depth, stage, Trace { work_ns: work, filled, used });
+        }
+        if filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none() {
+            let fits = || stages.iter().map(|&stage| self.fit(cpu.behaviour, stage));
+            let next_cache_ns = hierarchy.timing.next_cache_ns;
+            cpu.settled = Some(Settled {
+                inner_per_ns: fits().rev().skip(1).rev().fold(0.0, |sum, fit| sum + fit.steady_per_ns * next_cache_ns),
+                steady_per_ns: meeting.outermost.steady_per_ns,
+                memory_ns: meeting.memory_ns,
+                brings_fresh: fits().any(|fit| fit.fresh_per_ns > 0.0),
+            });
+        }
+        cpu.goes_on = true;
+        cpu.taken -= meeting.taken_back(cpu.taken, span);
+        cpu.pass_left = (cpu.pass_left - work * passes_per_ns).max(0.0);
     }
 
     /// What a run on a CPU meets at one depth.
@@ -516,8 +602,8 @@ impl Caches {
 
     /// A run leaves its trace at one depth.
     #[inline(never)]
-    fn leave(&mut self, cpu: &mut Cpu, process: ProcessIndex, depth: usize, stage: Stage, trace: Trace) {
-        let Trace { work_ns, wall_ns, filled, used } = trace;
+    fn leave_at(&mut self, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage, trace: Trace) {
+        let Trace { work_ns, filled, used } = trace;
         let fit = &self.fits[cpu.behaviour as usize * self.builds + usize::from(stage.build)];
         let fill = |resident: &mut f32, lines: Lines| {
             let missing = (lines.attainable - f64::from(*resident)).max(0.0);
@@ -536,16 +622,27 @@ impl Caches {
         let own = &mut self.residencies.latest(process)[depth];
         own.mark = traffic.now();
         fill(&mut own.lines, fit.own);
-        let mut reused = fit.own.intruding;
         if let Some(job) = cpu.sharing_job {
-            let Job { written, running } = self.jobs[job as usize];
+            let written = self.jobs[job as usize].written;
             let shared = self.residencies.shared(job, depth, stage.cache);
             (shared.residency.mark, shared.written) = (traffic.now(), written);
             fill(&mut shared.residency.lines, fit.shared);
-            reused += fit.shared.intruding / f64::from(running.max(1));
         }
-        if stage.is_shared && wall_ns > 0.0 {
-            let pressure = Pressure::new(fit.fresh_per_ns * work_ns / wall_ns, reused);
+    }
+
+    /// Neighbours under caches that a CPU shares hear what its run does to them.
+    #[inline(never)]
+    fn press(&mut self, cpu: &mut Cpu, path: &Path, span: Span) {
+        if span.wall <= 0.0 {
+            return;
+        }
+        for (depth, &stage) in path.stages().iter().enumerate().filter(|(_, stage)| stage.is_shared) {
+            let fit = self.fit(cpu.behaviour, stage);
+            let mut reused = fit.own.intruding;
+            if let Some(job) = cpu.sharing_job {
+                reused += fit.shared.intruding / f64::from(self.jobs[job as usize].running.max(1));
+            }
+            let pressure = Pressure::new(fit.fresh_per_ns * span.work / span.wall, reused);
             let all = &mut self.pressure[stage.cache.at()];
             *all -= std::mem::replace(&mut cpu.pressure[depth], pressure);
             *all += pressure;

@@ -8,6 +8,11 @@ use crate::index::ProcessIndex;
 /// left in the first is taken to be gone.
 const REMEMBERED: usize = 4;
 
+/// A share of some lines, rounded alike wherever they are remembered.
+pub(super) fn part_of(lines: f32, share: f64) -> f32 {
+    (f64::from(lines) * share) as f32
+}
+
 /// The lines of a set in one cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Residency {
@@ -81,6 +86,15 @@ impl Residencies {
     #[inline]
     pub fn latest(&mut self, process: ProcessIndex) -> &mut [Residency] {
         &mut self.latest[process.at() * self.depths..][..self.depths]
+    }
+
+    /// Only a share of a process's own lines stays of use, wherever they are.
+    pub fn keep(&mut self, process: ProcessIndex, share: f64) {
+        let depths = process.at() * self.depths..(process.at() + 1) * self.depths;
+        let earlier = self.earlier[depths.clone()].iter_mut().flatten();
+        for residency in self.latest[depths].iter_mut().chain(earlier) {
+            residency.lines = part_of(residency.lines, share);
+        }
     }
 
     /// A process's own lines in a cache, which becomes the latest.

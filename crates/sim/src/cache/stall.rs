@@ -4,7 +4,7 @@ use super::decay::Decay;
 use super::footprint::Order;
 
 /// How long work takes: `work (1 + per_ns) + reload_ns * met(work)`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stall {
     /// Stalled time a ns of work.
     pub per_ns: f64,
@@ -45,6 +45,11 @@ impl Span {
 }
 
 impl Stall {
+    /// Where nothing is missing: all of that has been met at once.
+    pub fn steady(per_ns: f64) -> Self {
+        Self { per_ns, reload_ns: 0.0, passes_per_ns: f64::MAX, order: Order::Blocked }
+    }
+
     /// All of `work_ns` of work, or what of it fits into `wall_ns`.
     #[inline]
     pub fn span(&self, decay: &Decay, work_ns: u64, wall_ns: u64) -> Span {

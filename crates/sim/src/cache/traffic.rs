@@ -93,6 +93,19 @@ impl Traffic {
         self.sums.fresh += lines;
     }
 
+    /// A set comes to be of other lines, but for the share `kept`. When nobody's was used since, what it leaves behind counts as
+    /// so many fresh lines from now on: they are told. Otherwise they are forgotten when the set is used again.
+    pub fn renew(&mut self, set: SetIndex, kept: f64) -> f64 {
+        let last = &mut self.uses[0];
+        if last.set != set {
+            return 0.0;
+        }
+        let left_behind = f64::from(last.lines) * (1.0 - kept);
+        last.lines = (f64::from(last.lines) * kept) as f32;
+        self.sums.fresh += left_behind;
+        left_behind
+    }
+
     /// What others have used since `mark`, when `set` was last used.
     ///
     /// Exact, as far as whole sets are used at a time, when no more than [`REMEMBERED`] other sets were used since. With more,
@@ -180,6 +193,20 @@ mod tests {
         traffic.use_set(SetIndex(1), Team::NONE, 10.0, 0.5, false);
         traffic.use_set(SetIndex(1), Team::NONE, 10.0, 0.5, false);
         assert_eq!(traffic.since(mark, A, Team::NONE).lines, 7.5);
+    }
+
+    #[test]
+    fn a_set_that_comes_to_be_of_other_lines_displaces_by_all_of_them() {
+        let mut traffic = Traffic::new();
+        traffic.use_set(A, Team::NONE, 10.0, 1.0, false);
+        let mark = traffic.now();
+        for _ in 0..3 {
+            traffic.use_set(SetIndex(1), Team::NONE, 10.0, 1.0, false);
+            assert_eq!(traffic.renew(SetIndex(1), 0.25), 7.5);
+            assert_eq!(traffic.renew(A, 0.0), 0.0, "it wasn't the last");
+        }
+        traffic.use_set(SetIndex(1), Team::NONE, 10.0, 1.0, false);
+        assert_eq!(traffic.since(mark, A, Team::NONE).lines, 32.5);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use sim::cache::experiment::reuse;
 use sim::cache::{CacheModel, Footprint, Hierarchy, Member, Order, Timing};
 use sim::{CpuIndex, Memory, ProcessIndex, Ran};
 
-fn footprint() -> impl Strategy<Value = Footprint> {
+pub fn footprint() -> impl Strategy<Value = Footprint> {
     let order = prop_oneof![Just(Order::Random), Just(Order::Blocked)];
     let lines = prop_oneof![Just(0.0), 1.0..40_000.0];
     (order, lines, 0.0..1.0, 1.0..5_000.0, 0.0..5_000.0, 0.0..=1.0, prop_oneof![Just(0.0), 0.0..500.0]).prop_map(
@@ -31,7 +31,7 @@ fn members() -> impl Strategy<Value = Vec<Member>> {
     })
 }
 
-fn hierarchy() -> impl Strategy<Value = Hierarchy> {
+pub fn hierarchy() -> impl Strategy<Value = Hierarchy> {
     prop_oneof![Just("sgi-4d340"), Just("xeon-e5405"), Just("xeon-e5620"), Just("opteron-6272")].prop_map(|preset| {
         let machine = Machine::named(preset).unwrap();
         let cpus: Vec<_> = machine.usable().collect();

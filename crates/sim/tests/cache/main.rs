@@ -7,6 +7,7 @@ mod laws;
 mod lines;
 mod program;
 mod sharing;
+mod tasks;
 
 use lines::LineCache;
 use machine::Machine;

@@ -1,0 +1,249 @@
+//! Caches under workers that can be cut off at any time and turn from one task to the next.
+//!
+//! A run is taken apart: what it will meet is found at its start, what it leaves is left at its stop, when it is known how far
+//! it came. In between, neighbours and the bus already see what it asks of them.
+//!
+//! # What a worker lost
+//!
+//! When a worker stops, the caches around its CPU hold some of its lines. When it starts again, there or elsewhere, they hold
+//! fewer, depth by depth: the difference, at most what is missing, it lost by being away. As a run meets what is missing, it
+//! meets the same share of what was lost, and that costs what its misses cost; what it didn't meet stays lost. A turn to
+//! other lines makes those that were lost useless as it does those that are cached. Lines that it shares count as well, but
+//! for those that writers took or would have taken had it stayed.
+//!
+//! In blocked order, a worker that comes back within its first pass wants the lines first that it never had. Here it meets
+//! what it lost and what it never had evenly, as if a pass began: both have been met when a pass is over.
+//!
+//! What a worker used in a cache before a turn displaces what others have there, as fresh lines do, if nobody's reused lines
+//! were used there between its last stop and the turn. Otherwise it no longer counts once the worker uses that cache again.
+
+use super::{
+    CacheModel, Caches, Cpu, Footprint, Hierarchy, HierarchyError, MAX_DEPTH, Meeting, Process, SetIndex, Timing,
+};
+use crate::cache::residency::part_of;
+use crate::index::{CpuIndex, ProcessIndex};
+use crate::memory::{Memory, Ran, Stopped, TaskMemory};
+use machine::Machine;
+
+/// The cached state of workers on a machine. It implements [`TaskMemory`]; the [module](crate::cache) describes the model.
+///
+/// Workers of one job that share lines share one set of them, which no turn changes: footprints that a job's workers
+/// turn to must agree on `shared_lines`, or share nothing.
+#[derive(Clone, Debug)]
+pub struct TaskCaches {
+    model: CacheModel,
+    workers: Vec<Worker>,
+    /// By CPU.
+    runs: Vec<Run>,
+}
+
+/// Lines of one depth.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lines {
+    own: f32,
+    shared: f32,
+}
+
+/// A worker, as far as it lost anything.
+#[derive(Clone, Copy, Debug)]
+struct Worker {
+    job: u32,
+    /// Writes to its job's shared lines by its last stop.
+    written: f64,
+    /// By depth, what the caches around its CPU held for it then, as far as still of use.
+    had: [Lines; MAX_DEPTH],
+    /// By depth, what it lost and didn't meet yet.
+    lost: [Lines; MAX_DEPTH],
+}
+
+/// A run under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    meeting: Meeting,
+    /// What it takes to bring back all that was lost.
+    lost_ns: f64,
+}
+
+impl TaskCaches {
+    /// The caches around all usable CPUs of a machine, empty; otherwise as [`TaskCaches::new`].
+    ///
+    /// # Errors
+    /// The machine doesn't tell enough of its caches.
+    pub fn of(machine: &Machine, footprints: &[Footprint], jobs: &[u32]) -> Result<Self, HierarchyError> {
+        let cpus: Vec<_> = machine.usable().collect();
+        Ok(Self::new(Hierarchy::new(machine, &cpus, Timing::of(machine))?, footprints, jobs))
+    }
+
+    /// Empty caches and nothing running. `footprints` are those that workers turn to, within their limits
+    /// ([`Footprint::limits`]); until its first turn, a worker never misses. `jobs` tells for each worker the position of its
+    /// job, from 0.
+    pub fn new(hierarchy: Hierarchy, footprints: &[Footprint], jobs: &[u32]) -> Self {
+        let mut kinds = footprints.to_vec();
+        kinds.push(Footprint::default());
+        let worker = |&job| Worker { job, written: 0.0, had: Default::default(), lost: Default::default() };
+        let process = Process { behaviour: footprints.len() as u32, sharing_job: None, cpu: None, home: 0 };
+        let mut sharing = Vec::new();
+        if footprints.iter().any(|footprint| footprint.shared_lines > 0.0) {
+            sharing.resize(jobs.iter().max().map_or(0, |&last| last as usize + 1), 0);
+            jobs.iter().for_each(|&job| sharing[job as usize] += 1);
+        }
+        let runs = vec![Run::default(); hierarchy.paths.len()];
+        let model = CacheModel::with(hierarchy, &kinds, vec![process; jobs.len()], &sharing);
+        Self { model, workers: jobs.iter().map(worker).collect(), runs }
+    }
+
+    /// As [`CacheModel::resident_lines`], as of the worker's last start or stop.
+    pub fn resident_lines(&self, process: ProcessIndex, cpu: CpuIndex) -> f64 {
+        self.model.resident_lines(process, cpu)
+    }
+}
+
+impl Worker {
+    /// Settles what it lost since it stopped, as it starts on a CPU: what it takes to bring that back, in ns.
+    fn lose(
+        &mut self,
+        caches: &mut Caches,
+        hierarchy: &Hierarchy,
+        cpu: &Cpu,
+        process: ProcessIndex,
+        index: CpuIndex,
+        meeting: &Meeting,
+    ) -> f64 {
+        let stages = hierarchy.paths[index.at()].stages();
+        let lost =
+            |lost: f32, had: f32, has: f32, attainable: f64| (had - has + lost).min(attainable as f32 - has).max(0.0);
+        let mut lost_ns = 0.0;
+        for (depth, &stage) in stages.iter().enumerate() {
+            let own = caches.residencies.latest(process)[depth].lines;
+            let (had, before) = (self.had[depth], self.lost[depth]);
+            let mut now = Lines {
+                own: lost(before.own, had.own, own, caches.fit(cpu.behaviour, stage).own.attainable),
+                shared: 0.0,
+            };
+            if let Some(job) = cpu.sharing_job {
+                let writes = (caches.jobs[job as usize].written - self.written) * hierarchy.outside(stage.cache);
+                let unwritten = caches.decay.left(writes / meeting.behaviour.shared_lines);
+                let shared = caches.residencies.shared(job, depth, stage.cache).residency.lines;
+                let attainable = caches.fit(cpu.behaviour, stage).shared.attainable;
+                now.shared = lost(before.shared, part_of(had.shared, unwritten), shared, attainable);
+            }
+            self.lost[depth] = now;
+            lost_ns += f64::from(now.own + now.shared) * meeting.miss_ns(hierarchy, depth + 1 == stages.len());
+        }
+        lost_ns
+    }
+
+    /// Notes what the caches around its CPU hold for it as it stops, after it met a share of what was missing.
+    fn note(
+        &mut self,
+        caches: &mut Caches,
+        hierarchy: &Hierarchy,
+        cpu: &Cpu,
+        process: ProcessIndex,
+        index: CpuIndex,
+        met: f64,
+    ) {
+        for (depth, &stage) in hierarchy.paths[index.at()].stages().iter().enumerate() {
+            let shared = |job| caches.residencies.shared(job, depth, stage.cache).residency.lines;
+            self.had[depth].shared = cpu.sharing_job.map_or(0.0, shared);
+            self.had[depth].own = caches.residencies.latest(process)[depth].lines;
+            let lost = &mut self.lost[depth];
+            *lost = Lines { own: part_of(lost.own, 1.0 - met), shared: part_of(lost.shared, 1.0 - met) };
+        }
+        if let Some(job) = cpu.sharing_job {
+            self.written = caches.jobs[job as usize].written;
+        }
+    }
+}
+
+impl TaskMemory for TaskCaches {
+    fn turn(&mut self, process: ProcessIndex, footprint: u32, kept: f64) {
+        let CacheModel { hierarchy, processes, cpus, caches, .. } = &mut self.model;
+        let member = &mut processes[process.at()];
+        if member.behaviour == footprint && kept == 1.0 {
+            return;
+        }
+        let worker = &mut self.workers[process.at()];
+        let shared = member.sharing_job;
+        member.behaviour = footprint;
+        member.sharing_job = (caches.behaviours[footprint as usize].shared_lines > 0.0).then_some(worker.job);
+        caches.residencies.keep(process, kept);
+        for lines in worker.had.iter_mut().chain(&mut worker.lost) {
+            lines.own = part_of(lines.own, kept);
+        }
+        let Some(index) = member.cpu else { return };
+        for (depth, &stage) in hierarchy.paths[index.at()].stages().iter().enumerate() {
+            // What it leaves behind was there beside its other lines, and displaces none of them.
+            let left_behind = caches.traffic[stage.cache.at()].renew(SetIndex::own(process), kept);
+            if let Some(job) = shared {
+                caches.residencies.shared(job, depth, stage.cache).residency.mark.fresh += left_behind;
+            }
+            let attainable = caches.fit(footprint, stage).own.attainable as f32;
+            let own = &mut caches.residencies.latest(process)[depth];
+            own.mark.fresh += left_behind;
+            own.lines = own.lines.min(attainable);
+            worker.had[depth].own = worker.had[depth].own.min(attainable);
+        }
+        let cpu = &mut cpus[index.at()];
+        if cpu.process == Some(process) {
+            if shared == member.sharing_job {
+                (cpu.behaviour, cpu.goes_on, cpu.settled, cpu.pass_left) = (footprint, false, None, 1.0);
+            } else {
+                self.model.vacate(index);
+            }
+        }
+    }
+
+    fn start(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64) -> u64 {
+        self.model.dispatch(process, index, now_ns);
+        self.model.look_for_idle(now_ns);
+        let CacheModel { hierarchy, cpus, until_ns, buses, caches, .. } = &mut self.model;
+        let cpu = &mut cpus[index.at()];
+        let bus = &mut buses[cpu.home as usize];
+        let run = match cpu.settled {
+            Some(settled) => {
+                let wait_ns = hierarchy.timing.bus_ns * bus.wait_services(cpu.demand);
+                Run { meeting: Meeting::settled(settled, wait_ns), lost_ns: 0.0 }
+            }
+            None => {
+                let meeting = caches.meet(hierarchy, cpu, bus, process, index);
+                let worker = &mut self.workers[process.at()];
+                Run { lost_ns: worker.lose(caches, hierarchy, cpu, process, index, &meeting), meeting }
+            }
+        };
+        let span = run.meeting.stall.span(&caches.decay, work_ns, u64::MAX);
+        let misses = run.meeting.misses(cpu.taken, span);
+        run.meeting.ask(hierarchy, cpu, bus, span, misses);
+        let path = &hierarchy.paths[index.at()];
+        if path.is_shared {
+            caches.press(cpu, path, span);
+        }
+        until_ns[index.at()] = now_ns.saturating_add(span.wall_ns);
+        self.runs[index.at()] = run;
+        span.wall_ns
+    }
+
+    fn stop(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Stopped {
+        let CacheModel { hierarchy, cpus, until_ns, caches, .. } = &mut self.model;
+        let cpu = &mut cpus[index.at()];
+        let Run { meeting, lost_ns } = &self.runs[index.at()];
+        let span = meeting.stall.span(&caches.decay, work_ns, wall_ns);
+        let misses = meeting.misses(cpu.taken, span);
+        match cpu.settled {
+            Some(settled) if settled.brings_fresh => {
+                for (depth, &stage) in hierarchy.paths[index.at()].stages().iter().enumerate() {
+                    caches.pass_through(cpu, process, depth, stage, span.work);
+                }
+            }
+            Some(_) => {}
+            None => {
+                caches.leave(hierarchy, cpu, process, index, meeting, span);
+                self.workers[process.at()].note(caches, hierarchy, cpu, process, index, span.met);
+            }
+        }
+        until_ns[index.at()] = now_ns;
+        let stalled_ns = span.wall_ns.saturating_sub(span.work_ns);
+        let reload_ns = ((lost_ns * span.met + 0.5) as u64).min(stalled_ns);
+        Stopped { ran: Ran { work_ns: span.work_ns, wall_ns: span.wall_ns, misses }, reload_ns }
+    }
+}
