@@ -11,11 +11,13 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-const PRESETS: [(&str, &str); 4] = [
+const PRESETS: [(&str, &str); 6] = [
     ("xeon-e5620", include_str!("../../../machines/xeon-e5620.toml")),
     ("opteron-6272", include_str!("../../../machines/opteron-6272.toml")),
     ("xeon-e5405", include_str!("../../../machines/xeon-e5405.toml")),
     ("sgi-4d340", include_str!("../../../machines/sgi-4d340.toml")),
+    ("sequent-symmetry", include_str!("../../../machines/sequent-symmetry.toml")),
+    ("epyc-7763", include_str!("../../../machines/epyc-7763.toml")),
 ];
 
 /// The names of all presets.

@@ -66,7 +66,7 @@ fn sets_without_end_allow_every_cpu_from_there_on() {
 #[test]
 fn a_bad_name_or_synthetic_string_gets_one_sentence() {
     let error = |text: &str| Machine::named(text).unwrap_err().to_string();
-    insta::assert_snapshot!(error("xeon"), @"`xeon` is no machine: name `host`, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340), an hwloc XML file, or an hwloc synthetic string such as `pack:2 core:4 pu:2`");
+    insta::assert_snapshot!(error("xeon"), @"`xeon` is no machine: name `host`, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340, sequent-symmetry, epyc-7763), an hwloc XML file, or an hwloc synthetic string such as `pack:2 core:4 pu:2`");
     insta::assert_snapshot!(error("pack:2 core:4"), @"`pack:2 core:4` is no hwloc synthetic string: write levels from the outside in, each as type:count, the last one pu");
     insta::assert_snapshot!(error("pack:1000 core:1000 pu:1000"), @"`pack:1000 core:1000 pu:1000` is no hwloc synthetic string: it describes more than 16,384 CPUs");
 }

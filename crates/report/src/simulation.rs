@@ -7,6 +7,7 @@ mod csv;
 mod json;
 mod latex;
 mod markdown;
+pub(crate) mod space;
 mod terminal;
 
 pub(crate) use self::csv::csv;
@@ -19,6 +20,7 @@ use crate::number;
 use crate::table::Cell;
 use crate::words::{count, plain};
 use machine::Machine;
+use study::simulation::Sharing;
 use study::simulation::{Estimated, PointResult, PolicyResult, SweepPoint};
 use study::{Analysis, Claim, Record, Simulation};
 
@@ -90,12 +92,8 @@ pub(crate) fn end_metric(end: &str) -> String {
     format!("ended_by_{end}_fraction")
 }
 
-/// What stands below every table.
-pub(crate) const KEY: &str =
-    "Means over replicates, with 95 % intervals. Change: against standard, from replicates with the same draws.";
-
-/// What the model leaves out, in sentences.
-pub(crate) const LIMITS: [&str; 6] = [
+/// What the model of time sharing leaves out, in sentences.
+const LIMITS: [&str; 6] = [
     "Caches are followed as expected numbers of lines, not line by line: a program whose arrays collide systematically isn't one of these.",
     "A process reuses one set of lines at one rate; phases with other sets of data aren't modelled.",
     "Blocking times are drawn; nobody waits for a disk that another process keeps busy.",
@@ -103,6 +101,11 @@ pub(crate) const LIMITS: [&str; 6] = [
     "Intervals tell how far other draws of the same workload would differ, not how far the workload is from a real one.",
     "The built-in applications are what the cache-affinity report prints of them, with choices where it prints nothing (crates/sim/workloads/choices.toml).",
 ];
+
+/// Makes quantities of which so much is told.
+fn quantity(told: Told) -> impl Fn(&str, &str, fn(f64) -> String) -> Quantity {
+    move |metric, label, write| Quantity { metric: metric.into(), label: label.into(), write, told }
+}
 
 impl<'a> SimulationView<'a> {
     /// Looks at `record` through `analysis`; none when it isn't a simulation.
@@ -126,7 +129,40 @@ impl<'a> SimulationView<'a> {
 
     /// The name of the workload.
     pub(crate) fn workload(&self) -> String {
-        plain(&self.simulation.workload.name)
+        match self.points() {
+            [first, .., last] if first.point.is_none() && last.point.is_none() => {
+                format!("{} mixes", self.points().len())
+            }
+            _ => plain(self.simulation.sharing.name()),
+        }
+    }
+
+    /// Whether jobs hold the CPUs.
+    pub(crate) fn shares_space(&self) -> bool {
+        matches!(self.simulation.sharing, Sharing::Space { .. })
+    }
+
+    /// Whether there is one point for each of several mixes.
+    pub(crate) fn compares_mixes(&self) -> bool {
+        self.points().len() > 1 && self.swept().is_none()
+    }
+
+    /// What stands below every table.
+    pub(crate) fn key(&self) -> String {
+        let reference = self.simulation.sharing.reference();
+        format!(
+            "Means over replicates, with 95 % intervals. Change: against {reference}, from replicates with the same draws."
+        )
+    }
+
+    /// What the model leaves out, in sentences.
+    pub(crate) fn limits(&self) -> &'static [&'static str] {
+        if self.shares_space() { &space::LIMITS } else { &LIMITS }
+    }
+
+    /// The names of the jobs that are told apart.
+    pub(crate) fn job_names(&self) -> Vec<&'a str> {
+        self.simulation.sharing.jobs()
     }
 
     /// The names of the policies, the reference first.
@@ -138,6 +174,7 @@ impl<'a> SimulationView<'a> {
     pub(crate) fn table(&self) -> Table {
         match (self.points(), self.swept()) {
             ([point], _) => self.of_policies(point),
+            (points, swept) if self.shares_space() => space::of_points(points, swept),
             (points, swept) => of_points(points, swept.unwrap_or_default()),
         }
     }
@@ -161,14 +198,9 @@ impl<'a> SimulationView<'a> {
     }
 
     fn quantities(&self) -> Vec<Quantity> {
-        let quantity = |told: Told| {
-            move |metric: &str, label: &str, write: fn(f64) -> String| Quantity {
-                metric: metric.into(),
-                label: label.into(),
-                write,
-                told,
-            }
-        };
+        if self.shares_space() {
+            return space::quantities(&self.job_names());
+        }
         let (change, doubt, part) = (quantity(Told::Change), quantity(Told::Doubt), quantity(Told::Part));
         let mut all = vec![
             change("misses", "misses, thousands", thousands),
@@ -177,11 +209,10 @@ impl<'a> SimulationView<'a> {
             part("misses_invalidation", "  invalidation", thousands),
             change("makespan_ms", "execution time, s", seconds),
         ];
-        let jobs = &self.simulation.workload.jobs;
+        let jobs = self.job_names();
         if jobs.len() > 1 {
             all.push(change("mean_completion_ms", "mean job completion, s", seconds));
-            let of_job =
-                |job: &sim::Job| part(&format!("completion_ms:{}", job.name), &format!("  {}", job.name), seconds);
+            let of_job = |job: &&str| part(&format!("completion_ms:{job}"), &format!("  {job}"), seconds);
             all.extend(jobs.iter().map(of_job));
         }
         all.extend([
@@ -228,6 +259,9 @@ impl<'a> SimulationView<'a> {
 
     /// The jobs of the workload, a line each.
     pub(crate) fn jobs(&self) -> Vec<String> {
+        let Sharing::Time { workload, .. } = &self.simulation.sharing else {
+            return space::jobs(self.record);
+        };
         let job = |job: &sim::Job| {
             let memory = &job.process.memory;
             let at_once = job.at_once.map_or_else(String::new, |n| format!(", {n} at once"));
@@ -241,14 +275,12 @@ impl<'a> SimulationView<'a> {
             };
             format!("{}: {}{at_once}; {misses}", plain(&job.name), count_processes(job.processes))
         };
-        self.simulation.workload.jobs.iter().map(job).collect()
+        workload.jobs.iter().map(job).collect()
     }
 
     /// The numbers of the simulation that are the same at every point of its sweep, by name.
     pub(crate) fn parameters(&self) -> Vec<(String, String)> {
-        let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(&self.simulation.parameters) else {
-            return Vec::new();
-        };
+        let fields = self.simulation.sharing.parameters();
         let swept =
             |name: &str| self.swept().is_some_and(|swept| swept == name || name.starts_with("phi") && swept == "phi");
         let written = |value: &serde_json::Value| match value {

@@ -11,6 +11,7 @@
 
 use machine::Machine;
 use nix::time::{ClockId, clock_gettime};
+use sim::cache::Timing;
 use sim::{CacheModel, Decay, Experiment, Footprint, Memory, NoMemory, Parameters, Policy, Workload};
 use std::process::Command;
 use std::time::Duration;
@@ -79,7 +80,7 @@ fn run_long(dispatches: f64) {
     let (workload, parameters) = simulated(SMALL, dispatches, Policy::Light, true);
     let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
     let begin_s = cpu_s();
-    let memory = CacheModel::of(&machine, &workload).unwrap();
+    let memory = CacheModel::of(&machine, Timing::of(&machine), &workload).unwrap();
     let dispatches = experiment.run(Policy::Light, 0, memory, |_| {}).dispatches;
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map_or("unknown", str::trim);
@@ -108,7 +109,7 @@ fn ours(what: &str, size: Size, dispatches: f64, goal: Option<f64>, policy: Poli
     let run = move || {
         let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
         Some(if with_caches {
-            rate(&experiment, policy, CacheModel::of(&machine, &workload).unwrap())
+            rate(&experiment, policy, CacheModel::of(&machine, Timing::of(&machine), &workload).unwrap())
         } else {
             rate(&experiment, policy, NoMemory)
         })

@@ -1,6 +1,7 @@
 //! `stayput simulate`: what schedulers would do for a workload on a machine that one need not have.
 
 mod reuse;
+mod space_sharing;
 mod sweep;
 
 use crate::UsageError;
@@ -25,8 +26,10 @@ pub struct SimulateArgs {
 }
 
 #[derive(Subcommand)]
+#[expect(clippy::enum_variant_names, reason = "the names on the command line are the report's")]
 enum Sharing {
     TimeSharing(Box<TimeSharingArgs>),
+    SpaceSharing(Box<space_sharing::SpaceSharingArgs>),
     Reuse(reuse::ReuseArgs),
 }
 
@@ -123,6 +126,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
     match &args.sharing {
         Sharing::TimeSharing(args) if args.list => crate::print(&listed())?,
         Sharing::TimeSharing(args) => time_sharing(args)?,
+        Sharing::SpaceSharing(args) => space_sharing::run(args)?,
         Sharing::Reuse(args) => reuse::run(args)?,
     }
     Ok(crate::SUCCESS)
@@ -131,13 +135,24 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
 fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let plan = plan(args, &machine)?;
-    let record = match &args.out {
-        Some(path) => conduct_in(path, &plan, &machine, args.quiet)?,
-        None => conduct(&plan, &machine, args.quiet)?,
+    simulate_and_tell(&plan, &machine, args.out.as_deref(), args.format, args.quiet)
+}
+
+/// Simulates a plan, or what the journal at `out` doesn't have of it yet, and tells what came out.
+fn simulate_and_tell(
+    plan: &Plan,
+    machine: &Machine,
+    out: Option<&Path>,
+    format: Format,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    let record = match out {
+        Some(path) => conduct_in(path, plan, machine, quiet)?,
+        None => conduct(plan, machine, quiet)?,
     };
     let analysis = study::analyse(&record);
-    let mut text = args.format.write(&record, &analysis);
-    if let (Some(path), Format::Terminal) = (&args.out, args.format) {
+    let mut text = format.write(&record, &analysis);
+    if let (Some(path), Format::Terminal) = (out, format) {
         let _ = writeln!(text, "\njournal: {}", path.display());
     }
     crate::print(&text)

@@ -1,13 +1,16 @@
 //! Simulations as studies: nothing is run on this machine, so that many can be simulated at once.
 //!
-//! A replicate of a workload under a policy is a trial: its block is the replicate, its subject the workload (one subject for
-//! each point of a sweep), its treatment the policy, its thread count the simulated machine's CPUs, its time the makespan.
+//! A replicate of a workload, or of a mix of jobs, under a policy is a trial: its block is the replicate, its subject the workload
+//! (one subject for each point of a sweep), its treatment the policy, its thread count the simulated machine's CPUs, its time the makespan.
 //! What else the simulator saw is kept by name, as [`Observation::metrics`] and [`Observation::histograms`]. Replicate r
 //! has the same draws under every policy and at every point, so a block is a pair in the sense of [`crate::engine`].
 
+mod answers;
 mod metrics;
 mod results;
+mod space;
 
+pub use answers::{MATTERS_PERCENT, affinity_matters_from};
 pub(crate) use metrics::{INTERVALS, SLICES};
 pub use results::{Estimated, PointResult, PolicyResult, TimeBin};
 pub(crate) use results::{analyse, verdicts, warnings};
@@ -19,27 +22,143 @@ use machine::record::{MachineRecord, ObjectRecord};
 use machine::{Level, Machine};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sim::cache::HierarchyError;
+use serde_json::Value;
+use sim::cache::{HierarchyError, TaskCaches, Timing};
+use sim::space as space_sharing;
 use sim::{
-    CacheModel, Experiment, ExperimentError, Job, NoMemory, Outcome, Parameters, ParsePolicyError, Policy, Workload,
+    CacheModel, Experiment, ExperimentError, Footprint, NoMemory, Outcome, Parameters, ParsePolicyError, Policy,
+    Workload,
 };
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// What a subject is instead of a program: a workload, and the numbers that it is simulated with.
+/// What a subject is instead of a program: what runs, and the numbers that it is simulated with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Simulation {
-    /// What runs.
-    pub workload: Workload,
-    /// The numbers of scheduler and machine.
-    pub parameters: Parameters,
+    /// What runs, and how it shares the CPUs.
+    #[serde(flatten)]
+    pub sharing: Sharing,
     /// How many times as large as in the machine's description its caches are.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub cache_factor: f64,
+    /// How many times as fast as they are known to be its caches are.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cache_speed_factor: f64,
+    /// The same of its memory.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub memory_speed_factor: f64,
     /// Which point of a sweep it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<SweepPoint>,
+}
+
+/// How CPUs are shared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Sharing {
+    /// Processes take turns on them.
+    Time {
+        /// What runs.
+        workload: Workload,
+        /// The numbers of scheduler and machine.
+        parameters: Parameters,
+    },
+    /// Jobs hold them.
+    Space {
+        /// What runs.
+        mix: space_sharing::Mix,
+        /// The numbers of allocator and machine.
+        parameters: space_sharing::Parameters,
+    },
+}
+
+impl Sharing {
+    /// The name of what runs.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Time { workload, .. } => &workload.name,
+            Self::Space { mix, .. } => &mix.name,
+        }
+    }
+
+    /// The names of the jobs that are told apart: each, or each kind.
+    pub fn jobs(&self) -> Vec<&str> {
+        match self {
+            Self::Time { workload, .. } => workload.jobs.iter().map(|job| job.name.as_str()).collect(),
+            Self::Space { mix, .. } => mix.kinds.iter().map(|kind| kind.graph.name.as_str()).collect(),
+        }
+    }
+
+    /// The policy that others are compared with.
+    pub fn reference(&self) -> &'static str {
+        match self {
+            Self::Time { .. } => Policy::Standard.name(),
+            Self::Space { .. } => space_sharing::Policy::Equipartition.name(),
+        }
+    }
+
+    /// How often it is simulated, and where its draws start.
+    fn replicates(&self) -> (u32, u64) {
+        match self {
+            Self::Time { parameters, .. } => (parameters.replicates, parameters.seed),
+            Self::Space { parameters, .. } => (parameters.replicates, parameters.seed),
+        }
+    }
+
+    /// Its parameters by name.
+    pub fn parameters(&self) -> serde_json::Map<String, Value> {
+        let fields = match self {
+            Self::Time { parameters, .. } => serde_json::to_value(parameters),
+            Self::Space { parameters, .. } => serde_json::to_value(parameters),
+        };
+        match fields {
+            Ok(Value::Object(fields)) => fields,
+            _ => serde_json::Map::new(),
+        }
+    }
+
+    /// The same with other parameters.
+    fn with(&self, fields: serde_json::Map<String, Value>) -> Result<Self, String> {
+        let fields = Value::Object(fields);
+        let there = match self {
+            Self::Time { workload, .. } => Self::Time {
+                workload: workload.clone(),
+                parameters: serde_json::from_value(fields).map_err(|error| error.to_string())?,
+            },
+            Self::Space { mix, .. } => Self::Space {
+                mix: mix.clone(),
+                parameters: serde_json::from_value(fields).map_err(|error| error.to_string())?,
+            },
+        };
+        there.check_parameters().map(|()| there)
+    }
+
+    fn check_parameters(&self) -> Result<(), String> {
+        let checked = match self {
+            Self::Time { parameters, .. } => parameters.check(),
+            Self::Space { parameters, .. } => parameters.check(),
+        };
+        checked.map_err(|error| error.to_string())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let checked = match self {
+            Self::Time { workload, .. } => workload.check(),
+            Self::Space { mix, .. } => mix.check(),
+        };
+        checked.map_err(|error| error.to_string())?;
+        self.check_parameters()
+    }
+
+    /// Whether there is a policy of that name.
+    fn check_policy(&self, name: &str) -> Result<(), SimulationError> {
+        match self {
+            Self::Time { .. } => name.parse::<Policy>().map(drop).map_err(SimulationError::from),
+            Self::Space { .. } => name.parse::<space_sharing::Policy>().map(drop).map_err(SimulationError::from),
+        }
+    }
 }
 
 fn one() -> f64 {
@@ -66,8 +185,15 @@ const PHI: &str = "phi";
 /// How many times as large the caches are.
 const CACHES: &str = "caches";
 
-/// The largest factor by which caches can grow or shrink.
-const MOST_CACHES: f64 = 1e6;
+/// How many times as fast memory is.
+const MEMORY: &str = "memory";
+
+/// A machine of the future: how many times as much it is in CPU speed times cache size. Of the product each has the square
+/// root; working sets grow as caches do, and memory becomes faster by the fourth root, so by the root of what CPUs do.
+const FUTURE: &str = "future";
+
+/// The largest factor by which a machine can change.
+const MOST_FACTOR: f64 = 1e6;
 
 /// Why something can't be simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -78,9 +204,12 @@ pub enum SimulationError {
     /// The machine doesn't tell enough of its caches for a workload that misses.
     #[error(transparent)]
     Caches(#[from] HierarchyError),
-    /// A treatment is no policy.
+    /// A treatment is no policy of time sharing.
     #[error(transparent)]
     Policy(#[from] ParsePolicyError),
+    /// A treatment is no policy of space sharing.
+    #[error(transparent)]
+    SpacePolicy(#[from] space_sharing::ParsePolicyError),
     /// There is no such parameter.
     #[error("there is no parameter `{name}` to sweep; there are {known}")]
     UnknownParameter {
@@ -104,7 +233,12 @@ pub enum SimulationError {
 impl Simulation {
     /// A workload with its parameters, on the machine as it is described.
     pub fn new(workload: Workload, parameters: Parameters) -> Self {
-        Self { workload, parameters, cache_factor: 1.0, point: None }
+        Self::of(Sharing::Time { workload, parameters })
+    }
+
+    /// What runs, on the machine as it is described.
+    pub fn of(sharing: Sharing) -> Self {
+        Self { sharing, cache_factor: 1.0, cache_speed_factor: 1.0, memory_speed_factor: 1.0, point: None }
     }
 
     /// The same at a point of a sweep.
@@ -115,45 +249,51 @@ impl Simulation {
         let bad = |cause: String| SimulationError::BadValue { parameter: parameter.into(), value, cause };
         let mut there = self.clone();
         there.point = Some(SweepPoint { parameter: parameter.into(), value });
-        if parameter == CACHES {
-            if !(1.0 / MOST_CACHES..=MOST_CACHES).contains(&value) {
-                return Err(bad(format!("it must be a factor from {} to {MOST_CACHES}", 1.0 / MOST_CACHES)));
-            }
-            there.cache_factor = value;
-            return Ok(there);
+        if [CACHES, MEMORY, FUTURE].contains(&parameter) && !(1.0 / MOST_FACTOR..=MOST_FACTOR).contains(&value) {
+            return Err(bad(format!("it must be a factor from {} to {MOST_FACTOR}", 1.0 / MOST_FACTOR)));
         }
-        let mut fields = to_fields(&self.parameters);
-        let names: Vec<&str> = if parameter == PHI { vec!["phi_p", "phi_t"] } else { vec![parameter] };
-        for name in names {
-            if !sweepable(&fields).any(|known| known == name) {
-                let known = sweepable(&fields).chain([PHI, CACHES]).collect::<Vec<_>>().join(", ");
-                return Err(SimulationError::UnknownParameter { name: parameter.into(), known });
+        match (&mut there.sharing, parameter) {
+            (_, CACHES) => there.cache_factor *= value,
+            (_, MEMORY) => there.memory_speed_factor *= value,
+            (Sharing::Space { parameters, .. }, FUTURE) => {
+                let each = value.sqrt();
+                parameters.speed *= each;
+                parameters.data *= each;
+                there.cache_factor *= each;
+                there.cache_speed_factor *= each;
+                there.memory_speed_factor *= each.sqrt();
+                there.sharing.check_parameters().map_err(bad)?;
             }
-            // A whole number may stand for a count or a time, another one for a time only.
-            let whole = value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
-            let number = if whole { serde_json::json!(value as u64) } else { serde_json::json!(value) };
-            fields.insert(name.into(), number);
+            (sharing, _) => {
+                let mut fields = sharing.parameters();
+                let names: Vec<&str> = match (&*sharing, parameter) {
+                    (Sharing::Time { .. }, PHI) => vec!["phi_p", "phi_t"],
+                    _ => vec![parameter],
+                };
+                for name in names {
+                    if !sweepable(&fields).any(|known| known == name) {
+                        return Err(SimulationError::UnknownParameter {
+                            name: parameter.into(),
+                            known: sharing.sweepable().join(", "),
+                        });
+                    }
+                    // A whole number may stand for a count or a time, another one for a time only.
+                    let whole = value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
+                    let number = if whole { serde_json::json!(value as u64) } else { serde_json::json!(value) };
+                    fields.insert(name.into(), number);
+                }
+                *sharing = sharing.with(fields).map_err(bad)?;
+            }
         }
-        let parameters: Parameters =
-            serde_json::from_value(serde_json::Value::Object(fields)).map_err(|error| bad(error.to_string()))?;
-        parameters.check().map_err(|error| bad(error.to_string()))?;
-        there.parameters = parameters;
         Ok(there)
     }
 
-    /// The name of the subject: the workload's, and the point's.
+    /// The name of the subject: what runs, and the point.
     fn subject_name(&self) -> String {
         match &self.point {
-            None => self.workload.name.clone(),
-            Some(SweepPoint { parameter, value }) => format!("{}, {parameter} {value}", self.workload.name),
+            None => self.sharing.name().to_owned(),
+            Some(SweepPoint { parameter, value }) => format!("{}, {parameter} {value}", self.sharing.name()),
         }
-    }
-
-    /// Empty caches of `machine`; none where nothing that runs ever misses.
-    fn caches(&self, machine: &Machine) -> Result<Option<CacheModel>, SimulationError> {
-        let misses = |job: &Job| job.process.memory.reload_lines > 0.0 || job.process.memory.steady_misses_per_ms > 0.0;
-        let any = self.workload.jobs.iter().any(misses);
-        Ok(any.then(|| CacheModel::of(machine, &self.workload)).transpose()?)
     }
 
     /// `machine` with this simulation's caches.
@@ -173,27 +313,32 @@ impl Simulation {
     }
 }
 
-fn to_fields(parameters: &Parameters) -> serde_json::Map<String, serde_json::Value> {
-    match serde_json::to_value(parameters) {
-        Ok(serde_json::Value::Object(fields)) => fields,
-        _ => serde_json::Map::new(),
+impl Sharing {
+    /// What can be swept.
+    fn sweepable(&self) -> Vec<String> {
+        let fields = self.parameters();
+        let own = match self {
+            Self::Time { .. } => PHI,
+            Self::Space { .. } => FUTURE,
+        };
+        sweepable(&fields).chain([own, CACHES, MEMORY]).map(str::to_owned).collect()
     }
 }
 
 /// The parameters that are numbers, without those that say how often a simulation is repeated.
-fn sweepable(fields: &serde_json::Map<String, serde_json::Value>) -> impl Iterator<Item = &str> {
+fn sweepable(fields: &serde_json::Map<String, Value>) -> impl Iterator<Item = &str> {
     let numbers = fields.iter().filter(|(_, value)| value.is_number());
     numbers.map(|(name, _)| name.as_str()).filter(|name| !["seed", "replicates"].contains(name))
 }
 
 impl Plan {
-    /// The plan of `simulations`, the points of a sweep or a single one, under `policies` on `machine`. `standard` comes first
-    /// where it is among them, as what the others are compared with.
-    pub fn of_simulations(simulations: Vec<Simulation>, policies: &[Policy], machine: &Machine) -> Self {
-        let mut names: Vec<String> = policies.iter().map(Policy::to_string).collect();
-        names.sort_by_key(|name| name != Policy::Standard.name());
-        let (replicates, seed) =
-            simulations.first().map_or((1, 1), |first| (first.parameters.replicates, first.parameters.seed));
+    /// The plan of `simulations`, the points of a sweep or several mixes or a single one, under `policies` on `machine`. The policy
+    /// that the others are compared with comes first where it is among them.
+    pub fn of_simulations<P: Display>(simulations: Vec<Simulation>, policies: &[P], machine: &Machine) -> Self {
+        let mut names: Vec<String> = policies.iter().map(P::to_string).collect();
+        let reference = simulations.first().map(|first| first.sharing.reference());
+        names.sort_by_key(|name| Some(name.as_str()) != reference);
+        let (replicates, seed) = simulations.first().map_or((1, 1), |first| first.sharing.replicates());
         let subject = |simulation: Simulation| Subject {
             name: simulation.subject_name(),
             simulation: Some(Box::new(simulation)),
@@ -232,15 +377,66 @@ pub(crate) fn check(plan: &Plan) -> Result<(), String> {
     if !plan.is_simulation() {
         return Ok(());
     }
-    plan.treatments.iter().try_for_each(|t| t.name.parse::<Policy>().map(drop)).map_err(|error| error.to_string())?;
     for subject in &plan.subjects {
         let Some(simulation) = &subject.simulation else {
             return Err(format!("subject `{}` is not simulated, though others are", subject.name));
         };
-        simulation.workload.check().map_err(|error| format!("subject `{}`: {error}", subject.name))?;
-        simulation.parameters.check().map_err(|error| format!("subject `{}`: {error}", subject.name))?;
+        let sharing = &simulation.sharing;
+        plan.treatments.iter().try_for_each(|t| sharing.check_policy(&t.name)).map_err(|error| error.to_string())?;
+        sharing.check().map_err(|error| format!("subject `{}`: {error}", subject.name))?;
     }
     Ok(())
+}
+
+/// A simulation on its machine, ready to be run.
+enum Ready<'a> {
+    Time { experiment: Box<Experiment<'a>>, caches: Option<CacheModel>, workload: &'a Workload },
+    Space { experiment: Box<space_sharing::Experiment<'a>>, caches: Option<TaskCaches>, mix: &'a space_sharing::Mix },
+}
+
+impl<'a> Ready<'a> {
+    /// A simulation on its own `machine`. It has no caches where nothing that runs ever misses.
+    fn new(simulation: &'a Simulation, machine: &'a Machine) -> Result<Self, SimulationError> {
+        let misses = |memory: &Footprint| memory.reload_lines > 0.0 || memory.steady_misses_per_ms > 0.0;
+        let timing = Timing::of(machine).faster(simulation.cache_speed_factor, simulation.memory_speed_factor);
+        match &simulation.sharing {
+            Sharing::Time { workload, parameters } => {
+                let experiment = Box::new(Experiment::new(machine, workload, parameters)?);
+                let any = workload.jobs.iter().any(|job| misses(&job.process.memory));
+                let caches = any.then(|| CacheModel::of(machine, timing, workload)).transpose()?;
+                Ok(Self::Time { experiment, caches, workload })
+            }
+            Sharing::Space { mix, parameters } => {
+                let experiment = Box::new(space_sharing::Experiment::new(machine, mix, parameters)?);
+                let any = experiment.footprints().iter().any(misses);
+                let caches = any
+                    .then(|| TaskCaches::of(machine, timing, experiment.footprints(), &experiment.jobs_of_workers()));
+                Ok(Self::Space { caches: caches.transpose()?, experiment, mix })
+            }
+        }
+    }
+
+    /// The makespan of one replicate in ms, and what else it showed.
+    fn run(&self, policy: &str, replicate: u32, levels: &[Level]) -> Result<(f64, Observation), SimulationError> {
+        match self {
+            Self::Time { experiment, caches, workload } => {
+                let policy: Policy = policy.parse()?;
+                let outcome = match caches {
+                    Some(caches) => experiment.run(policy, replicate, caches.clone(), |_| {}),
+                    None => experiment.run(policy, replicate, NoMemory, |_| {}),
+                };
+                Ok((outcome.makespan_ms, observation(&outcome, workload, levels)))
+            }
+            Self::Space { experiment, caches, mix } => {
+                let policy: space_sharing::Policy = policy.parse()?;
+                let outcome = match caches {
+                    Some(caches) => experiment.run(policy, replicate, caches.clone(), |_| {}),
+                    None => experiment.run(policy, replicate, NoMemory, |_| {}),
+                };
+                Ok((outcome.makespan_ms, space::observation(&outcome, mix)))
+            }
+        }
+    }
 }
 
 /// Simulates what is left of `plan` after the trials `done`, on all cores, and gives each further trial to `keep`, in an order
@@ -254,21 +450,15 @@ pub fn simulate<E: From<SimulationError>>(
     done: &[Trial],
     keep: &mut dyn FnMut(Trial) -> Result<(), E>,
 ) -> Result<(), E> {
-    let policies = plan.treatments.iter().map(|treatment| treatment.name.parse());
-    let policies: Vec<Policy> = policies.collect::<Result<_, _>>().map_err(SimulationError::from)?;
+    let policies: Vec<&str> = plan.treatments.iter().map(|treatment| treatment.name.as_str()).collect();
     let simulations: Vec<&Simulation> = plan.subjects.iter().filter_map(|s| s.simulation.as_deref()).collect();
     let machines: Vec<Machine> = simulations.iter().map(|simulation| simulation.machine(machine)).collect();
-    let experiments: Vec<Experiment> = simulations
-        .iter()
-        .zip(&machines)
-        .map(|(s, machine)| Experiment::new(machine, &s.workload, &s.parameters).map_err(SimulationError::from))
-        .collect::<Result<_, _>>()?;
-    let caches = simulations.iter().zip(&machines).map(|(s, machine)| s.caches(machine));
-    let caches: Vec<Option<CacheModel>> = caches.collect::<Result<_, _>>()?;
+    let ready = simulations.iter().zip(&machines).map(|(simulation, machine)| Ready::new(simulation, machine));
+    let ready: Vec<Ready> = ready.collect::<Result<_, _>>()?;
     let levels = metrics::levels(machine);
     let turns = (0..plan.replicates()).flat_map(|replicate| {
         let policies = &policies;
-        (0..experiments.len()).flat_map(move |point| policies.iter().map(move |&policy| (replicate, point, policy)))
+        (0..ready.len()).flat_map(move |point| policies.iter().map(move |&policy| (replicate, point, policy)))
     });
     // They are written in this order, so those that were done are the first.
     let left: Vec<_> = turns.skip(done.len()).collect();
@@ -276,12 +466,9 @@ pub fn simulate<E: From<SimulationError>>(
     let mut clock_s = done.iter().filter_map(|trial| Some(trial.observation.as_ref()?.wall_s)).fold(0.0, |a, b| a + b);
     // Some at a time: an interruption loses no more than these, and memory holds no more.
     for some in left.chunks(8 * rayon::current_num_threads()) {
-        let run = |&(replicate, point, policy): &(u32, usize, Policy)| match &caches[point] {
-            Some(caches) => experiments[point].run(policy, replicate, caches.clone(), |_| {}),
-            None => experiments[point].run(policy, replicate, NoMemory, |_| {}),
-        };
-        let outcomes: Vec<Outcome> = some.par_iter().map(run).collect();
-        for (&(replicate, point, policy), outcome) in some.iter().zip(&outcomes) {
+        let run = |&(replicate, point, policy): &(u32, usize, &str)| ready[point].run(policy, replicate, &levels);
+        let outcomes: Vec<(f64, Observation)> = some.par_iter().map(run).collect::<Result<_, _>>()?;
+        for (&(replicate, point, policy), (makespan_ms, observation)) in some.iter().zip(outcomes) {
             let subject = plan.subjects[point].name.clone();
             let trial = Trial {
                 sequence,
@@ -289,19 +476,19 @@ pub fn simulate<E: From<SimulationError>>(
                 warmup: false,
                 subject,
                 threads: plan.threads[0],
-                placement: policy.to_string(),
+                placement: policy.to_owned(),
                 status: Status::Ok,
                 cause: String::new(),
-                time_s: Some(outcome.makespan_ms / 1e3),
+                time_s: Some(makespan_ms / 1e3),
                 // The simulated clock, as if one had been run after the other: the same bytes whenever it is simulated.
                 started_unix_s: clock_s,
                 intended_cpus: None,
-                observation: Some(observation(outcome, &simulations[point].workload, &levels)),
+                observation: Some(observation),
                 output_tail: String::new(),
             };
             keep(trial)?;
             sequence += 1;
-            clock_s += outcome.makespan_ms / 1e3;
+            clock_s += makespan_ms / 1e3;
         }
     }
     Ok(())
@@ -311,19 +498,31 @@ fn observation(outcome: &Outcome, workload: &Workload, levels: &[Level]) -> Obse
     let cpu_ms: f64 = outcome.jobs.iter().map(|job| job.cpu_ms).sum();
     let blocks = outcome.jobs.iter().filter_map(|job| job.ends.get(&sim::End::Semaphore)).sum();
     Observation {
-        exit: Exit::Code(0),
-        wall_s: outcome.makespan_ms / 1e3,
-        user_s: cpu_ms / 1e3,
-        system_s: 0.0,
-        max_rss_bytes: 0,
         voluntary_switches: blocks,
         involuntary_switches: outcome.switches.saturating_sub(blocks),
         migrations: Some(outcome.migrations()),
+        metrics: metrics::metrics(outcome, workload, levels),
+        histograms: metrics::histograms(outcome),
+        ..ran(outcome.makespan_ms, cpu_ms)
+    }
+}
+
+/// What is the same of all replicates: they end well, and use nothing of this machine.
+fn ran(makespan_ms: f64, cpu_ms: f64) -> Observation {
+    Observation {
+        exit: Exit::Code(0),
+        wall_s: makespan_ms / 1e3,
+        user_s: cpu_ms / 1e3,
+        system_s: 0.0,
+        max_rss_bytes: 0,
+        voluntary_switches: 0,
+        involuntary_switches: 0,
+        migrations: None,
         minor_faults: 0,
         major_faults: 0,
         counters: BTreeMap::new(),
-        metrics: metrics::metrics(outcome, workload, levels),
-        histograms: metrics::histograms(outcome),
+        metrics: BTreeMap::new(),
+        histograms: BTreeMap::new(),
         threads: Vec::new(),
         leftovers: 0,
         notes: Vec::new(),

@@ -166,7 +166,7 @@ pub fn analyse(record: &Record) -> Analysis {
     };
     let simulated = simulation::analyse(record);
     if !simulated.is_empty() {
-        let (verdicts, warnings) = (simulation::verdicts(&simulated), simulation::warnings(record, &simulated));
+        let (verdicts, warnings) = (simulation::verdicts(record, &simulated), simulation::warnings(record, &simulated));
         return Analysis { summaries, best, races, simulated, verdicts, warnings };
     }
     let verdicts = if races.is_empty() {

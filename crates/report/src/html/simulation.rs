@@ -3,7 +3,7 @@
 use super::figures::{figure, table};
 use crate::chart::{Bar, Chart, Histogram, Hue, Trace, TracePoint};
 use crate::number;
-use crate::simulation::{ENDS, KEY, LIMITS, SimulationView, end_metric};
+use crate::simulation::{ENDS, SimulationView, end_metric};
 use crate::table::Cell;
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
@@ -102,7 +102,7 @@ fn policies(study: &SimulationView) -> Markup {
     html! {
         section #policies {
             h2 { @if study.swept().is_some() { "Point by point" } @else { "Policies" } }
-            p { (KEY) }
+            p { (study.key()) }
             div.scroll tabindex="0" role="region" aria-label="Policies" {
                 table.paper.long {
                     thead { tr { th scope="col" { (whole.corner) } @for head in &whole.heads { th.n scope="col" { (head) } } } }
@@ -319,8 +319,8 @@ fn bin_table(point: &PointResult, bins: &Bins) -> Markup {
 
 /// Of the intervals of each job under each policy, the percentage that each cause ended: the report's Table III.
 fn end_table(study: &SimulationView, point: &PointResult) -> Markup {
-    let jobs = &study.simulation.workload.jobs;
-    let rows = point.policies.iter().flat_map(|result| jobs.iter().map(move |job| (result, job)));
+    let jobs = study.job_names();
+    let rows = point.policies.iter().flat_map(|result| jobs.iter().map(move |job| (result, *job)));
     html! {
         div.scroll tabindex="0" role="region" aria-label="Why dispatch intervals end" {
             table.dense {
@@ -331,9 +331,9 @@ fn end_table(study: &SimulationView, point: &PointResult) -> Markup {
                 } }
                 tbody {
                     @for (result, job) in rows {
-                        @let value = |metric: &str| result.value(&format!("{metric}:{}", job.name));
+                        @let value = |metric: &str| result.value(&format!("{metric}:{job}"));
                         tr {
-                            td { (plain(&result.policy)) } td { (plain(&job.name)) }
+                            td { (plain(&result.policy)) } td { (plain(job)) }
                             @for (end, _) in ENDS {
                                 td.n { (value(&end_metric(end)).map_or_else(|| "–".into(), |share| format!("{:.1}", 100.0 * share))) }
                             }
@@ -407,7 +407,7 @@ fn model(study: &SimulationView) -> Markup {
                 dl { @for (name, value) in study.parameters() { dt { code { (name) } } dd { (plain(&value)) } } }
             }
             h3 { "What it leaves out" }
-            ul { @for limit in LIMITS { li { (limit) } } }
+            ul { @for limit in study.limits() { li { (limit) } } }
         }
     }
 }

@@ -17,6 +17,12 @@ pub(crate) fn csv(study: &SimulationView) -> String {
         let point = study.points().iter().find(|point| point.subject == subject);
         point.map(super::value_of).unwrap_or_default()
     };
+    // The subject of a sweep's point is the workload with the point.
+    let workload = |subject: &str| {
+        let subjects = study.record.plan.subjects.iter().find(|known| known.name == subject);
+        let simulation = subjects.and_then(|subject| subject.simulation.as_ref());
+        simulation.map_or_else(String::new, |simulation| simulation.sharing.name().to_owned())
+    };
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut write =
         |row: Vec<String>| writer.write_record(row).expect("writing rows of one length to memory cannot fail");
@@ -28,7 +34,7 @@ pub(crate) fn csv(study: &SimulationView) -> String {
         let seen = trial.observation.as_ref();
         let figure =
             |name: &&String| seen.and_then(|seen| seen.metrics.get(*name)).map_or_else(String::new, f64::to_string);
-        let named = std::iter::once(study.simulation.workload.name.clone());
+        let named = std::iter::once(workload(&trial.subject));
         let row = named.chain(swept.as_ref().map(|_| value(&trial.subject)));
         let row = row.chain([trial.placement.clone(), trial.block.to_string()]);
         write(row.chain(metrics.iter().map(figure)).collect());

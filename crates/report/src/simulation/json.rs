@@ -2,7 +2,8 @@
 
 use super::SimulationView;
 use serde_json::{Map, Value, json};
-use study::simulation::{Estimated, PointResult, PolicyResult};
+use std::collections::BTreeSet;
+use study::simulation::{Estimated, PointResult, PolicyResult, Sharing};
 
 /// The estimates that every policy has a key for, null where there is none.
 const ALWAYS: [&str; 15] = [
@@ -30,7 +31,20 @@ const GROUPS: [(&str, &str, &str); 3] = [
     ("migrations_by_distance", "migrations_within_", ""),
 ];
 
+/// The same of space sharing.
+const ALWAYS_OF_SPACE: [&str; 8] = [
+    "response_ms",
+    "response_change_percent",
+    "response_change_by_affinity_percent",
+    "makespan_ms",
+    "reallocations",
+    "moves",
+    "affine_fraction",
+    "reload_fraction",
+];
+
 const CHANGE: &str = "_change_percent";
+const AFFINITY_CHANGE: &str = "_change_by_affinity_percent";
 
 /// The keys that simulations have besides those of every study: `workload` and `parameters` as they were simulated, and `policies`,
 /// one object each; for a sweep `sweep` (the parameter's name) and `points`, a list of objects with `value`, `parameters`
@@ -40,6 +54,9 @@ const CHANGE: &str = "_change_percent";
 /// intervals that each cause ended (they sum to 1), `migrations_by_distance` counts by what the two CPUs share. Histograms list
 /// bins `from_ms` to below `to_ms` (null: no end), with `count` a replicate and `percent` of standard's slices (of its own where
 /// standard is not there), or of the policy's own dispatch intervals.
+///
+/// Of space sharing `mix` stands in the place of `workload`, changes compare with equipartition, and `_change_by_affinity_percent`
+/// with dynamic; several mixes are a list `mixes`, each with its `mix` and `policies`.
 pub(crate) struct Contract {
     /// Keys and values in their order.
     pub values: Vec<(&'static str, Value)>,
@@ -51,15 +68,31 @@ impl Contract {
     /// What the simulation says.
     pub(crate) fn new(study: &SimulationView) -> Self {
         let simulation = study.simulation;
-        let workload = ("workload", json!(simulation.workload));
+        let workload = match &simulation.sharing {
+            Sharing::Time { workload, .. } => ("workload", json!(workload)),
+            Sharing::Space { mix, .. } => ("mix", json!(mix)),
+        };
+        if study.compares_mixes() {
+            let mix = |point: &PointResult| {
+                let subject = study.record.plan.subjects.iter().find(|subject| subject.name == point.subject);
+                let simulation = subject.and_then(|subject| subject.simulation.as_ref());
+                let mix = simulation.map(|simulation| match &simulation.sharing {
+                    Sharing::Time { workload, .. } => json!(workload),
+                    Sharing::Space { mix, .. } => json!(mix),
+                });
+                json!({ "mix": mix, "policies": policies(study, point) })
+            };
+            let values = vec![("parameters", json!(simulation.sharing.parameters()))];
+            return Self { values, lists: vec![("mixes", study.points().iter().map(mix).collect())] };
+        }
         let Some(swept) = study.swept() else {
             let policies = study.points().iter().flat_map(|point| policies(study, point)).collect();
-            let values = vec![workload, ("parameters", json!(simulation.parameters))];
+            let values = vec![workload, ("parameters", json!(simulation.sharing.parameters()))];
             return Self { values, lists: vec![("policies", policies)] };
         };
         let point = |point: &PointResult| {
             let subject = study.record.plan.subjects.iter().find(|subject| subject.name == point.subject);
-            let parameters = subject.and_then(|subject| subject.simulation.as_ref()).map(|s| &s.parameters);
+            let parameters = subject.and_then(|subject| subject.simulation.as_ref()).map(|s| s.sharing.parameters());
             json!({
                 "value": point.point.as_ref().map(|point| point.value),
                 "parameters": parameters,
@@ -80,15 +113,23 @@ fn policy(study: &SimulationView, result: &PolicyResult) -> Value {
         ("policy".to_owned(), json!(result.policy)),
         ("replicates".to_owned(), json!(result.replicates)),
     ]);
-    for name in ALWAYS {
+    for name in if study.shares_space() { &ALWAYS_OF_SPACE[..] } else { &ALWAYS } {
         put(&mut whole, name, None);
     }
-    let jobs = &study.simulation.workload.jobs;
+    let known: BTreeSet<&str> = result.estimates.keys().filter_map(|metric| Some(metric.split_once(':')?.1)).collect();
+    let jobs = study.record.plan.subjects.iter().filter_map(|subject| subject.simulation.as_ref());
+    let mut names: Vec<&str> = Vec::new();
+    for name in jobs.flat_map(|simulation| simulation.sharing.jobs()).filter(|name| known.contains(name)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     let mut jobs: Vec<Map<String, Value>> =
-        jobs.iter().map(|job| Map::from_iter([("job".to_owned(), json!(job.name))])).collect();
+        names.into_iter().map(|job| Map::from_iter([("job".to_owned(), json!(job))])).collect();
     let told = result.estimates.iter().map(|(metric, estimate)| (metric, "", estimate));
     let changes = result.changes.iter().map(|(metric, change)| (metric, CHANGE, change));
-    for (metric, suffix, estimate) in told.chain(changes) {
+    let affinity = result.affinity_changes.iter().map(|(metric, change)| (metric, AFFINITY_CHANGE, change));
+    for (metric, suffix, estimate) in told.chain(changes).chain(affinity) {
         let (name, job) = metric.split_once(':').map_or((metric.as_str(), None), |(name, job)| (name, Some(job)));
         let fields = match job.map(|job| jobs.iter().position(|known| known["job"] == job)) {
             None => &mut whole,
@@ -101,16 +142,18 @@ fn policy(study: &SimulationView, result: &PolicyResult) -> Value {
                 members.as_object_mut().into_iter().for_each(|members| put(members, key, Some(estimate)));
             }
             // Of shares, only what they are is told.
-            _ if suffix == CHANGE && name.ends_with("_fraction") => {}
-            (_, CHANGE) => {
-                put(fields, &format!("{}{CHANGE}", name.strip_suffix("_ms").unwrap_or(name)), Some(estimate))
+            (_, CHANGE | AFFINITY_CHANGE) if name.ends_with("_fraction") => {}
+            (_, CHANGE | AFFINITY_CHANGE) => {
+                put(fields, &format!("{}{suffix}", name.strip_suffix("_ms").unwrap_or(name)), Some(estimate))
             }
             _ => put(fields, name, Some(estimate)),
         }
     }
     whole.insert("jobs".into(), json!(jobs));
-    whole.insert("effective_slice_histogram".into(), json!(result.slices));
-    whole.insert("dispatch_interval_histogram".into(), json!(result.intervals));
+    if !study.shares_space() {
+        whole.insert("effective_slice_histogram".into(), json!(result.slices));
+        whole.insert("dispatch_interval_histogram".into(), json!(result.intervals));
+    }
     Value::Object(whole)
 }
 

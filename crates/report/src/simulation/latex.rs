@@ -1,6 +1,6 @@
 //! A simulation's table for a paper in LaTeX.
 
-use super::{KEY, SimulationView};
+use super::SimulationView;
 use crate::latex::escape;
 use crate::table::Cell;
 use crate::words::{capital, plain};
@@ -18,7 +18,7 @@ pub(crate) fn latex(study: &SimulationView) -> String {
         text,
         "\\begin{{table}}\n\\centering\n\\caption{{{} {}}}\n\\begin{{tabular}}{{l{}}}\n\\toprule",
         escape(&study.setting()),
-        escape(KEY),
+        escape(&study.key()),
         "r".repeat(table.heads.len())
     );
     text.push_str(&escape(&table.corner));

@@ -1,6 +1,6 @@
 //! A simulation in GitHub-flavoured Markdown.
 
-use super::{KEY, LIMITS, SimulationView};
+use super::SimulationView;
 use crate::markdown::{escape, written};
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub(crate) fn markdown(study: &SimulationView) -> String {
         let cells: Vec<String> = cells.iter().map(written).collect();
         let _ = writeln!(text, "| {} | {} |", escape(label.trim_start()), cells.join(" | "));
     }
-    let _ = writeln!(text, "\n{}\n\n{}", escape(KEY), escape(&study.setting()));
+    let _ = writeln!(text, "\n{}\n\n{}", escape(&study.key()), escape(&study.setting()));
     text.push('\n');
     for job in study.jobs() {
         let _ = writeln!(text, "- {}", escape(&job));
@@ -32,7 +32,7 @@ pub(crate) fn markdown(study: &SimulationView) -> String {
         }
     }
     text.push_str("\nThe model's limits:\n\n");
-    for limit in LIMITS {
+    for limit in study.limits() {
         let _ = writeln!(text, "- {}", escape(limit));
     }
     text

@@ -1,6 +1,6 @@
 //! A simulation for a terminal.
 
-use super::{KEY, LIMITS, SimulationView};
+use super::SimulationView;
 use crate::grid::Grid;
 use crate::terminal::paragraph;
 
@@ -21,7 +21,7 @@ pub(crate) fn terminal(study: &SimulationView, width: usize, colour: bool) -> St
     }
     grid.write(&mut text, width, colour);
     text.push('\n');
-    paragraph(&mut text, "", KEY, width);
+    paragraph(&mut text, "", &study.key(), width);
     paragraph(&mut text, "", &study.setting(), width);
     if !study.analysis.warnings.is_empty() {
         text.push('\n');
@@ -31,7 +31,7 @@ pub(crate) fn terminal(study: &SimulationView, width: usize, colour: bool) -> St
     }
     text.push('\n');
     paragraph(&mut text, "", "The model's limits:", width);
-    for limit in LIMITS {
+    for limit in study.limits() {
         paragraph(&mut text, "- ", limit, width);
     }
     text

@@ -239,11 +239,11 @@ impl CacheModel {
     ///
     /// # Errors
     /// The machine doesn't tell enough of its caches.
-    pub fn of(machine: &Machine, workload: &Workload) -> Result<Self, HierarchyError> {
+    pub fn of(machine: &Machine, timing: Timing, workload: &Workload) -> Result<Self, HierarchyError> {
         let cpus: Vec<_> = machine.usable().collect();
         let member = |job: usize| Member { footprint: workload.jobs[job].process.memory, job: job as u32 };
         let members: Vec<_> = workload.job_of_processes().map(member).collect();
-        Ok(Self::new(Hierarchy::new(machine, &cpus, Timing::of(machine))?, &members))
+        Ok(Self::new(Hierarchy::new(machine, &cpus, timing)?, &members))
     }
 
     /// Empty caches and nothing running. Footprints are taken to be within their limits ([`Footprint::limits`]).

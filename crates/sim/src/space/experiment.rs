@@ -6,7 +6,7 @@ use super::mix::Mix;
 use super::outcome::{Event, Outcome};
 use super::policy::{Parameters, Policy};
 use crate::behaviour::Lengths;
-use crate::cache::{Footprint, Member};
+use crate::cache::Footprint;
 use crate::experiment::ExperimentError;
 use crate::memory::TaskMemory;
 use machine::Machine;
@@ -82,14 +82,9 @@ impl<'a> Experiment<'a> {
         &self.footprints
     }
 
-    /// The workers, to which each job's CPUs belong for a time: as many for each job as there are CPUs.
-    pub fn members(&self) -> Vec<Member> {
-        let first = |job: u32| {
-            let kind = self.kind_of(job);
-            self.footprints[self.stages[kind as usize][0].footprint as usize]
-        };
-        let of_job = |job: u32| std::iter::repeat_n(Member { footprint: first(job), job }, self.cpus as usize);
-        (0..self.mix.jobs()).flat_map(of_job).collect()
+    /// The job of each worker, by number: every job has as many workers as there are CPUs.
+    pub fn jobs_of_workers(&self) -> Vec<u32> {
+        (0..self.mix.jobs()).flat_map(|job| std::iter::repeat_n(job, self.cpus as usize)).collect()
     }
 
     /// Runs one replicate, from 0, under a policy; `watch` sees every CPU that changes hands and every

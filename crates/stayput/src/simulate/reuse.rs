@@ -4,6 +4,7 @@ use super::{with_horizon, workload_file};
 use crate::UsageError;
 use machine::Machine;
 use serde::Serialize;
+use sim::cache::Timing;
 use sim::cache::experiment::reuse;
 use sim::workload_file::DEFAULT_WORKLOAD;
 use sim::{CacheModel, CpuIndex, Experiment, Policy, ProcessIndex, WorkloadFile};
@@ -75,7 +76,7 @@ pub(super) fn run(args: &ReuseArgs) -> anyhow::Result<()> {
     }
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let file = workload_file(&args.workload)?;
-    let caches = CacheModel::of(&machine, &file.workload).map_err(UsageError::from)?;
+    let caches = CacheModel::of(&machine, Timing::of(&machine), &file.workload).map_err(UsageError::from)?;
     let slices_ms = if args.interval_ms.is_empty() { slices_ms(&machine, &file, &caches)? } else { Vec::new() };
 
     let mut intervals = Vec::new();

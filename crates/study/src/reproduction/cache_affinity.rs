@@ -12,7 +12,7 @@ use crate::simulation::{self, Estimated, PointResult, PolicyResult, Simulation, 
 use crate::trial::Trial;
 use machine::Machine;
 use sim::cache::experiment::reuse;
-use sim::cache::{CacheModel, Reuse};
+use sim::cache::{CacheModel, Reuse, Timing};
 use sim::workload_file::{self, REPORT_WORKLOADS};
 use sim::{CpuIndex, Decay, Distribution, Job, Parameters, Policy, ProcessIndex, Workload, WorkloadFile};
 use std::collections::BTreeMap;
@@ -185,7 +185,7 @@ fn gather(
     let spinning = simulated(spin, &[Policy::Standard, Policy::Light, Policy::Heavy])?;
     let mut measured = BTreeMap::new();
     for application in &applications {
-        let caches = CacheModel::of(machine, &application.workload)?;
+        let caches = CacheModel::of(machine, Timing::of(machine), &application.workload)?;
         let mean_ms = application.value(Policy::Standard, "dispatch_interval_mean_ms").map_or(0.0, |mean| mean.value);
         let reuse = reuse(&caches, ProcessIndex(0), CpuIndex(0), 0, (mean_ms * 1e6) as u64);
         measured.insert(application.name().to_owned(), reuse);

@@ -72,18 +72,19 @@ pub(super) fn metrics(outcome: &Outcome, workload: &Workload, levels: &[Level]) 
     told.0
 }
 
-struct Told(BTreeMap<String, f64>);
+/// Numbers by name.
+pub(super) struct Told(pub BTreeMap<String, f64>);
 
 impl Told {
-    fn number(&mut self, name: &str, value: f64) {
+    pub fn number(&mut self, name: &str, value: f64) {
         self.0.insert(name.to_owned(), value);
     }
 
-    fn known(&mut self, name: &str, value: Option<f64>) {
+    pub fn known(&mut self, name: &str, value: Option<f64>) {
         value.into_iter().for_each(|value| self.number(name, value));
     }
 
-    fn misses(&mut self, whose: &str, misses: Misses) {
+    pub fn misses(&mut self, whose: &str, misses: Misses) {
         self.number(&format!("misses{whose}"), misses.total());
         self.number(&format!("misses_reload{whose}"), misses.reload);
         self.number(&format!("misses_steady{whose}"), misses.steady);

@@ -1,12 +1,12 @@
 //! What the replicates of a simulation say of its policies.
 
-use super::SweepPoint;
 use super::metrics::{INTERVALS, SLICES};
+use super::{Sharing, SweepPoint, answers};
 use crate::plan::{Plan, Subject};
 use crate::record::Record;
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
-use sim::Policy;
+use sim::space::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The mean of a quantity over the replicates, and its 95 % interval; no interval of a single replicate.
@@ -46,6 +46,9 @@ pub struct PolicyResult {
     /// By which percentage each metric that is above 0 differs from the reference's, from replicates with the same draws: the
     /// geometric mean of their ratios; of misses, for the same work. Empty for the reference, and without one.
     pub changes: BTreeMap<String, Estimated>,
+    /// The same against `dynamic`, of policies that add affinity to it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub affinity_changes: BTreeMap<String, Estimated>,
     /// The histogram of effective time slices.
     pub slices: Vec<TimeBin>,
     /// The histogram of dispatch intervals.
@@ -59,7 +62,7 @@ pub struct PointResult {
     pub subject: String,
     /// Where in the sweep it is.
     pub point: Option<SweepPoint>,
-    /// The policy that the others are compared with: `standard`, where it was simulated.
+    /// The policy that the others are compared with, where it was simulated: `standard`, or `equipartition`.
     pub reference: Option<String>,
     /// The policies, the reference first.
     pub policies: Vec<PolicyResult>,
@@ -98,8 +101,13 @@ pub(crate) fn analyse(record: &Record) -> Vec<PointResult> {
 
 /// The name of the policy that others are compared with.
 fn reference(plan: &Plan) -> Option<&str> {
-    let standard = Policy::Standard.name();
-    plan.treatments.iter().map(|treatment| treatment.name.as_str()).find(|name| *name == standard)
+    let reference = plan.subjects.iter().find_map(|subject| Some(subject.simulation.as_ref()?.sharing.reference()))?;
+    simulated(plan, reference)
+}
+
+/// The policy of that name, where it is simulated.
+fn simulated<'a>(plan: &'a Plan, policy: &str) -> Option<&'a str> {
+    plan.treatments.iter().map(|treatment| treatment.name.as_str()).find(|name| *name == policy)
 }
 
 fn point(record: &Record, subject: &Subject) -> PointResult {
@@ -110,6 +118,8 @@ fn point(record: &Record, subject: &Subject) -> PointResult {
         record.trials.iter().filter(ours).collect()
     };
     let compared = reference.map(of).unwrap_or_default();
+    let without = simulated(&record.plan, Policy::Dynamic.name()).map(of).unwrap_or_default();
+    let adds_affinity = |policy: &str| policy.starts_with(Policy::DynamicAffinity.name());
     let all: Vec<(&str, Vec<&Trial>)> =
         record.plan.treatments.iter().map(|treatment| (treatment.name.as_str(), of(&treatment.name))).collect();
     let edges_ms = |histogram| bin_edges(all.iter().map(|(_, trials)| times(trials, histogram)));
@@ -123,6 +133,7 @@ fn point(record: &Record, subject: &Subject) -> PointResult {
                 replicates: trials.len() as u32,
                 estimates: estimates(trials),
                 changes: if reference == Some(policy) { BTreeMap::new() } else { changes(&compared, trials) },
+                affinity_changes: if adds_affinity(policy) { changes(&without, trials) } else { BTreeMap::new() },
                 slices: bins(&slice_edges_ms, SLICES, trials, norm),
                 intervals: bins(&interval_edges_ms, INTERVALS, trials, trials),
             }
@@ -224,7 +235,11 @@ fn bins(edges_ms: &[f64], histogram: &str, trials: &[&Trial], norm: &[&Trial]) -
 }
 
 /// The answer in sentences, each with its doubt.
-pub(crate) fn verdicts(points: &[PointResult]) -> Vec<String> {
+pub(crate) fn verdicts(record: &Record, points: &[PointResult]) -> Vec<String> {
+    let simulations = record.plan.subjects.iter().filter_map(|subject| subject.simulation.as_deref());
+    if simulations.map(|simulation| &simulation.sharing).any(|sharing| matches!(sharing, Sharing::Space { .. })) {
+        return answers::space_sharing(points);
+    }
     match points {
         [] => Vec::new(),
         [point] => one_point(point),
@@ -291,7 +306,7 @@ fn effects(result: &PolicyResult) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+pub(super) enum Direction {
     Down,
     Up,
     NoneShown,
@@ -301,7 +316,7 @@ enum Direction {
 const LEAST_TOLD_PERCENT: f64 = 0.05;
 
 /// Where a change goes, if its interval leaves no doubt. Of a single replicate, which has none, where it went.
-fn direction(change: &Estimated) -> Direction {
+pub(super) fn direction(change: &Estimated) -> Direction {
     let (low, high) = (change.low.unwrap_or(change.value), change.high.unwrap_or(change.value));
     if change.value.abs() < LEAST_TOLD_PERCENT {
         Direction::NoneShown
@@ -321,15 +336,15 @@ fn percent(change: &Estimated) -> String {
     format!("{:.decimals$} %{}", change.value, interval.unwrap_or_default())
 }
 
-fn fewer(change: &Estimated) -> String {
+pub(super) fn fewer(change: &Estimated) -> String {
     percent(&Estimated { value: -change.value, low: change.high.map(|high| -high), high: change.low.map(|low| -low) })
 }
 
-fn more(change: &Estimated) -> String {
+pub(super) fn more(change: &Estimated) -> String {
     percent(change)
 }
 
-fn range(change: &Estimated) -> String {
+pub(super) fn range(change: &Estimated) -> String {
     match change.low.zip(change.high) {
         Some((low, high)) if low.abs().max(high.abs()) >= LEAST_TOLD_PERCENT => format!("({low:+.1} to {high:+.1} %)"),
         None if change.value.abs() >= LEAST_TOLD_PERCENT => format!("({:+.1} %)", change.value),
@@ -373,7 +388,9 @@ pub(crate) fn warnings(record: &Record, points: &[PointResult]) -> Vec<String> {
         sentences.push("The simulation is unfinished; the same command goes on with it.".into());
     }
     if reference(&record.plan).is_none() {
-        sentences.push("Nothing is compared: standard was not among the policies.".into());
+        let simulation = record.plan.subjects.iter().find_map(|subject| subject.simulation.as_ref());
+        let wanted = simulation.map_or("standard", |simulation| simulation.sharing.reference());
+        sentences.push(format!("Nothing is compared: {wanted} was not among the policies."));
     }
     for result in points.iter().flat_map(|point| &point.policies) {
         if result.replicates > 0 && result.value("makespan_ms").is_none() {

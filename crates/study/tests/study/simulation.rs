@@ -185,9 +185,10 @@ fn nothing_is_claimed_without_standard_or_with_one_replicate() {
 fn a_sweep_sets_what_it_says_and_refuses_what_is_not_there() {
     let base = simulation(1);
     let phi = base.at("phi", 9.0).unwrap();
-    assert_eq!((phi.parameters.phi_p, phi.parameters.phi_t), (9, 9));
-    assert_eq!(base.at("quantum_ms", 7.5).unwrap().parameters.quantum_ms, 7.5);
-    assert_eq!(base.at("caches", 4.0).unwrap().parameters, base.parameters);
+    let parameters = |simulation: &Simulation| simulation.sharing.parameters();
+    assert_eq!((&parameters(&phi)["phi_p"], &parameters(&phi)["phi_t"]), (&9.into(), &9.into()));
+    assert_eq!(parameters(&base.at("quantum_ms", 7.5).unwrap())["quantum_ms"], 7.5);
+    assert_eq!(parameters(&base.at("caches", 4.0).unwrap()), parameters(&base));
     let told = |parameter: &str, value: f64| base.at(parameter, value).unwrap_err().to_string();
     assert!(told("phy", 1.0).starts_with("there is no parameter `phy` to sweep; there are "));
     assert!(told("seed", 1.0).starts_with("there is no parameter `seed`"), "a sweep of draws is no sweep");

@@ -69,9 +69,14 @@ impl TaskCaches {
     ///
     /// # Errors
     /// The machine doesn't tell enough of its caches.
-    pub fn of(machine: &Machine, footprints: &[Footprint], jobs: &[u32]) -> Result<Self, HierarchyError> {
+    pub fn of(
+        machine: &Machine,
+        timing: Timing,
+        footprints: &[Footprint],
+        jobs: &[u32],
+    ) -> Result<Self, HierarchyError> {
         let cpus: Vec<_> = machine.usable().collect();
-        Ok(Self::new(Hierarchy::new(machine, &cpus, Timing::of(machine))?, footprints, jobs))
+        Ok(Self::new(Hierarchy::new(machine, &cpus, timing)?, footprints, jobs))
     }
 
     /// Empty caches and nothing running. `footprints` are those that workers turn to, within their limits

@@ -1,0 +1,135 @@
+//! What is particular to space sharing: its quantities, and its tables of several mixes or points.
+
+use super::{Quantity, Table, Told, change_cell, is_compared, percent, quantity, seconds, value_of};
+use crate::number;
+use crate::table::Cell;
+use crate::words::{count, plain};
+use sim::space::{Graph, Kind, Mix, Tasks};
+use study::Record;
+use study::simulation::{PointResult, PolicyResult, Sharing};
+
+/// The metric that policies are compared by.
+pub(crate) const RESPONSE: &str = "response_ms";
+
+/// What the model leaves out, in sentences.
+pub(super) const LIMITS: [&str; 6] = [
+    "A worker's task stays with it when its CPU is taken: another worker of the job can't go on with it.",
+    "Caches are followed as expected numbers of lines, not line by line. What a worker keeps from one task to its next is a share, the same for all tasks of a stage.",
+    "Allocator and workers decide in no time; a move costs one switch and what it takes to bring back cached lines.",
+    "Nobody waits for a lock, a disk or the kernel; memory stays where it was first used.",
+    "Intervals tell how far other draws of the same mix would differ, not how far the graphs are from real programs.",
+    "The built-in graphs come from one run each of the programs of the same names (stayput workloads --graph).",
+];
+
+/// What policies are compared by, one row each.
+pub(super) fn quantities(kinds: &[&str]) -> Vec<Quantity> {
+    let (change, doubt, part) = (quantity(Told::Change), quantity(Told::Doubt), quantity(Told::Part));
+    let mut all = vec![change(RESPONSE, "mean response time, s", seconds)];
+    if kinds.len() > 1 {
+        all.extend(kinds.iter().map(|kind| change(&format!("{RESPONSE}:{kind}"), &format!("{kind}, s"), seconds)));
+    }
+    all.push(doubt("makespan_ms", "all jobs done after, s", seconds));
+    all.push(doubt("allocation_mean_cpus", "CPUs that a job has, on average", number::seconds));
+    all.extend(
+        kinds.iter().map(|kind| part(&format!("allocation_mean_cpus:{kind}"), &format!("  {kind}"), number::seconds)),
+    );
+    all.extend([
+        doubt("idle_held_fraction", "of its CPU time a job has nothing for, %", percent),
+        doubt("reload_fraction", "brings back cached lines for, %", percent),
+        doubt("reallocations", "CPUs given to a job", number::seconds),
+        doubt("moves", "workers moved to a CPU", number::seconds),
+        part("moves_voluntary", "  that nobody used", number::seconds),
+        part("moves_forced", "  that was taken from a job", number::seconds),
+        part("moves_within", "  that their job had", number::seconds),
+        doubt("affine_fraction", "back to the CPU where they were, %", percent),
+        doubt("reload_affine_mean_us", "reload after a move back, us", number::seconds),
+        doubt("reload_other_mean_us", "reload after another move, us", number::seconds),
+        doubt("reload_forced_mean_us", "reload after a CPU was taken, us", number::seconds),
+        doubt("reload_voluntary_mean_us", "reload after it was given, us", number::seconds),
+        doubt("move_interval_ms", "CPU time from move to move, ms", number::seconds),
+    ]);
+    all
+}
+
+/// One row a point of a sweep, or one a mix and kind of job: response times of each policy.
+pub(super) fn of_points(points: &[PointResult], swept: Option<&str>) -> Table {
+    let first = &points[0];
+    let policies: Vec<usize> =
+        (0..first.policies.len()).filter(|&at| is_compared(first, &first.policies[at])).collect();
+    let mut heads: Vec<String> = policies.iter().map(|&at| plain(&first.policies[at].policy)).collect();
+    let affinity: Vec<usize> =
+        policies.iter().copied().filter(|&at| !first.policies[at].affinity_changes.is_empty()).collect();
+    let changed = |result: Option<&PolicyResult>, metric: &str| {
+        result.and_then(|result| result.changes.get(metric)).map_or_else(Cell::default, change_cell)
+    };
+    let Some(swept) = swept else {
+        let row = |point: &PointResult, label: &str, metric: &str| {
+            let cells = policies.iter().map(|&at| changed(point.policies.get(at), metric)).collect();
+            (label.to_owned(), cells)
+        };
+        let rows = points.iter().flat_map(|point| {
+            let kinds = kinds(point);
+            let own =
+                kinds.into_iter().map(|kind| row(point, &format!("  {}", plain(kind)), &format!("{RESPONSE}:{kind}")));
+            std::iter::once(row(point, &plain(&point.subject), RESPONSE)).chain(own).collect::<Vec<_>>()
+        });
+        return Table { corner: "mix and kind of job: change of response time".into(), heads, rows: rows.collect() };
+    };
+    heads.extend(affinity.iter().map(|&at| format!("{} against dynamic", plain(&first.policies[at].policy))));
+    heads.push("reloads under dynamic, %".into());
+    let dynamic = first.policies.iter().position(|result| result.policy == "dynamic");
+    let row = |point: &PointResult| {
+        let affinity = affinity.iter().map(|&at| {
+            let change = point.policies.get(at).and_then(|result| result.affinity_changes.get(RESPONSE));
+            change.map_or_else(Cell::default, change_cell)
+        });
+        let reloads = dynamic.and_then(|at| point.policies.get(at)?.value("reload_fraction"));
+        let reloads = Cell { text: reloads.map(percent).unwrap_or_default(), ..Cell::default() };
+        let own = policies.iter().map(|&at| changed(point.policies.get(at), RESPONSE));
+        (value_of(point), own.chain(affinity).chain([reloads]).collect())
+    };
+    Table { corner: plain(swept), heads, rows: points.iter().map(row).collect() }
+}
+
+/// The kinds of job at a point.
+pub(crate) fn kinds(point: &PointResult) -> Vec<&str> {
+    let metrics = point.policies.iter().flat_map(|result| result.estimates.keys());
+    let mut kinds: Vec<&str> = metrics.filter_map(|metric| metric.strip_prefix(RESPONSE)?.strip_prefix(':')).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+/// The kinds of job of all mixes, a line each.
+pub(super) fn jobs(record: &Record) -> Vec<String> {
+    let mixes = record.plan.subjects.iter().filter_map(|subject| match &subject.simulation.as_ref()?.sharing {
+        Sharing::Space { mix, .. } => Some(mix),
+        Sharing::Time { .. } => None,
+    });
+    let mut told: Vec<(&str, String)> = Vec::new();
+    for Kind { graph, count } in mixes.clone().flat_map(|mix: &Mix| &mix.kinds) {
+        if told.iter().all(|(name, _)| *name != graph.name) {
+            let times = if mixes.clone().count() == 1 && *count > 1 { format!("{count} of ") } else { String::new() };
+            told.push((&graph.name, format!("{times}{}", about(graph))));
+        }
+    }
+    told.into_iter().map(|(_, line)| line).collect()
+}
+
+fn about(graph: &Graph) -> String {
+    let stage = |stage: &sim::space::Stage| match &stage.tasks {
+        Tasks::Independent(tasks) => format!("{} {}", plain(&stage.name), count(*tasks as usize, "task")),
+        Tasks::Wavefront { rows, columns } => format!("{} {rows} x {columns} in a wavefront", plain(&stage.name)),
+        Tasks::Listed(tasks) => format!("{} {} in their order", plain(&stage.name), count(tasks.len(), "task")),
+    };
+    let stages: Vec<String> = graph.stages.iter().map(stage).collect();
+    let rounds = if graph.rounds == 1 { String::new() } else { format!("{} times ", graph.rounds) };
+    let source = if graph.source.is_empty() { String::new() } else { format!(" ({})", plain(&graph.source)) };
+    format!(
+        "{}: {rounds}{}; {} ms of work, of which {} ms one after the other{source}",
+        plain(&graph.name),
+        stages.join(", "),
+        number::seconds(graph.work_ms()),
+        number::seconds(graph.span_ms())
+    )
+}
