@@ -48,6 +48,91 @@ pub struct Paper {
     /// What its text says of them, in order.
     #[serde(rename = "claim")]
     pub claims: Vec<PrintedClaim>,
+    /// Which of its tables and figures it refers to, and which it has.
+    #[serde(default)]
+    pub references: References,
+    /// What its text calls the machine's memory, with where it does; empty where it calls it nothing.
+    #[serde(default)]
+    pub memory: BTreeMap<MemoryKind, String>,
+    /// Caches that its text says are shared.
+    #[serde(default, rename = "shared-cache")]
+    pub shared_caches: Vec<SharedCache>,
+    /// CPU lists that it prints, in its order.
+    #[serde(default, rename = "cpu-list")]
+    pub cpu_lists: Vec<PrintedCpuList>,
+    /// Arrays that its programs hold, by the benchmarks' definition.
+    #[serde(default, rename = "array")]
+    pub arrays: Vec<ProgramArray>,
+    /// Where it speaks of a number of runs, in its order.
+    #[serde(default, rename = "runs")]
+    pub run_mentions: Vec<RunMention>,
+}
+
+/// The tables and figures that a paper refers to, and those that it has at least a caption of: `Table 1`, `Figure 4`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct References {
+    /// Referred to in its text, in order.
+    #[serde(default)]
+    pub cited: Vec<String>,
+    /// With a caption, in order.
+    pub captioned: Vec<String>,
+}
+
+/// What a paper calls a machine's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryKind {
+    /// As near to each CPU as to any other (UMA).
+    Uniform,
+    /// Shared by all, and parts of it nearer to some CPUs.
+    Distributed,
+}
+
+/// A cache that a paper's text says is shared.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SharedCache {
+    /// Its level.
+    pub level: u8,
+    /// Its size in KiB.
+    pub size_kib: u64,
+    /// How many cores share it.
+    pub cores: u32,
+}
+
+/// A CPU list as a paper prints it, and the strategy that its text calls it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrintedCpuList {
+    /// As the text calls it: `compact`, `scatter`.
+    pub called: String,
+    /// The CPUs, thread by thread.
+    pub cpus: String,
+}
+
+/// An array of a benchmark.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ProgramArray {
+    /// The paper's name of the benchmark.
+    pub benchmark: String,
+    /// Its problem class.
+    pub class: String,
+    /// Points of the grid along each direction.
+    pub grid: Vec<u64>,
+    /// Bytes a point.
+    pub point_bytes: u64,
+}
+
+/// A mention of a number of runs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RunMention {
+    /// How many.
+    pub number: u32,
+    /// Whether it is said of runs told of before: "these 10 runs".
+    pub refers_back: bool,
 }
 
 /// A table as it stands in the paper.

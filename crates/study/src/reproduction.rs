@@ -5,9 +5,13 @@
 mod cache_affinity;
 mod claims;
 pub mod contention;
+mod interval;
+mod itself;
+mod machine_claims;
 mod placement;
 mod placement_claims;
 mod printed;
+mod references;
 
 pub use cache_affinity::cache_affinity;
 pub use contention::Contention;
@@ -135,7 +139,7 @@ pub struct Panel {
     pub bins: Vec<TimeBin>,
 }
 
-/// A sentence of the paper, judged by what we get.
+/// A sentence of the paper, judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JudgedClaim {
     /// Where the paper says it.
@@ -143,13 +147,25 @@ pub struct JudgedClaim {
     pub place: String,
     /// What it says, in our words.
     pub statement: String,
+    /// Whose numbers it is judged by.
+    pub against: Against,
     /// Whether it is so.
     pub verdict: Verdict,
     /// The numbers that decide, and where it fails, what in the paper makes it so.
     pub why: String,
 }
 
-/// Whether a claim is so in our numbers.
+/// Whose numbers a claim is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Against {
+    /// What the paper itself prints, and the machine that it names.
+    Itself,
+    /// Ours.
+    Us,
+}
+
+/// Whether a claim is so in the numbers that it is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -157,7 +173,7 @@ pub enum Verdict {
     Holds,
     /// It isn't.
     Fails,
-    /// Our numbers can't tell.
+    /// They can't tell.
     Undecidable,
 }
 

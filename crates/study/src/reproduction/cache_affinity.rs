@@ -1,9 +1,11 @@
 //! The cache-affinity report's time sharing: its seven workloads simulated on its machine, and its own experiments.
 
 use super::claims::judge;
+use super::itself;
 use super::printed::{PrintedReport, Table};
 use super::{
-    JudgedClaim, Panel, ReproducedCell, ReproducedFigure, ReproducedRow, ReproducedTable, Reproduction, Verdict,
+    Against, JudgedClaim, Panel, ReproducedCell, ReproducedFigure, ReproducedRow, ReproducedTable, Reproduction,
+    Verdict,
 };
 use crate::host::HostFacts;
 use crate::plan::Plan;
@@ -135,11 +137,14 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
         panels: evidence.workloads.iter().map(|simulated| panel(simulated, policy)).collect(),
     };
     let claim = |claim: &super::printed::Claim| {
-        let (verdict, mut why) = judge(&claim.check, &evidence);
+        let (against, (verdict, mut why)) = match itself::judge(&claim.check, printed) {
+            Some(judged) => (Against::Itself, judged),
+            None => (Against::Us, judge(&claim.check, &evidence)),
+        };
         if verdict != Verdict::Holds && !claim.otherwise.is_empty() {
             why = format!("{why}. {}", claim.otherwise);
         }
-        JudgedClaim { place: claim.place.clone(), statement: claim.says.clone(), verdict, why }
+        JudgedClaim { place: claim.place.clone(), statement: claim.says.clone(), against, verdict, why }
     };
     Ok(Reproduction {
         paper: "cache-affinity".into(),

@@ -9,7 +9,7 @@ use sim::rule::{self, Distance, PHI_HEAVY, PHI_LIGHT, Phi, TimeBoost};
 use std::fmt::Write;
 
 /// How far shares of time that the report calls "about" so many percent may be from ours.
-const ABOUT_POINTS: f64 = 5.0;
+pub(super) const ABOUT_POINTS: f64 = 5.0;
 
 /// Clock tick and quantum of the report, in ms.
 const TICK_MS: f64 = 10.0;
@@ -53,8 +53,11 @@ impl Case {
 
     pub fn told(&self) -> String {
         let Some(number) = self.number else { return format!("{}: not known", self.label) };
+        let width = number.low.zip(number.high).map(|(low, high)| high - low);
         let digits = match number.value.abs() {
-            x if x >= 100.0 => 0,
+            // A count.
+            x if width.is_none() && x.fract() == 0.0 => 0,
+            x if x >= 100.0 && width.is_none_or(|width| width >= 2.0) => 0,
             x if x >= 1.0 => 1,
             _ => 2,
         };
@@ -86,6 +89,31 @@ pub(super) fn all(cases: &[Case]) -> Judged {
         if is_last { case.told() + case.unit } else { case.told() }
     });
     (verdict, told.collect::<Vec<_>>().join(", "))
+}
+
+/// All of many cases must hold; told are those that decide.
+pub(super) fn every(cases: Vec<Case>) -> Judged {
+    let number = cases.len();
+    let (verdict, _) = all(&cases);
+    if cases.iter().all(|case| case.number.is_none()) {
+        return (Verdict::Undecidable, format!("none of the {number} numbers that would tell is printed"));
+    }
+    let mut deciding: Vec<Case> = cases.into_iter().filter(|case| case.verdict() == verdict).collect();
+    let told = match verdict {
+        Verdict::Holds => {
+            let value = |case: &Case| case.number.map_or(f64::NAN, |number| number.value);
+            deciding.sort_by(|a, b| value(a).total_cmp(&value(b)));
+            let last = deciding.pop();
+            deciding.truncate(1);
+            deciding.extend(last);
+            format!("so in all {number}, from")
+        }
+        Verdict::Fails => format!("not so in {} of {number}:", deciding.len()),
+        Verdict::Undecidable => format!("rounding leaves {} of {number} open:", deciding.len()),
+    };
+    let joint = if verdict == Verdict::Holds { " to " } else { ", " };
+    let numbers: Vec<String> = deciding.iter().map(|case| case.told() + case.unit).collect();
+    (verdict, format!("{told} {}", numbers.join(joint)))
 }
 
 /// The less the better: `a` less `b`, of two changes.

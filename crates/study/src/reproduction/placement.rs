@@ -2,7 +2,7 @@
 
 use super::contention::ContentionError;
 use super::placement_claims::judge;
-use super::{Contention, JudgedClaim, Reproduction};
+use super::{Against, Contention, JudgedClaim, Reproduction};
 use crate::paper::{Paper, PrintedClaim};
 use machine::Machine;
 
@@ -16,7 +16,13 @@ pub fn placement(paper: &Paper) -> Result<Reproduction, ContentionError> {
     let model = Contention::of(paper, &machine)?;
     let claim = |claim: &PrintedClaim| {
         let (verdict, why) = judge(&claim.check, paper);
-        JudgedClaim { place: claim.place.clone(), statement: claim.says.clone(), verdict, why }
+        JudgedClaim {
+            place: claim.place.clone(),
+            statement: claim.says.clone(),
+            against: Against::Itself,
+            verdict,
+            why,
+        }
     };
     Ok(Reproduction {
         paper: paper.name.into(),

@@ -3,12 +3,11 @@
 //! A printed number stands for all that are rounded to it, and what isn't so of all of them isn't decided.
 
 use super::Verdict;
-use super::claims::{Case, Judged, LESS, MORE, all, both};
+use super::claims::{Case, Judged, LESS, MORE, all, both, every};
+use super::interval::{exactly, less, over, rounded};
+use super::{machine_claims, references};
 use crate::paper::{Paper, Printed, PrintedRow, PrintedTable, Quantity};
 use crate::simulation::Estimated;
-use machine::tree::ObjectIndex;
-use machine::{Kind, Machine, Policy};
-use std::collections::BTreeMap;
 
 /// Share of cells from which something is often so.
 const OFTEN: f64 = 0.5;
@@ -22,6 +21,8 @@ struct Gain<'a> {
     class: Option<&'a str>,
     threads: u32,
     percent: Estimated,
+    /// As printed, of the slower.
+    time: Printed,
     is_printed_alike: bool,
 }
 
@@ -83,9 +84,7 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
             let gains = gains(paper, "compact", "scatter", &[1, 8]);
             let (verdict, why) = ranged(&gains, equal);
             let alike = gains.iter().filter(|gain| gain.is_printed_alike).count();
-            let copied =
-                if alike == gains.len() { ", so one table was copied from the other or not measured anew" } else { "" };
-            (verdict, format!("{why}; {alike} of {} are printed alike to the last digit{copied}", gains.len()))
+            (verdict, format!("{why}; {alike} of {} are printed alike to the last digit", gains.len()))
         }
         "little-change" => {
             let gains = affinity_gains(paper, &[1, 2, 4, 8, 16]);
@@ -147,11 +146,6 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
             )
         }
         "ratios-of-times" => ratios(paper),
-        "modules-rarely-shared" => all(&[4, 8, 16].map(|threads| {
-            let label = format!("anywhere by chance, some two of {threads} threads share a module:");
-            // Improbable is at least what happens less often than not.
-            Case::new(label, some_share_a_module(&machine(paper), threads), (0.0, 50.0), " %")
-        })),
         "speed-ups" => {
             let cases = [(2, 2.0), (4, 3.5), (8, 5.0)].map(|(threads, about): (u32, f64)| {
                 // The text's own numbers can't bear it out: those of the mappings must.
@@ -185,39 +179,36 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
             Some(_) => (Verdict::Undecidable, "one bound on the deviation is printed for all runs alike".into()),
             None => (Verdict::Undecidable, "no deviation is printed, neither of bound runs nor of others".into()),
         },
-        "mappings-exist" => mappings(paper),
-        _ => (Verdict::Undecidable, "nothing is computed for it".into()),
+        "compact-generally-slower" => ranged(&gains(paper, "compact", "unbound", &[2, 4]), (deviation, f64::INFINITY)),
+        "gains-over-deviation" => {
+            let mut gains = gains(paper, "unbound", "compact", &[8]);
+            gains.retain(|gain| !["BT", "EP", "FT"].contains(&gain.benchmark));
+            ranged(&gains, (deviation, f64::INFINITY))
+        }
+        "measured-anew" => measured_anew(paper, &gains(paper, "compact", "scatter", &[1, 8])),
+        "more-threads-help" => more_threads_help(paper),
+        "figure-printed" => {
+            let rows = rows(paper, Quantity::SpeedUp).filter(|(_, row)| row.placement.is_some());
+            let cells: Vec<Option<Printed>> = rows.flat_map(|(_, row)| row.printed.iter().copied()).collect();
+            let (all_cells, printed) = (cells.len() as f64, cells.iter().flatten().count() as f64);
+            let label = format!("numbers that have come down to us, of {all_cells}:");
+            all(&[Case::new(label, Some(exactly(printed)), (all_cells, all_cells), "")])
+        }
+        "runs-introduced" => runs_introduced(paper),
+        "cited-exist" => references::cited_exist(&paper.references),
+        _ => machine_claims::judge(check, paper)
+            .unwrap_or_else(|| (Verdict::Undecidable, "nothing is computed for it".into())),
     }
-}
-
-fn machine(paper: &Paper) -> Machine {
-    Machine::named(&paper.machine).expect("a test reads every paper's machine")
 }
 
 fn name(benchmark: &str, class: Option<&str>) -> String {
     class.map_or_else(|| benchmark.to_owned(), |class| format!("{benchmark}.{class}"))
 }
 
-fn exactly(value: f64) -> Estimated {
-    Estimated { value, low: None, high: None }
-}
-
-fn rounded(printed: Printed) -> Estimated {
-    let (low, high) = printed.bounds();
-    Estimated { value: printed.value, low: Some(low), high: Some(high) }
-}
-
 /// What is gained, in percent, by whoever is said to be so many times as fast.
 fn as_gain(times: &str) -> (f64, f64) {
     let (low, high) = times.parse::<Printed>().map_or((f64::NAN, f64::NAN), Printed::bounds);
     (100.0 * (low - 1.0), 100.0 * (high - 1.0))
-}
-
-/// `a` less `b`, each rounded by itself.
-fn less(a: Estimated, b: Estimated) -> Estimated {
-    let ends = |x: Estimated| (x.low.unwrap_or(x.value), x.high.unwrap_or(x.value));
-    let ((a_low, a_high), (b_low, b_high)) = (ends(a), ends(b));
-    Estimated { value: a.value - b.value, low: Some(a_low - b_high), high: Some(a_high - b_low) }
 }
 
 /// The larger gain; its interval is of the largest of both.
@@ -238,13 +229,6 @@ fn printed(table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Print
     *row.printed.get(column)?
 }
 
-/// The ratio of two printed times, and between which it is.
-fn quotient(slower: Printed, faster: Printed) -> Estimated {
-    let ((slower_low, slower_high), (faster_low, faster_high)) = (slower.bounds(), faster.bounds());
-    let value = slower.value / faster.value;
-    Estimated { value, low: Some(slower_low / faster_high), high: Some(slower_high / faster_low) }
-}
-
 /// What one placement gains over another with some numbers of threads. A printed ratio, made from times with more digits than
 /// are printed, narrows what the times allow.
 fn gains<'a>(paper: &'a Paper, from: &str, to: &str, counts: &[u32]) -> Vec<Gain<'a>> {
@@ -253,7 +237,7 @@ fn gains<'a>(paper: &'a Paper, from: &str, to: &str, counts: &[u32]) -> Vec<Gain
         let gain = move |&threads: &u32| {
             let slower = printed(table, row, threads)?;
             let faster = paper.time_s(&row.benchmark, class, to, threads)?;
-            let mut ratio = quotient(slower, faster);
+            let mut ratio = over(rounded(slower), rounded(faster));
             let told = rows(paper, Quantity::Ratio).find(|(other, told)| {
                 (&other.name, &told.benchmark, told.placement.as_deref()) == (&table.name, &row.benchmark, Some(to))
             });
@@ -270,7 +254,7 @@ fn gains<'a>(paper: &'a Paper, from: &str, to: &str, counts: &[u32]) -> Vec<Gain
             let percent =
                 Estimated { value: percent(ratio.value), low: ratio.low.map(percent), high: ratio.high.map(percent) };
             let is_printed_alike = slower == faster;
-            Some(Gain { benchmark: &row.benchmark, class, threads, percent, is_printed_alike })
+            Some(Gain { benchmark: &row.benchmark, class, threads, percent, time: slower, is_printed_alike })
         };
         counts.iter().filter_map(gain).collect::<Vec<_>>()
     };
@@ -317,31 +301,6 @@ fn of_each_benchmark(paper: &Paper, case: impl Fn(&str, Option<&str>) -> Option<
     unbound.filter_map(|(table, row)| case(&row.benchmark, table.class.as_deref())).collect()
 }
 
-/// All of many cases must hold; told are those that decide.
-fn every(cases: Vec<Case>) -> Judged {
-    let number = cases.len();
-    let (verdict, _) = all(&cases);
-    if cases.iter().all(|case| case.number.is_none()) {
-        return (Verdict::Undecidable, format!("none of the {number} numbers that would tell is printed"));
-    }
-    let mut deciding: Vec<Case> = cases.into_iter().filter(|case| case.verdict() == verdict).collect();
-    let told = match verdict {
-        Verdict::Holds => {
-            let value = |case: &Case| case.number.map_or(f64::NAN, |number| number.value);
-            deciding.sort_by(|a, b| value(a).total_cmp(&value(b)));
-            let last = deciding.pop();
-            deciding.truncate(1);
-            deciding.extend(last);
-            format!("so in all {number}, from")
-        }
-        Verdict::Fails => format!("not so in {} of {number}:", deciding.len()),
-        Verdict::Undecidable => format!("rounding leaves {} of {number} open:", deciding.len()),
-    };
-    let joint = if verdict == Verdict::Holds { " to " } else { ", " };
-    let numbers: Vec<String> = deciding.iter().map(|case| case.told() + case.unit).collect();
-    (verdict, format!("{told} {}", numbers.join(joint)))
-}
-
 /// Each printed ratio is of the printed times, as far as rounding goes.
 fn ratios(paper: &Paper) -> Judged {
     let (mut number, mut contradicted, mut otherwise) = (0, Vec::new(), Vec::new());
@@ -355,7 +314,7 @@ fn ratios(paper: &Paper) -> Judged {
                 continue;
             };
             number += 1;
-            let times = quotient(unbound, bound);
+            let times = over(rounded(unbound), rounded(bound));
             let computed = Printed { value: times.value, ..ratio };
             let told = format!("{} with {threads} threads {ratio}, of times {computed}", name(&row.benchmark, class));
             let (low, high) = ratio.bounds();
@@ -379,39 +338,109 @@ fn ratios(paper: &Paper) -> Judged {
     }
 }
 
-/// How many CPUs are on each L2 of a package.
-type Caches = BTreeMap<Option<ObjectIndex>, u32>;
+/// By how many times a stated bound on deviations may exceed what was seen: more would tell readers nothing.
+const LOOSEST_BOUND: f64 = 10.0;
 
-/// Each mapping can be made, as the poster defines it, on the machine with each of its thread counts.
-fn mappings(paper: &Paper) -> Judged {
-    let machine = machine(paper);
-    let mut packages: BTreeMap<Option<ObjectIndex>, Caches> = BTreeMap::new();
-    for cpu in machine.usable() {
-        let caches = packages.entry(machine.enclosing(cpu, Kind::Package)).or_default();
-        *caches.entry(machine.enclosing(cpu, Kind::Cache(2))).or_default() += 1;
+/// Below which a coincidence isn't believed.
+const CHANCE: f64 = 0.05;
+
+/// Two tables' times of the same runs would differ, had each been measured: how likely they are printed alike follows from the
+/// deviation that the paper states. The difference of two means of `RUNS` runs is taken as normal, and both as rounded alike when
+/// it is less than the last digit, weighted by how near.
+fn measured_anew(paper: &Paper, gains: &[Gain]) -> Judged {
+    const RUNS: f64 = 5.0;
+    let Some(bound) = paper.relative_sd_below.filter(|_| !gains.is_empty()) else {
+        return (Verdict::Undecidable, "no deviation is printed, or no time twice".into());
+    };
+    let alike = gains.iter().filter(|gain| gain.is_printed_alike).count();
+    let chance = |relative_sd: f64| -> f64 {
+        gains
+            .iter()
+            .filter(|gain| gain.is_printed_alike)
+            .map(|gain| {
+                let sd = relative_sd * gain.time.value * (2.0 / RUNS).sqrt();
+                printed_alike(sd, gain.time.bounds().1 - gain.time.bounds().0)
+            })
+            .product()
+    };
+    // The deviation at which the coincidence is just believed, by bisection: chances fall as deviations grow.
+    let (mut low, mut high) = (0.0, bound);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if chance(middle) > CHANCE { low = middle } else { high = middle }
     }
-    let most = |of: fn(&Caches) -> u32| packages.values().map(of).max().unwrap_or(0);
-    let cases = rows(paper, Quantity::SpeedUp).filter_map(|(table, row)| {
-        let placement = row.placement.as_deref()?;
-        let capacity = match placement.parse().ok()? {
-            // No two on one package; no two on one cache of a package; on one package, all beside another on their cache.
-            Policy::Balanced => packages.len() as u32,
-            Policy::SemiBalanced => most(|caches| caches.len() as u32),
-            Policy::Unbalanced => most(|caches| caches.values().filter(|cpus| **cpus > 1).sum()),
-            Policy::Compact | Policy::Scatter | Policy::List(_) => return None,
-        };
-        let asked = table.threads.iter().max()?;
-        let range = (f64::from(*asked), f64::INFINITY);
-        Some(Case::new(format!("{placement}: at most"), Some(exactly(f64::from(capacity))), range, " cores"))
-    });
-    all(&cases.collect::<Vec<_>>())
+    let verdict = if chance(bound / LOOSEST_BOUND) < CHANCE { Verdict::Fails } else { Verdict::Holds };
+    let why = format!(
+        "{alike} of {} times are printed alike to the last digit, which has a chance of {:.0e} if runs deviate by a {LOOSEST_BOUND}th of the {} % that \
+         the paper states as bound, and of {:.0} % only below {:.2} %",
+        gains.len(),
+        chance(bound / LOOSEST_BOUND),
+        100.0 * bound,
+        100.0 * CHANCE,
+        100.0 * low,
+    );
+    (verdict, why)
 }
 
-/// How likely some two of `threads` share a module of a machine when any CPUs are as likely as any others, in percent; none
-/// without modules.
-fn some_share_a_module(machine: &Machine, threads: u32) -> Option<Estimated> {
-    let (cpus, modules) = (machine.usable().count() as f64, machine.count(Kind::Module) as f64);
-    // With some on modules of their own, the next finds the CPUs of the other modules among all that are left.
-    let none = (0..threads).map(f64::from).map(|some| (cpus - some * cpus / modules) / (cpus - some)).product::<f64>();
-    (modules > 0.0).then(|| exactly(100.0 * (1.0 - none)))
+/// How likely two numbers whose difference is normal with deviation `sd` are rounded to the same multiple of `step`: numbers `d` apart
+/// are with a chance of `1 - d / step`, by Simpson's rule.
+fn printed_alike(sd: f64, step: f64) -> f64 {
+    const PARTS: usize = 200;
+    if sd == 0.0 {
+        return 1.0;
+    }
+    let density = |d: f64| (-0.5 * (d / sd).powi(2)).exp() / (sd * (2.0 * std::f64::consts::PI).sqrt());
+    let width = step / PARTS as f64;
+    let at = |part: usize| {
+        let weight = if part == 0 || part == PARTS {
+            1.0
+        } else if part % 2 == 1 {
+            4.0
+        } else {
+            2.0
+        };
+        let d = part as f64 * width;
+        weight * density(d) * (1.0 - d / step)
+    };
+    (2.0 * (0..=PARTS).map(at).sum::<f64>() * width / 3.0).min(1.0)
+}
+
+/// No time of the paper's first table is longer than with fewer threads.
+fn more_threads_help(paper: &Paper) -> Judged {
+    let Some(table) = paper.tables.first() else {
+        return (Verdict::Undecidable, "no time is printed".into());
+    };
+    let rows = table.rows.iter().filter(|row| row.quantity == Quantity::Time);
+    let cases = rows.flat_map(|row| {
+        table.threads.windows(2).zip(row.printed.windows(2)).filter_map(|(threads, times)| {
+            let (fewer, more) = (times[0]?, times[1]?);
+            let label = format!(
+                "{} {} takes {fewer} s with {} threads and {more} s with {}, longer by",
+                name(&row.benchmark, table.class.as_deref()),
+                row.placement.as_deref().unwrap_or_default(),
+                threads[0],
+                threads[1],
+            );
+            Some(Case::new(label, Some(less(rounded(more), rounded(fewer))), LESS, " s"))
+        })
+    });
+    every(cases.collect())
+}
+
+/// Whoever says "these runs" has told of as many before.
+fn runs_introduced(paper: &Paper) -> Judged {
+    let mentions = &paper.run_mentions;
+    let back = || mentions.iter().enumerate().filter(|(_, mention)| mention.refers_back);
+    let told = |at: usize, number: u32| mentions[..at].iter().any(|mention| mention.number == number);
+    match (back().count(), back().find(|&(at, mention)| !told(at, mention.number))) {
+        (0, _) => (Verdict::Undecidable, "the text refers to no runs".into()),
+        (_, Some((at, mention))) => {
+            let before = format!("{at} mentions before it are of other numbers");
+            let before = if at == 0 { "no number of runs is told before" } else { &before };
+            (Verdict::Fails, format!("the text speaks of \"these {} runs\", but {before}", mention.number))
+        }
+        (number, None) => {
+            (Verdict::Holds, format!("{number} of {} mentions refer back, each to one before", mentions.len()))
+        }
+    }
 }

@@ -53,7 +53,19 @@ fn what_the_tables_contradict_fails() {
         ("pires-2017", "class-a-over-c", "A less C with 32 threads -8"),
         ("pires-2017", "all-gain-with-32-and-64", "EP.C with 64 threads"),
         ("pires-2017", "only-sp-notable", "CG.A with 2 threads"),
-        ("weber-2010", "mappings-exist", "balanced: at most 2"),
+        ("weber-2010", "mappings-exist", "balanced has as sets 16 of 2 CPUs, 0 of 4 CPUs, 0 of 8 CPUs"),
+        ("weber-2010", "figure-printed", "numbers that have come down to us, of 16: 0"),
+        ("weber-2010", "runs-introduced", "\"these 10 runs\", but no number of runs is told before"),
+        ("pires-2016", "compact-generally-slower", "EP.B with 2 threads -0.45"),
+        ("pires-2016", "gains-over-deviation", "LU.B with 8 threads 1.6"),
+        ("pires-2016", "measured-anew", "12 of 12"),
+        ("pires-2016", "more-threads-help", "BT.B unbound takes 81.6 s with 4 threads and 95.6 s with 8"),
+        ("pires-2016", "uniform-memory", "memory nodes in our preset xeon-e5620: 2"),
+        ("pires-2016", "cited-exist", "there is no Figure 4"),
+        ("pires-2017", "uniform-memory", "memory nodes in our preset opteron-6272: 8"),
+        ("pires-2017", "shared-caches", "8192 KiB, shared by 8"),
+        ("pires-2017", "lists-called-right", "is scatter with 7"),
+        ("pires-2017", "class-a-in-l1", "FT.A keeps one array of 128 MiB"),
     ];
     for (paper, check, deciding) in contradicted {
         let (verdict, why) = verdict(paper, check);
@@ -72,6 +84,11 @@ fn what_the_tables_bear_out_holds() {
         ("pires-2017", "one-thread"),
         ("pires-2017", "little-change"),
         ("pires-2017", "ratios-of-times"),
+        ("pires-2016", "distributed-memory"),
+        ("pires-2017", "distributed-memory"),
+        ("pires-2016", "shared-caches"),
+        ("pires-2016", "lists-called-right"),
+        ("pires-2017", "cited-exist"),
     ];
     for (paper, check) in borne_out {
         let (verdict, why) = verdict(paper, check);
@@ -105,4 +122,54 @@ fn a_verdict_follows_the_printed_number() {
     assert_eq!(only_with_8("44.3"), Verdict::Undecidable, "equal but for rounding");
     let other_time = [("CG", "unbound", 64, "0.30")];
     assert_eq!(verdict_with("pires-2017", "ratios-of-times", &other_time), Verdict::Fails);
+}
+
+/// What becomes of a claim of a paper that says something else.
+fn verdict_if(name: &str, check: &str, otherwise: impl Fn(&mut Paper)) -> (Verdict, String) {
+    let mut paper = Paper::named(name).unwrap().clone();
+    otherwise(&mut paper);
+    let claim = judged(&paper, check);
+    (claim.verdict, claim.why)
+}
+
+#[test]
+fn a_verdict_follows_what_the_text_says() {
+    let holds = |name: &str, check: &str, otherwise: &dyn Fn(&mut Paper)| {
+        let (verdict, why) = verdict_if(name, check, otherwise);
+        assert_eq!(verdict, Verdict::Holds, "{name}, {check}: {why}");
+    };
+    holds("pires-2016", "cited-exist", &|paper| paper.references.cited[1] = "Figure 1".into());
+    holds("pires-2017", "lists-called-right", &|paper| paper.cpu_lists[0].called = "scatter".into());
+    holds("pires-2017", "uniform-memory", &|paper| paper.machine = "xeon-e5405".into());
+    holds("pires-2017", "class-a-in-l1", &|paper| {
+        paper.arrays.iter_mut().for_each(|array| array.grid = vec![32, 32, 32])
+    });
+    holds("weber-2010", "runs-introduced", &|paper| {
+        let mut before = paper.run_mentions[0].clone();
+        before.refers_back = false;
+        paper.run_mentions.insert(0, before);
+    });
+}
+
+#[test]
+fn tables_that_differ_in_the_last_digit_may_have_been_measured_anew() {
+    let off_by_a_digit = |paper: &mut Paper| {
+        for row in &mut paper.tables[1].rows {
+            for cell in row.printed.iter_mut().flatten() {
+                cell.value += 0.1;
+            }
+        }
+    };
+    let (verdict, why) = verdict_if("pires-2016", "measured-anew", off_by_a_digit);
+    assert_eq!(verdict, Verdict::Holds, "{why}");
+    assert!(why.starts_with("0 of 12"), "{why}");
+}
+
+#[test]
+fn times_that_fall_with_threads_contradict_nothing() {
+    let bt = [("BT", "unbound", 8, "47.0")];
+    assert_eq!(verdict_with("pires-2016", "more-threads-help", &bt), Verdict::Holds);
+    let slower = [("EP", "compact", 2, "46.0"), ("BT", "compact", 2, "163.0"), ("LU", "compact", 2, "155.0")];
+    assert_eq!(verdict_with("pires-2016", "compact-generally-slower", &slower), Verdict::Holds);
+    assert_eq!(verdict_with("pires-2016", "gains-over-deviation", &[("LU", "unbound", 8, "46.0")]), Verdict::Holds);
 }

@@ -1,7 +1,10 @@
-//! What the cache-affinity report prints, beside what is simulated.
+//! What the cache-affinity report prints, beside what is simulated; and what the papers contradict themselves in.
 
 use std::sync::LazyLock;
-use study::reproduction::{JudgedClaim, ReproducedCell, ReproducedTable, Reproduction, Verdict, cache_affinity};
+use study::paper::Paper;
+use study::reproduction::{
+    Against, JudgedClaim, ReproducedCell, ReproducedTable, Reproduction, Verdict, cache_affinity, placement,
+};
 
 /// As `stayput reproduce cache-affinity` does it by default.
 fn reproduction() -> &'static Reproduction {
@@ -103,4 +106,64 @@ fn figures_are_normalised_to_the_standard_schedulers_slices() {
 fn the_same_seed_gives_the_same_bytes() {
     let bytes = || serde_json::to_string(&cache_affinity(2, 5, &mut |_| {}).unwrap()).unwrap();
     assert_eq!(bytes(), bytes());
+}
+
+/// What the papers contradict themselves in, as it was found by reading them: paper, where, what, and what is computed of it.
+/// Some of these are no contradictions after all, and some the numbers leave open.
+const FOUND: [(&str, &str, &str, &str, Verdict); 33] = [
+    ("1", "pires-2016", "section 4", "FT gains about 1 %", Verdict::Fails),
+    ("1", "pires-2016", "section 4", "slightly above the deviation", Verdict::Fails),
+    ("2", "pires-2016", "section 4", "in general well above", Verdict::Fails),
+    ("3", "pires-2016", "tables 1 and 2", "of other runs", Verdict::Fails),
+    ("4", "pires-2016", "section 4", "refers to are there", Verdict::Fails),
+    ("5", "pires-2016", "section 2", "UMA", Verdict::Fails),
+    ("5", "pires-2016", "section 5", "distributed shared memory", Verdict::Holds),
+    ("6", "pires-2016", "table 1", "no benchmark takes longer", Verdict::Fails),
+    ("7", "pires-2017", "tables 1 and 2", "ratios are those of the printed times", Verdict::Holds),
+    ("8", "pires-2017", "section 4", "class A, which needs less memory", Verdict::Fails),
+    ("9", "pires-2017", "section 4", "most with 32 and 64", Verdict::Fails),
+    ("9", "pires-2017", "section 5", "no gain is notable but SP's", Verdict::Fails),
+    ("10", "pires-2017", "section 5", "with 64 threads too", Verdict::Fails),
+    ("11", "pires-2017", "footnote 1", "strategy compact", Verdict::Fails),
+    ("12", "pires-2017", "section 4", "improbable that two share", Verdict::Fails),
+    ("13", "pires-2017", "section 2", "UMA", Verdict::Fails),
+    ("13", "pires-2017", "section 5", "distributed shared memory", Verdict::Holds),
+    ("13", "pires-2017", "section 3.2", "sixteen cores share", Verdict::Fails),
+    ("14", "pires-2017", "section 4", "fits into L1", Verdict::Fails),
+    ("15", "weber-2010", "Metodologia", "CPUs for each mapping", Verdict::Fails),
+    ("16", "weber-2010", "Metodologia", "runs that the text has told of", Verdict::Fails),
+    ("16", "weber-2010", "figure 2", "tells the speed-up of each mapping", Verdict::Fails),
+    ("17", "cache-affinity", "table III", "in percent of all intervals", Verdict::Fails),
+    ("18", "cache-affinity", "tables II and III", "end with the quantum", Verdict::Fails),
+    ("19", "cache-affinity", "tables II and IV", "no shorter than a median dispatch interval", Verdict::Fails),
+    ("20", "cache-affinity", "table IV, sections 3.1.2 and 4", "about 20 % of the time", Verdict::Fails),
+    ("21", "cache-affinity", "section 4, first and second bullets", "no more time than", Verdict::Fails),
+    ("22", "cache-affinity", "section 6", "by up to 10 %", Verdict::Fails),
+    ("23", "cache-affinity", "sections 2 and 4, third bullet", "less than those of young", Verdict::Fails),
+    ("24", "cache-affinity", "section 6", "most of their potential", Verdict::Fails),
+    ("25", "cache-affinity", "section 4", "whole quanta", Verdict::Fails),
+    ("26", "cache-affinity", "section 3.1.1", "48 KB", Verdict::Fails),
+    ("27", "cache-affinity", "tables and figures", "is there", Verdict::Fails),
+];
+
+#[test]
+fn each_contradiction_that_was_found_by_reading_is_found_by_computation() {
+    let mut papers = vec![reproduction().clone()];
+    papers.extend(Paper::names().map(|name| placement(Paper::named(name).unwrap()).unwrap()));
+    for (number, name, place, says, verdict) in FOUND {
+        let paper = papers.iter().find(|paper| paper.paper == name).unwrap();
+        let mut claims = paper.claims.iter().filter(|claim| claim.place == place && claim.statement.contains(says));
+        let claim = claims.next().unwrap_or_else(|| panic!("{number}: {name}, {place}: {says}"));
+        assert!(claims.next().is_none(), "{number}: one claim");
+        println!("{number:>2} {name}, {place}: {}: {}: {}", claim.statement, claim.verdict.word(), claim.why);
+        assert_eq!(
+            (claim.verdict, claim.against),
+            (verdict, Against::Itself),
+            "{number}: {}: {}",
+            claim.statement,
+            claim.why
+        );
+    }
+    let numbers = FOUND.map(|(number, ..)| number.parse::<u32>().unwrap());
+    assert!((1..=27).all(|number| numbers.contains(&number)));
 }

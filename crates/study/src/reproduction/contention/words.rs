@@ -30,10 +30,9 @@ impl Contention {
         }));
         if let Some(held_out) = self.held_out() {
             words.push(format!(
-                "On the {} cells that it hasn't seen its mean error is {:.1} %, where dividing the time on one thread by the threads \
-                 is wrong by {:.1} % and interpolating between the fitted cells by {:.1} %.",
+                "On the {} cells that it hasn't seen, dividing the time on one thread by the threads would be wrong by {:.1} % and \
+                 interpolating between the fitted cells by {:.1} %.",
                 held_out.cells,
-                100.0 * held_out.mean_error,
                 100.0 * held_out.perfect_scaling_mean_error,
                 100.0 * held_out.interpolation_mean_error,
             ));
