@@ -15,7 +15,7 @@ pub use crate::html::reproduction::html;
 
 use crate::words::count;
 use study::reproduction::contention::{HeldOut, Role};
-use study::reproduction::{Panel, ReproducedCell, ReproducedTable, Reproduction, Verdict};
+use study::reproduction::{Against, JudgedClaim, Panel, ReproducedCell, ReproducedTable, Reproduction, Verdict};
 use study::simulation::Estimated;
 
 /// A table as its readers want it: what is compared most closely comes first, with a margin.
@@ -103,6 +103,11 @@ impl<'a> TableView<'a> {
         cells.iter().any(|cell| self.cell(cell).printed.is_some())
     }
 
+    /// Whether a row has neither printed numbers nor ours.
+    pub(crate) fn is_lost(&self, cells: &[ReproducedCell]) -> bool {
+        cells.iter().map(|cell| self.cell(cell)).all(|cell| cell.printed.is_none() && cell.ours.is_none())
+    }
+
     fn write(&self, value: f64) -> String {
         let scale = 10_f64.powi(self.decimals as i32);
         // Adding 0 leaves no negative zero.
@@ -131,14 +136,60 @@ fn interval(ours: Estimated) -> Option<(f64, f64)> {
 /// Marks ours where a model was fitted on what is printed.
 pub(crate) const FITTED: &str = "†";
 
+/// In the place of a row that has no numbers: what was printed hasn't come down to us, and nothing predicts it.
+pub(crate) const LOST: &str = "lost";
+
 /// What a paper's reader asks first.
 pub(crate) struct Answer {
     /// Printed cells within the margin, how many there are, of which table, and the margin.
     pub near: Option<(usize, usize, String, f64)>,
     /// How well a fitted model predicts what it hasn't seen.
     pub held_out: Option<HeldOut>,
-    /// How many claims got each verdict, in the order of [`VERDICTS`].
-    pub verdicts: [usize; 3],
+    /// How many claims of each group got each verdict, in the order of [`VERDICTS`].
+    pub verdicts: Vec<(Against, [usize; 3])>,
+}
+
+/// The claims that are judged by one's numbers.
+pub(crate) struct Group<'a> {
+    /// Whose.
+    pub against: Against,
+    /// The claims, in the paper's order.
+    pub claims: Vec<&'a JudgedClaim>,
+}
+
+impl<'a> Group<'a> {
+    /// The groups that have claims.
+    pub(crate) fn all(paper: &'a Reproduction) -> Vec<Self> {
+        let group =
+            |against| Self { against, claims: paper.claims.iter().filter(|claim| claim.against == against).collect() };
+        [Against::Us, Against::Itself].map(group).into_iter().filter(|group| !group.claims.is_empty()).collect()
+    }
+
+    /// Its heading.
+    pub(crate) fn title(&self) -> &'static str {
+        match self.against {
+            Against::Us => "The paper against us",
+            Against::Itself => "The paper against itself",
+        }
+    }
+
+    /// What its claims are judged by.
+    pub(crate) fn about(&self) -> &'static str {
+        match self.against {
+            Against::Us => "What the text says, in our words, judged by our numbers.",
+            Against::Itself => {
+                "What the text says or implies, in our words, judged by what the paper prints and by the machine that it names."
+            }
+        }
+    }
+}
+
+/// Whose numbers claims are judged by, in a few words.
+pub(crate) fn judged_by(against: Against) -> &'static str {
+    match against {
+        Against::Us => "by our numbers",
+        Against::Itself => "by the paper's own numbers",
+    }
 }
 
 /// All verdicts, in the order in which they are told.
@@ -150,8 +201,12 @@ impl Answer {
             let (near, compared) = view.near().filter(|(_, compared)| *compared > 0)?;
             Some((near, compared, view.table.title.clone(), view.table.margin?))
         });
-        let with = |verdict| paper.claims.iter().filter(|claim| claim.verdict == verdict).count();
-        Self { near, held_out: paper.held_out, verdicts: VERDICTS.map(with) }
+        let tally = |group: Group| {
+            let with = |verdict| group.claims.iter().filter(|claim| claim.verdict == verdict).count();
+            (group.against, VERDICTS.map(with))
+        };
+        let verdicts = Group::all(paper).into_iter().map(tally).collect();
+        Self { near, held_out: paper.held_out, verdicts }
     }
 
     /// The answer in sentences.
@@ -165,13 +220,12 @@ impl Answer {
             let cells = count(held_out.cells, "printed cell");
             format!("On {cells} that it hasn't seen the model's mean error is {:.1} %.", 100.0 * held_out.mean_error)
         });
-        let [holds, fails, undecidable] = self.verdicts;
-        let all = holds + fails + undecidable;
         let verb = |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
-        let claims = (all > 0).then(|| {
+        let claims = self.verdicts.iter().map(|&(against, [holds, fails, undecidable])| {
             format!(
-                "Of {} of its text {}, {}, and {undecidable} can't be decided.",
-                count(all, "claim"),
+                "Of {} of its text, judged {}, {}, {}, and {undecidable} can't be decided.",
+                count(holds + fails + undecidable, "claim"),
+                judged_by(against),
                 verb(holds, "holds", "hold"),
                 verb(fails, "fails", "fail"),
             )

@@ -151,7 +151,7 @@ fn every_picture_has_a_title_a_text_alternative_and_its_data() {
 fn verdicts_and_margins_are_told_in_signs_too() {
     let (_, page) = page(&papers());
     let verdicts: Vec<String> = select(&page, ".claims b").iter().map(text).collect();
-    assert_eq!(verdicts, ["✓ holds", "✗ fails", "? undecidable", "✓ holds"]);
+    assert_eq!(verdicts, ["✓ holds", "✗ fails", "? undecidable", "✓ holds", "✗ fails"]);
     let [near, far] = [".near small:last-child", ".far small:last-child"]
         .map(|cells| select(&page, cells).iter().map(text).collect::<Vec<_>>());
     assert_eq!((near, far), (vec!["✓ +1.0".into(), "✓ -4.0".into()], vec![String::from("✗ +4.5")]));

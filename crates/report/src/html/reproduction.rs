@@ -3,7 +3,7 @@
 use super::figures::{figure, table};
 use super::{Data, document};
 use crate::chart::{Bar, Chart, Histogram, Hue, Multiple};
-use crate::reproduction::{Answer, CellView, FITTED, TableView, VERDICTS, median};
+use crate::reproduction::{Answer, CellView, FITTED, Group, LOST, TableView, VERDICTS, judged_by, median};
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use study::Reproduction;
@@ -61,9 +61,12 @@ fn look(verdict: Verdict) -> (&'static str, &'static str) {
     }
 }
 
+/// Most failed claims that the answer lists without being asked.
+const MOST_OPEN: usize = 4;
+
 fn answer(paper: &Reproduction) -> Markup {
     let answer = Answer::of(paper);
-    let failed = paper.claims.iter().filter(|claim| claim.verdict == Verdict::Fails);
+    let failed: Vec<&JudgedClaim> = paper.claims.iter().filter(|claim| claim.verdict == Verdict::Fails).collect();
     html! {
         article.answer {
             h2 { (plain(&paper.paper)) }
@@ -79,16 +82,24 @@ fn answer(paper: &Reproduction) -> Markup {
                 }
             }
             div {
-                p.verdict.tally {
-                    @for (verdict, number) in VERDICTS.into_iter().zip(answer.verdicts) {
-                        @let (class, sign) = look(verdict);
-                        span.(class) { (sign) " " (number) " " (tally(verdict, number)) } " "
+                @for (against, verdicts) in &answer.verdicts {
+                    p.verdict.tally {
+                        @for (verdict, number) in VERDICTS.into_iter().zip(*verdicts) {
+                            @let (class, sign) = look(verdict);
+                            span.(class) { (sign) " " (number) " " (tally(verdict, number)) } " "
+                        }
+                        "of " a href={ "#" (address(paper, "claims")) } { (count(verdicts.iter().sum(), "claim")) }
+                        ", judged " (judged_by(*against))
                     }
-                    "of " a href={ "#" (address(paper, "claims")) } { (count(paper.claims.len(), "claim")) }
                 }
-                ul.verdicts {
-                    @for claim in failed {
-                        li { span.worse { "✗ fails: " } (capital(&plain(&claim.statement))) " " span.muted { "(" (plain(&claim.place)) ")" } }
+                @if !failed.is_empty() {
+                    details open[failed.len() <= MOST_OPEN] {
+                        summary { "What fails" }
+                        ul.verdicts {
+                            @for claim in failed {
+                                li { (capital(&plain(&claim.statement))) " " span.muted { "(" (plain(&claim.place)) ")" } }
+                            }
+                        }
                     }
                 }
                 details {
@@ -165,7 +176,11 @@ fn numbers(view: &TableView) -> Markup {
             } }
             tbody {
                 @for row in &view.table.rows {
-                    tr.first { th scope="row" { (plain(&row.label)) } @for cell in &row.cells { (compared(view, cell)) } }
+                    tr.first {
+                        th scope="row" { (plain(&row.label)) }
+                        @if view.is_lost(&row.cells) { td.muted colspan=(row.cells.len()) { (LOST) } }
+                        @else { @for cell in &row.cells { (compared(view, cell)) } }
+                    }
                 }
             }
         }
@@ -259,12 +274,13 @@ fn claims(paper: &Reproduction) -> Markup {
     html! {
         section #(address(paper, "claims")) {
             h2 { "Claims" }
-            p { "What the text says, in our words, judged by computation." }
             @if paper.claims.is_empty() { p.muted { "None was judged." } }
-            @else {
+            @for group in Group::all(paper) {
+                h3 { (group.title()) }
+                p { (group.about()) }
                 table.told.claims {
                     thead { tr { th scope="col" { "verdict" } th scope="col" { "claim" } th scope="col" { "why" } } }
-                    tbody { @for claim in &paper.claims { (judged(claim)) } }
+                    tbody { @for claim in group.claims { (judged(claim)) } }
                 }
             }
         }
@@ -306,6 +322,7 @@ fn guide() -> Markup {
                 (entry(html! { "printed" }, "What the paper prints in this place. Cells without it are ours alone: the paper prints nothing there, or it has not come down to us."))
                 (entry(html! { "+, -" }, "The difference, ours less printed, in the table's unit."))
                 (entry(html! { span.better { "✓" } " " span.worse { "✗" } " in a table" }, "The difference is within the margin that the answer names, or beyond it. Tables without these have no margin."))
+                (entry(html! { (LOST) }, "What was printed there hasn't come down to us, and nothing predicts it."))
                 (entry(html! { span.better { "✓ holds" } }, "What the claim says is so in the numbers of the last column, intervals included."))
                 (entry(html! { span.worse { "✗ fails" } }, "It isn't, interval included; the last column tells the numbers, and what in the paper makes it so where that is known."))
                 (entry(html! { span.neutral { "? undecidable" } }, "The interval holds both, or there is no number for it."))

@@ -1,6 +1,6 @@
 //! Papers beside ours in GitHub-flavoured Markdown.
 
-use super::{Answer, CellView, FITTED, TableView};
+use super::{Answer, CellView, FITTED, Group, LOST, TableView};
 use crate::markdown::escape;
 use crate::words::capital;
 use std::fmt::Write;
@@ -49,6 +49,10 @@ fn table(text: &mut String, view: &TableView) {
         };
         let label = escape(&row.label);
         let mut label = label.as_str();
+        if view.is_lost(&row.cells) {
+            line(label, LOST, &|_| Some(String::new()));
+            continue;
+        }
         if view.is_printed(&row.cells) {
             line(label, "printed", &|cell| cell.printed.as_deref().map(escape));
             label = "";
@@ -68,12 +72,12 @@ fn table(text: &mut String, view: &TableView) {
 }
 
 fn claims(text: &mut String, paper: &Reproduction) {
-    if paper.claims.is_empty() {
-        return;
-    }
-    text.push_str("\n## Claims\n\n| verdict | where | claim | why |\n| --- | --- | --- | --- |\n");
-    for claim in &paper.claims {
-        let [place, statement, why] = [&claim.place, &claim.statement, &claim.why].map(|words| escape(words));
-        let _ = writeln!(text, "| {} | {place} | {statement} | {why} |", claim.verdict.word());
+    for group in Group::all(paper) {
+        let _ = writeln!(text, "\n## {}\n\n{}\n", group.title(), group.about());
+        text.push_str("| verdict | where | claim | why |\n| --- | --- | --- | --- |\n");
+        for claim in group.claims {
+            let [place, statement, why] = [&claim.place, &claim.statement, &claim.why].map(|words| escape(words));
+            let _ = writeln!(text, "| {} | {place} | {statement} | {why} |", claim.verdict.word());
+        }
     }
 }

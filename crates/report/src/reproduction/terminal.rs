@@ -1,6 +1,6 @@
 //! Papers beside ours, for a terminal.
 
-use super::{Answer, CellView, FITTED, TableView, median, wrapped};
+use super::{Answer, CellView, FITTED, Group, LOST, TableView, median, wrapped};
 use crate::terminal::paragraph;
 use crate::words::{capital, plain};
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
@@ -115,6 +115,10 @@ fn lines(view: &TableView) -> Vec<Line> {
             let labels = [std::mem::take(&mut label), whose.to_owned()];
             lines.push(Line { labels, cells: cells.iter().map(told).collect() });
         };
+        if view.is_lost(&row.cells) {
+            line(LOST, |_| (String::new(), None));
+            continue;
+        }
         if view.is_printed(&row.cells) {
             line("printed", |cell| (cell.printed.clone().unwrap_or_default(), None));
         }
@@ -256,24 +260,24 @@ fn drawn(panel: &Panel) -> [String; 2] {
 
 /// Verdict by verdict, what is claimed and why it is so.
 fn claims(text: &mut String, paper: &Reproduction, width: usize, colour: bool) {
-    if paper.claims.is_empty() {
-        return;
+    for group in Group::all(paper) {
+        text.push('\n');
+        paragraph(text, "", &format!("{}. {}", group.title(), group.about()), width);
+        text.push('\n');
+        let mut table = bare(colour);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width as u16);
+        for claim in group.claims {
+            let verdict = Cell::new(claim.verdict.word()).fg(match claim.verdict {
+                Verdict::Holds => Color::Green,
+                Verdict::Fails => Color::Red,
+                Verdict::Undecidable => Color::Yellow,
+            });
+            let words =
+                format!("{} ({})\n{}.", capital(&plain(&claim.statement)), plain(&claim.place), plain(&claim.why));
+            table.add_row([verdict, Cell::new(words)]);
+        }
+        let _ = writeln!(text, "{}", finished(table));
     }
-    text.push('\n');
-    paragraph(text, "", "What the text claims:", width);
-    text.push('\n');
-    let mut table = bare(colour);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width as u16);
-    for claim in &paper.claims {
-        let verdict = Cell::new(claim.verdict.word()).fg(match claim.verdict {
-            Verdict::Holds => Color::Green,
-            Verdict::Fails => Color::Red,
-            Verdict::Undecidable => Color::Yellow,
-        });
-        let words = format!("{} ({})\n{}.", capital(&plain(&claim.statement)), plain(&claim.place), plain(&claim.why));
-        table.add_row([verdict, Cell::new(words)]);
-    }
-    let _ = writeln!(text, "{}", finished(table));
 }
 
 #[cfg(test)]
