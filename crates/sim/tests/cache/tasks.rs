@@ -114,6 +114,29 @@ proptest! {
         prop_assert!(penalty_ns.abs_diff(reload_ns) <= rounding, "{} ns slower, {} ns told", penalty_ns, reload_ns);
     }
 
+    /// Measured work takes its own time, whatever it misses, and an absence costs the same as otherwise.
+    #[test]
+    fn of_measured_work_only_what_was_lost_takes_time(
+        hierarchy in private_caches(), footprint in footprint(), intruder in footprint(), warm_ns in 1..20_000_000u64,
+        intruder_ns in 0..20_000_000u64, moves in any::<bool>(), work_ns in 1..5_000_000u64,
+    ) {
+        let alone = |footprint: Footprint| Footprint { shared_lines: 0.0, shared_writes_per_ms: 0.0, ..footprint };
+        let (footprint, intruder) = (alone(footprint), alone(intruder));
+        let plain = workers(hierarchy.clone(), &[footprint, intruder], &[0, 1]);
+        let measured = plain.clone().under_measured_work();
+        let cpu = if moves { THERE } else { HERE };
+        let [plain, measured] = [plain, measured].map(|mut caches| {
+            let mut now_ns = 0;
+            let first = uncut(&mut caches, WORKER, HERE, &mut now_ns, warm_ns);
+            uncut(&mut caches, INTRUDER, HERE, &mut now_ns, intruder_ns);
+            (first, uncut(&mut caches, WORKER, cpu, &mut now_ns, work_ns))
+        });
+        prop_assert_eq!((measured.0.ran.wall_ns, measured.0.reload_ns), (warm_ns, 0));
+        let Stopped { ran, reload_ns } = measured.1;
+        prop_assert!(ran.wall_ns.abs_diff(work_ns + reload_ns) <= 1, "{ran:?} {reload_ns}");
+        prop_assert!(reload_ns.abs_diff(plain.1.reload_ns) <= 1, "{} {}", reload_ns, plain.1.reload_ns);
+    }
+
     #[test]
     fn a_turn_to_the_same_lines_changes_nothing(hierarchy in hierarchy(), footprint in footprint(), tasks_ns in prop::collection::vec(1..5_000_000u64, 1..5)) {
         let mut plain = workers(hierarchy, &[footprint], &[0]);

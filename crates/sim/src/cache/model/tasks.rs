@@ -35,6 +35,8 @@ pub struct TaskCaches {
     workers: Vec<Worker>,
     /// By CPU.
     runs: Vec<Run>,
+    /// Whether work already holds the misses that a task has anyway.
+    measured: bool,
 }
 
 /// Lines of one depth.
@@ -94,7 +96,15 @@ impl TaskCaches {
         }
         let runs = vec![Run::default(); hierarchy.paths.len()];
         let model = CacheModel::with(hierarchy, &kinds, vec![process; jobs.len()], &sharing);
-        Self { model, workers: jobs.iter().map(worker).collect(), runs }
+        Self { model, workers: jobs.iter().map(worker).collect(), runs, measured: false }
+    }
+
+    /// Under tasks whose work was measured on a CPU that they had to themselves: the misses that they had there, the steady ones
+    /// and the first of lines that they never had, are in it. They displace what others cached and keep the bus busy, but take
+    /// no more time; what was lost does.
+    pub fn under_measured_work(mut self) -> Self {
+        self.measured = true;
+        self
     }
 
     /// As [`CacheModel::resident_lines`], as of the worker's last start or stop.
@@ -205,7 +215,7 @@ impl TaskMemory for TaskCaches {
         let CacheModel { hierarchy, cpus, until_ns, buses, caches, .. } = &mut self.model;
         let cpu = &mut cpus[index.at()];
         let bus = &mut buses[cpu.home as usize];
-        let run = match cpu.settled {
+        let mut run = match cpu.settled {
             Some(settled) => {
                 let wait_ns = hierarchy.timing.bus_ns * bus.wait_services(cpu.demand);
                 Run { meeting: Meeting::settled(settled, wait_ns), lost_ns: 0.0 }
@@ -216,6 +226,18 @@ impl TaskMemory for TaskCaches {
                 Run { lost_ns: worker.lose(caches, hierarchy, cpu, process, index, &meeting), meeting }
             }
         };
+        if self.measured {
+            let stages = hierarchy.paths[index.at()].stages();
+            let steady = stages.iter().enumerate().map(|(depth, &stage)| {
+                let miss_ns = run.meeting.miss_ns(hierarchy, depth + 1 == stages.len());
+                caches.fit(cpu.behaviour, stage).steady_per_ns * miss_ns
+            });
+            let per_ns = match cpu.settled {
+                Some(_) => 0.0,
+                None => (run.meeting.stall.per_ns - steady.sum::<f64>()).max(0.0),
+            };
+            (run.meeting.stall.per_ns, run.meeting.stall.reload_ns) = (per_ns, run.lost_ns);
+        }
         let span = run.meeting.stall.span(&caches.decay, work_ns, u64::MAX);
         let misses = run.meeting.misses(cpu.taken, span);
         run.meeting.ask(hierarchy, cpu, bus, span, misses);
