@@ -14,7 +14,7 @@ mod simulation;
 
 pub use panels::Multiple;
 pub use race::{Exit, Racer, Step};
-pub use simulation::{Bar, Histogram, Trace, TracePoint};
+pub use simulation::{Bar, Histogram, Threshold, Trace, TracePoint};
 
 use crate::words::{plain, short};
 use plotters::coord::types::RangedCoordf64;

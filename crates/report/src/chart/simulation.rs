@@ -54,6 +54,15 @@ pub struct TracePoint {
     pub hover: String,
 }
 
+/// A value from which on something holds.
+#[derive(Clone, Debug)]
+pub struct Threshold {
+    /// The value.
+    pub value: f64,
+    /// What holds from there on, in a few words.
+    pub label: String,
+}
+
 impl Chart {
     /// Histograms below one another over a common horizontal scale, each as high as its own highest bar asks for; `unit`
     /// follows the numbers of the common scale.
@@ -110,8 +119,9 @@ impl Chart {
         Some(dressed(&svg, self, &hovers))
     }
 
-    /// Changes over the values of a parameter called `parameter`, which are on a logarithmic scale where they span a decade.
-    pub fn sweep(&self, traces: &[Trace], parameter: &str) -> Option<String> {
+    /// Changes over the values of a parameter called `parameter`, which are on a logarithmic scale where they span a decade. A
+    /// `threshold` is marked.
+    pub fn sweep(&self, traces: &[Trace], parameter: &str, threshold: Option<&Threshold>) -> Option<String> {
         let (height, left, right, top, bottom) = (240, 46, 84, 10, 36);
         let points =
             || traces.iter().flat_map(|trace| &trace.points).filter(|p| p.value.is_finite() && p.percent.is_finite());
@@ -149,6 +159,12 @@ impl Chart {
             }
         }
         canvas.text(Role::Muted, ((left + WIDTH - right) / 2, height - 8), HPos::Center, &short(parameter, 40));
+        if let Some(Threshold { value, label }) = threshold.filter(|t| (values.start..=values.end).contains(&t.value)) {
+            let place = x.at(scaled(*value));
+            canvas.line(Role::Muted, [(place, f64::from(top)), (place, f64::from(foot))]);
+            let (side, shift) = if place > (west + east) / 2.0 { (HPos::Right, -5.0) } else { (HPos::Left, 5.0) };
+            canvas.text(Role::Ink, (place + shift, f64::from(top + 6)), side, &format!("{label} →"));
+        }
         let mut labels = Vec::new();
         for trace in traces {
             let role = Role::Hue(trace.hue);
@@ -210,10 +226,13 @@ mod tests {
                 })
                 .collect(),
         };
-        let svg = chart().sweep(&[trace(&[0.0, 2.0, 4.0])], "phi").unwrap();
+        let svg = chart().sweep(&[trace(&[0.0, 2.0, 4.0])], "phi", None).unwrap();
         assert!((0..3).all(|at| svg.contains(&format!("<title>at {}</title>", 2 * at))));
-        assert!(chart().sweep(&[trace(&[3.0])], "phi").is_some());
-        assert!(chart().sweep(&[trace(&[1.0, 10.0, 1000.0])], "quantum_ms").is_some(), "a logarithmic scale");
-        assert_eq!(chart().sweep(&[], "phi"), None);
+        assert!(chart().sweep(&[trace(&[3.0])], "phi", None).is_some());
+        assert!(chart().sweep(&[trace(&[1.0, 10.0, 1000.0])], "quantum_ms", None).is_some(), "a logarithmic scale");
+        assert_eq!(chart().sweep(&[], "phi", None), None);
+        let mark = |value| Some(Threshold { value, label: "affinity matters".into() });
+        let marked = |value| chart().sweep(&[trace(&[1.0, 10.0, 1000.0])], "future", mark(value).as_ref()).unwrap();
+        assert!(marked(10.0).contains("affinity matters") && !marked(2000.0).contains("affinity matters"));
     }
 }

@@ -1,5 +1,7 @@
 //! The page of a simulation.
 
+mod space;
+
 use super::figures::{figure, table};
 use crate::chart::{Bar, Chart, Histogram, Hue, Trace, TracePoint};
 use crate::number;
@@ -15,10 +17,15 @@ pub(super) fn body(study: &SimulationView) -> Markup {
     html! {
         (answer(study))
         main {
-            (policies(study))
-            @if study.swept().is_some() { (sweep(study)) }
-            (slices(study))
-            (intervals(study))
+            @if study.shares_space() {
+                @if study.swept().is_some() { (space::sweep(study)) } @else { (space::responses(study)) }
+                (policies(study))
+            } @else {
+                (policies(study))
+                @if study.swept().is_some() { (sweep(study)) }
+                (slices(study))
+                (intervals(study))
+            }
             (replicates(study))
             (model(study))
             (guide(study))
@@ -28,7 +35,8 @@ pub(super) fn body(study: &SimulationView) -> Markup {
 
 /// The page's title.
 pub(super) fn title(study: &SimulationView) -> String {
-    format!("{}: what schedulers would do", study.workload())
+    let who = if study.shares_space() { "allocators" } else { "schedulers" };
+    format!("{}: what {who} would do", study.workload())
 }
 
 /// How a policy is painted: the reference grey, the others in their order.
@@ -61,9 +69,11 @@ fn answer(study: &SimulationView) -> Markup {
                 div.notice { ul { @for warning in &study.analysis.warnings { li { (plain(warning)) } } } }
             }
             nav aria-label="Sections" {
-                a href="#policies" { @if study.swept().is_some() { "Table" } @else { "Policies" } }
+                @if study.shares_space() && study.swept().is_none() { a href="#responses" { "Response times" } }
+                a href="#policies" { @if study.points().len() > 1 { "Table" } @else { "Policies" } }
                 @if study.swept().is_some() { a href="#sweep" { "Sweep" } }
-                a href="#slices" { "Effective slices" } a href="#intervals" { "Dispatch intervals" } a href="#replicates" { "Replicates" }
+                @if !study.shares_space() { a href="#slices" { "Effective slices" } a href="#intervals" { "Dispatch intervals" } }
+                a href="#replicates" { "Replicates" }
                 a href="#model" { "Model" } a href="#reading" { "How to read" }
             }
         }
@@ -72,6 +82,9 @@ fn answer(study: &SimulationView) -> Markup {
 
 /// The largest figure: misses that the first policy removes, at the point where it removes most.
 fn headline(study: &SimulationView) -> Markup {
+    if study.shares_space() {
+        return space::headline(study);
+    }
     let rival = |point: &'_ PointResult| -> Option<(String, Estimated, Option<Estimated>)> {
         let result = point.policies.iter().find(|r| Some(&r.policy) != point.reference.as_ref())?;
         let misses = *result.changes.get("misses")?;
@@ -83,9 +96,6 @@ fn headline(study: &SimulationView) -> Markup {
     };
     let place = study.swept().map(|swept| format!(", {swept} {}", crate::simulation::value_of(point)));
     let shown = misses.high.is_some_and(|high| high < 0.0);
-    let range = |e: &Estimated| {
-        e.low.zip(e.high).map(|(low, high)| format!("95 % interval {:.1} to {:.1} %", low.min(high), low.max(high)))
-    };
     html! {
         div {
             p.figure.better[shown] { (number::change(misses.value / 100.0)) small { " misses" } }
@@ -96,12 +106,17 @@ fn headline(study: &SimulationView) -> Markup {
     }
 }
 
+fn range(estimate: &Estimated) -> Option<String> {
+    let ends = estimate.low.zip(estimate.high);
+    ends.map(|(low, high)| format!("95 % interval {:.1} to {:.1} %", low.min(high), low.max(high)))
+}
+
 /// The table of everything.
 fn policies(study: &SimulationView) -> Markup {
     let whole = study.table();
     html! {
         section #policies {
-            h2 { @if study.swept().is_some() { "Point by point" } @else { "Policies" } }
+            h2 { @if study.swept().is_some() { "Point by point" } @else if study.compares_mixes() { "Mix by mix" } @else { "Policies" } }
             p { (study.key()) }
             div.scroll tabindex="0" role="region" aria-label="Policies" {
                 table.paper.long {
@@ -152,7 +167,7 @@ fn sweep(study: &SimulationView) -> Markup {
                     };
                     @let traces = [("misses", "misses", Hue::Series(1)), ("makespan_ms", "time", Hue::Series(2))]
                         .map(|(metric, label, hue)| trace(study, policy, metric, label, hue));
-                    (figure(&chart, chart.sweep(&traces, &parameter), "nothing is compared", sweep_table(&traces)))
+                    (figure(&chart, chart.sweep(&traces, &parameter, None), "nothing is compared", sweep_table(&traces)))
                 }
             }
         }
@@ -160,12 +175,23 @@ fn sweep(study: &SimulationView) -> Markup {
 }
 
 fn trace(study: &SimulationView, policy: &str, metric: &str, label: &str, hue: Hue) -> Trace {
+    trace_of(study, policy, label, hue, |result| result.changes.get(metric))
+}
+
+/// A change over the points.
+fn trace_of(
+    study: &SimulationView,
+    policy: &str,
+    label: &str,
+    hue: Hue,
+    change: impl Fn(&PolicyResult) -> Option<&Estimated>,
+) -> Trace {
     let mut points: Vec<TracePoint> = study
         .points()
         .iter()
         .filter_map(|point| {
             let result = point.policies.iter().find(|result| result.policy == policy)?;
-            let change = result.changes.get(metric)?;
+            let change = change(result)?;
             let value = point.point.as_ref()?.value;
             let interval = change.low.zip(change.high);
             let range = interval.map_or_else(String::new, |(low, high)| format!(" ({low:+.1} to {high:+.1})"));
@@ -358,6 +384,7 @@ fn replicates(study: &SimulationView) -> Markup {
         ("jain_index", "Jain"),
         ("longest_wait_ms", "longest wait, ms"),
     ];
+    let metrics = if study.shares_space() { &space::METRICS } else { &METRICS };
     html! {
         section #replicates {
             h2 { "Replicates" }
@@ -367,14 +394,14 @@ fn replicates(study: &SimulationView) -> Markup {
                 div.scroll.tall tabindex="0" role="region" aria-label="All replicates" {
                     table.dense.sortable {
                         thead { tr {
-                            th { "subject" } th { "policy" } th.n { "replicate" } @for (_, head) in METRICS { th.n { (head) } }
+                            th { "subject" } th { "policy" } th.n { "replicate" } @for (_, head) in metrics { th.n { (head) } }
                         } }
                         tbody {
                             @for trial in &study.record.trials {
                                 tr {
                                     td { (plain(&trial.subject)) } td { (plain(&trial.placement)) } td.n { (trial.block) }
-                                    @for (metric, _) in METRICS {
-                                        @let value = trial.observation.as_ref().and_then(|seen| seen.metrics.get(metric));
+                                    @for (metric, _) in metrics {
+                                        @let value = trial.observation.as_ref().and_then(|seen| seen.metrics.get(*metric));
                                         td.n { (value.map_or_else(|| "–".into(), |value| number::seconds(*value))) }
                                     }
                                 }
@@ -413,6 +440,9 @@ fn model(study: &SimulationView) -> Markup {
 }
 
 fn guide(study: &SimulationView) -> Markup {
+    if study.shares_space() {
+        return space::guide(study);
+    }
     let entry = |term: &str, words: &str| html! { dt { (term) } dd { (words) } };
     html! {
         section #reading {
