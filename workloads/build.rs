@@ -37,7 +37,8 @@ const PROGRAMS: [Program; 10] = [
 ];
 
 /// Linked into every program.
-const HARNESS: [&str; 4] = ["harness/memory.c", "harness/program.c", "harness/progress.c", "harness/team.c"];
+const HARNESS: [&str; 5] =
+    ["harness/memory.c", "harness/program.c", "harness/progress.c", "harness/stage.c", "harness/team.c"];
 
 /// gnu17 for futexes and page sizes. Arithmetic stays IEEE: none of these lets a NaN pass a comparison.
 const FLAGS: [&str; 6] = [

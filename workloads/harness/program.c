@@ -3,9 +3,11 @@
 #include "memory.h"
 
 #include <complex.h>
+#include <errno.h>
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TEXT_OF(number) #number
@@ -16,6 +18,9 @@
 #else
 #define COMPILER "gcc " __VERSION__
 #endif
+
+/* Names the file to which a program with a graph writes its stages. */
+static const char STAGES_VARIABLE[] = "STAYPUT_TASKS";
 
 enum { EXIT_VERIFIED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -60,6 +65,24 @@ static void list_classes(const char *classes, char *text, size_t size) {
     }
 }
 
+/* Opens the file for stages, if one is named. False, with a sentence, when that can't be done. */
+static bool open_stages(const char *name, FILE **stages) {
+    const char *path = getenv(STAGES_VARIABLE);
+    *stages = NULL;
+    if (path == NULL || path[0] == '\0')
+        return true;
+    if (omp_get_max_threads() != 1) {
+        fprintf(stderr, "%s: %s asks for tasks' times, which takes OMP_NUM_THREADS=1, not %d\n",
+                name, STAGES_VARIABLE, omp_get_max_threads());
+        return false;
+    }
+    *stages = fopen(path, "we");
+    if (*stages == NULL)
+        fprintf(stderr, "%s: cannot write %s, which %s names: %s\n", name, path, STAGES_VARIABLE,
+                strerror(errno));
+    return *stages != NULL;
+}
+
 int program_main(const struct program *program, int argc, char **argv) {
     char classes[128] = "";
     list_classes(program->classes, classes, sizeof classes);
@@ -68,8 +91,12 @@ int program_main(const struct program *program, int argc, char **argv) {
         printf("%s: %s\n\n"
                "Usage: %s CLASS\n\n"
                "CLASS is %s, from small to large. OMP_NUM_THREADS sets the number of threads.\n"
+               "%s"
                "Exit code: 0 verified, 1 wrong result or not enough memory, 2 wrong usage.\n",
-               program->name, program->title, program->name, classes);
+               program->name, program->title, program->name, classes,
+               program->has_graph ? "STAYPUT_TASKS names a file for the stages of its task graph "
+                                    "and its tasks' times, with one thread.\n"
+                                  : "");
         return EXIT_VERIFIED;
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
@@ -96,10 +123,14 @@ int program_main(const struct program *program, int argc, char **argv) {
         return EXIT_FAILED;
     }
 
+    struct result result = {0};
+    if (program->has_graph && !open_stages(program->name, &result.stages))
+        return EXIT_USAGE;
+
     printf("%s: %s\nclass: %c\ncompiler: %s\n", program->name, program->title, *letter, COMPILER);
     fflush(stdout);
-    struct result result = {0};
     program->run(class, &result);
+    const bool written = result.stages == NULL || fclose(result.stages) == 0;
     if (result.out_of_memory) {
         fprintf(stderr,
                 "%s: class %c needs %.0f MiB of memory and the system refused to give them\n",
@@ -110,7 +141,7 @@ int program_main(const struct program *program, int argc, char **argv) {
     printf("threads: %d\nseconds: %.6f\nmops: %.2f\nverification: %s\n", result.threads,
            result.seconds, result.operations / result.seconds * 1e-6,
            verified ? "successful" : "failed");
-    if (fflush(stdout) != 0) {
+    if (fflush(stdout) != 0 || !written) {
         perror(program->name);
         return EXIT_FAILED;
     }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* A kernel's result. */
 struct result {
@@ -17,6 +18,7 @@ struct result {
     bool out_of_memory;  /* an allocation failed; nothing else counts then */
     unsigned checked;    /* comparisons made with result_check and result_check_below */
     unsigned mismatched; /* those of them that failed */
+    FILE *stages;        /* where a program with a graph writes its stages; NULL when nobody asks */
 };
 
 /*
@@ -38,9 +40,10 @@ struct program {
     const char *name;    /* of the executable */
     const char *title;   /* what it is, in one line */
     const char *classes; /* a letter each */
+    bool has_graph;      /* whether it writes the stages of its task graph */
     /* Bytes that class number `class` needs with `threads` threads. */
     uint64_t (*bytes_needed)(size_t class, int threads);
-    /* Runs class number `class` and fills the result, which comes zeroed. */
+    /* Runs class number `class` and fills the result, which comes zeroed but for `stages`. */
     void (*run)(size_t class, struct result *result);
 };
 

@@ -11,12 +11,16 @@
  * Threads take leaves along the curve, in shares of equal cost in the step before. Every body's sum
  * is done in the same order whoever does it, so that the result does not depend on their number.
  *
+ * As a graph, a step is a stage between any two barriers: bodies and cells are taken GRAIN at a
+ * time, leaves one by one, and the tree is built by a single task.
+ *
  * Units are those of Heggie and Mathieu (Lecture Notes in Physics 267, 1986): G = M = 1, E = -1/4.
  */
 #include "memory.h"
 #include "octree.h"
 #include "program.h"
 #include "random.h"
+#include "stage.h"
 #include "team.h"
 
 #include <math.h>
@@ -50,6 +54,9 @@ static const double MOMENTUM = 1.0e-4;
 /* 32 KiB: it stays in L1. Whole multiples leave nothing over when a loop is vectorised. */
 enum { LIST_CAPACITY = 1024, LIST_MULTIPLE = 16 };
 
+/* Bodies, or cells of a level, in a task. */
+enum { GRAIN = 128 };
+
 /* Points with a mass. */
 struct list {
     _Alignas(64) double x[LIST_CAPACITY];
@@ -63,12 +70,16 @@ struct list {
 enum phase { ADVANCE, BUILD, WEIGH, ATTRACT, PHASES };
 static const char *const PHASE_NAMES[PHASES] = {"advance", "build", "weigh", "attract"};
 
+/* The stages of a step, of which some are weighing: one a level, the root's first. */
+enum { MOVE, KEY, BUILD_TREE, GATHER, PULL, WEIGH_LEVEL, STAGES = WEIGH_LEVEL + KEY_DIGITS + 1 };
+
 struct cluster {
     struct octree tree;
     struct body *bodies, *sorted; /* as they stood at the last step, and where they are put now */
     double body_mass;
     double *extent; /* of each thread's bodies, a cache line apart */
     double energy_before;
+    struct stage *stages;
     struct result *result;
 };
 
@@ -77,6 +88,11 @@ enum { EXTENT_STRIDE = 64 / sizeof(double) };
 struct share {
     int32_t first, end;
 };
+
+/* The part of a share that is a task, from `first` on. */
+static struct share task_at(struct share share, int32_t first) {
+    return (struct share){first, first + GRAIN < share.end ? first + GRAIN : share.end};
+}
 
 static struct share share_of(const struct member *me, int32_t first, int32_t end) {
     const int64_t count = end - first, threads = me->team->threads;
@@ -300,7 +316,15 @@ static void take_step(struct member *me, struct cluster *cluster, struct body *b
     const struct share share = share_of(me, 0, tree->bodies);
     double clock = omp_get_wtime();
 
-    cluster->extent[me->thread * EXTENT_STRIDE] = advance(bodies, share, step);
+    struct stage *stages = cluster->stages;
+
+    double extent = 0.0;
+    stage_begin(&stages[MOVE]);
+    for (int32_t first = share.first; first < share.end; first += GRAIN) {
+        extent = fmax(extent, advance(bodies, task_at(share, first), step));
+        stage_task(&stages[MOVE]);
+    }
+    cluster->extent[me->thread * EXTENT_STRIDE] = extent;
     team_barrier(team);
     if (me->thread == 0) {
         tree->half = 0.0;
@@ -308,23 +332,39 @@ static void take_step(struct member *me, struct cluster *cluster, struct body *b
             tree->half = fmax(tree->half, cluster->extent[thread * EXTENT_STRIDE]);
     }
     team_barrier(team);
-    for (int32_t i = share.first; i < share.end; i++)
-        tree->key[i] = octree_key(tree, bodies[i].position);
+    stage_begin(&stages[KEY]);
+    for (int32_t first = share.first; first < share.end; first += GRAIN) {
+        for (int32_t i = first; i < task_at(share, first).end; i++)
+            tree->key[i] = octree_key(tree, bodies[i].position);
+        stage_task(&stages[KEY]);
+    }
     team_barrier(team);
     seconds[ADVANCE] += lap(&clock);
 
-    if (me->thread == 0)
+    if (me->thread == 0) {
+        stage_begin(&stages[BUILD_TREE]);
         octree_build(tree);
+        stage_task(&stages[BUILD_TREE]);
+    }
     team_barrier(team);
     seconds[BUILD] += lap(&clock);
 
-    for (int32_t i = share.first; i < share.end; i++)
-        sorted[i] = bodies[tree->order[i]];
+    stage_begin(&stages[GATHER]);
+    for (int32_t first = share.first; first < share.end; first += GRAIN) {
+        for (int32_t i = first; i < task_at(share, first).end; i++)
+            sorted[i] = bodies[tree->order[i]];
+        stage_task(&stages[GATHER]);
+    }
     for (int level = tree->levels; level-- > 0;) {
         team_barrier(team);
+        struct stage *stage = &stages[WEIGH_LEVEL + level];
         const struct share cells = share_of(me, tree->level[level], tree->level[level + 1]);
-        for (int32_t i = cells.first; i < cells.end; i++)
-            octree_weigh(tree, &tree->cells[i], sorted, cluster->body_mass);
+        stage_begin(stage);
+        for (int32_t first = cells.first; first < cells.end; first += GRAIN) {
+            for (int32_t i = first; i < task_at(cells, first).end; i++)
+                octree_weigh(tree, &tree->cells[i], sorted, cluster->body_mass);
+            stage_task(stage);
+        }
     }
     team_barrier(team);
     seconds[WEIGH] += lap(&clock);
@@ -334,11 +374,16 @@ static void take_step(struct member *me, struct cluster *cluster, struct body *b
     const int32_t end = me->thread + 1 == team->threads
                             ? tree->bodies
                             : octree_body_at(tree, cost * (me->thread + 1));
-    for (int32_t i = first; i < end; i = octree_leaf(tree, i)->end)
-        attract_leaf(cluster, sorted, octree_leaf(tree, i), list);
-    for (int32_t i = first; i < end; i++)
-        for (int d = 0; d < DIMENSIONS; d++)
-            sorted[i].velocity[d] += 0.5 * step * sorted[i].acceleration[d];
+    stage_begin(&stages[PULL]);
+    for (int32_t i = first, next; i < end; i = next) {
+        const struct cell *leaf = octree_leaf(tree, i);
+        next = leaf->end;
+        attract_leaf(cluster, sorted, leaf, list);
+        for (int32_t body = i; body < next; body++)
+            for (int d = 0; d < DIMENSIONS; d++)
+                sorted[body].velocity[d] += 0.5 * step * sorted[body].acceleration[d];
+        stage_task(&stages[PULL]);
+    }
     team_barrier(team);
     seconds[ATTRACT] += lap(&clock);
 }
@@ -358,6 +403,9 @@ static void simulate(struct member *me, void *shared) {
 
     double untimed[PHASES] = {0}, seconds[PHASES] = {0};
     take_step(me, cluster, cluster->bodies, cluster->sorted, &list, 0.0, untimed);
+    if (me->thread == 0)
+        for (int stage = 0; stage < STAGES; stage++)
+            stage_forget(&cluster->stages[stage]);
     struct body *bodies = cluster->sorted, *sorted = cluster->bodies;
     if (me->thread == 0)
         cluster->energy_before = energy_of(cluster, bodies);
@@ -449,10 +497,139 @@ static void tell_work(const struct cluster *cluster) {
            listed / tree->bodies);
 }
 
+static void create_stages(struct stage stages[STAGES], bool timed) {
+    for (int i = 0; i < STAGES; i++) {
+        stages[i] = (struct stage){.timed = timed, .rounds = STEPS, .passes = 1.0};
+        snprintf(stages[i].name, sizeof stages[i].name, "weigh level %d", i - WEIGH_LEVEL);
+    }
+    static const char *const NAMES[WEIGH_LEVEL] = {"move", "key", "build", "gather", "attract"};
+    for (int i = 0; i < WEIGH_LEVEL; i++)
+        snprintf(stages[i].name, sizeof stages[i].name, "%s", NAMES[i]);
+}
+
+/* Cells of a level, and the bodies or cells below them, in bytes a task. */
+static double weighed_bytes(const struct octree *tree, int level) {
+    const int32_t first = tree->level[level], end = tree->level[level + 1];
+    double bytes = 0.0;
+    for (const struct cell *cell = tree->cells + first; cell < tree->cells + end; cell++) {
+        const int32_t children = cell->child_end - cell->child;
+        bytes += (double)sizeof *cell * (1 + children);
+        if (children == 0)
+            bytes += (double)sizeof(struct body) * (cell->end - cell->first);
+    }
+    return bytes / ((end - first + GRAIN - 1) / GRAIN);
+}
+
+/* The last task that looked at a cell, and the last that looked at its bodies one by one. */
+struct seen {
+    int32_t cell, bodies;
+};
+
+/* Cells and bodies that tasks look at, and those of them that the task before did, too. */
+struct sight {
+    double cells, cells_kept, bodies, bodies_kept;
+};
+
+/* Adds what the task of a leaf looks at; tasks are numbered along the curve, from 1. */
+static void look(const struct cluster *cluster, const struct cell *leaf, int32_t task,
+                 struct seen *seen, struct sight *sight) {
+    const struct octree *tree = &cluster->tree;
+    const struct box box = box_of(cluster->bodies, leaf);
+    struct list list;
+    struct pile divided = {.count = 0}, leaves = {.count = 0};
+    for (int32_t first = 0, end = 1;;) {
+        for (int32_t number = first; number < end; number++) {
+            list.count = 0;
+            sort_out(tree, number, leaf, &box, &list, &divided, &leaves);
+            sight->cells += 1.0;
+            sight->cells_kept += seen[number].cell == task - 1;
+            seen[number].cell = task;
+        }
+        while (leaves.count > 0) {
+            const int32_t number = leaves.cells[--leaves.count];
+            const int32_t bodies = tree->cells[number].end - tree->cells[number].first;
+            sight->bodies += bodies;
+            sight->bodies_kept += seen[number].bodies == task - 1 ? bodies : 0;
+            seen[number].bodies = task;
+        }
+        if (divided.count == 0)
+            return;
+        const struct cell *cell = &tree->cells[divided.cells[--divided.count]];
+        first = cell->child;
+        end = cell->child_end;
+    }
+}
+
+/* Says what the tasks of attract touch. False when memory is short. */
+static bool describe_attract(const struct cluster *cluster, struct stage *stage) {
+    const struct octree *tree = &cluster->tree;
+    struct seen *seen = calloc((size_t)tree->level[tree->levels], sizeof *seen);
+    if (seen == NULL)
+        return false;
+    struct sight sight = {0};
+    double listed = 0.0;
+    int32_t leaves = 0;
+    for (int32_t i = 0; i < tree->bodies; i = octree_leaf(tree, i)->end) {
+        look(cluster, octree_leaf(tree, i), ++leaves, seen, &sight);
+        listed += fmin(cluster->bodies[i].cost, LIST_CAPACITY);
+    }
+    free(seen);
+    stage->parts[0] = (struct part){"list", listed / leaves * 4 * sizeof(double), true, 1.0};
+    stage->parts[1] = (struct part){"cells", sight.cells / leaves * sizeof(struct cell), true,
+                                    sight.cells_kept / sight.cells};
+    stage->parts[2] = (struct part){"bodies", sight.bodies / leaves * sizeof(struct body), true,
+                                    sight.bodies_kept / sight.bodies};
+    return true;
+}
+
+/*
+ * Writes the stages of all timed steps. What their tasks touch is that of the last step. A task of
+ * attract fills its list once and looks at each cell and body once; adding up goes over the list
+ * for each body of the leaf, but out of L1.
+ */
+static bool tell_stages(const struct cluster *cluster) {
+    if (cluster->result->stages == NULL)
+        return true;
+    const struct octree *tree = &cluster->tree;
+    struct stage *stages = cluster->stages;
+    const double bodies = GRAIN * sizeof(struct body), key = sizeof *tree->key,
+                 order = sizeof *tree->order;
+    stages[MOVE].parts[0] = (struct part){"bodies", bodies, false, 0.0};
+    stages[KEY].parts[0] = (struct part){"bodies", bodies, false, 0.0};
+    stages[KEY].parts[1] = (struct part){"keys", GRAIN * key, false, 0.0};
+    stages[GATHER].parts[0] = (struct part){"bodies, from and to", 2.0 * bodies, false, 0.0};
+    stages[GATHER].parts[1] = (struct part){"order", GRAIN * order, false, 0.0};
+    /* For every digit the sort counts keys, and moves keys and order from one copy to the other. */
+    const int digits = (DIMENSIONS * KEY_DIGITS + SORT_BITS - 1) / SORT_BITS;
+    const double copies = 2.0 * (key + order);
+    stages[BUILD_TREE].order = IN_PASSES;
+    stages[BUILD_TREE].passes = digits * (key + copies) / copies;
+    stages[BUILD_TREE].parts[0] =
+        (struct part){"keys and order, twice", tree->bodies * copies, true, 0.0};
+    stages[BUILD_TREE].parts[1] =
+        (struct part){"cells", (double)tree->level[tree->levels] * sizeof(struct cell), false, 0.0};
+    for (int level = 0; level < tree->levels; level++)
+        stages[WEIGH_LEVEL + level].parts[0] =
+            (struct part){"cells, and what is below", weighed_bytes(tree, level), false, 0.0};
+    if (!describe_attract(cluster, &stages[PULL]))
+        return false;
+
+    FILE *file = cluster->result->stages;
+    bool recorded = true;
+    for (int i = MOVE; i <= GATHER; i++)
+        recorded &= stage_write(&stages[i], file);
+    for (int i = STAGES; i-- > WEIGH_LEVEL;)
+        recorded &= stage_write(&stages[i], file);
+    return recorded & stage_write(&stages[PULL], file);
+}
+
 static void run(size_t class, struct result *result) {
     const int32_t count = CLASS_BODIES[class];
     const int threads = omp_get_max_threads();
+    struct stage stages[STAGES];
+    create_stages(stages, result->stages != NULL);
     struct cluster cluster = {
+        .stages = stages,
         .bodies = memory_pages((size_t)count, sizeof *cluster.bodies),
         .sorted = memory_pages((size_t)count, sizeof *cluster.sorted),
         .body_mass = 1.0 / count,
@@ -460,7 +637,7 @@ static void run(size_t class, struct result *result) {
         .result = result,
     };
     if (!octree_create(&cluster.tree, count) || cluster.bodies == NULL || cluster.sorted == NULL ||
-        cluster.extent == NULL || !team_run(simulate, &cluster)) {
+        cluster.extent == NULL || !team_run(simulate, &cluster) || !tell_stages(&cluster)) {
         result->out_of_memory = true;
         goto out;
     }
@@ -474,6 +651,8 @@ static void run(size_t class, struct result *result) {
     result_check_below(result, "momentum, relative", momentum(&cluster), MOMENTUM);
     check_forces(&cluster);
 out:
+    for (int stage = 0; stage < STAGES; stage++)
+        stage_destroy(&stages[stage]);
     octree_destroy(&cluster.tree);
     free(cluster.bodies);
     free(cluster.sorted);
@@ -491,6 +670,7 @@ int main(int argc, char **argv) {
         .name = "gravity",
         .title = "stars under their own gravity, by a tree",
         .classes = CLASS_NAMES,
+        .has_graph = true,
         .bytes_needed = bytes_needed,
         .run = run,
     };

@@ -14,6 +14,7 @@
 #include "memory.h"
 #include "program.h"
 #include "random.h"
+#include "stage.h"
 #include "team.h"
 
 #include <omp.h>
@@ -46,6 +47,7 @@ enum { SAMPLED_ROWS = 16 };
 struct matrices {
     size_t blocks;     /* in a row of blocks */
     double *a, *b, *c; /* blocks row by row */
+    struct stage *stage;
     struct result *result;
 };
 
@@ -153,8 +155,11 @@ static void multiply_share(struct member *me, void *shared) {
         fill(matrices, i / blocks, i % blocks);
     team_barrier(me->team);
     const double start = omp_get_wtime();
-    for (size_t i = first; i < end; i++)
+    stage_begin(matrices->stage);
+    for (size_t i = first; i < end; i++) {
         multiply_row_by_column(matrices, i / blocks, i % blocks);
+        stage_task(matrices->stage);
+    }
     team_barrier(me->team);
     if (me->thread == 0) {
         matrices->result->seconds = omp_get_wtime() - start;
@@ -229,18 +234,39 @@ static size_t wrong_rows(const struct matrices *matrices, double *v, double *bv,
     return wrong;
 }
 
+/*
+ * The blocks of C as tasks. A task takes the row of A block by block, and so does the next one, but
+ * for the last in a row; it comes back to its block of C for each of them. A block of A is gone
+ * over by every strip of B, but at once: any cache that holds two blocks fetches it once.
+ */
+static struct stage blocks_as_stage(size_t blocks, bool timed) {
+    const double count = (double)blocks, block_bytes = BLOCK_ELEMENTS * sizeof(double);
+    return (struct stage){
+        .name = "blocks",
+        .timed = timed,
+        .rounds = 1,
+        .order = IN_PASSES,
+        .passes = 1.0,
+        .parts = {{"row of A", count * block_bytes, true, 1.0 - 1.0 / count},
+                  {"block of C", block_bytes, true, 0.0},
+                  {"column of B", count * block_bytes, false, 0.0}},
+    };
+}
+
 static void run(size_t class, struct result *result) {
     const size_t blocks = (size_t)CLASS_BLOCKS[class], size = blocks * BLOCK;
+    struct stage stage = blocks_as_stage(blocks, result->stages != NULL);
     struct matrices matrices = {
         .blocks = blocks,
         .a = memory_pages(size * size, sizeof(double)),
         .b = memory_pages(size * size, sizeof(double)),
         .c = memory_pages(size * size, sizeof(double)),
+        .stage = &stage,
         .result = result,
     };
     double *vectors = memory_pages(4 * size, sizeof *vectors);
     if (matrices.a == NULL || matrices.b == NULL || matrices.c == NULL || vectors == NULL ||
-        !team_run(multiply_share, &matrices)) {
+        !team_run(multiply_share, &matrices) || !stage_write(&stage, result->stages)) {
         result->out_of_memory = true;
         goto out;
     }
@@ -252,6 +278,7 @@ static void run(size_t class, struct result *result) {
                                           vectors + 3 * size),
                        0.0);
 out:
+    stage_destroy(&stage);
     free(matrices.a);
     free(matrices.b);
     free(matrices.c);
@@ -269,6 +296,7 @@ int main(int argc, char **argv) {
         .name = "matrix",
         .title = "matrix product by blocks",
         .classes = CLASS_NAMES,
+        .has_graph = true,
         .bytes_needed = bytes_needed,
         .run = run,
     };

@@ -22,6 +22,7 @@
 #include "memory.h"
 #include "program.h"
 #include "random.h"
+#include "stage.h"
 #include "team.h"
 
 #include <math.h>
@@ -67,6 +68,7 @@ struct lattice {
     struct point *above;     /* of every column, the lowest row that is done */
     struct slant *left;      /* of every block of LANES rows, the last column that is done */
     struct progress *passed; /* of every column of tiles, the tiles that are done */
+    struct stage *stage;
     struct result *result;
 };
 
@@ -163,12 +165,14 @@ static void solve_share(struct member *me, void *shared) {
     }
     team_barrier(team);
     const double start = omp_get_wtime();
+    stage_begin(lattice->stage);
     for (int j = me->thread; j < lattice->tiles; j += team->threads)
         for (int i = 0; i < lattice->tiles; i++) {
             if (j > 0)
                 progress_await(&lattice->passed[j - 1], (uint32_t)i + 1);
             solve_tile(lattice, i, j);
             progress_announce(&lattice->passed[j], (uint32_t)i + 1);
+            stage_task(lattice->stage);
         }
     team_barrier(team);
     if (me->thread == 0) {
@@ -284,7 +288,7 @@ static double error_by_convolution(const struct lattice *lattice, double *consta
 }
 
 static bool create(struct lattice *lattice, const struct demands *demands, int tiles,
-                   struct result *result) {
+                   struct stage *stage, struct result *result) {
     const size_t count = (size_t)tiles;
     *lattice = (struct lattice){
         .demands = demands,
@@ -292,6 +296,7 @@ static bool create(struct lattice *lattice, const struct demands *demands, int t
         .above = memory_pages(count * TILE_COLUMNS, sizeof *lattice->above),
         .left = memory_pages(count * BLOCKS, sizeof *lattice->left),
         .passed = memory_pages(count, sizeof *lattice->passed),
+        .stage = stage,
         .result = result,
     };
     return lattice->above != NULL && lattice->left != NULL && lattice->passed != NULL;
@@ -306,10 +311,11 @@ static void destroy(struct lattice *lattice) {
 /* False when memory is short. */
 static bool check_small(const struct demands *demands, struct result *result) {
     struct lattice lattice;
+    struct stage unasked = {0};
     const size_t points = (size_t)SMALL_TILES * TILE_ROWS * SMALL_TILES * TILE_COLUMNS;
     double *constants = memory_pages(2 * points, sizeof *constants);
-    const bool has_room =
-        create(&lattice, demands, SMALL_TILES, result) && constants != NULL && solve(&lattice);
+    const bool has_room = create(&lattice, demands, SMALL_TILES, &unasked, result) &&
+                          constants != NULL && solve(&lattice);
     if (has_room)
         result_check_below(result, "largest error of a small network against convolution",
                            error_by_convolution(&lattice, constants, constants + points),
@@ -319,14 +325,34 @@ static bool check_small(const struct demands *demands, struct result *result) {
     return has_room;
 }
 
+/*
+ * The tiles as tasks. Every block of rows goes over the row above the tile, which the next tile of
+ * the column finds again, but for the last one.
+ */
+static struct stage tiles_as_stage(int tiles, bool timed) {
+    return (struct stage){
+        .name = "lattice",
+        .timed = timed,
+        .rounds = 1,
+        .rows = tiles,
+        .columns = tiles,
+        .order = IN_PASSES,
+        .passes = BLOCKS,
+        .parts = {{"the row above", TILE_COLUMNS * sizeof(struct point), true, 1.0 - 1.0 / tiles},
+                  {"demands", sizeof(struct demands), true, 1.0},
+                  {"columns on the left", BLOCKS * sizeof(struct slant), false, 0.0}},
+    };
+}
+
 static void run(size_t class, struct result *result) {
     struct demands demands;
     draw_demands(&demands);
     const int tiles = CLASS_TILES[class];
     struct lattice lattice = {0};
+    struct stage stage = tiles_as_stage(tiles, result->stages != NULL);
     double *scratch = memory_pages((size_t)tiles * TILE_COLUMNS, sizeof *scratch);
-    if (!check_small(&demands, result) || !create(&lattice, &demands, tiles, result) ||
-        scratch == NULL || !solve(&lattice)) {
+    if (!check_small(&demands, result) || !create(&lattice, &demands, tiles, &stage, result) ||
+        scratch == NULL || !solve(&lattice) || !stage_write(&stage, result->stages)) {
         result->out_of_memory = true;
         goto out;
     }
@@ -338,6 +364,7 @@ static void run(size_t class, struct result *result) {
                  log_constant_along(&lattice, 0, scratch), log_constant_along(&lattice, 1, scratch),
                  TOLERANCE);
 out:
+    stage_destroy(&stage);
     destroy(&lattice);
     free(scratch);
 }
@@ -354,6 +381,7 @@ int main(int argc, char **argv) {
         .name = "mva",
         .title = "exact mean-value analysis of a queueing network",
         .classes = CLASS_NAMES,
+        .has_graph = true,
         .bytes_needed = bytes_needed,
         .run = run,
     };

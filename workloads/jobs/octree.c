@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIGIT_BITS = 8, DIGIT_VALUES = 1 << DIGIT_BITS }; /* of the sort */
+enum { DIGIT_VALUES = 1 << SORT_BITS };
 
 /* More cells than bodies in leaves that are half empty; without room, a cube stays a leaf. */
 static int32_t cell_capacity(int32_t bodies) { return bodies / 2 + 64; }
@@ -63,7 +63,7 @@ uint64_t octree_key(const struct octree *tree, const double position[DIMENSIONS]
 static void sort(struct octree *tree) {
     for (int32_t i = 0; i < tree->bodies; i++)
         tree->order[i] = i;
-    for (int shift = 0; shift < DIMENSIONS * KEY_DIGITS; shift += DIGIT_BITS) {
+    for (int shift = 0; shift < DIMENSIONS * KEY_DIGITS; shift += SORT_BITS) {
         int32_t next[DIGIT_VALUES] = {0};
         for (int32_t i = 0; i < tree->bodies; i++)
             next[tree->key[i] >> shift & (DIGIT_VALUES - 1)]++;

@@ -30,6 +30,7 @@ struct cell {
 enum {
     KEY_DIGITS = 21,  /* octants that a key names, from the largest cube to the smallest */
     LEAF_BODIES = 32, /* a cube with more is divided */
+    SORT_BITS = 8,    /* of a digit, as bodies are sorted by their keys */
 };
 
 struct octree {

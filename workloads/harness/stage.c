@@ -1,0 +1,55 @@
+#include "stage.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+double stage_clock(void) { return omp_get_wtime(); }
+
+void stage_record(struct stage *stage) {
+    const double now = stage_clock();
+    if (stage->tasks == stage->capacity) {
+        const size_t capacity = stage->capacity == 0 ? 1024 : 2 * stage->capacity;
+        double *seconds = realloc(stage->seconds, capacity * sizeof *seconds);
+        if (seconds == NULL) {
+            stage->timed = false;
+            stage->out_of_memory = true;
+            return;
+        }
+        stage->seconds = seconds;
+        stage->capacity = capacity;
+    }
+    stage->seconds[stage->tasks++] = now - stage->since;
+    /* Asked again, so that growing the array is nobody's time. */
+    stage->since = stage_clock();
+}
+
+bool stage_write(const struct stage *stage, FILE *file) {
+    if (stage->out_of_memory)
+        return false;
+    if (stage->tasks == 0)
+        return true;
+    fprintf(file, "{\"name\": \"%s\", \"rounds\": %d, ", stage->name, stage->rounds);
+    if (stage->rows > 0)
+        fprintf(file, "\"wavefront\": [%d, %d], ", stage->rows, stage->columns);
+    fprintf(file, "\"order\": \"%s\", \"passes\": %.6g, \"parts\": [",
+            stage->order == IN_PASSES ? "blocked" : "random", stage->passes);
+    const char *separator = "";
+    for (int i = 0; i < STAGE_PARTS; i++) {
+        const struct part *part = &stage->parts[i];
+        if (part->what == NULL)
+            continue;
+        fprintf(file, "%s{\"what\": \"%s\", \"bytes\": %.6g, \"again\": %s, \"kept\": %.6g}",
+                separator, part->what, part->bytes, part->again ? "true" : "false", part->kept);
+        separator = ", ";
+    }
+    fprintf(file, "], \"us\": [");
+    for (size_t task = 0; task < stage->tasks; task++)
+        fprintf(file, "%s%.3f", task == 0 ? "" : ", ", 1e6 * stage->seconds[task]);
+    fprintf(file, "]}\n");
+    return true;
+}
+
+void stage_destroy(struct stage *stage) {
+    free(stage->seconds);
+    stage->seconds = NULL;
+}
