@@ -26,6 +26,9 @@ pub struct Program {
     pub operations: String,
     /// Where it is defined.
     pub definition: String,
+    /// What its task graph is called; none of a program that doesn't tell its tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<String>,
     /// Its problem sizes, from small to large.
     #[serde(rename = "class")]
     pub classes: Vec<Class>,

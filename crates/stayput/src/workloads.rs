@@ -1,4 +1,7 @@
-//! `stayput workloads`: the built-in programs, what they stress, and what each class takes.
+//! `stayput workloads`: the built-in programs, what they stress, what each class takes, and their task graphs.
+
+mod graph;
+mod recording;
 
 use crate::UsageError;
 use std::fmt::Write;
@@ -13,6 +16,9 @@ pub struct WorkloadsArgs {
     /// The form of the list
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Run one program with one thread, several times, and write its task graph for this class (see docs/graph-files.md)
+    #[arg(long, value_name = "CLASS", conflicts_with = "format")]
+    graph: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -24,18 +30,30 @@ enum Format {
 const HELP: &str = "\
 A program and a class make a subject:
   stayput study npb:cg.W
-  stayput workloads npb:cg     how it is verified, where it is defined, flops and bytes of each class";
+  stayput workloads npb:cg     how it is verified, where it is defined, flops and bytes of each class
 
-/// Prints the list.
+The graph of a program's tasks, for stayput simulate space-sharing:
+  stayput workloads mva --graph A > mine.toml";
+
+/// Prints the list, or derives a graph.
 ///
 /// # Errors
-/// A [`UsageError`] for a name that no program has; else a failure to write.
+/// A [`UsageError`] for a name that no program has; else a failure to write, or what became of a program that was run.
 pub fn run(args: &WorkloadsArgs) -> anyhow::Result<u8> {
     let programs: Vec<&Program> = if args.names.is_empty() {
         workloads::catalog().iter().collect()
     } else {
         args.names.iter().map(|name| workloads::program(name).map_err(UsageError::from)).collect::<Result<_, _>>()?
     };
+    if let Some(class) = &args.graph {
+        let [program] = programs[..] else {
+            return Err(UsageError::from(
+                "--graph is of one program: name one, as in `stayput workloads mva --graph W`",
+            ));
+        };
+        crate::print(&graph::of_program(program, class)?)?;
+        return Ok(crate::SUCCESS);
+    }
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&programs)? + "\n",
         Format::Text if args.names.is_empty() => overview(&programs),
@@ -43,6 +61,15 @@ pub fn run(args: &WorkloadsArgs) -> anyhow::Result<u8> {
     };
     crate::print(&text)?;
     Ok(crate::SUCCESS)
+}
+
+/// A built-in program: an executable that was built next to this one, or is on the PATH.
+pub(crate) fn beside(executable: &str) -> String {
+    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(executable)));
+    match beside.filter(|path| path.exists()) {
+        Some(path) => path.to_string_lossy().into_owned(),
+        None => executable.to_owned(),
+    }
 }
 
 /// Three lines a program.

@@ -206,14 +206,10 @@ fn subject(table: &SubjectTable) -> anyhow::Result<Subject> {
     Ok(subject)
 }
 
-/// A built-in program: an executable that was built next to this one, or is on the PATH.
+/// A built-in program with a class.
 fn builtin(name: &str) -> anyhow::Result<Subject> {
     let builtin = workloads::resolve(name).map_err(UsageError::from)?;
-    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(&builtin.program)));
-    let program = match beside.filter(|path| path.exists()) {
-        Some(path) => path.to_string_lossy().into_owned(),
-        None => builtin.program.clone(),
-    };
+    let program = crate::workloads::beside(&builtin.program);
     let build = build(&program);
     let mut argv = vec![program];
     argv.extend(builtin.args);
