@@ -71,7 +71,15 @@ enum phase { ADVANCE, BUILD, WEIGH, ATTRACT, PHASES };
 static const char *const PHASE_NAMES[PHASES] = {"advance", "build", "weigh", "attract"};
 
 /* The stages of a step, of which some are weighing: one a level, the root's first. */
-enum { MOVE, KEY, BUILD_TREE, GATHER, PULL, WEIGH_LEVEL, STAGES = WEIGH_LEVEL + KEY_DIGITS + 1 };
+enum {
+    STAGE_MOVE,
+    STAGE_KEY,
+    STAGE_BUILD,
+    STAGE_GATHER,
+    STAGE_ATTRACT,
+    STAGE_WEIGH,
+    STAGES = STAGE_WEIGH + KEY_DIGITS + 1
+};
 
 struct cluster {
     struct octree tree;
@@ -319,10 +327,10 @@ static void take_step(struct member *me, struct cluster *cluster, struct body *b
     struct stage *stages = cluster->stages;
 
     double extent = 0.0;
-    stage_begin(&stages[MOVE]);
+    stage_begin(&stages[STAGE_MOVE]);
     for (int32_t first = share.first; first < share.end; first += GRAIN) {
         extent = fmax(extent, advance(bodies, task_at(share, first), step));
-        stage_task(&stages[MOVE]);
+        stage_task(&stages[STAGE_MOVE]);
     }
     cluster->extent[me->thread * EXTENT_STRIDE] = extent;
     team_barrier(team);
@@ -332,32 +340,32 @@ static void take_step(struct member *me, struct cluster *cluster, struct body *b
             tree->half = fmax(tree->half, cluster->extent[thread * EXTENT_STRIDE]);
     }
     team_barrier(team);
-    stage_begin(&stages[KEY]);
+    stage_begin(&stages[STAGE_KEY]);
     for (int32_t first = share.first; first < share.end; first += GRAIN) {
         for (int32_t i = first; i < task_at(share, first).end; i++)
             tree->key[i] = octree_key(tree, bodies[i].position);
-        stage_task(&stages[KEY]);
+        stage_task(&stages[STAGE_KEY]);
     }
     team_barrier(team);
     seconds[ADVANCE] += lap(&clock);
 
     if (me->thread == 0) {
-        stage_begin(&stages[BUILD_TREE]);
+        stage_begin(&stages[STAGE_BUILD]);
         octree_build(tree);
-        stage_task(&stages[BUILD_TREE]);
+        stage_task(&stages[STAGE_BUILD]);
     }
     team_barrier(team);
     seconds[BUILD] += lap(&clock);
 
-    stage_begin(&stages[GATHER]);
+    stage_begin(&stages[STAGE_GATHER]);
     for (int32_t first = share.first; first < share.end; first += GRAIN) {
         for (int32_t i = first; i < task_at(share, first).end; i++)
             sorted[i] = bodies[tree->order[i]];
-        stage_task(&stages[GATHER]);
+        stage_task(&stages[STAGE_GATHER]);
     }
     for (int level = tree->levels; level-- > 0;) {
         team_barrier(team);
-        struct stage *stage = &stages[WEIGH_LEVEL + level];
+        struct stage *stage = &stages[STAGE_WEIGH + level];
         const struct share cells = share_of(me, tree->level[level], tree->level[level + 1]);
         stage_begin(stage);
         for (int32_t first = cells.first; first < cells.end; first += GRAIN) {
@@ -374,7 +382,7 @@ static void take_step(struct member *me, struct cluster *cluster, struct body *b
     const int32_t end = me->thread + 1 == team->threads
                             ? tree->bodies
                             : octree_body_at(tree, cost * (me->thread + 1));
-    stage_begin(&stages[PULL]);
+    stage_begin(&stages[STAGE_ATTRACT]);
     for (int32_t i = first, next; i < end; i = next) {
         const struct cell *leaf = octree_leaf(tree, i);
         next = leaf->end;
@@ -382,7 +390,7 @@ static void take_step(struct member *me, struct cluster *cluster, struct body *b
         for (int32_t body = i; body < next; body++)
             for (int d = 0; d < DIMENSIONS; d++)
                 sorted[body].velocity[d] += 0.5 * step * sorted[body].acceleration[d];
-        stage_task(&stages[PULL]);
+        stage_task(&stages[STAGE_ATTRACT]);
     }
     team_barrier(team);
     seconds[ATTRACT] += lap(&clock);
@@ -500,10 +508,10 @@ static void tell_work(const struct cluster *cluster) {
 static void create_stages(struct stage stages[STAGES], bool timed) {
     for (int i = 0; i < STAGES; i++) {
         stages[i] = (struct stage){.timed = timed, .rounds = STEPS, .passes = 1.0};
-        snprintf(stages[i].name, sizeof stages[i].name, "weigh level %d", i - WEIGH_LEVEL);
+        snprintf(stages[i].name, sizeof stages[i].name, "weigh level %d", i - STAGE_WEIGH);
     }
-    static const char *const NAMES[WEIGH_LEVEL] = {"move", "key", "build", "gather", "attract"};
-    for (int i = 0; i < WEIGH_LEVEL; i++)
+    static const char *const NAMES[STAGE_WEIGH] = {"move", "key", "build", "gather", "attract"};
+    for (int i = 0; i < STAGE_WEIGH; i++)
         snprintf(stages[i].name, sizeof stages[i].name, "%s", NAMES[i]);
 }
 
@@ -520,7 +528,7 @@ static double weighed_bytes(const struct octree *tree, int level) {
     return bytes / ((end - first + GRAIN - 1) / GRAIN);
 }
 
-/* The last task that looked at a cell, and the last that looked at its bodies one by one. */
+/* The last task that looked at a cell, and the last that looked at its bodies one by one; or 0. */
 struct seen {
     int32_t cell, bodies;
 };
@@ -530,7 +538,7 @@ struct sight {
     double cells, cells_kept, bodies, bodies_kept;
 };
 
-/* Adds what the task of a leaf looks at; tasks are numbered along the curve, from 1. */
+/* Adds what the task of a leaf looks at; tasks are numbered along the curve, from 2. */
 static void look(const struct cluster *cluster, const struct cell *leaf, int32_t task,
                  struct seen *seen, struct sight *sight) {
     const struct octree *tree = &cluster->tree;
@@ -570,7 +578,7 @@ static bool describe_attract(const struct cluster *cluster, struct stage *stage)
     double listed = 0.0;
     int32_t leaves = 0;
     for (int32_t i = 0; i < tree->bodies; i = octree_leaf(tree, i)->end) {
-        look(cluster, octree_leaf(tree, i), ++leaves, seen, &sight);
+        look(cluster, octree_leaf(tree, i), ++leaves + 1, seen, &sight);
         listed += fmin(cluster->bodies[i].cost, LIST_CAPACITY);
     }
     free(seen);
@@ -594,33 +602,33 @@ static bool tell_stages(const struct cluster *cluster) {
     struct stage *stages = cluster->stages;
     const double bodies = GRAIN * sizeof(struct body), key = sizeof *tree->key,
                  order = sizeof *tree->order;
-    stages[MOVE].parts[0] = (struct part){"bodies", bodies, false, 0.0};
-    stages[KEY].parts[0] = (struct part){"bodies", bodies, false, 0.0};
-    stages[KEY].parts[1] = (struct part){"keys", GRAIN * key, false, 0.0};
-    stages[GATHER].parts[0] = (struct part){"bodies, from and to", 2.0 * bodies, false, 0.0};
-    stages[GATHER].parts[1] = (struct part){"order", GRAIN * order, false, 0.0};
+    stages[STAGE_MOVE].parts[0] = (struct part){"bodies", bodies, false, 0.0};
+    stages[STAGE_KEY].parts[0] = (struct part){"bodies", bodies, false, 0.0};
+    stages[STAGE_KEY].parts[1] = (struct part){"keys", GRAIN * key, false, 0.0};
+    stages[STAGE_GATHER].parts[0] = (struct part){"bodies, from and to", 2.0 * bodies, false, 0.0};
+    stages[STAGE_GATHER].parts[1] = (struct part){"order", GRAIN * order, false, 0.0};
     /* For every digit the sort counts keys, and moves keys and order from one copy to the other. */
     const int digits = (DIMENSIONS * KEY_DIGITS + SORT_BITS - 1) / SORT_BITS;
     const double copies = 2.0 * (key + order);
-    stages[BUILD_TREE].order = IN_PASSES;
-    stages[BUILD_TREE].passes = digits * (key + copies) / copies;
-    stages[BUILD_TREE].parts[0] =
+    stages[STAGE_BUILD].order = IN_PASSES;
+    stages[STAGE_BUILD].passes = digits * (key + copies) / copies;
+    stages[STAGE_BUILD].parts[0] =
         (struct part){"keys and order, twice", tree->bodies * copies, true, 0.0};
-    stages[BUILD_TREE].parts[1] =
+    stages[STAGE_BUILD].parts[1] =
         (struct part){"cells", (double)tree->level[tree->levels] * sizeof(struct cell), false, 0.0};
     for (int level = 0; level < tree->levels; level++)
-        stages[WEIGH_LEVEL + level].parts[0] =
+        stages[STAGE_WEIGH + level].parts[0] =
             (struct part){"cells, and what is below", weighed_bytes(tree, level), false, 0.0};
-    if (!describe_attract(cluster, &stages[PULL]))
+    if (!describe_attract(cluster, &stages[STAGE_ATTRACT]))
         return false;
 
     FILE *file = cluster->result->stages;
     bool recorded = true;
-    for (int i = MOVE; i <= GATHER; i++)
+    for (int i = STAGE_MOVE; i <= STAGE_GATHER; i++)
         recorded &= stage_write(&stages[i], file);
-    for (int i = STAGES; i-- > WEIGH_LEVEL;)
+    for (int i = STAGES; i-- > STAGE_WEIGH;)
         recorded &= stage_write(&stages[i], file);
-    return recorded & stage_write(&stages[PULL], file);
+    return recorded & stage_write(&stages[STAGE_ATTRACT], file);
 }
 
 static void run(size_t class, struct result *result) {
