@@ -3,7 +3,7 @@
 STAYPUT = target/release/stayput
 CPUS = all
 
-.PHONY: study test bench bench-workloads setup build fuzz clean
+.PHONY: study test bench bench-workloads graphs setup build fuzz clean
 
 setup:
 	@./setup.sh build
@@ -29,6 +29,12 @@ bench: build
 # REFERENCE: directories with NPB executables such as ft.A, separated by colons. CLASS: another class than A.
 bench-workloads: setup
 	@REFERENCE="$(REFERENCE)" CLASS="$(or $(CLASS),A)" cargo bench --package stayput-workloads --bench reference
+
+# The task graphs of the simulator, derived from runs on this machine: see docs/graph-files.md.
+graphs: build
+	set -e; for job in mva matrix gravity; do \
+	    $(STAYPUT) workloads $$job --graph W > crates/sim/graphs/$$job.toml.new; \
+	    mv crates/sim/graphs/$$job.toml.new crates/sim/graphs/$$job.toml; done
 
 fuzz: FUZZ_SECONDS ?= 60
 fuzz: export LSAN_OPTIONS = suppressions=$(CURDIR)/fuzz/hwloc.supp:print_suppressions=0
