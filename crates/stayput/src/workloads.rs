@@ -99,6 +99,13 @@ fn details(program: &Program) -> String {
         program.definition,
         program.executable
     );
+    if let (Some(graph), Some(class)) = (&program.graph, program.classes.first()) {
+        let _ = writeln!(
+            text,
+            "  graph       {graph}: `stayput workloads {} --graph {}` derives it\n",
+            program.name, class.name
+        );
+    }
     let _ = writeln!(text, "  class    memory  operations     flops     bytes  flops a byte");
     for class in &program.classes {
         let intensity = if class.bytes == 0 {
@@ -170,6 +177,7 @@ mod tests {
                 assert!(row.contains(&memory(class)) && row.contains(&scaled(class.flops)), "{row}");
             }
             assert!(text.contains(&program.verification) && text.contains(&program.definition));
+            assert_eq!(text.contains("--graph"), program.graph.is_some());
         }
     }
 }

@@ -8,7 +8,7 @@ use super::recording::{Part, Recording, StageRecord};
 use crate::UsageError;
 use machine::Machine;
 use sim::space::{Graph, Stage, Tasks};
-use sim::{Distribution, Footprint, WorkloadError};
+use sim::{Distribution, Footprint};
 use study::HostFacts;
 use toml::{Table, Value};
 use workloads::Program;
@@ -41,9 +41,9 @@ pub(super) fn of_program(program: &Program, class: &str) -> anyhow::Result<Strin
             .map(|other| other.name.as_str())
             .collect();
         return Err(UsageError::from(format!(
-            "{} tells no tasks, so that it has no graph; {}",
+            "{} tells no tasks, so that it has no graph; {} have one",
             program.name,
-            with.join(", ") + " have one"
+            with.join(", ")
         )));
     };
     // Interrupts are mostly served by the first CPUs.
@@ -88,9 +88,6 @@ pub(super) enum DeriveError {
         /// Rounds that it says it had.
         rounds: u32,
     },
-    /// What came out can't be simulated.
-    #[error(transparent)]
-    Graph(#[from] WorkloadError),
 }
 
 /// The graph of recorded runs, without name and words.
