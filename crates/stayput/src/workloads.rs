@@ -89,7 +89,7 @@ fn overview(programs: &[&Program]) -> String {
 /// All that is known of a program.
 fn details(program: &Program) -> String {
     let mut text = format!(
-        "{}: {}\n{}\n\n  stresses    {}\n  verified    {}\n  operations  {}\n  defined     {}\n  executable  {}\n\n",
+        "{}: {}\n{}\n\n  stresses    {}\n  verified    {}\n  operations  {}\n  defined     {}\n  executable  {}\n",
         program.name,
         program.title,
         program.description,
@@ -102,11 +102,11 @@ fn details(program: &Program) -> String {
     if let (Some(graph), Some(class)) = (&program.graph, program.classes.first()) {
         let _ = writeln!(
             text,
-            "  graph       {graph}: `stayput workloads {} --graph {}` derives it\n",
+            "  graph       {graph}: `stayput workloads {} --graph {}` derives it",
             program.name, class.name
         );
     }
-    let _ = writeln!(text, "  class    memory  operations     flops     bytes  flops a byte");
+    let _ = writeln!(text, "\n  class    memory  operations     flops     bytes  flops a byte");
     for class in &program.classes {
         let intensity = if class.bytes == 0 {
             "no bytes".to_owned()
