@@ -587,7 +587,7 @@ fn arrivals(experiment: &Experiment, replicate: u32) -> Vec<(u64, u32)> {
         }
         let next = |job| {
             let arrival = (at_ns, job);
-            at_ns += gap.draw_ns(&mut draws);
+            at_ns += (gap.draw_ns(&mut draws) as f64 / parameters.speed).round() as u64;
             arrival
         };
         let mut arrivals: Vec<(u64, u32)> = jobs.into_iter().map(next).collect();

@@ -105,7 +105,8 @@ impl Rules {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// Time from one job's arrival to the next, in ms; jobs arrive in a drawn order. All at once when absent.
+    /// Time from one job's arrival to the next, in ms at [`Parameters::speed`] 1; jobs arrive in a drawn order. All at once when
+    /// absent.
     pub gap_ms: Option<Distribution>,
     /// How many times as fast as where the graphs were measured the CPUs work.
     pub speed: f64,
@@ -131,14 +132,15 @@ pub(super) const MOST_HISTORY: usize = 8;
 impl Default for Parameters {
     fn default() -> Self {
         Self {
-            gap_ms: None,
+            // A small part of what a job takes, so that jobs meet in all their phases.
+            gap_ms: Some(Distribution::Exponential(2.0)),
             speed: 1.0,
             data: 1.0,
             switch_us: 2.0,
             yield_delay_ms: 0.05,
             history: 2,
             horizon_ms: None,
-            replicates: 10,
+            replicates: 40,
             seed: 1,
         }
     }

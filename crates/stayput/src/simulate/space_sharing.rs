@@ -45,9 +45,9 @@ pub(super) struct SpaceSharingArgs {
     /// Policies to simulate; equipartition is what the others are compared with
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["equipartition", "dynamic", "dynamic-affinity"])]
     policy: Vec<Policy>,
-    /// Mean time from one job's arrival to the next, drawn from an exponential distribution, in ms [default: all at once]
-    #[arg(long, value_name = "MS")]
-    gap_ms: Option<f64>,
+    /// Mean time from one job's arrival to the next, drawn from an exponential distribution, in ms at --speed 1; 0 for all at once
+    #[arg(long, value_name = "MS", default_value_t = 2.0)]
+    gap_ms: f64,
     /// How many times as fast as where the graphs were measured CPUs work [default: 0.001 on sequent-symmetry, else 1]
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
@@ -107,7 +107,7 @@ pub(super) fn run(args: &SpaceSharingArgs) -> anyhow::Result<()> {
 fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
     let scale = Parameters::of_machine(machine.name());
     let parameters = Parameters {
-        gap_ms: args.gap_ms.map(Distribution::Exponential),
+        gap_ms: (args.gap_ms != 0.0).then_some(Distribution::Exponential(args.gap_ms)),
         speed: args.speed.unwrap_or(scale.speed),
         data: args.data.unwrap_or(scale.data),
         switch_us: args.switch_us,
