@@ -205,7 +205,7 @@ impl<'a> Group<'a> {
         benchmark: &'static str,
     ) -> Self {
         let class = table.class.as_deref();
-        let subject = paper.programs.get(benchmark).and_then(|program| our_subject(&study.record.plan, program, class));
+        let subject = paper.subject(&study.record.plan, benchmark, class);
         let unbound = study::plan::UNBOUND;
         let ours = |quantity, placement: Option<&str>, threads| {
             // The paper's ratios are to unbound; ours are not when it was left out.
@@ -242,18 +242,6 @@ impl<'a> Group<'a> {
             }
         }
         Self { benchmark, subject, rows }
-    }
-}
-
-/// The subject of `program` with `class`; else, when the study has one subject of that program, that one.
-fn our_subject<'a>(plan: &'a Plan, program: &str, class: Option<&str>) -> Option<&'a str> {
-    let ours = |name: &&str| name.rsplit_once('.').is_some_and(|(ours, _)| ours == program);
-    let names: Vec<&str> = plan.subjects.iter().map(|subject| subject.name.as_str()).filter(ours).collect();
-    let same = names.iter().find(|name| name.rsplit_once('.').map(|(_, class)| class) == class);
-    match (same, names.as_slice()) {
-        (Some(same), _) => Some(same),
-        (None, [only]) => Some(only),
-        (None, _) => None,
     }
 }
 

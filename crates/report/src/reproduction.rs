@@ -43,6 +43,39 @@ pub(crate) struct CellView {
     pub near: Option<bool>,
     /// Whether a model was fitted on what is printed.
     pub is_fitted: bool,
+    /// What this machine measured.
+    pub live: Option<LiveView>,
+}
+
+/// What this machine measured in a cell, written.
+#[derive(Debug, PartialEq)]
+pub(crate) struct LiveView {
+    /// The number.
+    pub value: String,
+    /// The ends of its 95 % interval, where it has a width.
+    pub interval: Option<(String, String)>,
+    /// From the number to the farther end.
+    pub doubt: Option<String>,
+}
+
+impl LiveView {
+    /// With about three digits: other classes and machines take times of other sizes than are printed.
+    fn new(live: Estimated) -> Self {
+        let decimals = match live.value.abs() {
+            x if x >= 100.0 => 0,
+            x if x >= 10.0 => 1,
+            x if x >= 1.0 => 2,
+            x if x >= 0.1 => 3,
+            _ => 4,
+        };
+        let write = |value: f64| format!("{value:.decimals$}");
+        let ends = interval(live);
+        Self {
+            value: write(live.value),
+            interval: ends.map(|(low, high)| (write(low), write(high))),
+            doubt: ends.map(|(low, high)| write((live.value - low).max(high - live.value))),
+        }
+    }
 }
 
 impl<'a> TableView<'a> {
@@ -81,21 +114,27 @@ impl<'a> TableView<'a> {
             ReproducedCell::Words { printed, ours } => {
                 CellView { printed: told(printed), ours: told(ours), ..CellView::default() }
             }
-            ReproducedCell::Number { printed, ours, difference, role } => {
-                let interval = ours.and_then(interval);
+            ReproducedCell::Number { printed, ours, difference, role, live } => {
+                let doubt = ours.and_then(interval);
                 CellView {
                     printed: printed.map(|number| number.to_string()),
                     ours: ours.map(|ours| self.write(ours.value)),
-                    interval: interval.map(|(low, high)| (self.write(low), self.write(high))),
-                    doubt: ours.zip(interval).map(|(ours, (low, high))| {
+                    interval: doubt.map(|(low, high)| (self.write(low), self.write(high))),
+                    doubt: ours.zip(doubt).map(|(ours, (low, high))| {
                         format!("{:.*}", self.decimals, (ours.value - low).max(high - ours.value))
                     }),
                     difference: difference.map(|points| self.signed(points)),
                     near: self.table.margin.zip(*difference).map(|(margin, points)| points.abs() <= margin),
                     is_fitted: *role == Some(Role::Fitted),
+                    live: live.map(LiveView::new),
                 }
             }
         }
+    }
+
+    /// Whether this machine measured anything of the table.
+    pub(crate) fn is_live(&self) -> bool {
+        self.table.rows.iter().any(|row| has_live(&row.cells))
     }
 
     /// Whether anything is printed in a row.
@@ -103,9 +142,12 @@ impl<'a> TableView<'a> {
         cells.iter().any(|cell| self.cell(cell).printed.is_some())
     }
 
-    /// Whether a row has neither printed numbers nor ours.
+    /// Whether a row has neither printed numbers nor ours nor live ones.
     pub(crate) fn is_lost(&self, cells: &[ReproducedCell]) -> bool {
-        cells.iter().map(|cell| self.cell(cell)).all(|cell| cell.printed.is_none() && cell.ours.is_none())
+        cells
+            .iter()
+            .map(|cell| self.cell(cell))
+            .all(|cell| cell.printed.is_none() && cell.ours.is_none() && cell.live.is_none())
     }
 
     fn write(&self, value: f64) -> String {
@@ -128,6 +170,14 @@ impl<'a> TableView<'a> {
     }
 }
 
+/// Whether this machine measured anything of a row.
+pub(crate) fn has_live(cells: &[ReproducedCell]) -> bool {
+    cells.iter().any(|cell| matches!(cell, ReproducedCell::Number { live: Some(_), .. }))
+}
+
+/// In the place of a cell that this machine hasn't run.
+pub(crate) const NOT_HERE: &str = "not here";
+
 /// An interval that has a width.
 fn interval(ours: Estimated) -> Option<(f64, f64)> {
     ours.low.zip(ours.high).filter(|(low, high)| low != high)
@@ -147,6 +197,8 @@ pub(crate) struct Answer {
     pub held_out: Option<HeldOut>,
     /// How many claims of each group got each verdict, in the order of [`VERDICTS`].
     pub verdicts: Vec<(Against, [usize; 3])>,
+    /// How many claims got each verdict of this machine's numbers.
+    pub live: [usize; 3],
 }
 
 /// The claims that are judged by one's numbers.
@@ -163,6 +215,11 @@ impl<'a> Group<'a> {
         let group =
             |against| Self { against, claims: paper.claims.iter().filter(|claim| claim.against == against).collect() };
         [Against::Us, Against::Itself].map(group).into_iter().filter(|group| !group.claims.is_empty()).collect()
+    }
+
+    /// Whether some claim of it was asked of this machine's numbers.
+    pub(crate) fn is_live(&self) -> bool {
+        self.claims.iter().any(|claim| claim.live.is_some())
     }
 
     /// Its heading.
@@ -206,7 +263,10 @@ impl Answer {
             (group.against, VERDICTS.map(with))
         };
         let verdicts = Group::all(paper).into_iter().map(tally).collect();
-        Self { near, held_out: paper.held_out, verdicts }
+        let live_with = |verdict| {
+            paper.claims.iter().filter_map(|claim| claim.live.as_ref()).filter(|live| live.verdict == verdict).count()
+        };
+        Self { near, held_out: paper.held_out, verdicts, live: VERDICTS.map(live_with) }
     }
 
     /// The answer in sentences.
@@ -230,7 +290,16 @@ impl Answer {
                 verb(fails, "fails", "fail"),
             )
         });
-        near.into_iter().chain(predicted).chain(claims).collect()
+        let live = (self.live.iter().sum::<usize>() > 0).then(|| {
+            let [holds, fails, undecidable] = self.live;
+            format!(
+                "Of {} of runs, judged by this machine's, {}, {}, and {undecidable} can't be decided.",
+                count(holds + fails + undecidable, "claim"),
+                verb(holds, "holds", "hold"),
+                verb(fails, "fails", "fail"),
+            )
+        });
+        near.into_iter().chain(predicted).chain(claims).chain(live).collect()
     }
 }
 

@@ -10,6 +10,8 @@ use serde_json::Value;
 use stayput_report::reproduction as report;
 use std::collections::BTreeSet;
 use study::Reproduction;
+use study::reproduction::{LiveVerdict, ReproducedCell, Verdict};
+use study::simulation::Estimated;
 
 fn papers() -> Vec<Reproduction> {
     vec![fixture::paper(), fixture::empty()]
@@ -196,7 +198,7 @@ fn numbers_of_a_fitted_model_tell_what_it_was_fitted_on() {
     assert!(terminal.contains("2.5†   2.5\n") && terminal.contains("† fitted on what is printed"), "{terminal}");
     assert!(terminal.contains("mean error is 25.0 %"), "{terminal}");
     assert!(report::markdown(&papers).contains("| ours | 2.5† | 2.5 |"));
-    let rows = "nothing,table-1,BT,8,2.5,2.5,,,0,fitted\nnothing,table-1,BT,16,2.0,2.5,,,0.5,held-out\n";
+    let rows = "nothing,table-1,BT,8,2.5,2.5,,,0,fitted,,,\nnothing,table-1,BT,16,2.0,2.5,,,0.5,held-out,,,\n";
     assert!(report::csv(&papers).ends_with(rows), "{}", report::csv(&papers));
     let (_, page) = page(&papers);
     let bold: Vec<String> = select(&page, "table.compared td b").iter().map(text).collect();
@@ -204,4 +206,39 @@ fn numbers_of_a_fitted_model_tell_what_it_was_fitted_on() {
     let json: Value = serde_json::from_str(&report::json(&papers)).unwrap();
     assert_eq!(json["papers"][0]["held_out"]["mean_error"], 0.25);
     assert_eq!(json["papers"][0]["tables"][0]["rows"][0]["cells"][1]["role"], "held-out");
+}
+
+#[test]
+fn what_this_machine_measured_stands_in_every_form() {
+    let mut paper = fixture::paper();
+    paper.live = vec!["Live: a program on a machine.".into(), "Left out: 8 threads.".into()];
+    let table = paper.tables.iter_mut().find(|table| table.margin.is_some()).unwrap();
+    if let ReproducedCell::Number { live, .. } = &mut table.rows[0].cells[0] {
+        *live = Some(Estimated { value: 0.012_34, low: Some(0.011), high: Some(0.0135) });
+    }
+    let verdict = LiveVerdict { verdict: Verdict::Undecidable, why: "open in 1 of 1: 3 (-2 to 8) %".into() };
+    paper.claims[0].live = Some(verdict);
+    let papers = [paper];
+    let terminal = report::terminal(&papers, 100, false);
+    for told in ["live        0.0123±0.0013", "not here", "live: undecidable: open in 1 of 1", "  Left out: 8 threads."]
+    {
+        assert!(terminal.contains(told), "{told}:\n{terminal}");
+    }
+    assert!(
+        terminal
+            .replace('\n', " ")
+            .contains("Of 1 claim of runs, judged by this machine's, 0 hold, 0 fail, and 1 can't")
+    );
+    let markdown = report::markdown(&papers);
+    assert!(markdown.contains("|  | live | 0.0123 (0.0110 to 0.0135) | not here |"), "{markdown}");
+    assert!(markdown.contains("| undecidable: open in 1 of 1: 3 (-2 to 8) % |"), "{markdown}");
+    assert!(report::csv(&papers).lines().any(|line| line.ends_with(",0.01234,0.011,0.0135")));
+    let (_, page) = page(&papers);
+    let live: Vec<String> = select(&page, "table.compared small.live").iter().map(text).collect();
+    assert_eq!(live[..2], ["live 0.0123 0.0110 to 0.0135", "not here"]);
+    let heads: Vec<String> = select(&page, "table.claims th").iter().map(text).collect();
+    assert_eq!(heads, ["verdict", "claim", "why", "live, on this machine", "verdict", "claim", "why"]);
+    let json: Value = serde_json::from_str(&report::json(&papers)).unwrap();
+    assert_eq!(json["papers"][0]["claims"][0]["live"]["verdict"], "undecidable");
+    assert_eq!(json["papers"][0]["live"][1], "Left out: 8 threads.");
 }

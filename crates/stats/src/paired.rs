@@ -180,7 +180,7 @@ impl PairedRatio {
 
     /// This ratio when it is the one chosen of `finalists` that had as many pairs: its error is widened so that the intervals
     /// of all of them hold at once (Bonferroni), whichever was chosen.
-    pub(crate) fn one_of(self, finalists: usize) -> Self {
+    pub fn one_of(self, finalists: usize) -> Self {
         let student = student(tail_freedom(self.pairs));
         let among_all = student.inverse_cdf(1.0 - (1.0 - UPPER) / finalists.max(1) as f64);
         Self { std_error: self.std_error * among_all / student.inverse_cdf(UPPER), ..self }

@@ -1,12 +1,16 @@
 //! `stayput reproduce`: what a paper prints and claims, beside what we get.
 
 use crate::UsageError;
+use crate::study::conduct_paper;
 use anyhow::Context;
+use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
 use sim::Parameters;
 use std::path::PathBuf;
+use study::Reproduction;
 use study::paper::Paper;
-use study::reproduction::{cache_affinity, placement};
+use study::reproduction::{Live, cache_affinity, placement};
+use study::study_file::Span;
 
 /// Set what papers print and claim beside what we get
 ///
@@ -21,9 +25,13 @@ Examples:
   stayput reproduce                                       each paper's tables and claims, beside ours
   stayput reproduce --format html --out papers.html       the same with its figures, as a page
   stayput reproduce cache-affinity --format csv --seed 7  every cell of one, from other draws
+  stayput reproduce pires-2016 --live --live-class W      the same study on this machine, smaller, beside the paper's
 
 Papers: cache-affinity (affinity scheduling of processes that share CPUs in time), which is simulated; and pires-2016, pires-2017 and
-weber-2010 (where threads run), whose times a model that is fitted on some of them predicts."
+weber-2010 (where threads run), whose times a model that is fitted on some of them predicts.
+
+With --live their studies are run here, as `stayput study` runs them: each has a journal, and the same command goes on where it
+stopped. Printed times are of other machines; compare ratios, and what the claims come to."
 )]
 pub struct ReproduceArgs {
     /// The papers [default: all]
@@ -35,6 +43,18 @@ pub struct ReproduceArgs {
     /// Where the draws of simulations start
     #[arg(long, value_name = "S", default_value_t = Parameters::default().seed)]
     seed: u64,
+    /// Run the papers' studies on this machine and tell what they give beside what is printed
+    #[arg(long)]
+    live: bool,
+    /// Longest that the trials of one paper may take in all
+    #[arg(long, value_name = "DURATION", requires = "live", default_value = "10min")]
+    live_budget: Span,
+    /// Problem class of every program in place of the papers' own
+    #[arg(long, value_name = "CLASS", requires = "live", value_parser = NonEmptyStringValueParser::new())]
+    live_class: Option<String>,
+    /// Folder of the journals, each called by its paper's name and .stayput; or one paper's journal [default: this folder]
+    #[arg(long, value_name = "PATH", requires = "live")]
+    journal: Option<PathBuf>,
     /// The form of the result
     #[arg(long, value_enum, default_value_t = Form::Terminal)]
     format: Form,
@@ -64,6 +84,9 @@ enum Form {
 /// The paper that is simulated; the others are placement papers.
 const SIMULATED: &str = "cache-affinity";
 
+/// Why that paper has no live study.
+const NOT_LIVE: &str = "cache-affinity has no programs to run: its study is of a scheduler, and live it would take the kernel's place, which isn't there yet";
+
 /// The papers that can be reproduced.
 fn papers() -> impl Iterator<Item = &'static str> {
     std::iter::once(SIMULATED).chain(Paper::names())
@@ -72,6 +95,10 @@ fn papers() -> impl Iterator<Item = &'static str> {
 /// Reproduces, and tells what came out.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
     let asked = asked(&args.papers)?;
+    if args.live && asked == [SIMULATED] {
+        return Err(UsageError::from(format!("{NOT_LIVE}; name a placement paper with --live")));
+    }
+    let journal = journals(args, &asked)?;
     let parameters = Parameters { replicates: args.replicates, seed: args.seed, ..Parameters::default() };
     parameters.check().map_err(UsageError::from)?;
     const STEPS: u64 = 100;
@@ -80,8 +107,19 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
     for (number, name) in asked.into_iter().enumerate() {
         let told = &mut |share: f64| progress.set_position(((number as f64 + share) * STEPS as f64) as u64);
         papers.push(match Paper::named(name) {
-            Some(paper) => placement(paper)?,
-            None => cache_affinity(args.replicates, args.seed, told)?,
+            Some(paper) if args.live => {
+                let path = journal(name);
+                let record = progress.suspend(|| {
+                    conduct_paper(paper, args.live_class.as_deref(), args.live_budget, &path, args.quiet)
+                })?;
+                placement(paper, Some(&Live::of(paper, &record, &path.display().to_string())))?
+            }
+            Some(paper) => placement(paper, None)?,
+            None => {
+                let simulated = cache_affinity(args.replicates, args.seed, told)?;
+                let live = if args.live { vec![format!("Live: {NOT_LIVE}.")] } else { Vec::new() };
+                Reproduction { live, ..simulated }
+            }
         });
     }
     progress.finish_and_clear();
@@ -101,6 +139,22 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
         None => crate::print(&text)?,
     }
     Ok(crate::SUCCESS)
+}
+
+/// Where a paper's live study keeps its trials.
+fn journals(args: &ReproduceArgs, asked: &[&str]) -> anyhow::Result<impl Fn(&str) -> PathBuf + use<>> {
+    let path = args.journal.clone();
+    let studies = asked.iter().filter(|name| **name != SIMULATED).count();
+    if let Some(path) = path.as_ref().filter(|path| !path.is_dir() && studies > 1) {
+        return Err(UsageError::from(format!(
+            "--journal {} is no folder, and {studies} studies need a journal each: name a folder",
+            path.display()
+        )));
+    }
+    Ok(move |name: &str| match &path {
+        Some(path) if !path.is_dir() => path.clone(),
+        folder => folder.clone().unwrap_or_default().join(format!("{name}.stayput")),
+    })
 }
 
 /// The papers named, each once; all of them when none is.

@@ -2,7 +2,10 @@
 
 mod candidates;
 mod departures;
+mod paper;
 mod plan;
+
+pub(crate) use paper::conduct_paper;
 
 use crate::UsageError;
 use anyhow::Context;
@@ -23,7 +26,7 @@ use study::{Analysis, HostFacts, HostState, Journal, ModelRunner, Plan, ProgramR
 ///
 /// Every subject is run at every thread count under every placement, interleaved in randomised blocks, until the
 /// stop rule is met. Each trial is kept in a journal as it ends; the same command goes on where it stopped.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 #[command(after_help = "\
 Examples:
   stayput study -- ./app input.dat
@@ -74,7 +77,7 @@ pub struct StudyArgs {
     words: WordArgs,
 }
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 struct RaceArgs {
     /// Find the best placement, also over several thread counts, by a race that drops whatever has lost
     #[arg(long)]
@@ -160,7 +163,7 @@ impl FromStr for MaxLoss {
     }
 }
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 struct StopArgs {
     /// Stop when each ratio's 95 % interval is narrower than this [default: 2%]
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["relative_sd", "best"])]
@@ -188,7 +191,7 @@ struct StopArgs {
     seed: Option<u64>,
 }
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 struct WordArgs {
     /// How the report calls the program [default: its command line]
     #[arg(long, requires = "command")]

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Output};
 
 const PRINTED: &str = include_str!("../../../papers/printed/cache-affinity.toml");
@@ -120,7 +123,12 @@ fn the_same_command_gives_the_same_bytes_and_another_seed_others() {
     let first = csv("3");
     assert_eq!(first, csv("3"));
     assert_ne!(first, csv("4"));
-    assert!(first.starts_with("paper,table,row,column,printed,ours,ours_low,ours_high,difference,role\n"), "{first}");
+    assert!(
+        first.starts_with(
+            "paper,table,row,column,printed,ours,ours_low,ours_high,difference,role,live,live_low,live_high\n"
+        ),
+        "{first}"
+    );
     assert_eq!(first.lines().count(), 1 + 5 + 5 * 7 + 5 * 6 + 11 * 5 + 7 * 6, "a row a cell");
 }
 
@@ -140,4 +148,84 @@ fn what_there_is_not_is_refused_in_one_sentence() {
         "stayput: there is no paper `the-bible`; there are: cache-affinity, pires-2016, pires-2017, weber-2010\n"
     );
     assert!(refused(&["cache-affinity", "--replicates", "0"]).contains("replicates"));
+}
+
+/// The command with programs beside it that print what the built-in ones print, without their work.
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        fs::hard_link(env!("CARGO_BIN_EXE_stayput"), folder.path().join("stayput")).unwrap();
+        let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/builtin.sh");
+        for program in ["npb-bt", "npb-cg", "npb-ep", "npb-ft", "npb-lu", "npb-sp", "climate"] {
+            symlink(&stand_in, folder.path().join(program)).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn reproduce(&self, words: &[&str]) -> Output {
+        let program = self.folder.path().join("stayput");
+        Command::new(program).arg("reproduce").args(words).current_dir(self.folder.path()).output().unwrap()
+    }
+}
+
+#[test]
+fn a_live_study_stands_beside_the_papers_tables_and_is_read_again_when_it_is_finished() {
+    let bench = Bench::new();
+    let words = ["pires-2016", "--live", "--live-class", "S", "--live-budget", "5min", "--format", "json"];
+    let first = bench.reproduce(&words);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let json: Value = serde_json::from_slice(&first.stdout).unwrap();
+    let paper = &json["papers"][0];
+    let about: Vec<&str> = paper["live"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert!(about[0].starts_with("Live: npb:bt.S, ") && about[0].ends_with("in the journal pires-2016.stayput."));
+    assert!(about.contains(&"Class S takes the place of B."), "{about:?}");
+    let tables = paper["tables"].as_array().unwrap();
+    let names: Vec<&str> = tables.iter().map(|table| table["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["table-1", "table-1-ratios", "table-2", "table-2-ratios"]);
+    // What the programs say they took, and with one thread in both placements the same.
+    for (table, value) in [(0, 0.25), (1, 1.0)] {
+        for row in tables[table]["rows"].as_array().unwrap() {
+            assert_eq!(row["cells"][0]["live"]["value"].as_f64(), Some(value), "{row}");
+        }
+    }
+    let ratio = &tables[1]["rows"][0]["cells"][3];
+    assert!((ratio["printed"].as_f64().unwrap() - 95.6 / 46.3).abs() < 1e-9, "{ratio}");
+    let claims = paper["claims"].as_array().unwrap();
+    let claim = |says: &str| claims.iter().find(|claim| claim["statement"].as_str().unwrap().contains(says)).unwrap();
+    assert_eq!(claim("with 1 thread, times with and without")["live"]["verdict"], "holds");
+    assert!(claim("refers to are there")["live"].is_null(), "no run can tell");
+    // Finished, it is only read: without its options too, and as it is.
+    let journal = fs::read(bench.folder.path().join("pires-2016.stayput")).unwrap();
+    let again = bench.reproduce(&["pires-2016", "--live", "--format", "json"]);
+    assert_eq!((text(&again.stdout), again.status.code()), (text(&first.stdout), Some(0)), "{}", text(&again.stderr));
+    assert_eq!(fs::read(bench.folder.path().join("pires-2016.stayput")).unwrap(), journal);
+    for (words, said) in [
+        (vec!["pires-2016", "--live", "--live-class", "W"], "pires-2016.stayput holds another plan"),
+        (vec!["weber-2010", "--live", "--journal", "pires-2016.stayput"], "another study than weber-2010's"),
+        (vec!["pires-2016", "pires-2017", "--live", "--journal", "x.stayput"], "name a folder"),
+    ] {
+        let output = bench.reproduce(&words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(text(&output.stderr).contains(said), "{words:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn what_has_no_programs_has_no_live_study() {
+    assert!(refused(&["cache-affinity", "--live"]).contains("cache-affinity has no programs to run"));
+    let bench = Bench::new();
+    let folder = bench.folder.path().join("journals");
+    fs::create_dir(&folder).unwrap();
+    let words = ["--live", "--live-class", "S", "--journal", "journals", "--replicates", "1", "--format", "csv"];
+    let all = bench.reproduce(&[&["cache-affinity", "weber-2010"], &words[..]].concat());
+    assert!(all.status.success(), "{}", text(&all.stderr));
+    assert!(folder.join("weber-2010.stayput").exists());
+    let csv = text(&all.stdout);
+    assert!(csv.lines().all(|line| !line.starts_with("cache-affinity") || line.ends_with(",,,")), "{csv}");
+    let live: Vec<&str> = csv.lines().filter(|line| line.contains("unbound speed-up,1,")).collect();
+    assert!(matches!(live.as_slice(), [line] if line.ends_with(",1,,")), "{live:?}");
 }

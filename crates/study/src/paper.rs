@@ -2,6 +2,7 @@
 //!
 //! A study whose plan names a paper is reported beside that paper's own tables.
 
+use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -230,6 +231,19 @@ impl Paper {
             FILES.into_iter().map(read).collect()
         });
         PAPERS.iter().find(|paper| paper.name == name)
+    }
+
+    /// The subject of `plan` that is a benchmark of a class; else, when the plan has one subject of that program, that one.
+    pub fn subject<'p>(&self, plan: &'p Plan, benchmark: &str, class: Option<&str>) -> Option<&'p str> {
+        let program = self.programs.get(benchmark)?;
+        let ours = |name: &&str| name.rsplit_once('.').is_some_and(|(ours, _)| ours == program);
+        let names: Vec<&str> = plan.subjects.iter().map(|subject| subject.name.as_str()).filter(ours).collect();
+        let same = names.iter().find(|name| name.rsplit_once('.').map(|(_, class)| class) == class);
+        match (same, names.as_slice()) {
+            (Some(same), _) => Some(same),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        }
     }
 
     /// The printed time of one cell, in seconds, from whichever table has it.

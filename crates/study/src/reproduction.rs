@@ -7,6 +7,7 @@ mod claims;
 pub mod contention;
 mod interval;
 mod itself;
+mod live;
 mod machine_claims;
 mod placement;
 mod placement_claims;
@@ -15,6 +16,7 @@ mod references;
 
 pub use cache_affinity::cache_affinity;
 pub use contention::Contention;
+pub use live::Live;
 pub use placement::placement;
 
 use contention::{HeldOut, Role};
@@ -32,6 +34,9 @@ pub struct Reproduction {
     pub citation: String,
     /// What was simulated or run, in sentences.
     pub how: Vec<String>,
+    /// How its study was run on this machine, or why it can't be; empty where nobody asked for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub live: Vec<String>,
     /// What the paper leaves open and we chose: the choice's place and value.
     pub chosen: Vec<(String, String)>,
     /// How well a fitted model predicts what it hasn't seen, where one was fitted.
@@ -90,6 +95,9 @@ pub enum ReproducedCell {
         /// What a fitted model had to do with the printed one.
         #[serde(skip_serializing_if = "Option::is_none")]
         role: Option<Role>,
+        /// What this machine measured, with its 95 % interval.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        live: Option<Estimated>,
     },
     /// Words.
     Words {
@@ -104,14 +112,14 @@ impl ReproducedCell {
     /// A number beside its printed one.
     pub fn number(printed: Option<Printed>, ours: Option<Estimated>) -> Self {
         let difference = printed.zip(ours).map(|(printed, ours)| ours.value - printed.value);
-        Self::Number { printed, ours, difference, role: None }
+        Self::Number { printed, ours, difference, role: None, live: None }
     }
 
     /// A printed number beside a model's, which has no interval.
     pub fn predicted(printed: Option<Printed>, predicted: Option<f64>, role: Option<Role>) -> Self {
         let ours = predicted.map(|value| Estimated { value, low: None, high: None });
         let difference = printed.zip(predicted).map(|(printed, predicted)| predicted - printed.value);
-        Self::Number { printed, ours, difference, role }
+        Self::Number { printed, ours, difference, role, live: None }
     }
 }
 
@@ -152,6 +160,18 @@ pub struct JudgedClaim {
     /// Whether it is so.
     pub verdict: Verdict,
     /// The numbers that decide, and where it fails, what in the paper makes it so.
+    pub why: String,
+    /// What the same check says of this machine's numbers, where it can be asked of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveVerdict>,
+}
+
+/// What this machine's numbers say of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LiveVerdict {
+    /// Whether it is so here.
+    pub verdict: Verdict,
+    /// The numbers that decide, and how many of those that the claim speaks of there aren't.
     pub why: String,
 }
 

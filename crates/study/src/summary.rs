@@ -192,8 +192,13 @@ pub(crate) fn counted_times(plan: &Plan, trials: &[Trial], cell: Cell) -> Vec<f6
 
 /// Times of the reference and of `cell` in the blocks in which both went well, in block order.
 pub(crate) fn pairs(plan: &Plan, trials: &[Trial], cell: Cell) -> Vec<Pair> {
+    pairs_to(plan, trials, Cell { treatment: 0, ..cell }, cell)
+}
+
+/// Times of two cells in the blocks in which both went well, in block order; those of `reference` as the reference's.
+pub(crate) fn pairs_to(plan: &Plan, trials: &[Trial], reference: Cell, cell: Cell) -> Vec<Pair> {
     let reference: BTreeMap<u32, f64> =
-        counted(plan, trials, Cell { treatment: 0, ..cell }).map(|(trial, time_s)| (trial.block, time_s)).collect();
+        counted(plan, trials, reference).map(|(trial, time_s)| (trial.block, time_s)).collect();
     counted(plan, trials, cell)
         .filter_map(|(trial, treatment_s)| Some(Pair { reference_s: *reference.get(&trial.block)?, treatment_s }))
         .collect()

@@ -3,7 +3,9 @@
 use super::figures::{figure, table};
 use super::{Data, document};
 use crate::chart::{Bar, Chart, Histogram, Hue, Multiple};
-use crate::reproduction::{Answer, CellView, FITTED, Group, LOST, TableView, VERDICTS, judged_by, median};
+use crate::reproduction::{
+    Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, VERDICTS, has_live, judged_by, median,
+};
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use study::Reproduction;
@@ -35,7 +37,7 @@ pub fn html(papers: &[Reproduction]) -> String {
                 (claims(paper))
                 (chosen(paper))
             }
-            (guide())
+            (guide(papers.iter().any(|paper| !paper.live.is_empty())))
         }
     };
     let footer = html! {
@@ -92,6 +94,15 @@ fn answer(paper: &Reproduction) -> Markup {
                         ", judged " (judged_by(*against))
                     }
                 }
+                @if answer.live.iter().sum::<usize>() > 0 {
+                    p.verdict.tally {
+                        @for (verdict, number) in VERDICTS.into_iter().zip(answer.live) {
+                            @let (class, sign) = look(verdict);
+                            span.(class) { (sign) " " (number) " " (tally(verdict, number)) } " "
+                        }
+                        "of " (count(answer.live.iter().sum(), "claim")) " of runs, judged by this machine's"
+                    }
+                }
                 @if !failed.is_empty() {
                     details open[failed.len() <= MOST_OPEN] {
                         summary { "What fails" }
@@ -104,7 +115,7 @@ fn answer(paper: &Reproduction) -> Markup {
                 }
                 details {
                     summary { "What was done" }
-                    @for sentence in &paper.how { p { (plain(sentence)) } }
+                    @for sentence in paper.how.iter().chain(&paper.live) { p { (plain(sentence)) } }
                     p.muted { (plain(&paper.citation)) "." }
                 }
             }
@@ -179,7 +190,7 @@ fn numbers(view: &TableView) -> Markup {
                     tr.first {
                         th scope="row" { (plain(&row.label)) }
                         @if view.is_lost(&row.cells) { td.muted colspan=(row.cells.len()) { (LOST) } }
-                        @else { @for cell in &row.cells { (compared(view, cell)) } }
+                        @else { @for cell in &row.cells { (compared(view, cell, has_live(&row.cells))) } }
                     }
                 }
             }
@@ -188,8 +199,8 @@ fn numbers(view: &TableView) -> Markup {
 }
 
 /// Ours with its interval, and below it what is printed and the difference.
-fn compared(view: &TableView, cell: &ReproducedCell) -> Markup {
-    let CellView { printed, ours, interval, difference, near, is_fitted, .. } = view.cell(cell);
+fn compared(view: &TableView, cell: &ReproducedCell, is_live: bool) -> Markup {
+    let CellView { printed, ours, interval, difference, near, is_fitted, live, .. } = view.cell(cell);
     html! {
         td.n.near[near == Some(true)].far[near == Some(false)].alone[printed.is_none()] {
             b { (ours.unwrap_or_else(|| "–".into())) @if is_fitted { (FITTED) } }
@@ -200,6 +211,17 @@ fn compared(view: &TableView, cell: &ReproducedCell) -> Markup {
                     Some(true) => small.better { "✓ " (difference) },
                     Some(false) => small.worse { "✗ " (difference) },
                     None => small.muted { (difference) },
+                }
+            }
+            @if is_live {
+                small.live {
+                    @match live {
+                        Some(live) => {
+                            "live " b { (live.value) }
+                            @if let Some((low, high)) = live.interval { span.muted { " " (low) " to " (high) } }
+                        }
+                        None => span.muted { (NOT_HERE) },
+                    }
                 }
             }
         }
@@ -278,22 +300,35 @@ fn claims(paper: &Reproduction) -> Markup {
             @for group in Group::all(paper) {
                 h3 { (group.title()) }
                 p { (group.about()) }
-                table.told.claims {
-                    thead { tr { th scope="col" { "verdict" } th scope="col" { "claim" } th scope="col" { "why" } } }
-                    tbody { @for claim in group.claims { (judged(claim)) } }
+                table.told.claims.live[group.is_live()] {
+                    thead { tr {
+                        th scope="col" { "verdict" }
+                        th scope="col" { "claim" }
+                        th scope="col" { "why" }
+                        @if group.is_live() { th scope="col" { "live, on this machine" } }
+                    } }
+                    tbody { @for claim in &group.claims { (judged(claim, group.is_live())) } }
                 }
             }
         }
     }
 }
 
-fn judged(claim: &JudgedClaim) -> Markup {
+fn judged(claim: &JudgedClaim, is_live: bool) -> Markup {
     let (class, sign) = look(claim.verdict);
     html! {
         tr {
             td { b.(class) { (sign) " " (claim.verdict.word()) } }
             td { (capital(&plain(&claim.statement))) "." small { (plain(&claim.place)) } }
             td { (plain(&claim.why)) "." }
+            @if is_live {
+                td data-of=[claim.live.as_ref().map(|_| "live")] {
+                    @if let Some(live) = &claim.live {
+                        @let (class, sign) = look(live.verdict);
+                        b.(class) { (sign) " " (live.verdict.word()) } ": " (plain(&live.why)) "."
+                    }
+                }
+            }
         }
     }
 }
@@ -310,7 +345,7 @@ fn chosen(paper: &Reproduction) -> Markup {
     }
 }
 
-fn guide() -> Markup {
+fn guide(is_live: bool) -> Markup {
     let entry = |term: Markup, words: &str| html! { dt { (term) } dd { (words) } };
     html! {
         section #reading {
@@ -322,6 +357,10 @@ fn guide() -> Markup {
                 (entry(html! { "printed" }, "What the paper prints in this place. Cells without it are ours alone: the paper prints nothing there, or it has not come down to us."))
                 (entry(html! { "+, -" }, "The difference, ours less printed, in the table's unit."))
                 (entry(html! { span.better { "✓" } " " span.worse { "✗" } " in a table" }, "The difference is within the margin that the answer names, or beyond it. Tables without these have no margin."))
+                @if is_live {
+                    (entry(html! { "live" }, "What this machine measured when the paper's study was run on it, with the 95 % interval. Seconds of different machines and classes can't be compared; ratios and speed-ups can. A claim is judged by intervals so much wider that all those it asks for hold at once."))
+                    (entry(html! { (NOT_HERE) }, "This machine hasn't run it, or not often enough: it has too few CPUs, another class stands in its place, or the budget was spent."))
+                }
                 (entry(html! { (LOST) }, "What was printed there hasn't come down to us, and nothing predicts it."))
                 (entry(html! { span.better { "✓ holds" } }, "What the claim says is so in the numbers of the last column, intervals included."))
                 (entry(html! { span.worse { "✗ fails" } }, "It isn't, interval included; the last column tells the numbers, and what in the paper makes it so where that is known."))

@@ -1,6 +1,6 @@
 //! Papers beside ours in GitHub-flavoured Markdown.
 
-use super::{Answer, CellView, FITTED, Group, LOST, TableView};
+use super::{Answer, CellView, FITTED, Group, LOST, LiveView, NOT_HERE, TableView, has_live};
 use crate::markdown::escape;
 use crate::words::capital;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ fn one(paper: &Reproduction) -> String {
         let _ = writeln!(text, "- {}", escape(&sentence));
     }
     text.push('\n');
-    for sentence in &paper.how {
+    for sentence in paper.how.iter().chain(&paper.live) {
         let _ = writeln!(text, "{}", escape(sentence));
     }
     for view in TableView::all(paper) {
@@ -68,16 +68,32 @@ fn table(text: &mut String, view: &TableView) {
                 (difference, _) => difference.clone(),
             });
         }
+        if has_live(&row.cells) {
+            line("", "live", &|cell| match &cell.live {
+                Some(LiveView { value, interval: Some((low, high)), .. }) => Some(format!("{value} ({low} to {high})")),
+                Some(live) => Some(live.value.clone()),
+                None => Some(NOT_HERE.into()),
+            });
+        }
     }
 }
 
 fn claims(text: &mut String, paper: &Reproduction) {
     for group in Group::all(paper) {
         let _ = writeln!(text, "\n## {}\n\n{}\n", group.title(), group.about());
-        text.push_str("| verdict | where | claim | why |\n| --- | --- | --- | --- |\n");
-        for claim in group.claims {
+        let (head, rule) = if group.is_live() { (" live |", " --- |") } else { ("", "") };
+        let _ = writeln!(text, "| verdict | where | claim | why |{head}\n| --- | --- | --- | --- |{rule}");
+        for claim in &group.claims {
             let [place, statement, why] = [&claim.place, &claim.statement, &claim.why].map(|words| escape(words));
-            let _ = writeln!(text, "| {} | {place} | {statement} | {why} |", claim.verdict.word());
+            let _ = write!(text, "| {} | {place} | {statement} | {why} |", claim.verdict.word());
+            if group.is_live() {
+                let live = claim
+                    .live
+                    .as_ref()
+                    .map_or_else(String::new, |live| format!("{}: {}", live.verdict.word(), escape(&live.why)));
+                let _ = write!(text, " {live} |");
+            }
+            text.push('\n');
         }
     }
 }

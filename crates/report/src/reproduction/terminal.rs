@@ -1,6 +1,6 @@
 //! Papers beside ours, for a terminal.
 
-use super::{Answer, CellView, FITTED, Group, LOST, TableView, median, wrapped};
+use super::{Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, has_live, median, wrapped};
 use crate::terminal::paragraph;
 use crate::words::{capital, plain};
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
@@ -21,7 +21,7 @@ fn one(paper: &Reproduction, width: usize, colour: bool) -> String {
     let mut text = String::new();
     let answer = Answer::of(paper).sentences().join(" ");
     paragraph(&mut text, "", &format!("{}: {answer}", paper.paper), width);
-    for sentence in &paper.how {
+    for sentence in paper.how.iter().chain(&paper.live) {
         paragraph(&mut text, "  ", sentence, width);
     }
     let mut is_explained = false;
@@ -54,7 +54,8 @@ fn one(paper: &Reproduction, width: usize, colour: bool) -> String {
 /// What stands below the first table with numbers.
 fn key(view: &TableView) -> String {
     if view.is_predicted() {
-        return format!("ours: the model's; {FITTED} fitted on what is printed; difference: ours less printed");
+        let live = if view.is_live() { "; live: this machine's" } else { "" };
+        return format!("ours: the model's; {FITTED} fitted on what is printed; difference: ours less printed{live}");
     }
     let margin = view.table.margin.map_or_else(String::new, |margin| format!("; * more than {margin} points"));
     format!(
@@ -132,6 +133,15 @@ fn lines(view: &TableView) -> Vec<Line> {
                 let star = if cell.near == Some(false) { "*" } else { "" };
                 let colour = cell.near.map(|near| if near { Color::Green } else { Color::Red });
                 (cell.difference.as_ref().map_or_else(String::new, |points| format!("{points}{star}")), colour)
+            });
+        }
+        if has_live(&row.cells) {
+            line("live", |cell| {
+                let told = cell.live.as_ref().map(|live| match &live.doubt {
+                    Some(doubt) => format!("{}±{doubt}", live.value),
+                    None => live.value.clone(),
+                });
+                (told.unwrap_or_else(|| NOT_HERE.into()), None)
             });
         }
     }
@@ -272,8 +282,16 @@ fn claims(text: &mut String, paper: &Reproduction, width: usize, colour: bool) {
                 Verdict::Fails => Color::Red,
                 Verdict::Undecidable => Color::Yellow,
             });
-            let words =
-                format!("{} ({})\n{}.", capital(&plain(&claim.statement)), plain(&claim.place), plain(&claim.why));
+            let live = claim
+                .live
+                .as_ref()
+                .map_or_else(String::new, |live| format!("\nlive: {}: {}.", live.verdict.word(), plain(&live.why)));
+            let words = format!(
+                "{} ({})\n{}.{live}",
+                capital(&plain(&claim.statement)),
+                plain(&claim.place),
+                plain(&claim.why)
+            );
             table.add_row([verdict, Cell::new(words)]);
         }
         let _ = writeln!(text, "{}", finished(table));

@@ -18,7 +18,17 @@ const DEFAULT_CUT_OFF: f64 = 1.5;
 
 /// Makes the plan from study file, flags and defaults, in falling order: a flag beats the file.
 pub(super) fn make(args: &StudyArgs, machine: &Machine) -> anyhow::Result<Plan> {
-    let (file, mut tables) = asked_for(args)?;
+    let (file, tables) = asked_for(args)?;
+    of(args, file, tables, machine)
+}
+
+/// Makes the plan of a study file and of what it or the command line names to be run, as tables of such a file.
+pub(super) fn of(
+    args: &StudyArgs,
+    file: StudyFile,
+    mut tables: Vec<SubjectTable>,
+    machine: &Machine,
+) -> anyhow::Result<Plan> {
     let model = args.race.subject_model.as_deref().map(ModelFile::read).transpose().map_err(UsageError::from)?;
     let mut departures = Vec::new();
     if let Some(class) = &args.class {

@@ -144,7 +144,7 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
         if verdict != Verdict::Holds && !claim.otherwise.is_empty() {
             why = format!("{why}. {}", claim.otherwise);
         }
-        JudgedClaim { place: claim.place.clone(), statement: claim.says.clone(), against, verdict, why }
+        JudgedClaim { place: claim.place.clone(), statement: claim.says.clone(), against, verdict, why, live: None }
     };
     Ok(Reproduction {
         paper: "cache-affinity".into(),
@@ -156,6 +156,7 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
             ),
             "One file of choices serves all seven workloads: what the report prints stands in files of their own, and no number stands in both.".into(),
         ],
+        live: Vec::new(),
         chosen: workload_file::chosen(),
         held_out: None,
         tables: printed.tables.iter().map(table).collect(),

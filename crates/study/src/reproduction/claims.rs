@@ -52,7 +52,7 @@ impl Case {
     }
 
     pub fn told(&self) -> String {
-        let Some(number) = self.number else { return format!("{}: not known", self.label) };
+        let Some(number) = self.number else { return format!("{}: not known", self.label.trim_end_matches(':')) };
         let width = number.low.zip(number.high).map(|(low, high)| high - low);
         let digits = match number.value.abs() {
             // A count.
@@ -95,8 +95,11 @@ pub(super) fn all(cases: &[Case]) -> Judged {
 pub(super) fn every(cases: Vec<Case>) -> Judged {
     let number = cases.len();
     let (verdict, _) = all(&cases);
+    if cases.is_empty() {
+        return (Verdict::Undecidable, "there is no number that would tell".into());
+    }
     if cases.iter().all(|case| case.number.is_none()) {
-        return (Verdict::Undecidable, format!("none of the {number} numbers that would tell is printed"));
+        return (Verdict::Undecidable, format!("none of the {number} numbers that would tell is there"));
     }
     let mut deciding: Vec<Case> = cases.into_iter().filter(|case| case.verdict() == verdict).collect();
     let told = match verdict {
@@ -109,7 +112,7 @@ pub(super) fn every(cases: Vec<Case>) -> Judged {
             format!("so in all {number}, from")
         }
         Verdict::Fails => format!("not so in {} of {number}:", deciding.len()),
-        Verdict::Undecidable => format!("rounding leaves {} of {number} open:", deciding.len()),
+        Verdict::Undecidable => format!("open in {} of {number}:", deciding.len()),
     };
     let joint = if verdict == Verdict::Holds { " to " } else { ", " };
     let numbers: Vec<String> = deciding.iter().map(|case| case.told() + case.unit).collect();

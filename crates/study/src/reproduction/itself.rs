@@ -406,10 +406,7 @@ mod tests {
         let mut report = PrintedReport::cache_affinity().clone();
         report.decays = vec![Decay::Subtract(5)];
         let (verdict, why) = judge("decay-favours-young", &report).unwrap();
-        assert!(
-            verdict == Verdict::Fails && why.contains("raise priority by 2.5 and 10 by 2.5, more by 0.00"),
-            "{why}"
-        );
+        assert!(verdict == Verdict::Fails && why.contains("raise priority by 2.5 and 10 by 2.5, more by 0"), "{why}");
     }
 
     #[test]

@@ -1,17 +1,19 @@
-//! The placement papers: their times beside a contention model's.
+//! The placement papers: their times beside a contention model's, and this machine's.
 
-use super::contention::ContentionError;
-use super::placement_claims::judge;
-use super::{Against, Contention, JudgedClaim, Reproduction};
-use crate::paper::{Paper, PrintedClaim};
+use super::contention::{CellPrediction, ContentionError};
+use super::placement_claims::{judge, judge_live, place};
+use super::{Against, Contention, JudgedClaim, Live, ReproducedCell, ReproducedRow, ReproducedTable, Reproduction};
+use crate::paper::{Paper, Printed, PrintedClaim, PrintedRow, PrintedTable, Quantity};
+use crate::plan::UNBOUND;
 use machine::Machine;
 
-/// Fits a contention model of the paper's machine on some of its printed times, and sets its predictions beside all of them. Claims are
-/// judged by what the paper prints and not by the model.
+/// Fits a contention model of the paper's machine on some of its printed times, and sets its predictions beside all of them; with
+/// `live`, what its study measured on this machine too. Claims are judged by what the paper prints and not by the model, and where
+/// they speak of runs, by the live ones besides.
 ///
 /// # Errors
 /// [`ContentionError`] when the paper's cells can't be predicted.
-pub fn placement(paper: &Paper) -> Result<Reproduction, ContentionError> {
+pub fn placement(paper: &Paper, live: Option<&Live>) -> Result<Reproduction, ContentionError> {
     let machine = Machine::named(&paper.machine).expect("a test reads every paper's machine");
     let model = Contention::of(paper, &machine)?;
     let claim = |claim: &PrintedClaim| {
@@ -22,16 +24,89 @@ pub fn placement(paper: &Paper) -> Result<Reproduction, ContentionError> {
             against: Against::Itself,
             verdict,
             why,
+            live: live.and_then(|live| judge_live(&claim.check, paper, live)),
         }
     };
+    let mut tables = model.tables(paper);
+    if let Some(live) = live {
+        tables = measure(tables, paper, &model, live);
+    }
     Ok(Reproduction {
         paper: paper.name.into(),
         citation: paper.citation.clone(),
         how: model.in_words(),
+        live: live.map_or_else(Vec::new, |live| live.about.clone()),
         chosen: Vec::new(),
         held_out: model.held_out(),
-        tables: model.tables(paper),
+        tables,
         figures: Vec::new(),
         claims: paper.claims.iter().map(claim).collect(),
+    })
+}
+
+/// Puts what this machine measured into the cells of the paper's tables, and below each table of times one of their ratios, which can
+/// be compared with those of another machine.
+fn measure(tables: Vec<ReproducedTable>, paper: &Paper, model: &Contention, measured: &Live) -> Vec<ReproducedTable> {
+    let mut told = Vec::new();
+    for (mut table, printed) in tables.into_iter().zip(&paper.tables) {
+        for (row, printed_row) in table.rows.iter_mut().zip(&printed.rows) {
+            for (cell, &threads) in row.cells.iter_mut().zip(&printed.threads) {
+                let place = place(printed, printed_row, threads);
+                if let (ReproducedCell::Number { live, .. }, Some(place)) = (cell, place) {
+                    *live = measured.told(printed_row.quantity, &place);
+                }
+            }
+        }
+        let rows: Vec<ReproducedRow> =
+            printed.rows.iter().filter_map(|row| ratios(paper, printed, row, model, measured)).collect();
+        let ratios = ReproducedTable {
+            name: format!("{}-ratios", table.name),
+            title: format!("Ratios of {}", table.title),
+            about: "unbound times over those of the placement, above 1 is faster: as they follow from what is printed, from what the \
+                    model predicts, and from pairs of this machine's runs"
+                .into(),
+            rows,
+            ..table.clone()
+        };
+        told.push(table);
+        told.extend(Some(ratios).filter(|ratios| !ratios.rows.is_empty()));
+    }
+    told
+}
+
+/// The ratios of unbound times to those of a row, where the table has times and no ratios.
+fn ratios(
+    paper: &Paper,
+    table: &PrintedTable,
+    row: &PrintedRow,
+    model: &Contention,
+    measured: &Live,
+) -> Option<ReproducedRow> {
+    let bound = row.placement.as_deref().filter(|name| *name != UNBOUND && row.quantity == Quantity::Time)?;
+    if table.rows.iter().any(|row| row.quantity == Quantity::Ratio) {
+        return None;
+    }
+    let class = table.class.as_deref();
+    let cell = |&threads: &u32| {
+        let printed = |placement: &str| Some(paper.time_s(&row.benchmark, class, placement, threads)?.value);
+        let predicted = |placement: &str| {
+            let is_it = |cell: &&CellPrediction| {
+                (cell.benchmark.as_str(), cell.class.as_deref(), cell.placement.as_deref(), cell.threads)
+                    == (&row.benchmark, class, Some(placement), threads)
+            };
+            Some(model.cells.iter().find(is_it)?.predicted)
+        };
+        let ratio = |of: &dyn Fn(&str) -> Option<f64>| Some(of(UNBOUND)? / of(bound)?);
+        let printed = ratio(&printed).map(|value| Printed { value, decimals: 2 });
+        let mut cell = ReproducedCell::predicted(printed, ratio(&predicted), None);
+        if let (ReproducedCell::Number { live, .. }, Some(place)) = (&mut cell, place(table, row, threads)) {
+            *live = measured.told(Quantity::Ratio, &place);
+        }
+        cell
+    };
+    let label = [Some(row.benchmark.as_str()), class, Some(UNBOUND), Some("over"), Some(bound)];
+    Some(ReproducedRow {
+        label: label.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        cells: table.threads.iter().map(cell).collect(),
     })
 }

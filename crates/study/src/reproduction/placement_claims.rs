@@ -1,13 +1,18 @@
 //! Whether a placement paper's claims follow from the numbers that it prints: each by a computation.
 //!
-//! A printed number stands for all that are rounded to it, and what isn't so of all of them isn't decided.
+//! A printed number stands for all that are rounded to it, and what isn't so of all of them isn't decided. What a claim says of runs
+//! can be asked of this machine's too, by the same check.
 
 use super::Verdict;
 use super::claims::{Case, Judged, LESS, MORE, all, both, every};
 use super::interval::{exactly, less, over, rounded};
-use super::{machine_claims, references};
+use super::live::{Live, Place};
+use super::{LiveVerdict, machine_claims, references};
 use crate::paper::{Paper, Printed, PrintedRow, PrintedTable, Quantity};
+use crate::plan::UNBOUND;
 use crate::simulation::Estimated;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// Share of cells from which something is often so.
 const OFTEN: f64 = 0.5;
@@ -41,16 +46,150 @@ impl Gain<'_> {
     }
 }
 
-/// Judges a paper's claim by the check of that name.
+/// Whose numbers a claim is judged by: the paper's, or this machine's in their place.
+struct Cells<'a> {
+    paper: &'a Paper,
+    live: Option<&'a Live>,
+    /// How many live intervals must hold at once.
+    among: usize,
+    /// What a claim asked this machine for, and whether it was there.
+    asked: RefCell<BTreeMap<String, bool>>,
+}
+
+impl<'a> Cells<'a> {
+    fn of_print(paper: &'a Paper) -> Self {
+        Self { paper, live: None, among: 1, asked: RefCell::default() }
+    }
+
+    fn of_live(paper: &'a Paper, live: &'a Live, among: usize) -> Self {
+        Self { paper, live: Some(live), among, asked: RefCell::default() }
+    }
+
+    /// Notes that this machine was asked for something.
+    fn noted(&self, what: String, found: Option<Estimated>) -> Option<Estimated> {
+        self.asked.borrow_mut().insert(what, found.is_some());
+        found
+    }
+
+    /// How many things this machine was asked for, and how many of them were there.
+    fn found(&self) -> (usize, usize) {
+        let asked = self.asked.borrow();
+        (asked.len(), asked.values().filter(|found| **found).count())
+    }
+
+    /// A time in seconds, of a printed row.
+    fn time_s(&self, table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Estimated> {
+        let printed = printed(table, row, threads)?;
+        let Some(live) = self.live else { return Some(rounded(printed)) };
+        let place = place(table, row, threads)?;
+        self.noted(place.to_string(), live.time_s(&place, self.among).filter(|time| time.low.is_some()))
+    }
+
+    /// The ratio of the time of a printed row to that of the placement `to`.
+    fn ratio(&self, table: &PrintedTable, row: &PrintedRow, to: &str, threads: u32) -> Option<Estimated> {
+        let slower = printed(table, row, threads)?;
+        let faster = self.paper.time_s(&row.benchmark, table.class.as_deref(), to, threads)?;
+        let Some(live) = self.live else {
+            return Some(self.narrowed(over(rounded(slower), rounded(faster)), table, row, to, threads));
+        };
+        let place = place(table, row, threads)?;
+        self.noted(format!("{place}, over {to}"), live.ratio(&place, to, self.among))
+    }
+
+    /// What a ratio of printed times can be when the ratio is printed too, which was made from times with more digits.
+    fn narrowed(&self, ratio: Estimated, table: &PrintedTable, row: &PrintedRow, to: &str, threads: u32) -> Estimated {
+        let told = rows(self.paper, Quantity::Ratio).find(|(other, told)| {
+            (&other.name, &told.benchmark, told.placement.as_deref()) == (&table.name, &row.benchmark, Some(to))
+        });
+        let bounds = told.and_then(|(table, row)| printed(table, row, threads)).map(Printed::bounds);
+        let Some((low, high)) = bounds.filter(|_| row.placement.as_deref() == Some(UNBOUND)) else { return ratio };
+        let narrower = (ratio.low.map_or(low, |x| x.max(low)), ratio.high.map_or(high, |x| x.min(high)));
+        if narrower.0 > narrower.1 {
+            return ratio;
+        }
+        let value = ratio.value.clamp(narrower.0, narrower.1);
+        Estimated { value, low: Some(narrower.0), high: Some(narrower.1) }
+    }
+
+    /// A speed-up of a printed row.
+    fn speed_up(&self, table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Estimated> {
+        let Some(live) = self.live else { return printed(table, row, threads).map(rounded) };
+        let place = place(table, row, threads)?;
+        self.noted(place.to_string(), live.speed_up(&place, self.among))
+    }
+}
+
+/// A cell of a printed row; none where the paper doesn't say of which placement it is.
+pub(super) fn place(table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Place> {
+    Some(Place {
+        benchmark: row.benchmark.clone(),
+        class: table.class.clone(),
+        placement: row.placement.clone()?,
+        threads,
+    })
+}
+
+/// Judges a paper's claim by the check of that name, on what the paper prints.
 pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
+    of_runs(check, &Cells::of_print(paper)).or_else(|| of_print(check, paper)).unwrap_or_else(|| {
+        machine_claims::judge(check, paper)
+            .unwrap_or_else(|| (Verdict::Undecidable, "nothing is computed for it".into()))
+    })
+}
+
+/// Judges a paper's claim by the check of that name, on what this machine measured; none where the claim isn't one of runs. The
+/// intervals are those that hold all at once, and what wasn't run keeps a claim from holding.
+pub(super) fn judge_live(check: &str, paper: &Paper, live: &Live) -> Option<LiveVerdict> {
+    let first = Cells::of_live(paper, live, 1);
+    of_runs(check, &first)?;
+    let (asked, found) = first.found();
+    if found == 0 {
+        let why = "nothing that it speaks of was run often enough here".into();
+        return Some(LiveVerdict { verdict: Verdict::Undecidable, why });
+    }
+    let (verdict, why) = of_runs(check, &Cells::of_live(paper, live, found))?;
+    Some(if asked == found {
+        LiveVerdict { verdict, why }
+    } else {
+        LiveVerdict {
+            verdict: if verdict == Verdict::Fails { verdict } else { Verdict::Undecidable },
+            why: format!(
+                "{why}; {} of the {asked} numbers that it speaks of weren't measured often enough here",
+                asked - found
+            ),
+        }
+    })
+}
+
+/// Judges by a check of what is printed, whoever ran it.
+fn of_print(check: &str, paper: &Paper) -> Option<Judged> {
+    Some(match check {
+        "ratios-of-times" => ratios(paper),
+        "measured-anew" => measured_anew(paper, &gains(&Cells::of_print(paper), "compact", "scatter", &[1, 8])),
+        "figure-printed" => {
+            let rows = rows(paper, Quantity::SpeedUp).filter(|(_, row)| row.placement.is_some());
+            let cells: Vec<Option<Printed>> = rows.flat_map(|(_, row)| row.printed.iter().copied()).collect();
+            let (all_cells, printed) = (cells.len() as f64, cells.iter().flatten().count() as f64);
+            let label = format!("numbers that have come down to us, of {all_cells}:");
+            all(&[Case::new(label, Some(exactly(printed)), (all_cells, all_cells), "")])
+        }
+        "runs-introduced" => runs_introduced(paper),
+        "cited-exist" => references::cited_exist(&paper.references),
+        _ => return None,
+    })
+}
+
+/// Judges by a check of what was run.
+fn of_runs(check: &str, cells: &Cells) -> Option<Judged> {
+    let paper = cells.paper;
     let deviation = paper.relative_sd_below.map_or(f64::NAN, |share| 100.0 * share);
     let equal = (-deviation, deviation);
     let ranged = |gains: &[Gain], range| every(gains.iter().map(|gain| gain.case(range)).collect());
-    match check {
-        "one-thread" => ranged(&affinity_gains(paper, &[1]), equal),
+    Some(match check {
+        "one-thread" => ranged(&affinity_gains(cells, &[1]), equal),
         "compact-often-slower" => {
             let case = |threads: u32| {
-                let slower = gains(paper, "compact", "unbound", &[threads]);
+                let slower = gains(cells, "compact", "unbound", &[threads]);
                 let share = share(&slower, (deviation, f64::INFINITY));
                 let label = format!("with {threads} threads slower by more than {deviation} %:");
                 Case::new(label, share, (100.0 * OFTEN, 100.0), " % of the benchmarks")
@@ -58,18 +197,18 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
             all(&[case(2), case(4)])
         }
         "compact-faster-only-with-8" => both(
-            ranged(&gains(paper, "unbound", "compact", &[2, 4]), LESS),
-            ranged(&gains(paper, "unbound", "compact", &[8]), MORE),
+            ranged(&gains(cells, "unbound", "compact", &[2, 4]), LESS),
+            ranged(&gains(cells, "unbound", "compact", &[8]), MORE),
         ),
         "times-as-fast" => {
-            let gains = gains(paper, "unbound", "compact", &[8]);
+            let gains = gains(cells, "unbound", "compact", &[8]);
             all(&[("BT", "2.1"), ("EP", "1.3")].map(|(benchmark, times)| {
                 let gain = gains.iter().find(|gain| gain.benchmark == benchmark).map(|gain| gain.percent);
                 Case::new(format!("{benchmark} gains"), gain, as_gain(times), " %")
             }))
         }
         "small-gains" => {
-            let gains = gains(paper, "unbound", "compact", &[8]);
+            let gains = gains(cells, "unbound", "compact", &[8]);
             let cases = gains.iter().filter(|gain| !["BT", "EP"].contains(&gain.benchmark)).map(|gain| {
                 // About 1 %, and 2 to 3 %, as far as they are rounded.
                 gain.case(if gain.benchmark == "FT" { (0.5, 1.5) } else { (1.5, 3.5) })
@@ -77,17 +216,20 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
             all(&cases.collect::<Vec<_>>())
         }
         "scatter-over-compact" => both(
-            ranged(&gains(paper, "compact", "scatter", &[2, 4]), MORE),
-            ranged(&gains(paper, "unbound", "scatter", &[2, 4]), equal),
+            ranged(&gains(cells, "compact", "scatter", &[2, 4]), MORE),
+            ranged(&gains(cells, "unbound", "scatter", &[2, 4]), equal),
         ),
         "compact-is-scatter" => {
-            let gains = gains(paper, "compact", "scatter", &[1, 8]);
+            let gains = gains(cells, "compact", "scatter", &[1, 8]);
             let (verdict, why) = ranged(&gains, equal);
+            if cells.live.is_some() {
+                return Some((verdict, why));
+            }
             let alike = gains.iter().filter(|gain| gain.is_printed_alike).count();
             (verdict, format!("{why}; {alike} of {} are printed alike to the last digit", gains.len()))
         }
         "little-change" => {
-            let gains = affinity_gains(paper, &[1, 2, 4, 8, 16]);
+            let gains = affinity_gains(cells, &[1, 2, 4, 8, 16]);
             let changed: Vec<Case> = gains.iter().map(|gain| gain.case(equal)).collect();
             let exceptions: Vec<String> = changed
                 .iter()
@@ -100,7 +242,7 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
         }
         "most-with-32-and-64" => every(of_each_benchmark(paper, |benchmark, class| {
             let most = |counts: &[u32]| {
-                let gains = affinity_gains(paper, counts);
+                let gains = affinity_gains(cells, counts);
                 gains.into_iter().filter(|gain| (gain.benchmark, gain.class) == (benchmark, class)).reduce(larger)
             };
             let (late, early) = (most(&[32, 64])?, most(&[1, 2, 4, 8, 16])?);
@@ -116,7 +258,7 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
             let counts = paper.tables.first().map_or(&[][..], |table| &table.threads);
             let case = |&threads: &u32| {
                 let mean = |class| {
-                    geometric_mean(affinity_gains(paper, &[threads]).iter().filter(|gain| gain.class == Some(class)))
+                    geometric_mean(affinity_gains(cells, &[threads]).iter().filter(|gain| gain.class == Some(class)))
                 };
                 let lead = mean("A").zip(mean("C")).map(|(a, c)| less(a, c));
                 Case::new(format!("A less C with {threads} threads"), lead, MORE, " points")
@@ -127,7 +269,7 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
         }
         "all-gain-with-32-and-64" => {
             let judged = [(32, "1.4"), (64, "1.8")].map(|(threads, times)| {
-                let gains = affinity_gains(paper, &[threads]);
+                let gains = affinity_gains(cells, &[threads]);
                 let gained = ranged(&gains, MORE);
                 let most = gains.into_iter().reduce(larger);
                 let label = most.as_ref().map_or_else(String::new, |most| format!("most: {}", most.label()));
@@ -137,7 +279,7 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
             both(with_32, with_64)
         }
         "only-sp-notable" => {
-            let gains = affinity_gains(paper, &[1, 2, 4, 8, 16]);
+            let gains = affinity_gains(cells, &[1, 2, 4, 8, 16]);
             let (of_sp, others): (Vec<Gain>, Vec<Gain>) = gains.into_iter().partition(|gain| gain.benchmark == "SP");
             let most = of_sp.into_iter().reduce(larger);
             both(
@@ -145,17 +287,16 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
                 all(&most.map(|most| most.case((deviation, f64::INFINITY))).into_iter().collect::<Vec<_>>()),
             )
         }
-        "ratios-of-times" => ratios(paper),
         "speed-ups" => {
             let cases = [(2, 2.0), (4, 3.5), (8, 5.0)].map(|(threads, about): (u32, f64)| {
                 // The text's own numbers can't bear it out: those of the mappings must.
                 let best = rows(paper, Quantity::SpeedUp)
                     .filter(|(_, row)| row.placement.is_some())
-                    .filter_map(|(table, row)| printed(table, row, threads))
+                    .filter_map(|(table, row)| cells.speed_up(table, row, threads))
                     .max_by(|a, b| a.value.total_cmp(&b.value));
                 let half_step = 0.25;
                 let range = (about - half_step, about + half_step);
-                Case::new(format!("the figure's best with {threads} threads"), best.map(rounded), range, "")
+                Case::new(format!("the best with {threads} threads"), best, range, "")
             });
             every(cases.into())
         }
@@ -165,7 +306,7 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
                 let of = |placement: &str| {
                     let row =
                         rows(paper, Quantity::SpeedUp).find(|(_, row)| row.placement.as_deref() == Some(placement));
-                    row.and_then(|(table, row)| printed(table, row, threads)).map(rounded)
+                    row.and_then(|(table, row)| cells.speed_up(table, row, threads))
                 };
                 let over = |other: &str| {
                     let lead = of("balanced").zip(of(other)).map(|(balanced, other)| less(balanced, other));
@@ -175,30 +316,16 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
             };
             every(counts.iter().filter(|&&threads| threads > 1).flat_map(lead).collect())
         }
-        "bound-varies-less" => match paper.relative_sd_below {
-            Some(_) => (Verdict::Undecidable, "one bound on the deviation is printed for all runs alike".into()),
-            None => (Verdict::Undecidable, "no deviation is printed, neither of bound runs nor of others".into()),
-        },
-        "compact-generally-slower" => ranged(&gains(paper, "compact", "unbound", &[2, 4]), (deviation, f64::INFINITY)),
+        "bound-varies-less" => bound_varies_less(cells),
+        "compact-generally-slower" => ranged(&gains(cells, "compact", "unbound", &[2, 4]), (deviation, f64::INFINITY)),
         "gains-over-deviation" => {
-            let mut gains = gains(paper, "unbound", "compact", &[8]);
+            let mut gains = gains(cells, "unbound", "compact", &[8]);
             gains.retain(|gain| !["BT", "EP", "FT"].contains(&gain.benchmark));
             ranged(&gains, (deviation, f64::INFINITY))
         }
-        "measured-anew" => measured_anew(paper, &gains(paper, "compact", "scatter", &[1, 8])),
-        "more-threads-help" => more_threads_help(paper),
-        "figure-printed" => {
-            let rows = rows(paper, Quantity::SpeedUp).filter(|(_, row)| row.placement.is_some());
-            let cells: Vec<Option<Printed>> = rows.flat_map(|(_, row)| row.printed.iter().copied()).collect();
-            let (all_cells, printed) = (cells.len() as f64, cells.iter().flatten().count() as f64);
-            let label = format!("numbers that have come down to us, of {all_cells}:");
-            all(&[Case::new(label, Some(exactly(printed)), (all_cells, all_cells), "")])
-        }
-        "runs-introduced" => runs_introduced(paper),
-        "cited-exist" => references::cited_exist(&paper.references),
-        _ => machine_claims::judge(check, paper)
-            .unwrap_or_else(|| (Verdict::Undecidable, "nothing is computed for it".into())),
-    }
+        "more-threads-help" => more_threads_help(cells),
+        _ => return None,
+    })
 }
 
 fn name(benchmark: &str, class: Option<&str>) -> String {
@@ -229,43 +356,27 @@ fn printed(table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Print
     *row.printed.get(column)?
 }
 
-/// What one placement gains over another with some numbers of threads. A printed ratio, made from times with more digits than
-/// are printed, narrows what the times allow.
-fn gains<'a>(paper: &'a Paper, from: &str, to: &str, counts: &[u32]) -> Vec<Gain<'a>> {
-    let of_row = |(table, row): (&'a PrintedTable, &'a PrintedRow)| {
+/// What one placement gains over another with some numbers of threads.
+fn gains<'a>(cells: &Cells<'a>, from: &str, to: &str, counts: &[u32]) -> Vec<Gain<'a>> {
+    let gain = move |(table, row): (&'a PrintedTable, &'a PrintedRow), threads: u32| {
         let class = table.class.as_deref();
-        let gain = move |&threads: &u32| {
-            let slower = printed(table, row, threads)?;
-            let faster = paper.time_s(&row.benchmark, class, to, threads)?;
-            let mut ratio = over(rounded(slower), rounded(faster));
-            let told = rows(paper, Quantity::Ratio).find(|(other, told)| {
-                (&other.name, &told.benchmark, told.placement.as_deref()) == (&table.name, &row.benchmark, Some(to))
-            });
-            if let Some((low, high)) = told.and_then(|(table, row)| printed(table, row, threads)).map(Printed::bounds)
-                && from == "unbound"
-            {
-                let narrower = (ratio.low.map_or(low, |x| x.max(low)), ratio.high.map_or(high, |x| x.min(high)));
-                if narrower.0 <= narrower.1 {
-                    let value = ratio.value.clamp(narrower.0, narrower.1);
-                    ratio = Estimated { value, low: Some(narrower.0), high: Some(narrower.1) };
-                }
-            }
-            let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-            let percent =
-                Estimated { value: percent(ratio.value), low: ratio.low.map(percent), high: ratio.high.map(percent) };
-            let is_printed_alike = slower == faster;
-            Some(Gain { benchmark: &row.benchmark, class, threads, percent, time: slower, is_printed_alike })
-        };
-        counts.iter().filter_map(gain).collect::<Vec<_>>()
+        let ratio = cells.ratio(table, row, to, threads)?;
+        let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+        let percent =
+            Estimated { value: percent(ratio.value), low: ratio.low.map(percent), high: ratio.high.map(percent) };
+        let time = printed(table, row, threads)?;
+        let is_printed_alike = Some(time) == cells.paper.time_s(&row.benchmark, class, to, threads);
+        Some(Gain { benchmark: &row.benchmark, class, threads, percent, time, is_printed_alike })
     };
-    rows(paper, Quantity::Time).filter(|(_, row)| row.placement.as_deref() == Some(from)).flat_map(of_row).collect()
+    let rows = rows(cells.paper, Quantity::Time).filter(|(_, row)| row.placement.as_deref() == Some(from));
+    rows.flat_map(|row| counts.iter().filter_map(move |&threads| gain(row, threads))).collect()
 }
 
 /// What the placement of the paper's first table gains over unbound.
-fn affinity_gains<'a>(paper: &'a Paper, counts: &[u32]) -> Vec<Gain<'a>> {
-    let mut placements = rows(paper, Quantity::Time).filter_map(|(_, row)| row.placement.as_deref());
-    let bound = placements.find(|placement| *placement != "unbound");
-    bound.map_or_else(Vec::new, |bound| gains(paper, "unbound", bound, counts))
+fn affinity_gains<'a>(cells: &Cells<'a>, counts: &[u32]) -> Vec<Gain<'a>> {
+    let mut placements = rows(cells.paper, Quantity::Time).filter_map(|(_, row)| row.placement.as_deref());
+    let bound = placements.find(|placement| *placement != UNBOUND);
+    bound.map_or_else(Vec::new, |bound| gains(cells, UNBOUND, bound, counts))
 }
 
 /// The share of gains in a range in percent, with those that rounding leaves open as its interval.
@@ -406,22 +517,54 @@ fn printed_alike(sd: f64, step: f64) -> f64 {
 }
 
 /// No time of the paper's first table is longer than with fewer threads.
-fn more_threads_help(paper: &Paper) -> Judged {
-    let Some(table) = paper.tables.first() else {
+fn more_threads_help(cells: &Cells) -> Judged {
+    let Some(table) = cells.paper.tables.first() else {
         return (Verdict::Undecidable, "no time is printed".into());
     };
     let rows = table.rows.iter().filter(|row| row.quantity == Quantity::Time);
     let cases = rows.flat_map(|row| {
-        table.threads.windows(2).zip(row.printed.windows(2)).filter_map(|(threads, times)| {
-            let (fewer, more) = (times[0]?, times[1]?);
+        table.threads.windows(2).filter_map(move |threads| {
+            let time_s = |threads| cells.time_s(table, row, threads);
+            let (fewer, more) = (time_s(threads[0])?, time_s(threads[1])?);
             let label = format!(
-                "{} {} takes {fewer} s with {} threads and {more} s with {}, longer by",
+                "{} {} takes {} s with {} and {} s with {} threads, longer by",
                 name(&row.benchmark, table.class.as_deref()),
                 row.placement.as_deref().unwrap_or_default(),
+                in_digits(fewer.value),
                 threads[0],
+                in_digits(more.value),
                 threads[1],
             );
-            Some(Case::new(label, Some(less(rounded(more), rounded(fewer))), LESS, " s"))
+            Some(Case::new(label, Some(less(more, fewer)), LESS, " s"))
+        })
+    });
+    every(cases.collect())
+}
+
+/// A time in seconds with about three digits, and no more than one after the point of a large one.
+fn in_digits(time_s: f64) -> String {
+    if time_s < 1.0 { format!("{time_s:.3}") } else { format!("{time_s:.1}") }
+}
+
+/// Each bound mapping's times deviate less than unbound ones. No paper prints its deviations.
+fn bound_varies_less(cells: &Cells) -> Judged {
+    let Some(live) = cells.live else {
+        let why = match cells.paper.relative_sd_below {
+            Some(_) => "one bound on the deviation is printed for all runs alike",
+            None => "no deviation is printed, neither of bound runs nor of others",
+        };
+        return (Verdict::Undecidable, why.into());
+    };
+    let rows = rows(cells.paper, Quantity::SpeedUp).filter(|(_, row)| row.placement.as_deref() != Some(UNBOUND));
+    let cases = rows.flat_map(|(table, row)| {
+        table.threads.iter().filter_map(move |&threads| {
+            let bound = place(table, row, threads)?;
+            let unbound = Place { placement: UNBOUND.into(), ..bound.clone() };
+            let deviation = |place| live.deviation_percent(place, cells.among);
+            let less = deviation(&bound).zip(deviation(&unbound)).map(|(bound, unbound)| less(bound, unbound));
+            let label = format!("{bound}, less unbound:");
+            let less = cells.noted(bound.to_string(), less)?;
+            Some(Case::new(label, Some(less), LESS, " points of deviation"))
         })
     });
     every(cases.collect())

@@ -149,7 +149,7 @@ const FOUND: [(&str, &str, &str, &str, Verdict); 33] = [
 #[test]
 fn each_contradiction_that_was_found_by_reading_is_found_by_computation() {
     let mut papers = vec![reproduction().clone()];
-    papers.extend(Paper::names().map(|name| placement(Paper::named(name).unwrap()).unwrap()));
+    papers.extend(Paper::names().map(|name| placement(Paper::named(name).unwrap(), None).unwrap()));
     for (number, name, place, says, verdict) in FOUND {
         let paper = papers.iter().find(|paper| paper.paper == name).unwrap();
         let mut claims = paper.claims.iter().filter(|claim| claim.place == place && claim.statement.contains(says));
