@@ -46,9 +46,9 @@ pub struct ReproduceArgs {
     /// Run the papers' studies on this machine and tell what they give beside what is printed
     #[arg(long)]
     live: bool,
-    /// Longest that the trials of one paper may take in all
-    #[arg(long, value_name = "DURATION", requires = "live", default_value = "10min")]
-    live_budget: Span,
+    /// Longest that the trials of one paper may take in all [default: 10min]
+    #[arg(long, value_name = "DURATION", requires = "live")]
+    live_budget: Option<Span>,
     /// Problem class of every program in place of the papers' own
     #[arg(long, value_name = "CLASS", requires = "live", value_parser = NonEmptyStringValueParser::new())]
     live_class: Option<String>,

@@ -5,6 +5,7 @@ use crate::UsageError;
 use anyhow::Context;
 use machine::Machine;
 use std::path::Path;
+use std::time::Duration;
 use study::study_file::{Span, StudyFile};
 use study::{Ending, Journal, JournalError, Paper, Record};
 
@@ -15,12 +16,15 @@ const FILES: [(&str, &str); 3] = [
     ("weber-2010", include_str!("../../../../papers/weber-2010.toml")),
 ];
 
-/// Runs what is left of a paper's study within `budget`, all programs with `class` where one is given, or reads the journal where it
-/// is finished; gives all that is in the journal then.
+/// Longest that all trials of a study may take where nobody says.
+const DEFAULT_BUDGET: Span = Span(Duration::from_secs(600));
+
+/// Runs what is left of a paper's study within `budget`, all programs with `class` where one is given, or reads the journal where the
+/// study that is asked for has ended; gives all that is in the journal then.
 pub(crate) fn conduct_paper(
     paper: &Paper,
     class: Option<&str>,
-    budget: Span,
+    budget: Option<Span>,
     journal: &Path,
     quiet: bool,
 ) -> anyhow::Result<Record> {
@@ -43,10 +47,10 @@ pub(crate) fn conduct_paper(
         })
     };
     match old {
-        Some(old) if old.ending == Some(Ending::Finished) && has_class(&old) => Ok(old),
+        Some(old) if has_class(&old) && has_ended(&old, budget) => Ok(old),
         old => {
             let machine = Machine::host().context("cannot read this machine's topology")?;
-            let plan = made(paper, class, budget, &machine)?;
+            let plan = made(paper, class, budget.unwrap_or(DEFAULT_BUDGET), &machine)?;
             let differences = old.map(|old| old.plan.differences(&plan)).unwrap_or_default();
             if !differences.is_empty() {
                 return Err(UsageError::from(format!(
@@ -57,6 +61,15 @@ pub(crate) fn conduct_paper(
             }
             Ok(conduct(&plan, &machine, journal, quiet)?.0)
         }
+    }
+}
+
+/// Whether a study is at its end: settled, or its budget spent and no other asked for.
+fn has_ended(old: &Record, budget: Option<Span>) -> bool {
+    match old.ending {
+        Some(Ending::Finished) => true,
+        Some(Ending::BudgetSpent) => budget.is_none_or(|budget| old.plan.budget == Some(budget.0)),
+        None => false,
     }
 }
 

@@ -115,9 +115,16 @@ pub(super) fn every(cases: Vec<Case>) -> Judged {
         Verdict::Undecidable => format!("open in {} of {number}:", deciding.len()),
     };
     let joint = if verdict == Verdict::Holds { " to " } else { ", " };
-    let numbers: Vec<String> = deciding.iter().map(|case| case.told() + case.unit).collect();
+    let mut numbers: Vec<String> = deciding.iter().map(|case| case.told() + case.unit).collect();
+    if numbers.len() > MOST_TOLD + 1 {
+        let others = numbers.split_off(MOST_TOLD).len();
+        numbers.push(format!("and {others} others"));
+    }
     (verdict, format!("{told} {}", numbers.join(joint)))
 }
+
+/// Most of the numbers that decide which are told, of many.
+const MOST_TOLD: usize = 3;
 
 /// The less the better: `a` less `b`, of two changes.
 fn difference(a: Option<Estimated>, b: Option<Estimated>) -> Option<Estimated> {

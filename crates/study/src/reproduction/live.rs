@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Live {
     /// The times that count, in seconds.
     times_s: BTreeMap<Place, Vec<f64>>,
+    /// What was run as a benchmark of a class.
+    subjects: BTreeMap<(String, Option<String>), String>,
     /// The time of the first placement over that of the second.
     ratios: BTreeMap<(Place, String), PairedRatio>,
     /// How it was done and where it isn't the paper's study, in sentences.
@@ -46,8 +48,9 @@ impl Live {
     /// What the journal of `paper`'s study holds; `journal` is what its file is called.
     pub fn of(paper: &Paper, record: &Record, journal: &str) -> Self {
         let plan = &record.plan;
-        let (mut times_s, mut ratios) = (BTreeMap::new(), BTreeMap::new());
+        let (mut times_s, mut ratios, mut ran) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for (benchmark, class, subject) in benchmarks(paper, record) {
+            ran.insert((benchmark.to_owned(), class.map(str::to_owned)), subject.to_owned());
             for cell in plan.cells().filter(|cell| plan.subjects[cell.subject].name == subject) {
                 let name = |cell: Cell| plan.treatments[cell.treatment].name.clone();
                 let place = Place {
@@ -80,7 +83,12 @@ impl Live {
             }
         )];
         about.extend(plan.departures.iter().cloned());
-        Self { times_s, ratios, about }
+        Self { times_s, subjects: ran, ratios, about }
+    }
+
+    /// What was run as a benchmark of a class: `npb:bt.S`.
+    pub(super) fn subject(&self, benchmark: &str, class: Option<&str>) -> Option<&str> {
+        self.subjects.get(&(benchmark.to_owned(), class.map(str::to_owned))).map(String::as_str)
     }
 
     /// Mean time in seconds, with an interval of which `among` hold at once; without one when it ran once.
@@ -167,7 +175,8 @@ mod tests {
     /// `other` says where it takes others.
     fn as_printed(most: u32, other: &[(&str, &str, u32, f64)]) -> Live {
         let paper = Paper::named("pires-2016").unwrap();
-        let mut live = Live { times_s: BTreeMap::new(), ratios: BTreeMap::new(), about: Vec::new() };
+        let mut live =
+            Live { times_s: BTreeMap::new(), subjects: BTreeMap::new(), ratios: BTreeMap::new(), about: Vec::new() };
         for table in &paper.tables {
             for row in &table.rows {
                 for (&threads, printed) in
@@ -179,6 +188,8 @@ mod tests {
                     };
                     let time_s = other.iter().find(is_it).map_or(printed.unwrap().value, |(.., time_s)| *time_s);
                     let jitter = |run: u32| 1.0 + 1e-6 * f64::from((7 * run + threads) % 5);
+                    let subject = format!("npb:{}.S", row.benchmark.to_lowercase());
+                    live.subjects.insert((row.benchmark.clone(), table.class.clone()), subject);
                     live.times_s.insert(place, (0..12).map(|run| time_s * jitter(run)).collect());
                 }
             }
@@ -217,6 +228,8 @@ mod tests {
             assert_eq!(found, expected, "{check}: {why}");
             assert!(!why.contains("weren't measured"), "{check}: {why}");
         }
+        let (_, why) = verdict("compact-faster-only-with-8", &live);
+        assert!(why.starts_with("not so in 1 of 12: npb:ep.S with 2 threads 0.45 "), "what was run is named: {why}");
         let (found, why) = verdict("compact-faster-only-with-8", &as_printed(8, &[("EP", "compact", 2, 45.0)]));
         assert_eq!(found, Verdict::Holds, "{why}");
     }

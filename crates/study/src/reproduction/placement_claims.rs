@@ -22,6 +22,8 @@ const FEW: f64 = 0.1;
 
 /// By how much a placement is faster than another, in percent of the faster one's time.
 struct Gain<'a> {
+    /// What was run.
+    name: String,
     benchmark: &'a str,
     class: Option<&'a str>,
     threads: u32,
@@ -34,7 +36,7 @@ struct Gain<'a> {
 impl Gain<'_> {
     fn label(&self) -> String {
         let plural = if self.threads == 1 { "" } else { "s" };
-        format!("{} with {} thread{plural}", name(self.benchmark, self.class), self.threads)
+        format!("{} with {} thread{plural}", self.name, self.threads)
     }
 
     fn case(&self, range: (f64, f64)) -> Case {
@@ -63,6 +65,12 @@ impl<'a> Cells<'a> {
 
     fn of_live(paper: &'a Paper, live: &'a Live, among: usize) -> Self {
         Self { paper, live: Some(live), among, asked: RefCell::default() }
+    }
+
+    /// What was run: the paper's benchmark with its class, or ours in its place.
+    fn name(&self, benchmark: &str, class: Option<&str>) -> String {
+        let ours = self.live.and_then(|live| live.subject(benchmark, class));
+        ours.map_or_else(|| name(benchmark, class), str::to_owned)
     }
 
     /// Notes that this machine was asked for something.
@@ -236,7 +244,7 @@ fn of_runs(check: &str, cells: &Cells) -> Option<Judged> {
                 .filter(|case| case.verdict() != Verdict::Holds)
                 .map(|case| case.told() + case.unit)
                 .collect();
-            let share = share(&gains, equal).map(|share| exactly(100.0 - share.value));
+            let share = share(&gains, equal).map(|unchanged| less(exactly(100.0), unchanged));
             let label = format!("changed by more than {deviation} %: {};", exceptions.join(", "));
             all(&[Case::new(label, share, (0.0, 100.0 * FEW), " % of the cells")])
         }
@@ -248,7 +256,7 @@ fn of_runs(check: &str, cells: &Cells) -> Option<Judged> {
             let (late, early) = (most(&[32, 64])?, most(&[1, 2, 4, 8, 16])?);
             let label = format!(
                 "{}: most with {} threads, and before with {}:",
-                name(benchmark, class),
+                cells.name(benchmark, class),
                 late.threads,
                 early.threads
             );
@@ -366,7 +374,15 @@ fn gains<'a>(cells: &Cells<'a>, from: &str, to: &str, counts: &[u32]) -> Vec<Gai
             Estimated { value: percent(ratio.value), low: ratio.low.map(percent), high: ratio.high.map(percent) };
         let time = printed(table, row, threads)?;
         let is_printed_alike = Some(time) == cells.paper.time_s(&row.benchmark, class, to, threads);
-        Some(Gain { benchmark: &row.benchmark, class, threads, percent, time, is_printed_alike })
+        Some(Gain {
+            name: cells.name(&row.benchmark, class),
+            benchmark: &row.benchmark,
+            class,
+            threads,
+            percent,
+            time,
+            is_printed_alike,
+        })
     };
     let rows = rows(cells.paper, Quantity::Time).filter(|(_, row)| row.placement.as_deref() == Some(from));
     rows.flat_map(|row| counts.iter().filter_map(move |&threads| gain(row, threads))).collect()
@@ -528,7 +544,7 @@ fn more_threads_help(cells: &Cells) -> Judged {
             let (fewer, more) = (time_s(threads[0])?, time_s(threads[1])?);
             let label = format!(
                 "{} {} takes {} s with {} and {} s with {} threads, longer by",
-                name(&row.benchmark, table.class.as_deref()),
+                cells.name(&row.benchmark, table.class.as_deref()),
                 row.placement.as_deref().unwrap_or_default(),
                 in_digits(fewer.value),
                 threads[0],
