@@ -15,8 +15,8 @@ use study::study_file::Span;
 /// Set what papers print and claim beside what we get
 ///
 /// Every number that a paper prints is told beside ours with the difference, figures of what is simulated are drawn again, and every
-/// claim of its text is judged by computation: on our numbers for cache-affinity, on the paper's own for the others. The same command
-/// gives the same bytes.
+/// claim of its text is judged by computation: on our numbers, or on what the paper itself prints. The same command gives the same
+/// bytes.
 #[derive(clap::Args)]
 #[command(
     allow_negative_numbers = true,

@@ -3,6 +3,7 @@
 //! What a paper prints is data (`papers/printed`); what we get is computed when it is asked for, and so is every verdict.
 
 mod cache_affinity;
+mod cells;
 mod claims;
 pub mod contention;
 mod interval;

@@ -182,7 +182,7 @@ mod tests {
                 for (&threads, printed) in
                     table.threads.iter().zip(&row.printed).filter(|(threads, _)| **threads <= most)
                 {
-                    let place = super::super::placement_claims::place(table, row, threads).unwrap();
+                    let place = super::super::cells::place(table, row, threads).unwrap();
                     let is_it = |(benchmark, placement, count, _): &&(&str, &str, u32, f64)| {
                         (*benchmark, *placement, *count) == (&place.benchmark, &place.placement, threads)
                     };

@@ -1,7 +1,8 @@
 //! The placement papers: their times beside a contention model's, and this machine's.
 
+use super::cells::place;
 use super::contention::{CellPrediction, ContentionError};
-use super::placement_claims::{judge, judge_live, place};
+use super::placement_claims::{judge, judge_live};
 use super::{Against, Contention, JudgedClaim, Live, ReproducedCell, ReproducedRow, ReproducedTable, Reproduction};
 use crate::paper::{Paper, Printed, PrintedClaim, PrintedRow, PrintedTable, Quantity};
 use crate::plan::UNBOUND;

@@ -4,6 +4,7 @@
 //! can be asked of this machine's too, by the same check.
 
 use super::Verdict;
+use super::cells::{Cells, name, place, printed, rows};
 use super::claims::{Case, Judged, LESS, MORE, all, both, every};
 use super::interval::{exactly, less, over, rounded};
 use super::live::{Live, Place};
@@ -11,8 +12,6 @@ use super::{LiveVerdict, machine_claims, references};
 use crate::paper::{Paper, Printed, PrintedRow, PrintedTable, Quantity};
 use crate::plan::UNBOUND;
 use crate::simulation::Estimated;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 /// Share of cells from which something is often so.
 const OFTEN: f64 = 0.5;
@@ -46,95 +45,6 @@ impl Gain<'_> {
     fn ends(&self) -> (f64, f64) {
         (self.percent.low.unwrap_or(self.percent.value), self.percent.high.unwrap_or(self.percent.value))
     }
-}
-
-/// Whose numbers a claim is judged by: the paper's, or this machine's in their place.
-struct Cells<'a> {
-    paper: &'a Paper,
-    live: Option<&'a Live>,
-    /// How many live intervals must hold at once.
-    among: usize,
-    /// What a claim asked this machine for, and whether it was there.
-    asked: RefCell<BTreeMap<String, bool>>,
-}
-
-impl<'a> Cells<'a> {
-    fn of_print(paper: &'a Paper) -> Self {
-        Self { paper, live: None, among: 1, asked: RefCell::default() }
-    }
-
-    fn of_live(paper: &'a Paper, live: &'a Live, among: usize) -> Self {
-        Self { paper, live: Some(live), among, asked: RefCell::default() }
-    }
-
-    /// What was run: the paper's benchmark with its class, or ours in its place.
-    fn name(&self, benchmark: &str, class: Option<&str>) -> String {
-        let ours = self.live.and_then(|live| live.subject(benchmark, class));
-        ours.map_or_else(|| name(benchmark, class), str::to_owned)
-    }
-
-    /// Notes that this machine was asked for something.
-    fn noted(&self, what: String, found: Option<Estimated>) -> Option<Estimated> {
-        self.asked.borrow_mut().insert(what, found.is_some());
-        found
-    }
-
-    /// How many things this machine was asked for, and how many of them were there.
-    fn found(&self) -> (usize, usize) {
-        let asked = self.asked.borrow();
-        (asked.len(), asked.values().filter(|found| **found).count())
-    }
-
-    /// A time in seconds, of a printed row.
-    fn time_s(&self, table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Estimated> {
-        let printed = printed(table, row, threads)?;
-        let Some(live) = self.live else { return Some(rounded(printed)) };
-        let place = place(table, row, threads)?;
-        self.noted(place.to_string(), live.time_s(&place, self.among).filter(|time| time.low.is_some()))
-    }
-
-    /// The ratio of the time of a printed row to that of the placement `to`.
-    fn ratio(&self, table: &PrintedTable, row: &PrintedRow, to: &str, threads: u32) -> Option<Estimated> {
-        let slower = printed(table, row, threads)?;
-        let faster = self.paper.time_s(&row.benchmark, table.class.as_deref(), to, threads)?;
-        let Some(live) = self.live else {
-            return Some(self.narrowed(over(rounded(slower), rounded(faster)), table, row, to, threads));
-        };
-        let place = place(table, row, threads)?;
-        self.noted(format!("{place}, over {to}"), live.ratio(&place, to, self.among))
-    }
-
-    /// What a ratio of printed times can be when the ratio is printed too, which was made from times with more digits.
-    fn narrowed(&self, ratio: Estimated, table: &PrintedTable, row: &PrintedRow, to: &str, threads: u32) -> Estimated {
-        let told = rows(self.paper, Quantity::Ratio).find(|(other, told)| {
-            (&other.name, &told.benchmark, told.placement.as_deref()) == (&table.name, &row.benchmark, Some(to))
-        });
-        let bounds = told.and_then(|(table, row)| printed(table, row, threads)).map(Printed::bounds);
-        let Some((low, high)) = bounds.filter(|_| row.placement.as_deref() == Some(UNBOUND)) else { return ratio };
-        let narrower = (ratio.low.map_or(low, |x| x.max(low)), ratio.high.map_or(high, |x| x.min(high)));
-        if narrower.0 > narrower.1 {
-            return ratio;
-        }
-        let value = ratio.value.clamp(narrower.0, narrower.1);
-        Estimated { value, low: Some(narrower.0), high: Some(narrower.1) }
-    }
-
-    /// A speed-up of a printed row.
-    fn speed_up(&self, table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Estimated> {
-        let Some(live) = self.live else { return printed(table, row, threads).map(rounded) };
-        let place = place(table, row, threads)?;
-        self.noted(place.to_string(), live.speed_up(&place, self.among))
-    }
-}
-
-/// A cell of a printed row; none where the paper doesn't say of which placement it is.
-pub(super) fn place(table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Place> {
-    Some(Place {
-        benchmark: row.benchmark.clone(),
-        class: table.class.clone(),
-        placement: row.placement.clone()?,
-        threads,
-    })
 }
 
 /// Judges a paper's claim by the check of that name, on what the paper prints.
@@ -336,10 +246,6 @@ fn of_runs(check: &str, cells: &Cells) -> Option<Judged> {
     })
 }
 
-fn name(benchmark: &str, class: Option<&str>) -> String {
-    class.map_or_else(|| benchmark.to_owned(), |class| format!("{benchmark}.{class}"))
-}
-
 /// What is gained, in percent, by whoever is said to be so many times as fast.
 fn as_gain(times: &str) -> (f64, f64) {
     let (low, high) = times.parse::<Printed>().map_or((f64::NAN, f64::NAN), Printed::bounds);
@@ -352,16 +258,6 @@ fn larger<'a>(a: Gain<'a>, b: Gain<'a>) -> Gain<'a> {
     let larger = if a.percent.value >= b.percent.value { a } else { b };
     let percent = Estimated { low: Some(a_low.max(b_low)), high: Some(a_high.max(b_high)), ..larger.percent };
     Gain { percent, ..larger }
-}
-
-fn rows(paper: &Paper, quantity: Quantity) -> impl Iterator<Item = (&PrintedTable, &PrintedRow)> {
-    let rows = paper.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
-    rows.filter(move |(_, row)| row.quantity == quantity)
-}
-
-fn printed(table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Printed> {
-    let column = table.threads.iter().position(|&count| count == threads)?;
-    *row.printed.get(column)?
 }
 
 /// What one placement gains over another with some numbers of threads.
