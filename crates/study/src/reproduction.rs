@@ -14,6 +14,7 @@ mod placement;
 mod placement_claims;
 mod printed;
 mod references;
+mod space_sharing;
 
 pub use cache_affinity::cache_affinity;
 pub use contention::Contention;

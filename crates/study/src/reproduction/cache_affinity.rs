@@ -3,6 +3,7 @@
 use super::claims::judge;
 use super::itself;
 use super::printed::{PrintedReport, Table};
+use super::space_sharing;
 use super::{
     Against, JudgedClaim, Panel, ReproducedCell, ReproducedFigure, ReproducedRow, ReproducedTable, Reproduction,
     Verdict,
@@ -52,6 +53,8 @@ pub(super) struct Evidence {
     pub reuse: BTreeMap<String, Reuse>,
     /// Equal processes that compute, two a CPU, without decay, under standard, light and heavy.
     pub spinning: Simulated,
+    /// What jobs do that share CPUs in space.
+    pub space: space_sharing::Evidence,
 }
 
 /// One workload under several policies.
@@ -121,14 +124,16 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
     let printed = PrintedReport::cache_affinity();
     let machine = Machine::named(&printed.machine).expect("the report's machine is a preset");
     let evidence = gather(&machine, replicates, seed, told)?;
-    let table = |table: &Table| ReproducedTable {
-        name: table.name.clone(),
-        title: table.title.clone(),
-        about: table.about.clone(),
-        margin: table.margin,
-        corner: table.corner.clone(),
-        columns: table.columns.clone(),
-        rows: rows(table, &evidence),
+    let table = |table: &Table| {
+        space_sharing::table(table, &evidence.space).unwrap_or_else(|| ReproducedTable {
+            name: table.name.clone(),
+            title: table.title.clone(),
+            about: table.about.clone(),
+            margin: table.margin,
+            corner: table.corner.clone(),
+            columns: table.columns.clone(),
+            rows: rows(table, &evidence),
+        })
     };
     let figure = |(figure, policy): (&super::printed::Figure, Policy)| ReproducedFigure {
         name: figure.name.clone(),
@@ -136,10 +141,15 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
         about: figure.about.clone(),
         panels: evidence.workloads.iter().map(|simulated| panel(simulated, policy)).collect(),
     };
+    let lost = |workload: &Simulated| Some((workload.name().to_owned(), 100.0 * lost_to_reloads(workload, None)?));
+    let lost_in_time: Vec<(String, f64)> = evidence.workloads.iter().filter_map(lost).collect();
     let claim = |claim: &super::printed::Claim| {
         let (against, (verdict, mut why)) = match itself::judge(&claim.check, printed) {
             Some(judged) => (Against::Itself, judged),
-            None => (Against::Us, judge(&claim.check, &evidence)),
+            None => {
+                let of_space = space_sharing::judge(&claim.check, &evidence.space, &lost_in_time);
+                (Against::Us, of_space.unwrap_or_else(|| judge(&claim.check, &evidence)))
+            }
         };
         if verdict != Verdict::Holds && !claim.otherwise.is_empty() {
             why = format!("{why}. {}", claim.otherwise);
@@ -155,6 +165,11 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
                 printed.machine
             ),
             "One file of choices serves all seven workloads: what the report prints stands in files of their own, and no number stands in both.".into(),
+            format!(
+                "Jobs of section 5 are task graphs of measured programs, simulated on {}, {} replicates of each mix and policy.",
+                space_sharing::MACHINES.join(", "),
+                replicates * space_sharing::REPLICATES
+            ),
         ],
         live: Vec::new(),
         chosen: workload_file::chosen(),
@@ -173,7 +188,8 @@ fn gather(
 ) -> Result<Evidence, SimulationError> {
     let named = |name: &str| WorkloadFile::named(name).expect("the report's workloads are built in");
     let applications: Vec<&str> = WorkloadFile::applications().collect();
-    let steps = REPORT_WORKLOADS.len() + applications.len() + 1;
+    const SPACE_STEPS: usize = 3;
+    let steps = REPORT_WORKLOADS.len() + applications.len() + 1 + SPACE_STEPS;
     let mut done = 0;
     let mut simulated = |file: WorkloadFile, policies: &[Policy]| {
         let parameters = Parameters { replicates, seed, ..file.parameters };
@@ -189,6 +205,8 @@ fn gather(
     let mut spin = named(&format!("spin:{}", 2 * machine.usable().count()));
     spin.parameters.decay = Decay::None;
     let spinning = simulated(spin, &[Policy::Standard, Policy::Light, Policy::Heavy])?;
+    let before = (steps - SPACE_STEPS) as f64 / steps as f64;
+    let space = space_sharing::Evidence::gather(replicates, seed, &mut |share| told(before + share * (1.0 - before)))?;
     let mut measured = BTreeMap::new();
     for application in &applications {
         let caches = CacheModel::of(machine, Timing::of(machine), &application.workload)?;
@@ -196,7 +214,7 @@ fn gather(
         let reuse = reuse(&caches, ProcessIndex(0), CpuIndex(0), 0, (mean_ms * 1e6) as u64);
         measured.insert(application.name().to_owned(), reuse);
     }
-    Ok(Evidence { workloads, applications, reuse: measured, spinning })
+    Ok(Evidence { workloads, applications, reuse: measured, spinning, space })
 }
 
 fn simulate(

@@ -1,0 +1,263 @@
+//! The cache-affinity report's section 5: mixes of its three jobs on its machine and on two of later times, and machines of the future.
+
+use super::claims::{Case, Judged, LESS, MORE, all, both};
+use super::printed::Table;
+use super::{ReproducedCell, ReproducedRow, ReproducedTable, Verdict};
+use crate::host::HostFacts;
+use crate::plan::Plan;
+use crate::record::{Ending, Record};
+use crate::simulation::{
+    self, Estimated, MATTERS_PERCENT, PointResult, PolicyResult, Sharing, Simulation, SimulationError,
+    affinity_matters_from,
+};
+use machine::Machine;
+use sim::space::mix::{DEFAULT_MIX, REPORT_MIXES};
+use sim::space::{Mix, MixError, Parameters, Policy};
+
+/// The report's three policies.
+const POLICIES: [Policy; 3] = [Policy::Equipartition, Policy::Dynamic, Policy::DynamicAffinity];
+
+/// The machine that the report's section 5 is most likely about, and two on which the same is simulated.
+pub(super) const MACHINES: [&str; 3] = ["sequent-symmetry", "opteron-6272", "epyc-7763"];
+
+/// CPU speed times cache size, as multiples of the report's machine.
+const FUTURE: [f64; 9] = [1.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
+
+/// Replicates of a mix for each of a workload of time sharing: arrivals and tasks vary more than processes do.
+pub(super) const REPLICATES: u32 = 4;
+
+const RESPONSE: &str = "response_ms";
+
+/// What was simulated.
+pub(super) struct Evidence {
+    /// By machine, the mixes.
+    pub mixes: Vec<Vec<PointResult>>,
+    /// The default mix on machines of the future.
+    pub future: Vec<PointResult>,
+}
+
+impl Evidence {
+    /// Simulates it. `told` is called with how much of it is done, from 0 to 1.
+    pub fn gather(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> Result<Self, SimulationError> {
+        let steps = (MACHINES.len() + 1) as f64;
+        let parameters =
+            |machine: &str| Parameters { replicates: replicates * REPLICATES, seed, ..Parameters::of_machine(machine) };
+        let simulation =
+            |mix, machine| Simulation::of(Sharing::Space { mix: named(mix), parameters: parameters(machine) });
+        let mut mixes = Vec::new();
+        for name in MACHINES {
+            let all = REPORT_MIXES.iter().map(|(mix, _)| simulation(mix, name)).collect();
+            mixes.push(simulate(all, name)?);
+            told(mixes.len() as f64 / steps);
+        }
+        let base = simulation(DEFAULT_MIX, MACHINES[0]);
+        let points = FUTURE.iter().map(|&value| base.at("future", value)).collect::<Result<_, _>>()?;
+        let future = simulate(points, MACHINES[0])?;
+        told(1.0);
+        Ok(Self { mixes, future })
+    }
+
+    /// The mixes on the report's machine.
+    fn on_its_machine(&self) -> &[PointResult] {
+        &self.mixes[0]
+    }
+}
+
+fn named(mix: &str) -> Mix {
+    Mix::named(mix, |name| Err(MixError::Unknown(name.into()))).expect("a test makes all mixes of the report")
+}
+
+fn simulate(simulations: Vec<Simulation>, machine: &str) -> Result<Vec<PointResult>, SimulationError> {
+    let machine = Machine::named(machine).expect("the machines are presets");
+    let plan = Plan::of_simulations(simulations, &POLICIES, &machine);
+    let mut trials = Vec::new();
+    simulation::simulate(&plan, &machine, &[], &mut |trial| -> Result<(), SimulationError> {
+        trials.push(trial);
+        Ok(())
+    })?;
+    let record = Record {
+        plan,
+        machine: serde_json::Value::Null,
+        host: HostFacts::of_model(),
+        sessions: Vec::new(),
+        trials,
+        ending: Some(Ending::Finished),
+    };
+    Ok(simulation::analyse(&record))
+}
+
+fn find(point: &PointResult, policy: Policy) -> Option<&PolicyResult> {
+    point.policies.iter().find(|result| result.policy == policy.name())
+}
+
+fn value(point: &PointResult, policy: Policy, metric: &str) -> Option<Estimated> {
+    find(point, policy)?.estimates.get(metric).copied()
+}
+
+fn change(point: &PointResult, policy: Policy, metric: &str) -> Option<Estimated> {
+    find(point, policy)?.changes.get(metric).copied()
+}
+
+/// By how many percent affinity changes what dynamic takes.
+fn by_affinity(point: &PointResult) -> Option<Estimated> {
+    find(point, Policy::DynamicAffinity)?.affinity_changes.get(RESPONSE).copied()
+}
+
+/// The kinds of job of a mix.
+fn kinds(point: &PointResult) -> Vec<&str> {
+    let metrics = point.policies.first().into_iter().flat_map(|result| result.estimates.keys());
+    metrics.filter_map(|metric| metric.strip_prefix(RESPONSE)?.strip_prefix(':')).collect()
+}
+
+fn scaled(estimate: Estimated, by: impl Fn(f64) -> f64) -> Estimated {
+    Estimated { value: by(estimate.value), low: estimate.low.map(&by), high: estimate.high.map(&by) }
+}
+
+/// Ours of a table of section 5; none of another.
+pub(super) fn table(table: &Table, evidence: &Evidence) -> Option<ReproducedTable> {
+    let rows = match table.name.as_str() {
+        "figure-3" => responses(evidence),
+        "future" => future(evidence),
+        _ => return None,
+    };
+    Some(ReproducedTable {
+        name: table.name.clone(),
+        title: table.title.clone(),
+        about: table.about.clone(),
+        margin: table.margin,
+        corner: table.corner.clone(),
+        columns: table.columns.clone(),
+        rows,
+    })
+}
+
+/// Response times relative to equal shares, under both policies on each machine.
+fn responses(evidence: &Evidence) -> Vec<ReproducedRow> {
+    let row = |at: usize, kind: &str| {
+        let cell = |(mixes, policy): (&Vec<PointResult>, Policy)| {
+            let change = change(&mixes[at], policy, &format!("{RESPONSE}:{kind}"));
+            ReproducedCell::number(None, change.map(|change| scaled(change, |percent| 1.0 + percent / 100.0)))
+        };
+        let columns = evidence.mixes.iter().flat_map(|mixes| POLICIES[1..].iter().map(move |&policy| (mixes, policy)));
+        ReproducedRow {
+            label: format!("{}, {kind}", evidence.mixes[0][at].subject),
+            cells: columns.map(cell).collect(),
+        }
+    };
+    let mixes = evidence.mixes[0].iter().enumerate();
+    mixes.flat_map(|(at, point)| kinds(point).into_iter().map(move |kind| row(at, kind))).collect()
+}
+
+/// Changes of response times on machines of the future.
+fn future(evidence: &Evidence) -> Vec<ReproducedRow> {
+    let from = affinity_matters_from(&evidence.future);
+    let row = |point: &PointResult| {
+        let at = point.point.as_ref().map_or(0.0, |point| point.value);
+        let mark = if from == Some(at) { ", from here on affinity matters" } else { "" };
+        let reloads = value(point, Policy::Dynamic, "reload_fraction").map(|share| scaled(share, |x| 100.0 * x));
+        let cells = [
+            change(point, Policy::Dynamic, RESPONSE),
+            change(point, Policy::DynamicAffinity, RESPONSE),
+            by_affinity(point),
+            reloads,
+        ];
+        ReproducedRow {
+            label: format!("{at}{mark}"),
+            cells: cells.into_iter().map(|ours| ReproducedCell::number(None, ours)).collect(),
+        }
+    };
+    evidence.future.iter().map(row).collect()
+}
+
+/// Judges by the check of that name; none when it is not one of section 5. `lost_in_time` is the share of CPU time, in percent, that
+/// reloads take under time sharing, by workload.
+pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f64)]) -> Option<Judged> {
+    let each =
+        |case: &dyn Fn(&PointResult) -> Case| all(&evidence.on_its_machine().iter().map(case).collect::<Vec<_>>());
+    let percent = |estimate: Option<Estimated>| estimate.map(|estimate| scaled(estimate, |share| 100.0 * share));
+    Some(match check {
+        "equal-most-idle" => each(&|point| {
+            let less = change(point, Policy::Dynamic, "idle_held_ms");
+            Case::new(format!("{}: idle in hand, dynamic against equipartition", point.subject), less, LESS, " %")
+        }),
+        "equal-stays" => each(&|point| {
+            let moves = value(point, Policy::Equipartition, "moves");
+            let tasks = value(point, Policy::Equipartition, "tasks").map_or(1.0, |tasks| tasks.value);
+            let share = moves.map(|moves| scaled(moves, |moves| 100.0 * moves / tasks));
+            Case::new(format!("{}: moves for each task", point.subject), share, (0.0, 1.0), " %")
+        }),
+        "many-reallocations" => each(&|point| {
+            let more = change(point, Policy::Dynamic, "reallocations");
+            Case::new(format!("{}: reallocations", point.subject), more, MORE, " % more than equipartition")
+        }),
+        "all-sooner" => {
+            let below = |policy: Policy| {
+                let cases = evidence.on_its_machine().iter().flat_map(|point| {
+                    let case = |kind| {
+                        let ratio = change(point, policy, &format!("{RESPONSE}:{kind}"))
+                            .map(|change| scaled(change, |percent| 1.0 + percent / 100.0));
+                        Case::new(format!("{policy}, {}, {kind}", point.subject), ratio, (0.0, 1.0), "")
+                    };
+                    kinds(point).into_iter().map(case).collect::<Vec<_>>()
+                });
+                all(&cases.collect::<Vec<_>>())
+            };
+            both(below(Policy::Dynamic), below(Policy::DynamicAffinity))
+        }
+        "hardly-affinity" => each(&|point| {
+            let little = (-MATTERS_PERCENT, MATTERS_PERCENT);
+            Case::new(format!("{}: affinity changes", point.subject), by_affinity(point), little, " %")
+        }),
+        "small-penalties" => each(&|point| {
+            let reloads = percent(value(point, Policy::Dynamic, "reload_fraction"));
+            Case::new(format!("{}: reloads take", point.subject), reloads, (0.0, 1.0), " % of the CPU time between")
+        }),
+        "future" => {
+            let last = evidence.future.last();
+            let from = affinity_matters_from(&evidence.future);
+            let told = from.map(|value| Estimated { value, low: None, high: None });
+            let cases = [
+                Case::new("affinity matters from", told, MORE, " times its speed and cache on"),
+                Case::new("there at most: affinity changes", last.and_then(by_affinity), LESS, " %"),
+                Case::new(
+                    "dynamic against equipartition",
+                    last.and_then(|point| change(point, Policy::Dynamic, RESPONSE)),
+                    MORE,
+                    " %",
+                ),
+            ];
+            match from {
+                Some(_) => all(&cases),
+                None => (Verdict::Fails, "affinity never comes to matter in the sweep".into()),
+            }
+        }
+        "jobs-give-up" => each(&|point| {
+            let count = |metric: &str| value(point, Policy::Dynamic, metric).map_or(0.0, |moves| moves.value);
+            let (given, taken) = (count("moves_voluntary"), count("moves_forced"));
+            let share = Estimated { value: 100.0 * given / (given + taken), low: None, high: None };
+            Case::new(point.subject.clone(), Some(share), (50.0, 100.0), " % of CPUs were given up or free")
+        }),
+        "useless-data" => each(&|point| {
+            let mean = |metric: &str| value(point, Policy::Dynamic, metric).map_or(0.0, |us| us.value);
+            let (given, taken) = (mean("reload_voluntary_mean_us"), mean("reload_forced_mean_us"));
+            let ratio = Estimated { value: given / taken, low: None, high: None };
+            let label = format!("{}: reload after a CPU was given up or free", point.subject);
+            Case::new(label, Some(ratio), (0.0, 1.0), " of that after it was taken")
+        }),
+        "less-than-time-sharing" => {
+            let shares = evidence.on_its_machine().iter().filter_map(|point| {
+                let lost = percent(value(point, Policy::Dynamic, "reload_fraction"))?;
+                Some((point.subject.clone(), lost.value))
+            });
+            let most = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
+            let least = lost_in_time.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+            let verdict = if most.1 < least.1 { Verdict::Holds } else { Verdict::Fails };
+            let told = format!(
+                "reloads take at most {:.2} % of the CPU time of jobs under dynamic ({}), and at least {:.2} % of that of processes under the standard scheduler ({})",
+                most.1, most.0, least.1, least.0
+            );
+            (verdict, told)
+        }
+        _ => return None,
+    })
+}
