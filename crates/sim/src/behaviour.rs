@@ -47,6 +47,7 @@ impl Lengths {
         Self::Bins { edges_ms: edges_ms.to_vec(), cumulated: cumulated(weights) }
     }
 
+    #[inline]
     pub(crate) fn draw_ns(&self, draws: &mut Draws) -> u64 {
         match self {
             Self::Constant(ns) => *ns,

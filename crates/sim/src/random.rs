@@ -35,12 +35,14 @@ impl Draws {
     }
 
     /// The stream of that number, of those that begin here: it depends on nothing that is drawn otherwise.
+    #[inline]
     pub(crate) fn numbered(&self, number: u64) -> Self {
         let mut mixed = self.clone();
         let start = mixed.0.next_u64();
         Self::from_state(Self::from_state(start ^ number).0.next_u64())
     }
 
+    #[inline]
     fn from_state(state: u64) -> Self {
         Self(SplitMix64::from_seed(state.to_le_bytes()))
     }
@@ -52,6 +54,7 @@ impl Draws {
     }
 
     /// A number from 0 to below 1.
+    #[inline]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -16,7 +16,7 @@ pub(super) struct Stall {
 }
 
 /// Work and the time that it took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     pub work: f64,
     pub wall: f64,

@@ -14,7 +14,8 @@ use crate::memory::{Misses, TaskMemory};
 use crate::random::{Draws, Purpose};
 use crate::tournament::{Nest, Tournament};
 
-const NEVER: u64 = u64::MAX;
+/// No time.
+pub(super) const NEVER: u64 = u64::MAX;
 /// No CPU, job or worker.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -43,9 +44,8 @@ pub(super) struct Cpu {
     cause: Cause,
     /// Since when it is idle in its job's hands, or when its run began.
     since_ns: u64,
-    /// The run: how much work it has, how long that takes if nothing cuts it, and how long the switch before it.
+    /// The run: how much work it has, and how long the switch before it.
     work_ns: u64,
-    wall_ns: u64,
     switch_ns: u64,
     /// Its place in `free` or `willing`.
     pool_place: u32,
@@ -75,6 +75,7 @@ pub(super) enum Seat {
 
 #[derive(Clone, Copy)]
 pub(super) struct Worker {
+    pub job: u32,
     pub seat: Seat,
     /// Where it ran last.
     pub cpu: u32,
@@ -160,7 +161,6 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             cause: Cause::Voluntary,
             since_ns: 0,
             work_ns: 0,
-            wall_ns: 0,
             switch_ns: 0,
             pool_place: number,
         };
@@ -187,8 +187,15 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
                 misses: Misses::default(),
             }
         };
-        let worker =
-            Worker { seat: Seat::Idle, cpu: NONE, task: 0, rest_ns: 0, affine: false, cause: Cause::Voluntary };
+        let worker = |job| Worker {
+            job,
+            seat: Seat::Idle,
+            cpu: NONE,
+            task: 0,
+            rest_ns: 0,
+            affine: false,
+            cause: Cause::Voluntary,
+        };
         Self {
             experiment,
             policy,
@@ -199,7 +206,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             history: parameters.history as usize,
             cpus: (0..count).map(cpu).collect(),
             jobs: (0..all).map(job).collect(),
-            workers: vec![worker; all as usize * count as usize],
+            workers: experiment.jobs_of_workers().into_iter().map(worker).collect(),
             active: Vec::new(),
             free: (0..count).collect(),
             willing: Vec::new(),
@@ -245,7 +252,13 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         self.now_ns = at_ns;
         match next {
             Next::Arrival(job) => self.arrive(job),
-            Next::Done(cpu) => self.complete(cpu),
+            Next::Done(cpu) => {
+                self.complete(cpu);
+                // Only now: mostly it runs again, and its next stop takes the place of the one that was.
+                if matches!(self.cpus[cpu as usize].state, State::Willing | State::Free) {
+                    self.stops.set(cpu as usize, NEVER);
+                }
+            }
             Next::GivesUp(cpu) => self.give_up(cpu),
         }
     }
@@ -372,7 +385,6 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             cpu.state = State::Willing;
             cpu.pool_place = self.willing.len() as u32;
             self.willing.push(number);
-            self.stops.set(number as usize, NEVER);
         }
     }
 
@@ -488,9 +500,10 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         let moved = &mut self.workers[worker as usize];
         let was_stopped = moved.seat == Seat::Stopped;
         let waiting = if was_stopped { &mut job.stopped } else { &mut job.idle };
-        if !remove(waiting, worker) {
-            // One that is new.
+        if worker == job.first_worker + job.workers {
             job.workers += 1;
+        } else {
+            remove(waiting, worker);
         }
         moved.seat = Seat::OnCpu;
         moved.affine = moved.cpu == number;
@@ -499,9 +512,13 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         let moves = if moved.affine { &mut job.account.affine } else { &mut job.account.other };
         moves[moved.cause as usize].count += 1;
         cpu.worker = worker;
-        let known = cpu.history.iter().position(|&other| other == worker).unwrap_or(MOST_HISTORY - 1);
-        cpu.history[..=known].rotate_right(1);
-        cpu.history[0] = worker;
+        let mut pushed = worker;
+        for place in &mut cpu.history[..self.history] {
+            std::mem::swap(place, &mut pushed);
+            if pushed == worker {
+                break;
+            }
+        }
         let change = Change::Seated(ProcessIndex(worker));
         (self.watch)(Event { at_ns: self.now_ns, cpu: CpuIndex(number), change });
         if was_stopped {
@@ -528,8 +545,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         let wall_ns = self.memory.start(ProcessIndex(worker), CpuIndex(number), from_ns, work_ns);
         let cpu = &mut self.cpus[number as usize];
         cpu.state = State::Running;
-        (cpu.since_ns, cpu.switch_ns) = (self.now_ns, switch_ns);
-        (cpu.work_ns, cpu.wall_ns) = (work_ns, wall_ns);
+        (cpu.since_ns, cpu.work_ns, cpu.switch_ns) = (self.now_ns, work_ns, switch_ns);
         let until_ns = (from_ns + wall_ns).min((NEVER >> self.cpu_bits) - 1);
         self.stops.set(number as usize, (until_ns << self.cpu_bits) | u64::from(number));
     }
@@ -569,10 +585,16 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     }
 }
 
-/// Takes a number out of a list, mostly one of the last, and leaves the order; whether it was there.
-fn remove(list: &mut Vec<u32>, number: u32) -> bool {
-    let place = list.iter().rposition(|&other| other == number);
-    place.is_some_and(|place| list.remove(place) == number)
+/// Takes a number out of a list that has it, mostly as one of the last, and leaves the order.
+fn remove(list: &mut Vec<u32>, number: u32) {
+    let Some(mut moved) = list.pop() else { return };
+    for place in list.iter_mut().rev() {
+        if moved == number {
+            return;
+        }
+        std::mem::swap(place, &mut moved);
+    }
+    debug_assert_eq!(moved, number);
 }
 
 /// When each job arrives, the first one last: in the order that is drawn.

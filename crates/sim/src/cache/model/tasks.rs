@@ -21,8 +21,9 @@ use super::{
     CacheModel, Caches, Cpu, Footprint, Hierarchy, HierarchyError, MAX_DEPTH, Meeting, Process, SetIndex, Timing,
 };
 use crate::cache::residency::part_of;
+use crate::cache::stall::Span;
 use crate::index::{CpuIndex, ProcessIndex};
-use crate::memory::{Memory, Ran, Stopped, TaskMemory};
+use crate::memory::{Memory, Misses, Ran, Stopped, TaskMemory};
 use machine::Machine;
 
 /// The cached state of workers on a machine. It implements [`TaskMemory`]; the [module](crate::cache) describes the model.
@@ -62,6 +63,9 @@ struct Worker {
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     meeting: Meeting,
+    /// How long it is and how many misses it has if it isn't cut off.
+    whole: Span,
+    misses: Misses,
     /// What it takes to bring back all that was lost.
     lost_ns: f64,
 }
@@ -183,7 +187,8 @@ impl TaskMemory for TaskCaches {
         member.behaviour = footprint;
         member.sharing_job = (caches.behaviours[footprint as usize].shared_lines > 0.0).then_some(worker.job);
         caches.residencies.keep(process, kept);
-        for lines in worker.had.iter_mut().chain(&mut worker.lost) {
+        let depths = hierarchy.depths();
+        for lines in worker.had[..depths].iter_mut().chain(&mut worker.lost[..depths]) {
             lines.own = part_of(lines.own, kept);
         }
         let Some(index) = member.cpu else { return };
@@ -215,47 +220,51 @@ impl TaskMemory for TaskCaches {
         let CacheModel { hierarchy, cpus, until_ns, buses, caches, .. } = &mut self.model;
         let cpu = &mut cpus[index.at()];
         let bus = &mut buses[cpu.home as usize];
-        let mut run = match cpu.settled {
+        let (mut meeting, lost_ns) = match cpu.settled {
             Some(settled) => {
                 let wait_ns = hierarchy.timing.bus_ns * bus.wait_services(cpu.demand);
-                Run { meeting: Meeting::settled(settled, wait_ns), lost_ns: 0.0 }
+                (Meeting::settled(settled, wait_ns), 0.0)
             }
             None => {
                 let meeting = caches.meet(hierarchy, cpu, bus, process, index);
                 let worker = &mut self.workers[process.at()];
-                Run { lost_ns: worker.lose(caches, hierarchy, cpu, process, index, &meeting), meeting }
+                (meeting, worker.lose(caches, hierarchy, cpu, process, index, &meeting))
             }
         };
         if self.measured {
             let stages = hierarchy.paths[index.at()].stages();
             let steady = stages.iter().enumerate().map(|(depth, &stage)| {
-                let miss_ns = run.meeting.miss_ns(hierarchy, depth + 1 == stages.len());
+                let miss_ns = meeting.miss_ns(hierarchy, depth + 1 == stages.len());
                 caches.fit(cpu.behaviour, stage).steady_per_ns * miss_ns
             });
             let per_ns = match cpu.settled {
                 Some(_) => 0.0,
-                None => (run.meeting.stall.per_ns - steady.sum::<f64>()).max(0.0),
+                None => (meeting.stall.per_ns - steady.sum::<f64>()).max(0.0),
             };
-            (run.meeting.stall.per_ns, run.meeting.stall.reload_ns) = (per_ns, run.lost_ns);
+            (meeting.stall.per_ns, meeting.stall.reload_ns) = (per_ns, lost_ns);
         }
-        let span = run.meeting.stall.span(&caches.decay, work_ns, u64::MAX);
-        let misses = run.meeting.misses(cpu.taken, span);
-        run.meeting.ask(hierarchy, cpu, bus, span, misses);
+        let span = meeting.stall.span(&caches.decay, work_ns, u64::MAX);
+        let misses = meeting.misses(cpu.taken, span);
+        meeting.ask(hierarchy, cpu, bus, span, misses);
         let path = &hierarchy.paths[index.at()];
         if path.is_shared {
             caches.press(cpu, path, span);
         }
         until_ns[index.at()] = now_ns.saturating_add(span.wall_ns);
-        self.runs[index.at()] = run;
+        self.runs[index.at()] = Run { meeting, whole: span, misses, lost_ns };
         span.wall_ns
     }
 
     fn stop(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Stopped {
         let CacheModel { hierarchy, cpus, until_ns, caches, .. } = &mut self.model;
         let cpu = &mut cpus[index.at()];
-        let Run { meeting, lost_ns } = &self.runs[index.at()];
-        let span = meeting.stall.span(&caches.decay, work_ns, wall_ns);
-        let misses = meeting.misses(cpu.taken, span);
+        let Run { meeting, whole, misses, lost_ns } = &self.runs[index.at()];
+        let (span, misses) = if wall_ns == whole.wall_ns {
+            (*whole, *misses)
+        } else {
+            let span = meeting.stall.span(&caches.decay, work_ns, wall_ns);
+            (span, meeting.misses(cpu.taken, span))
+        };
         match cpu.settled {
             Some(settled) if settled.brings_fresh => {
                 for (depth, &stage) in hierarchy.paths[index.at()].stages().iter().enumerate() {
