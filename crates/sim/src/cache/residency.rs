@@ -9,6 +9,7 @@ use crate::index::ProcessIndex;
 const REMEMBERED: usize = 4;
 
 /// A share of some lines, rounded alike wherever they are remembered.
+#[inline]
 pub(super) fn part_of(lines: f32, share: f64) -> f32 {
     (f64::from(lines) * share) as f32
 }
@@ -89,11 +90,14 @@ impl Residencies {
     }
 
     /// Only a share of a process's own lines stays of use, wherever they are.
+    #[inline]
     pub fn keep(&mut self, process: ProcessIndex, share: f64) {
         let depths = process.at() * self.depths..(process.at() + 1) * self.depths;
-        let earlier = self.earlier[depths.clone()].iter_mut().flatten();
-        for residency in self.latest[depths].iter_mut().chain(earlier) {
-            residency.lines = part_of(residency.lines, share);
+        for (latest, earlier) in self.latest[depths.clone()].iter_mut().zip(&mut self.earlier[depths]) {
+            latest.lines = part_of(latest.lines, share);
+            for residency in earlier {
+                residency.lines = part_of(residency.lines, share);
+            }
         }
     }
 

@@ -187,9 +187,9 @@ impl TaskMemory for TaskCaches {
         member.behaviour = footprint;
         member.sharing_job = (caches.behaviours[footprint as usize].shared_lines > 0.0).then_some(worker.job);
         caches.residencies.keep(process, kept);
-        let depths = hierarchy.depths();
-        for lines in worker.had[..depths].iter_mut().chain(&mut worker.lost[..depths]) {
-            lines.own = part_of(lines.own, kept);
+        let depths = caches.residencies.latest(process).len();
+        for (had, lost) in worker.had[..depths].iter_mut().zip(&mut worker.lost[..depths]) {
+            (had.own, lost.own) = (part_of(had.own, kept), part_of(lost.own, kept));
         }
         let Some(index) = member.cpu else { return };
         for (depth, &stage) in hierarchy.paths[index.at()].stages().iter().enumerate() {
