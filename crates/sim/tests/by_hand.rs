@@ -1,12 +1,14 @@
-//! The decision that docs/design/simulator.md goes through by hand.
+//! The decisions that docs/design/simulator.md goes through by hand.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
 use machine::Machine;
 use sim::cache::{Hierarchy, Member, Timing};
+use sim::space::{Change, Graph, Kind, Listed, Mix, Outcome, Stage, Tasks};
+use sim::workload::Distribution;
 use sim::{
-    CacheModel, Clocks, CpuIndex, Decay, Experiment, Footprint, Interval, Memory, Parameters, Policy, ProcessIndex,
-    QuantumEnd, Ran, Workload,
+    CacheModel, Clocks, CpuIndex, Decay, Experiment, Footprint, Interval, Memory, NoMemory, Parameters, Policy,
+    ProcessIndex, QuantumEnd, Ran, Workload, space,
 };
 use std::cell::RefCell;
 
@@ -101,4 +103,62 @@ fn a_migrant_reloads_everything_and_who_returns_what_was_displaced() {
     let displacing = 125.0 * work_ms - frames * (1.0 - 3_000.0 / frames).ln();
     near(displacing, 43_000.0);
     near(reloaded(1, 840), 3_000.0 * (1.0 - (-displacing / frames).exp()));
+}
+
+fn stage(tasks: Tasks, ms: f64) -> Stage {
+    let work_ms = Distribution::Constant(ms);
+    Stage { name: "stage".into(), tasks, work_ms, memory: Footprint::default(), kept: 0.0 }
+}
+
+fn job(name: &str, rounds: u32, stages: Vec<Stage>) -> Kind {
+    let graph = Graph { name: name.into(), about: String::new(), source: String::new(), rounds, stages };
+    Kind { graph, count: 1 }
+}
+
+/// Jobs A and B on four CPUs, and who was seated where and when, in ms. A's workers are 0 to 3, B's 4 to 7.
+fn shared_in_space(policy: space::Policy, replicate: u32) -> (Outcome, Vec<(u32, CpuIndex, u64)>) {
+    let listed =
+        |name: &str, ms| Listed { name: name.into(), work_ms: Some(Distribution::Constant(ms)), after: vec![] };
+    let a = job("A", 2, vec![stage(Tasks::Independent(1), 6.0), stage(Tasks::Independent(2), 4.0)]);
+    let wide = Tasks::Listed(vec![listed("a", 2.0), listed("b", 2.0), listed("c", 4.0)]);
+    let b = job("B", 1, vec![stage(Tasks::Independent(1), 12.0), stage(wide, 1.0), stage(Tasks::Independent(1), 20.0)]);
+    let mix = Mix { name: "by hand".into(), kinds: vec![a, b] };
+    let parameters = space::Parameters { switch_us: 1_000.0, ..Default::default() };
+    let machine = Machine::named("pack:1 core:4 pu:1").unwrap();
+    let experiment = space::Experiment::new(&machine, &mix, &parameters).unwrap();
+    let mut seated = Vec::new();
+    let outcome = experiment.run(policy, replicate, NoMemory, |event| {
+        if let Change::Seated(worker) = event.change {
+            seated.push((worker.0, event.cpu, event.at_ns / 1_000_000));
+        }
+    });
+    (outcome, seated)
+}
+
+#[test]
+fn a_job_that_asks_names_the_cpu_where_its_worker_ran() {
+    let mut chosen_by_chance = std::collections::BTreeSet::new();
+    for replicate in 0..20 {
+        let (outcome, seated) = shared_in_space(space::Policy::DynamicAffinity, replicate);
+        let who_and_when: Vec<(u32, u64)> = seated.iter().map(|&(worker, _, at_ms)| (worker, at_ms)).collect();
+        assert_eq!(who_and_when, [(0, 0), (4, 0), (1, 7), (5, 13), (6, 13), (0, 18)]);
+        let cpus: Vec<CpuIndex> = seated.iter().map(|&(_, cpu, _)| cpu).collect();
+        let [p, q, r, s, taken, back] = cpus[..] else { panic!("six moves") };
+        assert!([q, r, s].iter().all(|cpu| *cpu != p) && q != r && r != s && q != s, "D.1");
+        assert_eq!(taken, p, "D.2");
+        assert_eq!(back, p, "A.2");
+
+        let a = &outcome.jobs[0];
+        assert_eq!((a.response_ms(), outcome.jobs[1].response_ms()), (Some(23.0), Some(37.0)));
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let account = a.account;
+        assert_eq!((ms(account.work_ns), ms(account.idle_ns), ms(account.switch_ns)), (28.0, 3.0, 3.0));
+        assert_eq!((account.all_affine().count, account.all_other().count), (1, 2));
+        assert_eq!(ms(a.held_ns), 34.0, "work, idle time and switches, and 23 ms x 1.48 CPUs");
+
+        let (_, seated) = shared_in_space(space::Policy::Dynamic, replicate);
+        assert_eq!(seated[5].0, 0);
+        chosen_by_chance.insert(seated[5].1 == seated[0].1);
+    }
+    assert_eq!(chosen_by_chance.len(), 2, "without affinity it gets either of the two CPUs that B would give");
 }
