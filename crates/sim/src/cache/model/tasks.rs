@@ -220,39 +220,39 @@ impl TaskMemory for TaskCaches {
         let CacheModel { hierarchy, cpus, until_ns, buses, caches, .. } = &mut self.model;
         let cpu = &mut cpus[index.at()];
         let bus = &mut buses[cpu.home as usize];
-        let (mut meeting, lost_ns) = match cpu.settled {
+        let run = &mut self.runs[index.at()];
+        match cpu.settled {
             Some(settled) => {
                 let wait_ns = hierarchy.timing.bus_ns * bus.wait_services(cpu.demand);
-                (Meeting::settled(settled, wait_ns), 0.0)
+                (run.meeting, run.lost_ns) = (Meeting::settled(settled, wait_ns), 0.0);
             }
             None => {
-                let meeting = caches.meet(hierarchy, cpu, bus, process, index);
+                run.meeting = caches.meet(hierarchy, cpu, bus, process, index);
                 let worker = &mut self.workers[process.at()];
-                (meeting, worker.lose(caches, hierarchy, cpu, process, index, &meeting))
+                run.lost_ns = worker.lose(caches, hierarchy, cpu, process, index, &run.meeting);
             }
-        };
+        }
         if self.measured {
             let stages = hierarchy.paths[index.at()].stages();
             let steady = stages.iter().enumerate().map(|(depth, &stage)| {
-                let miss_ns = meeting.miss_ns(hierarchy, depth + 1 == stages.len());
+                let miss_ns = run.meeting.miss_ns(hierarchy, depth + 1 == stages.len());
                 caches.fit(cpu.behaviour, stage).steady_per_ns * miss_ns
             });
             let per_ns = match cpu.settled {
                 Some(_) => 0.0,
-                None => (meeting.stall.per_ns - steady.sum::<f64>()).max(0.0),
+                None => (run.meeting.stall.per_ns - steady.sum::<f64>()).max(0.0),
             };
-            (meeting.stall.per_ns, meeting.stall.reload_ns) = (per_ns, lost_ns);
+            (run.meeting.stall.per_ns, run.meeting.stall.reload_ns) = (per_ns, run.lost_ns);
         }
-        let span = meeting.stall.span(&caches.decay, work_ns, u64::MAX);
-        let misses = meeting.misses(cpu.taken, span);
-        meeting.ask(hierarchy, cpu, bus, span, misses);
+        run.whole = run.meeting.stall.span(&caches.decay, work_ns, u64::MAX);
+        run.misses = run.meeting.misses(cpu.taken, run.whole);
+        run.meeting.ask(hierarchy, cpu, bus, run.whole, run.misses);
         let path = &hierarchy.paths[index.at()];
         if path.is_shared {
-            caches.press(cpu, path, span);
+            caches.press(cpu, path, run.whole);
         }
-        until_ns[index.at()] = now_ns.saturating_add(span.wall_ns);
-        self.runs[index.at()] = Run { meeting, whole: span, misses, lost_ns };
-        span.wall_ns
+        until_ns[index.at()] = now_ns.saturating_add(run.whole.wall_ns);
+        run.whole.wall_ns
     }
 
     fn stop(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Stopped {
