@@ -7,7 +7,7 @@
 //! The alternating mix is made to reallocate: two jobs, each of which can use one CPU and then all but one, so that most tasks
 //! begin on a CPU that the other job had. The report's mix does what programs do, and moves less.
 //!
-//! With `-- NAME...`, only the contests whose lines have all of these in their names.
+//! `-- sequent caches` runs only those whose lines have all of these words.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that can't run says so and ends")]
 
@@ -78,8 +78,8 @@ fn no_file(name: &str) -> Result<Graph, MixError> {
     Err(MixError::Unknown(name.into()))
 }
 
-/// Two jobs, each of which has one task and then as many as CPUs but one, again and again. Their lines take 2.5 passes a task to
-/// come back, and half of them are of use to the next task.
+/// Two jobs, each of which has one task and then as many as CPUs but one, again and again. A task goes through its lines 2.5
+/// times, and half of them are of use to the next one.
 fn alternating(cpus: u32) -> Mix {
     let memory = Footprint { line_bytes: 64.0, reload_lines: 500.0, pass_us: 20.0, ..Footprint::default() };
     let stage = |name: &str, tasks| Stage {

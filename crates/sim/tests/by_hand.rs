@@ -123,7 +123,7 @@ fn shared_in_space(policy: space::Policy, replicate: u32) -> (Outcome, Vec<(u32,
     let wide = Tasks::Listed(vec![listed("a", 2.0), listed("b", 2.0), listed("c", 4.0)]);
     let b = job("B", 1, vec![stage(Tasks::Independent(1), 12.0), stage(wide, 1.0), stage(Tasks::Independent(1), 20.0)]);
     let mix = Mix { name: "by hand".into(), kinds: vec![a, b] };
-    let parameters = space::Parameters { switch_us: 1_000.0, ..Default::default() };
+    let parameters = space::Parameters { gap_ms: None, switch_us: 1_000.0, ..Default::default() };
     let machine = Machine::named("pack:1 core:4 pu:1").unwrap();
     let experiment = space::Experiment::new(&machine, &mix, &parameters).unwrap();
     let mut seated = Vec::new();

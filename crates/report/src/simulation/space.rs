@@ -44,8 +44,8 @@ pub(super) fn quantities(kinds: &[&str]) -> Vec<Quantity> {
         doubt("affine_fraction", "back to the CPU where they were, %", percent),
         doubt("reload_affine_mean_us", "reload after a move back, us", number::seconds),
         doubt("reload_other_mean_us", "reload after another move, us", number::seconds),
-        doubt("reload_forced_mean_us", "reload after a CPU was taken, us", number::seconds),
-        doubt("reload_voluntary_mean_us", "reload after it was given, us", number::seconds),
+        doubt("reload_resumed_mean_us", "reload to go on with a task, us", number::seconds),
+        doubt("reload_begun_mean_us", "reload to begin another, us", number::seconds),
         doubt("move_interval_ms", "CPU time from move to move, ms", number::seconds),
     ]);
     all

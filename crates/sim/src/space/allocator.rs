@@ -9,7 +9,7 @@
 //! - A job's most critical task is the worker that was stopped first, or else the one that fell idle last.
 //! - Where a rule leaves several CPUs, chance decides: an order would be affinity by accident.
 
-use super::engine::{Engine, Job, NEVER, NONE, Seat, State};
+use super::engine::{Engine, NEVER, NONE, Seat, State};
 use super::outcome::Event;
 use crate::memory::TaskMemory;
 
@@ -70,14 +70,9 @@ impl<M: TaskMemory, W: FnMut(Event)> Engine<'_, M, W> {
 
     /// A CPU is to be had: A.1, or the job of highest priority that asks.
     pub(super) fn offer(&mut self, number: u32) {
-        let asks = |&job: &u32| {
-            let Job { asks_since_ns, cpus, .. } = &self.jobs[job as usize];
-            (*asks_since_ns != NEVER).then_some((cpus.len(), *asks_since_ns, job))
-        };
-        let Some((_, _, first)) = self.active.iter().filter_map(asks).min_by_key(|&(has, since_ns, _)| (has, since_ns))
-        else {
-            return;
-        };
+        let asks = |job: &&u32| self.jobs[**job as usize].asks_since_ns != NEVER;
+        let priority = |job: &&u32| (self.jobs[**job as usize].cpus.len(), self.jobs[**job as usize].asks_since_ns);
+        let Some(&first) = self.active.iter().filter(asks).min_by_key(priority) else { return };
         let last = self.last_task(number);
         let a1 = last.filter(|&worker| {
             let has = |job: u32| self.jobs[job as usize].cpus.len();

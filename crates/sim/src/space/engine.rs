@@ -82,9 +82,10 @@ pub(super) struct Worker {
     task: u32,
     /// Work left of its task.
     rest_ns: u64,
-    /// Its last move: whether it was back to its CPU, and why.
+    /// Its last move: whether it was back to its CPU, why, and whether it went on with a task.
     affine: bool,
     cause: Cause,
+    resumed: bool,
 }
 
 pub(super) struct Job<'a> {
@@ -195,6 +196,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             rest_ns: 0,
             affine: false,
             cause: Cause::Voluntary,
+            resumed: false,
         };
         Self {
             experiment,
@@ -501,6 +503,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         let was_stopped = moved.seat == Seat::Stopped;
         let waiting = if was_stopped { &mut job.stopped } else { &mut job.idle };
         if worker == job.first_worker + job.workers {
+            // One that is new.
             job.workers += 1;
         } else {
             remove(waiting, worker);
@@ -511,6 +514,8 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         moved.cpu = number;
         let moves = if moved.affine { &mut job.account.affine } else { &mut job.account.other };
         moves[moved.cause as usize].count += 1;
+        moved.resumed = was_stopped;
+        job.account.resumed.count += u64::from(was_stopped);
         cpu.worker = worker;
         let mut pushed = worker;
         for place in &mut cpu.history[..self.history] {
@@ -566,6 +571,9 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         job.account.work_ns += wall_ns - reload_ns;
         let moves = if moved.affine { &mut job.account.affine } else { &mut job.account.other };
         moves[moved.cause as usize].reload_ns += reload_ns;
+        if moved.resumed {
+            job.account.resumed.reload_ns += reload_ns;
+        }
         job.misses += stopped.ran.misses;
         worker
     }

@@ -57,6 +57,8 @@ pub struct Account {
     pub affine: [Moves; Cause::ALL.len()],
     /// Moves to another CPU.
     pub other: [Moves; Cause::ALL.len()],
+    /// Those of both in which the worker went on with a task that it had been stopped in.
+    pub resumed: Moves,
 }
 
 impl Account {

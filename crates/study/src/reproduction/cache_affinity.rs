@@ -166,9 +166,9 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
             ),
             "One file of choices serves all seven workloads: what the report prints stands in files of their own, and no number stands in both.".into(),
             format!(
-                "Jobs of section 5 are task graphs of measured programs, simulated on {}, {} replicates of each mix and policy.",
+                "Jobs of section 5 are task graphs of measured programs, simulated on {}, {} replicates of each mix and policy on the first and {replicates} on the others.",
                 space_sharing::MACHINES.join(", "),
-                replicates * space_sharing::REPLICATES
+                replicates.saturating_mul(space_sharing::REPLICATES)
             ),
         ],
         live: Vec::new(),

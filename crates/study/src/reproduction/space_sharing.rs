@@ -23,7 +23,8 @@ pub(super) const MACHINES: [&str; 3] = ["sequent-symmetry", "opteron-6272", "epy
 /// CPU speed times cache size, as multiples of the report's machine.
 const FUTURE: [f64; 9] = [1.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
 
-/// Replicates of a mix for each of a workload of time sharing: arrivals and tasks vary more than processes do.
+/// Replicates of a mix on the report's machine for each of a workload of time sharing: arrivals vary more than processes do, and
+/// what policies change there is little.
 pub(super) const REPLICATES: u32 = 4;
 
 const RESPONSE: &str = "response_ms";
@@ -113,6 +114,10 @@ fn scaled(estimate: Estimated, by: impl Fn(f64) -> f64) -> Estimated {
     Estimated { value: by(estimate.value), low: estimate.low.map(&by), high: estimate.high.map(&by) }
 }
 
+fn exactly(value: f64) -> Estimated {
+    Estimated { value, low: None, high: None }
+}
+
 /// Ours of a table of section 5; none of another.
 pub(super) fn table(table: &Table, evidence: &Evidence) -> Option<ReproducedTable> {
     let rows = match table.name.as_str() {
@@ -136,7 +141,7 @@ fn responses(evidence: &Evidence) -> Vec<ReproducedRow> {
     let row = |at: usize, kind: &str| {
         let cell = |(mixes, policy): (&Vec<PointResult>, Policy)| {
             let change = change(&mixes[at], policy, &format!("{RESPONSE}:{kind}"));
-            ReproducedCell::number(None, change.map(|change| scaled(change, |percent| 1.0 + percent / 100.0)))
+            ReproducedCell::number(None, change.map(|change| scaled(change, |percent| 100.0 + percent)))
         };
         let columns = evidence.mixes.iter().flat_map(|mixes| POLICIES[1..].iter().map(move |&policy| (mixes, policy)));
         ReproducedRow {
@@ -181,10 +186,10 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
             Case::new(format!("{}: idle in hand, dynamic against equipartition", point.subject), less, LESS, " %")
         }),
         "equal-stays" => each(&|point| {
-            let moves = value(point, Policy::Equipartition, "moves");
-            let tasks = value(point, Policy::Equipartition, "tasks").map_or(1.0, |tasks| tasks.value);
-            let share = moves.map(|moves| scaled(moves, |moves| 100.0 * moves / tasks));
-            Case::new(format!("{}: moves for each task", point.subject), share, (0.0, 1.0), " %")
+            let of = |metric: &str| Some(value(point, Policy::Equipartition, metric)?.value);
+            let moved = of("moves_forced").zip(of("moves_within")).map(|(forced, within)| forced + within);
+            let share = moved.zip(of("tasks")).map(|(moved, tasks)| 100.0 * moved / tasks);
+            Case::new(point.subject.clone(), share.map(exactly), (0.0, 1.0), " moves after the first for 100 tasks")
         }),
         "many-reallocations" => each(&|point| {
             let more = change(point, Policy::Dynamic, "reallocations");
@@ -210,15 +215,15 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
         }),
         "small-penalties" => each(&|point| {
             let reloads = percent(value(point, Policy::Dynamic, "reload_fraction"));
-            Case::new(format!("{}: reloads take", point.subject), reloads, (0.0, 1.0), " % of the CPU time between")
+            Case::new(format!("{}: reloads take", point.subject), reloads, (0.0, 1.0), " % of the CPU time")
         }),
         "future" => {
             let last = evidence.future.last();
             let from = affinity_matters_from(&evidence.future);
-            let told = from.map(|value| Estimated { value, low: None, high: None });
+            let told = from.map(exactly);
             let cases = [
-                Case::new("affinity matters from", told, MORE, " times its speed and cache on"),
-                Case::new("there at most: affinity changes", last.and_then(by_affinity), LESS, " %"),
+                Case::new("affinity matters from", told, MORE, " times speed x cache on"),
+                Case::new("at the last point affinity changes", last.and_then(by_affinity), LESS, " %"),
                 Case::new(
                     "dynamic against equipartition",
                     last.and_then(|point| change(point, Policy::Dynamic, RESPONSE)),
@@ -234,15 +239,14 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
         "jobs-give-up" => each(&|point| {
             let count = |metric: &str| value(point, Policy::Dynamic, metric).map_or(0.0, |moves| moves.value);
             let (given, taken) = (count("moves_voluntary"), count("moves_forced"));
-            let share = Estimated { value: 100.0 * given / (given + taken), low: None, high: None };
+            let share = exactly(100.0 * given / (given + taken));
             Case::new(point.subject.clone(), Some(share), (50.0, 100.0), " % of CPUs were given up or free")
         }),
         "useless-data" => each(&|point| {
-            let mean = |metric: &str| value(point, Policy::Dynamic, metric).map_or(0.0, |us| us.value);
-            let (given, taken) = (mean("reload_voluntary_mean_us"), mean("reload_forced_mean_us"));
-            let ratio = Estimated { value: given / taken, low: None, high: None };
-            let label = format!("{}: reload after a CPU was given up or free", point.subject);
-            Case::new(label, Some(ratio), (0.0, 1.0), " of that after it was taken")
+            let mean = |metric: &str| Some(value(point, Policy::Dynamic, metric)?.value);
+            let (begun, resumed) = (mean("reload_begun_mean_us"), mean("reload_resumed_mean_us"));
+            let ratio = begun.zip(resumed).map(|(begun, resumed)| exactly(begun / resumed));
+            Case::new(point.subject.clone(), ratio, (0.0, 1.0), " times the reload of an interrupted task")
         }),
         "less-than-time-sharing" => {
             let shares = evidence.on_its_machine().iter().filter_map(|point| {

@@ -68,8 +68,12 @@ fn tell(told: &mut Told, whose: &str, jobs: &[&JobOutcome]) {
     for (name, cause) in [("voluntary", Cause::Voluntary), ("forced", Cause::Forced), ("within", Cause::Within)] {
         let caused = moves(&|account| account.caused(cause));
         told.number(&format!("moves_{name}{whose}"), caused.count as f64);
-        told.known(&format!("reload_{name}_mean_us{whose}"), mean_us(caused));
     }
+    let resumed = moves(&|account| account.resumed);
+    let begun = Moves { count: all.count - resumed.count, reload_ns: all.reload_ns - resumed.reload_ns };
+    told.number(&format!("moves_resumed{whose}"), resumed.count as f64);
+    told.known(&format!("reload_resumed_mean_us{whose}"), mean_us(resumed));
+    told.known(&format!("reload_begun_mean_us{whose}"), mean_us(begun));
     told.known(&format!("affine_fraction{whose}"), share(affine.count, all.count));
     told.known(&format!("reload_affine_mean_us{whose}"), mean_us(affine));
     told.known(&format!("reload_other_mean_us{whose}"), mean_us(other));
