@@ -54,6 +54,9 @@ pub struct TracePoint {
     pub hover: String,
 }
 
+/// Letters of a trace's label that there is room for.
+const MOST_LETTERS: usize = 18;
+
 /// A value from which on something holds.
 #[derive(Clone, Debug)]
 pub struct Threshold {
@@ -122,7 +125,9 @@ impl Chart {
     /// Changes over the values of a parameter called `parameter`, which are on a logarithmic scale where they span a decade. A
     /// `threshold` is marked.
     pub fn sweep(&self, traces: &[Trace], parameter: &str, threshold: Option<&Threshold>) -> Option<String> {
-        let (height, left, right, top, bottom) = (240, 46, 84, 10, 36);
+        let (height, left, top, bottom) = (240, 46, 10, 36);
+        let longest = traces.iter().map(|trace| trace.label.chars().count()).max().unwrap_or(0).min(MOST_LETTERS);
+        let right = ((longest as f64 * super::LETTER) as i32 + 14).max(84);
         let points =
             || traces.iter().flat_map(|trace| &trace.points).filter(|p| p.value.is_finite() && p.percent.is_finite());
         let values = span(points().map(|p| p.value))?;
@@ -161,7 +166,7 @@ impl Chart {
         canvas.text(Role::Muted, ((left + WIDTH - right) / 2, height - 8), HPos::Center, &short(parameter, 40));
         if let Some(Threshold { value, label }) = threshold.filter(|t| (values.start..=values.end).contains(&t.value)) {
             let place = x.at(scaled(*value));
-            canvas.line(Role::Muted, [(place, f64::from(top)), (place, f64::from(foot))]);
+            canvas.line(Role::Ink, [(place, f64::from(top)), (place, f64::from(foot))]);
             let (side, shift) = if place > (west + east) / 2.0 { (HPos::Right, -5.0) } else { (HPos::Left, 5.0) };
             canvas.text(Role::Ink, (place + shift, f64::from(top + 6)), side, &format!("{label} →"));
         }
@@ -180,7 +185,7 @@ impl Chart {
             for (&place, point) in places.iter().zip(&trace.points) {
                 canvas.mark(trace.hue, Mark::Counted, place, &point.hover);
             }
-            labels.push(EndLabel { end, role, text: short(&trace.label, 12), hover: trace.label.clone() });
+            labels.push(EndLabel { end, role, text: short(&trace.label, MOST_LETTERS), hover: trace.label.clone() });
         }
         canvas.end_labels(labels, east + 10.0, f64::from(top)..f64::from(foot));
         let hovers = canvas.finish();

@@ -243,9 +243,11 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
             Case::new(point.subject.clone(), Some(share), (50.0, 100.0), " % of CPUs were given up or free")
         }),
         "useless-data" => each(&|point| {
-            let mean = |metric: &str| Some(value(point, Policy::Dynamic, metric)?.value);
-            let (begun, resumed) = (mean("reload_begun_mean_us"), mean("reload_resumed_mean_us"));
-            let ratio = begun.zip(resumed).map(|(begun, resumed)| exactly(begun / resumed));
+            let all = |metric: &str| value(point, Policy::Dynamic, metric).map_or(0.0, |sum| sum.value);
+            let (moves, resumed) = (all("moves"), all("moves_resumed"));
+            let (reload_ms, resumed_ms) = (all("reload_ms"), all("reload_resumed_ms"));
+            let (begun, gone_on) = ((reload_ms - resumed_ms) / (moves - resumed), resumed_ms / resumed);
+            let ratio = Some(begun / gone_on).filter(|ratio| ratio.is_finite()).map(exactly);
             Case::new(point.subject.clone(), ratio, (0.0, 1.0), " times the reload of an interrupted task")
         }),
         "less-than-time-sharing" => {

@@ -72,6 +72,7 @@ fn tell(told: &mut Told, whose: &str, jobs: &[&JobOutcome]) {
     let resumed = moves(&|account| account.resumed);
     let begun = Moves { count: all.count - resumed.count, reload_ns: all.reload_ns - resumed.reload_ns };
     told.number(&format!("moves_resumed{whose}"), resumed.count as f64);
+    told.number(&format!("reload_resumed_ms{whose}"), ms(resumed.reload_ns));
     told.known(&format!("reload_resumed_mean_us{whose}"), mean_us(resumed));
     told.known(&format!("reload_begun_mean_us{whose}"), mean_us(begun));
     told.known(&format!("affine_fraction{whose}"), share(affine.count, all.count));
