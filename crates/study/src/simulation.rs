@@ -10,7 +10,7 @@ mod metrics;
 mod results;
 mod space;
 
-pub use answers::{MATTERS_PERCENT, affinity_matters_from};
+pub use answers::{MATTERS_PERCENT, affinity_matters_at, affinity_matters_from};
 pub(crate) use metrics::{INTERVALS, SLICES};
 pub use results::{Estimated, PointResult, PolicyResult, TimeBin};
 pub(crate) use results::{analyse, verdicts, warnings};
