@@ -12,3 +12,4 @@ mod placement_claims;
 mod race;
 mod reproduction;
 mod simulation;
+mod space_sharing;
