@@ -8,7 +8,9 @@ use crate::simulation::SimulationView;
 use crate::simulation::space::{RESPONSE, kinds};
 use crate::words::{count, plain};
 use maud::{Markup, html};
-use study::simulation::{Estimated, MATTERS_PERCENT, PointResult, PolicyResult, affinity_matters_from};
+use study::simulation::{
+    Estimated, MATTERS_PERCENT, PointResult, PolicyResult, affinity_matters_at, affinity_matters_from,
+};
 
 /// What is told of each replicate.
 pub(super) const METRICS: [(&str, &str); 8] = [
@@ -41,7 +43,8 @@ pub(super) fn headline(study: &SimulationView) -> Markup {
             div {
                 @match matters {
                     Some(from) => { p.figure.better { (from) } p.doubt { b { (plain(swept)) } ", from which on affinity matters" } }
-                    None => { p.figure.words { "Never" } p.doubt { "does affinity come to matter" } }
+                    None if affinity_matters_at(points).is_empty() => { p.figure.words { "Nowhere" } p.doubt { "does affinity matter" } }
+                    None => { p.figure.words { "Not for good" } p.doubt { "does affinity matter: at " (matters_at(points)) " only" } }
                 }
                 @if let Some(last) = last { p.doubt.muted { "at the last point it changes response times by " (number::change(last.value / 100.0)) } }
             }
@@ -61,6 +64,11 @@ pub(super) fn headline(study: &SimulationView) -> Markup {
             @if let Some(most) = most { p.doubt.muted { "affinity on top: " (number::change(most.value / 100.0)) @if points.len() > 1 { " at best" } } }
         }
     }
+}
+
+/// The values at which affinity matters.
+fn matters_at(points: &[PointResult]) -> String {
+    affinity_matters_at(points).iter().map(f64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Response times of each kind of job relative to equal shares: the report's Figure 3.
@@ -138,8 +146,12 @@ pub(super) fn sweep(study: &SimulationView) -> Markup {
         Some(from) => format!(
             "From {parameter} {from} on affinity matters: there and at every later point it saves {MATTERS_PERCENT} % or more of the response time under dynamic, and the interval leaves no doubt."
         ),
+        None if affinity_matters_at(study.points()).is_empty() => format!(
+            "Affinity matters nowhere here: at no point does it save {MATTERS_PERCENT} % or more of the response time under dynamic beyond doubt."
+        ),
         None => format!(
-            "Affinity never matters here: nowhere from some point on does it save {MATTERS_PERCENT} % or more of the response time under dynamic beyond doubt."
+            "Affinity matters at {parameter} {}, but not from any point on: at the last it doesn't save {MATTERS_PERCENT} % or more of the response time under dynamic beyond doubt.",
+            matters_at(study.points())
         ),
     };
     let rivals: Vec<&str> = study.policies().into_iter().skip(1).collect();
