@@ -60,26 +60,13 @@ fn of_one(point: &PointResult) -> Vec<String> {
         let Some(change) = result.changes.get(RESPONSE) else { continue };
         let each = exceptions(&kinds(result));
         let doubt = if told.is_empty() { format!("; {}", doubt(result)) } else { String::new() };
-        told.push(match direction(change) {
-            Direction::Down => format!(
-                "{}: under {} jobs answer {} sooner than under equipartition{each}{doubt}.",
-                point.subject,
-                result.policy,
-                fewer(change)
-            ),
-            Direction::Up => format!(
-                "{}: under {} jobs answer {} later than under equipartition{doubt}.",
-                point.subject,
-                result.policy,
-                more(change)
-            ),
-            Direction::NoneShown => format!(
-                "{}: {} shows no difference from equipartition {}{doubt}.",
-                point.subject,
-                result.policy,
-                range(change)
-            ),
-        });
+        let start = if told.is_empty() { format!("{}: under", point.subject) } else { "Under".into() };
+        let words = match direction(change) {
+            Direction::Down => format!("jobs answer {} sooner than under equipartition{each}", fewer(change)),
+            Direction::Up => format!("jobs answer {} later than under equipartition", more(change)),
+            Direction::NoneShown => format!("no difference from equipartition is shown {}", range(change)),
+        };
+        told.push(format!("{start} {} {words}{doubt}.", result.policy));
     }
     if let Some(affinity) = find(point, Policy::DynamicAffinity)
         && let Some(change) = affinity.affinity_changes.get(RESPONSE)
@@ -358,7 +345,10 @@ mod tests {
             ["A: under dynamic jobs answer 7.0 % (6.8 to 7.2) later than under equipartition; 95 % intervals."]
         );
         let same = space_sharing(&[mix("A", near(0.1), &[], None)]);
-        assert_eq!(same, ["A: dynamic shows no difference from equipartition (-0.1 to +0.3 %); 95 % intervals."]);
+        assert_eq!(
+            same,
+            ["A: under dynamic no difference from equipartition is shown (-0.1 to +0.3 %); 95 % intervals."]
+        );
         let nothing = |point: PointResult| PointResult { policies: vec![result(Policy::Equipartition, 9)], ..point };
         assert_eq!(space_sharing(&[nothing(mix("A", near(1.0), &[], None))]), ["A: nothing is compared."]);
         let two = ["A", "B"].map(|name| nothing(mix(name, near(1.0), &[], None)));
