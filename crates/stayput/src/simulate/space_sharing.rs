@@ -129,7 +129,9 @@ fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
         (None, _) => mixes.into_iter().map(simulation).collect(),
         (Some(Sweep { parameter, values }), [mix]) => {
             let simulation = simulation(mix.clone());
-            let points = values.iter().map(|&value| simulation.at(parameter, value));
+            let mut rising = values.clone();
+            rising.sort_by(f64::total_cmp);
+            let points = rising.into_iter().map(|value| simulation.at(parameter, value));
             points.collect::<Result<_, _>>().map_err(UsageError::from)?
         }
         (Some(_), _) => return Err(UsageError::from("a sweep is of one mix; name one with --mix")),
