@@ -381,7 +381,9 @@ mod tests {
     #[test]
     fn affinity_matters_from_the_first_point_after_which_it_always_does() {
         let saves = |percent: &str| format!("it saves {percent} of what dynamic takes");
-        let cases: [(&[f64], Option<f64>, &[f64], String); 8] = [
+        /// What affinity changes at each point, from where on and where it matters, and the words.
+        type Case = (&'static [f64; 4], Option<f64>, &'static [f64], String);
+        let cases: [Case; 8] = [
             (
                 &[-0.1, -0.5, -2.0, -9.0],
                 Some(16.0),
