@@ -60,7 +60,8 @@ fn answer(study: &SimulationView) -> Markup {
                     h2 { (study.workload()) }
                     (headline(study))
                     div {
-                        p.verdict { (capital(&plain(first.strip_prefix(&own).unwrap_or(first)))) }
+                        // A sentence that begins with a name keeps its letters.
+                        p.verdict { (first.strip_prefix(&own).map_or_else(|| plain(first), |rest| capital(&plain(rest)))) }
                         ul.verdicts { @for verdict in others { li { (plain(verdict)) } } }
                     }
                 }

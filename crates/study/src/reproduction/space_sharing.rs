@@ -233,7 +233,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
             ];
             match from {
                 Some(_) => all(&cases),
-                None => (Verdict::Fails, "affinity never comes to matter in the sweep".into()),
+                None => (Verdict::Fails, "affinity matters from no point of the sweep on".into()),
             }
         }
         "jobs-give-up" => each(&|point| {

@@ -101,7 +101,7 @@ fn cpu_time_that_jobs_had_is_accounted_for() {
             let parts: f64 = kinds.iter().map(|kind| seen[&format!("{name}:{kind}")]).sum();
             assert!(same(parts, seen[*name]), "{name}: {parts} of {}", seen[*name]);
         }
-        assert!(seen["moves"] > 0.0 && seen["reload_ms"] > 0.0 && seen["switch_ms"] > 0.0, "{}", trial.placement);
+        assert!(seen["moves"] > 0.0 && seen["switch_ms"] > 0.0, "{}", trial.placement);
         let causes: f64 = SUMS[1..4].iter().map(|name| seen[*name]).sum();
         assert!(same(causes, seen["moves"]), "every move has a cause");
         let responses: f64 = kinds.iter().map(|kind| seen[&format!("response_ms:{kind}")]).sum();
@@ -117,6 +117,7 @@ fn cpu_time_that_jobs_had_is_accounted_for() {
             (TIMES.iter().map(|name| seen[*name]).sum::<f64>() - seen["idle_held_ms"]) / 1e3
         ));
     }
+    assert!(trials.iter().any(|trial| metrics(trial)["reload_ms"] > 0.0), "somebody lost cached lines");
 }
 
 #[test]
