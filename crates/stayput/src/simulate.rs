@@ -91,6 +91,16 @@ struct TimeSharingArgs {
     /// times as large they are), or another time or count; values as 10,30,100 or 0-24/2
     #[arg(long, value_name = "PARAM=RANGE")]
     sweep: Option<Sweep>,
+    #[command(flatten)]
+    output: Output,
+    /// List the built-in workloads and applications
+    #[arg(long)]
+    list: bool,
+}
+
+/// Where results go.
+#[derive(clap::Args)]
+struct Output {
     /// Journal to write, or to go on with; without it nothing is kept
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -100,9 +110,6 @@ struct TimeSharingArgs {
     /// Don't show progress
     #[arg(long, short)]
     quiet: bool,
-    /// List the built-in workloads and applications
-    #[arg(long)]
-    list: bool,
 }
 
 /// Ticks that `subtract` takes away: what each of two processes that share a CPU accumulates in a second.
@@ -135,24 +142,18 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
 fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let plan = plan(args, &machine)?;
-    simulate_and_tell(&plan, &machine, args.out.as_deref(), args.format, args.quiet)
+    simulate_and_tell(&plan, &machine, &args.output)
 }
 
-/// Simulates a plan, or what the journal at `out` doesn't have of it yet, and tells what came out.
-fn simulate_and_tell(
-    plan: &Plan,
-    machine: &Machine,
-    out: Option<&Path>,
-    format: Format,
-    quiet: bool,
-) -> anyhow::Result<()> {
-    let record = match out {
-        Some(path) => conduct_in(path, plan, machine, quiet)?,
-        None => conduct(plan, machine, quiet)?,
+/// Simulates a plan, or what its journal doesn't have of it yet, and tells what came out.
+fn simulate_and_tell(plan: &Plan, machine: &Machine, output: &Output) -> anyhow::Result<()> {
+    let record = match &output.out {
+        Some(path) => conduct_in(path, plan, machine, output.quiet)?,
+        None => conduct(plan, machine, output.quiet)?,
     };
     let analysis = study::analyse(&record);
-    let mut text = format.write(&record, &analysis);
-    if let (Some(path), Format::Terminal) = (out, format) {
+    let mut text = output.format.write(&record, &analysis);
+    if let (Some(path), Format::Terminal) = (&output.out, output.format) {
         let _ = writeln!(text, "\njournal: {}", path.display());
     }
     crate::print(&text)

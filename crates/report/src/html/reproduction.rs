@@ -204,7 +204,7 @@ fn compared(view: &TableView, cell: &ReproducedCell, is_live: bool) -> Markup {
     html! {
         td.n.near[near == Some(true)].far[near == Some(false)].alone[printed.is_none()] {
             b { (ours.unwrap_or_else(|| "–".into())) @if is_fitted { (FITTED) } }
-            @if let Some((low, high)) = interval.filter(|_| view.table.margin.is_some()) { small.muted { (low) " to " (high) } }
+            @if let Some((low, high)) = interval.filter(|_| view.table.margin.is_some() || printed.is_none()) { small.muted { (low) " to " (high) } }
             @if let Some(printed) = printed { small { "printed " (printed) } }
             @if let Some(difference) = difference {
                 @match near {

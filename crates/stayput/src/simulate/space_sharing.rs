@@ -2,13 +2,12 @@
 
 use super::sweep::Sweep;
 use crate::UsageError;
-use crate::report::Format;
 use machine::Machine;
 use sim::Distribution;
 use sim::space::mix::{DEFAULT_MIX, REPORT_MIXES};
 use sim::space::{Graph, Mix, MixError, Parameters, Policy};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use study::simulation::{Sharing, Simulation};
 use study::{Plan, toml_file};
 
@@ -77,15 +76,8 @@ pub(super) struct SpaceSharingArgs {
     /// numbers; values as 10,30,100 or 0-24/2
     #[arg(long, value_name = "PARAM=RANGE")]
     sweep: Option<Sweep>,
-    /// Journal to write, or to go on with; without it nothing is kept
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// The form of the result
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
-    format: Format,
-    /// Don't show progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    output: super::Output,
     /// List the built-in jobs and mixes
     #[arg(long)]
     list: bool,
@@ -101,7 +93,7 @@ pub(super) fn run(args: &SpaceSharingArgs) -> anyhow::Result<()> {
     }
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let plan = plan(args, &machine)?;
-    super::simulate_and_tell(&plan, &machine, args.out.as_deref(), args.format, args.quiet)
+    super::simulate_and_tell(&plan, &machine, &args.output)
 }
 
 fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {

@@ -224,21 +224,26 @@ fn simulate(
     machine: &Machine,
 ) -> Result<Simulated, SimulationError> {
     let plan = Plan::of_simulations(vec![Simulation::new(workload.clone(), parameters)], policies, machine);
+    let record = conducted(plan, machine)?;
+    let point = simulation::analyse(&record).remove(0);
+    Ok(Simulated { workload, point, trials: record.trials })
+}
+
+/// All replicates of a plan, kept nowhere.
+pub(super) fn conducted(plan: Plan, machine: &Machine) -> Result<Record, SimulationError> {
     let mut trials = Vec::new();
     simulation::simulate(&plan, machine, &[], &mut |trial| -> Result<(), SimulationError> {
         trials.push(trial);
         Ok(())
     })?;
-    let record = Record {
+    Ok(Record {
         plan,
         machine: serde_json::Value::Null,
         host: HostFacts::of_model(),
         sessions: Vec::new(),
         trials,
         ending: Some(Ending::Finished),
-    };
-    let point = simulation::analyse(&record).remove(0);
-    Ok(Simulated { workload, point, trials: record.trials })
+    })
 }
 
 /// The rows of a printed table with ours beside.

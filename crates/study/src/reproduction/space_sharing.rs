@@ -1,11 +1,10 @@
 //! The cache-affinity report's section 5: mixes of its three jobs on its machine and on two of later times, and machines of the future.
 
+use super::cache_affinity::conducted;
 use super::claims::{Case, Judged, LESS, MORE, all, both};
 use super::printed::Table;
 use super::{ReproducedCell, ReproducedRow, ReproducedTable, Verdict};
-use crate::host::HostFacts;
 use crate::plan::Plan;
-use crate::record::{Ending, Record};
 use crate::simulation::{
     self, Estimated, MATTERS_PERCENT, PointResult, PolicyResult, Sharing, Simulation, SimulationError,
     affinity_matters_from,
@@ -71,19 +70,7 @@ fn named(mix: &str) -> Mix {
 fn simulate(simulations: Vec<Simulation>, machine: &str) -> Result<Vec<PointResult>, SimulationError> {
     let machine = Machine::named(machine).expect("the machines are presets");
     let plan = Plan::of_simulations(simulations, &POLICIES, &machine);
-    let mut trials = Vec::new();
-    simulation::simulate(&plan, &machine, &[], &mut |trial| -> Result<(), SimulationError> {
-        trials.push(trial);
-        Ok(())
-    })?;
-    let record = Record {
-        plan,
-        machine: serde_json::Value::Null,
-        host: HostFacts::of_model(),
-        sessions: Vec::new(),
-        trials,
-        ending: Some(Ending::Finished),
-    };
+    let record = conducted(plan, &machine)?;
     Ok(simulation::analyse(&record))
 }
 
