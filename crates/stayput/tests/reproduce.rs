@@ -129,7 +129,7 @@ fn the_same_command_gives_the_same_bytes_and_another_seed_others() {
         ),
         "{first}"
     );
-    assert_eq!(first.lines().count(), 1 + 5 + 5 * 7 + 5 * 6 + 11 * 5 + 7 * 6, "a row a cell");
+    assert_eq!(first.lines().count(), 1 + 5 + 5 * 7 + 5 * 6 + 11 * 5 + 7 * 6 + 14 * 6 + 9 * 4, "a row a cell");
 }
 
 #[test]
