@@ -179,6 +179,9 @@ pub struct SweepPoint {
     pub value: f64,
 }
 
+/// The metric of space sharing that policies are compared by; of one kind of job with its name after a colon.
+pub const RESPONSE: &str = "response_ms";
+
 /// Both boosts at once.
 const PHI: &str = "phi";
 

@@ -6,10 +6,7 @@ use crate::table::Cell;
 use crate::words::{count, plain};
 use sim::space::{Graph, Kind, Mix, Tasks};
 use study::Record;
-use study::simulation::{PointResult, PolicyResult, Sharing};
-
-/// The metric that policies are compared by.
-pub(crate) const RESPONSE: &str = "response_ms";
+use study::simulation::{PointResult, PolicyResult, RESPONSE, Sharing};
 
 /// What the model leaves out, in sentences.
 pub(super) const LIMITS: [&str; 6] = [
@@ -68,9 +65,10 @@ pub(super) fn of_points(points: &[PointResult], swept: Option<&str>) -> Table {
             (label.to_owned(), cells)
         };
         let rows = points.iter().flat_map(|point| {
-            let kinds = kinds(point);
-            let own =
-                kinds.into_iter().map(|kind| row(point, &format!("  {}", plain(kind)), &format!("{RESPONSE}:{kind}")));
+            let own = point
+                .kinds()
+                .into_iter()
+                .map(|kind| row(point, &format!("  {}", plain(kind)), &format!("{RESPONSE}:{kind}")));
             std::iter::once(row(point, &plain(&point.subject), RESPONSE)).chain(own).collect::<Vec<_>>()
         });
         return Table { corner: "mix and kind of job: change of response time".into(), heads, rows: rows.collect() };
@@ -89,15 +87,6 @@ pub(super) fn of_points(points: &[PointResult], swept: Option<&str>) -> Table {
         (value_of(point), own.chain(affinity).chain([reloads]).collect())
     };
     Table { corner: plain(swept), heads, rows: points.iter().map(row).collect() }
-}
-
-/// The kinds of job at a point.
-pub(crate) fn kinds(point: &PointResult) -> Vec<&str> {
-    let metrics = point.policies.iter().flat_map(|result| result.estimates.keys());
-    let mut kinds: Vec<&str> = metrics.filter_map(|metric| metric.strip_prefix(RESPONSE)?.strip_prefix(':')).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    kinds
 }
 
 /// The kinds of job of all mixes, a line each.

@@ -204,7 +204,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             replicate,
             rules: Rules::of(policy, at_speed(parameters.yield_delay_ms)),
             switch_ns: at_speed(parameters.switch_us / 1e3),
-            horizon_ns: parameters.horizon_ms.map_or(NEVER, ns).min((NEVER >> cpu_bits) - 1),
+            horizon_ns: parameters.horizon_ms.map_or(NEVER, ns).min((NEVER >> cpu_bits) - 2),
             history: parameters.history as usize,
             cpus: (0..count).map(cpu).collect(),
             jobs: (0..all).map(job).collect(),
@@ -371,23 +371,27 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
 
     /// The job of a CPU has nothing for it.
     fn idle(&mut self, number: u32) {
-        let until_ns = match self.rules {
-            Rules { equal_shares: true, .. } => NEVER,
-            Rules { yield_delay_ns, .. } => ((self.now_ns + yield_delay_ns) << self.cpu_bits) | u64::from(number),
-        };
-        let keeps = self.rules.equal_shares || self.rules.yield_delay_ns > 0;
+        let Rules { equal_shares, yield_delay_ns, .. } = self.rules;
+        let keeps = equal_shares || yield_delay_ns > 0;
+        let stop = if equal_shares { NEVER } else { self.stop_at(self.now_ns.saturating_add(yield_delay_ns), number) };
         let cpu = &mut self.cpus[number as usize];
         let job = &mut self.jobs[cpu.job as usize];
         cpu.since_ns = self.now_ns;
         job.idle_cpus.push(number);
         if keeps {
             cpu.state = State::Kept;
-            self.stops.set(number as usize, until_ns);
+            self.stops.set(number as usize, stop);
         } else {
             cpu.state = State::Willing;
             cpu.pool_place = self.willing.len() as u32;
             self.willing.push(number);
         }
+    }
+
+    /// The key of a stop: what would be after the latest horizon is just beyond it.
+    #[inline]
+    fn stop_at(&self, at_ns: u64, number: u32) -> u64 {
+        (at_ns.min((NEVER >> self.cpu_bits) - 1) << self.cpu_bits) | u64::from(number)
     }
 
     /// An idle CPU of a job has something to do again, or another job.
@@ -546,13 +550,13 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     /// The worker of a CPU runs what is left of its task, after a switch.
     fn start(&mut self, number: u32, worker: u32, switch_ns: u64) {
         let work_ns = self.workers[worker as usize].rest_ns;
-        let from_ns = self.now_ns + switch_ns;
+        let from_ns = self.now_ns.saturating_add(switch_ns);
         let wall_ns = self.memory.start(ProcessIndex(worker), CpuIndex(number), from_ns, work_ns);
         let cpu = &mut self.cpus[number as usize];
         cpu.state = State::Running;
         (cpu.since_ns, cpu.work_ns, cpu.switch_ns) = (self.now_ns, work_ns, switch_ns);
-        let until_ns = (from_ns + wall_ns).min((NEVER >> self.cpu_bits) - 1);
-        self.stops.set(number as usize, (until_ns << self.cpu_bits) | u64::from(number));
+        let stop = self.stop_at(from_ns.saturating_add(wall_ns), number);
+        self.stops.set(number as usize, stop);
     }
 
     /// Ends the run on a CPU, at the end of its task or before, and accounts for it; the worker that ran.
@@ -610,14 +614,15 @@ fn arrivals(experiment: &Experiment, replicate: u32) -> Vec<(u64, u32)> {
     let parameters = experiment.parameters;
     let mut draws = Draws::new(parameters.seed, replicate, Purpose::Arrivals, 0);
     let mut jobs: Vec<u32> = (0..experiment.mix.jobs()).collect();
-    let mut at_ns = 0;
+    let mut at_ns = 0_u64;
     if let Some(gap) = parameters.gap_ms.as_ref().map(Lengths::new) {
         for left in (1..jobs.len()).rev() {
             jobs.swap(left, draws.below(left as u64 + 1) as usize);
         }
         let next = |job| {
             let arrival = (at_ns, job);
-            at_ns += (gap.draw_ns(&mut draws) as f64 / parameters.speed).round() as u64;
+            let gap_ns = gap.draw_ns(&mut draws) as f64 / parameters.speed;
+            at_ns = at_ns.saturating_add(gap_ns.round() as u64);
             arrival
         };
         let mut arrivals: Vec<(u64, u32)> = jobs.into_iter().map(next).collect();

@@ -222,6 +222,29 @@ proptest! {
     }
 }
 
+/// Times beyond all that a simulation can last end it, and wrap around nowhere.
+#[test]
+fn what_takes_for_ever_never_ends() {
+    let mix = Mix::named("MVA+MATRIX+GRAVITY", |_| Err(super::mix::MixError::Unknown(String::new()))).unwrap();
+    let never = Parameters { speed: 1e-6, gap_ms: None, switch_us: 0.0, ..Parameters::default() };
+    let year_ms = crate::parameters::LONGEST_MS;
+    for parameters in [
+        Parameters { gap_ms: Some(Distribution::Constant(year_ms)), ..never.clone() },
+        Parameters { switch_us: 1e9, ..never.clone() },
+        Parameters { yield_delay_ms: year_ms, ..never },
+    ] {
+        for policy in Policy::ALL {
+            let (outcome, _) = run(&mix, &parameters, 5, policy);
+            for job in &outcome.jobs {
+                assert_eq!(job.account.total_ns(), job.held_ns);
+                assert!(job.ended_ns.is_none_or(|ended_ns| ended_ns >= job.arrived_ns));
+            }
+            let ended = outcome.jobs.iter().filter(|job| job.ended_ns.is_some()).count();
+            assert_eq!(outcome.completed, ended == 3, "{policy}");
+        }
+    }
+}
+
 fn check_whole<M: TaskMemory, W: FnMut(Event)>(engine: &Engine<M, W>) {
     let mut seated = BTreeSet::new();
     for (number, cpu) in engine.cpus.iter().enumerate() {

@@ -6,7 +6,7 @@ use super::printed::Table;
 use super::{ReproducedCell, ReproducedRow, ReproducedTable, Verdict};
 use crate::plan::Plan;
 use crate::simulation::{
-    self, Estimated, MATTERS_PERCENT, PointResult, PolicyResult, Sharing, Simulation, SimulationError,
+    self, Estimated, MATTERS_PERCENT, PointResult, RESPONSE, Sharing, Simulation, SimulationError,
     affinity_matters_from,
 };
 use machine::Machine;
@@ -25,8 +25,6 @@ const FUTURE: [f64; 9] = [1.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0, 16_384.
 /// Replicates of a mix on the report's machine for each of a workload of time sharing: arrivals vary more than processes do, and
 /// what policies change there is little.
 pub(super) const REPLICATES: u32 = 4;
-
-const RESPONSE: &str = "response_ms";
 
 /// What was simulated.
 pub(super) struct Evidence {
@@ -74,27 +72,17 @@ fn simulate(simulations: Vec<Simulation>, machine: &str) -> Result<Vec<PointResu
     Ok(simulation::analyse(&record))
 }
 
-fn find(point: &PointResult, policy: Policy) -> Option<&PolicyResult> {
-    point.policies.iter().find(|result| result.policy == policy.name())
-}
-
 fn value(point: &PointResult, policy: Policy, metric: &str) -> Option<Estimated> {
-    find(point, policy)?.estimates.get(metric).copied()
+    point.policy(policy.name())?.estimates.get(metric).copied()
 }
 
 fn change(point: &PointResult, policy: Policy, metric: &str) -> Option<Estimated> {
-    find(point, policy)?.changes.get(metric).copied()
+    point.policy(policy.name())?.changes.get(metric).copied()
 }
 
 /// By how many percent affinity changes what dynamic takes.
 fn by_affinity(point: &PointResult) -> Option<Estimated> {
-    find(point, Policy::DynamicAffinity)?.affinity_changes.get(RESPONSE).copied()
-}
-
-/// The kinds of job of a mix.
-fn kinds(point: &PointResult) -> Vec<&str> {
-    let metrics = point.policies.first().into_iter().flat_map(|result| result.estimates.keys());
-    metrics.filter_map(|metric| metric.strip_prefix(RESPONSE)?.strip_prefix(':')).collect()
+    point.policy(Policy::DynamicAffinity.name())?.affinity_changes.get(RESPONSE).copied()
 }
 
 fn scaled(estimate: Estimated, by: impl Fn(f64) -> f64) -> Estimated {
@@ -137,7 +125,7 @@ fn responses(evidence: &Evidence) -> Vec<ReproducedRow> {
         }
     };
     let mixes = evidence.mixes[0].iter().enumerate();
-    mixes.flat_map(|(at, point)| kinds(point).into_iter().map(move |kind| row(at, kind))).collect()
+    mixes.flat_map(|(at, point)| point.kinds().into_iter().map(move |kind| row(at, kind))).collect()
 }
 
 /// Changes of response times on machines of the future.
@@ -190,7 +178,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
                             .map(|change| scaled(change, |percent| 1.0 + percent / 100.0));
                         Case::new(format!("{policy}, {}, {kind}", point.subject), ratio, (0.0, 1.0), "")
                     };
-                    kinds(point).into_iter().map(case).collect::<Vec<_>>()
+                    point.kinds().into_iter().map(case).collect::<Vec<_>>()
                 });
                 all(&cases.collect::<Vec<_>>())
             };

@@ -1,10 +1,8 @@
 //! The answer of a space-sharing simulation in sentences, each with its doubt.
 
 use super::results::{Direction, direction, fewer, more, range};
-use super::{Estimated, PointResult, PolicyResult, SweepPoint};
+use super::{Estimated, PointResult, PolicyResult, RESPONSE, SweepPoint};
 use sim::space::Policy;
-
-const RESPONSE: &str = "response_ms";
 
 /// From how many percent on affinity is said to matter. Our choice: less than this nobody would change an allocator for.
 pub const MATTERS_PERCENT: f64 = 1.0;
@@ -29,7 +27,7 @@ fn kinds(result: &PolicyResult) -> Vec<(&str, Estimated)> {
 }
 
 fn find(point: &PointResult, policy: Policy) -> Option<&PolicyResult> {
-    point.policies.iter().find(|result| result.policy == policy.name() && result.replicates > 0)
+    point.policy(policy.name()).filter(|result| result.replicates > 0)
 }
 
 /// Which kinds of job don't answer sooner where jobs do on average.

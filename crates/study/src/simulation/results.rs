@@ -1,7 +1,7 @@
 //! What the replicates of a simulation say of its policies.
 
 use super::metrics::{INTERVALS, SLICES};
-use super::{Sharing, SweepPoint, answers};
+use super::{RESPONSE, Sharing, SweepPoint, answers};
 use crate::plan::{Plan, Subject};
 use crate::record::Record;
 use crate::trial::Trial;
@@ -82,6 +82,21 @@ impl Estimated {
 
     fn map(self, change: impl Fn(f64) -> f64) -> Self {
         Self { value: change(self.value), low: self.low.map(&change), high: self.high.map(&change) }
+    }
+}
+
+impl PointResult {
+    /// What was seen under the policy of that name, where it was simulated.
+    pub fn policy(&self, name: &str) -> Option<&PolicyResult> {
+        self.policies.iter().find(|result| result.policy == name)
+    }
+
+    /// Of space sharing, the kinds of job that are told apart, by name.
+    pub fn kinds(&self) -> Vec<&str> {
+        let metrics = self.policies.iter().flat_map(|result| result.estimates.keys());
+        let kinds: BTreeSet<&str> =
+            metrics.filter_map(|metric| metric.strip_prefix(RESPONSE)?.strip_prefix(':')).collect();
+        kinds.into_iter().collect()
     }
 }
 

@@ -5,11 +5,10 @@ use super::{range, sweep_table, trace_of};
 use crate::chart::{Chart, Hue, Interval, Threshold};
 use crate::number;
 use crate::simulation::SimulationView;
-use crate::simulation::space::{RESPONSE, kinds};
 use crate::words::{count, plain};
 use maud::{Markup, html};
 use study::simulation::{
-    Estimated, MATTERS_PERCENT, PointResult, PolicyResult, affinity_matters_at, affinity_matters_from,
+    Estimated, MATTERS_PERCENT, PointResult, PolicyResult, RESPONSE, affinity_matters_at, affinity_matters_from,
 };
 
 /// What is told of each replicate.
@@ -84,7 +83,7 @@ pub(super) fn responses(study: &SimulationView) -> Markup {
                 @for point in study.points() {
                     @let chart = Chart {
                         title: format!("{}: response times relative to equipartition", plain(&point.subject)),
-                        description: format!("{} under {}.", count(kinds(point).len(), "kind of job"), count(point.policies.len().saturating_sub(1), "policy")),
+                        description: format!("{} under {}.", count(point.kinds().len(), "kind of job"), count(point.policies.len().saturating_sub(1), "policy")),
                     };
                     @let rows = rows(study, point);
                     (figure(&chart, chart.intervals(&rows, "sooner", "later", false), "nothing is compared", response_table(&rows)))
@@ -120,7 +119,7 @@ fn rows(study: &SimulationView, point: &PointResult) -> Vec<Interval> {
             })
             .collect::<Vec<_>>()
     };
-    kinds(point).into_iter().flat_map(of_kind).collect()
+    point.kinds().into_iter().flat_map(of_kind).collect()
 }
 
 fn response_table(rows: &[Interval]) -> Markup {
