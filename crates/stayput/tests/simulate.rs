@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod simulation_desk;
+
 use serde_json::Value;
-use std::process::{Command, Output};
+use simulation_desk::{Desk, text};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// Eight processes that take turns at a lock and meet at a barrier.
 const WORKLOAD: &str = "\
@@ -30,55 +31,8 @@ steps = [
 ]
 ";
 
-struct Desk {
-    folder: TempDir,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let desk = Self { folder };
-        desk.write("solver.toml", WORKLOAD);
-        desk
-    }
-
-    fn write(&self, name: &str, content: &str) {
-        std::fs::write(self.folder.path().join(name), content).unwrap();
-    }
-
-    fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stayput"));
-        command.args(shell_words::split(words).unwrap()).current_dir(self.folder.path());
-        command
-    }
-
-    fn simulate(&self, words: &str) -> Output {
-        self.command(&format!("simulate time-sharing {words}")).output().unwrap()
-    }
-
-    /// What it prints when all goes well.
-    fn told(&self, words: &str) -> String {
-        let output = self.simulate(words);
-        assert!(output.status.success(), "{words}: {}", text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    fn json(&self, words: &str) -> Value {
-        serde_json::from_str(&self.told(&format!("{words} --format json"))).unwrap()
-    }
-
-    /// The one sentence that it is refused with, at exit code 2.
-    fn refused(&self, words: &str) -> String {
-        let output = self.simulate(words);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words}: {told}");
-        assert!(output.stdout.is_empty(), "{words}");
-        told
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+fn desk() -> Desk {
+    Desk::new("time-sharing", "solver.toml", WORKLOAD)
 }
 
 /// An estimate and the ends of its interval.
@@ -95,7 +49,7 @@ fn policies(told: &Value) -> Vec<&str> {
 
 #[test]
 fn affinity_lengthens_the_slices_of_processes_that_compute_as_the_algebra_says() {
-    let desk = Desk::new();
+    let desk = desk();
     let told = desk.json("--workload spin:8 --decay none --policy standard,light,heavy,attached");
     assert_eq!(policies(&told), ["standard", "light", "heavy", "attached"]);
     let slices = |at: usize| told["policies"][at]["effective_slice_median_ms"].as_f64().unwrap();
@@ -109,7 +63,7 @@ fn affinity_lengthens_the_slices_of_processes_that_compute_as_the_algebra_says()
 
 #[test]
 fn the_same_command_gives_the_same_bytes_on_any_number_of_threads() {
-    let desk = Desk::new();
+    let desk = desk();
     let words = "simulate time-sharing --workload solver.toml --policy standard,light,per-cpu --format json";
     let on = |threads: &str| desk.command(words).env("RAYON_NUM_THREADS", threads).output().unwrap().stdout;
     let one = on("1");
@@ -122,7 +76,7 @@ fn the_same_command_gives_the_same_bytes_on_any_number_of_threads() {
 
 #[test]
 fn a_workload_file_is_simulated_with_its_parameters_and_flags_beat_them() {
-    let desk = Desk::new();
+    let desk = desk();
     let told = desk.json("--workload solver.toml --quantum-ms 20");
     assert_eq!(told["workload"]["name"], "solver");
     assert_eq!((&told["parameters"]["replicates"], &told["parameters"]["quantum_ms"]), (&4.into(), &20.0.into()));
@@ -132,7 +86,7 @@ fn a_workload_file_is_simulated_with_its_parameters_and_flags_beat_them() {
 
 #[test]
 fn boosts_that_are_given_or_swept_bring_the_policy_that_heeds_them() {
-    let desk = Desk::new();
+    let desk = desk();
     let given = desk.json("--workload solver.toml --phi-p 3 --phi-t 9");
     assert_eq!(policies(&given), ["standard", "affinity"]);
     let swept = desk.json("--workload solver.toml --replicates 2 --sweep phi=0-6/3");
@@ -143,7 +97,7 @@ fn boosts_that_are_given_or_swept_bring_the_policy_that_heeds_them() {
 
 #[test]
 fn a_killed_simulation_goes_on_where_it_stopped() {
-    let desk = Desk::new();
+    let desk = desk();
     let words = "--workload Oracle --policy standard,light --replicates 20 --quiet --out";
     let rows = |journal: &str| {
         let output = desk.command(&format!("report --format csv {journal}")).output().unwrap();
@@ -164,7 +118,7 @@ fn a_killed_simulation_goes_on_where_it_stopped() {
 
 #[test]
 fn a_journal_is_reported_like_any_study_and_keeps_to_its_plan() {
-    let desk = Desk::new();
+    let desk = desk();
     let printed = desk.told("--workload solver.toml --out a.stayput");
     assert!(printed.starts_with("solver: light "), "{printed}");
     assert!(printed.ends_with("\njournal: a.stayput\n"), "{printed}");
@@ -200,7 +154,7 @@ fn one_process(lines: &str) -> String {
 
 #[test]
 fn what_is_wrong_in_a_file_is_told_in_one_sentence_with_its_line() {
-    let desk = Desk::new();
+    let desk = desk();
     let refused = |text: &str, line: u32, part: &str| {
         desk.write("bad.toml", text);
         let told = desk.refused("--workload bad.toml");
@@ -232,7 +186,7 @@ fn what_is_wrong_in_a_file_is_told_in_one_sentence_with_its_line() {
 
 #[test]
 fn percentages_may_miss_100_by_what_rounding_does_to_them() {
-    let desk = Desk::new();
+    let desk = desk();
     // Cholesky's in the report's Table III.
     let ends = "ends = { quantum = 46.2, semaphore = 2.3, synchronization = 47.9, system_call = 2.1, tlb_fault = 0.2, other = 2.3 }";
     let lines = format!(
@@ -249,7 +203,7 @@ fn percentages_may_miss_100_by_what_rounding_does_to_them() {
 
 #[test]
 fn what_is_wrong_on_the_command_line_is_told_too() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.write("no.xml", "<topology>");
     for (words, part) in [
         ("--workload missing.toml", "cannot read workload file missing.toml"),
@@ -289,7 +243,7 @@ const CAUSES_OF_ENDS: [&str; 7] =
 
 #[test]
 fn json_has_every_number_with_its_interval() {
-    let desk = Desk::new();
+    let desk = desk();
     let told = desk.json("--workload solver.toml --policy light,standard,per-cpu");
     assert_eq!(told["machine"]["name"], "sgi-4d340");
     assert_eq!(policies(&told), ["standard", "light", "per-cpu"], "what the others are compared with comes first");
@@ -347,7 +301,7 @@ fn json_has_every_number_with_its_interval() {
 
 #[test]
 fn change_is_the_mean_of_the_pairs_ratios() {
-    let desk = Desk::new();
+    let desk = desk();
     let told = desk.json("--workload solver.toml --policy standard,light");
     let trials = told["trials"].as_array().unwrap();
     let makespans = |policy: &str| -> Vec<f64> {
@@ -363,7 +317,7 @@ fn change_is_the_mean_of_the_pairs_ratios() {
 
 #[test]
 fn a_policy_that_starves_the_holder_of_a_lock_is_stopped_and_not_praised() {
-    let desk = Desk::new();
+    let desk = desk();
     // Whoever has run goes on for ever, though what it waits for is held by another.
     let words = "--workload solver.toml --phi-p 0 --phi-t 1000000 --replicates 2 --horizon-ms 3000";
     let told = desk.json(words);
@@ -382,7 +336,7 @@ fn a_policy_that_starves_the_holder_of_a_lock_is_stopped_and_not_praised() {
 
 #[test]
 fn every_policy_is_simulated_and_phi_of_0_is_standard() {
-    let desk = Desk::new();
+    let desk = desk();
     let names = "standard,light,heavy,complex-light,complex-heavy,graded,attached,long-quantum,per-cpu,round-robin,affinity,complex";
     let told = desk.json(&format!("--workload spin:6 --replicates 2 --phi-p 0 --phi-t 0 --policy {names}"));
     assert_eq!(policies(&told), names.split(',').collect::<Vec<_>>());
@@ -406,7 +360,7 @@ fn every_policy_is_simulated_and_phi_of_0_is_standard() {
 
 #[test]
 fn any_machine_is_simulated() {
-    let desk = Desk::new();
+    let desk = desk();
     let words = "--workload spin:9 --replicates 1 --policy standard,per-cpu,graded";
     for machine in ["opteron-6272", "xeon-e5620", "\"pack:2 l3:1 core:3 pu:2\"", "host"] {
         let told = desk.json(&format!("{words} --machine {machine}"));
@@ -419,7 +373,7 @@ fn any_machine_is_simulated() {
 
 #[test]
 fn a_report_of_the_journal_says_the_same_in_every_form() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.told("--workload solver.toml --out a.stayput");
     for form in ["terminal", "text", "markdown", "latex", "csv"] {
         let reported = text(&desk.command(&format!("report a.stayput --format {form}")).output().unwrap().stdout);
@@ -436,7 +390,7 @@ fn a_report_of_the_journal_says_the_same_in_every_form() {
 
 #[test]
 fn reuse_is_measured_as_the_report_measures_it() {
-    let desk = Desk::new();
+    let desk = desk();
     let run = |words: &str| desk.command(&format!("simulate reuse {words}")).output().unwrap();
     let output = run("--workload Matrix+Mp3d --interval-ms 30,300 --format json");
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -472,7 +426,7 @@ fn reuse_is_measured_as_the_report_measures_it() {
 
 #[test]
 fn every_built_in_workload_is_listed_and_runs() {
-    let desk = Desk::new();
+    let desk = desk();
     let listed = desk.told("--list");
     for name in
         ["Matrix+Matrix", "Matrix+Cholesky", "Matrix+Mp3d", "Pmake+Matrix", "Pmake+Cholesky", "Pmake+Pmake", "Oracle"]

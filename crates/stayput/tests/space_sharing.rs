@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod simulation_desk;
+
 use serde_json::Value;
-use std::process::{Command, Output};
+use simulation_desk::{Desk, text};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// Ten times a task alone, then eight side by side.
 const GRAPH: &str = "\
@@ -25,54 +26,8 @@ kept = 0.5
 memory = { line_bytes = 64, reload_lines = 1000, pass_us = 100 }
 ";
 
-struct Desk {
-    folder: TempDir,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let desk = Self { folder: tempfile::tempdir().unwrap() };
-        desk.write("steps.toml", GRAPH);
-        desk
-    }
-
-    fn write(&self, name: &str, content: &str) {
-        std::fs::write(self.folder.path().join(name), content).unwrap();
-    }
-
-    fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stayput"));
-        command.args(shell_words::split(words).unwrap()).current_dir(self.folder.path());
-        command
-    }
-
-    fn simulate(&self, words: &str) -> Output {
-        self.command(&format!("simulate space-sharing {words}")).output().unwrap()
-    }
-
-    /// What it prints when all goes well.
-    fn told(&self, words: &str) -> String {
-        let output = self.simulate(words);
-        assert!(output.status.success(), "{words}: {}", text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    fn json(&self, words: &str) -> Value {
-        serde_json::from_str(&self.told(&format!("{words} --format json"))).unwrap()
-    }
-
-    /// What it is refused with, at exit code 2.
-    fn refused(&self, words: &str) -> String {
-        let output = self.simulate(words);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words}: {told}");
-        assert!(output.stdout.is_empty(), "{words}");
-        told
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+fn desk() -> Desk {
+    Desk::new("space-sharing", "steps.toml", GRAPH)
 }
 
 /// The example of the page on graph files.
@@ -90,7 +45,7 @@ const THREE: [&str; 3] = ["equipartition", "dynamic", "dynamic-affinity"];
 
 #[test]
 fn without_options_it_tells_whether_affinity_matters_on_the_papers_machine() {
-    let desk = Desk::new();
+    let desk = desk();
     let told = desk.told("--replicates 4");
     let mut lines = told.lines();
     let answer = lines.by_ref().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
@@ -103,7 +58,7 @@ fn without_options_it_tells_whether_affinity_matters_on_the_papers_machine() {
 
 #[test]
 fn jobs_and_mixes_are_listed_and_all_of_them_run() {
-    let desk = Desk::new();
+    let desk = desk();
     let listed = desk.told("--list");
     let (jobs, mixes) = listed.split_once("\nMixes:\n").unwrap();
     let words = |part: &str| -> Vec<String> {
@@ -123,7 +78,7 @@ fn jobs_and_mixes_are_listed_and_all_of_them_run() {
 
 #[test]
 fn the_same_command_gives_the_same_bytes_on_any_number_of_threads() {
-    let desk = Desk::new();
+    let desk = desk();
     let words = "simulate space-sharing --mix 2*steps.toml --replicates 4 --machine opteron-6272 --format json";
     let on = |threads: &str| desk.command(words).env("RAYON_NUM_THREADS", threads).output().unwrap().stdout;
     let one = text(&on("1"));
@@ -135,7 +90,7 @@ fn the_same_command_gives_the_same_bytes_on_any_number_of_threads() {
 
 #[test]
 fn the_documented_graph_shares_a_machine_with_a_built_in_one() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.write("filter.toml", &documented());
     let told = desk.json("--mix 2*filter.toml+MVA --machine opteron-6272 --replicates 2");
     assert_eq!(told["machine"]["name"], "opteron-6272");
@@ -150,7 +105,7 @@ fn the_documented_graph_shares_a_machine_with_a_built_in_one() {
 
 #[test]
 fn json_has_every_number_with_its_interval() {
-    let desk = Desk::new();
+    let desk = desk();
     let told = desk.json("--mix steps.toml+steps.toml --policy dynamic-affinity,dynamic,equipartition --replicates 4");
     assert_eq!(
         names(&told["policies"], "policy"),
@@ -191,7 +146,7 @@ fn json_has_every_number_with_its_interval() {
 
 #[test]
 fn a_sweep_is_of_one_mix_and_rises() {
-    let desk = Desk::new();
+    let desk = desk();
     let told = desk.json("--mix 2*steps.toml --sweep future=100,1,10 --replicates 2");
     assert_eq!(told["sweep"], "future");
     let points = told["points"].as_array().unwrap();
@@ -208,7 +163,7 @@ fn a_sweep_is_of_one_mix_and_rises() {
 
 #[test]
 fn a_journal_is_reported_like_any_study_and_keeps_to_its_plan() {
-    let desk = Desk::new();
+    let desk = desk();
     let words = "--mix steps.toml,2*steps.toml --replicates 3 --quiet --out";
     let printed = desk.told(&format!("{words} a.stayput"));
     assert!(printed.ends_with("\njournal: a.stayput\n"), "{printed}");
@@ -227,7 +182,7 @@ fn a_journal_is_reported_like_any_study_and_keeps_to_its_plan() {
 
 #[test]
 fn a_killed_simulation_goes_on_where_it_stopped() {
-    let desk = Desk::new();
+    let desk = desk();
     let words = "--mix MVA+MATRIX+GRAVITY --replicates 20 --quiet --out";
     let rows = |journal: &str| {
         let output = desk.command(&format!("report --format csv {journal}")).output().unwrap();
@@ -266,7 +221,7 @@ const MISTAKES: [(&str, &str, u32, &str); 9] = [
 
 #[test]
 fn what_is_wrong_in_a_file_is_told_in_one_sentence_with_its_line() {
-    let desk = Desk::new();
+    let desk = desk();
     for (from, to, line, part) in MISTAKES {
         assert!(GRAPH.contains(from), "{from}");
         desk.write("bad.toml", &GRAPH.replacen(from, to, 1));
@@ -278,7 +233,7 @@ fn what_is_wrong_in_a_file_is_told_in_one_sentence_with_its_line() {
 
 #[test]
 fn what_is_wrong_on_the_command_line_is_told_too() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.write("matrix.toml", &GRAPH.replace("steps", "MATRIX"));
     for (words, part) in [
         ("--mix MVB", "`MVB` is no built-in job: name MVA, MATRIX, GRAVITY, or a file ending in .toml"),
