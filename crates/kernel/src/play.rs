@@ -1,0 +1,1 @@
+//! Plays a workload of the simulator with real processes.

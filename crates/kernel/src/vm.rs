@@ -1,0 +1,1 @@
+//! Virtual machines with a kernel of their own.
