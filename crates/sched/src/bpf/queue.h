@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+
+/*
+ * Who waits, and whom a CPU takes. In this order:
+ *
+ * 1. whoever woke and has waited for `wake_limit_ns`, or could run all the time and has waited for `wait_limit_ns`, longest first;
+ * 2. whoever last ran elsewhere and is behind its fair share by more than `share_limit_ns`, the one most behind first;
+ * 3. whom the rule puts first.
+ *
+ * 1 and 2 aren't in the report, which promises that nobody is treated unfairly, and with decay can't keep it (policy/README.md).
+ *
+ * The exact queue is one list, which is searched from end to end, as the report says. The scalable one is a queue for each CPU of
+ * those that last ran there. Among them the boosts for place are equal, so that the first of each is enough. They are ordered by a
+ * key that decay doesn't change (`order_key`), so that nothing has to be sorted again when a period ends.
+ */
+#ifndef STAYPUT_QUEUE_H
+#define STAYPUT_QUEUE_H
+
+/* Queues of the scalable scheduler: of each CPU those that may run elsewhere, then of each CPU those that may not; one for all that
+ * never ran. The exact scheduler has but the first. */
+#define QUEUE_OF(cpu) ((u64)(cpu))
+#define BOUND_TO(cpu) ((u64)(MAX_CPUS + (cpu)))
+#define NEVER_RAN ((u64)(2 * MAX_CPUS))
+#define EVERYBODY NEVER_RAN
+
+/* How far one looks past processes that may not run here. */
+#define LOOK_PAST 64
+/* How often one tries when other CPUs are faster. */
+#define TRIES 4
+/* How many stale reminders are cleared away in one dispatch. */
+#define REMINDERS 16
+/* Nobody that could run all the time waits for more than so many times what one that woke waits for. */
+#define PATIENCE 20
+/* What the overdue get, so that many of them are served soon. */
+#define OVERDUE_PART 8
+
+/* Reminds that a process waits, if it still does. */
+struct reminder {
+    u64 order;
+    u64 due_ns;
+    s32 pid;
+    s32 unused;
+};
+
+/* Two lists, since in each all wait for the same time, and it is in order. When there are too many the oldest is forgotten. */
+struct {
+    __uint(type, BPF_MAP_TYPE_QUEUE);
+    __uint(max_entries, 65536);
+    __type(value, struct reminder);
+} woken SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_QUEUE);
+    __uint(max_entries, 65536);
+    __type(value, struct reminder);
+} waiting SEC(".maps");
+
+/* Whom other CPUs left to each CPU, since it may not run there. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_CPUS);
+    __type(key, u32);
+    __type(value, struct reminder);
+} left_to SEC(".maps");
+
+u64 last_order;
+u64 key_shift; /* what decay has added to keys */
+
+#define KEY_ONE (1ULL << 32)
+
+/* The logarithm to base 2, a straight line between powers of two: exactly one less for half the value. */
+static __always_inline u64 key_log2(u64 value) {
+    u32 bit = highest_bit(value);
+
+    return bit * KEY_ONE + ((value << (32 - bit)) - KEY_ONE);
+}
+
+/*
+ * What queues are ordered by. Decay changes what all have accumulated; it mustn't change their order, or all would have to be sorted
+ * again. To halve a value is to take one from its logarithm, so one is added for each period instead to all who come later; likewise
+ * for the other rules. The order is that of the accounts but for what they round; which queue's first is taken is decided by the
+ * accounts themselves.
+ */
+static __always_inline u64 order_key(u32 cpu_ticks) {
+    if (decay_rule == STAYPUT_DECAY_NONE || decay_rule == STAYPUT_DECAY_SUBTRACT)
+        return key_shift + cpu_ticks;
+    return key_shift + (cpu_ticks ? KEY_ONE + key_log2(cpu_ticks) : 0);
+}
+
+/* Begins a decay period when it is time. */
+static __always_inline void next_period(u64 now) {
+    u64 due = next_decay_ns;
+    u64 runnable = running_count > 0 ? running_count : 0;
+
+    if (now < due || __sync_val_compare_and_swap(&next_decay_ns, due, now + decay_period_ns) != due)
+        return;
+    /* A sixtieth of the way to what it is now: the average over a minute of one-second periods. */
+    load = (59 * load + runnable * STAYPUT_LOAD_ONE / nr_cpus) / 60;
+    if (decay_rule == STAYPUT_DECAY_HALF)
+        key_shift += KEY_ONE;
+    else if (decay_rule == STAYPUT_DECAY_BSD)
+        key_shift += key_log2(2 * load + STAYPUT_LOAD_ONE) - key_log2(2 * load ?: 1);
+    else if (decay_rule == STAYPUT_DECAY_SUBTRACT)
+        key_shift += decay_ticks;
+    __sync_fetch_and_add(&period, 1);
+}
+
+static __always_inline s32 queue_create(void) {
+    s32 error = scx_bpf_create_dsq(EVERYBODY, -1);
+    u32 cpu;
+
+    if (error || !scalable)
+        return error;
+    bpf_for(cpu, 0, nr_cpus) {
+        error = scx_bpf_create_dsq(QUEUE_OF(cpu), -1);
+        if (!error)
+            error = scx_bpf_create_dsq(BOUND_TO(cpu), -1);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* The queue that a process belongs to. */
+static __always_inline u64 queue_of(struct task_struct *p, const struct standing *own) {
+    if (!scalable)
+        return EVERYBODY;
+    /* On a machine with one CPU this is everybody, and right. */
+    if (p->nr_cpus_allowed == 1)
+        return BOUND_TO(scx_bpf_task_cpu(p));
+    return own->cpu == NOWHERE ? NEVER_RAN : QUEUE_OF(own->cpu);
+}
+
+static __always_inline void queue_insert(struct task_struct *p, struct standing *own) {
+    u64 now = now_ns();
+    struct reminder reminder = {.pid = p->pid};
+
+    own->order = __sync_fetch_and_add(&last_order, 1) + 1;
+    own->queue = queue_of(p, own);
+    reminder.order = own->order;
+    if (own->woken) {
+        reminder.due_ns = now + wake_limit_ns;
+        bpf_map_push_elem(&woken, &reminder, BPF_EXIST);
+    } else {
+        reminder.due_ns = now + PATIENCE * wake_limit_ns;
+        bpf_map_push_elem(&waiting, &reminder, BPF_EXIST);
+    }
+    if (scalable)
+        scx_bpf_dsq_insert_vtime(p, own->queue, quantum_ns, order_key(own->cpu_ticks), 0);
+    else
+        scx_bpf_dsq_insert(p, own->queue, quantum_ns, 0);
+}
+
+/* The best so far of a search. */
+struct best {
+    u64 order;
+    u64 queue;
+    s64 behind_ns;
+    s32 prio;
+    s32 pid; /* 0: the process that has just run */
+    bool any;
+};
+
+/* Holds a process against the best so far of the search of one CPU. */
+static __always_inline void consider(struct best *best, struct standing *own, s32 pid, s32 cpu,
+                                     bool just_ran, u64 now) {
+    u64 away_ns = now > own->left_ns && !just_ran ? now - own->left_ns : 0;
+    s64 behind = 0;
+    s32 prio;
+
+    decay(own);
+    prio = stayput_prio(0, own->cpu_ticks) -
+           stayput_boost((const struct stayput_phi *)&phi, distance(own->cpu, cpu), just_ran,
+                         away_ns / tick_ns);
+    if (own->cpu != cpu && own->cpu != NOWHERE) {
+        behind = behind_ns(own);
+        if (behind < (s64)share_limit_ns)
+            behind = 0;
+    }
+    if (best->any &&
+        (behind != best->behind_ns ? behind < best->behind_ns
+                                   : !stayput_before(prio, own->order, best->prio, best->order)))
+        return;
+    best->any = true;
+    best->prio = prio;
+    best->order = own->order;
+    best->behind_ns = behind;
+    best->pid = pid;
+    best->queue = own->queue;
+}
+
+/* Holds the first that may run on a CPU, or all of them, against the best so far. */
+static __always_inline void search(struct best *best, u64 queue, s32 cpu, bool all, u64 now) {
+    struct bpf_iter_scx_dsq it;
+    struct task_struct *p;
+    u32 past = 0;
+
+    if (bpf_iter_scx_dsq_new(&it, queue, 0) == 0) {
+        while ((p = bpf_iter_scx_dsq_next(&it))) {
+            struct standing *own;
+
+            if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+                if (!all && ++past >= LOOK_PAST)
+                    break;
+                continue;
+            }
+            own = standing(p);
+            if (!own)
+                continue;
+            consider(best, own, p->pid, cpu, false, now);
+            if (!all)
+                break;
+        }
+    }
+    bpf_iter_scx_dsq_destroy(&it);
+}
+
+/* The same for the first of a queue, without its lock where the kernel can. */
+static __always_inline void search_first(struct best *best, u64 queue, s32 cpu, u64 now) {
+    struct task_struct *p;
+    struct standing *own;
+
+    if (bpf_ksym_exists(scx_bpf_dsq_peek)) {
+        p = scx_bpf_dsq_peek(queue);
+        if (!p)
+            return;
+        if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+            own = standing(p);
+            if (own)
+                consider(best, own, p->pid, cpu, false, now);
+            return;
+        }
+    }
+    search(best, queue, cpu, false, now);
+}
+
+/* Gives a process that waits to the CPU that dispatches; false when it no longer waits. */
+static __always_inline bool take(struct task_struct *p, struct standing *own, u64 slice_ns) {
+    struct bpf_iter_scx_dsq it;
+    bool taken = false;
+
+    if (bpf_iter_scx_dsq_new(&it, own->queue, 0) == 0) {
+        scx_bpf_dsq_move_set_slice(&it, slice_ns);
+        taken = scx_bpf_dsq_move(&it, p, LOCAL, 0);
+    }
+    bpf_iter_scx_dsq_destroy(&it);
+    return taken;
+}
+
+static __noinline bool take_pid(s32 pid, u64 order, u64 slice_ns) {
+    struct task_struct *p = bpf_task_from_pid(pid);
+    struct standing *own;
+    bool taken = false;
+
+    if (!p)
+        return false;
+    own = standing(p);
+    if (own && own->order == order)
+        taken = take(p, own, slice_ns);
+    bpf_task_release(p);
+    return taken;
+}
+
+static __always_inline u64 overdue_slice_ns(void) {
+    return quantum_ns / OVERDUE_PART;
+}
+
+/* Whether anybody has waited for too long. */
+static __always_inline bool overdue(u64 now) {
+    struct reminder first;
+
+    return (bpf_map_peek_elem(&woken, &first) == 0 && first.due_ns <= now) ||
+           (bpf_map_peek_elem(&waiting, &first) == 0 && first.due_ns <= now);
+}
+
+/* Takes the process of a reminder that is due, if it still waits. One that may not run here is left to its own CPU, which is
+ * told. */
+static __noinline bool heed(struct reminder *due, s32 cpu) {
+    struct task_struct *p;
+    struct standing *own;
+    bool taken = false;
+
+    if (!due)
+        return false;
+    p = bpf_task_from_pid(due->pid);
+    if (!p)
+        return false;
+    own = standing(p);
+    if (own && own->order == due->order) {
+        if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+            taken = take(p, own, overdue_slice_ns());
+        } else {
+            u32 there = scx_bpf_task_cpu(p);
+            struct reminder *left = bpf_map_lookup_elem(&left_to, &there);
+
+            if (left) {
+                *left = *due;
+                scx_bpf_kick_cpu(there, KERNEL_VALUE(scx_kick_flags, SCX_KICK_PREEMPT));
+            }
+        }
+    }
+    bpf_task_release(p);
+    return taken;
+}
+
+#define TAKE_OVERDUE(list, cpu, now)                                                               \
+    ({                                                                                             \
+        bool taken_ = false;                                                                       \
+        for (int i_ = 0; i_ < REMINDERS && !taken_; i_++) {                                        \
+            struct reminder due_;                                                                  \
+            if (bpf_map_peek_elem(list, &due_) || due_.due_ns > (now) ||                           \
+                bpf_map_pop_elem(list, &due_))                                                     \
+                break;                                                                             \
+            taken_ = heed(&due_, cpu);                                                             \
+        }                                                                                          \
+        taken_;                                                                                    \
+    })
+
+/* Takes whoever another CPU left to this one. */
+static __always_inline bool take_left(s32 cpu) {
+    u32 here = cpu;
+    struct reminder *left = bpf_map_lookup_elem(&left_to, &here);
+    struct reminder due;
+
+    if (!left || !left->pid)
+        return false;
+    due = *left;
+    left->pid = 0;
+    return heed(&due, cpu);
+}
+
+/* Takes anybody at all, for when other CPUs were always faster: nobody waits while a CPU idles. */
+static __always_inline bool take_any(s32 cpu) {
+    u32 other;
+
+    if (scx_bpf_dsq_move_to_local(EVERYBODY))
+        return true;
+    if (!scalable)
+        return false;
+    if (scx_bpf_dsq_move_to_local(BOUND_TO(cpu)))
+        return true;
+    bpf_for(other, 0, nr_cpus) {
+        if (scx_bpf_dsq_move_to_local(QUEUE_OF(other)))
+            return true;
+    }
+    return false;
+}
+
+/* Takes who is next on `cpu`. False when that is the process that has just run there, `prev`, or nobody. */
+static __always_inline bool queue_take(s32 cpu, struct standing *prev, u64 now) {
+    u32 other;
+
+    if (take_left(cpu) || TAKE_OVERDUE(&woken, cpu, now)) {
+        COUNT(overdue_wakes);
+        return true;
+    }
+    if (TAKE_OVERDUE(&waiting, cpu, now)) {
+        COUNT(overdue_waits);
+        return true;
+    }
+    for (int i = 0; i < TRIES; i++) {
+        struct best best = {};
+
+        if (prev) {
+            /* It would enter the queue now. */
+            prev->order = last_order + 1;
+            consider(&best, prev, 0, cpu, true, now);
+        }
+        if (!scalable) {
+            search(&best, EVERYBODY, cpu, true, now);
+        } else {
+            search_first(&best, NEVER_RAN, cpu, now);
+            search(&best, BOUND_TO(cpu), cpu, false, now);
+            bpf_for(other, 0, nr_cpus) search_first(&best, QUEUE_OF(other), cpu, now);
+        }
+        if (!best.any || best.pid == 0)
+            return false;
+        if (take_pid(best.pid, best.order, quantum_ns)) {
+            if (best.behind_ns)
+                COUNT(overdue_shares);
+            return true;
+        }
+        COUNT(moves_lost);
+    }
+    if (prev)
+        return false;
+    COUNT(fallbacks);
+    return take_any(cpu);
+}
+
+#endif

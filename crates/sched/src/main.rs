@@ -1,0 +1,104 @@
+//! `stayput-sched`: the affinity scheduler, switched on in this machine's kernel for a command, a control group or everything.
+
+mod command;
+mod control_group;
+mod machine_tree;
+mod options;
+mod scheduler;
+mod statistics;
+mod support;
+
+use clap::Parser;
+use command::Command;
+use options::{Extent, Options};
+use scheduler::Scheduler;
+use statistics::{Seen, Summary};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Something failed.
+const FAILURE: u8 = 1;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("stayput sched: {error:#}");
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+/// How often one looks whether the scheduler is still there.
+const LOOK: Duration = Duration::from_millis(100);
+
+fn run(options: &Options) -> anyhow::Result<u8> {
+    support::check()?;
+    if options.check {
+        println!("this kernel can run the affinity scheduler");
+        return Ok(0);
+    }
+    // Before anything is started: a signal that comes early waits until it is asked for.
+    let signals = command::Signals::block()?;
+    let tree = machine_tree::MachineTree::read();
+    if let Some(reason) = &tree.missing {
+        eprintln!("stayput sched: without the machine's tree all other CPUs are equally far: {reason}");
+    }
+    let mut memory = scheduler::memory();
+    let mut scheduler = Scheduler::load(&mut memory, options, &tree)?;
+    let mut group = match options.extent() {
+        Extent::ControlGroup(path) => Some(control_group::Members::take(path)?),
+        _ => None,
+    };
+    let mut command = match options.command.as_slice() {
+        [] => None,
+        arguments => Some(Command::start(arguments)?),
+    };
+    if options.command.is_empty() && !options.quiet {
+        eprintln!("stayput sched: {}; Ctrl-C ends it", options.described());
+    }
+
+    let begun = Instant::now();
+    let mut told = (begun, Seen::default());
+    let code = loop {
+        match signals.next(LOOK)? {
+            Some(command::Signal::Child) => {
+                if let Some(code) = command.as_mut().map(Command::exit_code).transpose()?.flatten() {
+                    break code;
+                }
+            }
+            Some(command::Signal::Terminate(signal)) => match &command {
+                // What a terminal sends, it sends to the command too, which decides what it is.
+                Some(command) => command.pass_on(signal),
+                None => break 0,
+            },
+            None => {}
+        }
+        if let Some(group) = &mut group {
+            group.refresh();
+        }
+        if let Some(ending) = scheduler.ending() {
+            eprintln!("stayput sched: the kernel ended the scheduler: {ending}");
+            // The work goes on under the kernel's own scheduler; its exit code can't hide that.
+            let code = command.as_mut().map(Command::wait).transpose()?.unwrap_or(FAILURE);
+            break if code == 0 { FAILURE } else { code };
+        }
+        if options.stats.is_some_and(|period| told.0.elapsed() >= period) {
+            let seen = scheduler.seen()?;
+            eprintln!("{}", Summary::of(&seen.since(&told.1), told.0.elapsed(), &tree).line(begun.elapsed()));
+            told = (Instant::now(), seen);
+        }
+    };
+
+    let summary = Summary::of(&scheduler.seen()?, begun.elapsed(), &tree);
+    drop(group);
+    scheduler.unload();
+    if let Some(path) = &options.json {
+        summary.write(path, options)?;
+    }
+    if !options.quiet {
+        eprint!("{}", summary.text());
+    }
+    Ok(code)
+}

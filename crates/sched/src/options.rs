@@ -1,0 +1,238 @@
+//! What can be asked of the scheduler.
+
+use clap::{ArgAction, Parser};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Boosts of the report's light affinity (policy/affinity.h, which the tests hold these against).
+pub const PHI_LIGHT: u32 = 6;
+/// Boosts of the report's heavy affinity.
+pub const PHI_HEAVY: u32 = 16;
+/// The largest boost.
+const PHI_MAX: u32 = 1 << 20;
+/// Ticks that `subtract` takes away.
+const SUBTRACTED_TICKS: u32 = 50;
+
+/// Switch the affinity scheduler on: processes stay where they have run, as long as that is fair
+#[derive(Parser)]
+#[command(
+    name = "stayput sched",
+    bin_name = "stayput sched",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  stayput sched --light -- make -j16             schedule this command and all it starts
+  stayput sched --heavy --stats 1 -- ./server    the same, with what is seen every second
+  stayput sched --heavy --graded --all           schedule everything, until Ctrl-C
+  stayput sched --light --cgroup /sys/fs/cgroup/batch
+
+A boost of N keeps a process from moving until another is behind it by N x 20 ms of CPU time. Without boosts it is the standard
+UNIX scheduler with one queue. Needs Linux 6.13 or later with sched_ext, and root; `stayput doctor` says what is missing.
+The exit code is the command's, or 1 when the scheduler can't be used or the kernel ended it."
+)]
+pub struct Options {
+    /// Light affinity: both boosts are 6
+    #[arg(long, conflicts_with_all = ["heavy", "phi_p", "phi_t"])]
+    light: bool,
+    /// Heavy affinity: both boosts are 16
+    #[arg(long, conflicts_with_all = ["phi_p", "phi_t"])]
+    heavy: bool,
+    /// Boost for the CPU that a process last ran on, in units of priority of 20 ms
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(PHI_MAX)))]
+    phi_p: Option<u32>,
+    /// Boost for the process that has just run, likewise
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(PHI_MAX)))]
+    phi_t: Option<u32>,
+    /// The boost for time goes to all that last ran there, and fades while they are away
+    #[arg(long)]
+    complex: bool,
+    /// The boost for place falls with distance: core, L2, L3, node
+    #[arg(long)]
+    graded: bool,
+    /// Quantum in ms; the kernel ends it at a clock tick
+    #[arg(long, value_name = "Q", default_value = "30", value_parser = milliseconds)]
+    quantum_ms: Duration,
+    /// How accumulated CPU time decays each second: half, bsd, none, or subtract=TICKS of 10 ms
+    #[arg(long, value_name = "RULE", default_value = "half", value_parser = decay)]
+    decay: Decay,
+    /// One queue, searched from end to end, as the report has it
+    #[arg(long, conflicts_with = "scalable")]
+    exact: bool,
+    /// A queue for each CPU, of which the first are compared (the default)
+    #[arg(long)]
+    scalable: bool,
+    /// No process that wakes waits longer than this, in ms, as long as there is a CPU to preempt
+    #[arg(long, value_name = "W", default_value = "100", value_parser = milliseconds)]
+    max_wait_ms: Duration,
+    /// Schedule the processes of a control group
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["all", "command"])]
+    cgroup: Option<PathBuf>,
+    /// Schedule all ordinary processes of the machine
+    #[arg(long, conflicts_with = "command")]
+    all: bool,
+    /// Tell every so many seconds what was seen
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub stats: Option<Duration>,
+    /// Write what was seen to a file at the end
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Only say whether this kernel can
+    #[arg(long)]
+    pub check: bool,
+    /// Say nothing but errors
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Show what libbpf and the kernel's verifier say
+    #[arg(long, hide = true)]
+    pub verbose: bool,
+    /// Break it on purpose: `stall` never dispatches
+    #[cfg(feature = "faults")]
+    #[arg(long, value_name = "FAULT", value_parser = ["stall"])]
+    fault: Option<String>,
+    /// What to run under it
+    #[arg(last = true, value_name = "CMD", action = ArgAction::Append,
+        required_unless_present_any = ["all", "cgroup", "check"])]
+    pub command: Vec<OsString>,
+}
+
+/// What is scheduled.
+pub enum Extent<'a> {
+    /// The command and all that it starts.
+    Command,
+    /// A control group.
+    ControlGroup(&'a Path),
+    /// Everything.
+    Machine,
+}
+
+/// What becomes of accumulated ticks each period; the values are those of `enum stayput_decay`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decay {
+    /// They stay.
+    None,
+    /// They are halved.
+    Half,
+    /// They are multiplied by 2 L / (2 L + 1), L being the load.
+    Bsd,
+    /// So many are taken away.
+    Subtract(u32),
+}
+
+impl Decay {
+    /// The rule, and the ticks that it takes away.
+    pub fn rule(self) -> (u32, u32) {
+        match self {
+            Self::None => (0, 0),
+            Self::Half => (1, 0),
+            Self::Bsd => (2, 0),
+            Self::Subtract(ticks) => (3, ticks),
+        }
+    }
+}
+
+/// The numbers that the scheduler is loaded with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Parameters {
+    /// phi_p by distance: same CPU, core, L2, L3, node, further.
+    pub phi_p: [u32; 6],
+    /// phi_t.
+    pub phi_t: u32,
+    /// Whether phi_t fades.
+    pub complex: bool,
+    /// Quantum in ms.
+    pub quantum_ms: f64,
+    /// Decay each second.
+    pub decay: Decay,
+    /// Whether there is a queue for each CPU.
+    pub scalable: bool,
+    /// The cap on waiting after a wake-up in ms.
+    pub max_wait_ms: f64,
+    /// How far behind its fair share one may be before boosts of others no longer count, in ms.
+    pub max_behind_ms: f64,
+}
+
+impl Options {
+    /// What is scheduled.
+    pub fn extent(&self) -> Extent<'_> {
+        match &self.cgroup {
+            Some(path) => Extent::ControlGroup(path),
+            None if self.all => Extent::Machine,
+            None => Extent::Command,
+        }
+    }
+
+    /// The numbers that these options mean.
+    pub fn parameters(&self) -> Parameters {
+        let both = match (self.light, self.heavy) {
+            (true, _) => PHI_LIGHT,
+            (_, true) => PHI_HEAVY,
+            _ => 0,
+        };
+        let (p, t) = (self.phi_p.unwrap_or(both), self.phi_t.unwrap_or(both));
+        // Graded: the simulator's steps.
+        let phi_p = if self.graded { [p, p, p * 2 / 3, p / 3, p / 6, 0] } else { [p, 0, 0, 0, 0, 0] };
+        let max_wait_ms = self.max_wait_ms.as_secs_f64() * 1e3;
+        Parameters {
+            phi_p,
+            phi_t: t,
+            complex: self.complex,
+            quantum_ms: self.quantum_ms.as_secs_f64() * 1e3,
+            decay: self.decay,
+            scalable: !self.exact,
+            max_wait_ms,
+            // What the rule itself lets two processes differ by when one of them never ran: half of 20 ms x (phi_p + phi_t).
+            max_behind_ms: (10.0 * f64::from(p + t)).max(max_wait_ms),
+        }
+    }
+
+    /// How it is broken; 0 when it isn't.
+    pub fn fault(&self) -> u32 {
+        #[cfg(feature = "faults")]
+        return u32::from(self.fault.is_some());
+        #[cfg(not(feature = "faults"))]
+        0
+    }
+
+    /// What is being done, in a few words.
+    pub fn described(&self) -> String {
+        let whom = match self.extent() {
+            Extent::Command => "a command".to_owned(),
+            Extent::ControlGroup(path) => path.display().to_string(),
+            Extent::Machine => "all ordinary processes".to_owned(),
+        };
+        let Parameters { phi_p, phi_t, scalable, .. } = self.parameters();
+        let queue = if scalable { "scalable" } else { "exact" };
+        format!("scheduling {whom} with phi_p {} and phi_t {phi_t}, {queue} queue", phi_p[0])
+    }
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if (1.0..=60_000.0).contains(&ms) => Ok(Duration::from_secs_f64(ms / 1e3)),
+        _ => Err("it must be a number of ms from 1 to 60000".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("it must be a number of seconds from 0.1 to 86400".into()),
+    }
+}
+
+fn decay(text: &str) -> Result<Decay, String> {
+    match text {
+        "half" => Ok(Decay::Half),
+        "bsd" => Ok(Decay::Bsd),
+        "none" => Ok(Decay::None),
+        "subtract" => Ok(Decay::Subtract(SUBTRACTED_TICKS)),
+        other => match other.strip_prefix("subtract=").map(str::parse) {
+            Some(Ok(ticks)) => Ok(Decay::Subtract(ticks)),
+            _ => Err(format!("`{other}` is no decay rule; write half, bsd, none, subtract or subtract=TICKS")),
+        },
+    }
+}

@@ -1,0 +1,138 @@
+//! The BPF side: loaded, asked, unloaded.
+
+#[allow(clippy::all, clippy::pedantic, clippy::restriction, warnings, reason = "made by libbpf-cargo")]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/scheduler.skel.rs"));
+}
+
+use crate::machine_tree::MachineTree;
+use crate::options::{Extent, Options, Parameters};
+use crate::statistics::Seen;
+use anyhow::{Context, bail};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
+use skeleton::{SchedulerSkel, SchedulerSkelBuilder};
+use std::mem::MaybeUninit;
+use std::sync::Mutex;
+
+/// Most CPUs that there may be; `MAX_CPUS` of bpf/shared.h.
+const MAX_CPUS: usize = 1_024;
+/// The report's clock tick, in which CPU time is accumulated.
+const TICK_NS: u64 = 10_000_000;
+/// How long before the cap a process that woke counts as overdue, so that it runs before it: two ticks of a kernel's clock at 250 Hz
+/// at least, and never more than half of the cap.
+const MARGIN_NS: u64 = 10_000_000;
+/// How long a process may be left waiting until the kernel throws the scheduler out. Well above what a crowd of a thousand on one CPU
+/// waits.
+const TIMEOUT_MS: u32 = 15_000;
+/// The same where the scheduler is broken on purpose.
+const FAULTY_TIMEOUT_MS: u32 = 2_000;
+
+/// The last complaints of libbpf, of which the first tells the cause.
+static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Where libbpf keeps the program.
+pub fn memory() -> MaybeUninit<OpenObject> {
+    MaybeUninit::uninit()
+}
+
+/// A loaded scheduler. It is gone when this is dropped, and when this process ends, however it does.
+pub struct Scheduler<'a> {
+    skeleton: SchedulerSkel<'a>,
+    link: Option<Link>,
+}
+
+impl<'a> Scheduler<'a> {
+    /// Loads it, and switches it on.
+    pub fn load(
+        memory: &'a mut MaybeUninit<OpenObject>,
+        options: &Options,
+        tree: &MachineTree,
+    ) -> anyhow::Result<Self> {
+        libbpf_rs::set_print(Some((PrintLevel::Debug, if options.verbose { show } else { keep })));
+        let cpus = libbpf_rs::num_possible_cpus().context("the number of CPUs can't be read")?;
+        if cpus > MAX_CPUS {
+            bail!("this machine has {cpus} CPUs; the scheduler is built for up to {MAX_CPUS}");
+        }
+        let refused = |error: libbpf_rs::Error| anyhow::anyhow!("the kernel refused the scheduler: {}", cause(&error));
+
+        let mut open = SchedulerSkelBuilder::default().open(memory).map_err(refused)?;
+        let parameters = options.parameters();
+        let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { bail!("the scheduler has no parameters") };
+        let Parameters { phi_p, phi_t, complex, quantum_ms, decay, scalable, max_wait_ms, max_behind_ms } = parameters;
+        let ns = |ms: f64| (ms * 1e6) as u64;
+        (rodata.phi.by_distance, rodata.phi.time) = (phi_p, phi_t);
+        (rodata.phi.time_boost, rodata.phi.fade_per_tick) = (u32::from(complex), 1);
+        (rodata.quantum_ns, rodata.tick_ns) = (ns(quantum_ms), TICK_NS);
+        (rodata.decay_rule, rodata.decay_ticks) = decay.rule();
+        rodata.wake_limit_ns = ns(max_wait_ms) - MARGIN_NS.min(ns(max_wait_ms) / 2);
+        rodata.share_limit_ns = ns(max_behind_ms);
+        rodata.nr_cpus = cpus as u32;
+        rodata.scalable = scalable;
+        rodata.by_cgroup = !matches!(options.extent(), Extent::Command);
+        rodata.fault = options.fault();
+        let operations = open.struct_ops.affinity_mut();
+        operations.timeout_ms = if options.fault() == 0 { TIMEOUT_MS } else { FAULTY_TIMEOUT_MS };
+        if matches!(options.extent(), Extent::Machine) {
+            // Else it is but for those in its class.
+            operations.flags = 0;
+        }
+
+        let mut skeleton = open.load().map_err(refused)?;
+        for (cpu, groups) in &tree.places {
+            let place: Vec<u8> = groups.iter().flat_map(|group| group.to_ne_bytes()).collect();
+            skeleton.maps.places.update(&cpu.to_ne_bytes(), &place, MapFlags::ANY).map_err(refused)?;
+        }
+        let link = skeleton.maps.affinity.attach_struct_ops().map_err(refused)?;
+        Ok(Self { skeleton, link: Some(link) })
+    }
+
+    /// Why the kernel ended it; none while it is on.
+    pub fn ending(&self) -> Option<String> {
+        let bss = self.skeleton.maps.bss_data.as_deref()?;
+        // SAFETY: the pointer is to a live value, which the kernel writes.
+        let ended = unsafe { std::ptr::read_volatile(&raw const bss.ended) };
+        if ended.kind == 0 {
+            return None;
+        }
+        let text = |bytes: &[i8]| {
+            let bytes: Vec<u8> = bytes.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let (reason, message) = (text(&ended.reason), text(&ended.message));
+        Some(if message.is_empty() { reason } else { format!("{reason} ({message})") })
+    }
+
+    /// What was seen since it was loaded.
+    pub fn seen(&self) -> anyhow::Result<Seen> {
+        let of_cpus = self.skeleton.maps.seen.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        let of_cpus = of_cpus.context("the scheduler's statistics can't be read")?.unwrap_or_default();
+        Ok(of_cpus.iter().map(|bytes| Seen::read(bytes)).fold(Seen::default(), Seen::plus))
+    }
+
+    /// Switches it off: the kernel's own scheduler goes on with everything.
+    pub fn unload(&mut self) {
+        self.link = None;
+    }
+}
+
+/// The error that tells most: the first that libbpf complained of, else its own.
+fn cause(error: &libbpf_rs::Error) -> String {
+    let complaints = COMPLAINTS.lock().map(|complaints| complaints.join("; ")).unwrap_or_default();
+    if complaints.is_empty() { error.to_string() } else { complaints }
+}
+
+/// How many complaints are kept.
+const KEPT: usize = 2;
+
+fn keep(level: PrintLevel, text: String) {
+    if let (PrintLevel::Warn, Ok(mut complaints)) = (level, COMPLAINTS.lock())
+        && complaints.len() < KEPT
+    {
+        complaints.push(text.lines().next().unwrap_or_default().trim_start_matches("libbpf: ").trim().to_owned());
+    }
+}
+
+fn show(_: PrintLevel, text: String) {
+    eprint!("{text}");
+}
