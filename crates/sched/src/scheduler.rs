@@ -61,8 +61,6 @@ impl<'a> Scheduler<'a> {
         let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { bail!("the scheduler has no parameters") };
         let Parameters { phi_p, phi_t, complex, quantum_ms, decay, scalable, max_wait_ms, max_behind_ms } = parameters;
         let ns = |ms: f64| (ms * 1e6) as u64;
-        (rodata.phi.by_distance, rodata.phi.time) = (phi_p, phi_t);
-        (rodata.phi.time_boost, rodata.phi.fade_per_tick) = (u32::from(complex), 1);
         (rodata.quantum_ns, rodata.tick_ns) = (ns(quantum_ms), TICK_NS);
         (rodata.decay_rule, rodata.decay_ticks) = decay.rule();
         rodata.wake_limit_ns = ns(max_wait_ms) - MARGIN_NS.min(ns(max_wait_ms) / 2);
@@ -71,6 +69,9 @@ impl<'a> Scheduler<'a> {
         rodata.scalable = scalable;
         rodata.by_cgroup = !matches!(options.extent(), Extent::Command);
         rodata.fault = options.fault();
+        let Some(bss) = open.maps.bss_data.as_deref_mut() else { bail!("the scheduler has no boosts") };
+        (bss.phi.by_distance, bss.phi.time) = (phi_p, phi_t);
+        (bss.phi.time_boost, bss.phi.fade_per_tick) = (u32::from(complex), 1);
         let operations = open.struct_ops.affinity_mut();
         operations.timeout_ms = if options.fault() == 0 { TIMEOUT_MS } else { FAULTY_TIMEOUT_MS };
         if matches!(options.extent(), Extent::Machine) {

@@ -49,8 +49,9 @@ enum bpf_map_type {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct cpumask;
-typedef struct cpumask cpumask_t;
+typedef struct cpumask {
+    unsigned long bits[1];
+} cpumask_t;
 
 struct kernfs_node {
     u64 id;

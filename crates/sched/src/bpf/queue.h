@@ -170,7 +170,7 @@ static __always_inline void consider(struct best *best, struct standing *own, s3
 
     decay(own);
     prio = stayput_prio(0, own->cpu_ticks) -
-           stayput_boost((const struct stayput_phi *)&phi, distance(own->cpu, cpu), just_ran,
+           stayput_boost(&phi, distance(own->cpu, cpu), just_ran,
                          away_ns / tick_ns);
     if (own->cpu != cpu && own->cpu != NOWHERE) {
         behind = behind_ns(own);

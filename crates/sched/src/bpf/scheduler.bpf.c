@@ -17,8 +17,9 @@
 
 char terms[] SEC("license") = "GPL";
 
-/* Set by the loader before it is loaded. */
-const volatile struct stayput_phi phi;
+/* Set by the loader before it is loaded. The boosts aren't constant for the compiler: the rule reads them through a pointer that
+ * isn't volatile, so that it would take them to be 0. */
+struct stayput_phi phi;
 const volatile u64 quantum_ns = 30000000;
 const volatile u64 tick_ns = 10000000;
 const volatile u64 decay_period_ns = 1000000000;
