@@ -151,7 +151,7 @@ pub struct Parameters {
     pub scalable: bool,
     /// The cap on waiting after a wake-up in ms.
     pub max_wait_ms: f64,
-    /// How far behind its fair share one may be before boosts of others no longer count, in ms.
+    /// How far one may be behind another in fair shares of CPU time before the other's boosts no longer count, in ms.
     pub max_behind_ms: f64,
 }
 
@@ -176,16 +176,18 @@ impl Options {
         // Graded: the simulator's steps.
         let phi_p = if self.graded { [p, p, p * 2 / 3, p / 3, p / 6, 0] } else { [p, 0, 0, 0, 0, 0] };
         let max_wait_ms = self.max_wait_ms.as_secs_f64() * 1e3;
+        let quantum_ms = self.quantum_ms.as_secs_f64() * 1e3;
         Parameters {
             phi_p,
             phi_t: t,
             complex: self.complex,
-            quantum_ms: self.quantum_ms.as_secs_f64() * 1e3,
+            quantum_ms,
             decay: self.decay,
             scalable: !self.exact,
             max_wait_ms,
-            // What the rule itself lets two processes differ by when one of them never ran: half of 20 ms x (phi_p + phi_t).
-            max_behind_ms: (10.0 * f64::from(p + t)).max(max_wait_ms),
+            // Without decay the rule itself lets processes that take turns on a CPU differ by 20 ms x phi_t, and lets one elsewhere
+            // fall 20 ms x phi_p behind before it moves. Two quanta more, and that isn't interfered with.
+            max_behind_ms: (20.0 * f64::from(p.max(t)) + 2.0 * quantum_ms).max(max_wait_ms),
         }
     }
 

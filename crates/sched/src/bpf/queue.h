@@ -4,10 +4,10 @@
  * Who waits, and whom a CPU takes. In this order:
  *
  * 1. whoever woke and has waited for `wake_limit_ns`, or could run all the time and has waited for `wait_limit_ns`, longest first;
- * 2. whoever last ran elsewhere and is behind its fair share by more than `share_limit_ns`, the one most behind first;
- * 3. whom the rule puts first.
+ * 2. whom the rule puts first;
+ * 3. but if somebody that last ran elsewhere is behind that one by more than `share_limit_ns` of fair shares, the one most behind.
  *
- * 1 and 2 aren't in the report, which promises that nobody is treated unfairly, and with decay can't keep it (policy/README.md).
+ * 1 and 3 aren't in the report, which promises that nobody is treated unfairly, and with decay can't keep it (policy/README.md).
  *
  * The exact queue is one list, which is searched from end to end, as the report says. The scalable one is a queue for each CPU of
  * those that last ran there. Among them the boosts for place are equal, so that the first of each is enough. They are ordered by a
@@ -151,46 +151,48 @@ static __always_inline void queue_insert(struct task_struct *p, struct standing 
         scx_bpf_dsq_insert(p, own->queue, quantum_ns, 0);
 }
 
-/* The best so far of a search. */
-struct best {
+/* A process that was found in a queue. */
+struct found {
     u64 order;
-    u64 queue;
     s64 behind_ns;
     s32 prio;
-    s32 pid; /* 0: the process that has just run */
+    s32 pid; /* 0: the one that has just run, or nobody */
     bool any;
 };
 
-/* Holds a process against the best so far of the search of one CPU. */
-static __always_inline void consider(struct best *best, struct standing *own, s32 pid, s32 cpu,
+/* Whom a CPU's search has found so far: who is first by the rule, and who of those that last ran elsewhere is most behind. */
+struct search {
+    struct found first;
+    struct found last;
+};
+
+static __always_inline void consider(struct search *search, struct standing *own, s32 pid, s32 cpu,
                                      bool just_ran, u64 now) {
     u64 away_ns = now > own->left_ns && !just_ran ? now - own->left_ns : 0;
-    s64 behind = 0;
-    s32 prio;
+    struct found it = {.pid = pid, .order = own->order, .any = true};
 
     decay(own);
-    prio = stayput_prio(0, own->cpu_ticks) -
-           stayput_boost(&phi, distance(own->cpu, cpu), just_ran,
-                         away_ns / tick_ns);
-    if (own->cpu != cpu && own->cpu != NOWHERE) {
-        behind = behind_ns(own);
-        if (behind < (s64)share_limit_ns)
-            behind = 0;
-    }
-    if (best->any &&
-        (behind != best->behind_ns ? behind < best->behind_ns
-                                   : !stayput_before(prio, own->order, best->prio, best->order)))
-        return;
-    best->any = true;
-    best->prio = prio;
-    best->order = own->order;
-    best->behind_ns = behind;
-    best->pid = pid;
-    best->queue = own->queue;
+    it.behind_ns = behind_ns(own);
+    it.prio = stayput_prio(0, own->cpu_ticks) -
+              stayput_boost(&phi, distance(own->cpu, cpu), just_ran, away_ns / tick_ns);
+    if (!search->first.any ||
+        stayput_before(it.prio, it.order, search->first.prio, search->first.order))
+        search->first = it;
+    if (own->cpu != cpu && own->cpu != NOWHERE &&
+        (!search->last.any || it.behind_ns > search->last.behind_ns))
+        search->last = it;
 }
 
-/* Holds the first that may run on a CPU, or all of them, against the best so far. */
-static __always_inline void search(struct best *best, u64 queue, s32 cpu, bool all, u64 now) {
+/* Whom the CPU takes: the first, unless somebody else is behind it by more than is fair. */
+static __always_inline struct found *fairly(struct search *search) {
+    s64 apart_ns = search->last.behind_ns - search->first.behind_ns;
+
+    return search->last.any && apart_ns > (s64)share_limit_ns ? &search->last : &search->first;
+}
+
+/* Considers the first that may run on a CPU, or all of them. */
+static __always_inline void search_queue(struct search *search, u64 queue, s32 cpu, bool all,
+                                         u64 now) {
     struct bpf_iter_scx_dsq it;
     struct task_struct *p;
     u32 past = 0;
@@ -207,7 +209,7 @@ static __always_inline void search(struct best *best, u64 queue, s32 cpu, bool a
             own = standing(p);
             if (!own)
                 continue;
-            consider(best, own, p->pid, cpu, false, now);
+            consider(search, own, p->pid, cpu, false, now);
             if (!all)
                 break;
         }
@@ -216,7 +218,7 @@ static __always_inline void search(struct best *best, u64 queue, s32 cpu, bool a
 }
 
 /* The same for the first of a queue, without its lock where the kernel can. */
-static __always_inline void search_first(struct best *best, u64 queue, s32 cpu, u64 now) {
+static __always_inline void search_first(struct search *search, u64 queue, s32 cpu, u64 now) {
     struct task_struct *p;
     struct standing *own;
 
@@ -227,11 +229,11 @@ static __always_inline void search_first(struct best *best, u64 queue, s32 cpu, 
         if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
             own = standing(p);
             if (own)
-                consider(best, own, p->pid, cpu, false, now);
+                consider(search, own, p->pid, cpu, false, now);
             return;
         }
     }
-    search(best, queue, cpu, false, now);
+    search_queue(search, queue, cpu, false, now);
 }
 
 /* Gives a process that waits to the CPU that dispatches; false when it no longer waits. */
@@ -359,24 +361,26 @@ static __always_inline bool queue_take(s32 cpu, struct standing *prev, u64 now) 
         return true;
     }
     for (int i = 0; i < TRIES; i++) {
-        struct best best = {};
+        struct search search = {};
+        struct found *found;
 
         if (prev) {
             /* It would enter the queue now. */
             prev->order = last_order + 1;
-            consider(&best, prev, 0, cpu, true, now);
+            consider(&search, prev, 0, cpu, true, now);
         }
         if (!scalable) {
-            search(&best, EVERYBODY, cpu, true, now);
+            search_queue(&search, EVERYBODY, cpu, true, now);
         } else {
-            search_first(&best, NEVER_RAN, cpu, now);
-            search(&best, BOUND_TO(cpu), cpu, false, now);
-            bpf_for(other, 0, nr_cpus) search_first(&best, QUEUE_OF(other), cpu, now);
+            search_first(&search, NEVER_RAN, cpu, now);
+            search_queue(&search, BOUND_TO(cpu), cpu, false, now);
+            bpf_for(other, 0, nr_cpus) search_first(&search, QUEUE_OF(other), cpu, now);
         }
-        if (!best.any || best.pid == 0)
+        found = fairly(&search);
+        if (!found->any || found->pid == 0)
             return false;
-        if (take_pid(best.pid, best.order, quantum_ns)) {
-            if (best.behind_ns)
+        if (take_pid(found->pid, found->order, quantum_ns)) {
+            if (found == &search.last)
                 COUNT(overdue_shares);
             return true;
         }
