@@ -171,4 +171,13 @@ impl Behaviour {
             interactive: process.interactive,
         }
     }
+
+    /// When processes arrive one after the other, with these draws.
+    pub(crate) fn arrivals_ns(&self, mut gaps: Draws) -> impl Iterator<Item = u64> {
+        let next = move |&before_ns: &u64| {
+            let gap_ns = self.gap.as_ref().map_or(0, |gap| gap.draw_ns(&mut gaps));
+            Some(before_ns.saturating_add(gap_ns))
+        };
+        std::iter::successors(Some(self.arrival_ns), next)
+    }
 }

@@ -1,6 +1,7 @@
 //! A distribution of times, kept in constant memory.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
+use std::collections::BTreeMap;
 
 /// Times as a histogram of 1 us resolution or 0.1 %, whichever is coarser.
 ///
@@ -37,7 +38,7 @@ fn bounds_us(bin: usize) -> (u64, u64) {
 impl Durations {
     /// Adds one time.
     #[inline]
-    pub(crate) fn record(&mut self, ns: u64) {
+    pub fn record(&mut self, ns: u64) {
         let bin = bin_of(ns / 1_000);
         if bin >= self.counts.len() {
             self.grow(bin);
@@ -116,6 +117,28 @@ impl Durations {
         let recorded = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         recorded.map(|(bin, &count)| (bounds_us(bin).0 as f64 / 1e3, count))
     }
+
+    /// Times in ms, rounded down to a step, and how many of each. Steps are a fortieth of a time at most, but no less than
+    /// 0.1 ms, and each divides the next, so that bins of any round width that is no finer hold whole steps.
+    pub fn rounded(&self) -> Vec<(f64, u64)> {
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        for (ms, count) in self.recorded() {
+            let tenths = (ms * 10.0).floor() as u64;
+            *counts.entry(tenths - tenths % step(tenths)).or_default() += count;
+        }
+        counts.into_iter().map(|(tenths, count)| (tenths as f64 / 10.0, count)).collect()
+    }
+}
+
+/// What a time is rounded to, all in tenths of a ms: 1, 5, 10, 50 and so on.
+fn step(tenths: u64) -> u64 {
+    let decade = 10_u64.pow(tenths.max(1).ilog10());
+    let step = match tenths / decade {
+        0 | 1 => decade / 100,
+        2..5 => decade / 20,
+        _ => decade / 10,
+    };
+    step.max(1)
 }
 
 impl Serialize for Durations {
@@ -146,6 +169,17 @@ mod tests {
         }
         // The longest that a simulation can last.
         assert!(bin_of(u64::MAX / 1_000) < 64 << BINS_LOG2);
+    }
+
+    #[test]
+    fn steps_divide_one_another_and_are_fine_enough() {
+        let mut before = 1;
+        for tenths in 0..100_000 {
+            let step = step(tenths);
+            assert!(step.is_multiple_of(before) && (step == 1 || step * 40 <= tenths), "{step} at {tenths}");
+            before = step;
+        }
+        assert_eq!([0, 99, 199, 200, 300, 500, 1_999, 2_000].map(step), [1, 1, 1, 5, 5, 10, 10, 50]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! An interval has several segments where a process goes from one step of a phase to the next without giving up its CPU.
 
 use crate::behaviour::{Behaviour, Op};
+use crate::course::Course;
 use crate::cpus::Cpus;
 use crate::durations::Durations;
 use crate::experiment::Experiment;
@@ -77,20 +78,13 @@ enum Barrier {
 /// What a dispatch needs of a process: one cache line.
 #[repr(align(64))]
 struct Process {
-    job: u32,
-    /// Its position in the job's operations, and how often it has done the phase.
-    op: u32,
-    lap: u32,
-    burst_end: End,
-    /// Work until the step, the burst and the process are done.
-    step_ns: u64,
-    burst_ns: u64,
-    rest_ns: u64,
+    course: Course,
     /// Since when it is runnable.
     runnable_ns: u64,
     cpu_ns: u64,
-    draws: Draws,
 }
+
+const _: () = assert!(size_of::<Process>() == 64);
 
 /// What is seldom needed of a process.
 #[derive(Clone, Copy)]
@@ -206,27 +200,14 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             let all = first..first + job.processes;
             let at_first = first..first + job.at_once.unwrap_or(job.processes);
             for process in all.clone() {
-                processes.push(Process {
-                    job: number as u32,
-                    op: 0,
-                    lap: 0,
-                    burst_end: End::Other,
-                    step_ns: NEVER,
-                    burst_ns: NEVER,
-                    rest_ns: NEVER,
-                    runnable_ns: 0,
-                    cpu_ns: 0,
-                    draws: Draws::new(seed, replicate, Purpose::Process, process),
-                });
+                let draws = Draws::new(seed, replicate, Purpose::Process, process);
+                processes.push(Process { course: Course::new(number as u32, draws), runnable_ns: 0, cpu_ns: 0 });
                 standings.push(Standing { base: behaviour.base, cpu_ticks: 0, last_cpu: None, left_tick: 0 });
             }
-            let mut gaps = Draws::new(seed, replicate, Purpose::Arrivals, number as u32);
-            let mut arrival_ns = behaviour.arrival_ns;
-            arrivals_ns.push(arrival_ns);
-            for process in at_first.clone() {
-                wakes.push(Reverse((arrival_ns, ProcessIndex(process))));
-                arrival_ns += behaviour.gap.as_ref().map_or(0, |gap| gap.draw_ns(&mut gaps));
-            }
+            arrivals_ns.push(behaviour.arrival_ns);
+            let gaps = Draws::new(seed, replicate, Purpose::Arrivals, number as u32);
+            let arrivals = behaviour.arrivals_ns(gaps).zip(at_first.clone());
+            wakes.extend(arrivals.map(|(arrival_ns, process)| Reverse((arrival_ns, ProcessIndex(process)))));
             jobs.push(Job {
                 behaviour,
                 processes: all,
@@ -244,7 +225,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 responses: Durations::default(),
             });
         }
-        let (equals, group_of_job) = experiment.equal_processes();
+        let (equals, group_of_job) = experiment.workload.equal_processes();
 
         let stops = Tournament::new(Nest::flat(cpu_set.len()), NEVER);
         let left = processes.len() as u64;
@@ -356,13 +337,9 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         history.woke_ns = now_ns;
         if history.arrived_ns.is_none() {
             history.arrived_ns = Some(now_ns);
-            let job = &mut self.jobs[process.job as usize];
+            let job = &mut self.jobs[process.course.job as usize];
             job.living += 1;
-            if let Some(work) = &job.behaviour.work {
-                process.rest_ns = work.draw_ns(&mut process.draws);
-            }
-            begin_burst(process, job.behaviour);
-            begin_op(process, job.behaviour);
+            process.course.begin(job.behaviour);
         }
         self.runnable += 1;
         if let Some(cpu) = self.queue.join(index, &self.standings, &self.idle, &mut self.chance) {
@@ -399,10 +376,11 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             standing.cpu_ticks = rule::charge(standing.cpu_ticks, ticks);
             standing.left_tick = cpu.tick;
         }
-        (self.watch)(Interval { process: running, cpu: index, from_ns: cpu.interval_ns, until_ns: now_ns, end });
+        let (runnable_ns, from_ns) = (self.processes[running.at()].runnable_ns, cpu.interval_ns);
+        (self.watch)(Interval { process: running, cpu: index, runnable_ns, from_ns, until_ns: now_ns, end });
 
         let process = &mut self.processes[running.at()];
-        let job = &mut self.jobs[process.job as usize];
+        let job = &mut self.jobs[process.course.job as usize];
         process.cpu_ns += ran_ns;
         job.ends[end as usize] += 1;
         if end != End::Horizon {
@@ -431,8 +409,8 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 None
             }
             _ => {
-                if process.burst_ns == 0 {
-                    begin_burst(process, job.behaviour);
+                if process.course.burst_is_done() {
+                    process.course.begin_burst(job.behaviour);
                 }
                 process.runnable_ns = now_ns;
                 Some(running)
@@ -448,20 +426,13 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     /// For how long a process blocks that has come to a semaphore.
     fn block(&mut self, index: ProcessIndex) -> u64 {
         let process = &mut self.processes[index.at()];
-        let behaviour = self.jobs[process.job as usize].behaviour;
-        if let Some(Op::Block(length)) = behaviour.ops.get(process.op as usize) {
-            let block_ns = length.draw_ns(&mut process.draws);
-            next_op(process, behaviour);
-            return block_ns;
-        }
-        begin_burst(process, behaviour);
-        behaviour.block.draw_ns(&mut process.draws)
+        process.course.block_ns(self.jobs[process.course.job as usize].behaviour)
     }
 
     fn exit(&mut self, index: ProcessIndex, now_ns: u64) {
         self.left -= 1;
         self.histories[index.at()].ended_ns = Some(now_ns);
-        let number = self.processes[index.at()].job as usize;
+        let number = self.processes[index.at()].course.job as usize;
         let job = &mut self.jobs[number];
         for holder in &mut job.holders {
             if *holder == Some(index) {
@@ -526,7 +497,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         if standing.last_cpu != Some(index) {
             if let Some(last) = standing.last_cpu {
                 let level = self.cpu_set.sharing(last, index);
-                self.jobs[process.job as usize].migrations[level as usize] += 1;
+                self.jobs[process.course.job as usize].migrations[level as usize] += 1;
             }
             standing.last_cpu = Some(index);
         }
@@ -535,7 +506,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             self.switches += 1;
             start_ns = (now_ns + self.timing.switch_ns).min(self.timing.horizon_ns);
             if let Some(last) = cpu.last {
-                let job = self.processes[last.at()].job;
+                let job = self.processes[last.at()].course.job;
                 self.jobs[job as usize].slices.record(cpu.slice_ns);
             }
             cpu.last = Some(next);
@@ -557,7 +528,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     #[inline(always)]
     fn segment(&mut self, index: CpuIndex, running: ProcessIndex, now_ns: u64) {
         let process = &mut self.processes[running.at()];
-        let job = &mut self.jobs[process.job as usize];
+        let job = &mut self.jobs[process.course.job as usize];
         let cpu = &mut self.cpus[index.at()];
         let until_ns = cpu.quantum_end_ns.min(self.timing.horizon_ns);
         let cut = if until_ns < cpu.quantum_end_ns { End::Horizon } else { End::Quantum };
@@ -569,19 +540,17 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         };
         let (stop_ns, stop) = match outlook {
             Outlook::Work => {
-                let work_ns = process.step_ns.min(process.burst_ns).min(process.rest_ns);
+                let work_ns = process.course.work_ns();
                 let ran = self.memory.run(running, index, now_ns, work_ns, until_ns - now_ns);
-                process.step_ns -= ran.work_ns;
-                process.burst_ns -= ran.work_ns;
-                process.rest_ns -= ran.work_ns;
+                process.course.worked(ran.work_ns);
                 job.work_ns += u128::from(ran.work_ns);
                 job.misses += ran.misses;
                 let stop = if ran.work_ns < work_ns {
                     Stop::End(cut)
-                } else if process.rest_ns == 0 {
+                } else if process.course.is_done() {
                     Stop::End(End::Exit)
-                } else if process.burst_ns == 0 {
-                    Stop::End(process.burst_end)
+                } else if process.course.burst_is_done() {
+                    Stop::End(process.course.burst_end)
                 } else {
                     Stop::Step
                 };
@@ -609,7 +578,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         (0..self.equals.len()).for_each(|group| self.take_jain_index(group, now_ns));
         for cpu in &self.cpus {
             if let Some(last) = cpu.last {
-                let job = self.processes[last.at()].job;
+                let job = self.processes[last.at()].course.job;
                 self.jobs[job as usize].slices.record(cpu.slice_ns);
             }
         }
@@ -673,9 +642,9 @@ enum Outlook {
 /// Goes through the steps that take no time.
 fn proceed(process: &mut Process, job: &mut Job<'_>, index: ProcessIndex, barrier: &mut Barrier) -> Outlook {
     let behaviour = job.behaviour;
-    while let Some(op) = behaviour.ops.get(process.op as usize) {
+    while let Some(op) = process.course.op(behaviour) {
         match op {
-            Op::Work(_) if process.step_ns > 0 => return Outlook::Work,
+            Op::Work(_) if !process.course.step_is_done() => return Outlook::Work,
             Op::Work(_) => {}
             Op::Acquire(lock) => match job.holders[*lock] {
                 Some(_) => return Outlook::Wait,
@@ -698,42 +667,7 @@ fn proceed(process: &mut Process, job: &mut Job<'_>, index: ProcessIndex, barrie
             Op::Block(_) => return Outlook::Block,
             Op::Repeat { .. } => {}
         }
-        next_op(process, behaviour);
+        process.course.next_op(behaviour);
     }
     Outlook::Exit
-}
-
-/// Goes on to the next operation, from the last to the first where work is left to do.
-fn next_op(process: &mut Process, behaviour: &Behaviour) {
-    process.op += 1;
-    loop {
-        match behaviour.ops.get(process.op as usize) {
-            Some(Op::Repeat { to, times }) => {
-                process.lap += 1;
-                if process.lap < *times {
-                    process.op = *to as u32;
-                } else {
-                    process.lap = 0;
-                    process.op += 1;
-                }
-            }
-            None if behaviour.work.is_some() => process.op = 0,
-            _ => break,
-        }
-    }
-    begin_op(process, behaviour);
-}
-
-fn begin_op(process: &mut Process, behaviour: &Behaviour) {
-    process.step_ns = match behaviour.ops.get(process.op as usize) {
-        Some(Op::Work(length)) => length.draw_ns(&mut process.draws),
-        _ => NEVER,
-    };
-}
-
-fn begin_burst(process: &mut Process, behaviour: &Behaviour) {
-    (process.burst_ns, process.burst_end) = match &behaviour.bursts {
-        Some(bursts) => bursts.draw(&mut process.draws),
-        None => (NEVER, End::Other),
-    };
 }

@@ -4,7 +4,6 @@ use crate::behaviour::Behaviour;
 use crate::cpus::Cpus;
 use crate::engine::Engine;
 use crate::fault::WorkloadError;
-use crate::index::ProcessIndex;
 use crate::memory::Memory;
 use crate::outcome::{Interval, Outcome};
 use crate::parameters::{ParameterError, Parameters, Policy};
@@ -12,7 +11,7 @@ use crate::queue::RunQueue;
 use crate::queue::affine::Affine;
 use crate::queue::fifo::Fifo;
 use crate::queue::local::{Binding, Local};
-use crate::workload::{Job, Workload};
+use crate::workload::Workload;
 use machine::Machine;
 
 /// Why something can't be simulated.
@@ -97,34 +96,5 @@ impl<'a> Experiment<'a> {
 
     fn processes(&self) -> usize {
         self.workload.jobs.iter().map(|job| job.processes as usize).sum()
-    }
-
-    /// Groups of two or more processes that do the same and arrive together, each in rising order, and for each job its group.
-    pub(crate) fn equal_processes(&self) -> (Vec<Vec<ProcessIndex>>, Vec<Option<usize>>) {
-        let mut groups: Vec<(&Job, Vec<ProcessIndex>)> = Vec::new();
-        let mut group_of_job = Vec::new();
-        let mut first = 0;
-        for job in &self.workload.jobs {
-            let together = if job.gap_ms.is_some() { 1 } else { job.at_once.unwrap_or(job.processes) };
-            let members = (first..first + together).map(ProcessIndex);
-            first += job.processes;
-            let equal = |(other, _): &(&Job, Vec<ProcessIndex>)| {
-                other.arrival_ms == job.arrival_ms && other.process == job.process
-            };
-            match groups.iter().position(equal) {
-                Some(group) => {
-                    groups[group].1.extend(members);
-                    group_of_job.push(Some(group));
-                }
-                None => {
-                    group_of_job.push(Some(groups.len()));
-                    groups.push((job, members.collect()));
-                }
-            }
-        }
-        for group in &mut group_of_job {
-            *group = group.filter(|&group| groups[group].1.len() > 1);
-        }
-        (groups.into_iter().map(|(_, members)| members).collect(), group_of_job)
     }
 }

@@ -1,5 +1,6 @@
 //! What must hold for any workload on any machine, by property tests.
 
+use crate::course::{Act, Courses};
 use crate::cpus::Cpus;
 use crate::experiment::Experiment;
 use crate::index::{CpuIndex, ProcessIndex};
@@ -209,6 +210,24 @@ proptest! {
         for policy in Policy::ALL {
             let outcome = experiment.run(policy, 0, NoMemory, |_| {});
             prop_assert!(outcome.completed, "{policy}");
+        }
+    }
+
+    /// What real processes are told to do is what simulated ones do.
+    #[test]
+    fn the_acts_of_processes_are_what_the_simulator_does(workload in workload(), parameters in parameters()) {
+        let parameters = Parameters { decay: Decay::None, horizon_ms: None, ..parameters };
+        let experiment = Experiment::new(&MACHINES[0], &workload, &parameters).unwrap();
+        let (outcome, _) = trace(&experiment, Policy::Standard);
+        let courses = Courses::new(&workload, parameters.seed, 0);
+        let jobs: Vec<usize> = workload.job_of_processes().collect();
+        for (number, job) in outcome.jobs.iter().enumerate() {
+            let processes = (0..).map(ProcessIndex).zip(&jobs).filter(|(_, job)| **job == number);
+            let acts: Vec<Act> = processes.flat_map(|(process, _)| courses.of(process)).collect();
+            let work_ns: u64 = acts.iter().map(|act| if let Act::Work(ns) = act { *ns } else { 0 }).sum();
+            prop_assert!((work_ns as f64 / 1e6 - job.work_ms).abs() < 1e-6, "{} of {}", work_ns, job.work_ms);
+            let blocks = acts.iter().filter(|act| matches!(act, Act::Block(_))).count() as u64;
+            prop_assert_eq!(blocks, job.ends.get(&End::Semaphore).copied().unwrap_or_default());
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod behaviour;
 pub mod cache;
+pub mod course;
 mod cpus;
 pub mod durations;
 mod engine;
@@ -27,6 +28,7 @@ pub mod workload;
 pub mod workload_file;
 
 pub use cache::{CacheModel, Footprint, TaskCaches};
+pub use course::{Act, Courses};
 pub use durations::Durations;
 pub use experiment::{Experiment, ExperimentError};
 pub use fault::{Fault, WorkloadError};

@@ -51,6 +51,8 @@ pub struct Interval {
     pub process: ProcessIndex,
     /// Where.
     pub cpu: CpuIndex,
+    /// Since when it had been runnable, in ns: from then until `from_ns` it waited.
+    pub runnable_ns: u64,
     /// From when, in ns.
     pub from_ns: u64,
     /// Until when, in ns.

@@ -4,6 +4,7 @@
 //! time to it. Processes are numbered job by job in the order of the jobs, from 0.
 
 use crate::cache::Footprint;
+use crate::index::ProcessIndex;
 use serde::{Deserialize, Serialize};
 
 /// What runs on the machine.
@@ -206,5 +207,35 @@ impl Workload {
     /// For each process, by its number, the position of its job.
     pub fn job_of_processes(&self) -> impl Iterator<Item = usize> {
         (self.jobs.iter().enumerate()).flat_map(|(job, j)| std::iter::repeat_n(job, j.processes as usize))
+    }
+
+    /// Groups of processes that do the same and arrive together, each in rising order, and for each job its group; none for a
+    /// job whose group is a single process.
+    pub fn equal_processes(&self) -> (Vec<Vec<ProcessIndex>>, Vec<Option<usize>>) {
+        let mut groups: Vec<(&Job, Vec<ProcessIndex>)> = Vec::new();
+        let mut group_of_job = Vec::new();
+        let mut first = 0;
+        for job in &self.jobs {
+            let together = if job.gap_ms.is_some() { 1 } else { job.at_once.unwrap_or(job.processes) };
+            let members = (first..first + together).map(ProcessIndex);
+            first += job.processes;
+            let equal = |(other, _): &(&Job, Vec<ProcessIndex>)| {
+                other.arrival_ms == job.arrival_ms && other.process == job.process
+            };
+            match groups.iter().position(equal) {
+                Some(group) => {
+                    groups[group].1.extend(members);
+                    group_of_job.push(Some(group));
+                }
+                None => {
+                    group_of_job.push(Some(groups.len()));
+                    groups.push((job, members.collect()));
+                }
+            }
+        }
+        for group in &mut group_of_job {
+            *group = group.filter(|&group| groups[group].1.len() > 1);
+        }
+        (groups.into_iter().map(|(_, members)| members).collect(), group_of_job)
     }
 }
