@@ -25,7 +25,7 @@ pub(super) fn levels(machine: &Machine) -> Vec<Level> {
 
 /// The distributions of a replicate.
 pub(super) fn histograms(outcome: &Outcome) -> BTreeMap<String, Vec<(f64, u64)>> {
-    BTreeMap::from([(SLICES.into(), coarse(&outcome.slices())), (INTERVALS.into(), coarse(&outcome.intervals()))])
+    BTreeMap::from([(SLICES.into(), outcome.slices().rounded()), (INTERVALS.into(), outcome.intervals().rounded())])
 }
 
 /// The numbers of a replicate of `workload` on a machine whose CPUs are at `levels` from one another.
@@ -137,42 +137,4 @@ impl Told {
 /// What serde calls a variant without data.
 fn variant_name(variant: &impl Serialize) -> String {
     serde_json::to_value(variant).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
-/// Times in ms, rounded down to a step, and how many of each.
-fn coarse(times: &Durations) -> Vec<(f64, u64)> {
-    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
-    for (ms, count) in times.recorded() {
-        let tenths = (ms * 10.0).floor() as u64;
-        *counts.entry(tenths - tenths % step(tenths)).or_default() += count;
-    }
-    counts.into_iter().map(|(tenths, count)| (tenths as f64 / 10.0, count)).collect()
-}
-
-/// What a time is rounded to, all in tenths of a ms: a fortieth of it at most, but no less than 1. The steps are 1, 5, 10, 50 and
-/// so on: each divides the next, so that bins of any round width that is no finer hold whole steps.
-fn step(tenths: u64) -> u64 {
-    let decade = 10_u64.pow(tenths.max(1).ilog10());
-    let step = match tenths / decade {
-        0 | 1 => decade / 100,
-        2..5 => decade / 20,
-        _ => decade / 10,
-    };
-    step.max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::step;
-
-    #[test]
-    fn steps_divide_one_another_and_are_fine_enough() {
-        let mut before = 1;
-        for tenths in 0..100_000 {
-            let step = step(tenths);
-            assert!(step.is_multiple_of(before) && (step == 1 || step * 40 <= tenths), "{step} at {tenths}");
-            before = step;
-        }
-        assert_eq!([0, 99, 199, 200, 300, 500, 1_999, 2_000].map(step), [1, 1, 1, 5, 5, 10, 10, 50]);
-    }
 }
