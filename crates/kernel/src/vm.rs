@@ -1,1 +1,317 @@
-//! Virtual machines with a kernel of their own.
+//! Virtual machines with a kernel of their own, on hosts whose kernel has no sched_ext and whose CPUs are few.
+//!
+//! ```text
+//! Kernel (Debian's newest) ──┐
+//! Topology (2x4, dies, ...) ─┼─> Vm ──run(Script)──> qemu ──boots──> stayput-guest (/init) ──runs──> steps
+//! programs, files ───────────┘                                            │ one JSON line a step
+//!                                       Vec<StepResult> <─────────────────┘
+//! ```
+//!
+//! qemu emulates, so it works where virtualisation doesn't, on one thread for all CPUs: with several, the guest's kernel dies when
+//! it patches its own code. That thread goes on to the next CPU when one idles, executes PAUSE, or has had 100 ms. Programs that
+//! compute in a guest must therefore execute PAUSE more often than anything that they measure.
+
+mod image;
+mod initramfs;
+mod script;
+mod topology;
+
+pub use image::{Kernel, KernelError};
+pub use initramfs::InitramfsError;
+pub use script::{ANSWER_PORT, Action, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Script, Step, StepResult};
+pub use topology::{ParseTopologyError, Topology};
+
+use initramfs::Initramfs;
+use nix::sys::{prctl, signal::Signal};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+const QEMU: &str = "qemu-system-x86_64";
+const BUSYBOX: &str = "busybox";
+/// How many of the console's last lines an error shows.
+const CONSOLE_LINES: usize = 60;
+
+/// Why virtual machines can't run here.
+#[derive(Debug, thiserror::Error)]
+pub enum Skip {
+    /// The guest would need programs for another architecture.
+    #[error("virtual machines run programs of x86-64, and this machine is {}", env::consts::ARCH)]
+    NotX86_64,
+    /// A program isn't installed.
+    #[error("{program} is not installed: `./setup.sh kernel` installs it, or your system's package {package}")]
+    Missing {
+        /// The program.
+        program: &'static str,
+        /// The package that has it.
+        package: &'static str,
+    },
+    /// There is no kernel to boot.
+    #[error(transparent)]
+    NoKernel(#[from] KernelError),
+}
+
+/// The kernel to boot here, if virtual machines can run here.
+///
+/// # Errors
+/// [`Skip`], in a sentence, where they can't.
+pub fn can_run() -> Result<Kernel, Skip> {
+    if cfg!(not(target_arch = "x86_64")) {
+        return Err(Skip::NotX86_64);
+    }
+    for (program, package) in [(QEMU, "qemu-system-x86"), (BUSYBOX, "busybox-static")] {
+        find_program(program).ok_or(Skip::Missing { program, package })?;
+    }
+    Ok(Kernel::newest()?)
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// A virtual machine, switched off.
+#[derive(Clone, Debug)]
+pub struct Vm {
+    /// What it boots.
+    pub kernel: Kernel,
+    /// Its CPUs.
+    pub topology: Topology,
+    /// Its memory, in MiB.
+    pub memory_mib: u32,
+    /// The executable `stayput-guest`, its first process.
+    pub guest: PathBuf,
+    /// Executables of this host that it has in `/bin`, with the shared libraries that they need.
+    pub programs: Vec<PathBuf>,
+    /// Files of this host and where it has them.
+    pub files: Vec<(PathBuf, PathBuf)>,
+    /// What watches its instructions and memory.
+    pub plugin: Option<Plugin>,
+    /// Where given, its clock counts instructions, of 2^this nanoseconds each, and no longer depends on what this host does
+    /// besides. Several times slower.
+    pub icount_shift: Option<u8>,
+    /// More arguments for its kernel.
+    pub kernel_arguments: Vec<String>,
+}
+
+/// A plugin of qemu's translator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugin {
+    /// The shared library.
+    pub library: PathBuf,
+    /// Its arguments, as `name=value`.
+    pub arguments: Vec<String>,
+}
+
+/// A machine that stopped too early: what was known until then.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    /// The step that was running; none while it booted.
+    pub during: Option<String>,
+    /// The steps that had ended.
+    pub ended: Vec<StepResult>,
+    /// The last lines of its console.
+    pub console: String,
+}
+
+impl Stopped {
+    fn during(&self) -> String {
+        self.during.as_ref().map_or("booting".into(), |name| format!("step `{name}`"))
+    }
+}
+
+/// Why a virtual machine's script was not carried out to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum VmError {
+    /// Its files can't be put together.
+    #[error(transparent)]
+    Initramfs(#[from] InitramfsError),
+    /// A file that it needs here can't be written or read.
+    #[error("cannot keep a virtual machine's files: {0}")]
+    Files(io::Error),
+    /// Qemu doesn't run.
+    #[error("{QEMU} can't be run ({cause}); `./setup.sh kernel` installs it")]
+    Qemu {
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// Its kernel panicked.
+    #[error("the guest's kernel panicked while {}: {cause}\n{}", stopped.during(), stopped.console)]
+    Panicked {
+        /// What the kernel said.
+        cause: String,
+        /// Where it was.
+        stopped: Stopped,
+    },
+    /// It had not done everything in time.
+    #[error("the virtual machine was stopped after {} s, while {}; its console ends\n{}", timeout.as_secs(), stopped.during(), stopped.console)]
+    Hung {
+        /// The time that it had.
+        timeout: Duration,
+        /// Where it was.
+        stopped: Stopped,
+    },
+    /// It ended before it had done everything.
+    #[error("the virtual machine ended ({status}) while {}: {stderr}\n{}", stopped.during(), stopped.console)]
+    Ended {
+        /// What became of qemu.
+        status: ExitStatus,
+        /// What qemu said.
+        stderr: String,
+        /// Where it was.
+        stopped: Stopped,
+    },
+}
+
+impl Vm {
+    /// A machine with 1 GiB of memory and no programs but busybox and `guest`, the executable `stayput-guest`.
+    pub fn new(kernel: Kernel, topology: Topology, guest: impl Into<PathBuf>) -> Self {
+        Self {
+            kernel,
+            topology,
+            memory_mib: 1024,
+            guest: guest.into(),
+            programs: vec![],
+            files: vec![],
+            plugin: None,
+            icount_shift: None,
+            kernel_arguments: vec![],
+        }
+    }
+
+    /// Boots it, carries out a script, and switches it off; takes no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`VmError`] if not every step was carried out. A step that failed is a result, not an error.
+    pub fn run(&self, script: &Script, timeout: Duration) -> Result<Vec<StepResult>, VmError> {
+        self.run_and_tell(script, timeout, |_| ())
+    }
+
+    /// As [`Self::run`]; calls `tell` with each step's result as soon as the step has ended.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_and_tell(
+        &self,
+        script: &Script,
+        timeout: Duration,
+        mut tell: impl FnMut(&StepResult),
+    ) -> Result<Vec<StepResult>, VmError> {
+        let deadline = Instant::now() + timeout;
+        let folder = tempfile::tempdir().map_err(VmError::Files)?;
+        let (archive, console) = (folder.path().join("initramfs"), folder.path().join("console"));
+        let errors = folder.path().join("errors");
+        self.initramfs(script)?.write(&archive)?;
+        let mut qemu = Qemu::start(self.command(&archive, &console), &errors)?;
+
+        let mut ended = vec![];
+        let mut during = None;
+        let cause = loop {
+            match qemu.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Message::Began(name)) => during = Some(name),
+                Ok(Message::Ended(result)) => {
+                    tell(&result);
+                    ended.push(result);
+                }
+                Ok(Message::Done) => return Ok(ended),
+                Err(cause) => break cause,
+            }
+        };
+        let console = String::from_utf8_lossy(&fs::read(console).map_err(VmError::Files)?).into_owned();
+        let stopped = Stopped { during, ended, console: last_lines(&console) };
+        // A machine that panicked has rebooted, which ends qemu; unless it hangs in doing so.
+        if let Some(at) = console.find("Kernel panic - not syncing: ") {
+            let cause = console[at..].lines().next().unwrap_or_default().to_owned();
+            return Err(VmError::Panicked { cause, stopped });
+        }
+        if cause == RecvTimeoutError::Timeout {
+            return Err(VmError::Hung { timeout, stopped });
+        }
+        let status = qemu.process.wait().map_err(VmError::Files)?;
+        let stderr = fs::read_to_string(errors).map_err(VmError::Files)?.trim().to_owned();
+        Err(VmError::Ended { status, stderr, stopped })
+    }
+
+    fn initramfs(&self, script: &Script) -> Result<Initramfs, VmError> {
+        let mut files = Initramfs::new();
+        let busybox = find_program(BUSYBOX).unwrap_or_else(|| BUSYBOX.into());
+        files.add_program("bin/busybox", &busybox)?;
+        files.add_program("init", &self.guest)?;
+        for program in self.programs.iter().chain([&self.guest]) {
+            let name = program.file_name().unwrap_or(program.as_os_str());
+            files.add_program(Path::new("bin").join(name), program)?;
+        }
+        for (here, there) in &self.files {
+            files.add_file(there, here);
+        }
+        files.add_bytes("etc/passwd", b"root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n".to_vec());
+        files.add_bytes("etc/group", b"root:x:0:\nuser:x:1000:\n".to_vec());
+        let script = serde_json::to_vec(script).map_err(|e| VmError::Files(e.into()))?;
+        files.add_bytes(SCRIPT_PATH, script);
+        Ok(files)
+    }
+
+    fn command(&self, archive: &Path, console: &Path) -> Command {
+        let mut command = Command::new(QEMU);
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        command.args(["-accel", "tcg,thread=single"]);
+        command.args(self.topology.qemu_arguments(self.memory_mib));
+        command.arg("-kernel").arg(self.kernel.vmlinuz()).arg("-initrd").arg(archive);
+        // The emulated clocks are sound, but Linux would first watch them for seconds. A panic ends the machine.
+        let mut arguments = vec!["console=ttyS0 rdinit=/init tsc=reliable panic=-1 oops=panic loglevel=4".to_owned()];
+        arguments.extend_from_slice(&self.kernel_arguments);
+        command.arg("-append").arg(arguments.join(" "));
+        command.arg("-serial").arg(format!("file:{}", console.display()));
+        command.args(["-chardev", "stdio,id=answers,signal=off", "-serial", "chardev:answers"]);
+        if let Some(Plugin { library, arguments }) = &self.plugin {
+            let words = [library.display().to_string()].into_iter().chain(arguments.iter().cloned());
+            command.arg("-plugin").arg(words.collect::<Vec<_>>().join(","));
+        }
+        if let Some(shift) = self.icount_shift {
+            command.arg("-icount").arg(format!("shift={shift},sleep=off"));
+        }
+        command
+    }
+}
+
+/// A running qemu, which is killed when this is dropped.
+struct Qemu {
+    process: Child,
+    messages: Receiver<Message>,
+}
+
+impl Qemu {
+    fn start(mut command: Command, errors: &Path) -> Result<Self, VmError> {
+        let errors = File::create(errors).map_err(VmError::Files)?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+        // SAFETY: prctl is a system call, which a process may make between fork and exec.
+        unsafe { command.pre_exec(|| Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)) };
+        let mut process = command.spawn().map_err(|cause| VmError::Qemu { cause })?;
+        let (sender, messages) = mpsc::channel();
+        if let Some(stdout) = process.stdout.take() {
+            thread::spawn(move || {
+                // A line that is no message is one that the end of the machine cut off.
+                let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+                lines.filter_map(|line| serde_json::from_str(&line).ok()).try_for_each(|message| sender.send(message))
+            });
+        }
+        Ok(Self { process, messages })
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        // Neither fails but where it has ended and been waited for.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn last_lines(console: &str) -> String {
+    let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
+}

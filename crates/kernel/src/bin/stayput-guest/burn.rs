@@ -1,0 +1,99 @@
+//! Processes that compute, and the CPU time that each has had.
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::Signal;
+use nix::sys::time::TimeValLike;
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork};
+use serde::Serialize;
+use std::hint;
+use std::io::{self, PipeReader, Read, Write};
+use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Processes.
+    #[arg(long, default_value_t = 1)]
+    processes: usize,
+    /// Threads of each process.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// How long they compute, in seconds.
+    #[arg(long)]
+    seconds: f64,
+    /// The CPUs on which they may run; without it, all.
+    #[arg(long, num_args = 1.., value_name = "CPU")]
+    pin: Vec<usize>,
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Burnt {
+    /// From the common start to the end of the last process.
+    seconds: f64,
+    /// CPU time of each process, in seconds.
+    cpu_seconds: Vec<f64>,
+}
+
+/// Lets all processes begin together and stop at one time, so that their CPU times are shares of the same span.
+pub fn run(arguments: &Arguments) -> io::Result<String> {
+    let duration = Duration::try_from_secs_f64(arguments.seconds).map_err(io::Error::other)?;
+    if !arguments.pin.is_empty() {
+        let mut cpus = CpuSet::new();
+        arguments.pin.iter().try_for_each(|&cpu| cpus.set(cpu))?;
+        sched_setaffinity(Pid::from_raw(0), &cpus)?;
+    }
+    let epoch = Instant::now();
+    let (mut gate, mut opener) = io::pipe()?;
+    let mut children = Vec::with_capacity(arguments.processes);
+    for _ in 0..arguments.processes {
+        // SAFETY: this process has one thread, so the child finds no lock held.
+        match unsafe { fork() }? {
+            ForkResult::Parent { child } => children.push(child),
+            ForkResult::Child => process::exit(compute_when_told(&mut gate, epoch, arguments.threads).is_err().into()),
+        }
+    }
+    let start = Instant::now();
+    let stop_ns = u64::try_from((start + duration - epoch).as_nanos()).map_err(io::Error::other)?;
+    opener.write_all(&stop_ns.to_ne_bytes().repeat(children.len()))?;
+    let cpu_seconds = children.into_iter().map(cpu_seconds_of).collect::<io::Result<_>>()?;
+    let burnt = Burnt { seconds: start.elapsed().as_secs_f64(), cpu_seconds };
+    Ok(serde_json::to_string(&burnt)?)
+}
+
+/// Waits until it is told when to stop, in nanoseconds since `epoch`, and computes until then in so many threads.
+fn compute_when_told(gate: &mut PipeReader, epoch: Instant, threads: usize) -> io::Result<()> {
+    set_pdeathsig(Signal::SIGKILL)?;
+    let mut stop_ns = [0; 8];
+    gate.read_exact(&mut stop_ns)?;
+    let stop = epoch + Duration::from_nanos(u64::from_ne_bytes(stop_ns));
+    let others = (1..threads).map(|_| thread::Builder::new().spawn(move || compute_until(stop)));
+    let others: Vec<_> = others.collect::<io::Result<_>>()?;
+    compute_until(stop);
+    others.into_iter().try_for_each(|other| other.join().map_err(|_| io::Error::other("a thread died")))
+}
+
+fn compute_until(stop: Instant) {
+    while Instant::now() < stop {
+        for i in 0..1000 {
+            hint::black_box(i);
+        }
+        // PAUSE, at which qemu goes on to the next CPU: see `kernel::vm`.
+        hint::spin_loop();
+    }
+}
+
+/// Waits for a child; the CPU time of those waited for grows by that child's.
+fn cpu_seconds_of(child: Pid) -> io::Result<f64> {
+    let children_seconds = || -> io::Result<f64> {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+        Ok((usage.user_time() + usage.system_time()).num_microseconds() as f64 * 1e-6)
+    };
+    let before = children_seconds()?;
+    waitpid(child, None)?;
+    Ok(children_seconds()? - before)
+}

@@ -1,0 +1,288 @@
+//! The kernel that a virtual machine boots: the newest that Debian makes for clouds, fetched once and kept.
+//!
+//! `linux-image-cloud-amd64` always depends on the newest kernel of a suite, so no version stands here. It is fetched by apt,
+//! which checks its signature, from lists and a cache of our own: the system's sources and packages stay as they are.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{env, fmt};
+
+/// The variable that names another kernel.
+const KERNEL_VARIABLE: &str = "STAYPUT_KERNEL";
+/// The package that depends on the newest kernel.
+const META_PACKAGE: &str = "linux-image-cloud-amd64";
+/// The first suite whose cloud kernel has sched_ext, and whatever is stable's backports now. Mirrors may be behind with the
+/// second, which is only another name; the newer of both is taken.
+const SUITES: &str = "trixie-backports stable-backports";
+/// Lists of packages are fetched again when they are older.
+const LISTS_MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A Linux kernel to boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    vmlinuz: PathBuf,
+    release: String,
+    note: Option<String>,
+}
+
+/// Why there is no kernel to boot.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// The file isn't a kernel.
+    #[error("{path} is no Linux kernel for x86: {cause}", path = path.display())]
+    NotAnImage {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// There is nowhere to keep kernels.
+    #[error(
+        "cannot keep kernels: neither XDG_CACHE_HOME nor HOME is set; set one, or name a kernel in {KERNEL_VARIABLE}"
+    )]
+    NoCacheFolder,
+    /// A folder or file of the cache can't be used.
+    #[error("cannot keep kernels in {path}: {cause}", path = path.display())]
+    Cache {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// It can't be fetched, and none is kept from before.
+    #[error("no kernel can be fetched ({cause}) and none is kept from before; name one in {KERNEL_VARIABLE}")]
+    NotFetched {
+        /// What went wrong.
+        cause: String,
+    },
+}
+
+impl Kernel {
+    /// The kernel that the variable `STAYPUT_KERNEL` names, else Debian's newest cloud kernel. Where that can't be fetched, the
+    /// one fetched last, and [`Self::note`] says so.
+    ///
+    /// # Errors
+    /// [`KernelError`] where there is none.
+    pub fn newest() -> Result<Self, KernelError> {
+        if let Some(path) = env::var_os(KERNEL_VARIABLE) {
+            return Self::at(path);
+        }
+        let cache = Cache::open()?;
+        cache.newest_fetched().or_else(|cause| {
+            let kept = cache.newest_kept().ok_or_else(|| KernelError::NotFetched { cause: cause.to_string() })?;
+            let note = format!("the newest kernel can't be fetched ({cause}); {} is from before", kept.release);
+            Ok(Self { note: Some(note), ..kept })
+        })
+    }
+
+    /// The kernel in this file, a `vmlinuz`.
+    ///
+    /// # Errors
+    /// [`KernelError::NotAnImage`] if it is none.
+    pub fn at(vmlinuz: impl Into<PathBuf>) -> Result<Self, KernelError> {
+        let vmlinuz = vmlinuz.into();
+        match read_release(&vmlinuz) {
+            Ok(release) => Ok(Self { vmlinuz, release, note: None }),
+            Err(cause) => Err(KernelError::NotAnImage { path: vmlinuz, cause }),
+        }
+    }
+
+    /// The file.
+    pub fn vmlinuz(&self) -> &Path {
+        &self.vmlinuz
+    }
+
+    /// What `uname -r` says under it.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// Why it may not be the newest, where that is so.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+}
+
+/// The release that an image's header names (Documentation/arch/x86/boot.rst: `header` at 0x202, `kernel_version` at 0x20e).
+fn read_release(vmlinuz: &Path) -> Result<String, String> {
+    let image = fs::read(vmlinuz).map_err(|e| e.to_string())?;
+    let Some([b'H', b'd', b'r', b'S', .., low, high]) = image.get(0x202..0x210) else {
+        return Err("it has no boot header".into());
+    };
+    let offset = usize::from(u16::from_le_bytes([*low, *high])) + 0x200;
+    let text = image.get(offset..).and_then(|rest| rest.split(|&byte| byte == 0).next()).unwrap_or_default();
+    let release = String::from_utf8_lossy(text).split_whitespace().next().map(str::to_owned);
+    release.ok_or_else(|| "its boot header names no release".into())
+}
+
+/// What went wrong in fetching.
+enum FetchError {
+    /// A program can't be started, or failed and said this.
+    Program { name: &'static str, cause: String },
+    /// Its packages are not what is expected.
+    Package(String),
+    /// The system doesn't let us keep it.
+    Keep(KernelError),
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program { name, cause } => write!(f, "{name}: {cause}"),
+            Self::Package(cause) => f.write_str(cause),
+            Self::Keep(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The folder of what was fetched: `kernels/RELEASE/vmlinuz`, and `apt` with its lists.
+struct Cache {
+    folder: PathBuf,
+    /// Held while this lives, so that programs started together fetch once.
+    _lock: File,
+}
+
+impl Cache {
+    fn open() -> Result<Self, KernelError> {
+        let named = |variable: &str| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        let folder = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
+        let folder = folder.ok_or(KernelError::NoCacheFolder)?.join("stayput");
+        let failed = |cause| KernelError::Cache { path: folder.clone(), cause };
+        for part in ["kernels", "apt/sources", "apt/lists/partial", "apt/archives/partial"] {
+            fs::create_dir_all(folder.join(part)).map_err(failed)?;
+        }
+        let lock = File::create(folder.join("kernels/lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    fn kept(&self, release: &str) -> PathBuf {
+        self.folder.join("kernels").join(release).join("vmlinuz")
+    }
+
+    /// The kernel that was fetched last.
+    fn newest_kept(&self) -> Option<Kernel> {
+        let folders = fs::read_dir(self.folder.join("kernels")).ok()?.flatten();
+        let kernels = folders.map(|folder| folder.path().join("vmlinuz")).filter(|vmlinuz| vmlinuz.is_file());
+        let newest = kernels.max_by_key(|vmlinuz| fs::metadata(vmlinuz).and_then(|data| data.modified()).ok())?;
+        Kernel::at(newest).ok()
+    }
+
+    fn newest_fetched(&self) -> Result<Kernel, FetchError> {
+        self.update_lists()?;
+        let (package, release) = self.newest_package()?;
+        let vmlinuz = self.kept(&release);
+        if !vmlinuz.is_file() {
+            self.fetch(&package, &release, &vmlinuz)?;
+        }
+        Kernel::at(vmlinuz).map_err(FetchError::Keep)
+    }
+
+    /// A program of apt's that sees nothing but our own sources and lists.
+    fn apt(&self, name: &'static str) -> Command {
+        let apt = self.folder.join("apt");
+        let mut command = Command::new(name);
+        let folders = [
+            ("Dir::State", ""),
+            ("Dir::State::lists", "lists"),
+            ("Dir::State::status", "status"),
+            ("Dir::Cache", ""),
+            ("Dir::Cache::archives", "archives"),
+            ("Dir::Etc::sourceparts", "sources"),
+            ("Dir::Etc::preferences", "preferences"),
+        ];
+        for (option, path) in folders {
+            command.arg("-o").arg(format!("{option}={}", apt.join(path).display()));
+        }
+        // Its own user could not write to our folder.
+        for option in
+            ["Dir::Etc::sourcelist=/dev/null", "Dir::Etc::preferencesparts=/dev/null", "APT::Sandbox::User=root"]
+        {
+            command.arg("-o").arg(option);
+        }
+        command.env("LC_ALL", "C");
+        command
+    }
+
+    /// Fetches the lists of packages, at most once a day.
+    fn update_lists(&self) -> Result<(), FetchError> {
+        let apt = self.folder.join("apt");
+        let stamp = apt.join("updated");
+        let age = fs::metadata(&stamp).and_then(|data| data.modified()).ok().and_then(|time| time.elapsed().ok());
+        if age.is_some_and(|age| age < LISTS_MAX_AGE) {
+            return Ok(());
+        }
+        let sources = format!(
+            "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: {SUITES}\nComponents: main\nArchitectures: amd64\n\
+             Targets: Packages\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
+        );
+        // Else apt would prefer an older kernel of a suite that it trusts more than backports.
+        let preferences = "Package: *\nPin: release *\nPin-Priority: 500\n";
+        for (name, text) in [("sources/debian.sources", sources.as_str()), ("preferences", preferences), ("status", "")]
+        {
+            write(&apt.join(name), text).map_err(FetchError::Keep)?;
+        }
+        let mut update = self.apt("apt-get");
+        update.args(["-o", "Acquire::http::Timeout=20", "-o", "APT::Update::Error-Mode=any", "-qq", "update"]);
+        said("apt-get", &mut update)?;
+        write(&stamp, "").map_err(FetchError::Keep)
+    }
+
+    /// The package that holds the newest kernel, and the kernel's release: the last package of kernels on which the meta-package
+    /// depends, through however many others.
+    fn newest_package(&self) -> Result<(String, String), FetchError> {
+        let mut package = META_PACKAGE.to_owned();
+        let mut newest = None;
+        loop {
+            let depends = said("apt-cache", self.apt("apt-cache").args(["depends", "--important", &package]))?;
+            let next =
+                depends.lines().filter_map(|line| line.trim_start().strip_prefix("Depends: ")).find_map(|name| {
+                    let release = name.strip_prefix("linux-image-").or_else(|| name.strip_prefix("linux-binary-"))?;
+                    (name != package).then(|| (name.to_owned(), release.to_owned()))
+                });
+            let Some(next) = next else { break };
+            package.clone_from(&next.0);
+            newest = Some(next);
+        }
+        newest.ok_or_else(|| FetchError::Package(format!("Debian's {META_PACKAGE} depends on no kernel")))
+    }
+
+    fn fetch(&self, package: &str, release: &str, vmlinuz: &Path) -> Result<(), FetchError> {
+        let keep = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| FetchError::Keep(KernelError::Cache { path, cause })
+        };
+        let folder = tempfile::tempdir_in(self.folder.join("kernels")).map_err(keep(&self.folder))?;
+        said("apt-get", self.apt("apt-get").args(["-qq", "download", package]).current_dir(&folder))?;
+        let files = fs::read_dir(&folder).map_err(keep(folder.path()))?.flatten().map(|file| file.path());
+        let archive = files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "deb"));
+        let archive = archive.ok_or_else(|| FetchError::Package(format!("apt-get has downloaded no {package}")))?;
+        said("dpkg-deb", Command::new("dpkg-deb").arg("--extract").arg(archive).arg(folder.path()))?;
+        let places = [format!("usr/lib/modules/{release}/vmlinuz"), format!("boot/vmlinuz-{release}")];
+        let unpacked = places.iter().map(|place| folder.path().join(place)).find(|path| path.is_file());
+        let unpacked = unpacked.ok_or_else(|| FetchError::Package(format!("{package} holds no kernel")))?;
+        let kept = vmlinuz.parent().unwrap_or(vmlinuz);
+        fs::create_dir_all(kept).map_err(keep(kept))?;
+        fs::rename(unpacked, vmlinuz).map_err(keep(vmlinuz))
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), KernelError> {
+    let written = File::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|cause| KernelError::Cache { path: path.into(), cause })
+}
+
+/// What a program wrote; if it failed, the last line of its errors.
+fn said(name: &'static str, command: &mut Command) -> Result<String, FetchError> {
+    let failed = |cause| FetchError::Program { name, cause };
+    let output = command.output().map_err(|e| failed(e.to_string()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().rfind(|line| !line.trim().is_empty()).map(str::trim);
+    Err(failed(last.map_or_else(|| output.status.to_string(), str::to_owned)))
+}

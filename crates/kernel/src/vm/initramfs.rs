@@ -1,0 +1,135 @@
+//! The guest's file system: busybox, the programs to run with the shared libraries that they need, and data files.
+//!
+//! It is not compressed: qemu hands it over at the speed of memory, and an emulated CPU would unpack it slowly.
+
+use cpio::newc;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Why a file system for the guest could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum InitramfsError {
+    /// A file can't be read or written.
+    #[error("cannot use {path} for the virtual machine: {cause}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// It isn't known which shared libraries a program needs.
+    #[error("cannot tell which shared libraries {program} needs: {cause}", program = program.display())]
+    Libraries {
+        /// The program.
+        program: PathBuf,
+        /// What `ldd` says.
+        cause: String,
+    },
+}
+
+enum Entry {
+    Folder,
+    File { source: PathBuf, is_program: bool },
+    Bytes(Vec<u8>),
+}
+
+/// The files of a guest, by their paths in it.
+pub(super) struct Initramfs {
+    entries: BTreeMap<PathBuf, Entry>,
+}
+
+impl Initramfs {
+    /// With nothing but the folders that every guest needs.
+    pub(super) fn new() -> Self {
+        let folders = ["bin", "dev", "etc", "proc", "root", "run", "sys", "tmp"];
+        Self { entries: folders.map(|folder| (folder.into(), Entry::Folder)).into() }
+    }
+
+    /// Adds a program of this host at `path`, and where they are here, the shared libraries that it needs.
+    pub(super) fn add_program(&mut self, path: impl AsRef<Path>, source: &Path) -> Result<(), InitramfsError> {
+        for library in shared_libraries(source)? {
+            let entry = Entry::File { source: library.clone(), is_program: true };
+            self.add(&library, entry);
+        }
+        self.add(path.as_ref(), Entry::File { source: source.into(), is_program: true });
+        Ok(())
+    }
+
+    /// Adds a file of this host at `path`.
+    pub(super) fn add_file(&mut self, path: impl AsRef<Path>, source: &Path) {
+        self.add(path.as_ref(), Entry::File { source: source.into(), is_program: false });
+    }
+
+    /// Adds a file of these bytes at `path`.
+    pub(super) fn add_bytes(&mut self, path: impl AsRef<Path>, bytes: Vec<u8>) {
+        self.add(path.as_ref(), Entry::Bytes(bytes));
+    }
+
+    fn add(&mut self, path: &Path, entry: Entry) {
+        let path = path.strip_prefix("/").unwrap_or(path);
+        for folder in path.ancestors().skip(1).filter(|folder| *folder != Path::new("")) {
+            self.entries.entry(folder.into()).or_insert(Entry::Folder);
+        }
+        self.entries.insert(path.into(), entry);
+    }
+
+    /// Writes it as a cpio archive, the form that the kernel unpacks (Documentation/driver-api/early-userspace/buffer-format).
+    pub(super) fn write(&self, archive: &Path) -> Result<(), InitramfsError> {
+        let failed = |path: &Path, cause| InitramfsError::File { path: path.into(), cause };
+        let file = File::create(archive).map_err(|cause| failed(archive, cause))?;
+        let mut out = BufWriter::new(file);
+        for (number, (path, entry)) in (1..).zip(&self.entries) {
+            // The order of paths puts a folder before what is in it, as unpacking needs.
+            let header = newc::Builder::new(&path.to_string_lossy()).ino(number);
+            match entry {
+                Entry::Folder => write_entry(&mut out, header.mode(0o040_755), 0, &mut io::empty()),
+                Entry::Bytes(bytes) => {
+                    write_entry(&mut out, header.mode(0o100_644), bytes.len() as u64, &mut &bytes[..])
+                }
+                Entry::File { source, is_program } => {
+                    let mode = if *is_program { 0o100_755 } else { 0o100_644 };
+                    let mut content = File::open(source).map_err(|cause| failed(source, cause))?;
+                    let size_bytes = content.metadata().map_err(|cause| failed(source, cause))?.size();
+                    write_entry(&mut out, header.mode(mode), size_bytes, &mut content)
+                }
+            }
+            .map_err(|cause| failed(archive, cause))?;
+        }
+        newc::trailer(out).and_then(|mut out| out.flush()).map_err(|cause| failed(archive, cause))
+    }
+}
+
+fn write_entry(
+    out: &mut impl Write,
+    header: newc::Builder,
+    size_bytes: u64,
+    content: &mut impl io::Read,
+) -> io::Result<()> {
+    let size_bytes = u32::try_from(size_bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    let mut entry = header.write(out, size_bytes);
+    io::copy(content, &mut entry)?;
+    entry.finish()?;
+    Ok(())
+}
+
+/// The shared libraries that a program loads, its loader among them, as `ldd` finds them.
+fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>, InitramfsError> {
+    fs::metadata(program).map_err(|cause| InitramfsError::File { path: program.into(), cause })?;
+    let failed = |cause: String| InitramfsError::Libraries { program: program.into(), cause };
+    let output = Command::new("ldd").arg(program).output().map_err(|e| failed(format!("ldd: {e}")))?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        let is_static = stderr.contains("not a dynamic executable");
+        return if is_static { Ok(vec![]) } else { Err(failed(stderr.trim().into())) };
+    }
+    // Lines are `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x...)`, or a path alone for the loader.
+    if let Some(missing) = stdout.lines().find(|line| line.ends_with("not found")) {
+        return Err(failed(missing.trim().into()));
+    }
+    let words = stdout.lines().flat_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+    Ok(words.map(PathBuf::from).collect())
+}
