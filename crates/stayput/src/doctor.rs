@@ -163,6 +163,16 @@ fn findings() -> Vec<Finding> {
         }
     }
 
+    match crate::sched::check() {
+        Ok(found) => add("affinity scheduler", Grade::Good, found, ""),
+        Err(reason) => add(
+            "affinity scheduler",
+            Grade::Missing,
+            reason,
+            "`stayput sched` needs it; `stayput run --place` and `stayput simulate` work without",
+        ),
+    }
+
     let load = after.load_average.map(|load| load[0]);
     match load {
         Some(load) if load > LOAD_TO_TELL * cpus as f64 => add(

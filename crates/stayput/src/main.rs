@@ -8,6 +8,7 @@ mod placement_file;
 mod report;
 mod reproduce;
 mod run;
+mod sched;
 mod shell;
 mod simulate;
 mod study;
@@ -37,18 +38,20 @@ Examples:
   stayput run --place scatter -n 4 -- ./app  run it on four CPUs that share as little as possible
   stayput place scatter -n 8 --as gomp       the same placement for another tool
   stayput simulate time-sharing              what would affinity scheduling gain, and for which workload?
+  stayput sched --light -- ./app             run it under the affinity scheduler, in the kernel
   stayput reproduce                          what the papers print and claim, beside what we get
   stayput workloads                          the built-in programs, and what they stress
   stayput topology                           this machine as a tree
   stayput doctor                             what this machine can and can't measure
 
 Exit code: 0 when all went well, 1 when something failed, 2 when the command line or a file that it
-names is wrong. `run` gives the exit code of the program that it ran.";
+names is wrong. `run` and `sched` give the exit code of the program that they ran.";
 
 #[derive(Subcommand)]
 enum Command {
     Study(Box<study::StudyArgs>),
     Run(run::RunArgs),
+    Sched(sched::SchedArgs),
     Report(report::ReportArgs),
     Reproduce(reproduce::ReproduceArgs),
     Simulate(simulate::SimulateArgs),
@@ -94,6 +97,7 @@ fn stayput() -> u8 {
     let result = match Arguments::parse().command {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Sched(args) => sched::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Simulate(args) => simulate::run(&args),
