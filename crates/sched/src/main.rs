@@ -91,7 +91,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
         }
     };
 
-    let summary = Summary::of(&scheduler.seen()?, begun.elapsed(), &tree);
+    let summary = Summary::of(&scheduler.seen()?, begun.elapsed(), &tree).with_cost(scheduler.cost());
     drop(group);
     scheduler.unload();
     if let Some(path) = &options.json {

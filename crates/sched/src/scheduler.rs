@@ -13,7 +13,9 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
 use skeleton::{SchedulerSkel, SchedulerSkelBuilder};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// Most CPUs that there may be; `MAX_CPUS` of bpf/shared.h.
 const MAX_CPUS: usize = 1_024;
@@ -34,6 +36,14 @@ static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Where libbpf keeps the program.
 pub fn memory() -> MaybeUninit<OpenObject> {
     MaybeUninit::uninit()
+}
+
+/// What deciding who is next has cost.
+pub struct Cost {
+    /// How often it was decided.
+    pub runs: u64,
+    /// How long that took in all.
+    pub time: Duration,
 }
 
 /// A loaded scheduler. It is gone when this is dropped, and when this process ends, however it does.
@@ -109,6 +119,19 @@ impl<'a> Scheduler<'a> {
         let of_cpus = self.skeleton.maps.seen.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let of_cpus = of_cpus.context("the scheduler's statistics can't be read")?.unwrap_or_default();
         Ok(of_cpus.iter().map(|bytes| Seen::read(bytes)).fold(Seen::default(), Seen::plus))
+    }
+
+    /// What the kernel's statistics of BPF programs (sysctl kernel.bpf_stats_enabled) say of `dispatch`: how often it ran, and for how
+    /// long in all; none where they are off.
+    pub fn cost(&self) -> Option<Cost> {
+        let fd = self.skeleton.progs.affinity_dispatch.as_fd().as_raw_fd();
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+        let number = |name: &str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.trim().parse::<u64>().ok()
+        };
+        Some(Cost { runs: number("run_cnt")?, time: Duration::from_nanos(number("run_time_ns")?) })
+            .filter(|cost| cost.runs > 0)
     }
 
     /// Switches it off: the kernel's own scheduler goes on with everything.

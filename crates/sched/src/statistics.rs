@@ -2,6 +2,7 @@
 
 use crate::machine_tree::{LEVELS, MachineTree};
 use crate::options::{Options, Parameters};
+use crate::scheduler::Cost;
 use anyhow::Context;
 use machine::Level;
 use serde::Serialize;
@@ -225,6 +226,15 @@ impl Summary {
         Self { seconds: time.as_secs_f64(), metrics, histograms, levels }
     }
 
+    /// With what deciding has cost, where that is known.
+    pub fn with_cost(mut self, cost: Option<Cost>) -> Self {
+        if let Some(Cost { runs, time }) = cost {
+            self.metrics.insert("decisions".into(), runs as f64);
+            self.metrics.insert("decision_mean_ns".into(), time.as_nanos() as f64 / runs as f64);
+        }
+        self
+    }
+
     fn get(&self, name: &str) -> f64 {
         self.metrics.get(name).copied().unwrap_or(0.0)
     }
@@ -278,6 +288,9 @@ impl Summary {
             count("overdue_shares"),
         );
         let _ = writeln!(text, "  moves lost             {}; fallbacks {}", count("moves_lost"), count("fallbacks"));
+        if let (Some(runs), Some(ns)) = (self.metrics.get("decisions"), self.metrics.get("decision_mean_ns")) {
+            let _ = writeln!(text, "  decisions              {runs}, of {ns:.0} ns");
+        }
         text
     }
 
