@@ -16,11 +16,19 @@
 pub mod account;
 mod actor;
 mod cast;
+pub mod here;
 mod memory;
+pub mod policy;
 mod presence;
+pub mod scene;
 mod shared;
 mod stage;
+pub mod told;
 pub mod window;
+
+pub use policy::{ParsePolicyError, Policy, Programs, Series, Turn};
+pub use scene::Scene;
+pub use told::Told;
 
 use machine::Machine;
 use sim::{Interval, Parameters, ProcessOutcome, Workload};

@@ -1,0 +1,33 @@
+//! What is played, as a file that a journal's plan can be written to.
+
+use serde::{Deserialize, Serialize};
+use sim::{Parameters, Workload, WorkloadFile};
+
+/// A workload with the parameters that it is played with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scene {
+    /// What runs.
+    pub workload: Workload,
+    /// Its parameters.
+    pub parameters: Parameters,
+}
+
+impl Scene {
+    /// Reads a workload file (a path ending in `.toml`), a scene (`.json`), or a built-in workload by its name.
+    ///
+    /// # Errors
+    /// What is wrong, with file and line, in a sentence.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let read = || std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"));
+        let file = if name.ends_with(".json") {
+            return serde_json::from_str(&read()?).map_err(|error| format!("{name}: {error}"));
+        } else if name.ends_with(".toml") {
+            let at = |(line, what)| format!("workload file {name}, line {line}: {what}");
+            WorkloadFile::parse(&read()?).map_err(at)?
+        } else {
+            WorkloadFile::named(name).map_err(|error| error.to_string())?
+        };
+        Ok(Self { workload: file.workload, parameters: file.parameters })
+    }
+}
