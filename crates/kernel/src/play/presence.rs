@@ -73,11 +73,13 @@ impl<'a> Presence<'a> {
 
     /// It has a CPU again, having become runnable at `runnable_ns`.
     pub(super) fn come(&mut self, runnable_ns: u64) {
+        let came_ns = now_ns();
+        self.seen_ns = came_ns;
+        let (now_ns, cpu_time_ns) = self.both_clocks();
         self.cpu = this_cpu();
-        self.cpu_time_ns = cpu_time_ns();
-        let now_ns = now_ns();
-        self.runnable_ns = runnable_ns.min(now_ns);
-        self.from_ns = now_ns;
+        self.cpu_time_ns = cpu_time_ns;
+        self.runnable_ns = runnable_ns.min(came_ns);
+        self.from_ns = came_ns;
         self.settle_at(now_ns);
     }
 
@@ -101,11 +103,25 @@ impl<'a> Presence<'a> {
         now_ns
     }
 
+    /// Wall and CPU time of one moment: whatever came between the two looks would pass for time away, so they are taken again.
+    fn both_clocks(&mut self) -> (u64, u64) {
+        const TRIES: u32 = 8;
+        let mut before_ns = self.look();
+        for _ in 1..TRIES {
+            let cpu_time_ns = cpu_time_ns();
+            let after_ns = self.look();
+            if after_ns - before_ns < LEAST_AWAY_NS / 2 {
+                return (after_ns, cpu_time_ns);
+            }
+            before_ns = after_ns;
+        }
+        (before_ns, cpu_time_ns())
+    }
+
     /// Compares CPU time with wall time: how much there was since the last time. Where the process was away or has moved in
     /// between, one stay has ended, for this cause, and another one begun.
     pub(super) fn settle(&mut self, cause: End) -> u64 {
-        let cpu_time_ns = cpu_time_ns();
-        let now_ns = self.look();
+        let (now_ns, cpu_time_ns) = self.both_clocks();
         let had_ns = cpu_time_ns - self.cpu_time_ns;
         let away_ns = (now_ns - self.settled_ns).saturating_sub(had_ns);
         let cpu = this_cpu();
