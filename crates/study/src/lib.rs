@@ -13,6 +13,7 @@ pub mod model_file;
 pub mod observation;
 pub mod paper;
 pub mod plan;
+pub mod play;
 pub mod race;
 pub mod record;
 pub mod reproduction;

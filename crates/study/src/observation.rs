@@ -83,3 +83,18 @@ pub struct Observation {
     /// What the reader should know of this execution: a runtime that ignored a binding, a fallback.
     pub notes: Vec<String>,
 }
+
+impl Observation {
+    /// The same with more that was told of it.
+    pub(crate) fn told(
+        mut self,
+        metrics: BTreeMap<String, f64>,
+        histograms: BTreeMap<String, Vec<(f64, u64)>>,
+        notes: Vec<String>,
+    ) -> Self {
+        self.metrics.extend(metrics);
+        self.histograms.extend(histograms);
+        self.notes.extend(notes);
+        self
+    }
+}

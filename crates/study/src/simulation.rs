@@ -13,10 +13,11 @@ mod space;
 pub use answers::{MATTERS_PERCENT, affinity_matters_at, affinity_matters_from};
 pub(crate) use metrics::{INTERVALS, SLICES};
 pub use results::{Estimated, PointResult, PolicyResult, TimeBin};
-pub(crate) use results::{analyse, verdicts, warnings};
+pub(crate) use results::{analyse, bin_edges, bins, metric, names, range_of, times, verdicts, warnings};
 
 use crate::observation::{Exit, Observation};
 use crate::plan::{Plan, StopRule, Subject, Treatment};
+use crate::play::{self, World};
 use crate::trial::{Status, Trial};
 use machine::record::{MachineRecord, ObjectRecord};
 use machine::{Level, Machine};
@@ -26,8 +27,8 @@ use serde_json::Value;
 use sim::cache::{HierarchyError, TaskCaches, Timing};
 use sim::space as space_sharing;
 use sim::{
-    CacheModel, Experiment, ExperimentError, Footprint, NoMemory, Outcome, Parameters, ParsePolicyError, Policy,
-    Workload,
+    CacheModel, Experiment, ExperimentError, Footprint, Interval, NoMemory, Outcome, Parameters, ParsePolicyError,
+    Policy, ProcessOutcome, Workload,
 };
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -52,6 +53,9 @@ pub struct Simulation {
     /// Which point of a sweep it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<SweepPoint>,
+    /// Where it runs: a kernel may do what is simulated elsewhere.
+    #[serde(default, skip_serializing_if = "World::is_simulator")]
+    pub world: World,
 }
 
 /// How CPUs are shared.
@@ -241,7 +245,14 @@ impl Simulation {
 
     /// What runs, on the machine as it is described.
     pub fn of(sharing: Sharing) -> Self {
-        Self { sharing, cache_factor: 1.0, cache_speed_factor: 1.0, memory_speed_factor: 1.0, point: None }
+        Self {
+            sharing,
+            cache_factor: 1.0,
+            cache_speed_factor: 1.0,
+            memory_speed_factor: 1.0,
+            point: None,
+            world: World::Simulator,
+        }
     }
 
     /// The same at a point of a sweep.
@@ -385,7 +396,11 @@ pub(crate) fn check(plan: &Plan) -> Result<(), String> {
             return Err(format!("subject `{}` is not simulated, though others are", subject.name));
         };
         let sharing = &simulation.sharing;
-        plan.treatments.iter().try_for_each(|t| sharing.check_policy(&t.name)).map_err(|error| error.to_string())?;
+        let check_policy = |name: &str| match plan.is_play() {
+            true => play::check_policy(name).map_err(|error| error.to_string()),
+            false => sharing.check_policy(name).map_err(|error| error.to_string()),
+        };
+        plan.treatments.iter().try_for_each(|t| check_policy(&t.name))?;
         sharing.check().map_err(|error| format!("subject `{}`: {error}", subject.name))?;
     }
     Ok(())
@@ -400,18 +415,16 @@ enum Ready<'a> {
 impl<'a> Ready<'a> {
     /// A simulation on its own `machine`. It has no caches where nothing that runs ever misses.
     fn new(simulation: &'a Simulation, machine: &'a Machine) -> Result<Self, SimulationError> {
-        let misses = |memory: &Footprint| memory.reload_lines > 0.0 || memory.steady_misses_per_ms > 0.0;
-        let timing = Timing::of(machine).faster(simulation.cache_speed_factor, simulation.memory_speed_factor);
         match &simulation.sharing {
             Sharing::Time { workload, parameters } => {
                 let experiment = Box::new(Experiment::new(machine, workload, parameters)?);
-                let any = workload.jobs.iter().any(|job| misses(&job.process.memory));
-                let caches = any.then(|| CacheModel::of(machine, timing, workload)).transpose()?;
+                let caches = caches(simulation, machine, workload)?;
                 Ok(Self::Time { experiment, caches, workload })
             }
             Sharing::Space { mix, parameters } => {
                 let experiment = Box::new(space_sharing::Experiment::new(machine, mix, parameters)?);
                 let any = experiment.footprints().iter().any(misses);
+                let timing = timing(simulation, machine);
                 let caches = any
                     .then(|| TaskCaches::of(machine, timing, experiment.footprints(), &experiment.jobs_of_workers()));
                 Ok(Self::Space { caches: caches.transpose()?, experiment, mix })
@@ -497,6 +510,45 @@ pub fn simulate<E: From<SimulationError>>(
     Ok(())
 }
 
+fn misses(memory: &Footprint) -> bool {
+    memory.reload_lines > 0.0 || memory.steady_misses_per_ms > 0.0
+}
+
+fn timing(simulation: &Simulation, machine: &Machine) -> Timing {
+    Timing::of(machine).faster(simulation.cache_speed_factor, simulation.memory_speed_factor)
+}
+
+/// The caches under a workload; none where nothing ever misses.
+fn caches(
+    simulation: &Simulation,
+    machine: &Machine,
+    workload: &Workload,
+) -> Result<Option<CacheModel>, SimulationError> {
+    let any = workload.jobs.iter().any(|job| misses(&job.process.memory));
+    Ok(any.then(|| CacheModel::of(machine, timing(simulation, machine), workload)).transpose()?)
+}
+
+/// One replicate of a workload with these parameters, of their simulation: what became of its processes, and what it showed.
+/// `watch` sees every dispatch interval as it ends.
+///
+/// # Errors
+/// When it can't be simulated.
+pub(crate) fn watched(
+    simulation: &Simulation,
+    (workload, parameters): (&Workload, &Parameters),
+    machine: &Machine,
+    (policy, replicate): (Policy, u32),
+    watch: impl FnMut(Interval),
+) -> Result<(Vec<ProcessOutcome>, Observation), SimulationError> {
+    let experiment = Experiment::new(machine, workload, parameters)?;
+    let outcome = match caches(simulation, machine, workload)? {
+        Some(caches) => experiment.run(policy, replicate, caches, watch),
+        None => experiment.run(policy, replicate, NoMemory, watch),
+    };
+    let seen = observation(&outcome, workload, &metrics::levels(machine));
+    Ok((outcome.processes, seen))
+}
+
 fn observation(outcome: &Outcome, workload: &Workload, levels: &[Level]) -> Observation {
     let cpu_ms: f64 = outcome.jobs.iter().map(|job| job.cpu_ms).sum();
     let blocks = outcome.jobs.iter().filter_map(|job| job.ends.get(&sim::End::Semaphore)).sum();
@@ -511,7 +563,7 @@ fn observation(outcome: &Outcome, workload: &Workload, levels: &[Level]) -> Obse
 }
 
 /// What is the same of all replicates: they end well, and use nothing of this machine.
-fn ran(makespan_ms: f64, cpu_ms: f64) -> Observation {
+pub(crate) fn ran(makespan_ms: f64, cpu_ms: f64) -> Observation {
     Observation {
         exit: Exit::Code(0),
         wall_s: makespan_ms / 1e3,

@@ -4,6 +4,7 @@ use crate::engine;
 use crate::host::{HostState, LOAD_TO_TELL, STEAL_TO_TELL};
 use crate::paper::Paper;
 use crate::plan::{Cell, Plan, StopRule, UNBOUND};
+use crate::play::{self, PlayResult};
 use crate::race::{self, Entrant, RaceResult};
 use crate::record::{Ending, Record};
 use crate::simulation::{self, PointResult};
@@ -116,6 +117,9 @@ pub struct Analysis {
     /// What was simulated, one for each point of a sweep, where the study is a simulation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub simulated: Vec<PointResult>,
+    /// What was played in a kernel, and simulated beside it, where the study is one of plays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub played: Option<PlayResult>,
     /// Sentences, the answer first, each with its doubt.
     pub verdicts: Vec<String>,
     /// What disturbed the study or limits it, in sentences.
@@ -167,14 +171,18 @@ pub fn analyse(record: &Record) -> Analysis {
     let simulated = simulation::analyse(record);
     if !simulated.is_empty() {
         let (verdicts, warnings) = (simulation::verdicts(record, &simulated), simulation::warnings(record, &simulated));
-        return Analysis { summaries, best, races, simulated, verdicts, warnings };
+        return Analysis { summaries, best, races, simulated, played: None, verdicts, warnings };
+    }
+    if let Some(played) = play::analyse(record) {
+        let (verdicts, warnings) = (play::verdicts(&played), play::warnings(record, &played));
+        return Analysis { summaries, best, races, simulated, played: Some(played), verdicts, warnings };
     }
     let verdicts = if races.is_empty() {
         verdicts(plan, &summaries, &best)
     } else {
         races.iter().flat_map(race_verdicts).collect()
     };
-    Analysis { verdicts, warnings: warnings(record, &summaries), summaries, best, races, simulated }
+    Analysis { verdicts, warnings: warnings(record, &summaries), summaries, best, races, simulated, played: None }
 }
 
 /// The trials of `cell` that count: ok, and not warm-up.

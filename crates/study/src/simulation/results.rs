@@ -5,6 +5,7 @@ use super::{RESPONSE, Sharing, SweepPoint, answers};
 use crate::plan::{Plan, Subject};
 use crate::record::Record;
 use crate::trial::Trial;
+use kernel::play::account::CPU_TIME_RATIO;
 use serde::{Deserialize, Serialize};
 use sim::space::Policy;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,11 +77,11 @@ impl Estimated {
     }
 
     /// The interval without what lies outside of what is possible.
-    fn within(self, (least, most): (f64, f64)) -> Self {
+    pub(crate) fn within(self, (least, most): (f64, f64)) -> Self {
         Self { low: self.low.map(|low| low.max(least)), high: self.high.map(|high| high.min(most)), ..self }
     }
 
-    fn map(self, change: impl Fn(f64) -> f64) -> Self {
+    pub(crate) fn map(self, change: impl Fn(f64) -> f64) -> Self {
         Self { value: change(self.value), low: self.low.map(&change), high: self.high.map(&change) }
     }
 }
@@ -110,7 +111,8 @@ impl PolicyResult {
 /// Summarises a simulation's trials; empty for studies of other kinds.
 pub(crate) fn analyse(record: &Record) -> Vec<PointResult> {
     let plan = &record.plan;
-    let simulated = plan.subjects.iter().filter(|subject| subject.simulation.is_some());
+    // What is played is analysed as such.
+    let simulated = plan.subjects.iter().filter(|subject| subject.simulation.is_some() && !plan.is_play());
     simulated.map(|subject| point(record, subject)).collect()
 }
 
@@ -158,11 +160,11 @@ fn point(record: &Record, subject: &Subject) -> PointResult {
     PointResult { subject: subject.name.clone(), point, reference: reference.map(str::to_owned), policies }
 }
 
-fn metric(trial: &Trial, name: &str) -> Option<f64> {
+pub(crate) fn metric(trial: &Trial, name: &str) -> Option<f64> {
     trial.observation.as_ref()?.metrics.get(name).copied()
 }
 
-fn names<'a>(trials: &[&'a Trial]) -> BTreeSet<&'a String> {
+pub(crate) fn names<'a>(trials: &[&'a Trial]) -> BTreeSet<&'a String> {
     trials.iter().filter_map(|trial| trial.observation.as_ref()).flat_map(|seen| seen.metrics.keys()).collect()
 }
 
@@ -175,9 +177,9 @@ fn estimates(trials: &[&Trial]) -> BTreeMap<String, Estimated> {
 }
 
 /// What a metric can be at all: none is negative, and shares are 1 at most. Means of few replicates have intervals beyond it.
-fn range_of(metric: &str) -> (f64, f64) {
+pub(crate) fn range_of(metric: &str) -> (f64, f64) {
     let name = metric.split_once(':').map_or(metric, |(name, _)| name);
-    let is_share = name.ends_with("_fraction") || name == "jain_index";
+    let is_share = name.ends_with("_fraction") || ["jain_index", CPU_TIME_RATIO].contains(&name);
     (0.0, if is_share { 1.0 } else { f64::INFINITY })
 }
 
@@ -204,7 +206,7 @@ fn changes(reference: &[&Trial], trials: &[&Trial]) -> BTreeMap<String, Estimate
 }
 
 /// All times of a histogram of `trials`: lengths in ms, rising, and how many of each.
-fn times(trials: &[&Trial], histogram: &str) -> Vec<(f64, u64)> {
+pub(crate) fn times(trials: &[&Trial], histogram: &str) -> Vec<(f64, u64)> {
     let all = trials.iter().filter_map(|trial| trial.observation.as_ref()?.histograms.get(histogram)).flatten();
     let mut all: Vec<(f64, u64)> = all.copied().filter(|(ms, _)| ms.is_finite() && *ms >= 0.0).collect();
     all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
@@ -213,7 +215,7 @@ fn times(trials: &[&Trial], histogram: &str) -> Vec<(f64, u64)> {
 
 /// Lower edges of bins of one round width, so that those of every policy can be compared; of no policy more than one time in a
 /// hundred is beyond the last.
-fn bin_edges(policies: impl Iterator<Item = Vec<(f64, u64)>>) -> Vec<f64> {
+pub(crate) fn bin_edges(policies: impl Iterator<Item = Vec<(f64, u64)>>) -> Vec<f64> {
     const MOST_BINS: f64 = 80.0;
     const WIDTHS_MS: [f64; 16] =
         [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 1e4, 1e5, 1e6];
@@ -232,7 +234,7 @@ fn bin_edges(policies: impl Iterator<Item = Vec<(f64, u64)>>) -> Vec<f64> {
 }
 
 /// The times of `trials` in bins that begin at `edges_ms`, normalised to the number of those of `norm`.
-fn bins(edges_ms: &[f64], histogram: &str, trials: &[&Trial], norm: &[&Trial]) -> Vec<TimeBin> {
+pub(crate) fn bins(edges_ms: &[f64], histogram: &str, trials: &[&Trial], norm: &[&Trial]) -> Vec<TimeBin> {
     let a_replicate = |trials: &[&Trial]| 1.0 / trials.len().max(1) as f64;
     let all = times(norm, histogram).iter().map(|(_, count)| count).sum::<u64>() as f64 * a_replicate(norm);
     let mut counts = vec![0; edges_ms.len()];
