@@ -1,0 +1,353 @@
+//! The caches of a machine, from its tree.
+//!
+//! All data and unified caches are there, each with the CPUs that the tree puts under it. A line that a CPU uses is looked for
+//! from the inside out and then brought into all caches that missed it. No cache forces another to hold or to drop a line
+//! (neither inclusive nor exclusive); an outer cache sees only what inner ones miss. A store takes the line away from all caches
+//! that are not on the storing CPU's way to memory. Not modelled: instruction fetches, page walks, prefetching, writing back.
+
+use crate::cache::{Build, Cache, Frame, Line};
+use machine::tree::{Associativity, ObjectIndex};
+use machine::{CpuId, Kind, Machine};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// More levels than any machine has.
+const MAX_LEVELS: usize = 5;
+const ASSUMED_LINE_BYTES: u64 = 64;
+const ASSUMED_WAYS: u64 = 16;
+
+/// Why the caches of a machine can't be modelled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HierarchyError {
+    /// qemu numbers its CPUs from 0 without gaps.
+    #[error("{machine} has no CPU {cpu}, and the guest's CPUs are numbered from 0 without gaps")]
+    Gap {
+        /// The machine.
+        machine: String,
+        /// The first number that is missing.
+        cpu: CpuId,
+    },
+    /// No cache around a CPU, or other kinds of cache than around the first.
+    #[error("{machine} has {found} around CPU {cpu} and {expected} around CPU 0; describe the same levels around all")]
+    Levels {
+        /// The machine.
+        machine: String,
+        /// The CPU.
+        cpu: CpuId,
+        /// What is around it.
+        found: String,
+        /// What is around CPU 0.
+        expected: String,
+    },
+    /// No data cache at all.
+    #[error("{machine} has no data cache; describe some, as in the synthetic string `l3:1(size=4MB) l2:4(size=512KB)`")]
+    NoCache {
+        /// The machine.
+        machine: String,
+    },
+    /// A cache of unknown size.
+    #[error("{machine} doesn't tell the size of the {kind} around CPU {cpu}; describe it, as in `{kind}:1(size=1MB)`")]
+    UnknownSize {
+        /// The machine.
+        machine: String,
+        /// Which cache.
+        kind: Kind,
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// Lines of several sizes, or of a size that isn't a power of two.
+    #[error("{machine} has lines of {bytes} bytes in its {kind}; all caches must have the same, a power of two")]
+    Lines {
+        /// The machine.
+        machine: String,
+        /// Which cache.
+        kind: Kind,
+        /// What it says.
+        bytes: u64,
+    },
+}
+
+/// A kind of cache as it is modelled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheBuild {
+    /// Its level.
+    pub kind: Kind,
+    /// How many the machine has.
+    pub count: usize,
+    /// Size of one in bytes: of its frames, where the stated size is no multiple of its ways.
+    pub size_bytes: u64,
+    /// Ways.
+    pub ways: u64,
+}
+
+/// Position of a cache among all of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheIndex(u16);
+
+impl CacheIndex {
+    pub fn at(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Position of a level of caches, from the innermost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LevelIndex(u8);
+
+impl LevelIndex {
+    pub fn new(level: u8) -> Self {
+        Self(level)
+    }
+
+    pub fn at(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// How many levels missed a line, from the innermost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Missed(u8);
+
+impl Missed {
+    pub const NONE: Self = Self(0);
+
+    pub fn levels(self) -> impl Iterator<Item = LevelIndex> {
+        (0..self.0).map(LevelIndex)
+    }
+}
+
+/// What became of a line in a cache through another CPU's or another line's doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Another line took its frame.
+    Displaced(CacheIndex, Line),
+    /// A store elsewhere took it away.
+    Invalidated(CacheIndex, Line),
+    /// It isn't the only copy any more.
+    Shared(CacheIndex),
+}
+
+/// All caches of a machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Hierarchy {
+    /// By level.
+    kinds: Vec<Kind>,
+    caches: Vec<Cache>,
+    /// By cache.
+    level_of: Vec<LevelIndex>,
+    /// By CPU and level.
+    paths: Vec<[CacheIndex; MAX_LEVELS]>,
+    line_bytes: u64,
+    builds: Vec<CacheBuild>,
+    assumptions: Vec<String>,
+}
+
+impl Hierarchy {
+    pub fn new(machine: &Machine) -> Result<Self, HierarchyError> {
+        let name = || machine.name().to_owned();
+        let around = |cpu: CpuId| -> Result<Vec<(Kind, ObjectIndex)>, HierarchyError> {
+            let index = machine.pu_index(cpu).ok_or_else(|| HierarchyError::Gap { machine: name(), cpu })?;
+            let outside = machine.ancestors(machine.pu(index).object).map(|i| (machine.object(i).kind, i));
+            Ok(outside.filter(|(kind, _)| matches!(kind, Kind::Cache(_))).take(MAX_LEVELS).collect())
+        };
+        let kinds: Vec<Kind> = around(CpuId(0))?.iter().map(|&(kind, _)| kind).collect();
+        if kinds.is_empty() {
+            return Err(HierarchyError::NoCache { machine: name() });
+        }
+        let mut hierarchy = Self {
+            kinds,
+            caches: Vec::new(),
+            level_of: Vec::new(),
+            paths: Vec::new(),
+            line_bytes: 0,
+            builds: Vec::new(),
+            assumptions: Vec::new(),
+        };
+        let mut known: BTreeMap<ObjectIndex, CacheIndex> = BTreeMap::new();
+        for cpu in (0..machine.pus().len() as u32).map(CpuId) {
+            let around = around(cpu)?;
+            if !around.iter().map(|(kind, _)| kind).eq(&hierarchy.kinds) {
+                let list = |kinds: &mut dyn Iterator<Item = Kind>| {
+                    let kinds: Vec<_> = kinds.map(|kind| kind.to_string()).collect();
+                    if kinds.is_empty() { "no data cache".into() } else { kinds.join(", ") }
+                };
+                let found = list(&mut around.iter().map(|&(kind, _)| kind));
+                let expected = list(&mut hierarchy.kinds.iter().copied());
+                return Err(HierarchyError::Levels { machine: name(), cpu, found, expected });
+            }
+            let mut path = [CacheIndex(0); MAX_LEVELS];
+            for (level, (_, object)) in around.into_iter().enumerate() {
+                path[level] = match known.get(&object) {
+                    Some(&cache) => cache,
+                    None => {
+                        let cache = hierarchy.add(machine, object, cpu, LevelIndex(level as u8))?;
+                        *known.entry(object).or_insert(cache)
+                    }
+                };
+            }
+            hierarchy.paths.push(path);
+        }
+        Ok(hierarchy)
+    }
+
+    fn add(
+        &mut self,
+        machine: &Machine,
+        object: ObjectIndex,
+        cpu: CpuId,
+        level: LevelIndex,
+    ) -> Result<CacheIndex, HierarchyError> {
+        let (kind, name) = (machine.object(object).kind, || machine.name().to_owned());
+        let facts = machine.object(object).cache.unwrap_or_default();
+        let mut assume = |what: &str| {
+            let sentence = format!("{} doesn't tell the {what} of its {kind}", name());
+            if !self.assumptions.contains(&sentence) {
+                self.assumptions.push(sentence);
+            }
+        };
+        let size_bytes = facts.size_bytes.ok_or_else(|| HierarchyError::UnknownSize { machine: name(), kind, cpu })?;
+        let line_bytes = facts.line_bytes.map_or_else(
+            || {
+                assume(&format!("line size ({ASSUMED_LINE_BYTES} bytes assumed)"));
+                ASSUMED_LINE_BYTES
+            },
+            Into::into,
+        );
+        if !line_bytes.is_power_of_two() || (!self.caches.is_empty() && line_bytes != self.line_bytes) {
+            return Err(HierarchyError::Lines { machine: name(), kind, bytes: line_bytes });
+        }
+        self.line_bytes = line_bytes;
+        let frames = (size_bytes.get() / line_bytes).max(1);
+        let ways = match facts.associativity {
+            Some(Associativity::Full) => frames,
+            Some(Associativity::Ways(ways)) => u64::from(ways),
+            None => {
+                assume(&format!("ways ({ASSUMED_WAYS} assumed)"));
+                ASSUMED_WAYS
+            }
+        }
+        .clamp(1, frames);
+        let sets = frames / ways;
+        let build = CacheBuild { kind, count: 1, size_bytes: sets * ways * line_bytes, ways };
+        match self
+            .builds
+            .iter_mut()
+            .find(|known| (known.kind, known.size_bytes, known.ways) == (kind, build.size_bytes, ways))
+        {
+            Some(known) => known.count += 1,
+            None => self.builds.push(build),
+        }
+        let index = CacheIndex(self.caches.len() as u16);
+        self.caches.push(Cache::new(Build { sets: sets as usize, ways: ways as usize }));
+        self.level_of.push(level);
+        Ok(index)
+    }
+
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    pub fn builds(&self) -> &[CacheBuild] {
+        &self.builds
+    }
+
+    pub fn assumptions(&self) -> &[String] {
+        &self.assumptions
+    }
+
+    pub fn line_bytes(&self) -> u64 {
+        self.line_bytes
+    }
+
+    pub fn cpus(&self) -> usize {
+        self.paths.len()
+    }
+
+    pub fn caches(&self) -> usize {
+        self.caches.len()
+    }
+
+    pub fn level_of(&self, cache: CacheIndex) -> LevelIndex {
+        self.level_of[cache.at()]
+    }
+
+    /// The cache of a level on a CPU's way to memory.
+    #[inline]
+    pub fn on_path(&self, cpu: CpuId, level: LevelIndex) -> CacheIndex {
+        self.paths[cpu.0 as usize][level.at()]
+    }
+
+    #[inline]
+    pub fn innermost(&self, cpu: CpuId) -> CacheIndex {
+        self.on_path(cpu, LevelIndex(0))
+    }
+
+    pub fn empty(&mut self) {
+        self.caches.iter_mut().for_each(Cache::empty);
+    }
+
+    pub fn contains(&self, cache: CacheIndex, line: Line) -> bool {
+        self.caches[cache.at()].contains(line)
+    }
+
+    /// A CPU looks for a line from the inside out.
+    #[inline]
+    pub fn look_up(&mut self, cpu: CpuId, line: Line) -> Missed {
+        let path = self.paths[cpu.0 as usize];
+        let levels = self.kinds.len();
+        let missed = path[..levels].iter().position(|cache| self.caches[cache.at()].hit(line).is_some());
+        Missed(missed.unwrap_or(levels) as u8)
+    }
+
+    /// Brings a line into the caches that missed it.
+    pub fn load(&mut self, cpu: CpuId, line: Line, missed: Missed, mut tell: impl FnMut(Event)) {
+        for level in missed.levels() {
+            let cache = self.on_path(cpu, level);
+            if let Some(displaced) = self.caches[cache.at()].load(line) {
+                tell(Event::Displaced(cache, displaced));
+            }
+        }
+        if missed == Missed::NONE {
+            return;
+        }
+        let own = self.innermost(cpu);
+        for cache in (0..self.caches.len() as u16).map(CacheIndex) {
+            if self.level_of(cache) == LevelIndex(0)
+                && cache != own
+                && let Some(frame) = self.caches[cache.at()].frame_of(line)
+            {
+                frame.set_sole(false);
+                tell(Event::Shared(cache));
+            }
+        }
+    }
+
+    /// A CPU that has just used a line stores to it.
+    #[inline]
+    pub fn store(&mut self, cpu: CpuId, line: Line, tell: impl FnMut(Event)) {
+        let innermost = self.innermost(cpu);
+        match self.caches[innermost.at()].hit(line) {
+            Some(frame) if frame.is_sole() => return,
+            Some(frame) => frame.set_sole(true),
+            None => {}
+        }
+        self.take_away(cpu, line, tell);
+    }
+
+    fn take_away(&mut self, cpu: CpuId, line: Line, mut tell: impl FnMut(Event)) {
+        let path = self.paths[cpu.0 as usize];
+        for (index, cache) in (0..).map(CacheIndex).zip(&mut self.caches) {
+            let is_on_path = path[self.level_of[index.at()].at()] == index;
+            if !is_on_path && cache.invalidate(line) {
+                tell(Event::Invalidated(index, line));
+            }
+        }
+    }
+
+    /// Whether no cache off the CPU's way to memory holds a line that the CPU has just used, as far as is known.
+    #[inline]
+    pub fn is_sole(&mut self, cpu: CpuId, line: Line) -> bool {
+        let innermost = self.innermost(cpu);
+        self.caches[innermost.at()].hit(line).is_some_and(|frame: &mut Frame| frame.is_sole())
+    }
+}

@@ -1,0 +1,352 @@
+//! The caches of a guest under its accesses, and why processes of interest miss them.
+
+use crate::cache::Line;
+use crate::hierarchy::{CacheIndex, Event, Hierarchy, HierarchyError, LevelIndex, Missed};
+use crate::loss::{Loss, Losses};
+use crate::process::{Process, Use};
+use crate::report::{Causes, Counts, Instructions, OtherCounts, Report, Section};
+use crate::window::{Place, ProcessIndex, SectionIndex};
+use machine::{CpuId, Kind, Level, Machine};
+use std::collections::BTreeMap;
+
+/// What was counted of one process, or of everything else, in the section in force.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    accesses: u64,
+    /// By level of cache.
+    misses: Vec<u64>,
+    /// By level of cache.
+    causes: Vec<Causes>,
+    runs: u64,
+    migrations: BTreeMap<Level, u64>,
+}
+
+/// Whose tally an access goes to: everything else's, or a process's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct TallyIndex(usize);
+
+impl TallyIndex {
+    const OTHER: Self = Self(0);
+
+    fn of(process: ProcessIndex) -> Self {
+        Self(process.at() + 1)
+    }
+}
+
+/// The access before, in an innermost cache: when the next one is to the same line, nothing needs looking up.
+#[derive(Clone, Copy, Debug)]
+struct Memo {
+    cpu: CpuId,
+    virtual_line: u64,
+    whose: TallyIndex,
+    /// Whether a store needs nothing more either.
+    is_sole: bool,
+}
+
+impl Memo {
+    const NONE: Self = Self { cpu: CpuId(u32::MAX), virtual_line: u64::MAX, whose: TallyIndex::OTHER, is_sole: false };
+}
+
+/// The caches of a guest machine, with what is remembered of its processes. Time is counted in accesses.
+#[derive(Clone, Debug)]
+pub struct Model {
+    machine: Machine,
+    hierarchy: Hierarchy,
+    line_shift: u32,
+    /// Whether accesses outside the windows are modelled.
+    others: bool,
+    now: u64,
+    losses: Losses,
+    processes: Vec<Process>,
+    /// By CPU, the process of interest that ran there last, unless it has gone elsewhere.
+    on_cpu: Vec<Option<ProcessIndex>>,
+    /// By cache; used for the innermost.
+    memos: Vec<Memo>,
+    section: SectionIndex,
+    tallies: Vec<Tally>,
+    /// Instructions when the section began.
+    instructions: Vec<Instructions>,
+    /// Sections that have ended.
+    sections: BTreeMap<u32, Section>,
+}
+
+impl Model {
+    /// The caches of `machine`, all empty. Without `others`, accesses outside the windows leave no trace.
+    ///
+    /// # Errors
+    /// What the machine doesn't tell of its caches, or has in a way that isn't modelled.
+    pub fn new(machine: Machine, others: bool) -> Result<Self, HierarchyError> {
+        let hierarchy = Hierarchy::new(&machine)?;
+        Ok(Self {
+            line_shift: hierarchy.line_bytes().trailing_zeros(),
+            others,
+            now: 0,
+            losses: Losses::new(hierarchy.caches()),
+            processes: Vec::new(),
+            on_cpu: vec![None; hierarchy.cpus()],
+            memos: vec![Memo::NONE; hierarchy.caches()],
+            section: SectionIndex::OUTSIDE,
+            tallies: Vec::new(),
+            instructions: vec![Instructions::default(); hierarchy.cpus()],
+            sections: BTreeMap::new(),
+            machine,
+            hierarchy,
+        })
+    }
+
+    /// How many CPUs it has, numbered from 0.
+    pub fn cpus(&self) -> usize {
+        self.hierarchy.cpus()
+    }
+
+    /// A CPU loads from, or stores to, a virtual address. `physical` is asked for the physical one only when it's needed; none
+    /// stands for a device, which no cache holds. An access belongs to the line of its first byte.
+    ///
+    /// Returns the section that a store marks.
+    #[inline]
+    pub fn access(
+        &mut self,
+        cpu: CpuId,
+        address: u64,
+        is_store: bool,
+        physical: impl FnOnce() -> Option<u64>,
+    ) -> Option<SectionIndex> {
+        if self.section == SectionIndex::OUTSIDE {
+            return Place::at(address).marked().filter(|_| is_store);
+        }
+        let virtual_line = address >> self.line_shift;
+        let memo = self.memos[self.hierarchy.innermost(cpu).at()];
+        if memo.virtual_line == virtual_line && memo.cpu == cpu && (memo.is_sole || !is_store) {
+            self.now += 1;
+            self.tallies[memo.whose.0].accesses += 1;
+            return None;
+        }
+        let place = Place::at(address);
+        match place {
+            Place::Mark(section) => return is_store.then_some(section),
+            Place::Other if !self.others => return None,
+            _ => {}
+        }
+        let line = Line(physical()? >> self.line_shift);
+        self.now += 1;
+        let whose = self.used_by(cpu, place, line, is_store);
+        let is_sole = self.hierarchy.is_sole(cpu, line);
+        self.memos[self.hierarchy.innermost(cpu).at()] = Memo { cpu, virtual_line, whose, is_sole };
+        None
+    }
+
+    /// A line is used, and counted; returns by whom.
+    fn used_by(&mut self, cpu: CpuId, place: Place, line: Line, is_store: bool) -> TallyIndex {
+        if let Place::Own(process, _) = place {
+            self.arrive(process, cpu);
+        }
+        let process = match place {
+            Place::Own(..) | Place::Shared(..) => self.on_cpu[cpu.0 as usize],
+            _ => None,
+        };
+        let whose = process.map_or(TallyIndex::OTHER, TallyIndex::of);
+        let used_on = process.and_then(|process| self.remember(process, place, cpu, line));
+        let missed = self.hierarchy.look_up(cpu, line);
+        let tally = self.tally(whose);
+        tally.accesses += 1;
+        if missed != Missed::NONE {
+            for level in missed.levels() {
+                self.tally(whose).misses[level.at()] += 1;
+                if let Some(process) = process
+                    && self.explains(level)
+                {
+                    let cause = self.cause(process, cpu, level, line, used_on);
+                    *cause(&mut self.tally(whose).causes[level.at()]) += 1;
+                }
+            }
+            let events = Events { now: self.now, losses: &mut self.losses, memos: &mut self.memos };
+            self.hierarchy.load(cpu, line, missed, events.listener());
+        }
+        if is_store {
+            let events = Events { now: self.now, losses: &mut self.losses, memos: &mut self.memos };
+            self.hierarchy.store(cpu, line, events.listener());
+        }
+        whose
+    }
+
+    /// A process is seen on a CPU.
+    #[inline]
+    fn arrive(&mut self, process: ProcessIndex, cpu: CpuId) {
+        if self.on_cpu[cpu.0 as usize] != Some(process) {
+            self.begin_run(process, cpu);
+        }
+    }
+
+    fn begin_run(&mut self, process: ProcessIndex, cpu: CpuId) {
+        if process.at() >= self.processes.len() {
+            self.processes.resize_with(process.at() + 1, Process::default);
+        }
+        if let Some(before) = self.on_cpu[cpu.0 as usize].replace(process) {
+            self.processes[before.at()].end_run(self.now);
+        }
+        let this = &mut self.processes[process.at()];
+        let last_cpu = this.last_cpu();
+        if let Some(left) = this.cpu() {
+            this.end_run(self.now);
+            self.on_cpu[left.0 as usize] = None;
+            self.memos[self.hierarchy.innermost(left).at()] = Memo::NONE;
+        }
+        this.begin_run(cpu, self.now);
+        let shared = last_cpu.filter(|&last| last != cpu).and_then(|last| self.machine.sharing(last, cpu));
+        let tally = self.tally(TallyIndex::of(process));
+        tally.runs += 1;
+        if let Some(level) = shared {
+            *tally.migrations.entry(level).or_default() += 1;
+        }
+    }
+
+    /// Notes that a process uses a line of a window, and returns the CPU on which it used it last.
+    #[inline]
+    fn remember(&mut self, process: ProcessIndex, place: Place, cpu: CpuId, line: Line) -> Option<CpuId> {
+        let process = &mut self.processes[process.at()];
+        let memory = match place {
+            Place::Own(_, offset) => process.own(offset >> self.line_shift),
+            Place::Shared(job, offset) => process.shared(job, offset >> self.line_shift),
+            Place::Mark(_) | Place::Other => return None,
+        };
+        let used_on = memory.of(line);
+        if used_on != Some(cpu) {
+            *memory = Use::new(cpu, line);
+            if used_on.is_none() {
+                self.losses.watch(line);
+            }
+        }
+        used_on
+    }
+
+    /// Whether misses of a level are told apart by cause.
+    fn explains(&self, level: LevelIndex) -> bool {
+        level.at() > 0 || self.hierarchy.kinds().len() == 1
+    }
+
+    /// Why a process misses a line that it used last on `used_on`: the crate's documentation has the rule.
+    fn cause(
+        &self,
+        process: ProcessIndex,
+        cpu: CpuId,
+        level: LevelIndex,
+        line: Line,
+        used_on: Option<CpuId>,
+    ) -> fn(&mut Causes) -> &mut u64 {
+        let Some(used_on) = used_on else {
+            return |causes| &mut causes.cold;
+        };
+        let cache = self.hierarchy.on_path(used_on, level);
+        if cache != self.hierarchy.on_path(cpu, level) && self.hierarchy.contains(cache, line) {
+            return |causes| &mut causes.migration;
+        }
+        match self.losses.of(cache, line) {
+            None => |causes| &mut causes.cold,
+            Some(Loss::Invalidated) => |causes| &mut causes.invalidation,
+            Some(Loss::Displaced(time)) => match self.processes[process.at()].cpu_at(time) {
+                None => |causes| &mut causes.reload,
+                Some(there) if self.hierarchy.on_path(there, level) == cache => |causes| &mut causes.steady,
+                Some(_) => |causes| &mut causes.migration,
+            },
+        }
+    }
+
+    #[inline]
+    fn tally(&mut self, whose: TallyIndex) -> &mut Tally {
+        if whose.0 >= self.tallies.len() {
+            let levels = self.hierarchy.kinds().len();
+            let none = Tally { misses: vec![0; levels], causes: vec![Causes::default(); levels], ..Tally::default() };
+            self.tallies.resize(whose.0 + 1, none);
+        }
+        &mut self.tallies[whose.0]
+    }
+
+    /// From now on counts go to `section`; one that is begun again is added to. `instructions` is what each CPU has executed so
+    /// far.
+    ///
+    /// With [`SectionIndex::OUTSIDE`] the processes are over: they are forgotten, since the next ones may have the same numbers,
+    /// the caches are emptied, and nothing is modelled until the next section begins.
+    pub fn begin_section(&mut self, section: SectionIndex, instructions: &[Instructions]) {
+        if self.section != SectionIndex::OUTSIDE {
+            let ended = self.counted(instructions);
+            *self.sections.entry(self.section.0).or_default() += &ended;
+        }
+        self.tallies.clear();
+        self.memos.fill(Memo::NONE);
+        self.instructions = instructions.to_vec();
+        self.section = section;
+        if section == SectionIndex::OUTSIDE {
+            self.hierarchy.empty();
+            self.losses.forget();
+            self.processes.clear();
+            self.on_cpu.fill(None);
+        }
+    }
+
+    /// What was counted since the section in force began.
+    fn counted(&self, instructions: &[Instructions]) -> Section {
+        let by_kind = |counts: &[u64]| self.hierarchy.kinds().iter().copied().zip(counts.iter().copied()).collect();
+        let mut section = Section::default();
+        for (index, tally) in self.tallies.iter().enumerate() {
+            let misses: BTreeMap<Kind, u64> = by_kind(&tally.misses);
+            match index.checked_sub(1) {
+                None => section.other = OtherCounts { accesses: tally.accesses, misses },
+                Some(_) if tally.accesses == 0 => {}
+                Some(process) => {
+                    let levels = (0..).map(LevelIndex::new).zip(&tally.causes);
+                    let causes = levels
+                        .filter(|(level, _)| self.explains(*level))
+                        .map(|(level, &causes)| (self.hierarchy.kinds()[level.at()], causes))
+                        .collect();
+                    let counts = Counts {
+                        accesses: tally.accesses,
+                        misses,
+                        causes,
+                        runs: tally.runs,
+                        migrations: tally.migrations.clone(),
+                    };
+                    section.all += &counts;
+                    section.processes.insert(process as u32, counts);
+                }
+            }
+        }
+        let executed = instructions.iter().zip(&self.instructions).map(|(&now, &before)| now - before);
+        section.instructions = executed.collect();
+        section
+    }
+
+    /// What was counted in the sections that have ended.
+    pub fn report(&self) -> Report {
+        Report {
+            machine: self.machine.name().to_owned(),
+            caches: self.hierarchy.builds().to_vec(),
+            line_bytes: self.hierarchy.line_bytes(),
+            assumptions: self.hierarchy.assumptions().to_vec(),
+            others: self.others,
+            sections: self.sections.clone(),
+        }
+    }
+}
+
+/// Who has to know what becomes of lines in caches.
+struct Events<'a> {
+    now: u64,
+    losses: &'a mut Losses,
+    memos: &'a mut [Memo],
+}
+
+impl Events<'_> {
+    fn listener(self) -> impl FnMut(Event) {
+        move |event| {
+            let mut changed = |cache: CacheIndex| self.memos[cache.at()] = Memo::NONE;
+            match event {
+                Event::Displaced(cache, line) => self.losses.lost(cache, line, Loss::Displaced(self.now)),
+                Event::Invalidated(cache, line) => {
+                    changed(cache);
+                    self.losses.lost(cache, line, Loss::Invalidated);
+                }
+                Event::Shared(cache) => changed(cache),
+            }
+        }
+    }
+}

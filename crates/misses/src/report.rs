@@ -1,0 +1,158 @@
+//! What was counted, as it is written and read back.
+
+use crate::hierarchy::CacheBuild;
+use machine::{Kind, Level};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, Sub};
+
+/// All that was counted in a guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The machine whose caches were modelled.
+    pub machine: String,
+    /// Its caches.
+    pub caches: Vec<CacheBuild>,
+    /// Size of a line in bytes.
+    pub line_bytes: u64,
+    /// What had to be assumed of the caches, in sentences.
+    pub assumptions: Vec<String>,
+    /// Whether accesses outside the processes' windows went through the caches.
+    pub others: bool,
+    /// Those that have ended, by the number of their mark.
+    pub sections: BTreeMap<u32, Section>,
+}
+
+/// What was counted in a section.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Section {
+    /// The processes of interest together.
+    pub all: Counts,
+    /// Each process of interest that made an access, by its number.
+    pub processes: BTreeMap<u32, Counts>,
+    /// Everything else.
+    pub other: OtherCounts,
+    /// Instructions by CPU number.
+    pub instructions: Vec<Instructions>,
+}
+
+/// What a process of interest did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Misses by level of cache.
+    pub misses: BTreeMap<Kind, u64>,
+    /// Misses by level and cause: of all levels from L2 outwards, or of L1 where there is nothing else.
+    pub causes: BTreeMap<Kind, Causes>,
+    /// Stretches on one CPU with no other process of interest in between, by where they began.
+    pub runs: u64,
+    /// How many of them began on another CPU than the one before, by what the two share.
+    pub migrations: BTreeMap<Level, u64>,
+}
+
+/// Misses by cause; the crate's documentation defines each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Causes {
+    /// The process hadn't used the line before.
+    pub cold: u64,
+    /// The cache lost it while the process ran under it.
+    pub steady: u64,
+    /// The cache lost it while the process didn't run.
+    pub reload: u64,
+    /// Another cache has it, or the cache lost it while the process ran elsewhere.
+    pub migration: u64,
+    /// A store through other caches took it away.
+    pub invalidation: u64,
+}
+
+impl Causes {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.cold + self.steady + self.reload + self.migration + self.invalidation
+    }
+}
+
+/// What the kernel, other programs, and the stacks and code of ours did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherCounts {
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Misses by level of cache.
+    pub misses: BTreeMap<Kind, u64>,
+}
+
+/// Instructions that a CPU executed, by where their code lies. A block of code counts as a whole when it is entered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instructions {
+    /// In user space.
+    pub user: u64,
+    /// In the kernel itself.
+    pub kernel: u64,
+    /// Where the kernel puts what it loads: modules, and BPF programs once compiled.
+    pub loaded: u64,
+}
+
+impl AddAssign for Causes {
+    fn add_assign(&mut self, more: Self) {
+        self.cold += more.cold;
+        self.steady += more.steady;
+        self.reload += more.reload;
+        self.migration += more.migration;
+        self.invalidation += more.invalidation;
+    }
+}
+
+impl Sub for Instructions {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self { user: self.user - before.user, kernel: self.kernel - before.kernel, loaded: self.loaded - before.loaded }
+    }
+}
+
+impl AddAssign<&Self> for Counts {
+    fn add_assign(&mut self, more: &Self) {
+        self.accesses += more.accesses;
+        self.runs += more.runs;
+        add(&mut self.misses, &more.misses);
+        add(&mut self.causes, &more.causes);
+        add(&mut self.migrations, &more.migrations);
+    }
+}
+
+impl AddAssign<&Self> for OtherCounts {
+    fn add_assign(&mut self, more: &Self) {
+        self.accesses += more.accesses;
+        add(&mut self.misses, &more.misses);
+    }
+}
+
+impl AddAssign<&Self> for Section {
+    fn add_assign(&mut self, more: &Self) {
+        self.all += &more.all;
+        for (&process, counts) in &more.processes {
+            *self.processes.entry(process).or_default() += counts;
+        }
+        self.other += &more.other;
+        self.instructions.resize_with(self.instructions.len().max(more.instructions.len()), Default::default);
+        for (mine, &more) in self.instructions.iter_mut().zip(&more.instructions) {
+            *mine += more;
+        }
+    }
+}
+
+impl AddAssign for Instructions {
+    fn add_assign(&mut self, more: Self) {
+        self.user += more.user;
+        self.kernel += more.kernel;
+        self.loaded += more.loaded;
+    }
+}
+
+/// Adds what stands under each key.
+fn add<K: Ord + Copy, V: AddAssign + Default + Copy>(sums: &mut BTreeMap<K, V>, more: &BTreeMap<K, V>) {
+    for (&key, &value) in more {
+        *sums.entry(key).or_default() += value;
+    }
+}

@@ -1,0 +1,142 @@
+//! What an address of the guest means.
+//!
+//! A plugin sees addresses, not processes. So whoever plays processes in a guest puts their data where the address tells whose
+//! they are: each process and each job has a window of 4 GiB of its own in its virtual memory.
+
+/// Stores to this page begin sections: the `n`th 8 bytes begin section `n`.
+pub const MARKS: u64 = 0x5330_0000_0000;
+/// Marks that there are, that of 0 included, which ends the section before.
+pub const SECTIONS: u32 = 512;
+/// Where the data begin that the processes of job 0 share. Those of job `j` begin `j` windows further.
+pub const SHARED: u64 = 0x5340_0000_0000;
+/// Jobs with windows.
+pub const JOBS: u32 = 16;
+/// Where the data begin that process 0 has for itself. Those of process `n` begin `n` windows further.
+pub const OWN: u64 = SHARED + JOBS as u64 * WINDOW_BYTES;
+/// Processes with windows.
+pub const PROCESSES: u32 = 4096;
+/// Size of a window.
+pub const WINDOW_BYTES: u64 = 1 << 32;
+
+const MARK_BYTES: u64 = 8;
+
+/// Number of a process of interest, as the guest's player numbers them: never the guest kernel's pid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessIndex(pub u32);
+
+impl ProcessIndex {
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Number of a job, as the guest's player numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobIndex(pub u32);
+
+/// Number of a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SectionIndex(pub u32);
+
+impl SectionIndex {
+    /// No section: its mark ends the one before.
+    pub const OUTSIDE: Self = Self(0);
+}
+
+/// What lies at a virtual address, with its place in its window in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The mark of a section.
+    Mark(SectionIndex),
+    /// Data that a job's processes share.
+    Shared(JobIndex, u64),
+    /// Data that a process has for itself.
+    Own(ProcessIndex, u64),
+    /// Anything else: code, stacks, libraries, the kernel.
+    Other,
+}
+
+impl Place {
+    /// What lies at `address`.
+    #[inline]
+    pub fn at(address: u64) -> Self {
+        let window = |base: u64| (((address - base) / WINDOW_BYTES) as u32, (address - base) % WINDOW_BYTES);
+        if address < MARKS {
+            Self::Other
+        } else if address >= OWN {
+            match window(OWN) {
+                (process, offset) if process < PROCESSES && address < OWN + u64::from(PROCESSES) * WINDOW_BYTES => {
+                    Self::Own(ProcessIndex(process), offset)
+                }
+                _ => Self::Other,
+            }
+        } else if address >= SHARED {
+            let (job, offset) = window(SHARED);
+            Self::Shared(JobIndex(job), offset)
+        } else if address - MARKS < u64::from(SECTIONS) * MARK_BYTES {
+            Self::Mark(SectionIndex(((address - MARKS) / MARK_BYTES) as u32))
+        } else {
+            Self::Other
+        }
+    }
+}
+
+impl Place {
+    /// The section whose mark this is.
+    #[inline]
+    pub fn marked(self) -> Option<SectionIndex> {
+        match self {
+            Self::Mark(section) => Some(section),
+            _ => None,
+        }
+    }
+}
+
+/// Where the data of a process begin.
+pub fn own(process: ProcessIndex) -> u64 {
+    OWN + u64::from(process.0) * WINDOW_BYTES
+}
+
+/// Where the data begin that a job's processes share.
+pub fn shared(job: JobIndex) -> u64 {
+    SHARED + u64::from(job.0) * WINDOW_BYTES
+}
+
+/// Where to store to begin a section.
+pub fn mark(section: SectionIndex) -> u64 {
+    MARKS + u64::from(section.0) * MARK_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_where_players_of_the_guest_put_their_data() {
+        assert_eq!(own(ProcessIndex(3)), 0x5350_0000_0000 + 3 * 0x1_0000_0000);
+        assert_eq!(shared(JobIndex(3)), 0x5340_0000_0000 + 3 * 0x1_0000_0000);
+        assert_eq!(mark(SectionIndex(3)), 0x5330_0000_0000 + 3 * 8);
+    }
+
+    #[test]
+    fn every_address_means_one_thing() {
+        for n in [0, 1, 15] {
+            assert_eq!(Place::at(shared(JobIndex(n)) + 5), Place::Shared(JobIndex(n), 5));
+        }
+        for n in [0, 1, 23, PROCESSES - 1] {
+            assert_eq!(Place::at(own(ProcessIndex(n))), Place::Own(ProcessIndex(n), 0));
+            assert_eq!(
+                Place::at(own(ProcessIndex(n)) + WINDOW_BYTES - 1),
+                Place::Own(ProcessIndex(n), WINDOW_BYTES - 1)
+            );
+        }
+        for n in [0, 1, SECTIONS - 1] {
+            assert_eq!(Place::at(mark(SectionIndex(n))), Place::Mark(SectionIndex(n)));
+            assert_eq!(Place::at(mark(SectionIndex(n)) + 7), Place::Mark(SectionIndex(n)));
+        }
+        let beyond = own(ProcessIndex(PROCESSES));
+        for address in [0, MARKS - 1, mark(SectionIndex(SECTIONS)), SHARED - 1, beyond, u64::MAX] {
+            assert_eq!(Place::at(address), Place::Other, "{address:#x}");
+        }
+    }
+}
