@@ -1,25 +1,50 @@
 //! Boots a guest for a test, keeps what came of it as JSON, and looks steps up by name.
 
-use kernel::vm::{self, Exit, Script, Step, StepResult, Vm, VmError};
+use escargot::CargoBuild;
+use kernel::vm::{self, Exit, Kernel, Script, Step, StepResult, Vm, VmError};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// What a test may take, boot and all: many times what it needs, since it only ends what hangs.
-const TIMEOUT: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(900);
 
-/// A machine to test in, or none where virtual machines can't run, which is said.
-pub fn vm(topology: &str) -> Option<Vm> {
-    match vm::can_run() {
-        Ok(kernel) => {
-            kernel.note().iter().for_each(|note| eprintln!("kernel tests: {note}"));
-            Some(Vm::new(kernel, topology.parse().unwrap(), env!("CARGO_BIN_EXE_stayput-guest")))
-        }
-        Err(skip) => {
-            eprintln!("kernel tests skipped: {skip}");
-            None
-        }
+/// The kernel to test in, found once and for all tests.
+static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| match vm::can_run() {
+    Ok(kernel) => {
+        kernel.note().iter().for_each(|note| eprintln!("kernel tests: {note}"));
+        Some(kernel)
     }
+    Err(skip) => {
+        eprintln!("kernel tests skipped: {skip}");
+        None
+    }
+});
+
+/// A machine to test in, or none where virtual machines can't run.
+pub fn vm(topology: &str) -> Option<Vm> {
+    let kernel = KERNEL.clone()?;
+    Some(Vm::new(kernel, topology.parse().unwrap(), env!("CARGO_BIN_EXE_stayput-guest")))
+}
+
+/// The scheduler's loader, `stayput-sched`, and `stayput-sched-breakable`, which has `--fault`.
+pub fn loaders() -> Vec<PathBuf> {
+    // Built with different features they go to one path, so the first is put aside.
+    static BUILT: LazyLock<[PathBuf; 2]> = LazyLock::new(|| {
+        let breakable = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stayput-sched-breakable");
+        fs::copy(built("stayput-sched", "faults"), &breakable).unwrap();
+        [built("stayput-sched", ""), breakable]
+    });
+    BUILT.to_vec()
+}
+
+/// An executable of this workspace, built as this test was.
+fn built(package: &str, features: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let build = CargoBuild::new().package(package).bin(package).features(features).target_dir(target).arg("--locked");
+    let build = if cfg!(debug_assertions) { build } else { build.release() };
+    build.run().unwrap().path().to_owned()
 }
 
 /// The steps' results by name.
@@ -42,7 +67,7 @@ impl Results {
 /// Runs steps and keeps their results in `kernel/NAME.json` of the target folder.
 pub fn run(vm: &Vm, name: &str, steps: Vec<Step>) -> Result<Results, VmError> {
     let tell =
-        |result: &StepResult| eprintln!("{name}: {} {:?} after {:.1} s", result.name, result.exit, result.seconds);
+        |result: &StepResult| eprintln!("{name}: {}: {:?} after {:.1} s", result.name, result.exit, result.seconds);
     let results = vm.run_and_tell(&Script { steps }, TIMEOUT, tell)?;
     let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kernel");
     fs::create_dir_all(&folder).unwrap();

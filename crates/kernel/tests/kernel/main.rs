@@ -1,7 +1,8 @@
 //! Kernels in virtual machines. Each test boots one, which takes a while, so they run when asked for: `make test-kernel`.
 //! Where they can't run, they say why and pass.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
 mod guest;
 mod machine_tests;
+mod scheduler_tests;
