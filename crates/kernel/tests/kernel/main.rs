@@ -5,4 +5,5 @@
 
 mod guest;
 mod machine_tests;
+mod measured_tests;
 mod scheduler_tests;
