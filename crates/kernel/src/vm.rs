@@ -34,6 +34,8 @@ use std::{env, thread};
 
 const QEMU: &str = "qemu-system-x86_64";
 const BUSYBOX: &str = "busybox";
+/// What our programs read a machine's tree with; none is linked against it.
+const HWLOC: &str = "libhwloc.so.15";
 /// How many of the console's last lines an error shows.
 const CONSOLE_LINES: usize = 60;
 
@@ -245,6 +247,7 @@ impl Vm {
             let name = program.file_name().unwrap_or(program.as_os_str());
             files.add_program(Path::new("bin").join(name), program)?;
         }
+        files.add_library(HWLOC)?;
         for (here, there) in &self.files {
             files.add_file(there, here);
         }

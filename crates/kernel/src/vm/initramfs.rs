@@ -59,6 +59,18 @@ impl Initramfs {
         Ok(())
     }
 
+    /// Adds a shared library that programs load while they run, where this host has it.
+    pub(super) fn add_library(&mut self, name: &str) -> Result<(), InitramfsError> {
+        let known = Command::new("ldconfig").arg("-p").env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").output();
+        let known = known.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        // Lines are `libhwloc.so.15 (libc6,x86-64) => /lib/x86_64-linux-gnu/libhwloc.so.15`.
+        let library = known.lines().filter(|line| line.trim_start().split(' ').next() == Some(name));
+        match library.filter_map(|line| line.split_once("=> ")).next() {
+            Some((_, path)) => self.add_program(path, Path::new(path)),
+            None => Ok(()),
+        }
+    }
+
     /// Adds a file of this host at `path`.
     pub(super) fn add_file(&mut self, path: impl AsRef<Path>, source: &Path) {
         self.add(path.as_ref(), Entry::File { source: source.into(), is_program: false });
@@ -132,4 +144,64 @@ fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>, InitramfsError> {
     }
     let words = stdout.lines().flat_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
     Ok(words.map(PathBuf::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its entries in order, with their modes and contents.
+    fn unpacked(archive: &Path) -> Vec<(String, u32, Vec<u8>)> {
+        let mut file = io::BufReader::new(File::open(archive).unwrap());
+        let mut entries = vec![];
+        loop {
+            let mut reader = newc::Reader::new(file).unwrap();
+            if reader.entry().is_trailer() {
+                return entries;
+            }
+            let (name, mode) = (reader.entry().name().to_owned(), reader.entry().mode());
+            let mut content = vec![];
+            io::Read::read_to_end(&mut reader, &mut content).unwrap();
+            entries.push((name, mode, content));
+            file = reader.finish().unwrap();
+        }
+    }
+
+    #[test]
+    fn an_archive_holds_programs_with_their_libraries_below_folders_that_come_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join("archive");
+        let program = std::env::current_exe().unwrap();
+        let mut files = Initramfs::new();
+        files.add_program("bin/this", &program).unwrap();
+        files.add_bytes("/a/b/c", b"text".to_vec());
+        files.write(&archive).unwrap();
+
+        let entries = unpacked(&archive);
+        let place =
+            |name: &str| entries.iter().position(|entry| entry.0 == name).unwrap_or_else(|| panic!("no {name}"));
+        let &(_, mode, ref content) = &entries[place("bin/this")];
+        assert_eq!((mode, content.len() as u64), (0o100_755, fs::metadata(&program).unwrap().len()));
+        let text = place("a/b/c");
+        assert_eq!(entries[text], ("a/b/c".into(), 0o100_644, b"text".to_vec()));
+        assert!(place("a") < place("a/b") && place("a/b") < text);
+        assert_eq!(entries[place("a/b")].1, 0o040_755);
+        // This test, as any program of Rust for GNU, loads the C library and its loader.
+        let libraries = entries.iter().filter(|entry| entry.0.contains("/libc.so") || entry.0.contains("/ld-linux"));
+        assert_eq!(libraries.count(), 2);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = Initramfs::new().add_program("bin/a", Path::new("/no/such/program")).unwrap_err();
+        assert!(error.to_string().contains("/no/such/program"), "{error}");
+    }
+
+    #[test]
+    fn a_script_needs_no_libraries() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        assert_eq!(shared_libraries(&script).unwrap(), Vec::<PathBuf>::new());
+    }
 }

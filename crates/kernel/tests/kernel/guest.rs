@@ -1,14 +1,14 @@
 //! Boots a guest for a test, keeps what came of it as JSON, and looks steps up by name.
 
 use escargot::CargoBuild;
-use kernel::vm::{self, Exit, Kernel, Script, Step, StepResult, Vm, VmError};
+use kernel::vm::{self, Exit, Kernel, Script, Step, StepResult, Vm};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
 /// What a test may take, boot and all: many times what it needs, since it only ends what hangs.
-const TIMEOUT: Duration = Duration::from_secs(900);
+pub const TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The kernel to test in, found once and for all tests.
 static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| match vm::can_run() {
@@ -64,14 +64,16 @@ impl Results {
     }
 }
 
-/// Runs steps and keeps their results in `kernel/NAME.json` of the target folder.
-pub fn run(vm: &Vm, name: &str, steps: Vec<Step>) -> Result<Results, VmError> {
-    let tell =
-        |result: &StepResult| eprintln!("{name}: {}: {:?} after {:.1} s", result.name, result.exit, result.seconds);
-    let results = vm.run_and_tell(&Script { steps }, TIMEOUT, tell)?;
+/// Runs steps, which must come to their end, and keeps their results in `kernel/NAME.json` of the target folder.
+pub fn run(vm: &Vm, name: &str, steps: Vec<Step>) -> Results {
+    let mut results = vec![];
+    let outcome = vm.run_and_tell(&Script { steps }, TIMEOUT, |result| {
+        eprintln!("{name}: {}: {:?} after {:.1} s", result.name, result.exit, result.seconds);
+        results.push(result.clone());
+    });
     let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kernel");
     fs::create_dir_all(&folder).unwrap();
-    let file = folder.join(format!("{name}.json"));
-    fs::write(file, serde_json::to_string_pretty(&results).unwrap()).unwrap();
-    Ok(Results(results))
+    fs::write(folder.join(format!("{name}.json")), serde_json::to_string_pretty(&results).unwrap()).unwrap();
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    Results(results)
 }

@@ -1,7 +1,7 @@
 //! The machine itself: it boots, shows the CPUs that were asked for, and tells the truth about what ran in it.
 
 use crate::guest;
-use kernel::vm::{Exit, Step, VmError};
+use kernel::vm::{Exit, Script, Step, VmError};
 use machine::{CpuSet, Kind};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const CPU_FILES: &str = "cd /sys/devices/system/cpu; grep . cpu[0-9]*/topology/*
 /// What the guest sees must be the tree that the simulator is given for the same name.
 fn sees_the_tree(topology: &str) {
     let Some(vm) = guest::vm(topology) else { return };
-    let results = guest::run(&vm, &format!("topology-{topology}"), vec![Step::shell("files", CPU_FILES)]).unwrap();
+    let results = guest::run(&vm, &format!("topology-{topology}"), vec![Step::shell("files", CPU_FILES)]);
     let files: BTreeMap<&str, &str> = results.output("files").lines().filter_map(|line| line.split_once(':')).collect();
     let machine = vm.topology.machine().unwrap();
     assert_eq!(machine.pus().len(), vm.topology.cpus() as usize);
@@ -77,7 +77,7 @@ fn each_step_says_how_it_ended_and_what_it_wrote() {
         Step::run("burn", ["stayput-guest", "burn", "--processes", "3", "--seconds", "1", "--pin", "1"]),
         Step::run("sleeper", ["stayput-guest", "sleeper", "--seconds", "1"]),
     ];
-    let results = guest::run(&vm, "steps", steps).unwrap();
+    let results = guest::run(&vm, "steps", steps);
     let code = results.of("code");
     assert_eq!((&code.exit, &*code.stdout, &*code.stderr), (&Exit::Code(42), "out\n", "err\n"));
     assert_eq!(results.of("signal").exit, Exit::Signal(11));
@@ -100,7 +100,7 @@ fn a_panic_is_reported_with_the_step_and_what_the_kernel_said() {
         Step::shell("fatal", "echo c > /proc/sysrq-trigger"),
         Step::run("never", ["true"]),
     ];
-    let error = guest::run(&vm, "panic", steps).unwrap_err();
+    let error = vm.run(&Script { steps }, guest::TIMEOUT).unwrap_err();
     let VmError::Panicked { cause, stopped } = error else { panic!("{error}") };
     assert!(cause.contains("sysrq"), "{cause}");
     assert_eq!(stopped.during.as_deref(), Some("fatal"));
