@@ -17,6 +17,7 @@ pub mod account;
 mod actor;
 mod cast;
 pub mod here;
+pub mod in_vm;
 mod memory;
 pub mod policy;
 mod presence;

@@ -180,8 +180,8 @@ pub struct Programs {
 }
 
 /// Files of a series, in a folder of its own.
-pub(super) const SCENE: &str = "scene.json";
-pub(super) const MACHINE: &str = "machine.json";
+const SCENE: &str = "scene.json";
+const MACHINE: &str = "machine.json";
 /// What player and scheduler tell.
 pub(super) const TOLD: &str = "told.json";
 pub(super) const SCHEDULER_TOLD: &str = "scheduler.json";
@@ -195,7 +195,7 @@ impl Series {
         if turn.policy.needs_scheduler() {
             words.push(programs.scheduler.display().to_string());
             words.extend(turn.policy.scheduler_words(parameters, self.is_scalable));
-            words.extend(["--json".into(), file(SCHEDULER_TOLD), "--".into()]);
+            words.extend(["--quiet".into(), "--json".into(), file(SCHEDULER_TOLD), "--".into()]);
         }
         words.extend([programs.player.display().to_string(), file(SCENE)]);
         words.extend(["--machine".into(), file(MACHINE), "--json".into(), file(TOLD)]);
@@ -226,7 +226,9 @@ mod tests {
     fn each_policy_is_brought_about_by_its_own_words() {
         let play = "/bin/play /f/scene.json --machine /f/machine.json --json /f/told.json --replicate 4";
         let sched = |options: &str| {
-            format!("/bin/sched {options}--quantum-ms 30 --decay half --exact --json /f/scheduler.json -- {play}")
+            format!(
+                "/bin/sched {options}--quantum-ms 30 --decay half --exact --quiet --json /f/scheduler.json -- {play}"
+            )
         };
         for (policy, expected) in [
             ("standard", sched("")),
