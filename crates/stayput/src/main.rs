@@ -5,6 +5,7 @@
 mod doctor;
 mod place;
 mod placement_file;
+mod play;
 mod report;
 mod reproduce;
 mod run;
@@ -55,6 +56,7 @@ enum Command {
     Report(report::ReportArgs),
     Reproduce(reproduce::ReproduceArgs),
     Simulate(simulate::SimulateArgs),
+    Play(Box<play::PlayArgs>),
     Place(place::PlaceArgs),
     Topology(topology::TopologyArgs),
     Workloads(workloads::WorkloadsArgs),
@@ -101,6 +103,7 @@ fn stayput() -> u8 {
         Command::Report(args) => report::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Play(args) => play::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Workloads(args) => workloads::run(&args),

@@ -100,22 +100,23 @@ struct TimeSharingArgs {
 
 /// Where results go.
 #[derive(clap::Args)]
-struct Output {
+pub(crate) struct Output {
     /// Journal to write, or to go on with; without it nothing is kept
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// The form of the result
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
     /// Don't show progress
     #[arg(long, short)]
-    quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// Ticks that `subtract` takes away: what each of two processes that share a CPU accumulates in a second.
 const SUBTRACTED_TICKS: u32 = 50;
 
-fn decay(text: &str) -> Result<Decay, String> {
+/// Reads a decay rule.
+pub(crate) fn decay(text: &str) -> Result<Decay, String> {
     match text {
         "half" => Ok(Decay::Half),
         "bsd" => Ok(Decay::Bsd),
@@ -151,8 +152,13 @@ fn simulate_and_tell(plan: &Plan, machine: &Machine, output: &Output) -> anyhow:
         Some(path) => conduct_in(path, plan, machine, output.quiet)?,
         None => conduct(plan, machine, output.quiet)?,
     };
-    let analysis = study::analyse(&record);
-    let mut text = output.format.write(&record, &analysis);
+    tell(&record, output)
+}
+
+/// Tells a record in the form that is asked for.
+pub(crate) fn tell(record: &Record, output: &Output) -> anyhow::Result<()> {
+    let analysis = study::analyse(record);
+    let mut text = output.format.write(record, &analysis);
     if let (Some(path), Format::Terminal) = (&output.out, output.format) {
         let _ = writeln!(text, "\njournal: {}", path.display());
     }
@@ -206,13 +212,14 @@ fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
 const AN_HOUR_MS: f64 = 3_600_000.0;
 
 /// `parameters` with a horizon where some process may wait for another at a lock or barrier, unless it has one.
-fn with_horizon(parameters: Parameters, workload: &Workload) -> Parameters {
+pub(crate) fn with_horizon(parameters: Parameters, workload: &Workload) -> Parameters {
     let mut steps = workload.jobs.iter().flat_map(|job| &job.process.phases).flat_map(|phase| &phase.steps);
     let waits = steps.any(|step| matches!(step, Step::Acquire(_) | Step::Barrier));
     Parameters { horizon_ms: parameters.horizon_ms.or(waits.then_some(AN_HOUR_MS)), ..parameters }
 }
 
-fn workload_file(name: &str) -> anyhow::Result<WorkloadFile> {
+/// A built-in workload, or the one in a file.
+pub(crate) fn workload_file(name: &str) -> anyhow::Result<WorkloadFile> {
     if name.ends_with(".toml") {
         toml_file::read("workload file", Path::new(name), WorkloadFile::parse).map_err(UsageError::from)
     } else {

@@ -1,0 +1,257 @@
+//! `stayput play`: a workload with real processes in a running kernel, and in the simulator beside it.
+
+use crate::UsageError;
+use crate::simulate::{Output, decay, tell, with_horizon, workload_file};
+use anyhow::{Context, bail};
+use indicatif::ProgressBar;
+use kernel::play::here::HereError;
+use kernel::play::in_vm::InVmError;
+use kernel::play::{Policy, Programs, Scene, Told, Turn};
+use kernel::vm::{self, Topology, Vm};
+use machine::Machine;
+use std::path::PathBuf;
+use std::str::FromStr;
+use study::journal::{Journal, JournalError};
+use study::play::{self, Kernel};
+use study::simulation::SimulationError;
+use study::{Ending, HostFacts, HostState, Plan, Record, Trial};
+
+/// Play a workload with real processes in a running kernel, and in the simulator beside it
+///
+/// Each of the workload's processes becomes a real one that works, sleeps and waits as the simulated one does, with the same
+/// draws. Every scheduler is measured alike: migrations, time slices, waits, fairness.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  stayput play --workload spin:8 --policy eevdf,attached             what does this machine's kernel do with 8 busy processes?
+  stayput play --on vm --workload spin:24 --out spin.stayput         affinity scheduling in a virtual machine of 2 x 4 CPUs
+  stayput play --on vm:dies --policy standard,light,graded,eevdf-llc --replicates 5 --out dies.stayput
+  stayput play --workload mine.toml --policy eevdf --no-simulation --format json
+
+Policies: standard, light, heavy, affinity, complex-light, complex-heavy, complex, graded (stayput sched, which needs sched_ext and
+root); eevdf (the kernel's own scheduler), eevdf-llc (the same with its cache-aware balancing), attached (bound for life),
+long-slice (asking for long slices).")]
+pub struct PlayArgs {
+    /// What runs: a built-in workload, spin:K, or a file ending in .toml
+    #[arg(long, value_name = "NAME|FILE", default_value = "spin:24")]
+    workload: String,
+    /// Policies to play
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "standard,light,heavy,eevdf")]
+    policy: Vec<Policy>,
+    /// Where: here, or in a virtual machine; vm is vm:2x4, others are vm:dies, vm:nodes, and vm:1x4x2 and the like
+    #[arg(long, value_name = "PLACE", default_value = "here")]
+    on: Place,
+    /// Boost for who last ran on a CPU, in units of priority, for the policies that leave it open
+    #[arg(long, value_name = "N")]
+    phi_p: Option<u32>,
+    /// Boost for who has just run there, likewise
+    #[arg(long, value_name = "N")]
+    phi_t: Option<u32>,
+    /// Quantum in ms [default: 30]
+    #[arg(long, value_name = "Q")]
+    quantum_ms: Option<f64>,
+    /// How accumulated CPU time decays each second: half, bsd, none, or subtract=TICKS [default: half]
+    #[arg(long, value_name = "RULE", value_parser = decay)]
+    decay: Option<sim::Decay>,
+    /// Stop each play then, in ms
+    #[arg(long, value_name = "MS", default_value_t = 5_000.0)]
+    horizon_ms: f64,
+    /// How often each is played, with other draws each time
+    #[arg(long, value_name = "R", default_value_t = 3)]
+    replicates: u32,
+    /// Where the draws start [default: 1]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Let stayput sched have a queue for each CPU, instead of one that is searched as in the simulator
+    #[arg(long)]
+    scalable: bool,
+    /// Don't simulate it beside
+    #[arg(long)]
+    no_simulation: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where it is played.
+#[derive(Clone, Debug)]
+enum Place {
+    Here,
+    Vm(Topology),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("vm:")) {
+            ("here", _) => Ok(Self::Here),
+            ("vm", _) => "2x4".parse().map(Self::Vm).map_err(|error: vm::ParseTopologyError| error.to_string()),
+            (_, Some(topology)) => topology.parse().map(Self::Vm).map_err(|error| error.to_string()),
+            _ => Err(format!("`{text}` is no place to play; name here, vm or vm:TOPOLOGY")),
+        }
+    }
+}
+
+/// A place that is ready.
+enum Venue {
+    Here,
+    Vm(Box<Vm>),
+}
+
+/// Why a series of plays stopped.
+#[derive(Debug, thiserror::Error)]
+enum Stop {
+    #[error(transparent)]
+    Here(#[from] HereError),
+    #[error(transparent)]
+    InVm(#[from] InVmError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// Plays, simulates, and tells what came out.
+pub fn run(args: &PlayArgs) -> anyhow::Result<u8> {
+    let (venue, kernel, machine) = venue(args)?;
+    let plan = plan(args, kernel, &machine)?;
+    let mut programs = Programs { player: beside("stayput-play")?, scheduler: PathBuf::new() };
+    if args.policy.iter().any(|policy| policy.needs_scheduler()) {
+        programs.scheduler = beside("stayput-sched")?;
+        if let Venue::Here = venue {
+            crate::sched::check().map_err(anyhow::Error::msg)?;
+        }
+    }
+    let record = conduct(args, &plan, &machine, venue, &programs)?;
+    tell(&record, &args.output)?;
+    Ok(crate::SUCCESS)
+}
+
+/// A program that is built with this one.
+fn beside(name: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("the path of this program is unknown")?;
+    let program = own.with_file_name(name);
+    if !program.exists() {
+        bail!("{} isn't there: build it with `cargo build --release`", program.display());
+    }
+    Ok(program)
+}
+
+fn venue(args: &PlayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
+    let of = |release: &str, place: String| Kernel { release: release.into(), place, is_scalable: args.scalable };
+    match &args.on {
+        Place::Here => {
+            let release = HostFacts::read().kernel;
+            Ok((Venue::Here, of(&release, "here".into()), Machine::host()?))
+        }
+        Place::Vm(topology) => {
+            let image = vm::can_run().context("no virtual machine can be run here")?;
+            let kernel = of(image.release(), format!("vm:{topology}"));
+            let machine = topology.machine()?;
+            let vm = Vm::new(image, topology.clone(), beside("stayput-guest")?);
+            Ok((Venue::Vm(Box::new(vm)), kernel, machine))
+        }
+    }
+}
+
+fn plan(args: &PlayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<Plan> {
+    let file = workload_file(&args.workload)?;
+    let defaults = file.parameters;
+    let parameters = sim::Parameters {
+        phi_p: args.phi_p.unwrap_or(defaults.phi_p),
+        phi_t: args.phi_t.unwrap_or(defaults.phi_t),
+        quantum_ms: args.quantum_ms.unwrap_or(defaults.quantum_ms),
+        decay: args.decay.unwrap_or(defaults.decay),
+        horizon_ms: Some(args.horizon_ms),
+        replicates: args.replicates,
+        seed: args.seed.unwrap_or(defaults.seed),
+        ..defaults
+    };
+    let scene = Scene { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
+    let simulator = (!args.no_simulation).then(|| play::simulator_parameters(&scene.parameters));
+    let mut policies: Vec<Policy> = Vec::new();
+    for &policy in &args.policy {
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    let heeds_phi = |policy: &Policy| {
+        let open = [sim::Policy::Affinity, sim::Policy::Complex, sim::Policy::Graded];
+        policy.simulated_by().is_some_and(|policy| open.contains(&policy))
+    };
+    if (args.phi_p.is_some() || args.phi_t.is_some()) && !policies.iter().any(heeds_phi) {
+        return Err(UsageError::from(
+            "phi changes nothing under these policies, whose boosts are fixed; add affinity, complex or graded to --policy",
+        ));
+    }
+    let plan = Plan::of_play(&scene, kernel, simulator, &policies, machine);
+    plan.check().map_err(UsageError::from)?;
+    Ok(plan)
+}
+
+/// Simulates and plays what isn't in the journal yet, where there is one.
+fn conduct(
+    args: &PlayArgs,
+    plan: &Plan,
+    machine: &Machine,
+    venue: Venue,
+    programs: &Programs,
+) -> anyhow::Result<Record> {
+    let series = plan.series(machine).context("nothing is to be played")?;
+    let facts = HostFacts::read();
+    let mut journal = args.output.out.as_deref().map(Journal::open).transpose()?;
+    let mut trials = Vec::new();
+    let mut session = None;
+    if let (Some(journal), Some(path)) = (&mut journal, &args.output.out) {
+        crate::study::take_up(journal, path, plan, machine, &facts)?;
+        trials = journal.record()?.trials;
+        session = Some(journal.begin_session(&std::env::args().collect::<Vec<_>>(), &HostState::read())?);
+    }
+    let turns = plan.turns_left(&trials);
+    let simulated = play::simulate(plan, machine, &trials).map_err(|error| match error {
+        SimulationError::Caches(_) => anyhow::Error::new(error).context("give --no-simulation to play it all the same"),
+        error => error.into(),
+    })?;
+    let progress = match args.output.quiet {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new((turns.len() + simulated.len() + trials.len()) as u64),
+    };
+    progress.inc(trials.len() as u64);
+    let mut sequence = (trials.len() + simulated.len()) as u32;
+    let mut keep = |trial: Trial| -> Result<(), JournalError> {
+        if let Some(journal) = &mut journal {
+            journal.add(&trial)?;
+        }
+        trials.push(trial);
+        progress.inc(1);
+        Ok(())
+    };
+    for trial in simulated {
+        keep(trial)?;
+    }
+    let mut told = |turn: Turn, told: Result<Told, String>| -> Result<(), Stop> {
+        keep(plan.play_trial(turn, told, sequence))?;
+        sequence += 1;
+        Ok(())
+    };
+    match venue {
+        Venue::Here => series.play_here(&turns, programs, &mut told)?,
+        Venue::Vm(vm) => series.play_in_vm(&turns, programs, *vm, &mut told)?,
+    }
+    progress.finish_and_clear();
+    let Some(mut journal) = journal else {
+        return Ok(Record {
+            plan: plan.clone(),
+            machine: serde_json::to_value(machine)?,
+            host: facts,
+            sessions: Vec::new(),
+            trials,
+            ending: Some(Ending::Finished),
+        });
+    };
+    journal.set_ending(Some(Ending::Finished))?;
+    if let Some(session) = session {
+        journal.end_session(session, &HostState::read())?;
+    }
+    let record = journal.record()?;
+    journal.close()?;
+    Ok(record)
+}
