@@ -95,10 +95,6 @@ impl CacheIndex {
 pub(crate) struct LevelIndex(u8);
 
 impl LevelIndex {
-    pub fn new(level: u8) -> Self {
-        Self(level)
-    }
-
     pub fn at(self) -> usize {
         usize::from(self.0)
     }

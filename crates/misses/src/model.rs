@@ -4,36 +4,14 @@ use crate::cache::Line;
 use crate::hierarchy::{CacheIndex, Event, Hierarchy, HierarchyError, LevelIndex, Missed};
 use crate::loss::{Loss, Losses};
 use crate::process::{Process, Use};
-use crate::report::{Causes, Counts, Instructions, OtherCounts, Report, Section};
+use crate::report::{Causes, Instructions, Report, Section};
+use crate::tally::{Tallies, TallyIndex};
 use crate::window::{Place, ProcessIndex, SectionIndex};
-use machine::{CpuId, Kind, Level, Machine};
+use machine::{CpuId, Machine};
 use std::collections::BTreeMap;
 
-/// What was counted of one process, or of everything else, in the section in force.
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    accesses: u64,
-    /// By level of cache.
-    misses: Vec<u64>,
-    /// By level of cache.
-    causes: Vec<Causes>,
-    runs: u64,
-    migrations: BTreeMap<Level, u64>,
-}
-
-/// Whose tally an access goes to: everything else's, or a process's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct TallyIndex(usize);
-
-impl TallyIndex {
-    const OTHER: Self = Self(0);
-
-    fn of(process: ProcessIndex) -> Self {
-        Self(process.at() + 1)
-    }
-}
-
-/// The access before, in an innermost cache: when the next one is to the same line, nothing needs looking up.
+/// The access before, in an innermost cache: when the next one is to the same virtual line, nothing needs looking up. What the
+/// line stands for can't have changed without the kernel's using others.
 #[derive(Clone, Copy, Debug)]
 struct Memo {
     cpu: CpuId,
@@ -63,7 +41,7 @@ pub struct Model {
     /// By cache; used for the innermost.
     memos: Vec<Memo>,
     section: SectionIndex,
-    tallies: Vec<Tally>,
+    tallies: Tallies,
     /// Instructions when the section began.
     instructions: Vec<Instructions>,
     /// Sections that have ended.
@@ -86,7 +64,7 @@ impl Model {
             on_cpu: vec![None; hierarchy.cpus()],
             memos: vec![Memo::NONE; hierarchy.caches()],
             section: SectionIndex::OUTSIDE,
-            tallies: Vec::new(),
+            tallies: Tallies::new(hierarchy.kinds()),
             instructions: vec![Instructions::default(); hierarchy.cpus()],
             sections: BTreeMap::new(),
             machine,
@@ -112,13 +90,13 @@ impl Model {
         physical: impl FnOnce() -> Option<u64>,
     ) -> Option<SectionIndex> {
         if self.section == SectionIndex::OUTSIDE {
-            return Place::at(address).marked().filter(|_| is_store);
+            return if is_store { Place::at(address).marked() } else { None };
         }
         let virtual_line = address >> self.line_shift;
         let memo = self.memos[self.hierarchy.innermost(cpu).at()];
         if memo.virtual_line == virtual_line && memo.cpu == cpu && (memo.is_sole || !is_store) {
             self.now += 1;
-            self.tallies[memo.whose.0].accesses += 1;
+            self.tallies.of(memo.whose).accesses += 1;
             return None;
         }
         let place = Place::at(address);
@@ -147,16 +125,16 @@ impl Model {
         let whose = process.map_or(TallyIndex::OTHER, TallyIndex::of);
         let used_on = process.and_then(|process| self.remember(process, place, cpu, line));
         let missed = self.hierarchy.look_up(cpu, line);
-        let tally = self.tally(whose);
+        let tally = self.tallies.of(whose);
         tally.accesses += 1;
         if missed != Missed::NONE {
             for level in missed.levels() {
-                self.tally(whose).misses[level.at()] += 1;
+                self.tallies.of(whose).misses[level.at()] += 1;
                 if let Some(process) = process
-                    && self.explains(level)
+                    && self.tallies.explains(level)
                 {
                     let cause = self.cause(process, cpu, level, line, used_on);
-                    *cause(&mut self.tally(whose).causes[level.at()]) += 1;
+                    *cause(&mut self.tallies.of(whose).causes[level.at()]) += 1;
                 }
             }
             let events = Events { now: self.now, losses: &mut self.losses, memos: &mut self.memos };
@@ -193,7 +171,7 @@ impl Model {
         }
         this.begin_run(cpu, self.now);
         let shared = last_cpu.filter(|&last| last != cpu).and_then(|last| self.machine.sharing(last, cpu));
-        let tally = self.tally(TallyIndex::of(process));
+        let tally = self.tallies.of(TallyIndex::of(process));
         tally.runs += 1;
         if let Some(level) = shared {
             *tally.migrations.entry(level).or_default() += 1;
@@ -217,11 +195,6 @@ impl Model {
             }
         }
         used_on
-    }
-
-    /// Whether misses of a level are told apart by cause.
-    fn explains(&self, level: LevelIndex) -> bool {
-        level.at() > 0 || self.hierarchy.kinds().len() == 1
     }
 
     /// Why a process misses a line that it used last on `used_on`: the crate's documentation has the rule.
@@ -251,16 +224,6 @@ impl Model {
         }
     }
 
-    #[inline]
-    fn tally(&mut self, whose: TallyIndex) -> &mut Tally {
-        if whose.0 >= self.tallies.len() {
-            let levels = self.hierarchy.kinds().len();
-            let none = Tally { misses: vec![0; levels], causes: vec![Causes::default(); levels], ..Tally::default() };
-            self.tallies.resize(whose.0 + 1, none);
-        }
-        &mut self.tallies[whose.0]
-    }
-
     /// From now on counts go to `section`; one that is begun again is added to. `instructions` is what each CPU has executed so
     /// far.
     ///
@@ -268,7 +231,9 @@ impl Model {
     /// the caches are emptied, and nothing is modelled until the next section begins.
     pub fn begin_section(&mut self, section: SectionIndex, instructions: &[Instructions]) {
         if self.section != SectionIndex::OUTSIDE {
-            let ended = self.counted(instructions);
+            let mut ended = self.tallies.section();
+            ended.instructions =
+                instructions.iter().zip(&self.instructions).map(|(&now, &before)| now - before).collect();
             *self.sections.entry(self.section.0).or_default() += &ended;
         }
         self.tallies.clear();
@@ -281,38 +246,6 @@ impl Model {
             self.processes.clear();
             self.on_cpu.fill(None);
         }
-    }
-
-    /// What was counted since the section in force began.
-    fn counted(&self, instructions: &[Instructions]) -> Section {
-        let by_kind = |counts: &[u64]| self.hierarchy.kinds().iter().copied().zip(counts.iter().copied()).collect();
-        let mut section = Section::default();
-        for (index, tally) in self.tallies.iter().enumerate() {
-            let misses: BTreeMap<Kind, u64> = by_kind(&tally.misses);
-            match index.checked_sub(1) {
-                None => section.other = OtherCounts { accesses: tally.accesses, misses },
-                Some(_) if tally.accesses == 0 => {}
-                Some(process) => {
-                    let levels = (0..).map(LevelIndex::new).zip(&tally.causes);
-                    let causes = levels
-                        .filter(|(level, _)| self.explains(*level))
-                        .map(|(level, &causes)| (self.hierarchy.kinds()[level.at()], causes))
-                        .collect();
-                    let counts = Counts {
-                        accesses: tally.accesses,
-                        misses,
-                        causes,
-                        runs: tally.runs,
-                        migrations: tally.migrations.clone(),
-                    };
-                    section.all += &counts;
-                    section.processes.insert(process as u32, counts);
-                }
-            }
-        }
-        let executed = instructions.iter().zip(&self.instructions).map(|(&now, &before)| now - before);
-        section.instructions = executed.collect();
-        section
     }
 
     /// What was counted in the sections that have ended.

@@ -129,10 +129,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    // SAFETY: qemu promises `argc` strings there, for as long as this call takes; without any, `argv` may be null.
-    let arguments = match argc {
-        1.. => unsafe { slice::from_raw_parts(argv, argc as usize) },
-        _ => &[],
+    let arguments = if argc > 0 {
+        // SAFETY: qemu promises `argc` strings there, for as long as this call takes.
+        unsafe { slice::from_raw_parts(argv, argc as usize) }
+    } else {
+        &[]
     };
     // SAFETY: as above.
     let arguments: Vec<_> = arguments.iter().map(|&text| unsafe { CStr::from_ptr(text) }.to_string_lossy()).collect();

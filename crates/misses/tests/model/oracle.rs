@@ -1,0 +1,288 @@
+//! The model against one that keeps everything that ever happened and searches it: lists of lines instead of frames with
+//! notes, no shortcuts for repeated accesses, no memory of uses, losses and runs but the log itself.
+
+use crate::guest::{self, Data, Guest, LINE};
+use machine::{CpuId, Kind, Level, Machine};
+use proptest::prelude::*;
+use stayput_misses::report::{Causes, Counts, OtherCounts, Section};
+use std::collections::{BTreeMap, HashMap};
+
+/// An access as it happened.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    cpu: u32,
+    data: Data,
+    line: u64,
+    is_store: bool,
+}
+
+struct NaiveCache {
+    kind: Kind,
+    cpus: Vec<u32>,
+    ways: usize,
+    /// Each from the line used last.
+    sets: Vec<Vec<u64>>,
+}
+
+impl NaiveCache {
+    fn set(&mut self, line: u64) -> &mut Vec<u64> {
+        let sets = self.sets.len() as u64;
+        &mut self.sets[(line % sets) as usize]
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Displaced,
+    Invalidated,
+}
+
+struct Oracle {
+    machine: Machine,
+    caches: Vec<NaiveCache>,
+    /// When, which cache, which line, how.
+    losses: Vec<(usize, usize, u64, Fate)>,
+    log: Vec<Access>,
+    section: Section,
+}
+
+impl Oracle {
+    fn new(machine: Machine) -> Self {
+        let caches = (machine.objects())
+            .filter(|(_, object)| matches!(object.kind, Kind::Cache(_)))
+            .map(|(index, object)| {
+                let cache = object.cache.unwrap();
+                let Some(machine::tree::Associativity::Ways(ways)) = cache.associativity else { panic!("no ways") };
+                let lines = cache.size_bytes.unwrap().get() / LINE;
+                NaiveCache {
+                    kind: object.kind,
+                    cpus: machine.cpus_of(index).iter().map(|cpu| cpu.0).collect(),
+                    ways: ways as usize,
+                    sets: vec![Vec::new(); (lines / u64::from(ways)) as usize],
+                }
+            })
+            .collect();
+        let cpus = machine.pus().len();
+        let mut oracle = Self { machine, caches, losses: Vec::new(), log: Vec::new(), section: Section::default() };
+        let Counts { misses, causes, .. } = oracle.nothing();
+        oracle.section.instructions = vec![Default::default(); cpus];
+        oracle.section.other.misses = misses.clone();
+        (oracle.section.all.misses, oracle.section.all.causes) = (misses, causes);
+        oracle
+    }
+
+    fn levels(&self) -> Vec<Kind> {
+        let mut levels: Vec<Kind> = self.caches.iter().map(|cache| cache.kind).collect();
+        levels.sort();
+        levels.dedup();
+        levels
+    }
+
+    /// Zeros for all levels.
+    fn nothing(&self) -> Counts {
+        let levels = self.levels();
+        let explained = levels.iter().filter(|&&kind| kind != Kind::Cache(1) || levels.len() == 1);
+        Counts {
+            causes: explained.map(|&kind| (kind, Causes::default())).collect(),
+            misses: levels.iter().map(|&kind| (kind, 0)).collect(),
+            ..Counts::default()
+        }
+    }
+
+    fn cache(&self, cpu: u32, kind: Kind) -> usize {
+        self.caches.iter().position(|cache| cache.kind == kind && cache.cpus.contains(&cpu)).unwrap()
+    }
+
+    /// Who runs where after the access at `time`, and each process's runs and moves until then.
+    fn replay(&self, time: usize) -> HashMap<u32, u32> {
+        let mut at: HashMap<u32, u32> = HashMap::new();
+        for access in &self.log[..=time] {
+            if let Data::Own(process, _) = access.data {
+                at.retain(|&other, &mut cpu| other == process || cpu != access.cpu);
+                at.insert(process, access.cpu);
+            }
+        }
+        at
+    }
+
+    fn user(&self, time: usize) -> Option<u32> {
+        let access = self.log[time];
+        match access.data {
+            Data::Own(process, _) => Some(process),
+            Data::Shared(..) => {
+                self.replay(time).into_iter().find(|&(_, cpu)| cpu == access.cpu).map(|(process, _)| process)
+            }
+            Data::Other(_) => None,
+        }
+    }
+
+    fn access(&mut self, access: Access) {
+        let time = self.log.len();
+        let before = time.checked_sub(1).map(|time| self.replay(time)).unwrap_or_default();
+        self.log.push(access);
+        let user = self.user(time);
+        let mut counts = Counts { accesses: 1, ..self.nothing() };
+        if let Data::Own(process, _) = access.data
+            && before.get(&process) != Some(&access.cpu)
+        {
+            counts.runs = 1;
+            let last = self.log[..time].iter().rev().find(|a| matches!(a.data, Data::Own(p, _) if p == process));
+            if let Some(last) = last.filter(|last| last.cpu != access.cpu) {
+                let level: Level = self.machine.sharing(CpuId(last.cpu), CpuId(access.cpu)).unwrap();
+                counts.migrations.insert(level, 1);
+            }
+        }
+        let mut loads = Vec::new();
+        for kind in self.levels() {
+            let cache = self.cache(access.cpu, kind);
+            let set = self.caches[cache].set(access.line);
+            if let Some(position) = set.iter().position(|&line| line == access.line) {
+                let line = set.remove(position);
+                set.insert(0, line);
+                break;
+            }
+            loads.push(cache);
+            counts.misses.insert(kind, 1);
+            if let (Some(process), Some(causes)) = (user, counts.causes.get_mut(&kind)) {
+                *causes = self.cause(process, kind, time);
+            }
+        }
+        for cache in loads {
+            let ways = self.caches[cache].ways;
+            let set = self.caches[cache].set(access.line);
+            set.insert(0, access.line);
+            if set.len() > ways {
+                let lost = set.pop().unwrap();
+                self.losses.push((time, cache, lost, Fate::Displaced));
+            }
+        }
+        if access.is_store {
+            for (index, cache) in self.caches.iter_mut().enumerate() {
+                if !cache.cpus.contains(&access.cpu) && cache.set(access.line).contains(&access.line) {
+                    cache.set(access.line).retain(|&line| line != access.line);
+                    self.losses.push((time, index, access.line, Fate::Invalidated));
+                }
+            }
+        }
+        match user {
+            Some(process) => {
+                self.section.all += &counts;
+                *self.section.processes.entry(process).or_default() += &counts;
+            }
+            None => self.section.other += &OtherCounts { accesses: 1, misses: counts.misses },
+        }
+    }
+
+    /// Why `process` misses the line of the access at `time`: the table in the crate's documentation, row by row.
+    fn cause(&self, process: u32, kind: Kind, time: usize) -> Causes {
+        let access = self.log[time];
+        let one = |set: fn(&mut Causes) -> &mut u64| {
+            let mut causes = Causes::default();
+            *set(&mut causes) = 1;
+            causes
+        };
+        let last_use = (0..time).rev().find(|&t| self.log[t].data == access.data && self.user(t) == Some(process));
+        let Some(last_use) = last_use.filter(|&t| self.log[t].line == access.line) else {
+            return one(|causes| &mut causes.cold);
+        };
+        let first_use = (0..time).find(|&t| self.log[t].line == access.line && self.user(t).is_some()).unwrap();
+        let (there, here) = (self.cache(self.log[last_use].cpu, kind), self.cache(access.cpu, kind));
+        let held = &self.caches[there];
+        if there != here && held.sets[(access.line % held.sets.len() as u64) as usize].contains(&access.line) {
+            return one(|causes| &mut causes.migration);
+        }
+        let loss = (self.losses.iter().rev())
+            .find(|&&(when, cache, line, _)| cache == there && line == access.line && when >= first_use);
+        match loss {
+            None => one(|causes| &mut causes.cold),
+            Some((_, _, _, Fate::Invalidated)) => one(|causes| &mut causes.invalidation),
+            Some(&(when, ..)) => match self.replay(when).get(&process) {
+                None => one(|causes| &mut causes.reload),
+                Some(cpu) if held.cpus.contains(cpu) => one(|causes| &mut causes.steady),
+                Some(_) => one(|causes| &mut causes.migration),
+            },
+        }
+    }
+}
+
+/// What happens on a CPU for a while.
+#[derive(Clone, Debug)]
+struct Burst {
+    cpu: u32,
+    process: u32,
+    /// Which data, and whether it's a store. Small numbers repeat lines; that takes the shortcut.
+    accesses: Vec<(u8, u64, bool)>,
+    /// Whether the process got other memory before.
+    is_remapped: bool,
+}
+
+fn bursts(processes: u32) -> impl Strategy<Value = Vec<Burst>> {
+    let access = (0..10u8, prop_oneof![0..4u64, 0..40u64], prop::bool::weighted(0.3));
+    let burst = (0..8u32, 0..processes, prop::collection::vec(access, 1..40), prop::bool::weighted(0.05));
+    let burst = burst.prop_map(|(cpu, process, accesses, is_remapped)| Burst { cpu, process, accesses, is_remapped });
+    prop::collection::vec(burst, 1..24)
+}
+
+/// The accesses of bursts on a machine of so many CPUs.
+fn accesses(bursts: &[Burst], cpus: u32) -> Vec<Access> {
+    let mut salts: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut accesses = Vec::new();
+    for burst in bursts {
+        let salt = salts.entry(burst.process).or_default();
+        if burst.is_remapped {
+            // Only the kernel can do that, and it leaves traces.
+            *salt += 0x1000;
+            let data = Data::Other(0);
+            accesses.push(Access { cpu: burst.cpu % cpus, data, line: data.line(), is_store: true });
+        }
+        for &(which, line, is_store) in &burst.accesses {
+            let (data, salt) = match which {
+                0..6 => (Data::Own(burst.process, line), *salt),
+                6..8 => (Data::Shared(burst.process % 2, line), 0),
+                _ => (Data::Other(line), 0),
+            };
+            accesses.push(Access { cpu: burst.cpu % cpus, data, line: data.line() + salt, is_store });
+        }
+    }
+    accesses
+}
+
+fn compare(machine: Machine, bursts: &[Burst]) -> Section {
+    let cpus = machine.pus().len() as u32;
+    let (mut guest, mut oracle) = (Guest::new(machine.clone()), Oracle::new(machine));
+    for access in accesses(bursts, cpus) {
+        oracle.access(access);
+        let physical = || Some(access.line * LINE + 5);
+        guest.model.access(CpuId(access.cpu), access.data.address() + 5, access.is_store, physical);
+    }
+    let section = guest.end();
+    assert_eq!(section, oracle.section);
+    section
+}
+
+proptest! {
+    #[test]
+    fn counts_are_those_of_a_model_that_remembers_everything(bursts in bursts(4), machine in 0..4usize) {
+        let machines = [guest::two_by_four, guest::dies_with_smt, guest::pairs, guest::one_level];
+        let section = compare(machines[machine](), &bursts);
+        for (kind, causes) in &section.all.causes {
+            prop_assert_eq!(causes.total(), section.all.misses[kind]);
+        }
+    }
+
+    #[test]
+    fn nobody_who_is_alone_reloads(bursts in bursts(1)) {
+        let section = compare(guest::two_by_four(), &bursts);
+        prop_assert!(section.all.causes.values().all(|causes| causes.reload == 0), "{:?}", section.all);
+    }
+
+    #[test]
+    fn nobody_who_stays_misses_by_moving(mut bursts in bursts(8)) {
+        for burst in &mut bursts {
+            burst.cpu = burst.process;
+        }
+        let section = compare(guest::two_by_four(), &bursts);
+        prop_assert!(section.all.migrations.is_empty());
+        prop_assert!(section.all.causes.values().all(|causes| causes.migration == 0), "{:?}", section.all);
+    }
+}
