@@ -24,7 +24,7 @@ struct standing {
     u64 charged_until_ns; /* while it runs */
     u64 left_ns;          /* when it last stopped running */
     u64 queued_ns;        /* since when it has waited */
-    u64 order;            /* its place among those that wait */
+    u64 order;            /* its place among those that wait; 0 while it doesn't */
     u64 queue;            /* in which it waits */
     u64 interval_from_ns; /* the scheduler's last look at it while it ran */
     u32 cpu_ticks;

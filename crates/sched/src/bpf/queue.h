@@ -27,8 +27,8 @@
 #define LOOK_PAST 64
 /* How often one tries when other CPUs are faster. */
 #define TRIES 4
-/* How many stale reminders are cleared away in one dispatch. */
-#define REMINDERS 16
+/* How many reminders of those that no longer wait are taken off a list at once. Each entry into the queue makes one. */
+#define REMINDERS 4
 /* Nobody that could run all the time waits for more than so many times what one that woke waits for. */
 #define PATIENCE 20
 /* What the overdue get, so that many of them are served soon. */
@@ -263,21 +263,35 @@ static __noinline bool take_pid(s32 pid, u64 order, u64 slice_ns) {
     return taken;
 }
 
-static __always_inline u64 overdue_slice_ns(void) {
-    return quantum_ns / OVERDUE_PART;
+/* Whether the process of a reminder still waits. */
+static __noinline bool waits(const struct reminder *of) {
+    struct task_struct *p;
+    struct standing *own;
+    bool still = false;
+
+    if (!of)
+        return false;
+    p = bpf_task_from_pid(of->pid);
+    if (!p)
+        return false;
+    own = standing(p);
+    still = own && own->order == of->order;
+    bpf_task_release(p);
+    return still;
 }
 
-/* Whether anybody has waited for too long. */
-static __always_inline bool overdue(u64 now) {
-    struct reminder first;
+/* Leaves a process to a CPU, which is told. If somebody else was left to it meanwhile, that one waits for its turn. */
+static __always_inline void leave_to(u32 cpu, const struct reminder *whom) {
+    struct reminder *left = bpf_map_lookup_elem(&left_to, &cpu);
 
-    return (bpf_map_peek_elem(&woken, &first) == 0 && first.due_ns <= now) ||
-           (bpf_map_peek_elem(&waiting, &first) == 0 && first.due_ns <= now);
+    if (!left)
+        return;
+    *left = *whom;
+    scx_bpf_kick_cpu(cpu, KERNEL_VALUE(scx_kick_flags, SCX_KICK_PREEMPT));
 }
 
-/* Takes the process of a reminder that is due, if it still waits. One that may not run here is left to its own CPU, which is
- * told. */
-static __noinline bool heed(struct reminder *due, s32 cpu) {
+/* Takes the process of a reminder. One that may not run here is left to its own CPU. */
+static __noinline bool heed(const struct reminder *due, s32 cpu) {
     struct task_struct *p;
     struct standing *own;
     bool taken = false;
@@ -289,46 +303,58 @@ static __noinline bool heed(struct reminder *due, s32 cpu) {
         return false;
     own = standing(p);
     if (own && own->order == due->order) {
-        if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
-            taken = take(p, own, overdue_slice_ns());
-        } else {
-            u32 there = scx_bpf_task_cpu(p);
-            struct reminder *left = bpf_map_lookup_elem(&left_to, &there);
-
-            if (left) {
-                *left = *due;
-                scx_bpf_kick_cpu(there, KERNEL_VALUE(scx_kick_flags, SCX_KICK_PREEMPT));
-            }
-        }
+        if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+            taken = take(p, own, quantum_ns / OVERDUE_PART);
+        else
+            leave_to(scx_bpf_task_cpu(p), due);
     }
     bpf_task_release(p);
     return taken;
 }
 
-#define TAKE_OVERDUE(list, cpu, now)                                                               \
-    ({                                                                                             \
-        bool taken_ = false;                                                                       \
-        for (int i_ = 0; i_ < REMINDERS && !taken_; i_++) {                                        \
-            struct reminder due_;                                                                  \
-            if (bpf_map_peek_elem(list, &due_) || due_.due_ns > (now) ||                           \
-                bpf_map_pop_elem(list, &due_))                                                     \
-                break;                                                                             \
-            taken_ = heed(&due_, cpu);                                                             \
-        }                                                                                          \
-        taken_;                                                                                    \
-    })
+/* Takes reminders of those that no longer wait off a list. Whether the first that is left is due: then it is off the list too. */
+static __noinline bool next_due(void *list, u64 now, struct reminder *due) {
+    struct reminder first;
 
-/* Takes whoever another CPU left to this one. */
-static __always_inline bool take_left(s32 cpu) {
+    if (!due)
+        return false;
+    bpf_repeat(REMINDERS) {
+        if (bpf_map_peek_elem(list, &first))
+            return false;
+        if (first.due_ns > now && waits(&first))
+            return false;
+        /* Another CPU may have been faster, so that this is another than was seen; it is early then, and is taken all the same. */
+        if (bpf_map_pop_elem(list, due))
+            return false;
+        if (waits(due))
+            return true;
+    }
+    return false;
+}
+
+/* Takes whoever was left to this CPU, or has waited for too long. */
+static __always_inline bool take_overdue(s32 cpu, u64 now) {
     u32 here = cpu;
     struct reminder *left = bpf_map_lookup_elem(&left_to, &here);
     struct reminder due;
 
-    if (!left || !left->pid)
-        return false;
-    due = *left;
-    left->pid = 0;
-    return heed(&due, cpu);
+    if (left && left->pid) {
+        due = *left;
+        left->pid = 0;
+        if (heed(&due, cpu)) {
+            COUNT(overdue_wakes);
+            return true;
+        }
+    }
+    if (next_due(&woken, now, &due) && heed(&due, cpu)) {
+        COUNT(overdue_wakes);
+        return true;
+    }
+    if (next_due(&waiting, now, &due) && heed(&due, cpu)) {
+        COUNT(overdue_waits);
+        return true;
+    }
+    return false;
 }
 
 /* Takes anybody at all, for when other CPUs were always faster: nobody waits while a CPU idles. */
@@ -352,15 +378,9 @@ static __always_inline bool take_any(s32 cpu) {
 static __always_inline bool queue_take(s32 cpu, struct standing *prev, u64 now) {
     u32 other;
 
-    if (take_left(cpu) || TAKE_OVERDUE(&woken, cpu, now)) {
-        COUNT(overdue_wakes);
+    if (take_overdue(cpu, now))
         return true;
-    }
-    if (TAKE_OVERDUE(&waiting, cpu, now)) {
-        COUNT(overdue_waits);
-        return true;
-    }
-    for (int i = 0; i < TRIES; i++) {
+    bpf_repeat(TRIES) {
         struct search search = {};
         struct found *found;
 

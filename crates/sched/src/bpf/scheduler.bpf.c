@@ -92,8 +92,13 @@ void BPF_STRUCT_OPS(affinity_dispatch, s32 cpu, struct task_struct *prev) {
 
 /* A process that woke too long ago doesn't wait for the end of a quantum. */
 void BPF_STRUCT_OPS(affinity_tick, struct task_struct *p) {
-    if (overdue(now_ns()))
+    u64 now = now_ns();
+    struct reminder due;
+
+    if (next_due(&woken, now, &due) || next_due(&waiting, now, &due)) {
+        leave_to(scx_bpf_task_cpu(p), &due);
         set_slice(p, 0);
+    }
 }
 
 void BPF_STRUCT_OPS(affinity_runnable, struct task_struct *p, u64 flags) {
@@ -110,6 +115,7 @@ void BPF_STRUCT_OPS(affinity_running, struct task_struct *p) {
     if (!own)
         return;
     see_start(p, own, cpu, now_ns());
+    own->order = 0;
     own->cpu = cpu;
     own->woken = false;
 }
