@@ -1,7 +1,5 @@
 //! What is said of virtual machines before any is started.
 
-#![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
-
 use kernel::vm::{Exit, Kernel, Message, Script, Step, StepResult, Topology};
 use machine::Kind;
 use std::fs;

@@ -89,11 +89,11 @@ fn compute_until(stop: Instant) {
 
 /// Waits for a child; the CPU time of those waited for grows by that child's.
 fn cpu_seconds_of(child: Pid) -> io::Result<f64> {
-    let children_seconds = || -> io::Result<f64> {
+    let children_us = || -> io::Result<i64> {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-        Ok((usage.user_time() + usage.system_time()).num_microseconds() as f64 * 1e-6)
+        Ok((usage.user_time() + usage.system_time()).num_microseconds())
     };
-    let before = children_seconds()?;
+    let before_us = children_us()?;
     waitpid(child, None)?;
-    Ok(children_seconds()? - before)
+    Ok((children_us()? - before_us) as f64 / 1e6)
 }
