@@ -1,6 +1,7 @@
 //! Every trial, one row each, with units in the column names.
 
 use crate::paper_table::PaperTable;
+use crate::play::PlayView;
 use crate::simulation::{self, SimulationView};
 use crate::study_view::{StudyView, actual_cpus, cpu_line};
 use study::paper::Quantity;
@@ -36,10 +37,13 @@ const COLUMNS: [&str; 24] = [
 /// Every trial of `record`, warm-up and failures included, in the order in which they were run. Hardware counters
 /// become one column each, named `counter_` and the counter's name; in the study of a paper, the time that a table of
 /// it prints for the trial's cell, in seconds, becomes one, such as `printed_table_1_s`. What was not observed is an empty field.
-/// A simulation has columns of its own: one for each of its metrics. CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces.
+/// A simulation, or a play, has columns of its own: one for each of its metrics. CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces.
 pub fn csv(record: &Record, analysis: &Analysis) -> String {
     if let Some(simulation) = SimulationView::of(record, analysis) {
         return simulation::csv(&simulation);
+    }
+    if let Some(play) = PlayView::of(record, analysis) {
+        return play.csv();
     }
     let counters: std::collections::BTreeSet<&str> = record
         .trials

@@ -3,6 +3,7 @@
 mod facts;
 mod figures;
 mod paper;
+mod play;
 mod race;
 pub(crate) mod reproduction;
 mod simulation;
@@ -10,6 +11,7 @@ mod simulation;
 use crate::chart::Hue;
 use crate::number::{self, Ratio};
 use crate::paste;
+use crate::play::PlayView;
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
@@ -29,6 +31,9 @@ const SCRIPT: &str = include_str!("html/script.js");
 pub fn html(record: &Record, analysis: &Analysis) -> String {
     if let Some(view) = SimulationView::of(record, analysis) {
         return page(record, analysis, &simulation::title(&view), &simulation::body(&view));
+    }
+    if let Some(view) = PlayView::of(record, analysis) {
+        return page(record, analysis, &play::title(&view), &play::body(&view));
     }
     let study = StudyView::new(record, analysis);
     let subjects: Vec<&str> = record.plan.subjects.iter().map(|subject| subject.name.as_str()).collect();

@@ -1,6 +1,7 @@
 //! Everything, for programs.
 
 use crate::paper_table::{PaperTable, Row};
+use crate::play::PlayView;
 use crate::programs::BuiltinProgram;
 use crate::ranking::{Place, Ranking};
 use crate::simulation::{Contract, SimulationView};
@@ -347,6 +348,11 @@ fn text(record: &Record, analysis: &Analysis, trials: &[TrialRow]) -> String {
         let Contract { values, lists } = Contract::new(&simulation);
         values.iter().for_each(|(key, json)| value(&mut text, key, json));
         lists.iter().for_each(|(key, json)| list(&mut text, key, json));
+    }
+    if let Some(play) = PlayView::of(record, analysis) {
+        let (values, policies) = play.json();
+        values.iter().for_each(|(key, json)| value(&mut text, key, json));
+        list(&mut text, "policies", &policies);
     }
     let programs = BuiltinProgram::all(&study);
     if !programs.is_empty() {

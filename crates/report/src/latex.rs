@@ -1,6 +1,7 @@
 //! The papers' table for a paper in LaTeX.
 
 use crate::paper_table::{Fact, KEY, PaperTable};
+use crate::play::PlayView;
 use crate::ranking::{self, Ranking};
 use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
@@ -15,7 +16,10 @@ use study::{Analysis, Record};
 /// a difference is shown.
 pub fn latex(record: &Record, analysis: &Analysis) -> String {
     if let Some(simulation) = SimulationView::of(record, analysis) {
-        return simulation::latex(&simulation);
+        return simulation::latex(&simulation.sheet());
+    }
+    if let Some(play) = PlayView::of(record, analysis) {
+        return simulation::latex(&play.sheet());
     }
     let study = StudyView::new(record, analysis);
     let mut text = String::new();

@@ -17,6 +17,7 @@ mod number;
 mod paper_table;
 mod paste;
 mod picture;
+mod play;
 mod programs;
 mod ranking;
 pub mod reproduction;

@@ -2,6 +2,7 @@
 
 use crate::paper_table::{KEY, PaperTable};
 use crate::paste;
+use crate::play::PlayView;
 use crate::programs::{self, BuiltinProgram};
 use crate::ranking;
 use crate::simulation::{self, SimulationView};
@@ -16,7 +17,10 @@ use study::{Analysis, Claim, Record};
 /// difference is shown.
 pub fn markdown(record: &Record, analysis: &Analysis) -> String {
     if let Some(simulation) = SimulationView::of(record, analysis) {
-        return simulation::markdown(&simulation);
+        return simulation::markdown(&simulation.sheet());
+    }
+    if let Some(play) = PlayView::of(record, analysis) {
+        return simulation::markdown(&play.sheet());
     }
     let study = StudyView::new(record, analysis);
     let mut text = String::new();

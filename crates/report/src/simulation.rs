@@ -36,6 +36,25 @@ pub(crate) struct SimulationView<'a> {
     pub machine: Option<Machine>,
 }
 
+/// What a simulation, or a play beside one, says in the forms that are text alone.
+pub(crate) struct Sheet<'a> {
+    /// Verdicts and warnings.
+    pub analysis: &'a Analysis,
+    /// Its table.
+    pub table: Table,
+    /// What stands below the table.
+    pub key: String,
+    /// What was run, in one sentence.
+    pub setting: String,
+    /// The jobs of the workload, a line each.
+    pub jobs: Vec<String>,
+    /// Numbers, by name.
+    pub parameters: Vec<(String, String)>,
+    /// What the limits are called, and they in sentences.
+    pub limits_of: &'static str,
+    pub limits: &'static [&'static str],
+}
+
 /// Labels and figures.
 pub(crate) struct Table {
     /// What stands above the labels.
@@ -114,6 +133,20 @@ impl<'a> SimulationView<'a> {
         let simulation = record.plan.subjects.iter().find_map(|subject| subject.simulation.as_deref())?;
         let machine = serde_json::from_value(record.machine.clone()).ok();
         Some(Self { record, analysis, simulation, machine })
+    }
+
+    /// It as text.
+    pub(crate) fn sheet(&self) -> Sheet<'a> {
+        Sheet {
+            analysis: self.analysis,
+            table: self.table(),
+            key: self.key(),
+            setting: self.setting(),
+            jobs: self.jobs(),
+            parameters: self.parameters(),
+            limits_of: "The model's limits",
+            limits: self.limits(),
+        }
     }
 
     /// What was seen at each point of the sweep, or at the only one.
@@ -262,34 +295,38 @@ impl<'a> SimulationView<'a> {
         let Sharing::Time { workload, .. } = &self.simulation.sharing else {
             return space::jobs(self.record);
         };
-        let job = |job: &sim::Job| {
-            let memory = &job.process.memory;
-            let at_once = job.at_once.map_or_else(String::new, |n| format!(", {n} at once"));
-            let misses = if memory.reload_lines > 0.0 || memory.steady_misses_per_ms > 0.0 {
-                format!(
-                    "{} lines reused, {} misses a ms of work besides",
-                    memory.reload_lines, memory.steady_misses_per_ms
-                )
-            } else {
-                "no misses".into()
-            };
-            format!("{}: {}{at_once}; {misses}", plain(&job.name), count_processes(job.processes))
-        };
-        workload.jobs.iter().map(job).collect()
+        workload.jobs.iter().map(job_in_words).collect()
     }
 
     /// The numbers of the simulation that are the same at every point of its sweep, by name.
     pub(crate) fn parameters(&self) -> Vec<(String, String)> {
-        let fields = self.simulation.sharing.parameters();
         let swept =
             |name: &str| self.swept().is_some_and(|swept| swept == name || name.starts_with("phi") && swept == "phi");
-        let written = |value: &serde_json::Value| match value {
-            serde_json::Value::String(word) => word.clone(),
-            other => other.to_string(),
-        };
-        let told = fields.iter().filter(|(name, value)| !swept(name) && !value.is_null());
-        told.map(|(name, value)| (name.clone(), written(value))).collect()
+        parameters(self.simulation).into_iter().filter(|(name, _)| !swept(name)).collect()
     }
+}
+
+/// The numbers of a simulation that it has, by name.
+pub(crate) fn parameters(simulation: &Simulation) -> Vec<(String, String)> {
+    let written = |value: &serde_json::Value| match value {
+        serde_json::Value::String(word) => word.clone(),
+        other => other.to_string(),
+    };
+    let fields = simulation.sharing.parameters();
+    let told = fields.iter().filter(|(_, value)| !value.is_null());
+    told.map(|(name, value)| (name.clone(), written(value))).collect()
+}
+
+/// A job in a line.
+pub(crate) fn job_in_words(job: &sim::Job) -> String {
+    let memory = &job.process.memory;
+    let at_once = job.at_once.map_or_else(String::new, |n| format!(", {n} at once"));
+    let misses = if memory.reload_lines > 0.0 || memory.steady_misses_per_ms > 0.0 {
+        format!("{} lines reused, {} misses a ms of work besides", memory.reload_lines, memory.steady_misses_per_ms)
+    } else {
+        "no misses".into()
+    };
+    format!("{}: {}{at_once}; {misses}", plain(&job.name), count_processes(job.processes))
 }
 
 impl Quantity {

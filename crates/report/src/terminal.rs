@@ -3,6 +3,7 @@
 use crate::grid::Grid;
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::paste;
+use crate::play::PlayView;
 use crate::ranking;
 use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
@@ -21,7 +22,10 @@ const NAME_WIDTH: usize = 24;
 pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool) -> String {
     let width = width.max(40);
     if let Some(simulation) = SimulationView::of(record, analysis) {
-        return simulation::terminal(&simulation, width, colour);
+        return simulation::terminal(&simulation.sheet(), width, colour);
+    }
+    if let Some(play) = PlayView::of(record, analysis) {
+        return simulation::terminal(&play.sheet(), width, colour);
     }
     let study = StudyView::new(record, analysis);
     let mut text = String::new();

@@ -136,7 +136,7 @@ fn policies(study: &SimulationView) -> Markup {
     }
 }
 
-fn table_cell(cell: &Cell) -> Markup {
+pub(super) fn table_cell(cell: &Cell) -> Markup {
     let class = match cell.claim {
         Some(Claim::Faster) => "n claimed better",
         Some(_) => "n claimed worse",

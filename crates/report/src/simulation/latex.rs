@@ -1,24 +1,24 @@
 //! A simulation's table for a paper in LaTeX.
 
-use super::SimulationView;
+use super::Sheet;
 use crate::latex::escape;
 use crate::table::Cell;
 use crate::words::{capital, plain};
 use std::fmt::Write;
 
 /// A floating table to be `\input`; the answer stands above it as comments, the setting in its caption.
-pub(crate) fn latex(study: &SimulationView) -> String {
+pub(crate) fn latex(sheet: &Sheet) -> String {
     let mut text = String::new();
-    for verdict in study.analysis.verdicts.iter().chain(&study.analysis.warnings) {
+    for verdict in sheet.analysis.verdicts.iter().chain(&sheet.analysis.warnings) {
         let _ = writeln!(text, "% {}", plain(verdict).replace('\n', " "));
     }
     text.push_str("% Needs \\usepackage{booktabs}.\n");
-    let table = study.table();
+    let table = &sheet.table;
     let _ = writeln!(
         text,
         "\\begin{{table}}\n\\centering\n\\caption{{{} {}}}\n\\begin{{tabular}}{{l{}}}\n\\toprule",
-        escape(&study.setting()),
-        escape(&study.key()),
+        escape(&sheet.setting),
+        escape(&sheet.key),
         "r".repeat(table.heads.len())
     );
     text.push_str(&escape(&table.corner));

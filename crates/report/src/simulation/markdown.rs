@@ -1,16 +1,16 @@
 //! A simulation in GitHub-flavoured Markdown.
 
-use super::SimulationView;
+use super::Sheet;
 use crate::markdown::{escape, written};
 use std::fmt::Write;
 
 /// The simulation as Markdown: answer, table, setting, parameters, limits. A change is bold where its interval leaves no doubt.
-pub(crate) fn markdown(study: &SimulationView) -> String {
+pub(crate) fn markdown(sheet: &Sheet) -> String {
     let mut text = String::new();
-    for verdict in &study.analysis.verdicts {
+    for verdict in &sheet.analysis.verdicts {
         let _ = writeln!(text, "- {}", escape(verdict));
     }
-    let table = study.table();
+    let table = &sheet.table;
     let heads: Vec<String> = table.heads.iter().map(|head| escape(head)).collect();
     let _ = writeln!(text, "\n| {} | {} |", escape(&table.corner), heads.join(" | "));
     let _ = writeln!(text, "| --- |{}", " ---: |".repeat(heads.len()));
@@ -18,21 +18,21 @@ pub(crate) fn markdown(study: &SimulationView) -> String {
         let cells: Vec<String> = cells.iter().map(written).collect();
         let _ = writeln!(text, "| {} | {} |", escape(label.trim_start()), cells.join(" | "));
     }
-    let _ = writeln!(text, "\n{}\n\n{}", escape(&study.key()), escape(&study.setting()));
+    let _ = writeln!(text, "\n{}\n\n{}", escape(&sheet.key), escape(&sheet.setting));
     text.push('\n');
-    for job in study.jobs() {
-        let _ = writeln!(text, "- {}", escape(&job));
+    for job in &sheet.jobs {
+        let _ = writeln!(text, "- {}", escape(job));
     }
-    let parameters: Vec<String> = study.parameters().iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let parameters: Vec<String> = sheet.parameters.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let _ = writeln!(text, "\nParameters: {}.", escape(&parameters.join(", ")));
-    if !study.analysis.warnings.is_empty() {
+    if !sheet.analysis.warnings.is_empty() {
         text.push_str("\nWarnings:\n\n");
-        for warning in &study.analysis.warnings {
+        for warning in &sheet.analysis.warnings {
             let _ = writeln!(text, "- {}", escape(warning));
         }
     }
-    text.push_str("\nThe model's limits:\n\n");
-    for limit in study.limits() {
+    let _ = writeln!(text, "\n{}:\n", sheet.limits_of);
+    for limit in sheet.limits {
         let _ = writeln!(text, "- {}", escape(limit));
     }
     text

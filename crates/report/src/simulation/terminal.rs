@@ -1,37 +1,37 @@
-//! A simulation for a terminal.
+//! A simulation, or a play, for a terminal.
 
-use super::SimulationView;
+use super::Sheet;
 use crate::grid::Grid;
 use crate::terminal::paragraph;
 
-/// The simulation in `width` columns.
-pub(crate) fn terminal(study: &SimulationView, width: usize, colour: bool) -> String {
+/// It in `width` columns.
+pub(crate) fn terminal(sheet: &Sheet, width: usize, colour: bool) -> String {
     let mut text = String::new();
-    for verdict in &study.analysis.verdicts {
+    for verdict in &sheet.analysis.verdicts {
         paragraph(&mut text, "", verdict, width);
     }
     text.push('\n');
-    let table = study.table();
-    let mut grid = Grid::new(table.heads);
+    let table = &sheet.table;
+    let mut grid = Grid::new(table.heads.clone());
     if !table.corner.is_empty() {
         paragraph(&mut text, "", &format!("by {}:", table.corner), width);
     }
-    for (label, cells) in table.rows {
-        grid.push(vec![label], cells);
+    for (label, cells) in &table.rows {
+        grid.push(vec![label.clone()], cells.clone());
     }
     grid.write(&mut text, width, colour);
     text.push('\n');
-    paragraph(&mut text, "", &study.key(), width);
-    paragraph(&mut text, "", &study.setting(), width);
-    if !study.analysis.warnings.is_empty() {
+    paragraph(&mut text, "", &sheet.key, width);
+    paragraph(&mut text, "", &sheet.setting, width);
+    if !sheet.analysis.warnings.is_empty() {
         text.push('\n');
     }
-    for warning in &study.analysis.warnings {
+    for warning in &sheet.analysis.warnings {
         paragraph(&mut text, "warning: ", warning, width);
     }
     text.push('\n');
-    paragraph(&mut text, "", "The model's limits:", width);
-    for limit in study.limits() {
+    paragraph(&mut text, "", &format!("{}:", sheet.limits_of), width);
+    for limit in sheet.limits {
         paragraph(&mut text, "- ", limit, width);
     }
     text

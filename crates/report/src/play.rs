@@ -1,0 +1,240 @@
+//! Plays told in every form: what each policy did in a kernel, beside what the simulator says that it does.
+
+use crate::number;
+use crate::simulation::{Sheet, Table, job_in_words, parameters};
+use crate::table::Cell;
+use crate::words::{count, plain};
+use machine::Machine;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use study::play::{Beside, PlayResult, PlayedPolicy, QUANTITIES, Quantity};
+use study::simulation::{Estimated, Sharing};
+use study::{Analysis, Claim, Record, Simulation, Trial};
+
+/// A study of plays as the report sees it.
+pub(crate) struct PlayView<'a> {
+    /// What happened.
+    pub record: &'a Record,
+    /// What it means.
+    pub analysis: &'a Analysis,
+    /// What came of each policy in both worlds.
+    pub result: &'a PlayResult,
+    /// The workload, with the parameters that the kernel was given.
+    pub simulation: &'a Simulation,
+    /// The machine, where the record's topology can be read.
+    pub machine: Option<Machine>,
+}
+
+/// What either world leaves out, in sentences.
+const LIMITS: [&str; 6] = [
+    "Processes watch themselves: who was away for less than 50 us was not away, and when it was is known to a chunk of work (100 us).",
+    "An emulator has one thread for all virtual CPUs: they take turns of a chunk of work each, which is what lateness below a ms consists of.",
+    "Other processes of the kernel's run, too: an interruption by them ends no effective slice, but takes time.",
+    "The simulator's per-cpu and long-quantum have standard's priorities; the kernel's own scheduler shares by deadlines.",
+    "In the simulator nothing preempts a process; a kernel may, for a waking one.",
+    "Intervals tell how far other replicates would differ, not how far the workload is from a real one.",
+];
+
+impl<'a> PlayView<'a> {
+    /// Looks at `record` through `analysis`; none when nothing was played.
+    pub(crate) fn of(record: &'a Record, analysis: &'a Analysis) -> Option<Self> {
+        let result = analysis.played.as_ref()?;
+        let simulation = record.plan.subjects.iter().find_map(|subject| subject.simulation.as_deref())?;
+        let machine = serde_json::from_value(record.machine.clone()).ok();
+        Some(Self { record, analysis, result, simulation, machine })
+    }
+
+    /// The name of the workload.
+    pub(crate) fn workload(&self) -> String {
+        plain(&self.result.workload)
+    }
+
+    /// What is told of both worlds, where either has a figure that isn't 0.
+    pub(crate) fn quantities(&self) -> impl Iterator<Item = &'static Quantity> {
+        let is_told = |quantity: &&Quantity| {
+            let worlds = self.result.policies.iter().filter_map(|policy| policy.beside(quantity.metric));
+            let mut figures = worlds.flat_map(|beside| [beside.kernel, beside.simulator]).flatten();
+            figures.any(|figure| figure.value != 0.0)
+        };
+        QUANTITIES.iter().filter(is_told)
+    }
+
+    /// What stands below every table.
+    pub(crate) fn key(&self) -> String {
+        let means = "Means over replicates, with 95 % intervals";
+        match self.result.is_simulated {
+            true => format!(
+                "{means}. Ratios of replicates with the same draws; where the worlds should agree, one beyond 25 % is marked."
+            ),
+            false => format!("{means}."),
+        }
+    }
+
+    /// One row a quantity and world, and the ratio of both.
+    pub(crate) fn table(&self) -> Table {
+        let mut rows = Vec::new();
+        for quantity in self.quantities() {
+            let mut row = |label: &str, cell: &dyn Fn(&Beside) -> Cell| {
+                let cells = self.result.policies.iter().map(|policy| policy.beside(quantity.metric));
+                let cells: Vec<Cell> = cells.map(|beside| beside.map_or_else(Cell::default, cell)).collect();
+                if cells.iter().any(|cell| !cell.text.is_empty()) {
+                    rows.push((label.to_owned(), cells));
+                }
+            };
+            row(quantity.words, &|beside| figure(beside.kernel));
+            row("  simulated", &|beside| figure(beside.simulator));
+            row("  kernel over simulated", &|beside| ratio(beside, quantity.is_judged));
+        }
+        let heads = self.result.policies.iter().map(|policy| plain(&policy.policy)).collect();
+        Table { corner: String::new(), heads, rows }
+    }
+
+    /// What was played, in one sentence.
+    pub(crate) fn setting(&self) -> String {
+        let plan = &self.record.plan;
+        let machine = self.machine.as_ref().map_or("a machine that this version can't read", Machine::name);
+        let beside = if self.result.is_simulated { " and in the simulator" } else { "" };
+        format!(
+            "Played: {} in Linux {} ({}){beside}, on {}, {}, {} of each policy (seed {}), Stayput {}.",
+            self.workload(),
+            plain(&self.result.kernel.release),
+            plain(&self.result.kernel.place),
+            plain(machine),
+            plan.threads.first().map_or_else(String::new, |&cpus| count(cpus as usize, "CPU")),
+            count(plan.replicates() as usize, "replicate"),
+            plan.seed,
+            self.record.host.stayput_version
+        )
+    }
+
+    /// What either world leaves out.
+    pub(crate) fn limits(&self) -> &'static [&'static str] {
+        &LIMITS
+    }
+
+    /// The jobs of the workload, a line each.
+    pub(crate) fn jobs(&self) -> Vec<String> {
+        match &self.simulation.sharing {
+            Sharing::Time { workload, .. } => workload.jobs.iter().map(job_in_words).collect(),
+            Sharing::Space { .. } => Vec::new(),
+        }
+    }
+
+    /// The parameters that the kernel was given; in brackets the simulator's, where they differ.
+    pub(crate) fn parameters(&self) -> Vec<(String, String)> {
+        let worlds = self.record.plan.subjects.iter().filter_map(|subject| subject.simulation.as_deref());
+        let simulated = worlds.skip(1).map(parameters).next().unwrap_or_default();
+        let told = |(name, value): (String, String)| {
+            let other = simulated.iter().find(|(other, _)| *other == name).filter(|(_, other)| *other != value);
+            let value = other.map_or(value.clone(), |(_, other)| format!("{value} (simulated: {other})"));
+            (name, value)
+        };
+        parameters(self.simulation).into_iter().map(told).collect()
+    }
+
+    /// It as text.
+    pub(crate) fn sheet(&self) -> Sheet<'a> {
+        Sheet {
+            analysis: self.analysis,
+            table: self.table(),
+            key: self.key(),
+            setting: self.setting(),
+            jobs: self.jobs(),
+            parameters: self.parameters(),
+            limits_of: "What both worlds leave out",
+            limits: self.limits(),
+        }
+    }
+
+    /// The world of a trial, in a word: `kernel` or `simulator`.
+    pub(crate) fn world(&self, trial: &Trial) -> &'static str {
+        let subject = self.record.plan.subjects.iter().find(|subject| subject.name == trial.subject);
+        let simulation = subject.and_then(|subject| subject.simulation.as_deref());
+        if simulation.is_some_and(|simulation| simulation.world.is_simulator()) { "simulator" } else { "kernel" }
+    }
+
+    /// One row a play or simulated replicate, in the order in which they were run: workload, world, policy, replicate, how it
+    /// went, and every metric, whose units stand in their names. What it lacks is empty.
+    pub(crate) fn csv(&self) -> String {
+        let seen = |trial: &'a Trial| trial.observation.as_ref();
+        let metrics: BTreeSet<&String> =
+            self.record.trials.iter().filter_map(seen).flat_map(|seen| seen.metrics.keys()).collect();
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let mut write =
+            |row: Vec<String>| writer.write_record(row).expect("writing rows of one length to memory cannot fail");
+        let fixed = ["workload", "world", "policy", "replicate", "status", "cause"].map(String::from);
+        write(fixed.into_iter().chain(metrics.iter().map(|&name| name.clone())).collect());
+        for trial in &self.record.trials {
+            let figure = |name: &&String| {
+                seen(trial).and_then(|seen| seen.metrics.get(*name)).map_or_else(String::new, f64::to_string)
+            };
+            let row = [
+                self.result.workload.clone(),
+                self.world(trial).into(),
+                trial.placement.clone(),
+                trial.block.to_string(),
+                trial.status.to_string(),
+                trial.cause.clone(),
+            ];
+            write(row.into_iter().chain(metrics.iter().map(figure)).collect());
+        }
+        let bytes = writer.into_inner().expect("flushing to memory cannot fail");
+        String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")
+    }
+
+    /// The keys that studies of plays have besides those of every study: `workload` and `parameters` as they were played, `kernel`
+    /// (`release`, `place`), `agreements`, and `policies`, one object each: `plays`, `failed`, `simulated_by`, and for every metric
+    /// its value in the `kernel` and in the `simulator` and their `ratio`, each with the ends of its 95 % interval in `_low` and
+    /// `_high`; null where there is none.
+    pub(crate) fn json(&self) -> (Vec<(&'static str, Value)>, Vec<Value>) {
+        let workload = match &self.simulation.sharing {
+            Sharing::Time { workload, .. } => json!(workload),
+            Sharing::Space { mix, .. } => json!(mix),
+        };
+        let values = vec![
+            ("workload", workload),
+            ("parameters", json!(self.simulation.sharing.parameters())),
+            ("kernel", json!(self.result.kernel)),
+            ("agreements", json!(self.result.agreements)),
+        ];
+        let policy = |policy: &PlayedPolicy| {
+            let metrics: Map<String, Value> =
+                policy.metrics.iter().map(|(name, beside)| (name.clone(), of_worlds(beside))).collect();
+            json!({
+                "policy": policy.policy,
+                "simulated_by": policy.simulated_by,
+                "plays": policy.plays,
+                "failed": policy.failed,
+                "metrics": metrics,
+                "effective_slice_histogram": policy.slices,
+                "simulated_effective_slice_histogram": policy.simulated_slices,
+            })
+        };
+        (values, self.result.policies.iter().map(policy).collect())
+    }
+}
+
+fn of_worlds(beside: &Beside) -> Value {
+    let mut fields = Map::new();
+    for (name, estimate) in [("kernel", beside.kernel), ("simulator", beside.simulator), ("ratio", beside.ratio)] {
+        fields.insert(name.into(), json!(estimate.map(|e| e.value)));
+        fields.insert(format!("{name}_low"), json!(estimate.and_then(|e| e.low)));
+        fields.insert(format!("{name}_high"), json!(estimate.and_then(|e| e.high)));
+    }
+    Value::Object(fields)
+}
+
+fn figure(estimate: Option<Estimated>) -> Cell {
+    let Some(Estimated { value, low, high }) = estimate else { return Cell::default() };
+    let interval = low.zip(high).map(|(low, high)| (number::seconds(low), number::seconds(high)));
+    Cell { text: number::seconds(value), interval: interval.filter(|(low, high)| low != high), claim: None }
+}
+
+/// How many times as much the kernel has; claimed where the two should agree and don't.
+fn ratio(beside: &Beside, is_judged: bool) -> Cell {
+    let Some(Estimated { value, low, high }) = beside.ratio else { return Cell::default() };
+    let write = |ratio: f64| format!("{ratio:.*}", if ratio < 10.0 { 2 } else { 0 });
+    let interval = low.zip(high).map(|(low, high)| (write(low), write(high)));
+    let claim = (is_judged && beside.agrees() == Some(false)).then_some(Claim::Slower);
+    Cell { text: write(value), interval: interval.filter(|(low, high)| low != high), claim }
+}
