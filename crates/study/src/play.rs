@@ -16,6 +16,7 @@ use crate::plan::{Plan, Subject};
 use crate::simulation::{self, Sharing, Simulation, SimulationError};
 use crate::trial::{Status, Trial};
 use kernel::play::account::{Account, Seen};
+use kernel::play::policy::LONGEST_SLICE_MS;
 use kernel::play::{ParsePolicyError, Policy, Scene, Series, Told, Turn};
 use machine::Machine;
 use rayon::prelude::*;
@@ -64,12 +65,13 @@ impl World {
 const KERNEL_TICK_MS: f64 = 4.0;
 
 /// The parameters with which the simulator comes closest to what a kernel does that is given `parameters`: a quantum ends
-/// with the first tick of the kernel's clock after it is over, and a waking process goes to the nearest idle CPU.
+/// with the first tick of the kernel's clock after it is over, a long one is as long as the kernel grants, and a waking process
+/// goes to the nearest idle CPU.
 pub fn simulator_parameters(parameters: &Parameters) -> Parameters {
     let whole_ticks = |ms: f64| (ms / KERNEL_TICK_MS).ceil() * KERNEL_TICK_MS;
     Parameters {
         quantum_ms: whole_ticks(parameters.quantum_ms),
-        long_quantum_ms: whole_ticks(parameters.long_quantum_ms),
+        long_quantum_ms: whole_ticks(parameters.long_quantum_ms.min(LONGEST_SLICE_MS)),
         quantum_end: QuantumEnd::Elapsed,
         wake: Wake::Nearest,
         ..parameters.clone()

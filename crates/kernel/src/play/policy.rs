@@ -37,7 +37,7 @@ const CARRIED_OUT: [sim::Policy; 8] = [
 ];
 
 /// The longest slice that the kernel's own scheduler grants, in ms (`sched_setattr`, Linux 6.12).
-const LONGEST_SLICE_MS: f64 = 100.0;
+pub const LONGEST_SLICE_MS: f64 = 100.0;
 
 impl Policy {
     /// All of them.

@@ -33,10 +33,10 @@ const fn quantity(metric: &'static str, words: &'static str, is_judged: bool) ->
 
 /// What both worlds are asked for, in the order of reports.
 pub const QUANTITIES: [Quantity; 10] = [
-    quantity("migrations_per_s", "migrations a second", true),
+    quantity("migrations_per_s", "migrations, a second", true),
     quantity("effective_slice_median_ms", "median effective slice, ms", true),
     quantity("effective_slice_mean_ms", "mean effective slice, ms", false),
-    quantity("switches_per_s", "switches a second", false),
+    quantity("switches_per_s", "switches, a second", false),
     quantity("longest_wait_ms", "longest wait, ms", false),
     quantity("wake_late_median_ms", "median lateness after a sleep, ms", false),
     quantity("wake_late_p999_ms", "99.9 % of sleeps are late by at most, ms", false),
@@ -277,7 +277,7 @@ fn agreement_in_words(result: &PlayResult, agreement: &Agreement) -> Option<Stri
         (pairs, same) if pairs == same => "the policies are in the same order".into(),
         (pairs, same) => format!("{same} of {pairs} pairs of policies are in the same order"),
     };
-    Some(format!("kernel and simulator {agrees} on the {}; {order}.", words(metric)))
+    Some(format!("on {} kernel and simulator {agrees}; {order}.", words(metric)))
 }
 
 fn all_of(policies: &[String]) -> String {
