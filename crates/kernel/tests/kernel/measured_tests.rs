@@ -62,7 +62,7 @@ fn slices_are_as_long_as_the_algebra_says_and_affinity_prevents_migrations() {
             }
         }
     }
-    let results = guest::run(&vm, "slices", steps).unwrap();
+    let results = guest::run(&vm, "slices", steps);
     let mut table = String::from("queue       boost    k  slice ms  by the algebra  ratio\n");
     let mut off = Vec::new();
     for queue in QUEUES {
@@ -122,7 +122,7 @@ mod long {
                 step(format!("sleeper {setting}"), setting, with_sleeper),
             ]
         };
-        let results = guest::run(&vm, "fairness", settings.iter().flat_map(pair).collect()).unwrap();
+        let results = guest::run(&vm, "fairness", settings.iter().flat_map(pair).collect());
         let mut table = String::from("least/most CPU time  late ms: median   99 %  99.9 %  longest  setting\n");
         let mut off = Vec::new();
         for setting in &settings {
@@ -155,7 +155,7 @@ mod long {
                     steps.push(measured(&format!("{queue} {n}"), &format!("{queue} --light"), &command));
                 }
             }
-            let results = guest::run(&vm, &format!("cost-{cpus}"), steps).unwrap();
+            let results = guest::run(&vm, &format!("cost-{cpus}"), steps);
             for queue in QUEUES {
                 for n in tasks {
                     let ns = metric(&results, &format!("{queue} {n}"), "decision_mean_ns");
