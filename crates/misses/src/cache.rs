@@ -6,28 +6,6 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Line(pub u64);
 
-/// Room for a line, and whether this cache's way to memory is the only one that holds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame(u64);
-
-const SOLE: u64 = 1 << 63;
-
-impl Frame {
-    const EMPTY: Self = Self(!SOLE);
-
-    fn line(self) -> Line {
-        Line(self.0 & !SOLE)
-    }
-
-    pub fn is_sole(self) -> bool {
-        self.0 & SOLE != 0
-    }
-
-    pub fn set_sole(&mut self, is_sole: bool) {
-        self.0 = (self.0 & !SOLE) | if is_sole { SOLE } else { 0 };
-    }
-}
-
 /// What a cache is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Build {
@@ -40,16 +18,19 @@ pub(crate) struct Build {
 pub(crate) struct Cache {
     build: Build,
     /// Set by set, each from the line used last.
-    frames: Box<[Frame]>,
+    frames: Box<[Line]>,
 }
 
 impl Cache {
+    /// No line: memory ends before.
+    const EMPTY: Line = Line(u64::MAX);
+
     pub fn new(build: Build) -> Self {
-        Self { build, frames: vec![Frame::EMPTY; build.sets * build.ways].into() }
+        Self { build, frames: vec![Self::EMPTY; build.sets * build.ways].into() }
     }
 
     pub fn empty(&mut self) {
-        self.frames.fill(Frame::EMPTY);
+        self.frames.fill(Self::EMPTY);
     }
 
     #[inline]
@@ -61,29 +42,23 @@ impl Cache {
         first..first + self.build.ways
     }
 
-    fn position(&self, line: Line) -> Option<usize> {
-        self.set(line).find(|&i| self.frames[i].line() == line)
-    }
-
     pub fn contains(&self, line: Line) -> bool {
-        self.position(line).is_some()
-    }
-
-    pub fn frame_of(&mut self, line: Line) -> Option<&mut Frame> {
-        let position = self.position(line)?;
-        Some(&mut self.frames[position])
+        self.frames[self.set(line)].contains(&line)
     }
 
     /// Looks for a line, which becomes the one used last.
     #[inline]
-    pub fn hit(&mut self, line: Line) -> Option<&mut Frame> {
+    pub fn hit(&mut self, line: Line) -> bool {
         let range = self.set(line);
         let set = &mut self.frames[range];
-        if set[0].line() != line {
-            let position = set.iter().position(|frame| frame.line() == line)?;
+        if set[0] == line {
+            return true;
+        }
+        let position = set.iter().position(|&other| other == line);
+        if let Some(position) = position {
             set[..=position].rotate_right(1);
         }
-        set.first_mut()
+        position.is_some()
     }
 
     /// Brings in a line that isn't there, and tells which one it took the frame of.
@@ -91,18 +66,19 @@ impl Cache {
         let range = self.set(line);
         let set = &mut self.frames[range];
         set.rotate_right(1);
-        let displaced = std::mem::replace(&mut set[0], Frame(line.0));
-        (displaced != Frame::EMPTY).then(|| displaced.line())
+        let displaced = std::mem::replace(&mut set[0], line);
+        (displaced != Self::EMPTY).then_some(displaced)
     }
 
     /// Takes a line away; false when it wasn't there.
     pub fn invalidate(&mut self, line: Line) -> bool {
-        let Some(position) = self.position(line) else {
-            return false;
-        };
-        let end = self.set(line).end;
-        self.frames[position] = Frame::EMPTY;
-        self.frames[position..end].rotate_left(1);
-        true
+        let range = self.set(line);
+        let set = &mut self.frames[range];
+        let position = set.iter().position(|&other| other == line);
+        if let Some(position) = position {
+            set[position] = Self::EMPTY;
+            set[position..].rotate_left(1);
+        }
+        position.is_some()
     }
 }

@@ -5,7 +5,8 @@
 //! (neither inclusive nor exclusive); an outer cache sees only what inner ones miss. A store takes the line away from all caches
 //! that are not on the storing CPU's way to memory. Not modelled: instruction fetches, page walks, prefetching, writing back.
 
-use crate::cache::{Build, Cache, Frame, Line};
+use crate::cache::{Build, Cache, Line};
+use crate::sparse::Sparse;
 use machine::tree::{Associativity, ObjectIndex};
 use machine::{CpuId, Kind, Machine};
 use serde::{Deserialize, Serialize};
@@ -112,15 +113,42 @@ impl Missed {
     }
 }
 
-/// What became of a line in a cache through another CPU's or another line's doing.
+/// What became of a line in a cache through another line's or another CPU's doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Another line took its frame.
     Displaced(CacheIndex, Line),
     /// A store elsewhere took it away.
     Invalidated(CacheIndex, Line),
-    /// It isn't the only copy any more.
+    /// If the cache holds it, it isn't alone any more.
     Shared(CacheIndex),
+}
+
+/// A set of caches, by their positions modulo 64. With more caches than that it may hold some too many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Caches(u64);
+
+impl Caches {
+    fn insert(&mut self, cache: CacheIndex) {
+        self.0 |= 1 << (cache.0 % 64);
+    }
+
+    fn contains(self, cache: CacheIndex) -> bool {
+        self.0 & (1 << (cache.0 % 64)) != 0
+    }
+
+    fn is_subset(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+}
+
+/// A CPU's way to memory.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    /// By level.
+    caches: [CacheIndex; MAX_LEVELS],
+    /// All of them.
+    set: Caches,
 }
 
 /// All caches of a machine.
@@ -131,8 +159,10 @@ pub(crate) struct Hierarchy {
     caches: Vec<Cache>,
     /// By cache.
     level_of: Vec<LevelIndex>,
-    /// By CPU and level.
-    paths: Vec<[CacheIndex; MAX_LEVELS]>,
+    /// By CPU.
+    paths: Vec<Path>,
+    /// By line, the caches that may hold it: all that do, and some that lost it to other lines.
+    holders: Sparse<Caches>,
     line_bytes: u64,
     builds: Vec<CacheBuild>,
     assumptions: Vec<String>,
@@ -155,6 +185,7 @@ impl Hierarchy {
             caches: Vec::new(),
             level_of: Vec::new(),
             paths: Vec::new(),
+            holders: Sparse::default(),
             line_bytes: 0,
             builds: Vec::new(),
             assumptions: Vec::new(),
@@ -171,15 +202,17 @@ impl Hierarchy {
                 let expected = list(&mut hierarchy.kinds.iter().copied());
                 return Err(HierarchyError::Levels { machine: name(), cpu, found, expected });
             }
-            let mut path = [CacheIndex(0); MAX_LEVELS];
+            let mut path = Path { caches: [CacheIndex(0); MAX_LEVELS], set: Caches::default() };
             for (level, (_, object)) in around.into_iter().enumerate() {
-                path[level] = match known.get(&object) {
+                let cache = match known.get(&object) {
                     Some(&cache) => cache,
                     None => {
                         let cache = hierarchy.add(machine, object, cpu, LevelIndex(level as u8))?;
                         *known.entry(object).or_insert(cache)
                     }
                 };
+                path.caches[level] = cache;
+                path.set.insert(cache);
             }
             hierarchy.paths.push(path);
         }
@@ -263,14 +296,10 @@ impl Hierarchy {
         self.caches.len()
     }
 
-    pub fn level_of(&self, cache: CacheIndex) -> LevelIndex {
-        self.level_of[cache.at()]
-    }
-
     /// The cache of a level on a CPU's way to memory.
     #[inline]
     pub fn on_path(&self, cpu: CpuId, level: LevelIndex) -> CacheIndex {
-        self.paths[cpu.0 as usize][level.at()]
+        self.paths[cpu.0 as usize].caches[level.at()]
     }
 
     #[inline]
@@ -280,6 +309,7 @@ impl Hierarchy {
 
     pub fn empty(&mut self) {
         self.caches.iter_mut().for_each(Cache::empty);
+        self.holders.clear();
     }
 
     pub fn contains(&self, cache: CacheIndex, line: Line) -> bool {
@@ -289,9 +319,9 @@ impl Hierarchy {
     /// A CPU looks for a line from the inside out.
     #[inline]
     pub fn look_up(&mut self, cpu: CpuId, line: Line) -> Missed {
-        let path = self.paths[cpu.0 as usize];
         let levels = self.kinds.len();
-        let missed = path[..levels].iter().position(|cache| self.caches[cache.at()].hit(line).is_some());
+        let path = &self.paths[cpu.0 as usize].caches[..levels];
+        let missed = path.iter().position(|cache| self.caches[cache.at()].hit(line));
         Missed(missed.unwrap_or(levels) as u8)
     }
 
@@ -303,47 +333,39 @@ impl Hierarchy {
                 tell(Event::Displaced(cache, displaced));
             }
         }
-        if missed == Missed::NONE {
-            return;
-        }
-        let own = self.innermost(cpu);
-        for cache in (0..self.caches.len() as u16).map(CacheIndex) {
-            if self.level_of(cache) == LevelIndex(0)
-                && cache != own
-                && let Some(frame) = self.caches[cache.at()].frame_of(line)
-            {
-                frame.set_sole(false);
+        let path = self.paths[cpu.0 as usize].set;
+        let holders = self.holders.at(line.0);
+        if !holders.is_subset(path) {
+            for cache in (0..self.caches.len() as u16).map(CacheIndex).filter(|&cache| holders.contains(cache)) {
                 tell(Event::Shared(cache));
             }
         }
+        holders.0 |= path.0;
     }
 
     /// A CPU that has just used a line stores to it.
     #[inline]
     pub fn store(&mut self, cpu: CpuId, line: Line, tell: impl FnMut(Event)) {
-        let innermost = self.innermost(cpu);
-        match self.caches[innermost.at()].hit(line) {
-            Some(frame) if frame.is_sole() => return,
-            Some(frame) => frame.set_sole(true),
-            None => {}
+        if !self.is_sole(cpu, line) {
+            self.take_away(cpu, line, tell);
         }
-        self.take_away(cpu, line, tell);
     }
 
     fn take_away(&mut self, cpu: CpuId, line: Line, mut tell: impl FnMut(Event)) {
-        let path = self.paths[cpu.0 as usize];
+        let path = &self.paths[cpu.0 as usize];
+        let holders = self.holders.at(line.0);
         for (index, cache) in (0..).map(CacheIndex).zip(&mut self.caches) {
-            let is_on_path = path[self.level_of[index.at()].at()] == index;
-            if !is_on_path && cache.invalidate(line) {
+            let is_on_path = path.caches[self.level_of[index.at()].at()] == index;
+            if !is_on_path && holders.contains(index) && cache.invalidate(line) {
                 tell(Event::Invalidated(index, line));
             }
         }
+        *holders = path.set;
     }
 
-    /// Whether no cache off the CPU's way to memory holds a line that the CPU has just used, as far as is known.
+    /// Whether a store to a line that the CPU has just used finds it nowhere else.
     #[inline]
-    pub fn is_sole(&mut self, cpu: CpuId, line: Line) -> bool {
-        let innermost = self.innermost(cpu);
-        self.caches[innermost.at()].hit(line).is_some_and(|frame: &mut Frame| frame.is_sole())
+    pub fn is_sole(&self, cpu: CpuId, line: Line) -> bool {
+        self.holders.get(line.0).is_subset(self.paths[cpu.0 as usize].set)
     }
 }

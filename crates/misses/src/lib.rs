@@ -52,6 +52,7 @@ mod plugin;
 mod process;
 mod qemu;
 pub mod report;
+mod sparse;
 mod tally;
 pub mod window;
 

@@ -2,7 +2,7 @@
 
 use crate::cache::Line;
 use crate::hierarchy::CacheIndex;
-use std::collections::HashMap;
+use crate::sparse::Sparse;
 
 /// How a cache lost a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,48 +16,35 @@ pub(crate) enum Loss {
 /// The last loss of each line of interest from each cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Losses {
-    /// One bit a line of physical memory: whether a process of interest uses it.
-    watched: Vec<u64>,
-    by_cache: Vec<HashMap<Line, Loss>>,
+    /// By line: whether a process of interest uses it.
+    watched: Sparse<bool>,
+    /// By cache and line.
+    last: Vec<Sparse<Option<Loss>>>,
 }
 
 impl Losses {
     pub fn new(caches: usize) -> Self {
-        Self { watched: Vec::new(), by_cache: vec![HashMap::new(); caches] }
+        Self { watched: Sparse::default(), last: vec![Sparse::default(); caches] }
     }
 
-    /// From now on its losses count. What happened before doesn't: nobody of interest had it.
+    /// From now on the losses of a line are kept. There are none yet: nobody of interest had it.
     pub fn watch(&mut self, line: Line) {
-        let (word, bit) = position(line);
-        if word >= self.watched.len() {
-            self.watched.resize(word + 1, 0);
-        }
-        if self.watched[word] & bit == 0 {
-            self.watched[word] |= bit;
-            for losses in &mut self.by_cache {
-                losses.remove(&line);
-            }
-        }
+        *self.watched.at(line.0) = true;
     }
 
     pub fn lost(&mut self, cache: CacheIndex, line: Line, loss: Loss) {
-        let (word, bit) = position(line);
-        if self.watched.get(word).is_some_and(|bits| bits & bit != 0) {
-            self.by_cache[cache.at()].insert(line, loss);
+        if self.watched.get(line.0) {
+            *self.last[cache.at()].at(line.0) = Some(loss);
         }
     }
 
     /// How a cache that doesn't hold a line lost it; nothing when it hasn't held it since it is watched.
     pub fn of(&self, cache: CacheIndex, line: Line) -> Option<Loss> {
-        self.by_cache[cache.at()].get(&line).copied()
+        self.last[cache.at()].get(line.0)
     }
 
     pub fn forget(&mut self) {
         self.watched.clear();
-        self.by_cache.iter_mut().for_each(HashMap::clear);
+        self.last.iter_mut().for_each(Sparse::clear);
     }
-}
-
-fn position(line: Line) -> (usize, u64) {
-    ((line.0 / 64) as usize, 1 << (line.0 % 64))
 }

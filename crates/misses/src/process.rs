@@ -1,6 +1,7 @@
 //! What is remembered of a process: where it ran when, and which of its lines it used where.
 
 use crate::cache::Line;
+use crate::sparse::Sparse;
 use crate::window::{JOBS, JobIndex};
 use machine::CpuId;
 
@@ -18,8 +19,8 @@ struct Run {
 pub(crate) struct Process {
     /// From the first.
     runs: Vec<Run>,
-    own: Uses,
-    shared: [Uses; JOBS as usize],
+    own: Sparse<Use>,
+    shared: [Sparse<Use>; JOBS as usize],
 }
 
 impl Process {
@@ -53,13 +54,13 @@ impl Process {
     /// What it remembers of a line of its own window.
     #[inline]
     pub fn own(&mut self, line_in_window: u64) -> &mut Use {
-        self.own.of(line_in_window)
+        self.own.at(line_in_window)
     }
 
     /// What it remembers of a line of a job's window.
     #[inline]
     pub fn shared(&mut self, job: JobIndex, line_in_window: u64) -> &mut Use {
-        self.shared[job.0 as usize].of(line_in_window)
+        self.shared[job.0 as usize].at(line_in_window)
     }
 }
 
@@ -79,22 +80,5 @@ impl Use {
     /// The CPU through which it used that physical line; none when it used another or none.
     pub fn of(self, line: Line) -> Option<CpuId> {
         (self.0 != 0 && self.0 >> CPU_BITS == line.0).then(|| CpuId((self.0 as u32 & ((1 << CPU_BITS) - 1)) - 1))
-    }
-}
-
-const LINES_A_CHUNK: u64 = 64;
-
-/// The last use of every line of a window.
-#[derive(Clone, Debug, Default)]
-struct Uses(Vec<Option<Box<[Use; LINES_A_CHUNK as usize]>>>);
-
-impl Uses {
-    #[inline]
-    fn of(&mut self, line_in_window: u64) -> &mut Use {
-        let (chunk, at) = ((line_in_window / LINES_A_CHUNK) as usize, (line_in_window % LINES_A_CHUNK) as usize);
-        if chunk >= self.0.len() {
-            self.0.resize(chunk + 1, None);
-        }
-        &mut self.0[chunk].get_or_insert_with(|| Box::new([Use::default(); LINES_A_CHUNK as usize]))[at]
     }
 }
