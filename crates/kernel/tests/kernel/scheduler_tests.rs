@@ -14,7 +14,7 @@ fn vm_with_loader() -> Option<Vm> {
 /// What each part of a scenario starts with: words for waiting until the scheduler is loaded, or all work is done.
 const WORDS: &str = "
 loaded() {
-    for i in $(seq 300); do [ $(cat /sys/kernel/sched_ext/state) = enabled ] && return; sleep 0.1; done
+    for i in $(seq 900); do [ $(cat /sys/kernel/sched_ext/state) = enabled ] && return; sleep 0.1; done
     echo 'it was never loaded' >&2; exit 99
 }
 idle() { while pidof stayput-guest >/dev/null; do sleep 0.1; done; }
