@@ -96,7 +96,7 @@ fn lateness_counts_from_the_end_of_a_sleep_and_fairness_to_the_first_end() {
     let seen = Seen { workload: &workload, machine: &machine, intervals: &intervals, processes: &processes, until_ns };
     let account = Account::of(&seen);
     let value = |name: &str| account.metrics[name];
-    assert_eq!([value("wake_lates"), value("wake_late_longest_ms")], [3.0, 10.0]);
+    assert_eq!([value("wake_lates"), value("wake_late_longest_ms")], [1.0, 3.0]);
     assert_eq!([value("waits"), value("longest_wait_ms")], [4.0, 10.0]);
     assert_eq!(value("migrations_per_s"), 1.0 / 0.06);
     // At 53 ms one has had 30 ms, the other 5 + 28.

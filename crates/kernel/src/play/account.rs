@@ -7,7 +7,7 @@ use serde::Serialize;
 use sim::{Durations, End, Interval, ProcessIndex, ProcessOutcome, Workload};
 use std::collections::BTreeMap;
 
-/// How late processes got a CPU that had slept, or arrived.
+/// How late processes that had slept got a CPU.
 pub const WAKES: &str = "wake_late";
 
 /// How long they waited for a CPU, for whatever reason.
@@ -109,7 +109,7 @@ impl Account {
                 if waited_ns > 0 {
                     waits.record(waited_ns);
                 }
-                if before.is_none_or(|before| before.end == End::Semaphore) {
+                if before.is_some_and(|before| before.end == End::Semaphore) {
                     wakes.record(waited_ns);
                 }
                 if let Some(before) = before.filter(|before| before.cpu != interval.cpu) {
