@@ -34,8 +34,8 @@ const fn quantity(metric: &'static str, words: &'static str, is_judged: bool) ->
 /// What both worlds are asked for, in the order of reports.
 pub const QUANTITIES: [Quantity; 10] = [
     quantity("migrations_per_s", "migrations, a second", true),
-    quantity("effective_slice_median_ms", "median effective slice, ms", true),
-    quantity("effective_slice_mean_ms", "mean effective slice, ms", false),
+    quantity("effective_slice_median_ms", "median effective slices, ms", true),
+    quantity("effective_slice_mean_ms", "mean effective slices, ms", false),
     quantity("switches_per_s", "switches, a second", false),
     quantity("longest_wait_ms", "longest wait, ms", false),
     quantity("wake_late_median_ms", "median lateness after a sleep, ms", false),
@@ -236,8 +236,11 @@ pub fn verdicts(result: &PlayResult) -> Vec<String> {
         result.agreements.iter().filter_map(|agreement| agreement_in_words(result, agreement)).collect();
     told.extend(in_the_kernel(result));
     told.extend(fairness(result));
-    if let Some(first) = told.first_mut() {
-        *first = format!("{}: {first}", result.workload);
+    for (at, sentence) in told.iter_mut().enumerate() {
+        match at {
+            0 => *sentence = format!("{}: {sentence}", result.workload),
+            _ => sentence[..1].make_ascii_uppercase(),
+        }
     }
     told
 }

@@ -9,6 +9,7 @@ mod malformed;
 mod model;
 mod papers;
 mod placement_claims;
+mod play;
 mod race;
 mod reproduction;
 mod simulation;
