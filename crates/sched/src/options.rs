@@ -185,9 +185,10 @@ impl Options {
             decay: self.decay,
             scalable: !self.exact,
             max_wait_ms,
-            // Without decay the rule itself lets processes that take turns on a CPU differ by 20 ms x phi_t, and lets one elsewhere
-            // fall 20 ms x phi_p behind before it moves. Two quanta more, and that isn't interfered with.
-            max_behind_ms: (20.0 * f64::from(p.max(t)) + 2.0 * quantum_ms).max(max_wait_ms),
+            // Without decay, processes that take turns on one CPU differ by 20 ms x phi_t and the quantum in which that was passed, and
+            // who is first on one CPU may meet who is last on another. Half as much again, so that what the rule brings about by itself
+            // is left alone.
+            max_behind_ms: (30.0 * f64::from(p.max(t)) + 2.0 * quantum_ms).max(max_wait_ms),
         }
     }
 

@@ -65,6 +65,10 @@ pub struct PlayArgs {
     /// Let stayput sched have a queue for each CPU, instead of one that is searched as in the simulator
     #[arg(long)]
     scalable: bool,
+    /// Cap what waking processes wait under stayput sched, in ms, as it does by default; the simulator has no such cap [default:
+    /// none]
+    #[arg(long, value_name = "W")]
+    max_wait_ms: Option<f64>,
     /// Don't simulate it beside
     #[arg(long)]
     no_simulation: bool,
@@ -136,7 +140,12 @@ fn beside(name: &str) -> anyhow::Result<PathBuf> {
 }
 
 fn venue(args: &PlayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
-    let of = |release: &str, place: String| Kernel { release: release.into(), place, is_scalable: args.scalable };
+    let of = |release: &str, place: String| Kernel {
+        release: release.into(),
+        place,
+        is_scalable: args.scalable,
+        max_wait_ms: args.max_wait_ms,
+    };
     match &args.on {
         Place::Here => {
             let release = HostFacts::read().kernel;
@@ -166,7 +175,8 @@ fn plan(args: &PlayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<Pl
         ..defaults
     };
     let scene = Scene { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
-    let simulator = (!args.no_simulation).then(|| play::simulator_parameters(&scene.parameters));
+    let emulated = matches!(args.on, Place::Vm(_)).then(|| machine.usable().count() as u32);
+    let simulator = (!args.no_simulation).then(|| play::simulator_parameters(&scene.parameters, emulated));
     let mut policies: Vec<Policy> = Vec::new();
     for &policy in &args.policy {
         if !policies.contains(&policy) {

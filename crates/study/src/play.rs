@@ -35,7 +35,7 @@ pub enum World {
 }
 
 /// A running kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Its release.
     pub release: String,
@@ -44,6 +44,9 @@ pub struct Kernel {
     /// Whether the affinity scheduler has a queue for each CPU instead of one that is searched.
     #[serde(default)]
     pub is_scalable: bool,
+    /// How long a waking process may wait under `stayput-sched`, in ms; none where the rule alone decides, as in the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait_ms: Option<f64>,
 }
 
 impl World {
@@ -64,16 +67,21 @@ impl World {
 /// The clock tick of kernels as Debian builds them (`CONFIG_HZ=250`): slices end with one.
 const KERNEL_TICK_MS: f64 = 4.0;
 
+/// What the player works at a time, at most; see `kernel::play`.
+const CHUNK_US: f64 = 100.0;
+
 /// The parameters with which the simulator comes closest to what a kernel does that is given `parameters`: a quantum ends
 /// with the first tick of the kernel's clock after it is over, a long one is as long as the kernel grants, and a waking process
-/// goes to the nearest idle CPU.
-pub fn simulator_parameters(parameters: &Parameters) -> Parameters {
+/// goes to the nearest idle CPU. The CPUs of an emulator take turns of a chunk of work each, so that a tick is late by up to a turn
+/// of all `emulated_cpus`.
+pub fn simulator_parameters(parameters: &Parameters, emulated_cpus: Option<u32>) -> Parameters {
     let whole_ticks = |ms: f64| (ms / KERNEL_TICK_MS).ceil() * KERNEL_TICK_MS;
     Parameters {
         quantum_ms: whole_ticks(parameters.quantum_ms),
         long_quantum_ms: whole_ticks(parameters.long_quantum_ms.min(LONGEST_SLICE_MS)),
         quantum_end: QuantumEnd::Elapsed,
         wake: Wake::Nearest,
+        jitter_us: emulated_cpus.map_or(parameters.jitter_us, |cpus| f64::from(cpus) * CHUNK_US),
         ..parameters.clone()
     }
 }
@@ -114,7 +122,12 @@ impl Plan {
         let (simulation, kernel) = played(self)?;
         let Sharing::Time { workload, parameters } = &simulation.1.sharing else { return None };
         let scene = Scene { workload: workload.clone(), parameters: parameters.clone() };
-        Some(Series { scene, machine: machine.clone(), is_scalable: kernel.is_scalable })
+        Some(Series {
+            scene,
+            machine: machine.clone(),
+            is_scalable: kernel.is_scalable,
+            max_wait_ms: kernel.max_wait_ms,
+        })
     }
 
     /// The plays in a kernel that are not among the trials `done`. Each replicate begins with another policy, so that no

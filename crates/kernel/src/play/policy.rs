@@ -24,6 +24,9 @@ pub enum Policy {
     LongSlice,
 }
 
+/// The longest cap on waiting that `stayput-sched` takes: longer than what the rule lets anybody wait.
+const NO_CAP_MS: f64 = 60_000.0;
+
 /// The simulator's policies that `stayput-sched` carries out.
 const CARRIED_OUT: [sim::Policy; 8] = [
     sim::Policy::Standard,
@@ -74,7 +77,8 @@ impl Policy {
     }
 
     /// What `stayput-sched` is told; nothing of other policies.
-    fn scheduler_words(self, parameters: &Parameters, is_scalable: bool) -> Vec<String> {
+    fn scheduler_words(self, series: &Series) -> Vec<String> {
+        let parameters = &series.scene.parameters;
         let Self::Affinity(policy) = self else { return Vec::new() };
         let boosts = [("--phi-p", parameters.phi_p), ("--phi-t", parameters.phi_t)]
             .into_iter()
@@ -99,7 +103,9 @@ impl Policy {
             Decay::Subtract(ticks) => format!("subtract={ticks}"),
         };
         words.extend(["--quantum-ms".into(), parameters.quantum_ms.to_string(), "--decay".into(), decay]);
-        words.push(if is_scalable { "--scalable" } else { "--exact" }.into());
+        let max_wait_ms = series.max_wait_ms.unwrap_or(NO_CAP_MS);
+        words.extend(["--max-wait-ms".into(), max_wait_ms.to_string()]);
+        words.push(if series.is_scalable { "--scalable" } else { "--exact" }.into());
         words
     }
 
@@ -168,6 +174,8 @@ pub struct Series {
     pub machine: Machine,
     /// Whether `stayput-sched` has a queue for each CPU instead of one that is searched.
     pub is_scalable: bool,
+    /// How long a waking process may wait under `stayput-sched`, in ms; none is as long as the rule lets it, as in the simulator.
+    pub max_wait_ms: Option<f64>,
 }
 
 /// The executables of a series.
@@ -194,7 +202,7 @@ impl Series {
         let mut words = Vec::new();
         if turn.policy.needs_scheduler() {
             words.push(programs.scheduler.display().to_string());
-            words.extend(turn.policy.scheduler_words(parameters, self.is_scalable));
+            words.extend(turn.policy.scheduler_words(self));
             words.extend(["--quiet".into(), "--json".into(), file(SCHEDULER_TOLD), "--".into()]);
         }
         words.extend([programs.player.display().to_string(), file(SCENE)]);
@@ -216,7 +224,12 @@ mod tests {
 
     fn words(policy: &str, parameters: Parameters) -> String {
         let scene = Scene { workload: sim::Workload::spin(3), parameters };
-        let series = Series { scene, machine: Machine::named("pack:1 core:2 pu:1").unwrap(), is_scalable: false };
+        let series = Series {
+            scene,
+            machine: Machine::named("pack:1 core:2 pu:1").unwrap(),
+            is_scalable: false,
+            max_wait_ms: None,
+        };
         let programs = Programs { player: "/bin/play".into(), scheduler: "/bin/sched".into() };
         let turn = Turn { policy: policy.parse().unwrap(), replicate: 4 };
         series.words(turn, &programs, Path::new("/f")).join(" ")
@@ -227,7 +240,7 @@ mod tests {
         let play = "/bin/play /f/scene.json --machine /f/machine.json --json /f/told.json --replicate 4";
         let sched = |options: &str| {
             format!(
-                "/bin/sched {options}--quantum-ms 30 --decay half --exact --quiet --json /f/scheduler.json -- {play}"
+                "/bin/sched {options}--quantum-ms 30 --decay half --max-wait-ms 60000 --exact --quiet --json /f/scheduler.json -- {play}"
             )
         };
         for (policy, expected) in [

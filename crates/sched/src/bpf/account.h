@@ -3,11 +3,13 @@
 /*
  * What is kept of each process, and how it is charged.
  *
- * Two accounts. `cpu_ticks` is the rule's: ticks of CPU time that decay, from which priorities follow. `served_ns` is what the report
- * doesn't have: CPU time by weight against a clock that runs as fast as a fair share of the machine (`fair_ns`), as in fair-queueing
- * schedulers. It decides nothing as long as nobody is behind by more than a limit; see queue.h.
+ * Two accounts. `cpu_ticks` is the rule's: ticks of CPU time that decay, from which priorities
+ * follow. `served_ns` is what the report doesn't have: CPU time by weight against a clock that runs
+ * as fast as a fair share of the machine (`fair_ns`), as in fair-queueing schedulers. It decides
+ * nothing as long as nobody is behind by more than a limit; see queue.h.
  *
- * Nice values and control groups are weights: CPU time counts the more the less weight a process has.
+ * Nice values and control groups are weights: CPU time counts the more the less weight a process
+ * has.
  */
 #ifndef STAYPUT_ACCOUNT_H
 #define STAYPUT_ACCOUNT_H
@@ -32,6 +34,7 @@ struct standing {
     s32 cpu;    /* where it last ran, or NOWHERE */
     u32 weight; /* its own */
     u32 due;    /* its own weight, or what its control group leaves it */
+    u32 behind; /* while it waits: the CPU it last ran on, and 1; else 0 */
     bool can_run;
     bool woken; /* it has not run since it could */
 };
@@ -56,6 +59,14 @@ struct {
     __type(value, struct share);
 } shares SEC(".maps");
 
+/* How many of those that last ran on a CPU wait. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_CPUS);
+    __type(key, u32);
+    __type(value, s64);
+} crowds SEC(".maps");
+
 u64 fair_ns;                 /* the fair clock */
 s64 running_weight;          /* of all that can run */
 s64 running_shares;          /* of all control groups of which something can run */
@@ -68,6 +79,31 @@ static __always_inline struct standing *standing(struct task_struct *p) {
     return bpf_task_storage_get(&standings, p, 0, 0);
 }
 
+static __always_inline s64 crowd(u32 cpu) {
+    s64 *crowd = bpf_map_lookup_elem(&crowds, &cpu);
+
+    return crowd ? *crowd : 0;
+}
+
+/* A process waits no longer, or waits as one that last ran where it did. */
+static __always_inline void line_up(struct standing *own, bool waits) {
+    u32 cpu = own->behind - 1;
+    s64 *crowd;
+
+    if (own->behind) {
+        crowd = bpf_map_lookup_elem(&crowds, &cpu);
+        if (crowd)
+            __sync_fetch_and_add(crowd, -1);
+    }
+    own->behind = waits && own->cpu != NOWHERE ? own->cpu + 1 : 0;
+    cpu = own->cpu;
+    if (own->behind) {
+        crowd = bpf_map_lookup_elem(&crowds, &cpu);
+        if (crowd)
+            __sync_fetch_and_add(crowd, 1);
+    }
+}
+
 /* How far a process is behind its fair share; negative when it is ahead. */
 static __always_inline s64 behind_ns(const struct standing *own) {
     return (s64)(fair_ns - own->served_ns);
@@ -78,7 +114,8 @@ static __always_inline s64 clamp_s64(s64 value, s64 least, s64 most) {
     return value < least ? least : value > most ? most : value;
 }
 
-/* What its group leaves a process: its weight, times the group's part of all groups over its processes' part of all processes. */
+/* What its group leaves a process: its weight, times the group's part of all groups over its
+ * processes' part of all processes. */
 static __always_inline void weigh(struct task_struct *p, struct standing *own) {
     struct cgroup *cgroup;
     struct share *share;
@@ -136,13 +173,15 @@ static __always_inline void join(struct task_struct *p, struct standing *own) {
     weigh(p, own);
 }
 
-/* A process can't run any more. What it is behind by is kept, so that sleeping gains and loses nothing. */
+/* A process can't run any more. What it is behind by is kept, so that sleeping gains and loses
+ * nothing. */
 static __always_inline void leave(struct task_struct *p, struct standing *own) {
     s64 limit = share_limit_ns;
 
     if (!own->can_run)
         return;
     own->can_run = false;
+    line_up(own, false);
     own->served_ns = clamp_s64(behind_ns(own), -limit, limit);
     __sync_fetch_and_add(&running_weight, -(s64)own->weight);
     __sync_fetch_and_add(&running_count, -1);
@@ -173,7 +212,8 @@ static __always_inline u64 charge(struct standing *own, u64 now) {
     own->part_ns %= tick_ns;
     if (all > 0)
         __sync_fetch_and_add(&fair_ns, ran_ns * USUAL_WEIGHT / (u64)all);
-    /* Neither debt nor credit is kept for ever: a process bound to a crowded CPU can't catch up, and one alone doesn't owe. */
+    /* Neither debt nor credit is kept for ever: a process bound to a crowded CPU can't catch up,
+     * and one alone doesn't owe. */
     own->served_ns = fair_ns - clamp_s64(behind_ns(own) - (s64)weighted_ns, -limit, limit);
     return ran_ns;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 
 /*
- * What the scheduler needs of the kernel: the fields that it reads, the operations that it implements, the functions that it
- * calls. Where fields lie and what enumerators are worth is looked up in the running kernel when the scheduler is loaded (CO-RE),
- * so these declarations list no more than is used, and nothing is compiled for one kernel.
+ * What the scheduler needs of the kernel: the fields that it reads, the operations that it
+ * implements, the functions that it calls. Where fields lie and what enumerators are worth is
+ * looked up in the running kernel when the scheduler is loaded (CO-RE), so these declarations list
+ * no more than is used, and nothing is compiled for one kernel.
  */
 #ifndef STAYPUT_KERNEL_H
 #define STAYPUT_KERNEL_H

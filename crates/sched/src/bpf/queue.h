@@ -3,21 +3,25 @@
 /*
  * Who waits, and whom a CPU takes. In this order:
  *
- * 1. whoever woke and has waited for `wake_limit_ns`, or could run all the time and has waited for `wait_limit_ns`, longest first;
+ * 1. whoever woke and has waited for `wake_limit_ns`, or could run all the time and has waited for
+ * `wait_limit_ns`, longest first;
  * 2. whom the rule puts first;
- * 3. but if somebody that last ran elsewhere is behind that one by more than `share_limit_ns` of fair shares, the one most behind.
+ * 3. but if somebody that last ran elsewhere, where more wait, is behind that one by more than
+ * `share_limit_ns` of fair shares, the one most behind; by twice that wherever it last ran.
  *
- * 1 and 3 aren't in the report, which promises that nobody is treated unfairly, and with decay can't keep it (policy/README.md).
+ * 1 and 3 aren't in the report, which promises that nobody is treated unfairly, and with decay
+ * can't keep it (policy/README.md).
  *
- * The exact queue is one list, which is searched from end to end, as the report says. The scalable one is a queue for each CPU of
- * those that last ran there. Among them the boosts for place are equal, so that the first of each is enough. They are ordered by a
- * key that decay doesn't change (`order_key`), so that nothing has to be sorted again when a period ends.
+ * The exact queue is one list, which is searched from end to end, as the report says. The scalable
+ * one is a queue for each CPU of those that last ran there. Among them the boosts for place are
+ * equal, so that the first of each is enough. They are ordered by a key that decay doesn't change
+ * (`order_key`), so that nothing has to be sorted again when a period ends.
  */
 #ifndef STAYPUT_QUEUE_H
 #define STAYPUT_QUEUE_H
 
-/* Queues of the scalable scheduler: of each CPU those that may run elsewhere, then of each CPU those that may not; one for all that
- * never ran. The exact scheduler has but the first. */
+/* Queues of the scalable scheduler: of each CPU those that may run elsewhere, then of each CPU
+ * those that may not; one for all that never ran. The exact scheduler has but the first. */
 #define QUEUE_OF(cpu) ((u64)(cpu))
 #define BOUND_TO(cpu) ((u64)(MAX_CPUS + (cpu)))
 #define NEVER_RAN ((u64)(2 * MAX_CPUS))
@@ -27,9 +31,11 @@
 #define LOOK_PAST 64
 /* How often one tries when other CPUs are faster. */
 #define TRIES 4
-/* How many reminders of those that no longer wait are taken off a list at once. Each entry into the queue makes one. */
+/* How many reminders of those that no longer wait are taken off a list at once. Each entry into the
+ * queue makes one. */
 #define REMINDERS 4
-/* Nobody that could run all the time waits for more than so many times what one that woke waits for. */
+/* Nobody that could run all the time waits for more than so many times what one that woke waits
+ * for. */
 #define PATIENCE 20
 /* What the overdue get, so that many of them are served soon. */
 #define OVERDUE_PART 8
@@ -42,7 +48,8 @@ struct reminder {
     s32 unused;
 };
 
-/* Two lists, since in each all wait for the same time, and it is in order. When there are too many the oldest is forgotten. */
+/* Two lists, since in each all wait for the same time, and it is in order. When there are too many
+ * the oldest is forgotten. */
 struct {
     __uint(type, BPF_MAP_TYPE_QUEUE);
     __uint(max_entries, 65536);
@@ -68,7 +75,8 @@ u64 key_shift; /* what decay has added to keys */
 
 #define KEY_ONE (1ULL << 32)
 
-/* The logarithm to base 2, a straight line between powers of two: exactly one less for half the value. */
+/* The logarithm to base 2, a straight line between powers of two: exactly one less for half the
+ * value. */
 static __always_inline u64 key_log2(u64 value) {
     u32 bit = highest_bit(value);
 
@@ -76,10 +84,11 @@ static __always_inline u64 key_log2(u64 value) {
 }
 
 /*
- * What queues are ordered by. Decay changes what all have accumulated; it mustn't change their order, or all would have to be sorted
- * again. To halve a value is to take one from its logarithm, so one is added for each period instead to all who come later; likewise
- * for the other rules. The order is that of the accounts but for what they round; which queue's first is taken is decided by the
- * accounts themselves.
+ * What queues are ordered by. Decay changes what all have accumulated; it mustn't change their
+ * order, or all would have to be sorted again. To halve a value is to take one from its logarithm,
+ * so one is added for each period instead to all who come later; likewise for the other rules. The
+ * order is that of the accounts but for what they round; which queue's first is taken is decided by
+ * the accounts themselves.
  */
 static __always_inline u64 order_key(u32 cpu_ticks) {
     if (decay_rule == STAYPUT_DECAY_NONE || decay_rule == STAYPUT_DECAY_SUBTRACT)
@@ -137,6 +146,7 @@ static __always_inline void queue_insert(struct task_struct *p, struct standing 
 
     own->order = __sync_fetch_and_add(&last_order, 1) + 1;
     own->queue = queue_of(p, own);
+    line_up(own, true);
     reminder.order = own->order;
     if (own->woken) {
         reminder.due_ns = now + wake_limit_ns;
@@ -160,8 +170,10 @@ struct found {
     bool any;
 };
 
-/* Whom a CPU's search has found so far: who is first by the rule, and who of those that last ran elsewhere is most behind. */
+/* Whom a CPU's search has found so far: who is first by the rule, and who of those that last ran
+ * elsewhere is most behind. */
 struct search {
+    s64 crowd; /* who waits here, not counting who would run */
     struct found first;
     struct found last;
 };
@@ -178,8 +190,13 @@ static __always_inline void consider(struct search *search, struct standing *own
     if (!search->first.any ||
         stayput_before(it.prio, it.order, search->first.prio, search->first.order))
         search->first = it;
-    if (own->cpu != cpu && own->cpu != NOWHERE &&
-        (!search->last.any || it.behind_ns > search->last.behind_ns))
+    if (own->cpu == cpu || own->cpu == NOWHERE)
+        return;
+    /* Where no more wait than here a move would only turn things round, unless that CPU gives its
+     * processes less time. */
+    if (crowd(own->cpu) <= search->crowd)
+        it.behind_ns -= share_limit_ns;
+    if (!search->last.any || it.behind_ns > search->last.behind_ns)
         search->last = it;
 }
 
@@ -280,7 +297,8 @@ static __noinline bool waits(const struct reminder *of) {
     return still;
 }
 
-/* Leaves a process to a CPU, which is told. If somebody else was left to it meanwhile, that one waits for its turn. */
+/* Leaves a process to a CPU, which is told. If somebody else was left to it meanwhile, that one
+ * waits for its turn. */
 static __always_inline void leave_to(u32 cpu, const struct reminder *whom) {
     struct reminder *left = bpf_map_lookup_elem(&left_to, &cpu);
 
@@ -312,7 +330,8 @@ static __noinline bool heed(const struct reminder *due, s32 cpu) {
     return taken;
 }
 
-/* Takes reminders of those that no longer wait off a list. Whether the first that is left is due: then it is off the list too. */
+/* Takes reminders of those that no longer wait off a list. Whether the first that is left is due:
+ * then it is off the list too. */
 static __noinline bool next_due(void *list, u64 now, struct reminder *due) {
     struct reminder first;
 
@@ -323,7 +342,8 @@ static __noinline bool next_due(void *list, u64 now, struct reminder *due) {
             return false;
         if (first.due_ns > now && waits(&first))
             return false;
-        /* Another CPU may have been faster, so that this is another than was seen; it is early then, and is taken all the same. */
+        /* Another CPU may have been faster, so that this is another than was seen; it is early
+         * then, and is taken all the same. */
         if (bpf_map_pop_elem(list, due))
             return false;
         if (waits(due))
@@ -374,14 +394,15 @@ static __always_inline bool take_any(s32 cpu) {
     return false;
 }
 
-/* Takes who is next on `cpu`. False when that is the process that has just run there, `prev`, or nobody. */
+/* Takes who is next on `cpu`. False when that is the process that has just run there, `prev`, or
+ * nobody. */
 static __always_inline bool queue_take(s32 cpu, struct standing *prev, u64 now) {
     u32 other;
 
     if (take_overdue(cpu, now))
         return true;
     bpf_repeat(TRIES) {
-        struct search search = {};
+        struct search search = {.crowd = crowd(cpu) - (prev ? 0 : 1)};
         struct found *found;
 
         if (prev) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 
 /*
- * The affinity scheduler. The rule is policy/affinity.h, the simulator's own; this file says when it is asked:
+ * The affinity scheduler. The rule is policy/affinity.h, the simulator's own; this file says when
+ * it is asked:
  *
  *   wake-up ──> select_cpu: an idle CPU is used at once ──> runs
- *          └──> enqueue: a queue (queue.h) ──> dispatch: a CPU whose process is done, or has had its quantum, takes the process
- *               that the rule puts first; or keeps its own, when that is first
+ *          └──> enqueue: a queue (queue.h) ──> dispatch: a CPU whose process is done, or has had
+ * its quantum, takes the process that the rule puts first; or keeps its own, when that is first
  *   running / stopping: what was run is charged (account.h), and seen (stats.h)
  *
  * docs/design/scheduler.md tells how it differs from the report.
@@ -17,8 +18,8 @@
 
 char terms[] SEC("license") = "GPL";
 
-/* Set by the loader before it is loaded. The boosts aren't constant for the compiler: the rule reads them through a pointer that
- * isn't volatile, so that it would take them to be 0. */
+/* Set by the loader before it is loaded. The boosts aren't constant for the compiler: the rule
+ * reads them through a pointer that isn't volatile, so that it would take them to be 0. */
 struct stayput_phi phi;
 const volatile u64 quantum_ns = 30000000;
 const volatile u64 tick_ns = 10000000;
@@ -116,6 +117,7 @@ void BPF_STRUCT_OPS(affinity_running, struct task_struct *p) {
         return;
     see_start(p, own, cpu, now_ns());
     own->order = 0;
+    line_up(own, false);
     own->cpu = cpu;
     own->woken = false;
 }
@@ -175,8 +177,8 @@ void BPF_STRUCT_OPS(affinity_cgroup_set_weight, struct cgroup *cgroup, u32 weigh
         share->weight = weight;
 }
 
-/* CPUs may come and go: whatever waits in the queue of one that went is seen by all the others. Without these the kernel would
- * end the scheduler. */
+/* CPUs may come and go: whatever waits in the queue of one that went is seen by all the others.
+ * Without these the kernel would end the scheduler. */
 void BPF_STRUCT_OPS(affinity_cpu_online, s32 cpu) {}
 
 void BPF_STRUCT_OPS(affinity_cpu_offline, s32 cpu) {}

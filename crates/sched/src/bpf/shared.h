@@ -6,8 +6,8 @@
 
 #define MAX_CPUS 1024
 
-/* Levels of the machine tree at which two CPUs can meet, as the loader's `Level`: core, L2, L3, node, package, group; below all of
- * them the CPU itself, above all of them the machine. */
+/* Levels of the machine tree at which two CPUs can meet, as the loader's `Level`: core, L2, L3,
+ * node, package, group; below all of them the CPU itself, above all of them the machine. */
 #define LEVELS 6
 #define MEETINGS (LEVELS + 2)
 

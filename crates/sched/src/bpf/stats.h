@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 
-/* What is seen of every process: the simulator's numbers, counted on each CPU apart and added up by the loader. */
+/* What is seen of every process: the simulator's numbers, counted on each CPU apart and added up by
+ * the loader. */
 #ifndef STAYPUT_STATS_H
 #define STAYPUT_STATS_H
 
@@ -94,7 +95,8 @@ static __noinline void see_time(struct times *times, u64 ns) {
         times->longest_ns = ns;
 }
 
-/* At which level of the machine tree two CPUs meet: 0 is the same CPU, LEVELS + 1 nothing but the machine. */
+/* At which level of the machine tree two CPUs meet: 0 is the same CPU, LEVELS + 1 nothing but the
+ * machine. */
 static __always_inline u32 meeting(s32 a, s32 b) {
     u32 first = a, second = b;
     struct place *there, *here;

@@ -15,8 +15,8 @@ fn plan(policies: &[&str]) -> Plan {
     let parameters = Parameters { replicates: 3, horizon_ms: Some(600.0), ..Parameters::default() };
     let scene = Scene { workload: Workload::spin(5), parameters };
     let policies: Vec<Policy> = policies.iter().map(|name| name.parse().unwrap()).collect();
-    let kernel = Kernel { release: "7.3".into(), place: "here".into(), is_scalable: false };
-    Plan::of_play(&scene, kernel, Some(simulator_parameters(&scene.parameters)), &policies, &machine())
+    let kernel = Kernel { release: "7.3".into(), place: "here".into(), is_scalable: false, max_wait_ms: None };
+    Plan::of_play(&scene, kernel, Some(simulator_parameters(&scene.parameters, None)), &policies, &machine())
 }
 
 fn told(metrics: &[(&str, f64)]) -> Told {
