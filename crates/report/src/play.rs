@@ -64,7 +64,7 @@ impl<'a> PlayView<'a> {
         let means = "Means over replicates, with 95 % intervals";
         match self.result.is_simulated {
             true => format!(
-                "{means}. Ratios of replicates with the same draws; where the worlds should agree, one beyond 25 % is marked."
+                "{means}. Ratios of replicates with the same draws; one beyond 25 % is marked where both worlds follow the same rule."
             ),
             false => format!("{means}."),
         }
@@ -74,16 +74,17 @@ impl<'a> PlayView<'a> {
     pub(crate) fn table(&self) -> Table {
         let mut rows = Vec::new();
         for quantity in self.quantities() {
-            let mut row = |label: &str, cell: &dyn Fn(&Beside) -> Cell| {
-                let cells = self.result.policies.iter().map(|policy| policy.beside(quantity.metric));
-                let cells: Vec<Cell> = cells.map(|beside| beside.map_or_else(Cell::default, cell)).collect();
+            let mut row = |label: &str, cell: &dyn Fn(&PlayedPolicy, &Beside) -> Cell| {
+                let policies = self.result.policies.iter();
+                let cells = policies.map(|policy| Some(cell(policy, policy.beside(quantity.metric)?)));
+                let cells: Vec<Cell> = cells.map(Option::unwrap_or_default).collect();
                 if cells.iter().any(|cell| !cell.text.is_empty()) {
                     rows.push((label.to_owned(), cells));
                 }
             };
-            row(quantity.words, &|beside| figure(beside.kernel));
-            row("  simulated", &|beside| figure(beside.simulator));
-            row("  kernel over simulated", &|beside| ratio(beside, quantity.is_judged));
+            row(quantity.words, &|_, beside| figure(beside.kernel));
+            row("  simulated", &|_, beside| figure(beside.simulator));
+            row("  kernel over simulated", &|policy, beside| ratio(beside, quantity.is_judged && policy.is_same_rule));
         }
         let heads = self.result.policies.iter().map(|policy| plain(&policy.policy)).collect();
         Table { corner: String::new(), heads, rows }
@@ -183,7 +184,7 @@ impl<'a> PlayView<'a> {
     }
 
     /// The keys that studies of plays have besides those of every study: `workload` and `parameters` as they were played, `kernel`
-    /// (`release`, `place`), `agreements`, and `policies`, one object each: `plays`, `failed`, `simulated_by`, and for every metric
+    /// (`release`, `place`), `agreements`, and `policies`, one object each: `plays`, `failed`, `simulated_by`, `is_same_rule`, and for every metric
     /// its value in the `kernel` and in the `simulator` and their `ratio`, each with the ends of its 95 % interval in `_low` and
     /// `_high`; null where there is none.
     pub(crate) fn json(&self) -> (Vec<(&'static str, Value)>, Vec<Value>) {
@@ -203,6 +204,7 @@ impl<'a> PlayView<'a> {
             json!({
                 "policy": policy.policy,
                 "simulated_by": policy.simulated_by,
+                "is_same_rule": policy.is_same_rule,
                 "plays": policy.plays,
                 "failed": policy.failed,
                 "metrics": metrics,

@@ -64,7 +64,9 @@ pub struct PlayedPolicy {
     pub policy: String,
     /// What stands in for it in the simulator; none where it has nothing of the kind, or wasn't asked.
     pub simulated_by: Option<String>,
-    /// Plays that went well, and those that failed.
+    /// Whether both worlds follow the same rule, so that they should agree; else one only stands in for the other.
+    pub is_same_rule: bool,
+    /// Plays that went well.
     pub plays: u32,
     /// Plays that failed.
     pub failed: u32,
@@ -76,7 +78,7 @@ pub struct PlayedPolicy {
     pub simulated_slices: Vec<TimeBin>,
 }
 
-/// Whether the two worlds agree on a quantity.
+/// Whether the two worlds agree on a quantity, under policies by which both follow the same rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
     /// The metric.
@@ -144,9 +146,11 @@ pub fn analyse(record: &Record) -> Option<PlayResult> {
     let all_slices = both.iter().flat_map(|(_, kernel, simulator)| [kernel, simulator]);
     let edges_ms = simulation::bin_edges(all_slices.map(|trials| simulation::times(trials, SLICES)));
     let policy = |(policy, kernel, simulator): &(&str, Vec<&Trial>, Vec<&Trial>)| {
-        let stand_in = policy.parse::<Policy>().ok().and_then(Policy::simulated_by);
+        let known = policy.parse::<Policy>().ok();
+        let stand_in = known.and_then(Policy::simulated_by);
         PlayedPolicy {
             policy: (*policy).to_owned(),
+            is_same_rule: known.is_some_and(Policy::needs_scheduler),
             simulated_by: stand_in.filter(|_| beside.is_some()).map(|policy| policy.name().to_owned()),
             plays: kernel.len() as u32,
             failed: (of(&subject.name, policy).len() - kernel.len()) as u32,
@@ -204,6 +208,7 @@ fn of_ratios(kernel: &[&Trial], simulator: &[&Trial], name: &str) -> Option<Esti
 }
 
 fn agreement(policies: &[PlayedPolicy], metric: &str) -> Agreement {
+    let policies: Vec<&PlayedPolicy> = policies.iter().filter(|policy| policy.is_same_rule).collect();
     let told = |agrees: bool| -> Vec<String> {
         let those = policies.iter().filter(|policy| policy.beside(metric).and_then(Beside::agrees) == Some(agrees));
         those.map(|policy| policy.policy.clone()).collect()
@@ -341,7 +346,10 @@ pub fn warnings(record: &Record, result: &PlayResult) -> Vec<String> {
             ));
         }
         match &policy.simulated_by {
-            Some(stand_in) if stand_in != name => sentences.push(format!("{name} is simulated by {stand_in}.")),
+            Some(stand_in) if !policy.is_same_rule => sentences.push(format!(
+                "Under {name} the kernel's own scheduler decides; {} in the simulator only stands in for it, and isn't expected to agree.",
+                if stand_in == name { "what has this name" } else { stand_in }
+            )),
             None if result.is_simulated => {
                 sentences.push(format!("{name} is not simulated: nothing there is like it."))
             }
