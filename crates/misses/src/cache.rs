@@ -17,20 +17,29 @@ pub(crate) struct Build {
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     build: Build,
-    /// Set by set, each from the line used last.
-    frames: Box<[Line]>,
+    /// Set by set, each from the line used last. Nothing is 0, so that memory for sets that are never used is never touched.
+    frames: Box<[u64]>,
+}
+
+/// What holds nothing.
+const EMPTY: u64 = 0;
+
+/// What holds a line.
+fn holding(line: Line) -> u64 {
+    line.0 + 1
 }
 
 impl Cache {
-    /// No line: memory ends before.
-    const EMPTY: Line = Line(u64::MAX);
-
     pub fn new(build: Build) -> Self {
-        Self { build, frames: vec![Self::EMPTY; build.sets * build.ways].into() }
+        Self { build, frames: vec![EMPTY; build.sets * build.ways].into() }
+    }
+
+    pub fn build(&self) -> Build {
+        self.build
     }
 
     pub fn empty(&mut self) {
-        self.frames.fill(Self::EMPTY);
+        self.frames.fill(EMPTY);
     }
 
     #[inline]
@@ -43,7 +52,7 @@ impl Cache {
     }
 
     pub fn contains(&self, line: Line) -> bool {
-        self.frames[self.set(line)].contains(&line)
+        self.frames[self.set(line)].contains(&holding(line))
     }
 
     /// Looks for a line, which becomes the one used last.
@@ -51,10 +60,10 @@ impl Cache {
     pub fn hit(&mut self, line: Line) -> bool {
         let range = self.set(line);
         let set = &mut self.frames[range];
-        if set[0] == line {
+        if set[0] == holding(line) {
             return true;
         }
-        let position = set.iter().position(|&other| other == line);
+        let position = set.iter().position(|&frame| frame == holding(line));
         if let Some(position) = position {
             set[..=position].rotate_right(1);
         }
@@ -66,17 +75,17 @@ impl Cache {
         let range = self.set(line);
         let set = &mut self.frames[range];
         set.rotate_right(1);
-        let displaced = std::mem::replace(&mut set[0], line);
-        (displaced != Self::EMPTY).then_some(displaced)
+        let displaced = std::mem::replace(&mut set[0], holding(line));
+        (displaced != EMPTY).then(|| Line(displaced - 1))
     }
 
     /// Takes a line away; false when it wasn't there.
     pub fn invalidate(&mut self, line: Line) -> bool {
         let range = self.set(line);
         let set = &mut self.frames[range];
-        let position = set.iter().position(|&other| other == line);
+        let position = set.iter().position(|&frame| frame == holding(line));
         if let Some(position) = position {
-            set[position] = Self::EMPTY;
+            set[position] = EMPTY;
             set[position..].rotate_left(1);
         }
         position.is_some()

@@ -108,19 +108,22 @@ pub(crate) struct Missed(u8);
 impl Missed {
     pub const NONE: Self = Self(0);
 
+    /// Whether a level is among them.
+    pub fn has(self, level: LevelIndex) -> bool {
+        level.0 < self.0
+    }
+
     pub fn levels(self) -> impl Iterator<Item = LevelIndex> {
         (0..self.0).map(LevelIndex)
     }
 }
 
-/// What became of a line in a cache through another line's or another CPU's doing.
+/// What bringing a line in does to caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Another line took its frame.
+    /// It took the frame of another line.
     Displaced(CacheIndex, Line),
-    /// A store elsewhere took it away.
-    Invalidated(CacheIndex, Line),
-    /// If the cache holds it, it isn't alone any more.
+    /// If that cache holds the line, it isn't alone any more.
     Shared(CacheIndex),
 }
 
@@ -325,6 +328,12 @@ impl Hierarchy {
         Missed(missed.unwrap_or(levels) as u8)
     }
 
+    /// Caches like those around a CPU, for one process that nobody disturbs.
+    pub fn alone(&self, cpu: CpuId) -> Alone {
+        let path = &self.paths[cpu.0 as usize].caches[..self.kinds.len()];
+        Alone(path.iter().map(|cache| Cache::new(self.caches[cache.at()].build())).collect())
+    }
+
     /// Brings a line into the caches that missed it.
     pub fn load(&mut self, cpu: CpuId, line: Line, missed: Missed, mut tell: impl FnMut(Event)) {
         for level in missed.levels() {
@@ -343,21 +352,21 @@ impl Hierarchy {
         holders.0 |= path.0;
     }
 
-    /// A CPU that has just used a line stores to it.
+    /// A CPU that has just used a line stores to it. Tells which caches lose it.
     #[inline]
-    pub fn store(&mut self, cpu: CpuId, line: Line, tell: impl FnMut(Event)) {
+    pub fn store(&mut self, cpu: CpuId, line: Line, tell: impl FnMut(CacheIndex)) {
         if !self.is_sole(cpu, line) {
             self.take_away(cpu, line, tell);
         }
     }
 
-    fn take_away(&mut self, cpu: CpuId, line: Line, mut tell: impl FnMut(Event)) {
+    fn take_away(&mut self, cpu: CpuId, line: Line, mut tell: impl FnMut(CacheIndex)) {
         let path = &self.paths[cpu.0 as usize];
         let holders = self.holders.at(line.0);
         for (index, cache) in (0..).map(CacheIndex).zip(&mut self.caches) {
             let is_on_path = path.caches[self.level_of[index.at()].at()] == index;
             if !is_on_path && holders.contains(index) && cache.invalidate(line) {
-                tell(Event::Invalidated(index, line));
+                tell(index);
             }
         }
         *holders = path.set;
@@ -367,5 +376,21 @@ impl Hierarchy {
     #[inline]
     pub fn is_sole(&self, cpu: CpuId, line: Line) -> bool {
         self.holders.get(line.0).is_subset(self.paths[cpu.0 as usize].set)
+    }
+}
+
+/// The caches that a process would have if it were alone and never moved.
+#[derive(Clone, Debug)]
+pub(crate) struct Alone(Vec<Cache>);
+
+impl Alone {
+    /// The process uses a line.
+    #[inline]
+    pub fn access(&mut self, line: Line) -> Missed {
+        let missed = self.0.iter_mut().position(|cache| cache.hit(line)).unwrap_or(self.0.len());
+        for cache in &mut self.0[..missed] {
+            cache.load(line);
+        }
+        Missed(missed as u8)
     }
 }

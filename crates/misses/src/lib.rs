@@ -22,22 +22,25 @@
 //! # Why a line is missed
 //!
 //! The report on affinity scheduling tells the misses of a process that rebuilds its cached state, the *reload transient*, from
-//! those of its steady state (its section 3.1.1), and names two reasons to rebuild: others displaced the state, or the process
-//! was moved away from it (its introduction). It estimates both by flushing caches; here each miss can be asked. A process `p`
-//! misses a line in a cache `C` of some level. Let `K` be the cache of that level on the way to memory from the CPU on which
-//! `p` used the line last; often that is `C`. The miss is
+//! those of its steady state, by the misses that it has with its caches flushed and without (its section 3.1.1). It names two
+//! reasons to rebuild: others displaced the state, or the process was moved away from it (its introduction). Here each miss can
+//! be asked. A process `p` misses a line in a cache `C` of some level. Let `K` be the cache of that level on the way to memory
+//! from the CPU on which `p` used the line last; often that is `C`. The first of these that holds is the cause:
 //!
 //! | | when |
 //! | --- | --- |
 //! | cold | `p` never used this physical line, or `K` hasn't held it since some process of interest first did |
-//! | migration | `K` holds the line, and isn't `C`: it would be a hit had `p` stayed |
+//! | steady | caches like those where `p` first ran, with only what `p` does to its data in them, miss the line too |
+//! | migration | `K` isn't `C`, and holds the line |
 //! | invalidation | a store through other caches took the line from `K` |
-//! | steady | another line displaced it from `K` while `p` ran on a CPU under `K`: its own doing, or its neighbours' |
-//! | reload | ... while `p` didn't run |
+//! | reload | another line displaced it from `K` while `p` didn't run |
 //! | migration | ... while `p` ran on a CPU that isn't under `K` |
+//! | reload | ... while `p` ran under `K`, and `p` brought that other line: it rebuilds its state over what is left of it |
+//! | contention | ... while `p` ran under `K`, and a neighbour under a shared cache did, or the kernel |
 //!
-//! So each miss has one cause. By definition a process that never moves has no migration misses, and one that nobody takes turns
-//! with has no reload misses. The simulator's `reload` (`sim::Misses`) is reload and migration together.
+//! So each miss has one cause. A process that never moves has no migration misses; one that has the machine for itself, kernel
+//! included, and never moves has cold and steady ones only; and one whose data fit has no steady ones. The simulator's `reload`
+//! (`sim::Misses`) is reload and migration together; it knows no cold misses, and no contention but what it counts as reload.
 //!
 //! # What is modelled
 //!

@@ -3,12 +3,18 @@
 use crate::cache::Line;
 use crate::hierarchy::CacheIndex;
 use crate::sparse::Sparse;
+use crate::window::ProcessIndex;
 
 /// How a cache lost a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// Another line took its frame, at this time.
-    Displaced(u64),
+    /// Another line took its frame.
+    Displaced {
+        /// When.
+        time: u64,
+        /// The process of interest that brought the other line; none when something else did.
+        by: Option<ProcessIndex>,
+    },
     /// A store through other caches took it away.
     Invalidated,
 }

@@ -1,7 +1,7 @@
 //! The caches of a guest under its accesses, and why processes of interest miss them.
 
 use crate::cache::Line;
-use crate::hierarchy::{CacheIndex, Event, Hierarchy, HierarchyError, LevelIndex, Missed};
+use crate::hierarchy::{Event, Hierarchy, HierarchyError, LevelIndex, Missed};
 use crate::loss::{Loss, Losses};
 use crate::process::{Process, Use};
 use crate::report::{Causes, Instructions, Report, Section};
@@ -23,6 +23,16 @@ struct Memo {
 
 impl Memo {
     const NONE: Self = Self { cpu: CpuId(u32::MAX), virtual_line: u64::MAX, whose: TallyIndex::OTHER, is_sole: false };
+}
+
+/// What was so before a process used a line.
+#[derive(Clone, Copy, Debug)]
+struct Past {
+    process: ProcessIndex,
+    /// The CPU on which it used the line last.
+    used_on: Option<CpuId>,
+    /// What it would miss if it were alone.
+    missed_alone: Missed,
 }
 
 /// The caches of a guest machine, with what is remembered of its processes. Time is counted in accesses.
@@ -123,26 +133,31 @@ impl Model {
             _ => None,
         };
         let whose = process.map_or(TallyIndex::OTHER, TallyIndex::of);
-        let used_on = process.and_then(|process| self.remember(process, place, cpu, line));
+        let past = process.map(|process| self.remember(process, place, cpu, line));
         let missed = self.hierarchy.look_up(cpu, line);
-        let tally = self.tallies.of(whose);
-        tally.accesses += 1;
+        self.tallies.of(whose).accesses += 1;
         if missed != Missed::NONE {
             for level in missed.levels() {
                 self.tallies.of(whose).misses[level.at()] += 1;
-                if let Some(process) = process
+                if let Some(past) = past
                     && self.tallies.explains(level)
                 {
-                    let cause = self.cause(process, cpu, level, line, used_on);
+                    let cause = self.cause(past, cpu, level, line);
                     *cause(&mut self.tallies.of(whose).causes[level.at()]) += 1;
                 }
             }
-            let events = Events { now: self.now, losses: &mut self.losses, memos: &mut self.memos };
-            self.hierarchy.load(cpu, line, missed, events.listener());
+            self.hierarchy.load(cpu, line, missed, |event| match event {
+                Event::Displaced(cache, line) => {
+                    self.losses.lost(cache, line, Loss::Displaced { time: self.now, by: process });
+                }
+                Event::Shared(cache) => self.memos[cache.at()] = Memo::NONE,
+            });
         }
         if is_store {
-            let events = Events { now: self.now, losses: &mut self.losses, memos: &mut self.memos };
-            self.hierarchy.store(cpu, line, events.listener());
+            self.hierarchy.store(cpu, line, |cache| {
+                self.memos[cache.at()] = Memo::NONE;
+                self.losses.lost(cache, line, Loss::Invalidated);
+            });
         }
         whose
     }
@@ -170,6 +185,7 @@ impl Model {
             self.memos[self.hierarchy.innermost(left).at()] = Memo::NONE;
         }
         this.begin_run(cpu, self.now);
+        this.alone.get_or_insert_with(|| self.hierarchy.alone(cpu));
         let shared = last_cpu.filter(|&last| last != cpu).and_then(|last| self.machine.sharing(last, cpu));
         let tally = self.tallies.of(TallyIndex::of(process));
         tally.runs += 1;
@@ -178,14 +194,15 @@ impl Model {
         }
     }
 
-    /// Notes that a process uses a line of a window, and returns the CPU on which it used it last.
+    /// Notes that a process uses a line of a window, and returns what was so before.
     #[inline]
-    fn remember(&mut self, process: ProcessIndex, place: Place, cpu: CpuId, line: Line) -> Option<CpuId> {
-        let process = &mut self.processes[process.at()];
+    fn remember(&mut self, index: ProcessIndex, place: Place, cpu: CpuId, line: Line) -> Past {
+        let process = &mut self.processes[index.at()];
+        let missed_alone = process.alone.as_mut().map_or(Missed::NONE, |alone| alone.access(line));
         let memory = match place {
-            Place::Own(_, offset) => process.own(offset >> self.line_shift),
             Place::Shared(job, offset) => process.shared(job, offset >> self.line_shift),
-            Place::Mark(_) | Place::Other => return None,
+            Place::Own(_, offset) => process.own(offset >> self.line_shift),
+            Place::Mark(_) | Place::Other => return Past { process: index, used_on: None, missed_alone },
         };
         let used_on = memory.of(line);
         if used_on != Some(cpu) {
@@ -194,21 +211,17 @@ impl Model {
                 self.losses.watch(line);
             }
         }
-        used_on
+        Past { process: index, used_on, missed_alone }
     }
 
-    /// Why a process misses a line that it used last on `used_on`: the crate's documentation has the rule.
-    fn cause(
-        &self,
-        process: ProcessIndex,
-        cpu: CpuId,
-        level: LevelIndex,
-        line: Line,
-        used_on: Option<CpuId>,
-    ) -> fn(&mut Causes) -> &mut u64 {
-        let Some(used_on) = used_on else {
+    /// Why a process misses a line in the cache of a level: the crate's documentation has the rule.
+    fn cause(&self, past: Past, cpu: CpuId, level: LevelIndex, line: Line) -> fn(&mut Causes) -> &mut u64 {
+        let Some(used_on) = past.used_on else {
             return |causes| &mut causes.cold;
         };
+        if past.missed_alone.has(level) {
+            return |causes| &mut causes.steady;
+        }
         let cache = self.hierarchy.on_path(used_on, level);
         if cache != self.hierarchy.on_path(cpu, level) && self.hierarchy.contains(cache, line) {
             return |causes| &mut causes.migration;
@@ -216,10 +229,11 @@ impl Model {
         match self.losses.of(cache, line) {
             None => |causes| &mut causes.cold,
             Some(Loss::Invalidated) => |causes| &mut causes.invalidation,
-            Some(Loss::Displaced(time)) => match self.processes[process.at()].cpu_at(time) {
+            Some(Loss::Displaced { time, by }) => match self.processes[past.process.at()].cpu_at(time) {
                 None => |causes| &mut causes.reload,
-                Some(there) if self.hierarchy.on_path(there, level) == cache => |causes| &mut causes.steady,
-                Some(_) => |causes| &mut causes.migration,
+                Some(there) if self.hierarchy.on_path(there, level) != cache => |causes| &mut causes.migration,
+                Some(_) if by == Some(past.process) => |causes| &mut causes.reload,
+                Some(_) => |causes| &mut causes.contention,
             },
         }
     }
@@ -257,29 +271,6 @@ impl Model {
             assumptions: self.hierarchy.assumptions().to_vec(),
             others: self.others,
             sections: self.sections.clone(),
-        }
-    }
-}
-
-/// Who has to know what becomes of lines in caches.
-struct Events<'a> {
-    now: u64,
-    losses: &'a mut Losses,
-    memos: &'a mut [Memo],
-}
-
-impl Events<'_> {
-    fn listener(self) -> impl FnMut(Event) {
-        move |event| {
-            let mut changed = |cache: CacheIndex| self.memos[cache.at()] = Memo::NONE;
-            match event {
-                Event::Displaced(cache, line) => self.losses.lost(cache, line, Loss::Displaced(self.now)),
-                Event::Invalidated(cache, line) => {
-                    changed(cache);
-                    self.losses.lost(cache, line, Loss::Invalidated);
-                }
-                Event::Shared(cache) => changed(cache),
-            }
         }
     }
 }

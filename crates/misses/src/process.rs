@@ -1,6 +1,7 @@
 //! What is remembered of a process: where it ran when, and which of its lines it used where.
 
 use crate::cache::Line;
+use crate::hierarchy::Alone;
 use crate::sparse::Sparse;
 use crate::window::{JOBS, JobIndex};
 use machine::CpuId;
@@ -19,6 +20,8 @@ struct Run {
 pub(crate) struct Process {
     /// From the first.
     runs: Vec<Run>,
+    /// Nothing until it runs.
+    pub alone: Option<Alone>,
     own: Sparse<Use>,
     shared: [Sparse<Use>; JOBS as usize],
 }

@@ -56,12 +56,14 @@ pub struct Counts {
 pub struct Causes {
     /// The process hadn't used the line before.
     pub cold: u64,
-    /// The cache lost it while the process ran under it.
+    /// It would have missed the line alone, too.
     pub steady: u64,
-    /// The cache lost it while the process didn't run.
+    /// The line was lost while the process didn't run, or to others of its own as it brought them back.
     pub reload: u64,
-    /// Another cache has it, or the cache lost it while the process ran elsewhere.
+    /// The line was left behind in another cache, or lost while the process ran elsewhere.
     pub migration: u64,
+    /// Something else took its frame while the process ran: neighbours under a shared cache, or the kernel.
+    pub contention: u64,
     /// A store through other caches took it away.
     pub invalidation: u64,
 }
@@ -69,7 +71,7 @@ pub struct Causes {
 impl Causes {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.cold + self.steady + self.reload + self.migration + self.invalidation
+        self.cold + self.steady + self.reload + self.migration + self.contention + self.invalidation
     }
 }
 
@@ -99,6 +101,7 @@ impl AddAssign for Causes {
         self.steady += more.steady;
         self.reload += more.reload;
         self.migration += more.migration;
+        self.contention += more.contention;
         self.invalidation += more.invalidation;
     }
 }

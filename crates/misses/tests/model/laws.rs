@@ -96,29 +96,41 @@ fn what_was_lost_before_a_move_is_not_the_move_s_fault() {
 #[test]
 fn what_is_lost_while_away_is_the_move_s_fault() {
     let mut guest = Guest::new(two_by_four());
-    guest.pass(0, 0, 16);
+    guest.pass(0, 0, 15);
     guest.access(1, Data::Own(0, 99), false);
     guest.pass(0, 1, 16);
-    guest.pass(1, 0, 16);
+    guest.pass(1, 0, 15);
     let causes = guest.end().processes[&0].causes[&L2];
-    assert_eq!(causes, Causes { cold: 17, migration: 16, ..Causes::default() });
+    assert_eq!(causes, Causes { cold: 16, migration: 15, ..Causes::default() });
 }
 
 #[test]
-fn what_neighbours_take_from_a_shared_cache_is_steady() {
+fn what_neighbours_and_the_kernel_take_is_contention() {
     let mut guest = Guest::new(two_by_four());
     guest.pass(0, 0, 16);
     for process in 1..4 {
         guest.pass(process, process, 32);
     }
-    // Out of its own L1 and L2 by the kernel's doing, while it is taken to run.
+    // The kernel, in the L1 and the L2 of a process that is taken to run.
     for line in 0..16 {
         guest.access(0, Data::Other(0x5000 + line), false);
     }
     guest.pass(0, 0, 16);
     let causes = &guest.end().processes[&0].causes;
-    assert_eq!(causes[&L2], Causes { cold: 16, steady: 16, ..Causes::default() });
-    assert_eq!(causes[&L3], Causes { cold: 16, steady: 16, ..Causes::default() });
+    assert_eq!(causes[&L2], Causes { cold: 16, contention: 16, ..Causes::default() });
+    assert_eq!(causes[&L3], Causes { cold: 16, contention: 16, ..Causes::default() });
+}
+
+#[test]
+fn what_a_process_displaces_of_its_own_to_rebuild_is_reloaded_too() {
+    let mut guest = Guest::new(two_by_four());
+    guest.pass(0, 0, 16);
+    guest.pass(0, 1, 4);
+    guest.pass(0, 0, 16);
+    // Process 1 took the oldest of four lines of each set. Bringing it back displaces the next one that is wanted, and so on,
+    // though the process has room for all.
+    let causes = guest.end().processes[&0].causes[&L2];
+    assert_eq!(causes, Causes { cold: 16, reload: 16, ..Causes::default() });
 }
 
 #[test]

@@ -29,11 +29,28 @@ impl NaiveCache {
         let sets = self.sets.len() as u64;
         &mut self.sets[(line % sets) as usize]
     }
+
+    fn hit(&mut self, line: u64) -> bool {
+        let set = self.set(line);
+        let position = set.iter().position(|&other| other == line);
+        if let Some(position) = position {
+            let line = set.remove(position);
+            set.insert(0, line);
+        }
+        position.is_some()
+    }
+
+    fn load(&mut self, line: u64) -> Option<u64> {
+        let ways = self.ways;
+        let set = self.set(line);
+        set.insert(0, line);
+        if set.len() > ways { set.pop() } else { None }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
-    Displaced,
+    Displaced(Option<u32>),
     Invalidated,
 }
 
@@ -43,6 +60,10 @@ struct Oracle {
     /// When, which cache, which line, how.
     losses: Vec<(usize, usize, u64, Fate)>,
     log: Vec<Access>,
+    /// After each access, the CPU of each process that runs.
+    running: Vec<HashMap<u32, u32>>,
+    /// By process, the caches around the CPU where it first ran, for it alone.
+    alone: HashMap<u32, Vec<NaiveCache>>,
     section: Section,
 }
 
@@ -63,7 +84,15 @@ impl Oracle {
             })
             .collect();
         let cpus = machine.pus().len();
-        let mut oracle = Self { machine, caches, losses: Vec::new(), log: Vec::new(), section: Section::default() };
+        let mut oracle = Self {
+            machine,
+            caches,
+            losses: Vec::new(),
+            log: Vec::new(),
+            running: Vec::new(),
+            alone: HashMap::new(),
+            section: Section::default(),
+        };
         let Counts { misses, causes, .. } = oracle.nothing();
         oracle.section.instructions = vec![Default::default(); cpus];
         oracle.section.other.misses = misses.clone();
@@ -93,16 +122,15 @@ impl Oracle {
         self.caches.iter().position(|cache| cache.kind == kind && cache.cpus.contains(&cpu)).unwrap()
     }
 
-    /// Who runs where after the access at `time`, and each process's runs and moves until then.
-    fn replay(&self, time: usize) -> HashMap<u32, u32> {
-        let mut at: HashMap<u32, u32> = HashMap::new();
-        for access in &self.log[..=time] {
-            if let Data::Own(process, _) = access.data {
-                at.retain(|&other, &mut cpu| other == process || cpu != access.cpu);
-                at.insert(process, access.cpu);
-            }
+    /// Notes an access, and who runs where after it.
+    fn note(&mut self, access: Access) {
+        let mut running = self.running.last().cloned().unwrap_or_default();
+        if let Data::Own(process, _) = access.data {
+            running.retain(|&other, &mut cpu| other == process || cpu != access.cpu);
+            running.insert(process, access.cpu);
         }
-        at
+        self.log.push(access);
+        self.running.push(running);
     }
 
     fn user(&self, time: usize) -> Option<u32> {
@@ -110,16 +138,31 @@ impl Oracle {
         match access.data {
             Data::Own(process, _) => Some(process),
             Data::Shared(..) => {
-                self.replay(time).into_iter().find(|&(_, cpu)| cpu == access.cpu).map(|(process, _)| process)
+                self.running[time].iter().find(|&(_, &cpu)| cpu == access.cpu).map(|(&process, _)| process)
             }
             Data::Other(_) => None,
         }
     }
 
+    /// The levels that miss an access when the process has them for itself.
+    fn misses_alone(&mut self, process: u32, access: Access) -> Vec<Kind> {
+        let around: Vec<usize> = self.levels().into_iter().map(|kind| self.cache(access.cpu, kind)).collect();
+        let empty = |&cache: &usize| {
+            let NaiveCache { kind, ways, ref sets, .. } = self.caches[cache];
+            NaiveCache { kind, cpus: Vec::new(), ways, sets: vec![Vec::new(); sets.len()] }
+        };
+        let caches = self.alone.entry(process).or_insert_with(|| around.iter().map(empty).collect());
+        let missed = caches.iter_mut().position(|cache| cache.hit(access.line)).unwrap_or(caches.len());
+        for cache in &mut caches[..missed] {
+            cache.load(access.line);
+        }
+        caches[..missed].iter().map(|cache| cache.kind).collect()
+    }
+
     fn access(&mut self, access: Access) {
         let time = self.log.len();
-        let before = time.checked_sub(1).map(|time| self.replay(time)).unwrap_or_default();
-        self.log.push(access);
+        let before = self.running.last().cloned().unwrap_or_default();
+        self.note(access);
         let user = self.user(time);
         let mut counts = Counts { accesses: 1, ..self.nothing() };
         if let Data::Own(process, _) = access.data
@@ -132,28 +175,22 @@ impl Oracle {
                 counts.migrations.insert(level, 1);
             }
         }
+        let missed_alone = user.map(|process| self.misses_alone(process, access)).unwrap_or_default();
         let mut loads = Vec::new();
         for kind in self.levels() {
             let cache = self.cache(access.cpu, kind);
-            let set = self.caches[cache].set(access.line);
-            if let Some(position) = set.iter().position(|&line| line == access.line) {
-                let line = set.remove(position);
-                set.insert(0, line);
+            if self.caches[cache].hit(access.line) {
                 break;
             }
             loads.push(cache);
             counts.misses.insert(kind, 1);
             if let (Some(process), Some(causes)) = (user, counts.causes.get_mut(&kind)) {
-                *causes = self.cause(process, kind, time);
+                *causes = self.cause(process, kind, time, missed_alone.contains(&kind));
             }
         }
         for cache in loads {
-            let ways = self.caches[cache].ways;
-            let set = self.caches[cache].set(access.line);
-            set.insert(0, access.line);
-            if set.len() > ways {
-                let lost = set.pop().unwrap();
-                self.losses.push((time, cache, lost, Fate::Displaced));
+            if let Some(lost) = self.caches[cache].load(access.line) {
+                self.losses.push((time, cache, lost, Fate::Displaced(user)));
             }
         }
         if access.is_store {
@@ -174,7 +211,7 @@ impl Oracle {
     }
 
     /// Why `process` misses the line of the access at `time`: the table in the crate's documentation, row by row.
-    fn cause(&self, process: u32, kind: Kind, time: usize) -> Causes {
+    fn cause(&self, process: u32, kind: Kind, time: usize, is_missed_alone: bool) -> Causes {
         let access = self.log[time];
         let one = |set: fn(&mut Causes) -> &mut u64| {
             let mut causes = Causes::default();
@@ -185,6 +222,9 @@ impl Oracle {
         let Some(last_use) = last_use.filter(|&t| self.log[t].line == access.line) else {
             return one(|causes| &mut causes.cold);
         };
+        if is_missed_alone {
+            return one(|causes| &mut causes.steady);
+        }
         let first_use = (0..time).find(|&t| self.log[t].line == access.line && self.user(t).is_some()).unwrap();
         let (there, here) = (self.cache(self.log[last_use].cpu, kind), self.cache(access.cpu, kind));
         let held = &self.caches[there];
@@ -196,10 +236,11 @@ impl Oracle {
         match loss {
             None => one(|causes| &mut causes.cold),
             Some((_, _, _, Fate::Invalidated)) => one(|causes| &mut causes.invalidation),
-            Some(&(when, ..)) => match self.replay(when).get(&process) {
+            Some(&(when, _, _, Fate::Displaced(by))) => match self.running[when].get(&process) {
                 None => one(|causes| &mut causes.reload),
-                Some(cpu) if held.cpus.contains(cpu) => one(|causes| &mut causes.steady),
-                Some(_) => one(|causes| &mut causes.migration),
+                Some(cpu) if !held.cpus.contains(cpu) => one(|causes| &mut causes.migration),
+                Some(_) if by == Some(process) => one(|causes| &mut causes.reload),
+                Some(_) => one(|causes| &mut causes.contention),
             },
         }
     }
@@ -261,6 +302,8 @@ fn compare(machine: Machine, bursts: &[Burst]) -> Section {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn counts_are_those_of_a_model_that_remembers_everything(bursts in bursts(4), machine in 0..4usize) {
         let machines = [guest::two_by_four, guest::dies_with_smt, guest::pairs, guest::one_level];
@@ -271,9 +314,29 @@ proptest! {
     }
 
     #[test]
-    fn nobody_who_is_alone_reloads(bursts in bursts(1)) {
+    fn who_is_alone_and_stays_has_its_own_misses_only(mut bursts in bursts(1)) {
+        for burst in &mut bursts {
+            (burst.cpu, burst.is_remapped) = (3, false);
+            burst.accesses.retain(|&(which, ..)| which < 8);
+        }
         let section = compare(guest::two_by_four(), &bursts);
-        prop_assert!(section.all.causes.values().all(|causes| causes.reload == 0), "{:?}", section.all);
+        for causes in section.all.causes.values() {
+            prop_assert_eq!(causes.cold + causes.steady, causes.total());
+        }
+    }
+
+    #[test]
+    fn who_fits_has_no_steady_misses(mut bursts in bursts(4)) {
+        for burst in &mut bursts {
+            burst.is_remapped = false;
+            // 16 lines side by side fill an L2.
+            for (which, line, _) in &mut burst.accesses {
+                *line %= 16;
+                *which = if *which < 8 { 0 } else { 9 };
+            }
+        }
+        let section = compare(guest::two_by_four(), &bursts);
+        prop_assert!(section.all.causes.values().all(|causes| causes.steady == 0), "{:?}", section.all);
     }
 
     #[test]
