@@ -4,6 +4,9 @@
 //! reused lines are at the start of the window, lines that it uses once come from a ring at [`FRESH_OFFSET_BYTES`]. What the
 //! processes of job j have in common is in the window at [`SHARED_START`] + j x [`SPAN_BYTES`]. Nothing else is mapped there.
 
+/// The page of marks: a store to its nth 8 bytes says that section n of a guest's run begins.
+pub const MARKS_START: usize = 0x5330_0000_0000;
+
 /// The first process' window.
 pub const PRIVATE_START: usize = 0x5350_0000_0000;
 

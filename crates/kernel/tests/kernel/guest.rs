@@ -4,6 +4,7 @@ use escargot::CargoBuild;
 use kernel::vm::{self, Exit, Kernel, Script, Step, StepResult, Vm};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -45,6 +46,16 @@ fn built(package: &str, features: &str) -> PathBuf {
     let build = CargoBuild::new().package(package).bin(package).features(features).target_dir(target).arg("--locked");
     let build = if cfg!(debug_assertions) { build } else { build.release() };
     build.run().unwrap().path().to_owned()
+}
+
+/// The plugin of qemu that models caches.
+pub fn plugin() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let mut build = Command::new(env!("CARGO"));
+    // Always optimised: each of the guest's accesses goes through it.
+    build.args(["build", "--release", "--locked", "--package", "stayput-misses", "--target-dir"]).arg(target);
+    assert!(build.status().unwrap().success(), "the plugin can't be built");
+    target.join("release/libstayput_misses.so")
 }
 
 /// The steps' results by name.

@@ -6,4 +6,5 @@
 mod guest;
 mod machine_tests;
 mod measured_tests;
+mod misses_tests;
 mod scheduler_tests;

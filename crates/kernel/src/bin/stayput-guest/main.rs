@@ -2,6 +2,7 @@
 
 mod burn;
 mod init;
+mod mark;
 mod sleeper;
 
 use clap::Parser;
@@ -15,6 +16,8 @@ enum Arguments {
     Burn(burn::Arguments),
     /// Sleep again and again; prints how late it woke, as JSON.
     Sleeper(sleeper::Arguments),
+    /// Mark where a section begins, for a model of the machine's caches.
+    Mark(mark::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse() {
         Arguments::Burn(arguments) => burn::run(&arguments),
         Arguments::Sleeper(arguments) => sleeper::run(&arguments),
+        Arguments::Mark(arguments) => mark::run(&arguments),
     };
     match outcome {
         Ok(json) => {
