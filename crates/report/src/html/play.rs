@@ -77,8 +77,8 @@ fn headline(play: &PlayView) -> Markup {
     }
     html! {
         div {
-            p.figure.better[beyond == 0] { (within) " of " (within + beyond) small { " figures agree" } }
-            p.doubt { "kernel and simulator, within 25 %" }
+            p.figure.better[beyond == 0] { (within) " of " (within + beyond) small { " agree" } }
+            p.doubt { "figures of kernel and simulator, within 25 %" }
             p.doubt.muted { "migrations a second and median effective slices, policy by policy" }
         }
     }
@@ -115,12 +115,12 @@ fn agreement(play: &PlayView) -> Markup {
             h2 { "Agreement" }
             p { "How many times as much the kernel has as the simulator; bars are 95 % intervals. Between 0.80 and 1.25 they agree within 25 %." }
             div.charts {
-                @for quantity in play.quantities() {
+                @for quantity in play.quantities().filter(|quantity| !ratios(play, quantity).is_empty()) {
                     @let chart = Chart {
                         title: format!("{}: kernel over simulator", plain(quantity.words)),
                         description: format!("One row a policy, {}.", count(play.result.policies.len(), "policy")),
                     };
-                    @let drawn = chart.intervals(&ratios(play, quantity), "simulator has more", "kernel has more", false);
+                    @let drawn = chart.intervals(&ratios(play, quantity), "less", "more in the kernel", false);
                     (figure(&chart, drawn, "neither world has both figures", ratio_table(play, quantity)))
                 }
             }
@@ -286,9 +286,9 @@ fn guide() -> Markup {
                 (entry("kernel over simulated", "The geometric mean of the ratios of replicates with the same draws. Marked where the two worlds should agree and differ by more than 25 %."))
                 (entry("effective slice", "Time on a CPU with no other process of the workload in between."))
                 (entry("migration", "A process goes on on another CPU than where it last was."))
-                (entry("lateness after a sleep", "From when a process was to wake until it had a CPU."))
+                (entry("lateness", "From when a process that slept was to wake until it had a CPU."))
                 (entry("longest wait", "The longest that a process that could run had no CPU."))
-                (entry("least over most", "CPU time of the process that had least, over that of the one that had most, of those that do the same and arrived together: 1 is perfectly fair."))
+                (entry("CPU time, least over most", "CPU time of the process that had least, over that of the one that had most, of those that do the same and arrived together: 1 is perfectly fair."))
             }
         }
     }

@@ -38,9 +38,9 @@ pub const QUANTITIES: [Quantity; 10] = [
     quantity("effective_slice_mean_ms", "mean effective slices, ms", false),
     quantity("switches_per_s", "switches, a second", false),
     quantity("longest_wait_ms", "longest wait, ms", false),
-    quantity("wake_late_median_ms", "median lateness after a sleep, ms", false),
-    quantity("wake_late_p999_ms", "99.9 % of sleeps are late by at most, ms", false),
-    quantity(CPU_TIME_RATIO, "CPU time of equal processes, least over most", false),
+    quantity("wake_late_median_ms", "median lateness, ms", false),
+    quantity("wake_late_p999_ms", "99.9 % quantile of lateness, ms", false),
+    quantity(CPU_TIME_RATIO, "CPU time, least over most", false),
     quantity("idle_fraction", "idle CPU time, share", false),
     quantity(MISSES, "misses a ms of work", false),
 ];
