@@ -78,7 +78,8 @@ impl<'a> PlayView<'a> {
                 let policies = self.result.policies.iter();
                 let cells = policies.map(|policy| Some(cell(policy, policy.beside(quantity.metric)?)));
                 let cells: Vec<Cell> = cells.map(Option::unwrap_or_default).collect();
-                if cells.iter().any(|cell| !cell.text.is_empty()) {
+                let is_heading = !label.starts_with(' ');
+                if is_heading || cells.iter().any(|cell| !cell.text.is_empty()) {
                     rows.push((label.to_owned(), cells));
                 }
             };
