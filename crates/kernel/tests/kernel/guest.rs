@@ -8,8 +8,10 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// What a test may take, boot and all: many times what it needs, since it only ends what hangs.
-pub const TIMEOUT: Duration = Duration::from_secs(900);
+/// What a test of the short set may take, boot and all: many times what it needs, since it only ends what hangs.
+pub const TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// The same for the others.
+pub const LONG_TIMEOUT: Duration = Duration::from_secs(3 * 60 * 60);
 
 /// The kernel to test in, found once and for all tests.
 static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| match vm::can_run() {
@@ -77,8 +79,13 @@ impl Results {
 
 /// Runs steps, which must come to their end, and keeps their results in `kernel/NAME.json` of the target folder.
 pub fn run(vm: &Vm, name: &str, steps: Vec<Step>) -> Results {
+    run_within(TIMEOUT, vm, name, steps)
+}
+
+/// The same with more time.
+pub fn run_within(timeout: Duration, vm: &Vm, name: &str, steps: Vec<Step>) -> Results {
     let mut results = vec![];
-    let outcome = vm.run_and_tell(&Script { steps }, TIMEOUT, |result| {
+    let outcome = vm.run_and_tell(&Script { steps }, timeout, |result| {
         eprintln!("{name}: {}: {:?} after {:.1} s", result.name, result.exit, result.seconds);
         results.push(result.clone());
     });
