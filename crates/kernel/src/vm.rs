@@ -34,6 +34,8 @@ use std::{env, thread};
 
 const QEMU: &str = "qemu-system-x86_64";
 const BUSYBOX: &str = "busybox";
+/// Where the guest has its first process, which is also what keeps its CPUs busy.
+const GUEST_PATH: &str = "bin/stayput-guest";
 /// What our programs read a machine's tree with; none is linked against it.
 const HWLOC: &str = "libhwloc.so.15";
 /// How many of the console's last lines an error shows.
@@ -242,8 +244,9 @@ impl Vm {
         let mut files = Initramfs::new();
         let busybox = find_program(BUSYBOX).unwrap_or_else(|| BUSYBOX.into());
         files.add_program("bin/busybox", &busybox)?;
-        files.add_program("init", &self.guest)?;
-        for program in self.programs.iter().chain([&self.guest]) {
+        files.add_program(GUEST_PATH, &self.guest)?;
+        files.add_link("init", GUEST_PATH);
+        for program in &self.programs {
             let name = program.file_name().unwrap_or(program.as_os_str());
             files.add_program(Path::new("bin").join(name), program)?;
         }

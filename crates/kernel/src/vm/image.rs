@@ -53,7 +53,7 @@ pub enum KernelError {
         cause: io::Error,
     },
     /// It can't be fetched, and none is kept from before.
-    #[error("no kernel can be fetched ({cause}) and none is kept from before; name one in {KERNEL_VARIABLE}")]
+    #[error("no kernel can be fetched ({cause}) and none is kept from before: name one in {KERNEL_VARIABLE}")]
     NotFetched {
         /// What went wrong.
         cause: String,
@@ -171,8 +171,21 @@ impl Cache {
         Kernel::at(newest).ok()
     }
 
+    /// The newest kernel in Debian's lists, which are brought up to date before, if that is possible.
     fn newest_fetched(&self) -> Result<Kernel, FetchError> {
-        self.update_lists()?;
+        let updated = self.update_lists();
+        match (self.newest_listed(), updated) {
+            (Ok(kernel), Err(cause)) => {
+                let note =
+                    format!("lists of kernels can't be fetched ({cause}); {} is the newest of before", kernel.release);
+                Ok(Kernel { note: Some(note), ..kernel })
+            }
+            (Err(_), Err(cause)) => Err(cause),
+            (kernel, Ok(())) => kernel,
+        }
+    }
+
+    fn newest_listed(&self) -> Result<Kernel, FetchError> {
         let (package, release) = self.newest_package()?;
         let vmlinuz = self.kept(&release);
         if !vmlinuz.is_file() {
@@ -275,7 +288,7 @@ fn write(path: &Path, text: &str) -> Result<(), KernelError> {
     written.map_err(|cause| KernelError::Cache { path: path.into(), cause })
 }
 
-/// What a program wrote; if it failed, the last line of its errors.
+/// What a program wrote; if it failed, the first error that it names.
 fn said(name: &'static str, command: &mut Command) -> Result<String, FetchError> {
     let failed = |cause| FetchError::Program { name, cause };
     let output = command.output().map_err(|e| failed(e.to_string()))?;
@@ -283,6 +296,6 @@ fn said(name: &'static str, command: &mut Command) -> Result<String, FetchError>
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().rfind(|line| !line.trim().is_empty()).map(str::trim);
-    Err(failed(last.map_or_else(|| output.status.to_string(), str::to_owned)))
+    let first = errors.lines().find_map(|line| line.strip_prefix("E: ")).or_else(|| errors.lines().next());
+    Err(failed(first.map_or_else(|| output.status.to_string(), |line| line.trim().to_owned())))
 }

@@ -6,6 +6,7 @@ use cpio::newc;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,6 +36,7 @@ enum Entry {
     Folder,
     File { source: PathBuf, is_program: bool },
     Bytes(Vec<u8>),
+    Link { target: PathBuf },
 }
 
 /// The files of a guest, by their paths in it.
@@ -81,6 +83,11 @@ impl Initramfs {
         self.add(path.as_ref(), Entry::Bytes(bytes));
     }
 
+    /// Adds a symbolic link at `path`.
+    pub(super) fn add_link(&mut self, path: impl AsRef<Path>, target: impl Into<PathBuf>) {
+        self.add(path.as_ref(), Entry::Link { target: target.into() });
+    }
+
     fn add(&mut self, path: &Path, entry: Entry) {
         let path = path.strip_prefix("/").unwrap_or(path);
         for folder in path.ancestors().skip(1).filter(|folder| *folder != Path::new("")) {
@@ -101,6 +108,10 @@ impl Initramfs {
                 Entry::Folder => write_entry(&mut out, header.mode(0o040_755), 0, &mut io::empty()),
                 Entry::Bytes(bytes) => {
                     write_entry(&mut out, header.mode(0o100_644), bytes.len() as u64, &mut &bytes[..])
+                }
+                Entry::Link { target } => {
+                    let target = target.as_os_str().as_bytes();
+                    write_entry(&mut out, header.mode(0o120_777), target.len() as u64, &mut &*target)
                 }
                 Entry::File { source, is_program } => {
                     let mode = if *is_program { 0o100_755 } else { 0o100_644 };
@@ -175,6 +186,7 @@ mod tests {
         let mut files = Initramfs::new();
         files.add_program("bin/this", &program).unwrap();
         files.add_bytes("/a/b/c", b"text".to_vec());
+        files.add_link("init", "bin/this");
         files.write(&archive).unwrap();
 
         let entries = unpacked(&archive);
@@ -186,6 +198,7 @@ mod tests {
         assert_eq!(entries[text], ("a/b/c".into(), 0o100_644, b"text".to_vec()));
         assert!(place("a") < place("a/b") && place("a/b") < text);
         assert_eq!(entries[place("a/b")].1, 0o040_755);
+        assert_eq!(entries[place("init")], ("init".into(), 0o120_777, b"bin/this".to_vec()));
         // This test, as any program of Rust for GNU, loads the C library and its loader.
         let libraries = entries.iter().filter(|entry| entry.0.contains("/libc.so") || entry.0.contains("/ld-linux"));
         assert_eq!(libraries.count(), 2);
