@@ -25,6 +25,8 @@ fn main() {
         println!("cargo::error=the BPF scheduler can't be compiled: {}", format!("{error:#}").replace('\n', " "));
         exit(1);
     }
+    // For the tests, which hold the keys against the rule.
+    cc::Build::new().file("src/bpf/key.c").compile("stayput_key");
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed=../../policy/affinity.h");
     println!("cargo::rerun-if-env-changed=CLANG");

@@ -4,6 +4,8 @@ mod command;
 mod control_group;
 mod machine_tree;
 mod options;
+#[cfg(test)]
+mod queues;
 mod scheduler;
 mod statistics;
 mod support;

@@ -239,3 +239,41 @@ fn decay(text: &str) -> Result<Decay, String> {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boosts_and_decay_rules_are_those_of_the_header() {
+        let header = include_str!("../../../policy/affinity.h");
+        for (name, value) in [("LIGHT", PHI_LIGHT), ("HEAVY", PHI_HEAVY)] {
+            assert!(header.contains(&format!("#define STAYPUT_PHI_{name} {value}\n")), "{name}");
+        }
+        let rules = header.split("enum stayput_decay {").nth(1).unwrap().split("};").next().unwrap();
+        let names: Vec<&str> = rules.lines().filter_map(|line| line.trim().split([',', ' ']).next()).collect();
+        let numbered =
+            [(Decay::None, "NONE"), (Decay::Half, "HALF"), (Decay::Bsd, "BSD"), (Decay::Subtract(7), "SUBTRACT")];
+        let names: Vec<&&str> = names.iter().filter(|name| name.starts_with("STAYPUT_DECAY_")).collect();
+        for (rule, name) in numbered {
+            assert_eq!(*names[rule.rule().0 as usize], format!("STAYPUT_DECAY_{name}"));
+        }
+    }
+
+    #[test]
+    fn options_mean_what_they_say() {
+        let of = |words: &[&str]| Options::try_parse_from(["sched"].iter().chain(words)).unwrap().parameters();
+        let heavy = of(&["--heavy", "--graded", "--exact", "--", "true"]);
+        assert_eq!((heavy.phi_p, heavy.phi_t, heavy.scalable), ([16, 16, 10, 5, 2, 0], 16, false));
+        let bare = of(&["--check"]);
+        assert_eq!((bare.phi_p, bare.phi_t, bare.scalable, bare.max_behind_ms), ([0; 6], 0, true, 100.0));
+        for wrong in [
+            &["--light", "--heavy", "--", "true"][..],
+            &["--light"],
+            &["--all", "--", "true"],
+            &["--quantum-ms", "0", "--all"],
+        ] {
+            assert!(Options::try_parse_from(["sched"].iter().chain(wrong)).is_err(), "{wrong:?}");
+        }
+    }
+}

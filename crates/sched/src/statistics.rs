@@ -309,3 +309,45 @@ impl Summary {
         std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bin of bpf/stats.h.
+    fn bin(us: u64) -> u64 {
+        if us < STEPS {
+            return us;
+        }
+        let octave = u64::from(us.ilog2()) - 5;
+        (octave + 1) * STEPS + ((us >> octave) - STEPS)
+    }
+
+    #[test]
+    fn a_bin_s_middle_is_near_all_that_falls_into_it() {
+        for us in (0..100_000).chain((100_000..60_000_000).step_by(9_973)) {
+            let off = (middle_us(bin(us)) - us as f64).abs();
+            assert!(off <= 0.5 + us as f64 / 64.0, "{us} us is {off} off");
+        }
+    }
+
+    #[test]
+    fn what_lies_in_memory_is_read_in_order_and_differences_are_undone_by_sums() {
+        let words = 3 * (3 + BINS as u64) + MEETINGS as u64 + 8;
+        let bytes: Vec<u8> = (0..words).flat_map(u64::to_ne_bytes).collect();
+        let seen = Seen::read(&bytes);
+        assert_eq!((seen.slices.count, seen.intervals.count), (0, 3 + BINS as u64));
+        assert_eq!(seen.migrations[0], 3 * (3 + BINS as u64));
+        assert_eq!(seen.fallbacks, words - 1);
+        let twice = seen.clone().plus(seen.clone());
+        assert_eq!(twice.since(&seen), seen);
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_bpf_side() {
+        let header = include_str!("bpf/shared.h");
+        for (name, value) in [("LEVELS", LEVELS.len()), ("OCTAVES", BINS / STEPS as usize), ("STEPS", STEPS as usize)] {
+            assert!(header.contains(&format!("#define {name} {value}\n")), "{name}");
+        }
+    }
+}

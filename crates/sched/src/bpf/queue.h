@@ -73,29 +73,6 @@ struct {
 u64 last_order;
 u64 key_shift; /* what decay has added to keys */
 
-#define KEY_ONE (1ULL << 32)
-
-/* The logarithm to base 2, a straight line between powers of two: exactly one less for half the
- * value. */
-static __always_inline u64 key_log2(u64 value) {
-    u32 bit = highest_bit(value);
-
-    return bit * KEY_ONE + ((value << (32 - bit)) - KEY_ONE);
-}
-
-/*
- * What queues are ordered by. Decay changes what all have accumulated; it mustn't change their
- * order, or all would have to be sorted again. To halve a value is to take one from its logarithm,
- * so one is added for each period instead to all who come later; likewise for the other rules. The
- * order is that of the accounts but for what they round; which queue's first is taken is decided by
- * the accounts themselves.
- */
-static __always_inline u64 order_key(u32 cpu_ticks) {
-    if (decay_rule == STAYPUT_DECAY_NONE || decay_rule == STAYPUT_DECAY_SUBTRACT)
-        return key_shift + cpu_ticks;
-    return key_shift + (cpu_ticks ? KEY_ONE + key_log2(cpu_ticks) : 0);
-}
-
 /* Begins a decay period when it is time. */
 static __always_inline void next_period(u64 now) {
     u64 due = next_decay_ns;
@@ -105,12 +82,7 @@ static __always_inline void next_period(u64 now) {
         return;
     /* A sixtieth of the way to what it is now: the average over a minute of one-second periods. */
     load = (59 * load + runnable * STAYPUT_LOAD_ONE / nr_cpus) / 60;
-    if (decay_rule == STAYPUT_DECAY_HALF)
-        key_shift += KEY_ONE;
-    else if (decay_rule == STAYPUT_DECAY_BSD)
-        key_shift += key_log2(2 * load + STAYPUT_LOAD_ONE) - key_log2(2 * load ?: 1);
-    else if (decay_rule == STAYPUT_DECAY_SUBTRACT)
-        key_shift += decay_ticks;
+    key_shift += key_shift_of(decay_rule, decay_rule == STAYPUT_DECAY_BSD ? load : decay_ticks);
     __sync_fetch_and_add(&period, 1);
 }
 
@@ -156,7 +128,8 @@ static __always_inline void queue_insert(struct task_struct *p, struct standing 
         bpf_map_push_elem(&waiting, &reminder, BPF_EXIST);
     }
     if (scalable)
-        scx_bpf_dsq_insert_vtime(p, own->queue, quantum_ns, order_key(own->cpu_ticks), 0);
+        scx_bpf_dsq_insert_vtime(p, own->queue, quantum_ns,
+                                 order_key(decay_rule, key_shift, own->cpu_ticks), 0);
     else
         scx_bpf_dsq_insert(p, own->queue, quantum_ns, 0);
 }

@@ -13,7 +13,7 @@
  */
 #include "kernel.h"
 
-#include "../../../../policy/affinity.h"
+#include "key.h"
 #include "shared.h"
 
 char terms[] SEC("license") = "GPL";

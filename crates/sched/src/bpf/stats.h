@@ -46,32 +46,6 @@ static __always_inline struct seen *seen_here(void) {
             here_->field++;                                                                        \
     } while (0)
 
-static __always_inline u32 highest_bit(u64 value) {
-    u32 bit = 0;
-
-    if (value >> 32) {
-        value >>= 32;
-        bit = 32;
-    }
-    if (value >> 16) {
-        value >>= 16;
-        bit += 16;
-    }
-    if (value >> 8) {
-        value >>= 8;
-        bit += 8;
-    }
-    if (value >> 4) {
-        value >>= 4;
-        bit += 4;
-    }
-    if (value >> 2) {
-        value >>= 2;
-        bit += 2;
-    }
-    return bit + (value >> 1);
-}
-
 /* Records a time. Bins 0 to STEPS - 1 are us; beyond, each power of two has STEPS. */
 static __noinline void see_time(struct times *times, u64 ns) {
     u64 us = ns / 1000;
