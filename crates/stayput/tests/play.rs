@@ -1,0 +1,91 @@
+//! Plays from the command line, under the scheduler that this machine has.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn stayput(folder: &Path, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stayput"));
+    command.args(shell_words::split(words).unwrap()).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Builds the player beside the command, which a test of the command alone doesn't do.
+fn with_player() {
+    let build = escargot::CargoBuild::new().manifest_path("../kernel/Cargo.toml").bin("stayput-play");
+    let folder = Path::new(env!("CARGO_BIN_EXE_stayput")).parent().unwrap();
+    let build = build.target_dir(folder.parent().unwrap());
+    let build = if cfg!(debug_assertions) { build } else { build.release() };
+    let built = build.run().unwrap();
+    assert_eq!(built.path(), folder.join("stayput-play"));
+}
+
+const WORKLOAD: &str = r#"
+name = "pairs"
+[[jobs]]
+name = "busy"
+processes = 3
+process.work_ms = { constant = 40 }
+[[jobs]]
+name = "sleeper"
+processes = 1
+[jobs.process]
+work_ms = { constant = 10 }
+block_ms = { constant = 2 }
+intervals.bursts = { length_ms = { constant = 1 }, ends = { semaphore = 100 } }
+"#;
+
+#[test]
+fn a_workload_is_played_and_simulated_once_and_the_same_command_goes_on() {
+    with_player();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("pairs.toml"), WORKLOAD).unwrap();
+    let words = "play --workload pairs.toml --policy eevdf,attached --replicates 2 --out p.stayput --format json -q";
+    let first = stayput(folder.path(), words);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let told: Value = serde_json::from_slice(&first.stdout).unwrap();
+    let trials = told["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 8);
+    for policy in told["policies"].as_array().unwrap() {
+        assert_eq!((&policy["plays"], &policy["failed"]), (&2.into(), &0.into()));
+        let work_ms = &policy["metrics"]["work_ms"];
+        for world in ["kernel", "simulator"] {
+            assert!((work_ms[world].as_f64().unwrap() - 130.0).abs() < 1e-3, "{world}: {work_ms}");
+        }
+        // What bursts without a quantum sleep is drawn alike in both worlds.
+        assert_eq!(policy["metrics"]["wake_lates"]["ratio"], 1.0);
+    }
+    assert_eq!(told["policies"][1]["metrics"]["migrations"]["kernel"], 0.0);
+    let again = stayput(folder.path(), words);
+    let more: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(more["trials"], told["trials"], "nothing is played twice");
+    let other = stayput(folder.path(), &format!("{words} --seed 7"));
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("journal p.stayput holds another plan"), "{}", text(&other.stderr));
+    let alone = stayput(folder.path(), "play --workload pairs.toml --policy eevdf --replicates 1 --no-simulation -q");
+    assert!(text(&alone.stdout).starts_with("pairs: migrations a second and "), "{}", text(&alone.stdout));
+}
+
+#[test]
+fn what_cannot_be_played_is_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, sentence) in [
+        ("--policy per-cpu", "`per-cpu` is no policy that can be played: name standard, light, heavy"),
+        ("--on moon", "`moon` is no place to play; name here, vm or vm:TOPOLOGY"),
+        ("--on vm:moon", "`moon` is no machine for a guest"),
+        ("--workload nothing", "`nothing` is no built-in workload"),
+        ("--policy eevdf --phi-p 3", "phi changes nothing under these policies"),
+        ("--policy eevdf --horizon-ms 0", "`horizon_ms` is 0"),
+        ("--decay sometimes", "`sometimes` is no decay rule"),
+    ] {
+        let output = stayput(folder.path(), &format!("play {words}"));
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}: {told}");
+        assert!(told.contains(sentence) && output.stdout.is_empty(), "{words}: {told}");
+    }
+}
