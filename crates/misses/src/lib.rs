@@ -6,8 +6,9 @@
 //!
 //! `machine` is the guest's machine as JSON (what `serde_json::to_value` makes of a [`machine::Machine`]), or what Stayput takes
 //! everywhere: a preset, an hwloc XML file, a synthetic string. Its CPU numbers are those of the guest: 0 is the first that qemu
-//! starts. `out` receives a [`Report`]. With `others=off`, only the data of the processes of interest go through the caches,
-//! which is faster, and nothing else pollutes them. qemu must play all CPUs with one thread.
+//! starts. `out` receives a [`Report`] whenever a section ends. With `others=off`, only the data of the processes of interest go
+//! through the caches, which is faster, and nothing else pollutes them. qemu must play all CPUs with one thread; any version from
+//! 6.0 on will do.
 //!
 //! # Whose data
 //!

@@ -13,12 +13,26 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::ptr;
 use std::slice;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The version of the plugin interface that we are written for.
+/// The version of the plugin interface that we are written for, which qemu reads when it has loaded us.
+///
+/// All versions have what we use, but qemu refuses a plugin for an interface older than it still knows: 1 is what qemu 6.0 to
+/// 8.2 want, 9.0 and later at least 2.
 #[unsafe(no_mangle)]
-pub static qemu_plugin_version: c_int = 1;
+pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(1);
+
+/// Run by the dynamic linker as it loads us, hence before qemu reads the version.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CHOOSE_VERSION: extern "C" fn() = choose_version;
+
+extern "C" fn choose_version() {
+    if Qemu::has_version_2() {
+        qemu_plugin_version.store(2, Ordering::Relaxed);
+    }
+}
 
 /// Where the kernel of an x86-64 guest loads modules and compiled BPF programs, up to the end of memory.
 const LOADED: u64 = 0xffff_ffff_c000_0000;

@@ -49,6 +49,14 @@ pub(crate) const NO_REGISTERS: c_int = 0;
 /// `QEMU_PLUGIN_MEM_RW`. Registering loads and stores apart makes qemu 7.2 tell of some accesses twice.
 pub(crate) const LOADS_AND_STORES: c_int = 3;
 
+impl Qemu {
+    /// Whether this process is a qemu with version 2 of the interface or later, which brought scoreboards.
+    pub fn has_version_2() -> bool {
+        // SAFETY: the function isn't called.
+        unsafe { Library::this().get::<unsafe extern "C" fn()>(c"qemu_plugin_scoreboard_new") }.is_ok()
+    }
+}
+
 macro_rules! functions {
     ($($field:ident = $name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
         /// The functions, under qemu's names without `qemu_plugin_`.

@@ -62,6 +62,12 @@ pub fn pairs() -> Machine {
     machine("pairs", vec![ObjectRecord::new(Kind::Package, vec![pair(0), pair(2)])])
 }
 
+/// 40 cores with an L2 of 8 lines and an L1 of 2 under one L3: more caches than a word has bits.
+pub fn many() -> Machine {
+    let core = |cpu| cache(2, 8, 2, vec![cache(1, 2, 1, vec![core([cpu])])]);
+    machine("many", vec![cache(3, 128, 8, (0..40).map(core).collect())])
+}
+
 /// 2 CPUs with a cache each.
 pub fn one_level() -> Machine {
     machine("one level", (0..2).map(|cpu| cache(1, 8, 2, vec![core([cpu])])).collect())
