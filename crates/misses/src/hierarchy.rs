@@ -123,7 +123,7 @@ impl Missed {
 pub(crate) enum Event {
     /// It took the frame of another line.
     Displaced(CacheIndex, Line),
-    /// If that cache holds the line, it isn't alone any more.
+    /// That innermost cache, and its way to memory, isn't the only one to hold the line any more.
     Shared(CacheIndex),
 }
 
@@ -139,10 +139,15 @@ impl Caches {
     fn contains(self, cache: CacheIndex) -> bool {
         self.0 & (1 << (cache.0 % 64)) != 0
     }
+}
 
-    fn is_subset(self, other: Self) -> bool {
-        self.0 & !other.0 == 0
-    }
+/// Where a line is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Whereabouts {
+    /// The caches that may hold it: all that do, and some that lost it to other lines.
+    holders: Caches,
+    /// The innermost cache of the way to memory that alone holds it, since it was stored to there.
+    sole: Option<CacheIndex>,
 }
 
 /// A CPU's way to memory.
@@ -164,8 +169,8 @@ pub(crate) struct Hierarchy {
     level_of: Vec<LevelIndex>,
     /// By CPU.
     paths: Vec<Path>,
-    /// By line, the caches that may hold it: all that do, and some that lost it to other lines.
-    holders: Sparse<Caches>,
+    /// By line.
+    whereabouts: Sparse<Whereabouts>,
     line_bytes: u64,
     builds: Vec<CacheBuild>,
     assumptions: Vec<String>,
@@ -188,7 +193,7 @@ impl Hierarchy {
             caches: Vec::new(),
             level_of: Vec::new(),
             paths: Vec::new(),
-            holders: Sparse::default(),
+            whereabouts: Sparse::default(),
             line_bytes: 0,
             builds: Vec::new(),
             assumptions: Vec::new(),
@@ -312,7 +317,7 @@ impl Hierarchy {
 
     pub fn empty(&mut self) {
         self.caches.iter_mut().for_each(Cache::empty);
-        self.holders.clear();
+        self.whereabouts.clear();
     }
 
     pub fn contains(&self, cache: CacheIndex, line: Line) -> bool {
@@ -342,14 +347,12 @@ impl Hierarchy {
                 tell(Event::Displaced(cache, displaced));
             }
         }
-        let path = self.paths[cpu.0 as usize].set;
-        let holders = self.holders.at(line.0);
-        if !holders.is_subset(path) {
-            for cache in (0..self.caches.len() as u16).map(CacheIndex).filter(|&cache| holders.contains(cache)) {
-                tell(Event::Shared(cache));
-            }
+        let innermost = self.innermost(cpu);
+        let line = self.whereabouts.at(line.0);
+        line.holders.0 |= self.paths[cpu.0 as usize].set.0;
+        if let Some(sole) = line.sole.take_if(|sole| *sole != innermost) {
+            tell(Event::Shared(sole));
         }
-        holders.0 |= path.0;
     }
 
     /// A CPU that has just used a line stores to it. Tells which caches lose it.
@@ -362,20 +365,20 @@ impl Hierarchy {
 
     fn take_away(&mut self, cpu: CpuId, line: Line, mut tell: impl FnMut(CacheIndex)) {
         let path = &self.paths[cpu.0 as usize];
-        let holders = self.holders.at(line.0);
+        let whereabouts = self.whereabouts.at(line.0);
         for (index, cache) in (0..).map(CacheIndex).zip(&mut self.caches) {
             let is_on_path = path.caches[self.level_of[index.at()].at()] == index;
-            if !is_on_path && holders.contains(index) && cache.invalidate(line) {
+            if !is_on_path && whereabouts.holders.contains(index) && cache.invalidate(line) {
                 tell(index);
             }
         }
-        *holders = path.set;
+        *whereabouts = Whereabouts { holders: path.set, sole: Some(path.caches[0]) };
     }
 
     /// Whether a store to a line that the CPU has just used finds it nowhere else.
     #[inline]
     pub fn is_sole(&self, cpu: CpuId, line: Line) -> bool {
-        self.holders.get(line.0).is_subset(self.paths[cpu.0 as usize].set)
+        self.whereabouts.get(line.0).sole == Some(self.innermost(cpu))
     }
 }
 
