@@ -27,7 +27,7 @@ test:
 # Two guests at once, however many CPUs there are: what runs in them waits for the clock as often as for a CPU. Without what it
 # takes, the tests say what is missing and pass. Results: target/kernel/*.json.
 test-kernel:
-	@./setup.sh kernel || true
+	@$(if $(filter all short,$(SET)),,$(error SET is all or short, not `$(SET)'))./setup.sh kernel || true
 	cargo test --package stayput-kernel --locked --test kernel -- --ignored --nocapture --test-threads 2 $(SKIP_$(SET))
 SKIP_all =
 SKIP_short = --skip long::

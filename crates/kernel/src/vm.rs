@@ -214,6 +214,7 @@ impl Vm {
 
         let mut ended = vec![];
         let mut during = None;
+        let mut is_done = false;
         let cause = loop {
             match qemu.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Message::Began(name)) => during = Some(name),
@@ -221,11 +222,17 @@ impl Vm {
                     tell(&result);
                     ended.push(result);
                 }
-                Ok(Message::Done) => return Ok(ended),
+                Ok(Message::Done) => is_done = true,
+                // It has switched itself off. A plugin writes what it has seen when qemu ends, so that is waited for.
+                Err(RecvTimeoutError::Disconnected) if is_done => {
+                    qemu.process.wait().map_err(VmError::Files)?;
+                    return Ok(ended);
+                }
                 Err(cause) => break cause,
             }
         };
-        let console = String::from_utf8_lossy(&fs::read(console).map_err(VmError::Files)?).into_owned();
+        // There is no console where qemu has refused its arguments.
+        let console = String::from_utf8_lossy(&fs::read(console).unwrap_or_default()).into_owned();
         let stopped = Stopped { during, ended, console: last_lines(&console) };
         // A machine that panicked has rebooted, which ends qemu; unless it hangs in doing so.
         if let Some(at) = console.find("Kernel panic - not syncing: ") {

@@ -65,6 +65,10 @@ pub fn plugin() -> PathBuf {
 pub struct Results(Vec<StepResult>);
 
 impl Results {
+    pub fn of_steps(results: Vec<StepResult>) -> Self {
+        Self(results)
+    }
+
     pub fn of(&self, name: &str) -> &StepResult {
         self.0.iter().find(|result| result.name == name).unwrap_or_else(|| panic!("no step `{name}` in {self:#?}"))
     }
@@ -93,5 +97,5 @@ pub fn run_within(timeout: Duration, vm: &Vm, name: &str, steps: Vec<Step>) -> R
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join(format!("{name}.json")), serde_json::to_string_pretty(&results).unwrap()).unwrap();
     outcome.unwrap_or_else(|error| panic!("{error}"));
-    Results(results)
+    Results::of_steps(results)
 }

@@ -1,7 +1,7 @@
 //! The machine itself: it boots, shows the CPUs that were asked for, and tells the truth about what ran in it.
 
-use crate::guest;
-use kernel::vm::{Exit, Script, Step, VmError};
+use crate::guest::{self, Results};
+use kernel::vm::{Exit, Plugin, Script, Step, VmError};
 use machine::{CpuSet, Kind};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,25 +46,13 @@ fn sees_the_tree(topology: &str) {
 
 #[test]
 #[ignore = "boots a virtual machine: make test-kernel"]
-fn two_packages_are_seen_as_in_the_tree() {
-    sees_the_tree("2x4");
-}
-
-#[test]
-#[ignore = "boots a virtual machine: make test-kernel"]
 fn dies_and_hardware_threads_are_seen_as_in_the_tree() {
     sees_the_tree("dies");
 }
 
 #[test]
 #[ignore = "boots a virtual machine: make test-kernel"]
-fn numa_nodes_are_seen_as_in_the_tree() {
-    sees_the_tree("nodes");
-}
-
-#[test]
-#[ignore = "boots a virtual machine: make test-kernel"]
-fn each_step_says_how_it_ended_and_what_it_wrote() {
+fn each_step_says_how_it_ended_and_a_panic_hides_none_of_it() {
     let Some(vm) = guest::vm("1x2") else { return };
     let steps = vec![
         Step::shell("code", "echo out; echo err >&2; exit 42"),
@@ -76,8 +64,16 @@ fn each_step_says_how_it_ended_and_what_it_wrote() {
         Step::shell("mounted", "ls /sys/fs/cgroup/cgroup.procs /sys/kernel/debug/sched /sys/kernel/tracing/events"),
         Step::run("burn", ["stayput-guest", "burn", "--processes", "3", "--seconds", "1", "--pin", "1"]),
         Step::run("sleeper", ["stayput-guest", "sleeper", "--seconds", "1"]),
+        Step::shell("fatal", "echo c > /proc/sysrq-trigger"),
+        Step::run("never", ["true"]),
     ];
-    let results = guest::run(&vm, "steps", steps);
+    let error = vm.run(&Script { steps }, guest::TIMEOUT).unwrap_err();
+    let VmError::Panicked { cause, stopped } = error else { panic!("{error}") };
+    assert!(cause.contains("sysrq"), "{cause}");
+    assert_eq!(stopped.during.as_deref(), Some("fatal"));
+    assert!(stopped.console.contains("Call Trace"), "{}", stopped.console);
+
+    let results = Results::of_steps(stopped.ended);
     let code = results.of("code");
     assert_eq!((&code.exit, &*code.stdout, &*code.stderr), (&Exit::Code(42), "out\n", "err\n"));
     assert_eq!(results.of("signal").exit, Exit::Signal(11));
@@ -92,18 +88,35 @@ fn each_step_says_how_it_ended_and_what_it_wrote() {
 }
 
 #[test]
+#[ignore = "starts a virtual machine: make test-kernel"]
+fn what_qemu_refuses_is_told() {
+    let Some(mut vm) = guest::vm("1x1") else { return };
+    vm.plugin = Some(Plugin { library: "/no/such/plugin.so".into(), arguments: vec!["a=b".into()] });
+    let error = vm.run(&Script::default(), guest::TIMEOUT).unwrap_err();
+    assert!(matches!(error, VmError::Ended { .. }), "{error}");
+    assert!(error.to_string().contains("/no/such/plugin.so"), "{error}");
+}
+
+#[test]
 #[ignore = "boots a virtual machine: make test-kernel"]
-fn a_panic_is_reported_with_the_step_and_what_the_kernel_said() {
+fn a_machine_that_takes_too_long_is_stopped() {
     let Some(vm) = guest::vm("1x1") else { return };
-    let steps = vec![
-        Step::run("fine", ["true"]),
-        Step::shell("fatal", "echo c > /proc/sysrq-trigger"),
-        Step::run("never", ["true"]),
-    ];
-    let error = vm.run(&Script { steps }, guest::TIMEOUT).unwrap_err();
-    let VmError::Panicked { cause, stopped } = error else { panic!("{error}") };
-    assert!(cause.contains("sysrq"), "{cause}");
-    assert_eq!(stopped.during.as_deref(), Some("fatal"));
-    assert_eq!(stopped.ended.len(), 1);
-    assert!(stopped.console.contains("Call Trace"), "{}", stopped.console);
+    let error = vm.run(&Script::default(), Duration::from_secs(1)).unwrap_err();
+    assert!(matches!(&error, VmError::Hung { stopped, .. } if stopped.during.is_none()), "{error}");
+}
+
+mod long {
+    use super::sees_the_tree;
+
+    #[test]
+    #[ignore = "boots a virtual machine: make test-kernel"]
+    fn two_packages_are_seen_as_in_the_tree() {
+        sees_the_tree("2x4");
+    }
+
+    #[test]
+    #[ignore = "boots a virtual machine: make test-kernel"]
+    fn numa_nodes_are_seen_as_in_the_tree() {
+        sees_the_tree("nodes");
+    }
 }
