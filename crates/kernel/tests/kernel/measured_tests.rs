@@ -44,55 +44,56 @@ fn fairness(burnt: &Value) -> f64 {
     least / most
 }
 
-#[test]
-#[ignore = "boots a virtual machine: make test-kernel"]
-fn slices_are_as_long_as_the_algebra_says_and_affinity_prevents_migrations() {
-    let Some(vm) = vm("2x4") else { return };
-    let boosts = [("--light", 6.0), ("--heavy", 16.0)];
-    let mut steps = Vec::new();
-    for queue in QUEUES {
-        for k in [2, 3] {
-            let command = format!("stayput-guest burn --processes {} --seconds 10", 8 * k);
-            for boost in ["--phi-p 0 --phi-t 0", "--light", "--heavy"] {
-                steps.push(measured(
-                    &format!("{queue} {boost} {k}"),
-                    &format!("{queue} {boost} --decay none"),
-                    &command,
-                ));
-            }
-        }
-    }
-    let results = guest::run(&vm, "slices", steps);
-    let mut table = String::from("queue       boost    k  slice ms  by the algebra  ratio\n");
-    let mut off = Vec::new();
-    for queue in QUEUES {
-        for k in [2.0, 3.0] {
-            for (boost, phi_t) in boosts {
-                let expected_ms = 20.0 * phi_t * k / (k - 1.0);
-                let median_ms = metric(&results, &format!("{queue} {boost} {k}"), "effective_slice_median_ms");
-                let ratio = median_ms / expected_ms;
-                let _ = writeln!(table, "{queue:11} {boost:8} {k}  {median_ms:8.1}  {expected_ms:14.1}  {ratio:.2}");
-                if !(0.8..=1.2).contains(&ratio) {
-                    off.push(format!("{queue} {boost} k = {k}: {ratio:.2}"));
+mod long {
+    use super::*;
+
+    #[test]
+    #[ignore = "boots a virtual machine: make test-kernel"]
+    fn slices_are_as_long_as_the_algebra_says_and_affinity_prevents_migrations() {
+        let Some(vm) = vm("2x4") else { return };
+        let boosts = [("--light", 6.0), ("--heavy", 16.0)];
+        let mut steps = Vec::new();
+        for queue in QUEUES {
+            for k in [2, 3] {
+                let command = format!("stayput-guest burn --processes {} --seconds 10", 8 * k);
+                for boost in ["--phi-p 0 --phi-t 0", "--light", "--heavy"] {
+                    steps.push(measured(
+                        &format!("{queue} {boost} {k}"),
+                        &format!("{queue} {boost} --decay none"),
+                        &command,
+                    ));
                 }
             }
         }
-        let migrations = |boost: &str| metric(&results, &format!("{queue} {boost} 3"), "migrations");
-        let [none, light, heavy] = ["--phi-p 0 --phi-t 0", "--light", "--heavy"].map(migrations);
-        let _ = writeln!(
-            table,
-            "{queue:11} migrations of 24 processes: {none} without boosts, {light} light, {heavy} heavy"
-        );
-        if none < 3.0 * light || none < 6.0 * heavy {
-            off.push(format!("{queue}: {none}, {light} and {heavy} migrations"));
+        let results = guest::run(&vm, "slices", steps);
+        let mut table = String::from("queue       boost    k  slice ms  by the algebra  ratio\n");
+        let mut off = Vec::new();
+        for queue in QUEUES {
+            for k in [2.0, 3.0] {
+                for (boost, phi_t) in boosts {
+                    let expected_ms = 20.0 * phi_t * k / (k - 1.0);
+                    let median_ms = metric(&results, &format!("{queue} {boost} {k}"), "effective_slice_median_ms");
+                    let ratio = median_ms / expected_ms;
+                    let _ =
+                        writeln!(table, "{queue:11} {boost:8} {k}  {median_ms:8.1}  {expected_ms:14.1}  {ratio:.2}");
+                    if !(0.8..=1.2).contains(&ratio) {
+                        off.push(format!("{queue} {boost} k = {k}: {ratio:.2}"));
+                    }
+                }
+            }
+            let migrations = |boost: &str| metric(&results, &format!("{queue} {boost} 3"), "migrations");
+            let [none, light, heavy] = ["--phi-p 0 --phi-t 0", "--light", "--heavy"].map(migrations);
+            let _ = writeln!(
+                table,
+                "{queue:11} migrations of 24 processes: {none} without boosts, {light} light, {heavy} heavy"
+            );
+            if none < 3.0 * light || none < 6.0 * heavy {
+                off.push(format!("{queue}: {none}, {light} and {heavy} migrations"));
+            }
         }
+        eprintln!("{table}");
+        assert!(off.is_empty(), "{off:#?}");
     }
-    eprintln!("{table}");
-    assert!(off.is_empty(), "{off:#?}");
-}
-
-mod long {
-    use super::*;
 
     /// The cap on waiting after a wake-up that is the default, in ms.
     const MAX_WAIT_MS: f64 = 100.0;
