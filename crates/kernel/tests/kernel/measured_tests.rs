@@ -102,8 +102,7 @@ mod long {
     #[ignore = "boots a virtual machine: make test-kernel"]
     fn equal_processes_get_equal_time_and_sleepers_wake_in_time() {
         let Some(vm) = vm("2x4") else { return };
-        let alone = "stayput-guest burn --processes 24 --seconds 10";
-        let with_sleeper = "stayput-guest burn --processes 24 --seconds 10 >/dev/null & \
+        let command = "stayput-guest burn --processes 24 --seconds 10 & \
              stayput-guest sleeper --period-ms 10 --seconds 10; wait";
         let mut settings = vec![String::new()];
         for queue in QUEUES {
@@ -113,22 +112,17 @@ mod long {
                 }
             }
         }
-        let step = |name: String, setting: &str, command: &str| match setting {
-            "" => Step::shell(name, format!("sh -c '{command}'")).within(Duration::from_secs(600)),
-            _ => measured(&name, setting, command),
+        let step = |setting: &String| match setting.as_str() {
+            "" => Step::shell("", format!("sh -c '{command}'")).within(Duration::from_secs(600)),
+            setting => measured(setting, setting, command),
         };
-        let pair = |setting: &String| {
-            [
-                step(format!("equals {setting}"), setting, alone),
-                step(format!("sleeper {setting}"), setting, with_sleeper),
-            ]
-        };
-        let results = guest::run(&vm, "fairness", settings.iter().flat_map(pair).collect());
+        let results = guest::run(&vm, "fairness", settings.iter().map(step).collect());
         let mut table = String::from("least/most CPU time  late ms: median   99 %  99.9 %  longest  setting\n");
         let mut off = Vec::new();
         for setting in &settings {
-            let ratio = fairness(&told(&results, &format!("equals {setting}"))[0]);
-            let late = &told(&results, &format!("sleeper {setting}"))[0];
+            let told = told(&results, setting);
+            let of = |name: &str| told.iter().find(|told| told.get(name).is_some()).unwrap();
+            let (ratio, late) = (fairness(of("cpu_seconds")), of("wakes"));
             let ms = |name: &str| late[name].as_f64().unwrap();
             let whose = if setting.is_empty() { "the kernel's own" } else { setting };
             let (p50, p99, p999, max) = (ms("p50_ms"), ms("p99_ms"), ms("p999_ms"), ms("max_ms"));
