@@ -65,7 +65,7 @@ mod long {
                 }
             }
         }
-        let results = guest::run(&vm, "slices", steps);
+        let results = guest::run_within(guest::LONG_TIMEOUT, &vm, "slices", steps);
         let mut table = String::from("queue       boost    k  slice ms  by the algebra  ratio\n");
         let mut off = Vec::new();
         for queue in QUEUES {
@@ -116,7 +116,7 @@ mod long {
             "" => Step::shell("", format!("sh -c '{command}'")).within(Duration::from_secs(600)),
             setting => measured(setting, setting, command),
         };
-        let results = guest::run(&vm, "fairness", settings.iter().map(step).collect());
+        let results = guest::run_within(guest::LONG_TIMEOUT, &vm, "fairness", settings.iter().map(step).collect());
         let mut table = String::from("least/most CPU time  late ms: median   99 %  99.9 %  longest  setting\n");
         let mut off = Vec::new();
         for setting in &settings {
@@ -150,7 +150,7 @@ mod long {
                     steps.push(measured(&format!("{queue} {n}"), &format!("{queue} --light"), &command));
                 }
             }
-            let results = guest::run(&vm, &format!("cost-{cpus}"), steps);
+            let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &format!("cost-{cpus}"), steps);
             for queue in QUEUES {
                 for n in tasks {
                     let ns = metric(&results, &format!("{queue} {n}"), "decision_mean_ns");

@@ -68,7 +68,7 @@ mod long {
             let marked = format!("{scheduler} sh -c '{marks} {play}; stayput-guest mark 0'");
             Step::shell(name, marked).within(Duration::from_secs(600))
         });
-        let results = guest::run(&vm, &format!("misses-{topology}"), steps.collect());
+        let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &format!("misses-{topology}"), steps.collect());
         let report: Report = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
         let mut table = format!("{topology}: misses per 1,000 accesses of 24 processes of 256 KiB\n");
         let _ = writeln!(

@@ -18,7 +18,7 @@ loaded() {
     for i in $(seq 900); do [ $(cat /sys/kernel/sched_ext/state) = enabled ] && return; sleep 0.1; done
     echo 'it was never loaded' >&2; exit 99
 }
-idle() { while pidof stayput-guest >/dev/null; do sleep 0.1; done; }
+idle() { while ps -o comm | grep -q stayput-guest; do sleep 0.1; done; }
 ";
 
 /// A part of a scenario, and a look at the machine after it.
