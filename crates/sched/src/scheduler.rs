@@ -21,9 +21,9 @@ use std::time::Duration;
 const MAX_CPUS: usize = 1_024;
 /// The report's clock tick, in which CPU time is accumulated.
 const TICK_NS: u64 = 10_000_000;
-/// How long before the cap a process that woke counts as overdue, so that it runs before it: two ticks of a kernel's clock at 250 Hz
-/// at least, and never more than half of the cap.
-const MARGIN_NS: u64 = 10_000_000;
+/// How long before the cap a process that woke counts as overdue, so that it runs before it: several ticks of a kernel's clock at
+/// 250 Hz, and never more than half of the cap.
+const MARGIN_NS: u64 = 20_000_000;
 /// How long a process may be left waiting until the kernel throws the scheduler out. Well above what a crowd of a thousand on one CPU
 /// waits.
 const TIMEOUT_MS: u32 = 15_000;
