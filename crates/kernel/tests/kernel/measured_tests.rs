@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// An instruction takes 8 ns: slow enough for a host to emulate a second of eight CPUs in about one.
 const ICOUNT_SHIFT: u8 = 3;
-/// The report's decay rules don't change slices where they are off.
+/// Both ways to find who is next.
 const QUEUES: [&str; 2] = ["--exact", "--scalable"];
 
 fn vm(topology: &str) -> Option<Vm> {

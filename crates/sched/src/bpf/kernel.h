@@ -102,11 +102,6 @@ enum scx_ops_flags {
     SCX_OPS_SWITCH_PARTIAL = 8ULL,
 };
 
-enum scx_enq_flags {
-    SCX_ENQ_WAKEUP = 1ULL,
-    SCX_ENQ_PREEMPT = 1ULL << 32,
-};
-
 enum scx_kick_flags {
     SCX_KICK_IDLE = 1,
     SCX_KICK_PREEMPT = 2,
@@ -139,7 +134,6 @@ struct sched_ext_ops {
     void (*quiescent)(struct task_struct *, u64);
     void (*set_weight)(struct task_struct *, u32);
     s32 (*init_task)(struct task_struct *, struct scx_init_task_args *);
-    void (*enable)(struct task_struct *);
     s32 (*cgroup_init)(struct cgroup *, struct scx_cgroup_init_args *);
     void (*cgroup_set_weight)(struct cgroup *, u32);
     void (*cpu_online)(s32);
