@@ -8,8 +8,10 @@ use nix::sys::time::TimeValLike;
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
 use serde::Serialize;
+use std::fs::File;
 use std::hint;
-use std::io::{self, PipeReader, Read, Write};
+use std::io::{self, PipeReader, Read};
+use std::os::unix::fs::FileExt;
 use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,29 +50,40 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
         sched_setaffinity(Pid::from_raw(0), &cpus)?;
     }
     let epoch = Instant::now();
-    let (mut gate, mut opener) = io::pipe()?;
+    let (gate, opener) = io::pipe()?;
+    let (mut all_ready, ready) = io::pipe()?;
+    let stop_ns = tempfile::tempfile()?;
     let mut children = Vec::with_capacity(arguments.processes);
     for _ in 0..arguments.processes {
         // SAFETY: this process has one thread, so the child finds no lock held.
         match unsafe { fork() }? {
             ForkResult::Parent { child } => children.push(child),
-            ForkResult::Child => process::exit(compute_when_told(&mut gate, epoch, arguments.threads).is_err().into()),
+            ForkResult::Child => {
+                drop((opener, ready));
+                process::exit(compute_when_told(gate, &stop_ns, epoch, arguments.threads).is_err().into())
+            }
         }
     }
+    drop(ready);
+    all_ready.read_to_end(&mut Vec::new())?;
     let start = Instant::now();
-    let stop_ns = u64::try_from((start + duration - epoch).as_nanos()).map_err(io::Error::other)?;
-    opener.write_all(&stop_ns.to_ne_bytes().repeat(children.len()))?;
+    let ns = u64::try_from((start + duration - epoch).as_nanos()).map_err(io::Error::other)?;
+    stop_ns.write_all_at(&ns.to_ne_bytes(), 0)?;
+    // The end of a pipe wakes all who read it at once. Bytes would wake one after the other, each when the one before has run,
+    // which takes a scheduler that keeps processes waiting up to a second.
+    drop(opener);
     let cpu_seconds = children.into_iter().map(cpu_seconds_of).collect::<io::Result<_>>()?;
     let burnt = Burnt { seconds: start.elapsed().as_secs_f64(), cpu_seconds };
     Ok(serde_json::to_string(&burnt)?)
 }
 
-/// Waits until it is told when to stop, in nanoseconds since `epoch`, and computes until then in so many threads.
-fn compute_when_told(gate: &mut PipeReader, epoch: Instant, threads: usize) -> io::Result<()> {
+/// Waits until the gate opens, and computes until `stop_ns`, in nanoseconds since `epoch`, in so many threads.
+fn compute_when_told(mut gate: PipeReader, stop_ns: &File, epoch: Instant, threads: usize) -> io::Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
-    let mut stop_ns = [0; 8];
-    gate.read_exact(&mut stop_ns)?;
-    let stop = epoch + Duration::from_nanos(u64::from_ne_bytes(stop_ns));
+    gate.read_to_end(&mut Vec::new())?;
+    let mut ns = [0; 8];
+    stop_ns.read_exact_at(&mut ns, 0)?;
+    let stop = epoch + Duration::from_nanos(u64::from_ne_bytes(ns));
     let others = (1..threads).map(|_| thread::Builder::new().spawn(move || compute_until(stop)));
     let others: Vec<_> = others.collect::<io::Result<_>>()?;
     compute_until(stop);
