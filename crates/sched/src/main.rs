@@ -93,7 +93,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
         }
     };
 
-    let summary = Summary::of(&scheduler.seen()?, begun.elapsed(), &tree).with_cost(scheduler.cost());
+    let summary = Summary::of(&scheduler.seen()?, begun.elapsed(), &tree);
     drop(group);
     scheduler.unload();
     if let Some(path) = &options.json {

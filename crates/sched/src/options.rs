@@ -151,8 +151,11 @@ pub struct Parameters {
     pub scalable: bool,
     /// The cap on waiting after a wake-up in ms.
     pub max_wait_ms: f64,
-    /// How far one may be behind another in fair shares of CPU time before the other's boosts no longer count, in ms.
+    /// How far one may be behind another that it takes turns with, in fair shares of CPU time, before the other's boosts no longer
+    /// count, in ms.
     pub max_behind_ms: f64,
+    /// The same for processes of different CPUs.
+    pub max_far_behind_ms: f64,
 }
 
 impl Options {
@@ -177,6 +180,9 @@ impl Options {
         let phi_p = if self.graded { [p, p, p * 2 / 3, p / 3, p / 6, 0] } else { [p, 0, 0, 0, 0, 0] };
         let max_wait_ms = self.max_wait_ms.as_secs_f64() * 1e3;
         let quantum_ms = self.quantum_ms.as_secs_f64() * 1e3;
+        // What the rule by itself brings about where nothing decays: boosts are in units of two ticks of 10 ms, and quanta go on after
+        // they are outweighed.
+        let apart_ms = |boost: u32| (20.0 * f64::from(boost) + 2.0 * quantum_ms).max(max_wait_ms);
         Parameters {
             phi_p,
             phi_t: t,
@@ -185,10 +191,8 @@ impl Options {
             decay: self.decay,
             scalable: !self.exact,
             max_wait_ms,
-            // Without decay, processes that take turns on one CPU differ by 20 ms x phi_t and the quantum in which that was passed, and
-            // who is first on one CPU may meet who is last on another. Half as much again, so that what the rule brings about by itself
-            // is left alone.
-            max_behind_ms: (30.0 * f64::from(p.max(t)) + 2.0 * quantum_ms).max(max_wait_ms),
+            max_behind_ms: apart_ms(t),
+            max_far_behind_ms: apart_ms(p.saturating_add(t)),
         }
     }
 
@@ -265,6 +269,7 @@ mod tests {
         let of = |words: &[&str]| Options::try_parse_from(["sched"].iter().chain(words)).unwrap().parameters();
         let heavy = of(&["--heavy", "--graded", "--exact", "--", "true"]);
         assert_eq!((heavy.phi_p, heavy.phi_t, heavy.scalable), ([16, 16, 10, 5, 2, 0], 16, false));
+        assert_eq!((heavy.max_behind_ms, heavy.max_far_behind_ms), (380.0, 700.0));
         let bare = of(&["--check"]);
         assert_eq!((bare.phi_p, bare.phi_t, bare.scalable, bare.max_behind_ms), ([0; 6], 0, true, 100.0));
         for wrong in [

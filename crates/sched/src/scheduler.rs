@@ -13,9 +13,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
 use skeleton::{SchedulerSkel, SchedulerSkelBuilder};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// Most CPUs that there may be; `MAX_CPUS` of bpf/shared.h.
 const MAX_CPUS: usize = 1_024;
@@ -36,14 +34,6 @@ static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Where libbpf keeps the program.
 pub fn memory() -> MaybeUninit<OpenObject> {
     MaybeUninit::uninit()
-}
-
-/// What deciding who is next has cost.
-pub struct Cost {
-    /// How often it was decided.
-    pub runs: u64,
-    /// How long that took in all.
-    pub time: Duration,
 }
 
 /// A loaded scheduler. It is gone when this is dropped, and when this process ends, however it does.
@@ -69,12 +59,12 @@ impl<'a> Scheduler<'a> {
         let mut open = SchedulerSkelBuilder::default().open(memory).map_err(refused)?;
         let parameters = options.parameters();
         let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { bail!("the scheduler has no parameters") };
-        let Parameters { phi_p, phi_t, complex, quantum_ms, decay, scalable, max_wait_ms, max_behind_ms } = parameters;
+        let Parameters { phi_p, phi_t, complex, quantum_ms, decay, scalable, max_wait_ms, max_behind_ms, max_far_behind_ms } = parameters;
         let ns = |ms: f64| (ms * 1e6) as u64;
         (rodata.quantum_ns, rodata.tick_ns) = (ns(quantum_ms), TICK_NS);
         (rodata.decay_rule, rodata.decay_ticks) = decay.rule();
         rodata.wake_limit_ns = ns(max_wait_ms) - MARGIN_NS.min(ns(max_wait_ms) / 2);
-        rodata.share_limit_ns = ns(max_behind_ms);
+        (rodata.share_limit_ns, rodata.far_share_limit_ns) = (ns(max_behind_ms), ns(max_far_behind_ms));
         rodata.nr_cpus = cpus as u32;
         rodata.scalable = scalable;
         rodata.by_cgroup = !matches!(options.extent(), Extent::Command);
@@ -119,19 +109,6 @@ impl<'a> Scheduler<'a> {
         let of_cpus = self.skeleton.maps.seen.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let of_cpus = of_cpus.context("the scheduler's statistics can't be read")?.unwrap_or_default();
         Ok(of_cpus.iter().map(|bytes| Seen::read(bytes)).fold(Seen::default(), Seen::plus))
-    }
-
-    /// What the kernel's statistics of BPF programs (sysctl kernel.bpf_stats_enabled) say of `dispatch`: how often it ran, and for how
-    /// long in all; none where they are off.
-    pub fn cost(&self) -> Option<Cost> {
-        let fd = self.skeleton.progs.affinity_dispatch.as_fd().as_raw_fd();
-        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-        let number = |name: &str| {
-            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-            line.trim().parse::<u64>().ok()
-        };
-        Some(Cost { runs: number("run_cnt")?, time: Duration::from_nanos(number("run_time_ns")?) })
-            .filter(|cost| cost.runs > 0)
     }
 
     /// Switches it off: the kernel's own scheduler goes on with everything.

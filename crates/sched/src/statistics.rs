@@ -2,7 +2,6 @@
 
 use crate::machine_tree::{LEVELS, MachineTree};
 use crate::options::{Options, Parameters};
-use crate::scheduler::Cost;
 use anyhow::Context;
 use machine::Level;
 use serde::Serialize;
@@ -93,6 +92,8 @@ pub struct Seen {
     slices: Times,
     intervals: Times,
     waits: Times,
+    /// In ps, a thousandth of the others' unit.
+    decisions: Times,
     migrations: [u64; MEETINGS],
     dispatches: u64,
     switches: u64,
@@ -110,12 +111,13 @@ impl Seen {
         let words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
         let mut numbers = words;
         let (slices, intervals) = (Times::read(&mut numbers), Times::read(&mut numbers));
-        let waits = Times::read(&mut numbers);
+        let (waits, decisions) = (Times::read(&mut numbers), Times::read(&mut numbers));
         let mut next = || numbers.next().unwrap_or(0);
         Self {
             slices,
             intervals,
             waits,
+            decisions,
             migrations: std::array::from_fn(|_| next()),
             dispatches: next(),
             switches: next(),
@@ -146,6 +148,7 @@ impl Seen {
         self.slices = self.slices.plus(&other.slices);
         self.intervals = self.intervals.plus(&other.intervals);
         self.waits = self.waits.plus(&other.waits);
+        self.decisions = self.decisions.plus(&other.decisions);
         self.migrations.iter_mut().zip(other.migrations).for_each(|(sum, more)| *sum += more);
         self.counters().into_iter().zip(other.counters()).for_each(|(sum, more)| *sum += *more);
         self
@@ -157,6 +160,7 @@ impl Seen {
         now.slices = self.slices.since(&before.slices);
         now.intervals = self.intervals.since(&before.intervals);
         now.waits = self.waits.since(&before.waits);
+        now.decisions = self.decisions.since(&before.decisions);
         now.migrations.iter_mut().zip(then.migrations).for_each(|(now, then)| *now -= then);
         now.counters().into_iter().zip(then.counters()).for_each(|(now, then)| *now -= *then);
         now
@@ -195,6 +199,11 @@ impl Summary {
                 tell(&format!("{name}_longest_ms"), times.longest_ns as f64 / 1e6);
             }
         }
+        tell("decisions", seen.decisions.count as f64);
+        if let (Some(median), Some(mean)) = (seen.decisions.quantile_ms(0.5), seen.decisions.mean_ms()) {
+            tell("decision_median_ns", median * 1e3);
+            tell("decision_mean_ns", mean * 1e3);
+        }
         // Of each level of the machine what was counted where two CPUs meet: the CPU itself comes before the levels.
         let meets = LEVELS.into_iter().chain([Level::Machine]).zip(&seen.migrations[1..]);
         let levels: Vec<(String, u64)> = meets
@@ -224,15 +233,6 @@ impl Summary {
             ("wait_ms", seen.waits.recorded().collect()),
         ]);
         Self { seconds: time.as_secs_f64(), metrics, histograms, levels }
-    }
-
-    /// With what deciding has cost, where that is known.
-    pub fn with_cost(mut self, cost: Option<Cost>) -> Self {
-        if let Some(Cost { runs, time }) = cost {
-            self.metrics.insert("decisions".into(), runs as f64);
-            self.metrics.insert("decision_mean_ns".into(), time.as_nanos() as f64 / runs as f64);
-        }
-        self
     }
 
     fn get(&self, name: &str) -> f64 {
@@ -288,9 +288,13 @@ impl Summary {
             count("overdue_shares"),
         );
         let _ = writeln!(text, "  moves lost             {}; fallbacks {}", count("moves_lost"), count("fallbacks"));
-        if let (Some(runs), Some(ns)) = (self.metrics.get("decisions"), self.metrics.get("decision_mean_ns")) {
-            let _ = writeln!(text, "  decisions              {runs}, of {ns:.0} ns");
-        }
+        let _ = writeln!(
+            text,
+            "  decisions              {}, median {:.0} ns, mean {:.0} ns",
+            count("decisions"),
+            count("decision_median_ns"),
+            count("decision_mean_ns"),
+        );
         text
     }
 
@@ -333,11 +337,11 @@ mod tests {
 
     #[test]
     fn what_lies_in_memory_is_read_in_order_and_differences_are_undone_by_sums() {
-        let words = 3 * (3 + BINS as u64) + MEETINGS as u64 + 8;
+        let words = 4 * (3 + BINS as u64) + MEETINGS as u64 + 8;
         let bytes: Vec<u8> = (0..words).flat_map(u64::to_ne_bytes).collect();
         let seen = Seen::read(&bytes);
         assert_eq!((seen.slices.count, seen.intervals.count), (0, 3 + BINS as u64));
-        assert_eq!(seen.migrations[0], 3 * (3 + BINS as u64));
+        assert_eq!(seen.migrations[0], 4 * (3 + BINS as u64));
         assert_eq!(seen.fallbacks, words - 1);
         let twice = seen.clone().plus(seen.clone());
         assert_eq!(twice.since(&seen), seen);

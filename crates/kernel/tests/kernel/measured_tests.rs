@@ -143,7 +143,7 @@ mod long {
         let mut scalable = Vec::new();
         for (topology, cpus) in [("2x4", 8), ("2x8", 16), ("4x16", 64)] {
             let Some(vm) = vm(topology) else { return };
-            let mut steps = vec![Step::shell("statistics", "echo 1 > /proc/sys/kernel/bpf_stats_enabled")];
+            let mut steps = Vec::new();
             for queue in QUEUES {
                 for n in tasks {
                     let command = format!("stayput-guest burn --processes {n} --seconds 3");
@@ -153,7 +153,7 @@ mod long {
             let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &format!("cost-{cpus}"), steps);
             for queue in QUEUES {
                 for n in tasks {
-                    let ns = metric(&results, &format!("{queue} {n}"), "decision_mean_ns");
+                    let ns = metric(&results, &format!("{queue} {n}"), "decision_median_ns");
                     let instructions = ns / f64::from(1_u32 << ICOUNT_SHIFT);
                     let _ = writeln!(table, "{queue:11} {cpus:4}  {n:5}  {instructions:10.0}");
                     if queue == "--scalable" {

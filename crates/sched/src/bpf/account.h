@@ -28,6 +28,7 @@ struct standing {
     u64 queued_ns;        /* since when it has waited */
     u64 order;            /* its place among those that wait; 0 while it doesn't */
     u64 queue;            /* in which it waits */
+    u64 awake_ns;         /* CPU time since it could run */
     u64 interval_from_ns; /* the scheduler's last look at it while it ran */
     u32 cpu_ticks;
     u32 period; /* up to which cpu_ticks has decayed */
@@ -36,7 +37,6 @@ struct standing {
     u32 due;    /* its own weight, or what its control group leaves it */
     u32 behind; /* while it waits: the CPU it last ran on, and 1; else 0 */
     bool can_run;
-    bool woken; /* it has not run since it could */
 };
 
 struct {
@@ -163,7 +163,7 @@ static __always_inline void join(struct task_struct *p, struct standing *own) {
     if (own->can_run)
         return;
     own->can_run = true;
-    own->woken = true;
+    own->awake_ns = 0;
     own->queued_ns = now_ns();
     own->weight = p->scx.weight ?: USUAL_WEIGHT;
     own->served_ns = fair_ns - own->served_ns;
@@ -204,9 +204,10 @@ static __always_inline u64 charge(struct standing *own, u64 now) {
     u64 ran_ns = now > own->charged_until_ns ? now - own->charged_until_ns : 0;
     u64 weighted_ns = ran_ns * USUAL_WEIGHT / (own->due ?: USUAL_WEIGHT);
     s64 all = running_weight;
-    s64 limit = 2 * share_limit_ns;
+    s64 limit = 2 * far_share_limit_ns;
 
     own->charged_until_ns = now;
+    own->awake_ns += ran_ns;
     own->part_ns += weighted_ns;
     own->cpu_ticks = stayput_charge(own->cpu_ticks, own->part_ns / tick_ns);
     own->part_ns %= tick_ns;

@@ -3,11 +3,12 @@
 /*
  * Who waits, and whom a CPU takes. In this order:
  *
- * 1. whoever woke and has waited for `wake_limit_ns`, or could run all the time and has waited for
- * `wait_limit_ns`, longest first;
+ * 1. whoever woke and has waited for `wake_limit_ns`, or could run all the time and has waited
+ * PATIENCE times that, longest first;
  * 2. whom the rule puts first;
- * 3. but if somebody that last ran elsewhere, where more wait, is behind that one by more than
- * `share_limit_ns` of fair shares, the one most behind; by twice that wherever it last ran.
+ * 3. but if somebody is behind that one by more fair shares than the rule by itself brings about
+ * where nothing decays, the one most beyond that: `share_limit_ns` among those that take turns on a
+ * CPU, and for those of CPUs where more wait; `far_share_limit_ns` for all others.
  *
  * 1 and 3 aren't in the report, which promises that nobody is treated unfairly, and with decay
  * can't keep it (policy/README.md).
@@ -37,7 +38,8 @@
 /* Nobody that could run all the time waits for more than so many times what one that woke waits
  * for. */
 #define PATIENCE 20
-/* What the overdue get, so that many of them are served soon. */
+/* The overdue get this part of a quantum, so that many of them are served soon; and whoever woke
+ * counts as waiting since then until it has run for as long. */
 #define OVERDUE_PART 8
 
 /* Reminds that a process waits, if it still does. */
@@ -120,7 +122,7 @@ static __always_inline void queue_insert(struct task_struct *p, struct standing 
     own->queue = queue_of(p, own);
     line_up(own, true);
     reminder.order = own->order;
-    if (own->woken) {
+    if (own->awake_ns < quantum_ns / OVERDUE_PART) {
         reminder.due_ns = now + wake_limit_ns;
         bpf_map_push_elem(&woken, &reminder, BPF_EXIST);
     } else {
@@ -137,14 +139,13 @@ static __always_inline void queue_insert(struct task_struct *p, struct standing 
 /* A process that was found in a queue. */
 struct found {
     u64 order;
-    s64 behind_ns;
+    s64 behind_ns; /* of `last`, beyond what the rule brings about */
     s32 prio;
     s32 pid; /* 0: the one that has just run, or nobody */
     bool any;
 };
 
-/* Whom a CPU's search has found so far: who is first by the rule, and who of those that last ran
- * elsewhere is most behind. */
+/* Whom a CPU's search has found so far: who is first by the rule, and who is most behind. */
 struct search {
     s64 crowd; /* who waits here, not counting who would run */
     struct found first;
@@ -163,21 +164,21 @@ static __always_inline void consider(struct search *search, struct standing *own
     if (!search->first.any ||
         stayput_before(it.prio, it.order, search->first.prio, search->first.order))
         search->first = it;
-    if (own->cpu == cpu || own->cpu == NOWHERE)
+    if (just_ran)
         return;
-    /* Where no more wait than here a move would only turn things round, unless that CPU gives its
-     * processes less time. */
-    if (crowd(own->cpu) <= search->crowd)
+    if (own->cpu == cpu || (own->cpu != NOWHERE && crowd(own->cpu) > search->crowd))
         it.behind_ns -= share_limit_ns;
+    else
+        it.behind_ns -= far_share_limit_ns;
     if (!search->last.any || it.behind_ns > search->last.behind_ns)
         search->last = it;
 }
 
 /* Whom the CPU takes: the first, unless somebody else is behind it by more than is fair. */
 static __always_inline struct found *fairly(struct search *search) {
-    s64 apart_ns = search->last.behind_ns - search->first.behind_ns;
+    bool unfair = search->last.any && search->last.behind_ns > search->first.behind_ns;
 
-    return search->last.any && apart_ns > (s64)share_limit_ns ? &search->last : &search->first;
+    return unfair ? &search->last : &search->first;
 }
 
 /* Considers the first that may run on a CPU, or all of them. */

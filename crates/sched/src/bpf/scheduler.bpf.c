@@ -27,7 +27,8 @@ const volatile u64 decay_period_ns = 1000000000;
 const volatile u32 decay_rule = STAYPUT_DECAY_HALF;
 const volatile u32 decay_ticks; /* what SUBTRACT takes away */
 const volatile u64 wake_limit_ns = 90000000;
-const volatile u64 share_limit_ns = 120000000;
+const volatile u64 share_limit_ns = 180000000;
+const volatile u64 far_share_limit_ns = 300000000;
 const volatile u32 nr_cpus = 1;
 const volatile bool scalable = true;
 const volatile bool by_cgroup;
@@ -69,12 +70,11 @@ void BPF_STRUCT_OPS(affinity_enqueue, struct task_struct *p, u64 flags) {
         scx_bpf_kick_cpu(idle, KERNEL_VALUE(scx_kick_flags, SCX_KICK_IDLE));
 }
 
-void BPF_STRUCT_OPS(affinity_dispatch, s32 cpu, struct task_struct *prev) {
+/* Decides who is next on a CPU. */
+static __always_inline void decide(s32 cpu, struct task_struct *prev) {
     u64 now = now_ns();
     struct standing *own = NULL;
 
-    if (fault == 1)
-        return;
     next_period(now);
     if (prev && (prev->scx.flags & KERNEL_VALUE(scx_ent_flags, SCX_TASK_QUEUED)))
         own = standing(prev);
@@ -89,6 +89,15 @@ void BPF_STRUCT_OPS(affinity_dispatch, s32 cpu, struct task_struct *prev) {
     COUNT(dispatches);
     own->interval_from_ns = now;
     set_slice(prev, quantum_ns);
+}
+
+void BPF_STRUCT_OPS(affinity_dispatch, s32 cpu, struct task_struct *prev) {
+    u64 from_ns = bpf_ktime_get_ns(); /* not the run queue's clock, which stands meanwhile */
+
+    if (fault == 1)
+        return;
+    decide(cpu, prev);
+    see_decision(from_ns);
 }
 
 /* A process that woke too long ago doesn't wait for the end of a quantum. */
@@ -119,7 +128,6 @@ void BPF_STRUCT_OPS(affinity_running, struct task_struct *p) {
     own->order = 0;
     line_up(own, false);
     own->cpu = cpu;
-    own->woken = false;
 }
 
 void BPF_STRUCT_OPS(affinity_stopping, struct task_struct *p, bool runnable) {
