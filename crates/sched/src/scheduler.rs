@@ -59,7 +59,17 @@ impl<'a> Scheduler<'a> {
         let mut open = SchedulerSkelBuilder::default().open(memory).map_err(refused)?;
         let parameters = options.parameters();
         let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { bail!("the scheduler has no parameters") };
-        let Parameters { phi_p, phi_t, complex, quantum_ms, decay, scalable, max_wait_ms, max_behind_ms, max_far_behind_ms } = parameters;
+        let Parameters {
+            phi_p,
+            phi_t,
+            complex,
+            quantum_ms,
+            decay,
+            scalable,
+            max_wait_ms,
+            max_behind_ms,
+            max_far_behind_ms,
+        } = parameters;
         let ns = |ms: f64| (ms * 1e6) as u64;
         (rodata.quantum_ns, rodata.tick_ns) = (ns(quantum_ms), TICK_NS);
         (rodata.decay_rule, rodata.decay_ticks) = decay.rule();
