@@ -2,19 +2,24 @@
 //!
 //! A plugin sees addresses, not processes. So whoever plays processes in a guest puts their data where the address tells whose
 //! they are: each process and each job has a window of 4 GiB of its own in its virtual memory.
+//!
+//! The windows lie where Linux puts nothing by itself on x86-64. Executables that aren't position-independent are at the bottom,
+//! with their heap behind them. Those that are, heap included, begin at two thirds of user space and at most 16 TiB further
+//! (`ELF_ET_DYN_BASE` and `vm.mmap_rnd_bits` of the kernel). Libraries are below the stack at the top, or, where stacks have no
+//! limit, from a third of user space upwards.
 
 /// Stores to this page begin sections: the `n`th 8 bytes begin section `n`.
-pub const MARKS: u64 = 0x5330_0000_0000;
+pub const MARKS: u64 = 0x09e0_0000_0000;
 /// Marks that there are, that of 0 included, which ends the section before.
 pub const SECTIONS: u32 = 512;
 /// Where the data begin that the processes of job 0 share. Those of job `j` begin `j` windows further.
-pub const SHARED: u64 = 0x5340_0000_0000;
+pub const SHARED: u64 = 0x09f0_0000_0000;
 /// Jobs with windows.
 pub const JOBS: u32 = 16;
 /// Where the data begin that process 0 has for itself. Those of process `n` begin `n` windows further.
 pub const OWN: u64 = SHARED + JOBS as u64 * WINDOW_BYTES;
 /// Processes with windows.
-pub const PROCESSES: u32 = 4096;
+pub const PROCESSES: u32 = 8192;
 /// Size of a window.
 pub const WINDOW_BYTES: u64 = 1 << 32;
 
@@ -113,9 +118,24 @@ mod tests {
 
     #[test]
     fn windows_are_where_players_of_the_guest_put_their_data() {
-        assert_eq!(own(ProcessIndex(3)), 0x5350_0000_0000 + 3 * 0x1_0000_0000);
-        assert_eq!(shared(JobIndex(3)), 0x5340_0000_0000 + 3 * 0x1_0000_0000);
-        assert_eq!(mark(SectionIndex(3)), 0x5330_0000_0000 + 3 * 8);
+        assert_eq!(own(ProcessIndex(3)), 0x0a00_0000_0000 + 3 * 0x1_0000_0000);
+        assert_eq!(shared(JobIndex(3)), 0x09f0_0000_0000 + 3 * 0x1_0000_0000);
+        assert_eq!(mark(SectionIndex(3)), 0x09e0_0000_0000 + 3 * 8);
+    }
+
+    #[test]
+    fn no_program_s_own_code_heap_or_stack_lies_in_a_window() {
+        const TIB: u64 = 1 << 40;
+        let user_space_end = (1 << 47) - 4096;
+        // Up to 16 TiB of random offset, and then as much as a heap may take.
+        let offsets = [0, 1, 4, 8, 16, 17].map(|tib| tib * TIB);
+        let fixed = [0x40_0000, 0x40_0000 + TIB];
+        let position_independent = offsets.map(|offset| user_space_end / 3 * 2 + offset);
+        let mapped_downwards = offsets.map(|offset| user_space_end - 1 - offset);
+        let mapped_upwards = offsets.map(|offset| user_space_end / 3 + offset);
+        for address in [&fixed[..], &position_independent, &mapped_downwards, &mapped_upwards].concat() {
+            assert_eq!(Place::at(address), Place::Other, "{address:#x}");
+        }
     }
 
     #[test]

@@ -2,16 +2,17 @@
 //!
 //! Process n of the workload, from 0 over all its jobs, has the window of [`SPAN_BYTES`] at [`PRIVATE_START`] + n x [`SPAN_BYTES`]. Its
 //! reused lines are at the start of the window, lines that it uses once come from a ring at [`FRESH_OFFSET_BYTES`]. What the
-//! processes of job j have in common is in the window at [`SHARED_START`] + j x [`SPAN_BYTES`]. Nothing else is mapped there.
+//! processes of job j have in common is in the window at [`SHARED_START`] + j x [`SPAN_BYTES`]. Nothing else is mapped there, by us or
+//! by the kernel.
 
 /// The page of marks: a store to its nth 8 bytes says that section n of a guest's run begins.
-pub const MARKS_START: usize = 0x5330_0000_0000;
+pub const MARKS_START: usize = 0x09e0_0000_0000;
 
 /// The first process' window.
-pub const PRIVATE_START: usize = 0x5350_0000_0000;
+pub const PRIVATE_START: usize = 0x0a00_0000_0000;
 
 /// The first job's window.
-pub const SHARED_START: usize = 0x5340_0000_0000;
+pub const SHARED_START: usize = 0x09f0_0000_0000;
 
 /// From one window to the next.
 pub const SPAN_BYTES: usize = 0x1_0000_0000;
@@ -31,5 +32,6 @@ pub(super) const MOST_REUSED_BYTES: usize = FRESH_OFFSET_BYTES;
 /// Windows of jobs end where those of processes begin.
 pub(super) const MOST_JOBS: usize = (PRIVATE_START - SHARED_START) / SPAN_BYTES;
 
-/// Windows of processes end before what a 47-bit address space has at its top: stacks and libraries.
-pub(super) const MOST_PROCESSES: usize = 8_192;
+/// Windows of processes end before a third of a 47-bit address space, where the kernel begins to map things by itself: libraries
+/// where stacks have no limit, then position-independent executables with their heaps, then libraries and stacks.
+pub const MOST_PROCESSES: usize = 8_192;
