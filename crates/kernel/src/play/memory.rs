@@ -122,6 +122,7 @@ impl Memory {
     }
 
     /// The address of the reused line that is referred to next.
+    #[inline]
     fn next_line(&mut self) -> usize {
         let all = self.shared_lines + self.private_lines;
         let line = match self.order {
@@ -138,6 +139,7 @@ impl Memory {
     }
 
     /// A number below `bound`: xorshift (Marsaglia 2003), since it takes no more time than the reference.
+    #[inline]
     fn below(&mut self, bound: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
