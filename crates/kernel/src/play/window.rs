@@ -32,6 +32,5 @@ pub(super) const MOST_REUSED_BYTES: usize = FRESH_OFFSET_BYTES;
 /// Windows of jobs end where those of processes begin.
 pub(super) const MOST_JOBS: usize = (PRIVATE_START - SHARED_START) / SPAN_BYTES;
 
-/// Windows of processes end before a third of a 47-bit address space, where the kernel begins to map things by itself: libraries
-/// where stacks have no limit, then position-independent executables with their heaps, then libraries and stacks.
+/// Windows of processes end before a third of a 47-bit address space, from where on the kernel maps things by itself.
 pub const MOST_PROCESSES: usize = 8_192;
