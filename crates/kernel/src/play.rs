@@ -142,7 +142,7 @@ pub enum PlayError {
         cause: std::io::Error,
     },
     /// The kernel took no notice of the slice that was asked for.
-    #[error("this kernel gives a process no slice of its own (Linux has since 6.12); leave --slice-ms out")]
+    #[error("this kernel gives a process no slice of its own; Linux has since 6.12")]
     NoSlices,
     /// Somebody killed a process.
     #[error("process {process} was killed by signal {signal}; nothing is known of this play")]

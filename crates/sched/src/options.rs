@@ -2,18 +2,12 @@
 
 use clap::{ArgAction, Parser};
 use serde::Serialize;
+use sim::Decay;
+use sim::parameters::graded_by_distance;
+use sim::rule::{Distance, PHI_HEAVY, PHI_LIGHT, PHI_MAX};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Boosts of the report's light affinity (policy/affinity.h, which the tests hold these against).
-pub const PHI_LIGHT: u32 = 6;
-/// Boosts of the report's heavy affinity.
-pub const PHI_HEAVY: u32 = 16;
-/// The largest boost.
-const PHI_MAX: u32 = 1 << 20;
-/// Ticks that `subtract` takes away.
-const SUBTRACTED_TICKS: u32 = 50;
 
 /// Switch the affinity scheduler on: processes stay where they have run, as long as that is fair
 #[derive(Parser)]
@@ -56,7 +50,7 @@ pub struct Options {
     #[arg(long, value_name = "Q", default_value = "30", value_parser = milliseconds)]
     quantum_ms: Duration,
     /// How accumulated CPU time decays each second: half, bsd, none, or subtract=TICKS of 10 ms
-    #[arg(long, value_name = "RULE", default_value = "half", value_parser = decay)]
+    #[arg(long, value_name = "RULE", default_value_t = Decay::Half)]
     decay: Decay,
     /// One queue, searched from end to end, as the report has it
     #[arg(long, conflicts_with = "scalable")]
@@ -108,37 +102,11 @@ pub enum Extent<'a> {
     Machine,
 }
 
-/// What becomes of accumulated ticks each period; the values are those of `enum stayput_decay`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decay {
-    /// They stay.
-    None,
-    /// They are halved.
-    Half,
-    /// They are multiplied by 2 L / (2 L + 1), L being the load.
-    Bsd,
-    /// So many are taken away.
-    Subtract(u32),
-}
-
-impl Decay {
-    /// The rule, and the ticks that it takes away.
-    pub fn rule(self) -> (u32, u32) {
-        match self {
-            Self::None => (0, 0),
-            Self::Half => (1, 0),
-            Self::Bsd => (2, 0),
-            Self::Subtract(ticks) => (3, ticks),
-        }
-    }
-}
-
 /// The numbers that the scheduler is loaded with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Parameters {
     /// phi_p by distance: same CPU, core, L2, L3, node, further.
-    pub phi_p: [u32; 6],
+    pub phi_p: [u32; Distance::COUNT],
     /// phi_t.
     pub phi_t: u32,
     /// Whether phi_t fades.
@@ -176,15 +144,14 @@ impl Options {
             _ => 0,
         };
         let (p, t) = (self.phi_p.unwrap_or(both), self.phi_t.unwrap_or(both));
-        // Graded: the simulator's steps.
-        let phi_p = if self.graded { [p, p, p * 2 / 3, p / 3, p / 6, 0] } else { [p, 0, 0, 0, 0, 0] };
+        let [cpu, core, l2, l3, node] = if self.graded { graded_by_distance(p) } else { [p, 0, 0, 0, 0] };
         let max_wait_ms = self.max_wait_ms.as_secs_f64() * 1e3;
         let quantum_ms = self.quantum_ms.as_secs_f64() * 1e3;
         // What the rule by itself brings about where nothing decays: boosts are in units of two ticks of 10 ms, and quanta go on after
         // they are outweighed.
         let apart_ms = |boost: u32| (20.0 * f64::from(boost) + 2.0 * quantum_ms).max(max_wait_ms);
         Parameters {
-            phi_p,
+            phi_p: [cpu, core, l2, l3, node, 0],
             phi_t: t,
             complex: self.complex,
             quantum_ms,
@@ -231,38 +198,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn decay(text: &str) -> Result<Decay, String> {
-    match text {
-        "half" => Ok(Decay::Half),
-        "bsd" => Ok(Decay::Bsd),
-        "none" => Ok(Decay::None),
-        "subtract" => Ok(Decay::Subtract(SUBTRACTED_TICKS)),
-        other => match other.strip_prefix("subtract=").map(str::parse) {
-            Some(Ok(ticks)) => Ok(Decay::Subtract(ticks)),
-            _ => Err(format!("`{other}` is no decay rule; write half, bsd, none, subtract or subtract=TICKS")),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn boosts_and_decay_rules_are_those_of_the_header() {
-        let header = include_str!("../../../policy/affinity.h");
-        for (name, value) in [("LIGHT", PHI_LIGHT), ("HEAVY", PHI_HEAVY)] {
-            assert!(header.contains(&format!("#define STAYPUT_PHI_{name} {value}\n")), "{name}");
-        }
-        let rules = header.split("enum stayput_decay {").nth(1).unwrap().split("};").next().unwrap();
-        let names: Vec<&str> = rules.lines().filter_map(|line| line.trim().split([',', ' ']).next()).collect();
-        let numbered =
-            [(Decay::None, "NONE"), (Decay::Half, "HALF"), (Decay::Bsd, "BSD"), (Decay::Subtract(7), "SUBTRACT")];
-        let names: Vec<&&str> = names.iter().filter(|name| name.starts_with("STAYPUT_DECAY_")).collect();
-        for (rule, name) in numbered {
-            assert_eq!(*names[rule.rule().0 as usize], format!("STAYPUT_DECAY_{name}"));
-        }
-    }
 
     #[test]
     fn options_mean_what_they_say() {

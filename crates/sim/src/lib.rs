@@ -35,6 +35,8 @@ pub use fault::{Fault, WorkloadError};
 pub use index::{CpuIndex, ProcessIndex};
 pub use memory::{Memory, Misses, NoMemory, Ran, Stopped, TaskMemory};
 pub use outcome::{End, Interval, JobOutcome, Outcome, ProcessOutcome};
-pub use parameters::{Clocks, Decay, ParameterError, Parameters, ParsePolicyError, Policy, QuantumEnd, Wake};
+pub use parameters::{
+    Clocks, Decay, ParameterError, Parameters, ParseDecayError, ParsePolicyError, Policy, QuantumEnd, Wake,
+};
 pub use workload::{Distribution, Ends, Intervals, Job, Phase, Process, Step, Workload};
 pub use workload_file::WorkloadFile;

@@ -72,6 +72,11 @@ impl Policy {
             Self::PerCpu => "per-cpu",
         }
     }
+
+    /// Whether its boosts are those of [`Parameters::phi_p`] and [`Parameters::phi_t`], instead of fixed ones or none.
+    pub fn heeds_phi(self) -> bool {
+        matches!(self, Self::Affinity | Self::Complex | Self::Graded)
+    }
 }
 
 impl fmt::Display for Policy {
@@ -120,6 +125,54 @@ pub enum Decay {
     Subtract(u32),
 }
 
+/// Ticks that `subtract` takes away: what each of two processes that share a CPU accumulates in a second.
+const SUBTRACTED_TICKS: u32 = 50;
+
+impl Decay {
+    /// The rule's value in `enum stayput_decay`, and the ticks that it takes away.
+    pub fn rule(self) -> (u32, u32) {
+        match self {
+            Self::None => (0, 0),
+            Self::Half => (1, 0),
+            Self::Bsd => (2, 0),
+            Self::Subtract(ticks) => (3, ticks),
+        }
+    }
+}
+
+/// As on the command line.
+impl fmt::Display for Decay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.pad("none"),
+            Self::Half => f.pad("half"),
+            Self::Bsd => f.pad("bsd"),
+            Self::Subtract(ticks) => write!(f, "subtract={ticks}"),
+        }
+    }
+}
+
+/// A text that is no decay rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no decay rule; write half, bsd, none, subtract or subtract=TICKS")]
+pub struct ParseDecayError(String);
+
+impl FromStr for Decay {
+    type Err = ParseDecayError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self::None),
+            "half" => Ok(Self::Half),
+            "bsd" => Ok(Self::Bsd),
+            "subtract" => Ok(Self::Subtract(SUBTRACTED_TICKS)),
+            other => {
+                let ticks = other.strip_prefix("subtract=").and_then(|ticks| ticks.parse().ok());
+                ticks.map(Self::Subtract).ok_or_else(|| ParseDecayError(other.into()))
+            }
+        }
+    }
+}
+
 /// Which idle CPU takes a process that wakes or arrives, under the policies with one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -159,8 +212,8 @@ pub struct Parameters {
     pub phi_p: u32,
     /// phi_t of the policies that leave it open, in units of priority.
     pub phi_t: u32,
-    /// phi_p by distance for [`Policy::Graded`]: same CPU, same core, same L2 or module, same L3, same node. The default
-    /// falls from phi_p to a sixth of it, which is our choice.
+    /// phi_p by distance for [`Policy::Graded`]: same CPU, same core, same L2 or module, same L3, same node; without it,
+    /// [`graded_by_distance`].
     pub graded: Option<[u32; 5]>,
     /// What each tick away takes from phi_t in the complex variant, in units of priority; 1 in the report.
     pub fade_per_tick: u32,
@@ -221,6 +274,12 @@ impl Default for Parameters {
             seed: 1,
         }
     }
+}
+
+/// What becomes of `phi_p` with distance unless it is said otherwise: all of it for the same CPU and the same core, then less for the
+/// same L2 or module, the same L3 and the same node. Our choice.
+pub fn graded_by_distance(phi_p: u32) -> [u32; 5] {
+    [phi_p, phi_p, phi_p * 2 / 3, phi_p / 3, phi_p / 6]
 }
 
 /// A parameter that can't be simulated with.
@@ -298,8 +357,7 @@ impl Parameters {
             Policy::ComplexHeavy => complex(PHI_HEAVY, PHI_HEAVY),
             Policy::Complex => complex(self.phi_p, self.phi_t),
             Policy::Graded => {
-                let p = self.phi_p;
-                let [cpu, core, l2, l3, node] = self.graded.unwrap_or([p, p, p * 2 / 3, p / 3, p / 6]);
+                let [cpu, core, l2, l3, node] = self.graded.unwrap_or_else(|| graded_by_distance(self.phi_p));
                 simple([cpu, core, l2, l3, node, 0], self.phi_t)
             }
         }

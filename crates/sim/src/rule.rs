@@ -105,13 +105,7 @@ pub fn charge(cpu_ticks: u32, ticks: u32) -> u32 {
 
 /// cpu after a decay period; `argument` is the load average in units of 1 / [`LOAD_ONE`], or the ticks to subtract.
 pub fn decay(cpu_ticks: u32, rule: Decay, argument: u32) -> u32 {
-    let rule = match rule {
-        Decay::None => 0,
-        Decay::Half => 1,
-        Decay::Bsd => 2,
-        Decay::Subtract(_) => 3,
-    };
-    stayput_rule_decay(cpu_ticks, rule, argument)
+    stayput_rule_decay(cpu_ticks, rule.rule().0, argument)
 }
 
 /// Whether a process of boosted priority `a_prio`, in the queue since `a_queued`, runs before another.

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
 use machine::Machine;
-use sim::rule::{self, BASE_MAX, Distance, LOAD_ONE, PHI_MAX, Phi, TimeBoost};
+use sim::rule::{self, BASE_MAX, Distance, LOAD_ONE, PHI_HEAVY, PHI_LIGHT, PHI_MAX, Phi, TimeBoost};
 use sim::{
     Clocks, Decay, Distribution, Experiment, Interval, Job, NoMemory, Outcome, Parameters, Policy, Process,
     ProcessIndex, QuantumEnd, Workload,
@@ -228,7 +228,24 @@ fn decays_are_what_their_systems_did() {
 }
 
 #[test]
+fn decay_rules_are_read_as_they_are_written() {
+    for decay in [Decay::None, Decay::Half, Decay::Bsd, Decay::Subtract(0), Decay::Subtract(u32::MAX)] {
+        assert_eq!(decay.to_string().parse(), Ok(decay));
+    }
+    // Two processes that share a CPU take half of its 100 ticks a second each.
+    assert_eq!("subtract".parse(), Ok(Decay::Subtract(50)));
+    for wrong in ["", "Half", "subtract=", "subtract=-1", "subtract=4294967296", "third"] {
+        let error = wrong.parse::<Decay>().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("`{wrong}` is no decay rule; write half, bsd, ")), "{error}");
+    }
+}
+
+#[test]
 fn boosts_are_the_reports() {
+    let header = include_str!("../../../policy/affinity.h");
+    for (name, value) in [("LIGHT", PHI_LIGHT), ("HEAVY", PHI_HEAVY)] {
+        assert!(header.contains(&format!("#define STAYPUT_PHI_{name} {value}\n")), "{name}");
+    }
     let simple = Phi::new([6, 3, 2, 1, 1, 0], 6, TimeBoost::Simple, 0);
     assert_eq!(simple.boost(Distance::SameCpu, true, 0), 24, "who has just run gets both");
     assert_eq!(simple.boost(Distance::SameCpu, false, 0), 12);

@@ -8,6 +8,7 @@ mod placement_file;
 mod play;
 mod report;
 mod reproduce;
+mod rule;
 mod run;
 mod sched;
 mod shell;

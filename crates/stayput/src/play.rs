@@ -1,7 +1,8 @@
 //! `stayput play`: a workload with real processes in a running kernel, and in the simulator beside it.
 
 use crate::UsageError;
-use crate::simulate::{Output, decay, tell, with_horizon, workload_file};
+use crate::rule::{RuleArgs, check_phi_is_heeded};
+use crate::simulate::{Output, tell, with_horizon, workload_file};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use kernel::play::here::HereError;
@@ -41,18 +42,8 @@ pub struct PlayArgs {
     /// Where: here, or in a virtual machine; vm is vm:2x4, others are vm:dies, vm:nodes, and vm:1x4x2 and the like
     #[arg(long, value_name = "PLACE", default_value = "here")]
     on: Place,
-    /// Boost for who last ran on a CPU, in units of priority, for the policies that leave it open
-    #[arg(long, value_name = "N")]
-    phi_p: Option<u32>,
-    /// Boost for who has just run there, likewise
-    #[arg(long, value_name = "N")]
-    phi_t: Option<u32>,
-    /// Quantum in ms [default: 30]
-    #[arg(long, value_name = "Q")]
-    quantum_ms: Option<f64>,
-    /// How accumulated CPU time decays each second: half, bsd, none, or subtract=TICKS [default: half]
-    #[arg(long, value_name = "RULE", value_parser = decay)]
-    decay: Option<sim::Decay>,
+    #[command(flatten)]
+    rule: RuleArgs,
     /// Stop each play then, in ms
     #[arg(long, value_name = "MS", default_value_t = 5_000.0)]
     horizon_ms: f64,
@@ -163,12 +154,8 @@ fn venue(args: &PlayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
 
 fn plan(args: &PlayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<Plan> {
     let file = workload_file(&args.workload)?;
-    let defaults = file.parameters;
+    let defaults = args.rule.over(file.parameters);
     let parameters = sim::Parameters {
-        phi_p: args.phi_p.unwrap_or(defaults.phi_p),
-        phi_t: args.phi_t.unwrap_or(defaults.phi_t),
-        quantum_ms: args.quantum_ms.unwrap_or(defaults.quantum_ms),
-        decay: args.decay.unwrap_or(defaults.decay),
         horizon_ms: Some(args.horizon_ms),
         replicates: args.replicates,
         seed: args.seed.unwrap_or(defaults.seed),
@@ -177,22 +164,10 @@ fn plan(args: &PlayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<Pl
     let scene = Scene { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
     let emulated = matches!(args.on, Place::Vm(_)).then(|| machine.usable().count() as u32);
     let simulator = (!args.no_simulation).then(|| play::simulator_parameters(&scene.parameters, emulated));
-    let mut policies: Vec<Policy> = Vec::new();
-    for &policy in &args.policy {
-        if !policies.contains(&policy) {
-            policies.push(policy);
-        }
+    if args.rule.gives_phi() {
+        check_phi_is_heeded(args.policy.iter().filter_map(|policy| policy.simulated_by()))?;
     }
-    let heeds_phi = |policy: &Policy| {
-        let open = [sim::Policy::Affinity, sim::Policy::Complex, sim::Policy::Graded];
-        policy.simulated_by().is_some_and(|policy| open.contains(&policy))
-    };
-    if (args.phi_p.is_some() || args.phi_t.is_some()) && !policies.iter().any(heeds_phi) {
-        return Err(UsageError::from(
-            "phi changes nothing under these policies, whose boosts are fixed; add affinity, complex or graded to --policy",
-        ));
-    }
-    let plan = Plan::of_play(&scene, kernel, simulator, &policies, machine);
+    let plan = Plan::of_play(&scene, kernel, simulator, &args.policy, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
 }

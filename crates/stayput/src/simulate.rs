@@ -6,11 +6,12 @@ mod sweep;
 
 use crate::UsageError;
 use crate::report::Format;
+use crate::rule::{RuleArgs, check_phi_is_heeded};
 use clap::Subcommand;
 use indicatif::ProgressBar;
 use machine::Machine;
 use sim::workload_file::{DEFAULT_WORKLOAD, REPORT_WORKLOADS};
-use sim::{Decay, Parameters, Policy, Step, Workload, WorkloadFile};
+use sim::{Parameters, Policy, Step, Workload, WorkloadFile};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use study::simulation::{self, Simulation};
@@ -64,19 +65,8 @@ struct TimeSharingArgs {
     /// standard,affinity where boosts are given or swept]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     policy: Vec<Policy>,
-    /// Boost for who last ran on the searching CPU, in units of priority, for the policies that leave it open
-    #[arg(long, value_name = "N")]
-    phi_p: Option<u32>,
-    /// Boost for who has just run there, likewise
-    #[arg(long, value_name = "N")]
-    phi_t: Option<u32>,
-    /// Quantum in ms [default: 30]
-    #[arg(long, value_name = "Q")]
-    quantum_ms: Option<f64>,
-    /// How accumulated CPU time decays each period: half, bsd, none, or subtract=TICKS (subtract is subtract=50)
-    /// [default: half]
-    #[arg(long, value_name = "RULE", value_parser = decay)]
-    decay: Option<Decay>,
+    #[command(flatten)]
+    rule: RuleArgs,
     /// Stop each simulation then, in simulated ms; needed where processes never end [default: an hour where processes wait for
     /// locks or at barriers, which some boosts let them do for ever; else none]
     #[arg(long, value_name = "MS")]
@@ -110,23 +100,6 @@ pub(crate) struct Output {
     /// Don't show progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
-}
-
-/// Ticks that `subtract` takes away: what each of two processes that share a CPU accumulates in a second.
-const SUBTRACTED_TICKS: u32 = 50;
-
-/// Reads a decay rule.
-pub(crate) fn decay(text: &str) -> Result<Decay, String> {
-    match text {
-        "half" => Ok(Decay::Half),
-        "bsd" => Ok(Decay::Bsd),
-        "none" => Ok(Decay::None),
-        "subtract" => Ok(Decay::Subtract(SUBTRACTED_TICKS)),
-        other => match other.strip_prefix("subtract=").map(str::parse) {
-            Some(Ok(ticks)) => Ok(Decay::Subtract(ticks)),
-            _ => Err(format!("`{other}` is no decay rule; write half, bsd, none, subtract or subtract=TICKS")),
-        },
-    }
 }
 
 /// Simulates, and tells what came out.
@@ -181,12 +154,8 @@ fn listed() -> String {
 /// The plan that the command line asks for.
 fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
     let WorkloadFile { workload, parameters, .. } = workload_file(&args.workload)?;
-    let defaults = parameters;
+    let defaults = args.rule.over(parameters);
     let parameters = Parameters {
-        phi_p: args.phi_p.unwrap_or(defaults.phi_p),
-        phi_t: args.phi_t.unwrap_or(defaults.phi_t),
-        quantum_ms: args.quantum_ms.unwrap_or(defaults.quantum_ms),
-        decay: args.decay.unwrap_or(defaults.decay),
         horizon_ms: args.horizon_ms.or(defaults.horizon_ms),
         replicates: args.replicates.unwrap_or(defaults.replicates),
         seed: args.seed.unwrap_or(defaults.seed),
@@ -203,7 +172,7 @@ fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
             points.collect::<Result<_, _>>().map_err(UsageError::from)?
         }
     };
-    let plan = Plan::of_simulations(simulations, &policies, machine);
+    let plan = Plan::of_simulations(simulations, policies, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
 }
@@ -227,28 +196,18 @@ pub(crate) fn workload_file(name: &str) -> anyhow::Result<WorkloadFile> {
     }
 }
 
-/// The policies asked for, each once. Boosts that none of them heeds are a mistake.
-fn policies(args: &TimeSharingArgs) -> anyhow::Result<Vec<Policy>> {
-    let heeds_phi = |policy: &Policy| matches!(policy, Policy::Affinity | Policy::Complex | Policy::Graded);
+/// The policies asked for, or those that answer what is asked.
+fn policies(args: &TimeSharingArgs) -> anyhow::Result<&[Policy]> {
     let swept = args.sweep.as_ref().map(|sweep| sweep.parameter.as_str());
-    let given = swept.is_some_and(|name| name.starts_with("phi")) || args.phi_p.is_some() || args.phi_t.is_some();
-    let mut policies = match (args.policy.as_slice(), given) {
-        ([], false) => vec![Policy::Standard, Policy::Light, Policy::Heavy],
-        ([], true) => vec![Policy::Standard, Policy::Affinity],
-        (asked, _) => asked.to_vec(),
+    let phi_is_given = swept.is_some_and(|name| name.starts_with("phi")) || args.rule.gives_phi();
+    let policies: &[Policy] = match (args.policy.as_slice(), phi_is_given) {
+        ([], false) => &[Policy::Standard, Policy::Light, Policy::Heavy],
+        ([], true) => &[Policy::Standard, Policy::Affinity],
+        (asked, _) => asked,
     };
-    if given && !policies.iter().any(heeds_phi) {
-        return Err(UsageError::from(
-            "phi changes nothing under these policies, whose boosts are fixed; add affinity, complex or graded to --policy",
-        ));
+    if phi_is_given {
+        check_phi_is_heeded(policies.iter().copied())?;
     }
-    let mut seen = Vec::new();
-    policies.retain(|policy| {
-        !seen.contains(policy) && {
-            seen.push(*policy);
-            true
-        }
-    });
     Ok(policies)
 }
 

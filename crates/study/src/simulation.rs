@@ -346,10 +346,15 @@ fn sweepable(fields: &serde_json::Map<String, Value>) -> impl Iterator<Item = &s
 }
 
 impl Plan {
-    /// The plan of `simulations`, the points of a sweep or several mixes or a single one, under `policies` on `machine`. The policy
-    /// that the others are compared with comes first where it is among them.
+    /// The plan of `simulations`, the points of a sweep or several mixes or a single one, under `policies`, each once, on `machine`.
+    /// The policy that the others are compared with comes first where it is among them.
     pub fn of_simulations<P: Display>(simulations: Vec<Simulation>, policies: &[P], machine: &Machine) -> Self {
-        let mut names: Vec<String> = policies.iter().map(P::to_string).collect();
+        let mut names: Vec<String> = Vec::new();
+        for name in policies.iter().map(P::to_string) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         let reference = simulations.first().map(|first| first.sharing.reference());
         names.sort_by_key(|name| Some(name.as_str()) != reference);
         let (replicates, seed) = simulations.first().map_or((1, 1), |first| first.sharing.replicates());

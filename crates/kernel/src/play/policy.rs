@@ -2,15 +2,13 @@
 
 use super::scene::Scene;
 use machine::Machine;
-use serde::{Deserialize, Serialize};
-use sim::{Decay, Parameters};
+use sim::Parameters;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Who decides what runs next, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
     /// One of the simulator's, carried out by `stayput-sched`: one with boosts, or standard, which has none.
     Affinity(sim::Policy),
@@ -96,13 +94,8 @@ impl Policy {
             sim::Policy::Graded => words.push("--graded".into()),
             _ => {}
         }
-        let decay = match parameters.decay {
-            Decay::None => "none".into(),
-            Decay::Half => "half".into(),
-            Decay::Bsd => "bsd".into(),
-            Decay::Subtract(ticks) => format!("subtract={ticks}"),
-        };
-        words.extend(["--quantum-ms".into(), parameters.quantum_ms.to_string(), "--decay".into(), decay]);
+        words.extend(["--quantum-ms".into(), parameters.quantum_ms.to_string()]);
+        words.extend(["--decay".into(), parameters.decay.to_string()]);
         let max_wait_ms = series.max_wait_ms.unwrap_or(NO_CAP_MS);
         words.extend(["--max-wait-ms".into(), max_wait_ms.to_string()]);
         words.push(if series.is_scalable { "--scalable" } else { "--exact" }.into());
@@ -139,20 +132,6 @@ impl FromStr for Policy {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::all().find(|policy| policy.name() == text).ok_or_else(|| ParsePolicyError(text.into()))
-    }
-}
-
-impl From<Policy> for String {
-    fn from(policy: Policy) -> Self {
-        policy.name().into()
-    }
-}
-
-impl TryFrom<String> for Policy {
-    type Error = ParsePolicyError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
     }
 }
 
@@ -256,7 +235,8 @@ mod tests {
         ] {
             assert_eq!(words(policy, Parameters::default()), expected, "{policy}");
         }
-        let subtracting = Parameters { decay: Decay::Subtract(50), long_quantum_ms: 60.0, ..Parameters::default() };
+        let subtracting =
+            Parameters { decay: sim::Decay::Subtract(50), long_quantum_ms: 60.0, ..Parameters::default() };
         assert!(words("light", subtracting.clone()).contains(" --decay subtract=50 "));
         assert!(words("long-slice", subtracting).ends_with(" --slice-ms 60"));
     }

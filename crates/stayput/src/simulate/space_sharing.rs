@@ -128,13 +128,7 @@ fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
         }
         (Some(_), _) => return Err(UsageError::from("a sweep is of one mix; name one with --mix")),
     };
-    let mut policies: Vec<Policy> = Vec::new();
-    for &policy in &args.policy {
-        if !policies.contains(&policy) {
-            policies.push(policy);
-        }
-    }
-    let plan = Plan::of_simulations(simulations, &policies, machine);
+    let plan = Plan::of_simulations(simulations, &args.policy, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
 }
