@@ -7,37 +7,36 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often one looks who came: what a thread starts is in its class at once, what is moved into the group is so then.
+/// How often one looks who came and who left: what a thread starts is in its class at once, what is moved into the group or out of it
+/// changes class then.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The members of a control group; they are given back when this is dropped.
+/// The members of a control group. Those taken are given back when this is dropped.
 pub struct Members {
     path: PathBuf,
-    looked: Instant,
+    looked: Option<Instant>,
     taken: HashSet<i32>,
 }
 
 impl Members {
-    /// Takes the threads of a control group and of those below it.
-    pub fn take(path: &Path) -> anyhow::Result<Self> {
+    /// Of the control group at `path` and of those below it; nobody is taken yet.
+    pub fn of(path: &Path) -> anyhow::Result<Self> {
         let threads = path.join("cgroup.threads");
         fs::metadata(&threads).with_context(|| {
             format!("{} is no control group (version 2): there is no {}", path.display(), threads.display())
         })?;
-        let mut members = Self { path: path.to_owned(), looked: Instant::now(), taken: HashSet::new() };
-        members.look();
-        Ok(members)
+        Ok(Self { path: path.to_owned(), looked: None, taken: HashSet::new() })
     }
 
-    /// Takes those that came since.
+    /// Takes those that came since the last time, and gives back those that left.
     pub fn refresh(&mut self) {
-        if self.looked.elapsed() >= LOOK {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
             self.look();
         }
     }
 
     fn look(&mut self) {
-        self.looked = Instant::now();
+        self.looked = Some(Instant::now());
         let mut here = HashSet::new();
         threads_below(&self.path, &mut here);
         for &thread in here.difference(&self.taken) {
@@ -46,18 +45,24 @@ impl Members {
                 let _ = set_class(thread, SCHED_EXT);
             }
         }
+        self.taken.difference(&here).for_each(|&thread| give_back(thread));
         self.taken = here;
     }
 }
 
 impl Drop for Members {
     fn drop(&mut self) {
-        self.look();
-        for &thread in &self.taken {
-            if class(thread) == Some(SCHED_EXT) {
-                let _ = set_class(thread, libc::SCHED_OTHER);
-            }
+        if self.looked.is_some() {
+            self.look();
         }
+        self.taken.iter().for_each(|&thread| give_back(thread));
+    }
+}
+
+/// Gives a thread back to the kernel's own scheduler, unless it has ended or chosen another class meanwhile.
+fn give_back(thread: i32) {
+    if class(thread) == Some(SCHED_EXT) {
+        let _ = set_class(thread, libc::SCHED_OTHER);
     }
 }
 

@@ -41,6 +41,10 @@ fn run(options: &Options) -> anyhow::Result<u8> {
         println!("this kernel can run the affinity scheduler");
         return Ok(0);
     }
+    let mut group = match options.extent() {
+        Extent::ControlGroup(path) => Some(control_group::Members::of(path)?),
+        _ => None,
+    };
     // Before anything is started: a signal that comes early waits until it is asked for.
     let signals = command::Signals::block()?;
     let tree = machine_tree::MachineTree::read();
@@ -49,10 +53,6 @@ fn run(options: &Options) -> anyhow::Result<u8> {
     }
     let mut memory = scheduler::memory();
     let mut scheduler = Scheduler::load(&mut memory, options, &tree)?;
-    let mut group = match options.extent() {
-        Extent::ControlGroup(path) => Some(control_group::Members::take(path)?),
-        _ => None,
-    };
     let mut command = match options.command.as_slice() {
         [] => None,
         arguments => Some(Command::start(arguments)?),

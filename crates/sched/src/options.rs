@@ -1,6 +1,6 @@
 //! What can be asked of the scheduler.
 
-use clap::{ArgAction, Parser};
+use clap::{ArgAction, ArgGroup, Parser};
 use serde::Serialize;
 use sim::Decay;
 use sim::parameters::graded_by_distance;
@@ -16,6 +16,7 @@ use std::time::Duration;
     bin_name = "stayput sched",
     version,
     max_term_width = 100,
+    group = ArgGroup::new("extent").required(true),
     after_help = "\
 Examples:
   stayput sched --light -- make -j16             schedule this command and all it starts
@@ -23,9 +24,10 @@ Examples:
   stayput sched --heavy --graded --all           schedule everything, until Ctrl-C
   stayput sched --light --cgroup /sys/fs/cgroup/batch
 
-A boost of N keeps a process from moving until another is behind it by N x 20 ms of CPU time. Without boosts it is the standard
-UNIX scheduler with one queue. Needs Linux 6.13 or later with sched_ext, and root; `stayput doctor` says what is missing.
-The exit code is the command's, or 1 when the scheduler can't be used or the kernel ended it."
+A boost of N keeps a process from moving until another is behind it by N x 20 ms of CPU time. \
+Without boosts it is the standard UNIX scheduler with one queue. Needs Linux 6.13 or later with \
+sched_ext, and root; `stayput doctor` says what is missing. The exit code is the command's, or 1 \
+when the scheduler can't be used or the kernel ended it."
 )]
 pub struct Options {
     /// Light affinity: both boosts are 6
@@ -62,10 +64,10 @@ pub struct Options {
     #[arg(long, value_name = "W", default_value = "100", value_parser = milliseconds)]
     max_wait_ms: Duration,
     /// Schedule the processes of a control group
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["all", "command"])]
+    #[arg(long, value_name = "PATH", group = "extent")]
     cgroup: Option<PathBuf>,
     /// Schedule all ordinary processes of the machine
-    #[arg(long, conflicts_with = "command")]
+    #[arg(long, group = "extent")]
     all: bool,
     /// Tell every so many seconds what was seen
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -74,7 +76,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Only say whether this kernel can
-    #[arg(long)]
+    #[arg(long, group = "extent")]
     pub check: bool,
     /// Say nothing but errors
     #[arg(long, short)]
@@ -87,8 +89,7 @@ pub struct Options {
     #[arg(long, value_name = "FAULT", value_parser = ["stall"])]
     fault: Option<String>,
     /// What to run under it
-    #[arg(last = true, value_name = "CMD", action = ArgAction::Append,
-        required_unless_present_any = ["all", "cgroup", "check"])]
+    #[arg(last = true, value_name = "CMD", action = ArgAction::Append, group = "extent")]
     pub command: Vec<OsString>,
 }
 
@@ -214,6 +215,7 @@ mod tests {
             &["--light", "--heavy", "--", "true"][..],
             &["--light"],
             &["--all", "--", "true"],
+            &["--all", "--cgroup", "/"],
             &["--quantum-ms", "0", "--all"],
         ] {
             assert!(Options::try_parse_from(["sched"].iter().chain(wrong)).is_err(), "{wrong:?}");
