@@ -6,6 +6,7 @@ mod paper;
 mod play;
 mod race;
 pub(crate) mod reproduction;
+mod sheet;
 mod simulation;
 
 use crate::chart::Hue;
@@ -281,14 +282,18 @@ fn quantity(quantity: Quantity) -> &'static str {
     }
 }
 
-fn table_cell(cell: &Cell) -> Markup {
-    let class = match cell.claim {
+/// The class of a cell, by what is claimed.
+fn cell_class(claim: Option<Claim>) -> &'static str {
+    match claim {
         Some(Claim::Faster) => "n claimed better",
         Some(_) => "n claimed worse",
         None => "n",
-    };
+    }
+}
+
+fn table_cell(cell: &Cell) -> Markup {
     html! {
-        td class=(class) {
+        td class=(cell_class(cell.claim)) {
             @match cell.claim {
                 Some(Claim::Faster) => { "▲ " }
                 Some(_) => { "▼ " }

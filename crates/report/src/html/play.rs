@@ -1,9 +1,11 @@
 //! The page of a study of plays.
 
 use super::figures::{figure, table};
+use super::sheet;
 use crate::chart::{Bar, Chart, Histogram, Hue, Interval};
 use crate::number;
 use crate::play::PlayView;
+use crate::simulation::Sheet;
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use study::play::{Beside, PlayedPolicy, Quantity};
@@ -11,14 +13,15 @@ use study::simulation::TimeBin;
 
 /// What a page shows above its data.
 pub(super) fn body(play: &PlayView) -> Markup {
+    let sheet = play.sheet();
     html! {
         (answer(play))
         main {
-            (beside(play))
+            (beside(&sheet))
             @if play.result.is_simulated { (agreement(play)) }
             (slices(play))
             (replicates(play))
-            (model(play))
+            (sheet::model(&sheet, play.machine.as_ref(), play.record))
             (guide())
         }
     }
@@ -85,25 +88,12 @@ fn headline(play: &PlayView) -> Markup {
 }
 
 /// The table of everything.
-fn beside(play: &PlayView) -> Markup {
-    let whole = play.table();
+fn beside(sheet: &Sheet) -> Markup {
     html! {
         section #worlds {
             h2 { "Both worlds" }
-            p { (play.key()) }
-            div.scroll tabindex="0" role="region" aria-label="Both worlds" {
-                table.paper.long {
-                    thead { tr { th scope="col" { (whole.corner) } @for head in &whole.heads { th.n scope="col" { (head) } } } }
-                    tbody {
-                        @for (label, cells) in &whole.rows {
-                            tr.first[!label.starts_with(' ')] {
-                                th scope="row" { @if label.starts_with(' ') { span.muted { "– " (label.trim_start()) } } @else { (label) } }
-                                @for cell in cells { (super::simulation::table_cell(cell)) }
-                            }
-                        }
-                    }
-                }
-            }
+            p { (sheet.key) }
+            (sheet::whole(&sheet.table, "Both worlds"))
         }
     }
 }
@@ -250,46 +240,23 @@ fn replicates(play: &PlayView) -> Markup {
     }
 }
 
-/// Machine, workload and parameters, and what both worlds leave out.
-fn model(play: &PlayView) -> Markup {
-    html! {
-        section #model {
-            h2 { "Model" }
-            p { (play.setting()) }
-            dl {
-                @if let Some(machine) = &play.machine {
-                    dt { "machine" }
-                    dd { (plain(machine.name())) ", " (count(machine.usable_cpus().len(), "CPU")) }
-                }
-                @for job in play.jobs() { dt { "job" } dd { (job) } }
-                @if let Some(session) = play.record.sessions.first() {
-                    dt { "command" } dd { code { (plain(&shell_words::join(&session.command_line))) } }
-                }
-            }
-            details {
-                summary { "All parameters" }
-                dl { @for (name, value) in play.parameters() { dt { code { (name) } } dd { (plain(&value)) } } }
-            }
-            h3 { "What both worlds leave out" }
-            ul { @for limit in play.limits() { li { (limit) } } }
-        }
-    }
-}
-
 fn guide() -> Markup {
-    let entry = |term: &str, words: &str| html! { dt { (term) } dd { (words) } };
-    html! {
-        section #reading {
-            h2 { "How to read this" }
-            dl.wide {
-                (entry("play", "The workload once, with a real process for each simulated one: it works until it has had so much CPU time, sleeps, and waits for locks and barriers, as the simulated process of its number does."))
-                (entry("kernel over simulated", "The geometric mean of the ratios of replicates with the same draws. Marked where the two worlds should agree and differ by more than 25 %."))
-                (entry("effective slice", "Time on a CPU with no other process of the workload in between."))
-                (entry("migration", "A process goes on on another CPU than where it last was."))
-                (entry("lateness", "From when a process that slept was to wake until it had a CPU."))
-                (entry("longest wait", "The longest that a process that could run had no CPU."))
-                (entry("CPU time, least over most", "CPU time of the process that had least, over that of the one that had most, of those that do the same and arrived together: 1 is perfectly fair."))
-            }
-        }
-    }
+    sheet::reading(&[
+        (
+            "play",
+            "The workload once, with a real process for each simulated one: it works until it has had so much CPU time, sleeps, and waits for locks and barriers, as the simulated process of its number does.",
+        ),
+        (
+            "kernel over simulated",
+            "The geometric mean of the ratios of replicates with the same draws. Marked where the two worlds should agree and differ by more than 25 %.",
+        ),
+        ("effective slice", "Time on a CPU with no other process of the workload in between."),
+        ("migration", "A process goes on on another CPU than where it last was."),
+        ("lateness", "From when a process that slept was to wake until it had a CPU."),
+        ("longest wait", "The longest that a process that could run had no CPU."),
+        (
+            "CPU time, least over most",
+            "CPU time of the process that had least, over that of the one that had most, of those that do the same and arrived together: 1 is perfectly fair.",
+        ),
+    ])
 }

@@ -3,31 +3,31 @@
 mod space;
 
 use super::figures::{figure, table};
+use super::sheet;
 use crate::chart::{Bar, Chart, Histogram, Hue, Trace, TracePoint};
 use crate::number;
-use crate::simulation::{ENDS, SimulationView, end_metric};
-use crate::table::Cell;
+use crate::simulation::{ENDS, Sheet, SimulationView, end_metric};
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
-use study::Claim;
 use study::simulation::{Estimated, PointResult, PolicyResult, TimeBin};
 
 /// What a page shows above its data.
 pub(super) fn body(study: &SimulationView) -> Markup {
+    let sheet = study.sheet();
     html! {
         (answer(study))
         main {
             @if study.shares_space() {
                 @if study.swept().is_some() { (space::sweep(study)) } @else { (space::responses(study)) }
-                (policies(study))
+                (policies(study, &sheet))
             } @else {
-                (policies(study))
+                (policies(study, &sheet))
                 @if study.swept().is_some() { (sweep(study)) }
                 (slices(study))
                 (intervals(study))
             }
             (replicates(study))
-            (model(study))
+            (sheet::model(&sheet, study.machine.as_ref(), study.record))
             (guide(study))
         }
     }
@@ -38,6 +38,9 @@ pub(super) fn title(study: &SimulationView) -> String {
     let who = if study.shares_space() { "allocators" } else { "schedulers" };
     format!("{}: what {who} would do", study.workload())
 }
+
+/// What a point of a sweep is.
+const POINT: (&str, &str) = ("point", "One value of the swept parameter; everything else stays.");
 
 /// How a policy is painted: the reference grey, the others in their order.
 fn hue(study: &SimulationView, policy: &str) -> Hue {
@@ -113,39 +116,12 @@ fn range(estimate: &Estimated) -> Option<String> {
 }
 
 /// The table of everything.
-fn policies(study: &SimulationView) -> Markup {
-    let whole = study.table();
+fn policies(study: &SimulationView, sheet: &Sheet) -> Markup {
     html! {
         section #policies {
             h2 { @if study.swept().is_some() { "Point by point" } @else if study.compares_mixes() { "Mix by mix" } @else { "Policies" } }
-            p { (study.key()) }
-            div.scroll tabindex="0" role="region" aria-label="Policies" {
-                table.paper.long {
-                    thead { tr { th scope="col" { (whole.corner) } @for head in &whole.heads { th.n scope="col" { (head) } } } }
-                    tbody {
-                        @for (label, cells) in &whole.rows {
-                            tr.first[!label.starts_with(' ')] {
-                                th scope="row" { @if label.starts_with(' ') { span.muted { "– " (label.trim_start()) } } @else { (label) } }
-                                @for cell in cells { (table_cell(cell)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-pub(super) fn table_cell(cell: &Cell) -> Markup {
-    let class = match cell.claim {
-        Some(Claim::Faster) => "n claimed better",
-        Some(_) => "n claimed worse",
-        None => "n",
-    };
-    html! {
-        td class=(class) {
-            @if cell.text.is_empty() { "–" } @else { (cell.text) }
-            @if cell.interval.is_some() { small.muted { (cell.range("–")) } }
+            p { (sheet.key) }
+            (sheet::whole(&sheet.table, "Policies"))
         }
     }
 }
@@ -415,51 +391,47 @@ fn replicates(study: &SimulationView) -> Markup {
     }
 }
 
-/// Machine, workload and parameters, and what the model leaves out.
-fn model(study: &SimulationView) -> Markup {
-    let record = study.record;
-    html! {
-        section #model {
-            h2 { "Model" }
-            p { (study.setting()) }
-            dl {
-                @if let Some(machine) = &study.machine {
-                    dt { "machine" }
-                    dd { (plain(machine.name())) @if let Some(model) = machine.cpu_model() { ", " (plain(model)) } ", " (count(machine.usable_cpus().len(), "CPU")) }
-                }
-                @for job in study.jobs() { dt { "job" } dd { (job) } }
-                @if let Some(session) = record.sessions.first() { dt { "command" } dd { code { (plain(&shell_words::join(&session.command_line))) } } }
-            }
-            details {
-                summary { "All parameters" }
-                dl { @for (name, value) in study.parameters() { dt { code { (name) } } dd { (plain(&value)) } } }
-            }
-            h3 { "What it leaves out" }
-            ul { @for limit in study.limits() { li { (limit) } } }
-        }
-    }
-}
-
 fn guide(study: &SimulationView) -> Markup {
     if study.shares_space() {
         return space::guide(study);
     }
-    let entry = |term: &str, words: &str| html! { dt { (term) } dd { (words) } };
-    html! {
-        section #reading {
-            h2 { "How to read this" }
-            dl.wide {
-                (entry("replicate", "One simulation of the whole workload under one policy. Replicate 3 has the same arrivals, work, intervals and blocking times under every policy, so differences are the policies'."))
-                (entry("change", "By how much a policy differs from standard, from pairs of replicates with the same draws: the geometric mean of their ratios."))
-                (entry("95 % interval", "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws."))
-                (entry("bold, colour", "The interval excludes 0. Each is told by itself: among very many, one in twenty does so by chance."))
-                (entry("reload, steady, invalidation", "Misses to load again what the process had cached; misses that it has even with all that cached; misses because a writer elsewhere took a line away."))
-                (entry("effective slice", "Time on a CPU with no other process in between; several dispatch intervals when the same process is chosen again."))
-                (entry("dispatch interval", "From one look of a CPU at the run queue to its next. Of the causes that end it, only a semaphore takes the process out of the queue."))
-                (entry("dispatch", "A CPU looked at the run queue and took a process, perhaps the same again."))
-                (entry("Jain's index", "Fairness of CPU time among equal processes when the first of them ends: 1 is perfectly fair, 1 over their number is all for one."))
-                @if study.swept().is_some() { (entry("point", "One value of the swept parameter; everything else stays.")) }
-            }
-        }
+    let mut entries = vec![
+        (
+            "replicate",
+            "One simulation of the whole workload under one policy. Replicate 3 has the same arrivals, work, intervals and blocking times under every policy, so differences are the policies'.",
+        ),
+        (
+            "change",
+            "By how much a policy differs from standard, from pairs of replicates with the same draws: the geometric mean of their ratios.",
+        ),
+        (
+            "95 % interval",
+            "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws.",
+        ),
+        (
+            "bold, colour",
+            "The interval excludes 0. Each is told by itself: among very many, one in twenty does so by chance.",
+        ),
+        (
+            "reload, steady, invalidation",
+            "Misses to load again what the process had cached; misses that it has even with all that cached; misses because a writer elsewhere took a line away.",
+        ),
+        (
+            "effective slice",
+            "Time on a CPU with no other process in between; several dispatch intervals when the same process is chosen again.",
+        ),
+        (
+            "dispatch interval",
+            "From one look of a CPU at the run queue to its next. Of the causes that end it, only a semaphore takes the process out of the queue.",
+        ),
+        ("dispatch", "A CPU looked at the run queue and took a process, perhaps the same again."),
+        (
+            "Jain's index",
+            "Fairness of CPU time among equal processes when the first of them ends: 1 is perfectly fair, 1 over their number is all for one.",
+        ),
+    ];
+    if study.swept().is_some() {
+        entries.push(POINT);
     }
+    sheet::reading(&entries)
 }

@@ -1,6 +1,7 @@
 //! What is particular to the page of space sharing: response times relative to equal shares, and where affinity begins to matter.
 
 use super::super::figures::{figure, table};
+use super::super::sheet;
 use super::{range, sweep_table, trace_of};
 use crate::chart::{Chart, Hue, Interval, Threshold};
 use crate::number;
@@ -190,24 +191,42 @@ pub(super) fn sweep(study: &SimulationView) -> Markup {
 }
 
 pub(super) fn guide(study: &SimulationView) -> Markup {
-    let entry = |term: &str, words: &str| html! { dt { (term) } dd { (words) } };
-    html! {
-        section #reading {
-            h2 { "How to read this" }
-            dl.wide {
-                (entry("response time", "From a job's arrival to its end: the mean over its kind's jobs."))
-                (entry("change, ratio", "Against equipartition, from pairs of replicates with the same arrivals and the same work of every task: the geometric mean of their ratios."))
-                (entry("95 % interval", "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws."))
-                (entry("worker", "What the kernel schedules: it does one task of its job after another. When its CPU is taken it keeps the task that it is at."))
-                (entry("CPU given, worker moved", "A CPU goes from one job, or from none, to another; a worker begins on a CPU where it had not just run."))
-                (entry("nobody used, taken, their job had", "A worker moves to a CPU that was free or given up; that was taken from a job that used it; or that its own job had."))
-                (entry("reload", "Time to bring back cached lines that a worker had when it last stopped and that are gone, or are in other caches. First misses of a task are part of its work."))
-                (entry("accounting", "Work, time in hand without work, switches and reloads of a job are exactly its response time times the CPUs that it had on average."))
-                @if study.swept().is_some() {
-                    (entry("point", "One value of the swept parameter; everything else stays."))
-                    (entry("future", "CPU speed times cache size, as a multiple of the machine's: each grows by the square root, working sets as caches do, and memory becomes faster by the fourth root only."))
-                }
-            }
-        }
+    let mut entries = vec![
+        ("response time", "From a job's arrival to its end: the mean over its kind's jobs."),
+        (
+            "change, ratio",
+            "Against equipartition, from pairs of replicates with the same arrivals and the same work of every task: the geometric mean of their ratios.",
+        ),
+        (
+            "95 % interval",
+            "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws.",
+        ),
+        (
+            "worker",
+            "What the kernel schedules: it does one task of its job after another. When its CPU is taken it keeps the task that it is at.",
+        ),
+        (
+            "CPU given, worker moved",
+            "A CPU goes from one job, or from none, to another; a worker begins on a CPU where it had not just run.",
+        ),
+        (
+            "nobody used, taken, their job had",
+            "A worker moves to a CPU that was free or given up; that was taken from a job that used it; or that its own job had.",
+        ),
+        (
+            "reload",
+            "Time to bring back cached lines that a worker had when it last stopped and that are gone, or are in other caches. First misses of a task are part of its work.",
+        ),
+        (
+            "accounting",
+            "Work, time in hand without work, switches and reloads of a job are exactly its response time times the CPUs that it had on average.",
+        ),
+    ];
+    if study.swept().is_some() {
+        entries.extend([
+            super::POINT,
+            ("future", "CPU speed times cache size, as a multiple of the machine's: each grows by the square root, working sets as caches do, and memory becomes faster by the fourth root only."),
+        ]);
     }
+    sheet::reading(&entries)
 }
