@@ -16,6 +16,7 @@ use std::time::Duration;
     bin_name = "stayput sched",
     version,
     max_term_width = 100,
+    override_usage = "stayput sched [OPTIONS] -- <CMD>...\n       stayput sched [OPTIONS] <--cgroup <PATH>|--all|--check>",
     group = ArgGroup::new("extent").required(true),
     after_help = "\
 Examples:
