@@ -2,7 +2,7 @@
 
 use crate::guest::{self, Results};
 use kernel::vm::{Exit, Step, Vm};
-use serde_json::Value;
+use serde::Deserialize;
 use std::time::Duration;
 
 /// A machine with the scheduler's loader, and a build of it that can be broken on purpose.
@@ -12,13 +12,19 @@ fn vm_with_loader() -> Option<Vm> {
     Some(vm)
 }
 
-/// What each part of a scenario starts with: words for waiting until the scheduler is loaded, or all work is done.
+/// What each part of a scenario starts with: words for waiting until the scheduler is loaded, or all work is done; for making a
+/// control group, for running something in it, for naming its processes, and those in the scheduler's class.
 const WORDS: &str = "
 loaded() {
     for i in $(seq 900); do [ $(cat /sys/kernel/sched_ext/state) = enabled ] && return; sleep 0.1; done
     echo 'it was never loaded' >&2; exit 99
 }
 idle() { while ps -o comm | grep -q stayput-guest; do sleep 0.1; done; }
+groups=/sys/fs/cgroup
+group() { echo +cpu +cpuset > $groups/cgroup.subtree_control; mkdir $groups/$1; }
+inside() { group=$1; shift; sh -c 'echo $$ > $0/cgroup.procs; exec \"$@\"' $groups/$group \"$@\"; }
+members() { echo $(sort -n $groups/$1/cgroup.procs); }
+scheduled() { echo $(awk '$41 == 7 { print $1 }' /proc/[0-9]*/stat 2>/dev/null | sort -n); }
 ";
 
 /// A part of a scenario, and a look at the machine after it.
@@ -50,20 +56,33 @@ fn refusal<'a>(results: &'a Results, name: &str) -> &'a str {
     text
 }
 
-/// CPU times of the processes of a `stayput-guest burn`, and how long it took, in seconds.
-fn burnt(results: &Results, name: &str) -> (Vec<f64>, f64) {
-    let text = &results.of(name).stdout;
-    let told: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"));
-    let seconds = told["cpu_seconds"].as_array().unwrap().iter().map(|seconds| seconds.as_f64().unwrap());
-    (seconds.collect(), told["seconds"].as_f64().unwrap())
+/// What a `stayput-guest burn` tells.
+#[derive(Debug, Deserialize)]
+struct Burnt {
+    seconds: f64,
+    cpu_seconds: Vec<f64>,
+    cpus: Vec<usize>,
+}
+
+impl Burnt {
+    fn all_cpu_seconds(&self) -> f64 {
+        self.cpu_seconds.iter().sum()
+    }
+}
+
+/// What those of a part told, in the order in which they did.
+fn burnt(results: &Results, name: &str) -> Vec<Burnt> {
+    let told = results.of(name).stdout.lines().filter(|line| line.starts_with('{'));
+    told.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"))).collect()
 }
 
 /// The work must have gone on to its end, whatever became of the scheduler: all processes ran, on about all CPUs.
 fn assert_worked(results: &Results, name: &str, processes: usize, cpus: f64) {
-    let (cpu_seconds, seconds) = burnt(results, name);
-    assert_eq!(cpu_seconds.len(), processes, "{name}: {cpu_seconds:?}");
-    assert!(cpu_seconds.iter().all(|&seconds| seconds > 0.0), "{name}: {cpu_seconds:?}");
-    let used = cpu_seconds.iter().sum::<f64>() / seconds;
+    let burnt = burnt(results, name);
+    let ran = burnt.iter().flat_map(|burnt| &burnt.cpu_seconds).filter(|&&seconds| seconds > 0.0).count();
+    assert_eq!(ran, processes, "{name}: {burnt:?}");
+    let seconds = burnt.iter().map(|burnt| burnt.seconds).fold(0.0, f64::max);
+    let used = burnt.iter().map(Burnt::all_cpu_seconds).sum::<f64>() / seconds;
     assert!((0.5 * cpus..=1.05 * cpus).contains(&used), "{name}: {used:.2} of {cpus} CPUs were used");
 }
 
@@ -191,5 +210,127 @@ mod long {
         let results = guest::run(&vm, "stall", part("stall", stall).into());
         assert!(refusal(&results, "stall").contains("ended the scheduler"));
         assert_worked(&results, "stall", 16, 8.0);
+    }
+
+    /// The same machine, whose clock counts instructions of 8 ns: what happens when doesn't depend on what else this host does.
+    fn vm_by_instructions() -> Option<Vm> {
+        Some(Vm { icount_shift: Some(3), ..vm_with_loader()? })
+    }
+
+    /// Two loads at once, whose CPU times are then told one after the other.
+    fn two(first: &str, second: &str) -> String {
+        format!("{first} > /tmp/first & one=$!; {second} > /tmp/second; wait $one; cat /tmp/first /tmp/second")
+    }
+
+    #[test]
+    #[ignore = "boots a virtual machine: make test-kernel"]
+    fn cpu_time_goes_by_the_weights_of_processes_and_groups() {
+        let Some(vm) = vm_by_instructions() else { return };
+        let burn = "stayput-guest burn --seconds 10 --processes";
+        let groups = two(&format!("inside few {burn} 8"), &format!("inside many {burn} 16"));
+        let nice = two(&format!("{burn} 12"), &format!("sh -c 'renice -n 5 -p $$; exec {burn} 12'"));
+        let settings = ["--phi-p 0 --phi-t 0", "--light", "--light --exact", "--heavy --decay none"];
+        let parts = settings.map(|setting| {
+            // A weight that grows and falls while there is work in its group leaves nothing behind.
+            let text = format!(
+                "group few; group many; echo 300 > $groups/few/cpu.weight
+                 stayput-sched -q {setting} --all & sched=$!; loaded
+                 inside many stayput-guest burn --seconds 1 --processes 8 >/dev/null & one=$!
+                 sleep 0.5; echo 10000 > $groups/many/cpu.weight; wait $one; echo 100 > $groups/many/cpu.weight
+                 {groups}; {nice}; kill $sched; wait $sched; rmdir $groups/few $groups/many"
+            );
+            part(setting, &text)
+        });
+        let results = guest::run_within(guest::LONG_TIMEOUT, &vm, "weights", parts.concat());
+        let mut off = Vec::new();
+        for setting in settings {
+            assert_whole(&results, setting, 0);
+            let burnt = burnt(&results, setting);
+            // A nice value of 5 weighs 335 where 0 weighs 1024: sched_prio_to_weight in Linux.
+            for (what, two, by_weight) in
+                [("groups", &burnt[..2], 300.0 / 100.0), ("nice", &burnt[2..], 1024.0 / 335.0)]
+            {
+                let ratio = two[0].all_cpu_seconds() / two[1].all_cpu_seconds();
+                let told = format!("{what} {setting}: {ratio:.2}, by weight {by_weight:.2}");
+                eprintln!("{told}");
+                if !(0.75..=1.25).contains(&(ratio / by_weight)) {
+                    off.push(told);
+                }
+            }
+        }
+        assert!(off.is_empty(), "{off:#?}");
+    }
+
+    #[test]
+    #[ignore = "boots a virtual machine: make test-kernel"]
+    fn cpusets_masks_and_groups_are_respected_with_work_all_around() {
+        let Some(vm) = vm_by_instructions() else { return };
+        let burn = "stayput-guest burn --seconds 6 --processes";
+        let around = |first: &str| two(first, &format!("{burn} 16"));
+        let [masked, bounded] =
+            [format!("{burn} 4 --pin 2 5"), format!("inside pair {burn} 4")].map(|first| around(&first));
+        let parts = [
+            part("mask", &format!("stayput-sched -q --light --all & sched=$!; loaded; {masked}; kill $sched; wait $sched")),
+            part(
+                "cpuset",
+                &format!(
+                    "group pair; echo 2,5 > $groups/pair/cpuset.cpus
+                     stayput-sched -q --light --all & sched=$!; loaded; (sleep 2; echo 3-4 > $groups/pair/cpuset.cpus) &
+                     {bounded}; kill $sched; wait $sched; rmdir $groups/pair"
+                ),
+            ),
+            part(
+                "group",
+                &format!(
+                    "group mine; sleep 1000 & moved=$!; echo $moved > $groups/mine/cgroup.procs
+                     stayput-sched -q --light --cgroup $groups/mine & sched=$!; loaded
+                     inside mine {burn} 16 > /tmp/mine & mine=$!; {burn} 8 > /tmp/others & others=$!
+                     sleep 2.5; members mine; scheduled
+                     echo $moved > $groups/cgroup.procs; sleep 1.5; members mine; scheduled; echo $moved
+                     wait $mine $others; cat /tmp/mine /tmp/others
+                     sleep 1000 & left=$!; echo $left > $groups/mine/cgroup.procs; sleep 1.5; kill $sched; wait $sched; code=$?
+                     scheduled; kill $moved $left; wait $moved $left; rmdir $groups/mine; exit $code"
+                ),
+            ),
+            part(
+                "kernel threads",
+                &format!(
+                    "switches() {{
+                         awk '/^Kthread:/ {{ kernel = $2 }} /^voluntary/ {{ if (kernel) sum += $2 }} END {{ print sum }}' \
+                             /proc/[0-9]*/status 2>/dev/null
+                     }}
+                     stayput-sched -q --heavy --all & sched=$!; loaded
+                     {burn} 12 & burn=$!; switches
+                     for i in $(seq 50); do mkdir $groups/$i; inside $i true; rmdir $groups/$i; unshare -n true; done
+                     switches; wait $burn; kill $sched; wait $sched"
+                ),
+            ),
+        ];
+        let results = guest::run_within(guest::LONG_TIMEOUT, &vm, "bounds", parts.concat());
+        for (name, processes) in [("mask", 20), ("cpuset", 20), ("group", 24), ("kernel threads", 12)] {
+            assert_whole(&results, name, 0);
+            assert_worked(&results, name, processes, 8.0);
+        }
+        for (name, cpus) in [("mask", vec![2, 5]), ("cpuset", vec![2, 3, 4, 5])] {
+            let burnt = burnt(&results, name);
+            assert_eq!(burnt[0].cpus, cpus, "{name}");
+            // The two that are left to it may have enough to do.
+            let mut around = (0..8).filter(|cpu| !cpus.contains(cpu));
+            assert!(around.all(|cpu| burnt[1].cpus.contains(&cpu)), "{name}: {burnt:?}");
+        }
+
+        let told: Vec<&str> = results.output("group").lines().filter(|line| !line.starts_with('{')).collect();
+        let [members, scheduled, members_without, scheduled_without, moved, scheduled_after] = told[..] else {
+            panic!("{told:#?}")
+        };
+        assert_eq!(scheduled, members);
+        assert!(members.split(' ').any(|member| member == moved), "{moved} of {members}");
+        assert_eq!(members_without.split(' ').count(), members.split(' ').count() - 1);
+        assert_eq!(scheduled_without, members_without);
+        assert_eq!(scheduled_after, "");
+
+        let told: Vec<u64> = results.output("kernel threads").lines().filter_map(|line| line.parse().ok()).collect();
+        let [before, after] = told[..] else { panic!("{told:?}") };
+        assert!(after > before + 500, "kernel threads were to be busy: {before} switches, then {after}");
     }
 }

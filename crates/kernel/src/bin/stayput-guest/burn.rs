@@ -1,6 +1,6 @@
-//! Processes that compute, and the CPU time that each has had.
+//! Processes that compute, the CPU time that each has had, and on which CPUs.
 
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
@@ -8,9 +8,10 @@ use nix::sys::time::TimeValLike;
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::hint;
-use std::io::{self, PipeReader, Read};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::process;
 use std::thread;
@@ -39,6 +40,8 @@ struct Burnt {
     seconds: f64,
     /// CPU time of each process, in seconds.
     cpu_seconds: Vec<f64>,
+    /// The CPUs on which any of them has been.
+    cpus: BTreeSet<usize>,
 }
 
 /// Lets all processes begin together and stop at one time, so that their CPU times are shares of the same span.
@@ -52,6 +55,7 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
     let epoch = Instant::now();
     let (gate, opener) = io::pipe()?;
     let (mut all_ready, ready) = io::pipe()?;
+    let (mut reports, reporter) = io::pipe()?;
     let stop_ns = tempfile::tempfile()?;
     let mut children = Vec::with_capacity(arguments.processes);
     for _ in 0..arguments.processes {
@@ -60,7 +64,8 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
             ForkResult::Parent { child } => children.push(child),
             ForkResult::Child => {
                 drop((opener, ready));
-                process::exit(compute_when_told(gate, &stop_ns, epoch, arguments.threads).is_err().into())
+                let computed = compute_when_told(gate, &stop_ns, epoch, arguments.threads);
+                process::exit(computed.and_then(|cpus| report(reporter, &cpus)).is_err().into())
             }
         }
     }
@@ -72,13 +77,23 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
     // The end of a pipe wakes all who read it at once. Bytes would wake one after the other, each when the one before has run,
     // which takes a scheduler that keeps processes waiting up to a second.
     drop(opener);
+    drop(reporter);
+    let mut reported = Vec::new();
+    // All have ended when nobody can write any more.
+    reports.read_to_end(&mut reported)?;
+    let cpus = reported.chunks_exact(2).map(|cpu| u16::from_ne_bytes([cpu[0], cpu[1]]).into()).collect();
     let cpu_seconds = children.into_iter().map(cpu_seconds_of).collect::<io::Result<_>>()?;
-    let burnt = Burnt { seconds: start.elapsed().as_secs_f64(), cpu_seconds };
+    let burnt = Burnt { seconds: start.elapsed().as_secs_f64(), cpu_seconds, cpus };
     Ok(serde_json::to_string(&burnt)?)
 }
 
-/// Waits until the gate opens, and computes until `stop_ns`, in nanoseconds since `epoch`, in so many threads.
-fn compute_when_told(mut gate: PipeReader, stop_ns: &File, epoch: Instant, threads: usize) -> io::Result<()> {
+/// Waits until the gate opens, and computes until `stop_ns`, in nanoseconds since `epoch`, in so many threads; on which CPUs.
+fn compute_when_told(
+    mut gate: PipeReader,
+    stop_ns: &File,
+    epoch: Instant,
+    threads: usize,
+) -> io::Result<BTreeSet<usize>> {
     set_pdeathsig(Signal::SIGKILL)?;
     gate.read_to_end(&mut Vec::new())?;
     let mut ns = [0; 8];
@@ -86,18 +101,29 @@ fn compute_when_told(mut gate: PipeReader, stop_ns: &File, epoch: Instant, threa
     let stop = epoch + Duration::from_nanos(u64::from_ne_bytes(ns));
     let others = (1..threads).map(|_| thread::Builder::new().spawn(move || compute_until(stop)));
     let others: Vec<_> = others.collect::<io::Result<_>>()?;
-    compute_until(stop);
-    others.into_iter().try_for_each(|other| other.join().map_err(|_| io::Error::other("a thread died")))
+    let mut cpus = compute_until(stop)?;
+    for other in others {
+        cpus.extend(other.join().map_err(|_| io::Error::other("a thread died"))??);
+    }
+    Ok(cpus)
 }
 
-fn compute_until(stop: Instant) {
+fn compute_until(stop: Instant) -> io::Result<BTreeSet<usize>> {
+    let mut cpus = BTreeSet::new();
     while Instant::now() < stop {
+        cpus.insert(sched_getcpu()?);
         for i in 0..1000 {
             hint::black_box(i);
         }
         // PAUSE, at which qemu goes on to the next CPU: see `kernel::vm`.
         hint::spin_loop();
     }
+    Ok(cpus)
+}
+
+/// Tells the CPUs in one piece: a pipe takes 4,096 bytes at once, Linux has 1,024 CPUs in a set.
+fn report(mut reporter: PipeWriter, cpus: &BTreeSet<usize>) -> io::Result<()> {
+    reporter.write_all(&cpus.iter().flat_map(|&cpu| (cpu as u16).to_ne_bytes()).collect::<Vec<_>>())
 }
 
 /// Waits for a child; the CPU time of those waited for grows by that child's.
