@@ -158,6 +158,15 @@ static __always_inline void weigh_group(struct task_struct *p, s64 weight) {
     bpf_cgroup_release(cgroup);
 }
 
+/* A group's weight changes. What it counts for among all must be what is taken away when nothing in
+ * it can run any more. */
+static __always_inline void reweigh_group(struct share *share, u32 weight) {
+    u64 before = __sync_lock_test_and_set(&share->weight, weight);
+
+    if (share->running_weight > 0)
+        __sync_fetch_and_add(&running_shares, (s64)weight - (s64)before);
+}
+
 /* A process can run from now on. */
 static __always_inline void join(struct task_struct *p, struct standing *own) {
     if (own->can_run)

@@ -182,7 +182,7 @@ void BPF_STRUCT_OPS(affinity_cgroup_set_weight, struct cgroup *cgroup, u32 weigh
     struct share *share = bpf_cgrp_storage_get(&shares, cgroup, 0, 0);
 
     if (share)
-        share->weight = weight;
+        reweigh_group(share, weight);
 }
 
 /* CPUs may come and go: whatever waits in the queue of one that went is seen by all the others.
