@@ -13,7 +13,8 @@ fn vm_with_loader() -> Option<Vm> {
 }
 
 /// What each part of a scenario starts with: words for waiting until the scheduler is loaded, or all work is done; for making a
-/// control group, for running something in it, for naming its processes, and those in the scheduler's class.
+/// control group, for running something in it, for naming its processes, and those in the scheduler's class; for a moment in two
+/// seconds.
 const WORDS: &str = "
 loaded() {
     for i in $(seq 900); do [ $(cat /sys/kernel/sched_ext/state) = enabled ] && return; sleep 0.1; done
@@ -25,6 +26,7 @@ group() { echo +cpu +cpuset > $groups/cgroup.subtree_control; mkdir $groups/$1; 
 inside() { group=$1; shift; sh -c 'echo $$ > $0/cgroup.procs; exec \"$@\"' $groups/$group \"$@\"; }
 members() { echo $(sort -n $groups/$1/cgroup.procs); }
 scheduled() { echo $(awk '$41 == 7 { print $1 }' /proc/[0-9]*/stat 2>/dev/null | sort -n); }
+soon() { awk '{ print $1 + 2 }' /proc/uptime; }
 ";
 
 /// A part of a scenario, and a look at the machine after it.
@@ -226,7 +228,8 @@ mod long {
     #[ignore = "boots a virtual machine: make test-kernel"]
     fn cpu_time_goes_by_the_weights_of_processes_and_groups() {
         let Some(vm) = vm_by_instructions() else { return };
-        let burn = "stayput-guest burn --seconds 10 --processes";
+        // Both begin at one moment: else whoever is first has all CPUs until the other comes.
+        let burn = "stayput-guest burn --seconds 10 --at $at --processes";
         let groups = two(&format!("inside few {burn} 8"), &format!("inside many {burn} 16"));
         let nice = two(&format!("{burn} 12"), &format!("sh -c 'renice -n 5 -p $$; exec {burn} 12'"));
         let settings = ["--phi-p 0 --phi-t 0", "--light", "--light --exact", "--heavy --decay none"];
@@ -237,7 +240,7 @@ mod long {
                  stayput-sched -q {setting} --all & sched=$!; loaded
                  inside many stayput-guest burn --seconds 1 --processes 8 >/dev/null & one=$!
                  sleep 0.5; echo 10000 > $groups/many/cpu.weight; wait $one; echo 100 > $groups/many/cpu.weight
-                 {groups}; {nice}; kill $sched; wait $sched; rmdir $groups/few $groups/many"
+                 export at=$(soon); {groups}; export at=$(soon); {nice}; kill $sched; wait $sched; rmdir $groups/few $groups/many"
             );
             part(setting, &text)
         });

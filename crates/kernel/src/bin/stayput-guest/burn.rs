@@ -6,6 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeValLike;
 use nix::sys::wait::waitpid;
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{ForkResult, Pid, fork};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -28,6 +29,9 @@ pub struct Arguments {
     /// How long they compute, in seconds.
     #[arg(long)]
     seconds: f64,
+    /// When they begin, in seconds since the machine was booted; without it, at once.
+    #[arg(long)]
+    at: Option<f64>,
     /// The CPUs on which they may run; without it, all.
     #[arg(long, num_args = 1.., value_name = "CPU")]
     pin: Vec<usize>,
@@ -71,6 +75,11 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
     }
     drop(ready);
     all_ready.read_to_end(&mut Vec::new())?;
+    if let Some(at) = arguments.at {
+        let at = Duration::try_from_secs_f64(at).map_err(io::Error::other)?;
+        let left = at.checked_sub(clock_gettime(ClockId::CLOCK_BOOTTIME)?.into());
+        thread::sleep(left.ok_or_else(|| io::Error::other("it is later than they were to begin"))?);
+    }
     let start = Instant::now();
     let ns = u64::try_from((start + duration - epoch).as_nanos()).map_err(io::Error::other)?;
     stop_ns.write_all_at(&ns.to_ne_bytes(), 0)?;
