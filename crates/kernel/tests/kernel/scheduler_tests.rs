@@ -115,6 +115,7 @@ fn the_machine_is_whole_after_whatever_happens_to_the_loader() {
             "occupied",
             "stayput-sched -q --exact --all & loaded; stayput-sched --heavy -- true; code=$?; kill $!; wait $!; exit $code",
         ),
+        part("no group", "stayput-sched --cgroup /tmp"),
         part("unprivileged", "su user -c 'stayput-sched --light -- true'"),
         part(
             "no BTF",
@@ -136,6 +137,7 @@ fn the_machine_is_whole_after_whatever_happens_to_the_loader() {
     assert!(refusal(&results, "sysrq").contains("ended the scheduler"));
     assert_worked(&results, "sysrq", 16, 8.0);
     assert!(refusal(&results, "occupied").contains("another scheduler"));
+    assert!(refusal(&results, "no group").contains("/tmp is no control group"));
     assert!(refusal(&results, "unprivileged").contains("root"));
     assert!(refusal(&results, "no BTF").contains("CONFIG_DEBUG_INFO_BTF"));
     assert!(refusal(&results, "no sched_ext").contains("CONFIG_SCHED_CLASS_EXT"));
