@@ -208,7 +208,7 @@ mod tests {
     fn options_mean_what_they_say() {
         let of = |words: &[&str]| Options::try_parse_from(["sched"].iter().chain(words)).unwrap().parameters();
         let heavy = of(&["--heavy", "--graded", "--exact", "--", "true"]);
-        assert_eq!((heavy.phi_p, heavy.phi_t, heavy.scalable), ([16, 16, 10, 5, 2, 0], 16, false));
+        assert_eq!((heavy.phi_p, heavy.phi_t, heavy.scalable), ([16, 10, 10, 5, 2, 0], 16, false));
         assert_eq!((heavy.max_behind_ms, heavy.max_far_behind_ms), (380.0, 700.0));
         let bare = of(&["--check"]);
         assert_eq!((bare.phi_p, bare.phi_t, bare.scalable, bare.max_behind_ms), ([0; 6], 0, true, 100.0));

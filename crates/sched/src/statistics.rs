@@ -93,7 +93,7 @@ pub struct Seen {
     intervals: Times,
     waits: Times,
     /// In ps, a thousandth of the others' unit.
-    decisions: Times,
+    searches: Times,
     migrations: [u64; MEETINGS],
     dispatches: u64,
     switches: u64,
@@ -111,13 +111,13 @@ impl Seen {
         let words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
         let mut numbers = words;
         let (slices, intervals) = (Times::read(&mut numbers), Times::read(&mut numbers));
-        let (waits, decisions) = (Times::read(&mut numbers), Times::read(&mut numbers));
+        let (waits, searches) = (Times::read(&mut numbers), Times::read(&mut numbers));
         let mut next = || numbers.next().unwrap_or(0);
         Self {
             slices,
             intervals,
             waits,
-            decisions,
+            searches,
             migrations: std::array::from_fn(|_| next()),
             dispatches: next(),
             switches: next(),
@@ -148,7 +148,7 @@ impl Seen {
         self.slices = self.slices.plus(&other.slices);
         self.intervals = self.intervals.plus(&other.intervals);
         self.waits = self.waits.plus(&other.waits);
-        self.decisions = self.decisions.plus(&other.decisions);
+        self.searches = self.searches.plus(&other.searches);
         self.migrations.iter_mut().zip(other.migrations).for_each(|(sum, more)| *sum += more);
         self.counters().into_iter().zip(other.counters()).for_each(|(sum, more)| *sum += *more);
         self
@@ -160,7 +160,7 @@ impl Seen {
         now.slices = self.slices.since(&before.slices);
         now.intervals = self.intervals.since(&before.intervals);
         now.waits = self.waits.since(&before.waits);
-        now.decisions = self.decisions.since(&before.decisions);
+        now.searches = self.searches.since(&before.searches);
         now.migrations.iter_mut().zip(then.migrations).for_each(|(now, then)| *now -= then);
         now.counters().into_iter().zip(then.counters()).for_each(|(now, then)| *now -= *then);
         now
@@ -199,10 +199,10 @@ impl Summary {
                 tell(&format!("{name}_longest_ms"), times.longest_ns as f64 / 1e6);
             }
         }
-        tell("decisions", seen.decisions.count as f64);
-        if let (Some(median), Some(mean)) = (seen.decisions.quantile_ms(0.5), seen.decisions.mean_ms()) {
-            tell("decision_median_ns", median * 1e3);
-            tell("decision_mean_ns", mean * 1e3);
+        tell("searches", seen.searches.count as f64);
+        if let (Some(median), Some(mean)) = (seen.searches.quantile_ms(0.5), seen.searches.mean_ms()) {
+            tell("search_median_ns", median * 1e3);
+            tell("search_mean_ns", mean * 1e3);
         }
         // Of each level of the machine what was counted where two CPUs meet: the CPU itself comes before the levels.
         let meets = LEVELS.into_iter().chain([Level::Machine]).zip(&seen.migrations[1..]);
@@ -290,10 +290,10 @@ impl Summary {
         let _ = writeln!(text, "  moves lost             {}; fallbacks {}", count("moves_lost"), count("fallbacks"));
         let _ = writeln!(
             text,
-            "  decisions              {}, median {:.0} ns, mean {:.0} ns",
-            count("decisions"),
-            count("decision_median_ns"),
-            count("decision_mean_ns"),
+            "  searches               {}, median {:.0} ns, mean {:.0} ns",
+            count("searches"),
+            count("search_median_ns"),
+            count("search_mean_ns"),
         );
         text
     }

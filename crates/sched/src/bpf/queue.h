@@ -371,10 +371,12 @@ static __always_inline bool take_any(s32 cpu) {
 /* Takes who is next on `cpu`. False when that is the process that has just run there, `prev`, or
  * nobody. */
 static __always_inline bool queue_take(s32 cpu, struct standing *prev, u64 now) {
+    u64 from_ns;
     u32 other;
 
     if (take_overdue(cpu, now))
         return true;
+    from_ns = bpf_ktime_get_ns();
     bpf_repeat(TRIES) {
         struct search search = {.crowd = crowd(cpu) - (prev ? 0 : 1)};
         struct found *found;
@@ -392,9 +394,13 @@ static __always_inline bool queue_take(s32 cpu, struct standing *prev, u64 now) 
             bpf_for(other, 0, nr_cpus) search_first(&search, QUEUE_OF(other), cpu, now);
         }
         found = fairly(&search);
-        if (!found->any || found->pid == 0)
+        if (!found->any || found->pid == 0) {
+            if (search.last.any)
+                see_search(from_ns);
             return false;
+        }
         if (take_pid(found->pid, found->order, quantum_ns)) {
+            see_search(from_ns);
             if (found == &search.last)
                 COUNT(overdue_shares);
             return true;

@@ -70,11 +70,12 @@ void BPF_STRUCT_OPS(affinity_enqueue, struct task_struct *p, u64 flags) {
         scx_bpf_kick_cpu(idle, KERNEL_VALUE(scx_kick_flags, SCX_KICK_IDLE));
 }
 
-/* Decides who is next on a CPU. */
-static __always_inline void decide(s32 cpu, struct task_struct *prev) {
+void BPF_STRUCT_OPS(affinity_dispatch, s32 cpu, struct task_struct *prev) {
     u64 now = now_ns();
     struct standing *own = NULL;
 
+    if (fault == 1)
+        return;
     next_period(now);
     if (prev && (prev->scx.flags & KERNEL_VALUE(scx_ent_flags, SCX_TASK_QUEUED)))
         own = standing(prev);
@@ -89,15 +90,6 @@ static __always_inline void decide(s32 cpu, struct task_struct *prev) {
     COUNT(dispatches);
     own->interval_from_ns = now;
     set_slice(prev, quantum_ns);
-}
-
-void BPF_STRUCT_OPS(affinity_dispatch, s32 cpu, struct task_struct *prev) {
-    u64 from_ns = bpf_ktime_get_ns(); /* not the run queue's clock, which stands meanwhile */
-
-    if (fault == 1)
-        return;
-    decide(cpu, prev);
-    see_decision(from_ns);
 }
 
 /* A process that woke too long ago doesn't wait for the end of a quantum. */

@@ -33,7 +33,7 @@ struct seen {
     struct times slices;    /* effective time slices */
     struct times intervals; /* dispatch intervals */
     struct times waits;     /* runnable, but not running */
-    struct times decisions; /* what it took to find who is next, in ps: so bins are exact to 1 ns */
+    struct times searches;  /* for who is next where anybody waits, in ps: bins are exact to 1 ns */
     u64 migrations[MEETINGS];
     u64 dispatches;
     u64 switches;

@@ -105,12 +105,13 @@ static __always_inline void see_interval(struct standing *own, u64 now) {
     own->interval_from_ns = now;
 }
 
-/* Who is next has been decided, since `from_ns`. */
-static __always_inline void see_decision(u64 from_ns) {
+/* Who is next was searched for since `from_ns`. Not by the run queue's clock, which stands
+ * meanwhile. */
+static __always_inline void see_search(u64 from_ns) {
     struct seen *here = seen_here();
 
     if (here)
-        see_time(&here->decisions, 1000 * (bpf_ktime_get_ns() - from_ns));
+        see_time(&here->searches, 1000 * (bpf_ktime_get_ns() - from_ns));
 }
 
 /* A process starts to run on a CPU. */
