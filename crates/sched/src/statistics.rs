@@ -31,13 +31,17 @@ impl Default for Times {
     }
 }
 
+/// Where a bin begins, in us.
+fn first_us(bin: u64) -> u64 {
+    if bin < STEPS {
+        return bin;
+    }
+    (STEPS + bin % STEPS) << (bin / STEPS - 1)
+}
+
 /// The middle of a bin, in us.
 fn middle_us(bin: u64) -> f64 {
-    if bin < STEPS {
-        return bin as f64 + 0.5;
-    }
-    let width = 1_u64 << (bin / STEPS - 1);
-    ((STEPS + bin % STEPS) * width) as f64 + width as f64 / 2.0
+    (first_us(bin) + first_us(bin + 1)) as f64 / 2.0
 }
 
 impl Times {
@@ -47,21 +51,21 @@ impl Times {
         Self { count, sum_ns, longest_ns, bins: std::iter::repeat_with(next).take(BINS).collect() }
     }
 
-    fn plus(mut self, other: &Self) -> Self {
+    fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ns += other.sum_ns;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         self.bins.iter_mut().zip(&other.bins).for_each(|(sum, more)| *sum += more);
-        self
     }
 
-    /// Without those of an earlier look; the longest is that of all.
+    /// Without those of an earlier look. The longest is known to its bin only, unless it is the longest of all.
     fn since(&self, before: &Self) -> Self {
-        let bins = self.bins.iter().zip(&before.bins).map(|(now, then)| now - then).collect();
+        let bins: Vec<u64> = self.bins.iter().zip(&before.bins).map(|(now, then)| now - then).collect();
+        let beyond_us = (0..).zip(&bins).filter(|(_, count)| **count > 0).map(|(bin, _)| first_us(bin + 1)).last();
         Self {
             count: self.count - before.count,
             sum_ns: self.sum_ns - before.sum_ns,
-            longest_ns: self.longest_ns,
+            longest_ns: beyond_us.map_or(0, |us| self.longest_ns.min(us * 1_000)),
             bins,
         }
     }
@@ -130,6 +134,10 @@ impl Seen {
         }
     }
 
+    fn times(&mut self) -> [&mut Times; 4] {
+        [&mut self.slices, &mut self.intervals, &mut self.waits, &mut self.searches]
+    }
+
     fn counters(&mut self) -> [&mut u64; 8] {
         [
             &mut self.dispatches,
@@ -145,10 +153,7 @@ impl Seen {
 
     /// Both together.
     pub fn plus(mut self, mut other: Self) -> Self {
-        self.slices = self.slices.plus(&other.slices);
-        self.intervals = self.intervals.plus(&other.intervals);
-        self.waits = self.waits.plus(&other.waits);
-        self.searches = self.searches.plus(&other.searches);
+        self.times().into_iter().zip(other.times()).for_each(|(sum, more)| sum.add(more));
         self.migrations.iter_mut().zip(other.migrations).for_each(|(sum, more)| *sum += more);
         self.counters().into_iter().zip(other.counters()).for_each(|(sum, more)| *sum += *more);
         self
@@ -157,10 +162,7 @@ impl Seen {
     /// Without what was seen at an earlier look.
     pub fn since(&self, before: &Self) -> Self {
         let (mut now, mut then) = (self.clone(), before.clone());
-        now.slices = self.slices.since(&before.slices);
-        now.intervals = self.intervals.since(&before.intervals);
-        now.waits = self.waits.since(&before.waits);
-        now.searches = self.searches.since(&before.searches);
+        now.times().into_iter().zip(then.times()).for_each(|(now, then)| *now = now.since(then));
         now.migrations.iter_mut().zip(then.migrations).for_each(|(now, then)| *now -= then);
         now.counters().into_iter().zip(then.counters()).for_each(|(now, then)| *now -= *then);
         now
@@ -344,7 +346,27 @@ mod tests {
         assert_eq!(seen.migrations[0], 4 * (3 + BINS as u64));
         assert_eq!(seen.fallbacks, words - 1);
         let twice = seen.clone().plus(seen.clone());
-        assert_eq!(twice.since(&seen), seen);
+        let again = twice.since(&seen);
+        assert_eq!(
+            (again.slices.bins, again.waits.sum_ns, again.fallbacks),
+            (seen.slices.bins, seen.waits.sum_ns, words - 1)
+        );
+    }
+
+    #[test]
+    fn the_longest_of_a_period_is_not_that_of_an_earlier_one() {
+        let of = |times_us: &[u64]| {
+            let mut times = Times::default();
+            for &us in times_us {
+                times.bins[bin(us) as usize] += 1;
+                times.longest_ns = times.longest_ns.max(us * 1_000);
+            }
+            times
+        };
+        let before = of(&[90_000, 7]);
+        assert_eq!(of(&[90_000, 7, 20, 12]).since(&before).longest_ns, 21_000);
+        assert_eq!(of(&[90_000, 7, 100_000]).since(&before).longest_ns, 100_000_000);
+        assert_eq!(before.since(&before).longest_ns, 0);
     }
 
     #[test]

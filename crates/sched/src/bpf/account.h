@@ -205,7 +205,7 @@ static __always_inline void reweigh(struct task_struct *p, struct standing *own,
         weigh_group(p, more);
     }
     own->weight = weight;
-    own->due = weight;
+    weigh(p, own);
 }
 
 /* Charges a process for what it has run since the last time, and tells how much that is. */
