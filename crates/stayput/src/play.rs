@@ -27,6 +27,7 @@ Examples:
   stayput play --workload spin:8 --policy eevdf,attached             what does this machine's kernel do with 8 busy processes?
   stayput play --on vm --workload spin:24 --out spin.stayput         affinity scheduling in a virtual machine of 2 x 4 CPUs
   stayput play --on vm:dies --policy standard,light,graded,eevdf-llc --replicates 5 --out dies.stayput
+  stayput play --on vm --workload mine.toml --misses 'pack:2 l3:1(size=4MiB) l2:4(size=512KiB) l1d:1(size=32KiB) core:1 pu:1'
   stayput play --workload mine.toml --policy eevdf --no-simulation --format json
 
 Policies: standard, light, heavy, affinity, complex-light, complex-heavy, complex, graded (stayput sched, which needs sched_ext and
@@ -60,6 +61,10 @@ pub struct PlayArgs {
     /// none]
     #[arg(long, value_name = "W")]
     max_wait_ms: Option<f64>,
+    /// Model the caches of MACHINE in the virtual machine, and tell misses by cause: a preset, an hwloc XML file or a synthetic string
+    /// with as many CPUs. Takes some ten times as long
+    #[arg(long, value_name = "MACHINE")]
+    misses: Option<String>,
     /// Don't simulate it beside
     #[arg(long)]
     no_simulation: bool,
@@ -108,7 +113,10 @@ enum Stop {
 pub fn run(args: &PlayArgs) -> anyhow::Result<u8> {
     let (venue, kernel, machine) = venue(args)?;
     let plan = plan(args, kernel, &machine)?;
-    let mut programs = Programs { player: beside("stayput-play")?, scheduler: PathBuf::new() };
+    let mut programs = Programs { player: beside("stayput-play")?, scheduler: PathBuf::new(), plugin: None };
+    if args.misses.is_some() {
+        programs.plugin = Some(beside("libstayput_misses.so")?);
+    }
     if args.policy.iter().any(|policy| policy.needs_scheduler()) {
         programs.scheduler = beside("stayput-sched")?;
         if let Venue::Here = venue {
@@ -138,14 +146,25 @@ fn venue(args: &PlayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
         max_wait_ms: args.max_wait_ms,
     };
     match &args.on {
+        Place::Here if args.misses.is_some() => {
+            Err(UsageError::from("misses are modelled in virtual machines only; add --on vm"))
+        }
         Place::Here => {
             let release = HostFacts::read().kernel;
             Ok((Venue::Here, of(&release, "here".into()), Machine::host()?))
         }
         Place::Vm(topology) => {
+            let machine = match &args.misses {
+                Some(name) => Machine::named(name).map_err(UsageError::from)?,
+                None => topology.machine()?,
+            };
+            let cpus = machine.usable().count();
+            if cpus != topology.cpus() as usize {
+                let wrong = format!("vm:{topology} has {} CPUs, and the machine of --misses {cpus}", topology.cpus());
+                return Err(UsageError::from(wrong));
+            }
             let image = vm::can_run().context("no virtual machine can be run here")?;
             let kernel = of(image.release(), format!("vm:{topology}"));
-            let machine = topology.machine()?;
             let vm = Vm::new(image, topology.clone(), beside("stayput-guest")?);
             Ok((Venue::Vm(Box::new(vm)), kernel, machine))
         }

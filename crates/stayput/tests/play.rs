@@ -82,6 +82,8 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
         ("--policy eevdf --phi-p 3", "phi changes nothing under these policies"),
         ("--policy eevdf --horizon-ms 0", "`horizon_ms` is 0"),
         ("--decay sometimes", "`sometimes` is no decay rule"),
+        ("--misses epyc-7763", "misses are modelled in virtual machines only; add --on vm"),
+        ("--on vm:2x4 --misses 'core:2 pu:1'", "vm:2x4 has 8 CPUs, and the machine of --misses 2"),
     ] {
         let output = stayput(folder.path(), &format!("play {words}"));
         let told = text(&output.stderr);

@@ -1,6 +1,7 @@
 //! Plays in a virtual machine: one boot for all of them.
 
-use super::policy::{Programs, SCHEDULER_TOLD, Series, TOLD, Turn};
+use super::modelled::{MOST_PLAYS, Modelled};
+use super::policy::{MACHINE, Programs, SCHEDULER_TOLD, Series, TOLD, Turn};
 use super::told::Told;
 use crate::vm::{Exit, Script, Step, StepResult, Vm, VmError};
 use std::fs;
@@ -18,6 +19,9 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 /// A guest may take as long to boot.
 const BOOT: Duration = Duration::from_secs(180);
 
+/// How many times as long as without it everything may take with a model of its caches.
+const MODEL_SLOWS: u32 = 20;
+
 /// Why the plays of a series were not all carried out; those that were have been told.
 #[derive(Debug, thiserror::Error)]
 pub enum InVmError {
@@ -27,6 +31,11 @@ pub enum InVmError {
     /// What is played can't be written.
     #[error("cannot write what is to be played: {0}")]
     Series(#[from] serde_json::Error),
+    /// The plugin can't tell so many apart.
+    #[error(
+        "misses of {0} plays can't be told apart in one boot, but of {MOST_PLAYS}: ask for fewer replicates or policies"
+    )]
+    TooManyPlays(usize),
     /// The machine didn't carry it out.
     #[error(transparent)]
     Vm(#[from] VmError),
@@ -54,31 +63,52 @@ impl Series {
             fs::write(&here, text).map_err(InVmError::Files)?;
             vm.files.push((here, Path::new(FOLDER).join(name)));
         }
+        let modelled = match &programs.plugin {
+            Some(_) if turns.len() > MOST_PLAYS => return Err(InVmError::TooManyPlays(turns.len()).into()),
+            Some(library) => {
+                let here = |name: &str| folder.path().join(name);
+                Some(Modelled::in_vm(&mut vm, library, &here(MACHINE), here("misses.json")))
+            }
+            None => None,
+        };
         vm.programs.push(programs.player.clone());
         if turns.iter().any(|turn| turn.policy.needs_scheduler()) {
             vm.programs.push(programs.scheduler.clone());
         }
-        let in_guest = Programs { player: in_bin(&programs.player), scheduler: in_bin(&programs.scheduler) };
+        let in_guest =
+            Programs { player: in_bin(&programs.player), scheduler: in_bin(&programs.scheduler), plugin: None };
         let horizon = self.scene.parameters.horizon_ms.map(|ms| Duration::from_secs_f64(ms / 1e3));
         let limit = horizon.map_or(LONGEST, |horizon| horizon + GRACE);
-        let steps = turns.iter().flat_map(|turn| {
+        let steps = turns.iter().enumerate().flat_map(|(number, turn)| {
             let words = self.words(*turn, &in_guest, Path::new(FOLDER));
+            let play = match &modelled {
+                Some(_) => Step::shell(turn.policy.name(), Modelled::marked(number, &words)),
+                None => Step::run(turn.policy.name(), words),
+            };
             let collect = format!("cd {FOLDER} && cat {TOLD} {SCHEDULER_TOLD}; rm -f {TOLD} {SCHEDULER_TOLD}");
-            [Step::run(turn.policy.name(), words).within(limit), Step::shell(TOLD, collect)]
+            [play.within(limit), Step::shell(TOLD, collect)]
         });
         let script = Script { steps: steps.collect() };
         let mut played: Option<StepResult> = None;
-        let mut left = turns.iter();
+        let mut left = turns.iter().enumerate();
         let mut told = Ok(());
-        let timeout = BOOT + limit * turns.len() as u32;
+        let slower = if modelled.is_some() { MODEL_SLOWS } else { 1 };
+        let timeout = (BOOT + limit * turns.len() as u32) * slower;
         vm.run_and_tell(&script, timeout, |result| {
             // A play, and then what it told.
             let Some(play) = played.take() else {
                 played = Some(result.clone());
                 return;
             };
-            if let (Some(turn), Ok(())) = (left.next(), &told) {
-                told = tell(*turn, read(&play, &result.stdout));
+            if let (Some((number, turn)), Ok(())) = (left.next(), &told) {
+                let seen = read(&play, &result.stdout);
+                told = tell(
+                    *turn,
+                    match &modelled {
+                        Some(modelled) => seen.and_then(|seen| modelled.add_to(seen, number)),
+                        None => seen,
+                    },
+                );
             }
         })
         .map_err(InVmError::Vm)?;

@@ -164,11 +164,13 @@ pub struct Programs {
     pub player: PathBuf,
     /// `stayput-sched`.
     pub scheduler: PathBuf,
+    /// The plugin of qemu that models caches, where misses are asked for.
+    pub plugin: Option<PathBuf>,
 }
 
 /// Files of a series, in a folder of its own.
 const SCENE: &str = "scene.json";
-const MACHINE: &str = "machine.json";
+pub(super) const MACHINE: &str = "machine.json";
 /// What player and scheduler tell.
 pub(super) const TOLD: &str = "told.json";
 pub(super) const SCHEDULER_TOLD: &str = "scheduler.json";
@@ -209,7 +211,7 @@ mod tests {
             is_scalable: false,
             max_wait_ms: None,
         };
-        let programs = Programs { player: "/bin/play".into(), scheduler: "/bin/sched".into() };
+        let programs = Programs { player: "/bin/play".into(), scheduler: "/bin/sched".into(), plugin: None };
         let turn = Turn { policy: policy.parse().unwrap(), replicate: 4 };
         series.words(turn, &programs, Path::new("/f")).join(" ")
     }

@@ -32,7 +32,7 @@ const fn quantity(metric: &'static str, words: &'static str, is_judged: bool) ->
 }
 
 /// What both worlds are asked for, in the order of reports.
-pub const QUANTITIES: [Quantity; 10] = [
+pub const QUANTITIES: [Quantity; 12] = [
     quantity("migrations_per_s", "migrations, a second", true),
     quantity("effective_slice_median_ms", "median effective slices, ms", true),
     quantity("effective_slice_mean_ms", "mean effective slices, ms", false),
@@ -43,6 +43,8 @@ pub const QUANTITIES: [Quantity; 10] = [
     quantity(CPU_TIME_RATIO, "CPU time, least over most", false),
     quantity("idle_fraction", "idle CPU time, share", false),
     quantity(MISSES, "misses a ms of work", false),
+    quantity("l2_misses_per_1000", "L2 misses of 1,000 references, modelled", false),
+    quantity("l3_misses_per_1000", "L3 misses of 1,000 references, modelled", false),
 ];
 
 /// One figure in both worlds.
