@@ -19,7 +19,7 @@ mod cast;
 pub mod here;
 pub mod in_vm;
 mod memory;
-mod modelled;
+pub mod modelled;
 pub mod policy;
 mod presence;
 pub mod scene;

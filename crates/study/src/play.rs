@@ -9,6 +9,7 @@ mod agreement;
 pub use agreement::{
     AGREE_FACTOR, Agreement, Beside, PlayResult, PlayedPolicy, QUANTITIES, Quantity, analyse, verdicts, warnings,
 };
+pub use kernel::play::modelled::L2_MISSES;
 
 use crate::host::unix_seconds;
 use crate::observation::Observation;

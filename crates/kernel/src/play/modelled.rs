@@ -11,6 +11,11 @@ use std::path::{Path, PathBuf};
 /// Plays that can be told apart in one boot: each is a section of the plugin's, which are numbered from 1.
 pub const MOST_PLAYS: usize = 511;
 
+/// The metrics that tell how many of 1,000 references to the workload's data missed the L2 and the L3.
+pub const L2_MISSES: &str = "l2_misses_per_1000";
+/// See [`L2_MISSES`].
+pub const L3_MISSES: &str = "l3_misses_per_1000";
+
 /// An instruction takes 8 ns of the guest's time: what it does must not depend on how much a model slows it down.
 const ICOUNT_SHIFT: u8 = 3;
 
@@ -80,6 +85,7 @@ mod tests {
 
     #[test]
     fn a_play_is_told_what_its_own_section_missed_of_a_thousand_references() {
+        assert!(L3_MISSES.replace("l3", "l2") == L2_MISSES);
         let causes = Causes { cold: 9, steady: 1, reload: 4, migration: 2, contention: 3, invalidation: 0 };
         let all = Counts { accesses: 2_000, causes: BTreeMap::from([(Kind::Cache(2), causes)]), ..Counts::default() };
         let report = Report {
@@ -95,7 +101,7 @@ mod tests {
         assert!(modelled.add_to(Told::default(), 0).unwrap_err().starts_with("what its caches missed can't be read: "));
         fs::write(&modelled.out, serde_json::to_string(&report).unwrap()).unwrap();
         let told = modelled.add_to(Told::default(), 1).unwrap();
-        assert_eq!((told.metrics["l2_misses_per_1000"], told.metrics["l2_cold_misses_per_1000"]), (5.0, 4.5));
+        assert_eq!((told.metrics[L2_MISSES], told.metrics["l2_cold_misses_per_1000"]), (5.0, 4.5));
         assert_eq!((told.metrics["l2_reload_misses_per_1000"], told.notes.len()), (2.0, 0));
         let idle = modelled.add_to(Told::default(), 0).unwrap();
         assert_eq!((idle.metrics.len(), idle.notes.len()), (0, 1));

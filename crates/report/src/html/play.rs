@@ -8,7 +8,7 @@ use crate::play::PlayView;
 use crate::simulation::Sheet;
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
-use study::play::{Beside, PlayedPolicy, Quantity};
+use study::play::{Beside, L2_MISSES, PlayedPolicy, Quantity};
 use study::simulation::TimeBin;
 
 /// What a page shows above its data.
@@ -22,7 +22,7 @@ pub(super) fn body(play: &PlayView) -> Markup {
             (slices(play))
             (replicates(play))
             (sheet::model(&sheet, play.machine.as_ref(), play.record))
-            (guide())
+            (guide(play))
         }
     }
 }
@@ -240,8 +240,14 @@ fn replicates(play: &PlayView) -> Markup {
     }
 }
 
-fn guide() -> Markup {
-    sheet::reading(&[
+/// What modelled misses are.
+const MISSES: (&str, &str) = (
+    "misses, modelled",
+    "References to the workload's own data that the caches of the machine would have missed, by a model of them under every access of the guest. Lines that a process had never used before don't count. The data of this page has them by cause.",
+);
+
+fn guide(play: &PlayView) -> Markup {
+    let mut entries = vec![
         (
             "play",
             "The workload once, with a real process for each simulated one: it works until it has had so much CPU time, sleeps, and waits for locks and barriers, as the simulated process of its number does.",
@@ -258,5 +264,9 @@ fn guide() -> Markup {
             "CPU time, least over most",
             "CPU time of the process that had least, over that of the one that had most, of those that do the same and arrived together: 1 is perfectly fair.",
         ),
-    ])
+    ];
+    if play.quantities().any(|quantity| quantity.metric == L2_MISSES) {
+        entries.push(MISSES);
+    }
+    sheet::reading(&entries)
 }

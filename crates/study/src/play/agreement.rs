@@ -7,6 +7,7 @@ use crate::simulation::{self, Estimated, SLICES, TimeBin};
 use crate::trial::Trial;
 use kernel::play::Policy;
 use kernel::play::account::CPU_TIME_RATIO;
+use kernel::play::modelled::{L2_MISSES, L3_MISSES};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,8 +44,8 @@ pub const QUANTITIES: [Quantity; 12] = [
     quantity(CPU_TIME_RATIO, "CPU time, least over most", false),
     quantity("idle_fraction", "idle CPU time, share", false),
     quantity(MISSES, "misses a ms of work", false),
-    quantity("l2_misses_per_1000", "L2 misses of 1,000 references, modelled", false),
-    quantity("l3_misses_per_1000", "L3 misses of 1,000 references, modelled", false),
+    quantity(L2_MISSES, "L2 misses of 1,000 references, modelled", false),
+    quantity(L3_MISSES, "L3 misses of 1,000 references, modelled", false),
 ];
 
 /// One figure in both worlds.
@@ -242,6 +243,7 @@ pub fn verdicts(result: &PlayResult) -> Vec<String> {
     let mut told: Vec<String> =
         result.agreements.iter().filter_map(|agreement| agreement_in_words(result, agreement)).collect();
     told.extend(in_the_kernel(result));
+    told.extend(misses(result));
     told.extend(fairness(result));
     for (at, sentence) in told.iter_mut().enumerate() {
         match at {
@@ -306,17 +308,27 @@ fn times_as_much(ratio: &Estimated) -> String {
 
 /// What each policy does in the kernel.
 fn in_the_kernel(result: &PlayResult) -> Option<String> {
-    let mut each: Vec<String> = Vec::new();
-    for policy in &result.policies {
-        let of = |metric: &str| Some(policy.beside(metric)?.kernel?.value);
-        if let Some((migrations, slice_ms)) = of("migrations_per_s").zip(of("effective_slice_median_ms")) {
-            each.push(format!("{} {migrations:.1} and {slice_ms:.1} ms", policy.policy));
-        }
-    }
+    let each = each(result, ["migrations_per_s", "effective_slice_median_ms"], |[migrations, slice_ms]| {
+        format!("{migrations:.1} and {slice_ms:.1} ms")
+    })?;
     let Kernel { release, place, .. } = &result.kernel;
-    (!each.is_empty()).then(|| {
-        format!("migrations a second and median effective slices in Linux {release} ({place}): {}.", each.join("; "))
-    })
+    Some(format!("migrations a second and median effective slices in Linux {release} ({place}): {each}."))
+}
+
+/// What each policy misses in the modelled caches.
+fn misses(result: &PlayResult) -> Option<String> {
+    let each = each(result, [L2_MISSES, L3_MISSES], |[l2, l3]| format!("{l2:.1} and {l3:.1}"))?;
+    Some(format!("of 1,000 references, L2 and L3 would have missed: {each}."))
+}
+
+/// What two figures are in the kernel under each policy that has them; none where none has.
+fn each(result: &PlayResult, metrics: [&str; 2], words: impl Fn([f64; 2]) -> String) -> Option<String> {
+    let told = result.policies.iter().filter_map(|policy| {
+        let of = |metric: &str| Some(policy.beside(metric)?.kernel?.value);
+        Some(format!("{} {}", policy.policy, words([of(metrics[0])?, of(metrics[1])?])))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// The worst of what processes that are equal get.

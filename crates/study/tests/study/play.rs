@@ -121,6 +121,25 @@ fn zeros_agree_with_zeros_and_with_nothing_else() {
 }
 
 #[test]
+fn modelled_misses_are_told_of_the_policies_that_have_them() {
+    let plan = plan(&["standard", "light", "eevdf"]);
+    let play = |turn: Turn| {
+        let figures: &[(&str, f64)] = match turn.policy.name() {
+            "standard" => &[("l2_misses_per_1000", 316.6), ("l3_misses_per_1000", 120.9)],
+            "light" => &[("l2_misses_per_1000", 46.6), ("l3_misses_per_1000", 2.6)],
+            _ => &[("migrations_per_s", 3.0)],
+        };
+        plan.play_trial(turn, Ok(told(figures)), 0)
+    };
+    let trials = plan.turns_left(&[]).into_iter().map(play).collect();
+    let told = verdicts(&analyse(&record(plan.clone(), trials)).unwrap());
+    assert_eq!(
+        told,
+        ["spin:5: of 1,000 references, L2 and L3 would have missed: standard 316.6 and 120.9; light 46.6 and 2.6."]
+    );
+}
+
+#[test]
 fn failures_notes_and_stand_ins_are_told() {
     let plan = plan(&["standard", "eevdf", "eevdf-llc"]);
     let play = |turn: Turn, number: usize| {
