@@ -206,7 +206,10 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 fn however_the_player_ends_no_process_is_left_behind() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
-        let mut playing = player().args(["spin:3", "--seconds", "60"]).stdout(Stdio::null()).spawn().unwrap();
+        // Shells let what they start in the background ignore SIGINT, these tests among it.
+        let mut playing = Command::new("env");
+        playing.args(["--default-signal=INT", player().get_program().to_str().unwrap(), "spin:3", "--seconds", "60"]);
+        let mut playing = playing.stdout(Stdio::null()).spawn().unwrap();
         let pid = playing.id();
         let mut players = Vec::new();
         wait_until("three processes play", || {
