@@ -24,15 +24,16 @@ use study::{Ending, HostFacts, HostState, Plan, Record, Trial};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  stayput play --workload spin:8 --policy eevdf,attached             what does this machine's kernel do with 8 busy processes?
-  stayput play --on vm --workload spin:24 --out spin.stayput         affinity scheduling in a virtual machine of 2 x 4 CPUs
-  stayput play --on vm:dies --policy standard,light,graded,eevdf-llc --replicates 5 --out dies.stayput
-  stayput play --on vm --workload mine.toml --misses 'pack:2 l3:1(size=4MiB) l2:4(size=512KiB) l1d:1(size=32KiB) core:1 pu:1'
+  stayput play --workload spin:8 --policy eevdf,attached         8 busy processes on this machine
+  stayput play --on vm --workload spin:24 --out spin.stayput     affinity scheduling in a guest
+  stayput play --on vm:dies --policy standard,light,graded,eevdf-llc --replicates 5
+  stayput play --on vm --workload mine.toml \\
+      --misses 'pack:2 l3:1(size=4MiB) l2:4(size=512KiB) l1d:1(size=32KiB) core:1 pu:1'
   stayput play --workload mine.toml --policy eevdf --no-simulation --format json
 
-Policies: standard, light, heavy, affinity, complex-light, complex-heavy, complex, graded (stayput sched, which needs sched_ext and
-root); eevdf (the kernel's own scheduler), eevdf-llc (the same with its cache-aware balancing), attached (bound for life),
-long-slice (asking for long slices).")]
+Policies: standard, light, heavy, affinity, complex-light, complex-heavy, complex, graded (stayput \
+sched, which needs sched_ext and root); eevdf (the kernel's own scheduler), eevdf-llc (the same with \
+its cache-aware balancing), attached (bound for life), long-slice (asking for long slices).")]
 pub struct PlayArgs {
     /// What runs: a built-in workload, spin:K, or a file ending in .toml
     #[arg(long, value_name = "NAME|FILE", default_value = "spin:24")]
