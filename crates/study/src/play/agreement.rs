@@ -269,7 +269,7 @@ fn agreement_in_words(result: &PlayResult, agreement: &Agreement) -> Option<Stri
         let beside = result.policies.iter().find(|result| result.policy == *policy)?.beside(metric)?;
         Some(match beside.ratio {
             Some(ratio) => format!("{policy}, {}", times_as_much(&ratio)),
-            None => format!("{policy}, none against {:.1}", beside.kernel?.value),
+            None => format!("{policy}, {:.1} against none in the simulator", beside.kernel?.value),
         })
     };
     let beyond: Vec<String> = beyond.iter().filter_map(times).collect();

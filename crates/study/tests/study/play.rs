@@ -118,6 +118,8 @@ fn zeros_agree_with_zeros_and_with_nothing_else() {
     assert_eq!(migrations.within, ["graded"]);
     assert_eq!(migrations.beyond, ["light", "heavy"], "what only stands in isn't judged");
     assert!(result.policies[0].beside("migrations_per_s").unwrap().ratio.is_none());
+    let told = &verdicts(&result)[0];
+    assert!(told.contains("(kernel over simulator: light, 3.0 against none in the simulator; heavy, 0.00)"), "{told}");
 }
 
 #[test]
