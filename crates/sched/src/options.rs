@@ -46,7 +46,7 @@ pub struct Options {
     /// The boost for time goes to all that last ran there, and fades while they are away
     #[arg(long)]
     complex: bool,
-    /// The boost for place falls with distance: core, L2, L3, node
+    /// The boost for place falls with distance: 2/3 of it within an L2, 1/3 within an L3, 1/6 within a node
     #[arg(long)]
     graded: bool,
     /// Quantum in ms; the kernel ends it at a clock tick
@@ -208,7 +208,7 @@ mod tests {
     fn options_mean_what_they_say() {
         let of = |words: &[&str]| Options::try_parse_from(["sched"].iter().chain(words)).unwrap().parameters();
         let heavy = of(&["--heavy", "--graded", "--exact", "--", "true"]);
-        assert_eq!((heavy.phi_p, heavy.phi_t, heavy.scalable), ([16, 10, 10, 5, 2, 0], 16, false));
+        assert_eq!((heavy.phi_p, heavy.phi_t, heavy.scalable), ([16, 16, 10, 5, 2, 0], 16, false));
         assert_eq!((heavy.max_behind_ms, heavy.max_far_behind_ms), (380.0, 700.0));
         let bare = of(&["--check"]);
         assert_eq!((bare.phi_p, bare.phi_t, bare.scalable, bare.max_behind_ms), ([0; 6], 0, true, 100.0));

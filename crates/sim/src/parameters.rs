@@ -276,11 +276,10 @@ impl Default for Parameters {
     }
 }
 
-/// What becomes of `phi_p` with distance unless it is said otherwise: all of it for the same CPU, then less for the same core, L2 or
-/// module, L3 and node. Our choice. A core counts no more than its L2: with the whole boost, processes change places between the CPUs of
-/// a core at no cost to themselves, and thereby more often turn out what others have there.
+/// What becomes of `phi_p` with distance unless it is said otherwise: all of it for the same CPU and the same core, whose caches are the
+/// same, then less for the same L2 or module, the same L3 and the same node. Our choice.
 pub fn graded_by_distance(phi_p: u32) -> [u32; 5] {
-    [phi_p, phi_p * 2 / 3, phi_p * 2 / 3, phi_p / 3, phi_p / 6]
+    [phi_p, phi_p, phi_p * 2 / 3, phi_p / 3, phi_p / 6]
 }
 
 /// A parameter that can't be simulated with.

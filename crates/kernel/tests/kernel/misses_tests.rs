@@ -7,6 +7,7 @@ use machine::{Kind, Level, Machine};
 use misses::report::{Counts, Section};
 use misses::{Report, window as modelled};
 use sim::cache::Timing;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -53,9 +54,12 @@ mod long {
         ("eevdf-llc", None, "--cache-balancing on"),
     ];
 
-    /// What was seen under a policy.
-    struct Seen {
-        policy: &'static str,
+    /// How often each policy is played. Every other round goes backwards, since misses rise from play to play under any policy: presumably
+    /// the longer a machine is up the more scattered are the pages that it gives, and more of them meet in the same sets of a cache.
+    const ROUNDS: u32 = 4;
+
+    /// What was seen of a play.
+    struct Play {
         /// Without the warm-up.
         counts: Counts,
         /// Of each process, with the warm-up.
@@ -66,15 +70,7 @@ mod long {
         scheduler: Option<Told>,
     }
 
-    impl Seen {
-        fn per_1000(&self, misses: u64) -> f64 {
-            misses as f64 / self.counts.accesses as f64 * 1e3
-        }
-
-        fn misses(&self, level: u8) -> f64 {
-            self.per_1000(self.counts.misses[&Kind::Cache(level)])
-        }
-
+    impl Play {
         fn references(&self) -> u64 {
             self.processes.iter().map(|counts| counts.accesses).sum()
         }
@@ -94,15 +90,60 @@ mod long {
             let moves = self.processes.iter().flat_map(|counts| &counts.migrations);
             moves.filter(|(level, _)| **level > Level::Core).map(|(_, count)| count).sum()
         }
+    }
+
+    /// What was seen under a policy.
+    struct Seen {
+        policy: &'static str,
+        plays: Vec<Play>,
+        /// The sum of its plays.
+        counts: Counts,
+    }
+
+    impl Seen {
+        fn new(policy: &'static str, plays: Vec<Play>) -> Self {
+            let mut counts = Counts::default();
+            plays.iter().for_each(|play| counts += &play.counts);
+            Self { policy, plays, counts }
+        }
+
+        fn misses(&self, level: u8) -> f64 {
+            misses(&self.counts, level)
+        }
 
         /// What misses would cost a reference on a server, in ns: the two levels in one number.
         fn lost_ns(&self) -> f64 {
             let Timing { next_cache_ns, memory_ns, .. } = Timing::SERVER;
             (self.misses(2) * next_cache_ns + self.misses(3) * memory_ns) / 1e3
         }
+
+        fn migrations_off_core(&self) -> u64 {
+            self.plays.iter().map(Play::migrations_off_core).sum()
+        }
     }
 
-    /// Plays under each policy in one boot.
+    fn per_1000(counts: &Counts, misses: u64) -> f64 {
+        misses as f64 / counts.accesses as f64 * 1e3
+    }
+
+    /// Misses of a cache, of 1,000 references.
+    fn misses(counts: &Counts, level: u8) -> f64 {
+        per_1000(counts, counts.misses[&Kind::Cache(level)])
+    }
+
+    /// Policies by the number of the play, which is told by its sections.
+    fn in_order() -> impl Iterator<Item = (u32, (&'static str, Option<&'static str>, &'static str))> {
+        let rounds = (0..ROUNDS).flat_map(|round| {
+            let mut policies = POLICIES;
+            if round % 2 == 1 {
+                policies.reverse();
+            }
+            policies
+        });
+        (0..).zip(rounds)
+    }
+
+    /// Plays under each policy, all in one boot.
     fn seen(topology: &str, tree: &str) -> Option<Vec<Seen>> {
         let mut vm = guest::vm(topology)?;
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("misses-{topology}"));
@@ -118,7 +159,7 @@ mod long {
         let arguments = vec![format!("machine={}", machine.display()), format!("out={}", out.display())];
         vm.plugin = Some(Plugin { library: guest::plugin(), arguments });
         vm.icount_shift = Some(3);
-        let steps = (0..).zip(POLICIES).map(|(number, (name, scheduler, options))| {
+        let steps = in_order().map(|(number, (policy, scheduler, options))| {
             let [warm_up, counted] = sections(number);
             let marks =
                 format!("stayput-guest mark {warm_up}; (sleep {WARM_UP_SECONDS}; stayput-guest mark {counted}) &");
@@ -127,31 +168,36 @@ mod long {
             let collect = "cat /tmp/told.json; test ! -e /tmp/seen.json || cat /tmp/seen.json; rm -f /tmp/*.json";
             let marked =
                 format!("{} sh -c '{marks} {play}; stayput-guest mark 0'", scheduler.as_deref().unwrap_or_default());
-            Step::shell(name, format!("({marked}) >&2 && {{ {collect}; }}")).within(Duration::from_secs(600))
+            Step::shell(step(number, policy), format!("({marked}) >&2 && {{ {collect}; }}"))
+                .within(Duration::from_secs(600))
         });
         let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &format!("misses-{topology}"), steps.collect());
         let report: Report = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
-        let seen = (0..).zip(POLICIES).map(|(number, (policy, ..))| {
-            let told = serde_json::Deserializer::from_str(results.output(policy)).into_iter::<Told>();
+        let mut plays: BTreeMap<&str, Vec<Play>> = BTreeMap::new();
+        for (number, (policy, ..)) in in_order() {
+            let told = serde_json::Deserializer::from_str(results.output(&step(number, policy))).into_iter::<Told>();
             let mut told = told.collect::<Result<Vec<_>, _>>().unwrap().into_iter();
             let [warm_up, counted] = sections(number).map(|section| &report.sections[&section]);
-            Seen {
-                policy,
+            plays.entry(policy).or_default().push(Play {
                 counts: counted.all.clone(),
                 processes: of_processes(warm_up, counted),
                 player: told.next().unwrap(),
                 scheduler: told.next(),
-            }
-        });
-        let seen: Vec<Seen> = seen.collect();
+            });
+        }
+        let seen = POLICIES.map(|(policy, ..)| Seen::new(policy, plays.remove(policy).unwrap()));
         eprintln!("{}", table(topology, &seen));
         seen.iter().for_each(check);
-        Some(seen)
+        Some(seen.into())
     }
 
-    /// The sections in which a policy warms up and is counted.
-    fn sections(policy: u32) -> [u32; 2] {
-        [2 * policy + 1, 2 * policy + 2]
+    fn step(number: u32, policy: &str) -> String {
+        format!("{policy}-{number}")
+    }
+
+    /// The sections in which a play warms up and is counted.
+    fn sections(play: u32) -> [u32; 2] {
+        [2 * play + 1, 2 * play + 2]
     }
 
     /// What each process did in both sections. There are no others.
@@ -171,27 +217,21 @@ mod long {
     fn table(topology: &str, seen: &[Seen]) -> String {
         let header = |cells: &[&str]| row("", cells.iter().map(|&cell| cell.into()));
         let mut table = format!(
-            "{topology}: misses per 1,000 references of {PROCESSES} processes to 256 KiB each, and ns lost by one\n"
+            "{topology}: misses per 1,000 references of {PROCESSES} processes to 256 KiB each, in {ROUNDS} plays, and ns lost by one\n"
         );
-        table += &header(&[
-            "L2",
-            "reload",
-            "migration",
-            "contention",
-            "L3",
-            "reload",
-            "migration",
-            "contention",
-            "ns/reference",
-        ]);
+        let causes = ["reload", "migration", "contention"];
+        let of_level = |name| [name, "each play"].into_iter().chain(causes);
+        table += &header(&of_level("L2").chain(of_level("L3")).chain(["ns/reference"]).collect::<Vec<_>>());
         for of in seen {
             let rates = [2, 3].map(|level| {
+                let of_plays = of.plays.iter().map(|play| misses(&play.counts, level));
+                let (least, most) = (of_plays.clone().fold(f64::INFINITY, f64::min), of_plays.fold(0.0, f64::max));
                 let causes = of.counts.causes[&Kind::Cache(level)];
-                [causes.total(), causes.reload, causes.migration, causes.contention]
-                    .map(|misses| format!("{:.1}", of.per_1000(misses)))
+                let causes = [causes.reload, causes.migration, causes.contention];
+                let causes = causes.map(|misses| format!("{:.1}", per_1000(&of.counts, misses)));
+                [format!("{:.1}", of.misses(level)), format!("{least:.1}-{most:.1}")].into_iter().chain(causes)
             });
-            let lost = format!("{:.2}", of.lost_ns());
-            table += &row(of.policy, rates.into_iter().flatten().chain([lost]));
+            table += &row(of.policy, rates.into_iter().flatten().chain([format!("{:.2}", of.lost_ns())]));
         }
         table += "\nreferences, switches and migrations that the plugin saw; what the processes and the scheduler saw themselves\n";
         table += &header(&[
@@ -204,21 +244,21 @@ mod long {
             "scheduler's",
             "off the core",
         ]);
-        for of in seen {
-            let own = |name: &str| of.player.metrics[name].to_string();
+        for (of, play) in seen.iter().flat_map(|of| of.plays.iter().map(move |play| (of, play))) {
+            let own = |name: &str| play.player.metrics[name].to_string();
             let scheduler =
-                |name: &str| of.scheduler.as_ref().map_or("-".into(), |told| told.metrics[name].to_string());
+                |name: &str| play.scheduler.as_ref().map_or("-".into(), |told| told.metrics[name].to_string());
             table += &row(
                 of.policy,
                 [
-                    of.references().to_string(),
-                    of.switches().to_string(),
+                    play.references().to_string(),
+                    play.switches().to_string(),
                     own("switches"),
                     scheduler("switches"),
-                    of.migrations().to_string(),
+                    play.migrations().to_string(),
                     own("migrations"),
                     scheduler("migrations"),
-                    of.migrations_off_core().to_string(),
+                    play.migrations_off_core().to_string(),
                 ],
             );
         }
@@ -232,15 +272,17 @@ mod long {
             let apart = (ours - theirs).abs();
             assert!(apart <= f64::from(more) + part * theirs, "{}: {ours} {what}, not {theirs}", seen.policy);
         };
-        let (switches, migrations) = (seen.switches(), seen.migrations());
-        // A process can be moved, and switched to, before its first reference and after its last. It sees how long it was away when it
-        // compares clocks, a few times in the slice of the kernel's own scheduler, and away twice in between is away once.
-        near("migrations", migrations, &seen.player, PROCESSES, 0.05);
-        near("switches", switches, &seen.player, PROCESSES, 0.2);
-        // The scheduler has the shell and the player too, and sees each process as it is forked, gets ready, begins and ends.
-        if let Some(scheduler) = &seen.scheduler {
-            near("migrations", migrations, scheduler, 5 * PROCESSES, 0.05);
-            near("switches", switches, scheduler, 5 * PROCESSES, 0.05);
+        for play in &seen.plays {
+            let (switches, migrations) = (play.switches(), play.migrations());
+            // A process can be moved, and switched to, before its first reference and after its last. It sees how long it was away when
+            // it compares clocks, a few times in the slice of the kernel's own scheduler, and away twice in between is away once.
+            near("migrations", migrations, &play.player, PROCESSES, 0.05);
+            near("switches", switches, &play.player, PROCESSES, 0.2);
+            // The scheduler has the shell and the player too, and sees each process as it is forked, gets ready, begins and ends.
+            if let Some(scheduler) = &play.scheduler {
+                near("migrations", migrations, scheduler, 5 * PROCESSES, 0.05);
+                near("switches", switches, scheduler, 5 * PROCESSES, 0.05);
+            }
         }
     }
 
@@ -274,10 +316,9 @@ mod long {
         let Some(seen) = seen("dies", tree) else { return };
         let [simple, graded] = ["light", "graded"].map(|policy| of(&seen, policy));
         assert!(graded.migrations_off_core() <= simple.migrations_off_core());
-        // Equal but for luck.
-        for level in [2, 3] {
-            assert!(graded.misses(level) <= 1.1 * simple.misses(level), "L{level}");
-        }
-        assert!(graded.lost_ns() <= 1.1 * simple.lost_ns());
+        // Who moves within a core finds the same L2 there, so that only luck tells the two apart; by who stays on its die they differ.
+        assert!(graded.misses(2) <= 1.1 * simple.misses(2));
+        assert!(graded.misses(3) <= simple.misses(3));
+        assert!(graded.lost_ns() <= simple.lost_ns());
     }
 }
