@@ -303,9 +303,9 @@ mod long {
             }
             assert!(affine.misses(2) <= peer.misses(2), "{} at L2", affine.policy);
             assert!(affine.lost_ns() <= peer.lost_ns(), "{} in ns", affine.policy);
-            // Whoever leaves nobody's socket misses the L3 by luck only: by how the pages of the twelve processes there, on average 12
-            // of 16 ways, happen to fall on its sets. Plays under one policy differ by half as much.
-            assert!(affine.misses(3) <= peer.misses(3) + 15.0, "{} at L3", affine.policy);
+            // Who leaves no socket misses the L3 by luck only: by how the pages of the twelve processes there, on average 12 of 16
+            // ways, happen to fall on its sets. Plays under one policy differ by as much.
+            assert!(affine.misses(3) <= peer.misses(3) + 5.0, "{} at L3", affine.policy);
         }
     }
 
