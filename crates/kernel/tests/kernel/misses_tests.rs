@@ -54,8 +54,8 @@ mod long {
         ("eevdf-llc", None, "--cache-balancing on"),
     ];
 
-    /// How often each policy is played. Every other round goes backwards, since misses rise from play to play under any policy: presumably
-    /// the longer a machine is up the more scattered are the pages that it gives, and more of them meet in the same sets of a cache.
+    /// How often each policy is played. Every other round goes backwards, since on dies misses with affinity rise from play to play:
+    /// presumably the longer a machine is up the more scattered are the pages that it gives, and more of them meet in the same sets.
     const ROUNDS: u32 = 4;
 
     /// What was seen of a play.
