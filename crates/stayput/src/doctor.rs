@@ -4,7 +4,7 @@ use machine::{CpuState, Kind, Machine};
 use serde::Serialize;
 use std::time::Duration;
 use study::host::{LOAD_TO_TELL, STEAL_TO_TELL};
-use study::{HostFacts, HostState, launch};
+use study::{HostFacts, HostState};
 
 /// Say what this machine can and can't measure, what disturbs it, and what would help
 #[derive(clap::Args)]

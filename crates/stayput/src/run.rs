@@ -2,6 +2,7 @@
 
 use crate::{UsageError, placement_file};
 use anyhow::Context;
+use launch::{Descendants, Launch, LaunchError, Observe, Output, Unit};
 use machine::{CpuSet, Machine, Placement, Policy};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -10,7 +11,6 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use study::launch::{self, Descendants, Launch, LaunchError, Observe, Output, Unit};
 use study::plan::UNBOUND;
 use study::{Exit, Observation, ThreadObservation};
 

@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 use study::engine::{self, EngineError, Event, Runner, RunnerError};
-use study::launch;
 use study::study_file::{Share, Span};
 use study::{Analysis, HostFacts, HostState, Journal, ModelRunner, Plan, ProgramRunner, Record, StopRule};
 

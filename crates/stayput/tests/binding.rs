@@ -2,6 +2,7 @@
 //! say; and that a program notices nothing else of it.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as the tests may")]
 
+use launch::{Descendants, Launch, LaunchError, Launched, Observe, Unit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +15,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use study::Exit;
-use study::launch::{self, Descendants, Launch, LaunchError, Launched, Observe, Unit};
 
 /// CPU numbers, in the order of threads.
 type Cpus = Vec<u64>;

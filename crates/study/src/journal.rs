@@ -9,10 +9,10 @@
 //! `application_id` marks the file as ours, `user_version` is the schema's version.
 
 use crate::host::{HostFacts, HostState, Session};
-use crate::observation::{Exit, Observation, ThreadObservation};
 use crate::plan::Plan;
 use crate::record::{Ending, Record};
 use crate::trial::Trial;
+use launch::{Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};
 use nix::fcntl::{Flock, FlockArg};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};

@@ -4,13 +4,13 @@
 //! plan ──> schedule ──> launch (bind, read back) ──> observation ──> trial ──> journal ──> record ──> summary
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod engine;
 pub mod host;
 pub mod journal;
-pub mod launch;
 pub mod model;
 pub mod model_file;
-pub mod observation;
 pub mod paper;
 pub mod plan;
 pub mod play;
@@ -26,8 +26,8 @@ pub mod trial;
 
 pub use host::{HostFacts, HostState, Session};
 pub use journal::{Journal, JournalError};
+pub use launch::{Exit, Observation, ThreadObservation};
 pub use model::{ModelRunner, SubjectModel};
-pub use observation::{Exit, Observation, ThreadObservation};
 pub use paper::Paper;
 pub use plan::{Cell, Plan, StopRule, Subject, Treatment};
 pub use race::{Entrant, RaceResult};

@@ -2,9 +2,9 @@
 //! that one doesn't have. The engine that runs it is the one that runs programs.
 
 use crate::engine::{Runner, RunnerError, Turn};
-use crate::observation::{Exit, Observation};
 use crate::plan::Plan;
 use crate::trial::{Status, Trial};
+use launch::{Exit, Observation};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};

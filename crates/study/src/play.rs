@@ -12,13 +12,13 @@ pub use agreement::{
 pub use kernel::play::modelled::L2_MISSES;
 
 use crate::host::unix_seconds;
-use crate::observation::Observation;
 use crate::plan::{Plan, Subject};
 use crate::simulation::{self, Sharing, Simulation, SimulationError};
 use crate::trial::{Status, Trial};
 use kernel::play::account::{Account, Seen};
 use kernel::play::policy::LONGEST_SLICE_MS;
 use kernel::play::{ParsePolicyError, Policy, Scene, Series, Told, Turn};
+use launch::Observation;
 use machine::Machine;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -217,7 +217,7 @@ fn observation(told: Told) -> Observation {
         migrations: Some(number("migrations") as u64),
         ..simulation::ran(told.seconds * 1e3, number("cpu_ms"))
     }
-    .told(told.metrics, told.histograms, told.notes)
+    .with_details(told.metrics, told.histograms, told.notes)
 }
 
 /// Simulates what `plan` has to be simulated and is not among the trials `done`; the trials, whose numbers go on from theirs.
@@ -261,5 +261,5 @@ fn one(
         processes: &processes,
         until_ns: (seen.wall_s * 1e9).round() as u64,
     });
-    Ok(seen.told(account.metrics, account.histograms, Vec::new()))
+    Ok(seen.with_details(account.metrics, account.histograms, Vec::new()))
 }

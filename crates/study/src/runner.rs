@@ -2,10 +2,9 @@
 
 use crate::engine::{Limit, Runner, RunnerError, Turn};
 use crate::host::unix_seconds;
-use crate::launch::{Captured, Descendants, Launch, LaunchError, Output, launch};
-use crate::observation::{Exit, Observation};
 use crate::plan::Plan;
 use crate::trial::{Status, Trial};
+use launch::{Captured, Descendants, Exit, Launch, LaunchError, Observation, Output, launch};
 use regex::Regex;
 use std::ffi::OsString;
 

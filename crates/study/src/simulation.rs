@@ -15,10 +15,10 @@ pub(crate) use metrics::{INTERVALS, SLICES};
 pub use results::{Estimated, PointResult, PolicyResult, TimeBin};
 pub(crate) use results::{analyse, bin_edges, bins, metric, names, range_of, times, verdicts, warnings};
 
-use crate::observation::{Exit, Observation};
 use crate::plan::{Plan, StopRule, Subject, Treatment};
 use crate::play::{self, World};
 use crate::trial::{Status, Trial};
+use launch::{Exit, Observation};
 use machine::record::{MachineRecord, ObjectRecord};
 use machine::{Level, Machine};
 use rayon::prelude::*;

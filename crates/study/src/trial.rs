@@ -1,6 +1,6 @@
 //! One execution of one subject under one treatment, and how it went.
 
-use crate::observation::Observation;
+use launch::Observation;
 use machine::CpuSet;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -2,12 +2,12 @@
 
 use super::beside;
 use anyhow::{Context, bail};
+use launch::{Descendants, Launch, LaunchError, Output, launch};
 use machine::{CpuId, Placement};
 use serde::Deserialize;
 use sim::cache::footprint::Order;
 use std::ffi::OsString;
 use study::Exit;
-use study::launch::{Descendants, Launch, LaunchError, Output, launch};
 use workloads::Builtin;
 
 /// Names the file to which a program writes its stages (`workloads/harness/stage.h`).

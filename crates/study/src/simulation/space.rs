@@ -5,7 +5,7 @@
 
 use super::metrics::Told;
 use super::ran;
-use crate::observation::Observation;
+use launch::Observation;
 use sim::Misses;
 use sim::space::{Account, Cause, JobOutcome, Mix, Moves, Outcome};
 use std::collections::BTreeMap;

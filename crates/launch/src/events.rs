@@ -1,38 +1,38 @@
 //! What the event loop waits for: signals, output, and the deadline.
 
-use super::capture::{Captured, Stream};
-use super::child::Held;
-use super::signals::{Arrival, Caught};
+use crate::capture::{Captured, Stream};
+use crate::child::Held;
+use crate::signals::{Arrival, Caught};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::time::TimeSpec;
 use std::time::{Duration, Instant};
 
 /// Everything that can wake us while the program runs.
-pub(super) struct Events {
+pub(crate) struct Events {
     caught: Caught,
     streams: Vec<Stream>,
     deadline: Option<Instant>,
 }
 
 impl Events {
-    pub(super) fn new(caught: Caught, held: &mut Held) -> Self {
+    pub(crate) fn new(caught: Caught, held: &mut Held) -> Self {
         Self { caught, streams: held.pipes.take().into_iter().flatten().map(Stream::new).collect(), deadline: None }
     }
 
     /// Sets the time at which [`Events::overdue`] becomes true.
-    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
+    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.deadline = deadline;
     }
 
     /// Whether the program has run out of time.
-    pub(super) fn overdue(&self) -> bool {
+    pub(crate) fn overdue(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Sleeps until a child changes its state, a signal or output arrives, the deadline is there or `at_most` is over;
     /// takes the output and returns the signals.
-    pub(super) fn wait(&mut self, at_most: Option<Duration>) -> Vec<Arrival> {
+    pub(crate) fn wait(&mut self, at_most: Option<Duration>) -> Vec<Arrival> {
         let to_deadline = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = [to_deadline, at_most].into_iter().flatten().min();
         let mut polled = vec![PollFd::new(self.caught.fd(), PollFlags::POLLIN)];
@@ -49,7 +49,7 @@ impl Events {
     }
 
     /// The captured output; empty when it was not captured.
-    pub(super) fn finish(self) -> [Captured; 2] {
+    pub(crate) fn finish(self) -> [Captured; 2] {
         let mut captured = self.streams.into_iter().map(Stream::finish);
         [(); 2].map(|()| captured.next().unwrap_or_default())
     }

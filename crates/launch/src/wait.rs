@@ -1,22 +1,22 @@
 //! wait4(2) with the two things that `std` and `nix` leave out: real-time signals, and what a stopped child has used.
 
-use super::proc::Tid;
 use crate::observation::Exit;
+use crate::proc::Tid;
 use nix::errno::Errno;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
 /// A change in a child's or tracee's state.
-pub(super) struct Change {
-    pub(super) tid: Tid,
-    pub(super) what: What,
+pub(crate) struct Change {
+    pub(crate) tid: Tid,
+    pub(crate) what: What,
     /// What it has used so far; for one that has ended, with the children that it waited for.
-    pub(super) usage: Usage,
+    pub(crate) usage: Usage,
 }
 
 /// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(crate) enum What {
     /// It has ended and is reaped.
     Ended(Exit),
     /// It has stopped by `signal`; a tracee's `event` is a `PTRACE_EVENT_*` or 0.
@@ -27,19 +27,19 @@ pub(super) enum What {
 
 /// What a process has used, from getrusage(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Usage {
-    pub(super) user: Duration,
-    pub(super) system: Duration,
-    pub(super) max_rss_bytes: u64,
-    pub(super) voluntary_switches: u64,
-    pub(super) involuntary_switches: u64,
-    pub(super) minor_faults: u64,
-    pub(super) major_faults: u64,
+pub(crate) struct Usage {
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+    pub(crate) max_rss_bytes: u64,
+    pub(crate) voluntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
+    pub(crate) minor_faults: u64,
+    pub(crate) major_faults: u64,
 }
 
 impl Usage {
     /// What was used since `before`. Peak memory knows no difference and is kept.
-    pub(super) fn since(self, before: Self) -> Self {
+    pub(crate) fn since(self, before: Self) -> Self {
         Self {
             user: self.user.saturating_sub(before.user),
             system: self.system.saturating_sub(before.system),
@@ -70,7 +70,7 @@ impl From<libc::rusage> for Usage {
 
 /// Whom to ask about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whom {
+pub(crate) enum Whom {
     /// Every child and tracee of the calling thread, not those of other threads.
     Ours,
     /// This child; its stops and continuations too.
@@ -80,7 +80,7 @@ pub(super) enum Whom {
 }
 
 /// The next change, if there is one: only [`Whom::Only`] blocks.
-pub(super) fn next(whom: Whom) -> Option<Change> {
+pub(crate) fn next(whom: Whom) -> Option<Change> {
     let (pid, options) = match whom {
         Whom::Ours => (-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG),
         Whom::Child(Tid(pid)) => (pid, libc::WUNTRACED | libc::WCONTINUED | libc::WNOHANG),

@@ -17,12 +17,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Every variable by which a user's environment may bind the threads of an OpenMP program.
-pub(super) const BINDING_VARIABLES: [&str; 5] =
+pub(crate) const BINDING_VARIABLES: [&str; 5] =
     ["GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET", "OMP_PLACES", "OMP_PROC_BIND"];
 
 /// An OpenMP runtime whose way of binding we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Runtime {
+pub(crate) enum Runtime {
     /// GCC's libgomp.
     Gnu,
     /// LLVM's libomp, also as Intel's libiomp5.
@@ -31,7 +31,7 @@ pub(super) enum Runtime {
 
 impl Runtime {
     /// The runtime's library, as messages call it.
-    pub(super) fn library(self) -> &'static str {
+    pub(crate) fn library(self) -> &'static str {
         match self {
             Self::Gnu => "libgomp",
             Self::Llvm => "libomp",
@@ -51,7 +51,7 @@ impl Runtime {
     ///
     /// `slots` must hold an entry for each thread: beyond its last place libgomp doesn't start again at the first but
     /// deals the threads out in blocks.
-    pub(super) fn variables(self, slots: &[CpuSet]) -> Vec<(&'static str, String)> {
+    pub(crate) fn variables(self, slots: &[CpuSet]) -> Vec<(&'static str, String)> {
         let single: Option<Vec<String>> = slots.iter().map(|slot| slot.only().map(|cpu| cpu.to_string())).collect();
         let braced = || -> Vec<String> {
             slots
@@ -75,16 +75,16 @@ impl Runtime {
 
 /// What an executable links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Linked(HashSet<Runtime>);
+pub(crate) struct Linked(HashSet<Runtime>);
 
 impl Linked {
     /// The runtime when there is exactly one.
-    pub(super) fn only(&self) -> Option<Runtime> {
+    pub(crate) fn only(&self) -> Option<Runtime> {
         if self.0.len() == 1 { self.0.iter().next().copied() } else { None }
     }
 
     /// Whether several runtimes would meet in one process.
-    pub(super) fn several(&self) -> bool {
+    pub(crate) fn several(&self) -> bool {
         self.0.len() > 1
     }
 }
@@ -94,7 +94,7 @@ impl Linked {
 /// Follows `DT_NEEDED` as ld.so(8) does: `DT_RPATH`/`DT_RUNPATH` with `$ORIGIN`, `LD_LIBRARY_PATH`, the directories of
 /// `/etc/ld.so.conf`, the system's own. A file that is no 64-bit ELF, such as a script, links nothing; neither can a
 /// runtime be seen that the program loads later with `dlopen`.
-pub(super) fn linked_runtimes(executable: &Path) -> Linked {
+pub(crate) fn linked_runtimes(executable: &Path) -> Linked {
     let mut linked = Linked::default();
     let mut seen = HashSet::new();
     let mut system = None;

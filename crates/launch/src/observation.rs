@@ -85,8 +85,8 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// The same with more that was told of it.
-    pub(crate) fn told(
+    /// The same with what a simulator or a replay saw besides.
+    pub fn with_details(
         mut self,
         metrics: BTreeMap<String, f64>,
         histograms: BTreeMap<String, Vec<(f64, u64)>>,

@@ -33,11 +33,11 @@ static RECORD_SIGPIPE: extern "C" fn() = record_sigpipe;
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arrival {
-    pub(super) signal: libc::c_int,
+pub(crate) struct Arrival {
+    pub(crate) signal: libc::c_int,
     /// Whether a process sent it to us; else the kernel did, for example for a key pressed in the terminal, and then
     /// the program got it as well.
-    pub(super) sent: bool,
+    pub(crate) sent: bool,
 }
 
 extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
@@ -79,7 +79,7 @@ const INTERRUPTING: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUI
 
 /// The dispositions and the mask that we were started with, as far as catching changed them.
 #[derive(Clone)]
-pub(super) struct Inherited {
+pub(crate) struct Inherited {
     dispositions: Vec<(libc::c_int, libc::sigaction)>,
     mask: SigSet,
 }
@@ -93,7 +93,7 @@ impl Inherited {
     }
 
     /// In a child that has our handlers: gives every signal what we were started with, before Rust's runtime too.
-    pub(super) fn restore_in_child(&self) {
+    pub(crate) fn restore_in_child(&self) {
         if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
             // SAFETY: the default disposition runs no code of ours.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
@@ -103,7 +103,7 @@ impl Inherited {
 }
 
 /// Signals caught from construction to drop.
-pub(super) struct Caught {
+pub(crate) struct Caught {
     inherited: Inherited,
     arrivals: PipeReader,
     _sink: PipeWriter,
@@ -116,7 +116,7 @@ impl Caught {
     ///
     /// # Errors
     /// When no pipe can be made.
-    pub(super) fn new(to_forward: bool) -> io::Result<Self> {
+    pub(crate) fn new(to_forward: bool) -> io::Result<Self> {
         let (arrivals, sink) = io::pipe()?;
         for end in [arrivals.as_raw_fd(), sink.as_raw_fd()] {
             // SAFETY: the descriptor is open, and the call changes only its flags.
@@ -173,12 +173,12 @@ impl Caught {
     }
 
     /// What becomes readable when a signal has arrived.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.arrivals.as_fd()
     }
 
     /// Takes the signals that have arrived, but for SIGCHLD, which only wakes.
-    pub(super) fn take(&mut self) -> Vec<Arrival> {
+    pub(crate) fn take(&mut self) -> Vec<Arrival> {
         let mut buffer = [0; 512];
         let mut taken = Vec::new();
         while let Ok(length) = self.arrivals.read(&mut buffer) {
@@ -196,7 +196,7 @@ impl Caught {
     }
 
     /// What to restore in a child.
-    pub(super) fn inherited(&self) -> Inherited {
+    pub(crate) fn inherited(&self) -> Inherited {
         self.inherited.clone()
     }
 }
@@ -232,7 +232,7 @@ pub fn die_by(signal: i32) -> ! {
 }
 
 /// Stops this process, as the program has been stopped; returns once someone continues it.
-pub(super) fn stop_ourselves() {
+pub(crate) fn stop_ourselves() {
     // SAFETY: raising a signal touches no memory of ours.
     unsafe { libc::raise(libc::SIGSTOP) };
 }

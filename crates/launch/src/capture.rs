@@ -70,24 +70,24 @@ impl Captured {
 }
 
 /// The reading end of a program's output pipe.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     pipe: Option<File>,
     kept: Captured,
 }
 
 impl Stream {
     /// Collects from `pipe`, which must not block.
-    pub(super) fn new(pipe: File) -> Self {
+    pub(crate) fn new(pipe: File) -> Self {
         Self { pipe: Some(pipe), kept: Captured::default() }
     }
 
     /// What to poll; none once the program has closed its end.
-    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(File::as_fd)
     }
 
     /// Takes what is there now, a bounded amount so that a program that never stops writing can't keep us here.
-    pub(super) fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         let mut buffer = [0; 64 << 10];
         for _ in 0..16 {
             let Some(pipe) = &mut self.pipe else { return };
@@ -102,7 +102,7 @@ impl Stream {
     }
 
     /// What was kept in the end.
-    pub(super) fn finish(mut self) -> Captured {
+    pub(crate) fn finish(mut self) -> Captured {
         self.drain();
         self.kept.cut();
         self.kept

@@ -24,6 +24,7 @@ mod child;
 mod counters;
 mod events;
 mod ledger;
+pub mod observation;
 mod openmp;
 mod poller;
 mod proc;
@@ -33,10 +34,10 @@ mod wait;
 
 pub use capture::{Captured, KEPT_BYTES};
 pub use counters::{counters_available, migrations_available};
+pub use observation::{Exit, Observation, ThreadObservation};
 pub use signals::die_by;
 pub use tracer::trace_available;
 
-use crate::observation::{Exit, Observation};
 use child::{Held, Program};
 use counters::Counters;
 use events::Events;

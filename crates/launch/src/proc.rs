@@ -6,38 +6,38 @@ use std::io::Read;
 
 /// A kernel thread id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Tid(pub(super) libc::pid_t);
+pub(crate) struct Tid(pub(crate) libc::pid_t);
 
 impl Tid {
     /// The thread that asks.
-    pub(super) const CALLER: Self = Self(0);
+    pub(crate) const CALLER: Self = Self(0);
 }
 
 /// A kernel process id, which is the thread id of the process's main thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Pid(pub(super) libc::pid_t);
+pub(crate) struct Pid(pub(crate) libc::pid_t);
 
 impl Pid {
     /// The main thread of the process.
-    pub(super) fn main_thread(self) -> Tid {
+    pub(crate) fn main_thread(self) -> Tid {
         Tid(self.0)
     }
 
     /// Whether `tid` is a thread of this process that is not reaped yet.
-    pub(super) fn has_thread(self, tid: Tid) -> bool {
+    pub(crate) fn has_thread(self, tid: Tid) -> bool {
         // SAFETY: signal 0 delivers nothing; the call only asks whether the thread is in the process.
         let result = unsafe { libc::syscall(libc::SYS_tgkill, self.0, tid.0, 0) };
         result == 0 || nix::errno::Errno::last() == nix::errno::Errno::EPERM
     }
 
     /// Sends `signal`. That the process is gone already is no error: it is what a race looks like.
-    pub(super) fn kill(self, signal: libc::c_int) {
+    pub(crate) fn kill(self, signal: libc::c_int) {
         // SAFETY: sending a signal touches no memory of ours.
         unsafe { libc::kill(self.0, signal) };
     }
 
     /// Threads of the process that exist now, in the order of their ids.
-    pub(super) fn threads(self) -> Vec<Tid> {
+    pub(crate) fn threads(self) -> Vec<Tid> {
         let mut threads: Vec<Tid> = std::fs::read_dir(format!("/proc/{}/task", self.0))
             .into_iter()
             .flatten()
@@ -48,18 +48,18 @@ impl Pid {
     }
 
     /// Child processes that exist now; empty as well where the kernel lacks `CONFIG_PROC_CHILDREN`.
-    pub(super) fn children(self) -> Vec<Pid> {
+    pub(crate) fn children(self) -> Vec<Pid> {
         self.threads().into_iter().flat_map(|tid| self.children_of(tid)).collect()
     }
 
     /// Child processes of one thread of the process.
-    pub(super) fn children_of(self, tid: Tid) -> Vec<Pid> {
+    pub(crate) fn children_of(self, tid: Tid) -> Vec<Pid> {
         let list = std::fs::read_to_string(format!("/proc/{}/task/{}/children", self.0, tid.0));
         list.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok().map(Pid)).collect()
     }
 
     /// Largest resident set of its present program so far, in bytes.
-    pub(super) fn peak_rss_bytes(self) -> Option<u64> {
+    pub(crate) fn peak_rss_bytes(self) -> Option<u64> {
         let status = read_start(&format!("/proc/{}/status", self.0))?;
         let kib = field(&status, "VmHWM:")?.trim_end_matches("kB").trim();
         Some(kib.parse::<u64>().ok()? * 1024)
@@ -67,14 +67,14 @@ impl Pid {
 }
 
 /// How often the kernel moved the thread to another CPU; none where `/proc/.../sched` is missing.
-pub(super) fn migrations(pid: Pid, tid: Tid) -> Option<u64> {
+pub(crate) fn migrations(pid: Pid, tid: Tid) -> Option<u64> {
     let sched = read_start(&format!("/proc/{}/task/{}/sched", pid.0, tid.0))?;
     let value = field(&sched, "se.nr_migrations")?;
     value.trim_start_matches([' ', ':']).parse().ok()
 }
 
 /// The CPU that the thread is on, or was on when it last ran.
-pub(super) fn last_cpu(pid: Pid, tid: Tid) -> Option<CpuId> {
+pub(crate) fn last_cpu(pid: Pid, tid: Tid) -> Option<CpuId> {
     let stat = read_start(&format!("/proc/{}/task/{}/stat", pid.0, tid.0))?;
     last_cpu_in(&stat)
 }

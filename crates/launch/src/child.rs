@@ -1,8 +1,8 @@
 //! Starting the program: found, held in a child of ours until we watch it, executed.
 
-use super::proc::Pid;
-use super::signals::Inherited;
-use super::{LaunchError, Output};
+use crate::proc::Pid;
+use crate::signals::Inherited;
+use crate::{LaunchError, Output};
 use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::signal::SigSet;
@@ -23,7 +23,7 @@ use std::ptr;
 ///
 /// # Errors
 /// [`LaunchError::NotFound`] or [`LaunchError::NotExecutable`].
-pub(super) fn resolve(name: &OsStr) -> Result<PathBuf, LaunchError> {
+pub(crate) fn resolve(name: &OsStr) -> Result<PathBuf, LaunchError> {
     let check = |path: &Path| -> Result<(), Errno> {
         faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS)?;
         if path.is_dir() { Err(Errno::EISDIR) } else { Ok(()) }
@@ -52,7 +52,7 @@ pub(super) fn resolve(name: &OsStr) -> Result<PathBuf, LaunchError> {
 
 /// Whether executing `path` changes to the file owner's rights, which the kernel withholds from a traced program
 /// unless the tracer is privileged.
-pub(super) fn gains_rights(path: &Path) -> bool {
+pub(crate) fn gains_rights(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let euid = unistd::geteuid();
     !euid.is_root()
@@ -81,7 +81,7 @@ fn c_string(text: OsString) -> Result<CString, LaunchError> {
 }
 
 /// What the child executes, made before it starts: it must not allocate memory.
-pub(super) struct Program {
+pub(crate) struct Program {
     path: CString,
     argv: Strings,
     /// For a script without a `#!` line, which the kernel refuses and shells run themselves.
@@ -90,7 +90,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn new(
+    pub(crate) fn new(
         path: &Path,
         argv: &[OsString],
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -130,10 +130,10 @@ struct Errand {
 /// would take longer than all else in a launch; and vfork(2) would hold us until the program has begun, when it can no
 /// longer be seized. The price: what the child reads must outlive its stay, which dropping this waits for, and `errno`
 /// is shared, so whoever releases it makes no call that may fail until the child has left.
-pub(super) struct Held {
-    pub(super) pid: Pid,
+pub(crate) struct Held {
+    pub(crate) pid: Pid,
     /// Reading ends of its standard output and error, when they are captured.
-    pub(super) pipes: Option<[File; 2]>,
+    pub(crate) pipes: Option<[File; 2]>,
     gate: UnixStream,
     _errand: Box<Errand>,
     _stack: Box<[MaybeUninit<u8>]>,
@@ -144,14 +144,14 @@ impl Held {
     ///
     /// # Errors
     /// When the child is gone already.
-    pub(super) fn release(&mut self, tied: bool) -> io::Result<()> {
+    pub(crate) fn release(&mut self, tied: bool) -> io::Result<()> {
         self.gate.write_all(&[tied.into()])
     }
 
     /// Waits until the program was executed, or for the reason why it could not be. Call it after the release.
     ///
     /// The child's end of the gate closes by itself when it executes the program.
-    pub(super) fn failure(&mut self) -> Option<Errno> {
+    pub(crate) fn failure(&mut self) -> Option<Errno> {
         let mut errno = [0; size_of::<libc::c_int>()];
         self.gate.read_exact(&mut errno).ok()?;
         Some(Errno::from_raw(libc::c_int::from_ne_bytes(errno)))
@@ -161,7 +161,7 @@ impl Held {
     ///
     /// # Errors
     /// [`LaunchError::System`] when the kernel has no pipe or no process left.
-    pub(super) fn start(program: Program, output: Output, inherited: Inherited) -> Result<Self, LaunchError> {
+    pub(crate) fn start(program: Program, output: Output, inherited: Inherited) -> Result<Self, LaunchError> {
         let system = |call| move |cause: io::Error| LaunchError::System { call, cause };
         let (gate, child_gate) = UnixStream::pair().map_err(system("socketpair"))?;
         let mut pipes = None;

@@ -1,6 +1,6 @@
 //! Affinity masks: set on a thread, and read back from it.
 
-use super::proc::Tid;
+use crate::proc::Tid;
 use machine::{CpuId, CpuSet};
 use nix::errno::Errno;
 use std::mem::size_of;
@@ -11,7 +11,7 @@ const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 const KERNEL_CPUS: usize = 8192;
 
 /// A CPU set as the kernel wants it: one bit a CPU, lowest first.
-pub(super) struct Mask(Vec<libc::c_ulong>);
+pub(crate) struct Mask(Vec<libc::c_ulong>);
 
 impl Mask {
     /// Binds the thread `tid` to the CPUs of this mask.
@@ -19,7 +19,7 @@ impl Mask {
     /// # Errors
     /// `EINVAL` when no CPU of the mask is both online and in the thread's cpuset, `ESRCH` when the thread is gone,
     /// `EPERM` when it belongs to someone else.
-    pub(super) fn apply(&self, tid: Tid) -> Result<(), Errno> {
+    pub(crate) fn apply(&self, tid: Tid) -> Result<(), Errno> {
         // SAFETY: the pointer and the length describe the words of `self.0`, which the kernel only reads.
         let result = unsafe {
             libc::sched_setaffinity(tid.0, self.0.len() * size_of::<libc::c_ulong>(), self.0.as_ptr().cast())
@@ -46,7 +46,7 @@ impl From<&CpuSet> for Mask {
 ///
 /// # Errors
 /// `ESRCH` when the thread is gone.
-pub(super) fn allowed(tid: Tid) -> Result<CpuSet, Errno> {
+pub(crate) fn allowed(tid: Tid) -> Result<CpuSet, Errno> {
     let mut words = [0 as libc::c_ulong; KERNEL_CPUS / WORD_BITS];
     // SAFETY: the pointer and the length describe `words`, which the kernel fills with plain integers.
     let result = unsafe { libc::sched_getaffinity(tid.0, size_of_val(&words), words.as_mut_ptr().cast()) };

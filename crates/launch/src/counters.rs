@@ -1,6 +1,6 @@
 //! Hardware counters of a program and everything it starts, where the machine has them.
 
-use super::proc::Pid;
+use crate::proc::Pid;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter, ReadFormat};
 use std::collections::BTreeMap;
@@ -72,12 +72,12 @@ fn kernel_tells_migrations() -> bool {
 const MIGRATIONS: &str = "migrations";
 
 /// Counters that start when the held child executes its program. They count user mode, and pass on to its children.
-pub(super) struct Counters(Vec<(&'static str, Counter)>);
+pub(crate) struct Counters(Vec<(&'static str, Counter)>);
 
 impl Counters {
     /// Attaches to the held child. Where the first hardware counter is refused the others are not tried, so that a
     /// machine without any costs a launch one system call.
-    pub(super) fn attach(pid: Pid) -> Self {
+    pub(crate) fn attach(pid: Pid) -> Self {
         let hardware = COUNTED.map(|(name, event)| (name, Builder::new(event)));
         let [first, others @ ..] = hardware;
         let mut counters = Self::attach_to(pid, [first]);
@@ -109,7 +109,7 @@ impl Counters {
     /// The hardware counts, and apart from them the migrations if they were counted.
     ///
     /// An event that shared its counter is scaled to the whole time; one that never ran is left out.
-    pub(super) fn read(mut self) -> (BTreeMap<String, u64>, Option<u64>) {
+    pub(crate) fn read(mut self) -> (BTreeMap<String, u64>, Option<u64>) {
         let mut counts: BTreeMap<String, u64> = self
             .0
             .iter_mut()

@@ -18,12 +18,12 @@
 //!
 //! Programs that trace others (gdb, strace) or themselves (LeakSanitizer) can't be traced as well: use the poller.
 
-use super::child::{self, Held};
-use super::events::Events;
-use super::ledger::Ledger;
-use super::proc::{Pid, Tid};
-use super::wait::{self, Change, What, Whom};
-use super::{Descendants, Ended, Interest, signals};
+use crate::child::{self, Held};
+use crate::events::Events;
+use crate::ledger::Ledger;
+use crate::proc::{Pid, Tid};
+use crate::wait::{self, Change, What, Whom};
+use crate::{Descendants, Ended, Interest, signals};
 use nix::errno::Errno;
 use nix::unistd::{self, ForkResult};
 use std::collections::{HashMap, HashSet};
@@ -45,7 +45,7 @@ fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> Result<(), Errno> {
 ///
 /// # Errors
 /// `EPERM` where ptrace is forbidden: seccomp in a container, a security module, another tracer.
-pub(super) fn seize(pid: Pid) -> Result<(), Errno> {
+pub(crate) fn seize(pid: Pid) -> Result<(), Errno> {
     let options = libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEFORK
         | libc::PTRACE_O_TRACEVFORK
@@ -114,7 +114,7 @@ struct Tracer<'a> {
 }
 
 /// Watches the seized child from its release to the end of everything that it started, or until that is let go.
-pub(super) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, interest: Interest) -> Ended {
+pub(crate) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, interest: Interest) -> Ended {
     let mut tracer = Tracer {
         main: held.pid,
         ledger,

@@ -3,12 +3,12 @@
 //! A thread runs unbound until it is first seen, one that is created and ends between two looks is never seen, and what
 //! is read back is as of the last look. The looks are close together at first and whenever a new thread has been seen.
 
-use super::child::Held;
-use super::events::Events;
-use super::ledger::Ledger;
-use super::proc::Tid;
-use super::wait::{self, What, Whom};
-use super::{Descendants, Ended, Interest, signals};
+use crate::child::Held;
+use crate::events::Events;
+use crate::ledger::Ledger;
+use crate::proc::Tid;
+use crate::wait::{self, What, Whom};
+use crate::{Descendants, Ended, Interest, signals};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,11 @@ const SHORTEST: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// What these looks can miss, for the notes.
-pub(super) const LIMITS: &str = "threads were looked for every 0.2 to 50 ms: a thread may have run unbound for that \
+pub(crate) const LIMITS: &str = "threads were looked for every 0.2 to 50 ms: a thread may have run unbound for that \
                                  long, one shorter than that may not be listed, and what is listed is as of the last look";
 
 /// Watches the released child, which has been executed, until it ends.
-pub(super) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, interest: Interest) -> Ended {
+pub(crate) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, interest: Interest) -> Ended {
     let main = held.pid;
     let started = Instant::now();
     events.set_deadline(interest.timeout.map(|timeout| started + timeout));

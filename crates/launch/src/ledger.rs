@@ -12,18 +12,18 @@
 //! many CPUs as there are slots. Its main thread goes to its own slot when the first other thread is created. Bound any
 //! sooner, every thread would start on the main thread's CPU and a pool would be sized to one.
 
-use super::Unit;
-use super::affinity::{self, Mask};
-use super::openmp::Runtime;
-use super::proc::{self, Pid, Tid};
+use crate::Unit;
+use crate::affinity::{self, Mask};
 use crate::observation::ThreadObservation;
+use crate::openmp::Runtime;
+use crate::proc::{self, Pid, Tid};
 use machine::{CpuSet, Placement};
 use nix::errno::Errno;
 use std::collections::{HashMap, HashSet};
 
 /// Who puts the threads where they are meant to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Binder {
+pub(crate) enum Binder {
     /// Nobody: the program is only observed.
     Nobody,
     /// We do, as threads are created.
@@ -118,7 +118,7 @@ struct Process {
 }
 
 /// Everything seen of the program's threads.
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     slots: Option<Slots>,
     binder: Binder,
     unit: Unit,
@@ -135,15 +135,15 @@ pub(super) struct Ledger {
 }
 
 /// What a [`Ledger`] holds in the end.
-pub(super) struct Closed {
-    pub(super) threads: Vec<ThreadObservation>,
-    pub(super) migrations: Option<u64>,
-    pub(super) peak_rss_bytes: u64,
-    pub(super) notes: Vec<String>,
+pub(crate) struct Closed {
+    pub(crate) threads: Vec<ThreadObservation>,
+    pub(crate) migrations: Option<u64>,
+    pub(crate) peak_rss_bytes: u64,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Ledger {
-    pub(super) fn new(placement: Option<&Placement>, binder: Binder, unit: Unit, skip: &[u32]) -> Self {
+    pub(crate) fn new(placement: Option<&Placement>, binder: Binder, unit: Unit, skip: &[u32]) -> Self {
         Self {
             slots: placement.map(Slots::new),
             binder,
@@ -160,27 +160,27 @@ impl Ledger {
     }
 
     /// Whether the thread has been entered and has not ended.
-    pub(super) fn knows(&self, tid: Tid) -> bool {
+    pub(crate) fn knows(&self, tid: Tid) -> bool {
         self.living.contains_key(&tid)
     }
 
     /// Whether the process has been entered and has not ended.
-    pub(super) fn knows_process(&self, pid: Pid) -> bool {
+    pub(crate) fn knows_process(&self, pid: Pid) -> bool {
         self.processes.contains_key(&pid)
     }
 
     /// The process of a living thread.
-    pub(super) fn process_of(&self, tid: Tid) -> Option<Pid> {
+    pub(crate) fn process_of(&self, tid: Tid) -> Option<Pid> {
         self.living.get(&tid).map(|(pid, _)| *pid)
     }
 
     /// Processes that have not ended.
-    pub(super) fn processes(&self) -> Vec<Pid> {
+    pub(crate) fn processes(&self) -> Vec<Pid> {
         self.processes.keys().copied().collect()
     }
 
     /// Enters a thread whose process the kernel has to be asked for; `likely` is tried first.
-    pub(super) fn born(&mut self, tid: Tid, likely: Option<Pid>) {
+    pub(crate) fn born(&mut self, tid: Tid, likely: Option<Pid>) {
         let process = likely.into_iter().chain(self.processes.keys().copied()).find(|pid| pid.has_thread(tid));
         match process {
             Some(pid) => self.thread_born(pid, tid),
@@ -189,7 +189,7 @@ impl Ledger {
     }
 
     /// Enters a process with its main thread. The first is the command.
-    pub(super) fn process_born(&mut self, pid: Pid) {
+    pub(crate) fn process_born(&mut self, pid: Pid) {
         let no_skip: &[u32] = &[];
         let (skip_processes, skip_threads) = match self.unit {
             Unit::Process => (self.skip.as_slice(), no_skip),
@@ -223,7 +223,7 @@ impl Ledger {
     }
 
     /// Enters a further thread of a process and puts it, and with the first one the main thread, on its slot.
-    pub(super) fn thread_born(&mut self, pid: Pid, tid: Tid) {
+    pub(crate) fn thread_born(&mut self, pid: Pid, tid: Tid) {
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };
@@ -272,13 +272,13 @@ impl Ledger {
     }
 
     /// The held child has become the command: what came before doesn't count.
-    pub(super) fn command_started(&mut self, pid: Pid) {
+    pub(crate) fn command_started(&mut self, pid: Pid) {
         self.migrations_before = proc::migrations(pid, pid.main_thread()).unwrap_or(0);
     }
 
     /// A process executes another program: all its other threads are gone, and it counts from 0 again. `by` is the
     /// thread that called `exec`, which takes over the id of the main thread.
-    pub(super) fn executed(&mut self, pid: Pid, by: Tid) {
+    pub(crate) fn executed(&mut self, pid: Pid, by: Tid) {
         let tid = pid.main_thread();
         self.living.retain(|other, (of, _)| *of != pid || *other == tid);
         let Some(process) = self.processes.get_mut(&pid) else {
@@ -314,7 +314,7 @@ impl Ledger {
     }
 
     /// Reads back where the thread may run; with `details` also where it ran.
-    pub(super) fn read_back(&mut self, tid: Tid, details: bool) {
+    pub(crate) fn read_back(&mut self, tid: Tid, details: bool) {
         let Some((pid, row)) = self.living.get(&tid).copied() else {
             return;
         };
@@ -334,14 +334,14 @@ impl Ledger {
     }
 
     /// A thread has ended, and with its last thread its process.
-    pub(super) fn ended(&mut self, tid: Tid) {
+    pub(crate) fn ended(&mut self, tid: Tid) {
         self.living.remove(&tid);
         // The kernel reports the end of a main thread only after all other threads of the process.
         self.processes.remove(&Pid(tid.0));
     }
 
     /// Only the threads in `there` are left of the process; without any, it has ended.
-    pub(super) fn forget_missing(&mut self, pid: Pid, there: &HashSet<Tid>) {
+    pub(crate) fn forget_missing(&mut self, pid: Pid, there: &HashSet<Tid>) {
         self.living.retain(|tid, (of, _)| *of != pid || there.contains(tid));
         if there.is_empty() {
             self.processes.remove(&pid);
@@ -349,7 +349,7 @@ impl Ledger {
     }
 
     /// What was seen, in order of creation, and what the reader should know of it.
-    pub(super) fn close(mut self) -> Closed {
+    pub(crate) fn close(mut self) -> Closed {
         let mut notes = Vec::new();
         if let Some((tid, cpus, errno)) = &self.refused.0 {
             notes.push(format!(
