@@ -1,14 +1,8 @@
-//! A qemu plugin that models a guest machine's caches and says why its processes miss them.
+//! A model of a guest machine's caches that says why the guest's processes miss them.
 //!
-//! ```text
-//! qemu-system-x86_64 -accel tcg,thread=single ... -plugin libstayput_misses.so,machine=guest.json,out=misses.json
-//! ```
-//!
-//! `machine` is the guest's machine as JSON (what `serde_json::to_value` makes of a [`machine::Machine`]), or what Stayput takes
-//! everywhere: a preset, an hwloc XML file, a synthetic string. Its CPU numbers are those of the guest: 0 is the first that qemu
-//! starts. `out` receives a [`Report`] whenever a section ends. With `others=off`, only the data of the processes of interest go
-//! through the caches, which is faster, and nothing else pollutes them. qemu must play all CPUs with one thread; any version from
-//! 6.0 on will do.
+//! In go a [`machine::Machine`] and the memory accesses of its CPUs, one by one ([`Model::access`]); out comes a [`Report`]: misses by
+//! process, level and cause. It touches nothing else: no file, no clock, no unsafe code. `stayput-misses-plugin` is what makes a
+//! plugin of qemu of it.
 //!
 //! # Whose data
 //!
@@ -48,13 +42,13 @@
 //! See [`hierarchy`]. Accesses to devices don't count, and an access belongs to the line of its first byte. Causes are told for
 //! all levels from L2 outwards.
 
+#![forbid(unsafe_code)]
+
 mod cache;
 pub mod hierarchy;
 mod loss;
 pub mod model;
-mod plugin;
 mod process;
-mod qemu;
 pub mod report;
 mod sparse;
 mod tally;

@@ -71,7 +71,19 @@ pub struct Causes {
 impl Causes {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.cold + self.steady + self.reload + self.migration + self.contention + self.invalidation
+        self.by_name().iter().map(|(_, misses)| misses).sum()
+    }
+
+    /// Each cause as it is called in the report, and its misses.
+    pub fn by_name(&self) -> [(&'static str, u64); 6] {
+        [
+            ("cold", self.cold),
+            ("steady", self.steady),
+            ("reload", self.reload),
+            ("migration", self.migration),
+            ("contention", self.contention),
+            ("invalidation", self.invalidation),
+        ]
     }
 }
 

@@ -5,17 +5,17 @@ use crate::rule::{RuleArgs, check_phi_is_heeded};
 use crate::simulate::{Output, tell, with_horizon, workload_file};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
-use kernel::play::here::HereError;
-use kernel::play::in_vm::InVmError;
-use kernel::play::{Policy, Programs, Scene, Told, Turn};
-use kernel::vm::{self, Topology, Vm};
 use machine::Machine;
+use replay::here::HereError;
+use replay::in_vm::InVmError;
+use replay::{Policy, Programs, Scene, Told, Turn};
 use std::path::PathBuf;
 use std::str::FromStr;
 use study::journal::{Journal, JournalError};
 use study::play::{self, Kernel};
 use study::simulation::SimulationError;
 use study::{Ending, HostFacts, HostState, Plan, Record, Trial};
+use vm::{Topology, Vm};
 
 /// Play a workload with real processes in a running kernel, and in the simulator beside it
 ///
@@ -114,7 +114,7 @@ enum Stop {
 pub fn run(args: &PlayArgs) -> anyhow::Result<u8> {
     let (venue, kernel, machine) = venue(args)?;
     let plan = plan(args, kernel, &machine)?;
-    let mut programs = Programs { player: beside("stayput-play")?, scheduler: PathBuf::new(), plugin: None };
+    let mut programs = Programs { player: beside("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
     if args.misses.is_some() {
         programs.plugin = Some(beside("libstayput_misses.so")?);
     }

@@ -17,12 +17,12 @@ fn text(bytes: &[u8]) -> &str {
 
 /// Builds the player beside the command, which a test of the command alone doesn't do.
 fn with_player() {
-    let build = escargot::CargoBuild::new().manifest_path("../kernel/Cargo.toml").bin("stayput-play");
+    let build = escargot::CargoBuild::new().manifest_path("../replay/Cargo.toml").bin("stayput-replay");
     let folder = Path::new(env!("CARGO_BIN_EXE_stayput")).parent().unwrap();
     let build = build.target_dir(folder.parent().unwrap());
     let build = if cfg!(debug_assertions) { build } else { build.release() };
     let built = build.run().unwrap();
-    assert_eq!(built.path(), folder.join("stayput-play"));
+    assert_eq!(built.path(), folder.join("stayput-replay"));
 }
 
 const WORKLOAD: &str = r#"

@@ -2,25 +2,25 @@
 //!
 //! A play is a trial as a replicate of a simulation is: its block is the replicate, its treatment the policy, its subject the
 //! workload in one of two worlds. Replicate r has the same draws in both. What either world did is measured by one ruler,
-//! [`kernel::play::account`], so that figures of one name mean the same.
+//! [`replay::account`], so that figures of one name mean the same.
 
 mod agreement;
 
 pub use agreement::{
     AGREE_FACTOR, Agreement, Beside, PlayResult, PlayedPolicy, QUANTITIES, Quantity, analyse, verdicts, warnings,
 };
-pub use kernel::play::modelled::L2_MISSES;
+pub use replay::modelled::L2_MISSES;
 
 use crate::host::unix_seconds;
 use crate::plan::{Plan, Subject};
 use crate::simulation::{self, Sharing, Simulation, SimulationError};
 use crate::trial::{Status, Trial};
-use kernel::play::account::{Account, Seen};
-use kernel::play::policy::LONGEST_SLICE_MS;
-use kernel::play::{ParsePolicyError, Policy, Scene, Series, Told, Turn};
 use launch::Observation;
 use machine::Machine;
 use rayon::prelude::*;
+use replay::account::{Account, Seen};
+use replay::policy::LONGEST_SLICE_MS;
+use replay::{ParsePolicyError, Policy, Scene, Series, Told, Turn};
 use serde::{Deserialize, Serialize};
 use sim::{Parameters, QuantumEnd, Wake, Workload};
 
@@ -68,7 +68,7 @@ impl World {
 /// The clock tick of kernels as Debian builds them (`CONFIG_HZ=250`): slices end with one.
 const KERNEL_TICK_MS: f64 = 4.0;
 
-/// What the player works at a time, at most; see `kernel::play`.
+/// What the player works at a time, at most; see `replay`.
 const CHUNK_US: f64 = 100.0;
 
 /// The parameters with which the simulator comes closest to what a kernel does that is given `parameters`: a quantum ends

@@ -3,9 +3,9 @@
 use machine::record::{MachineRecord, ObjectRecord};
 use machine::tree::{Associativity, Cache};
 use machine::{CpuId, Kind, Machine, Source};
-use stayput_misses::Model;
-use stayput_misses::report::{Instructions, Section};
-use stayput_misses::window::{self, JobIndex, ProcessIndex, SectionIndex};
+use misses::Model;
+use misses::report::{Instructions, Section};
+use misses::window::{self, JobIndex, ProcessIndex, SectionIndex};
 use std::num::NonZeroU64;
 
 /// Bytes of a line on all machines here.

@@ -2,9 +2,9 @@
 
 use crate::guest::{self, Data, Guest, LINE, cache, core, machine, two_by_four};
 use machine::{CpuId, Kind, Level, Machine};
-use stayput_misses::report::{Causes, Instructions, Report};
-use stayput_misses::window::{self, ProcessIndex, SectionIndex};
-use stayput_misses::{HierarchyError, Model};
+use misses::report::{Causes, Instructions, Report};
+use misses::window::{self, ProcessIndex, SectionIndex};
+use misses::{HierarchyError, Model};
 use std::collections::BTreeMap;
 
 const L1: Kind = Kind::Cache(1);

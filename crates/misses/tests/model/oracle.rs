@@ -3,8 +3,8 @@
 
 use crate::guest::{self, Data, Guest, LINE};
 use machine::{CpuId, Kind, Level, Machine};
+use misses::report::{Causes, Counts, OtherCounts, Section};
 use proptest::prelude::*;
-use stayput_misses::report::{Causes, Counts, OtherCounts, Section};
 use std::collections::{BTreeMap, HashMap};
 
 /// An access as it happened.

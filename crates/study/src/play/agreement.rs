@@ -5,9 +5,9 @@ use crate::plan::Plan;
 use crate::record::Record;
 use crate::simulation::{self, Estimated, SLICES, TimeBin};
 use crate::trial::Trial;
-use kernel::play::Policy;
-use kernel::play::account::CPU_TIME_RATIO;
-use kernel::play::modelled::{L2_MISSES, L3_MISSES};
+use replay::Policy;
+use replay::account::CPU_TIME_RATIO;
+use replay::modelled::{L2_MISSES, L3_MISSES};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

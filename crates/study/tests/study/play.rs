@@ -1,7 +1,7 @@
 //! Plays as studies: which are left, and whether two worlds agree.
 
-use kernel::play::{Policy, Scene, Told, Turn};
 use machine::Machine;
+use replay::{Policy, Scene, Told, Turn};
 use sim::{Parameters, Workload};
 use std::collections::BTreeMap;
 use study::play::{Kernel, PlayResult, analyse, simulate, simulator_parameters, verdicts, warnings};

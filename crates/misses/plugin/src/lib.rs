@@ -1,0 +1,308 @@
+//! A qemu plugin that models a guest machine's caches and says why its processes miss them.
+//!
+//! In go the guest's memory accesses, as qemu executes them; out comes a [`misses::Report`] in a file. It may touch that file, the
+//! one that describes the machine, and the qemu that loads it.
+//!
+//! ```text
+//! qemu-system-x86_64 -accel tcg,thread=single ... -plugin libstayput_misses.so,machine=guest.json,out=misses.json
+//! ```
+//!
+//! `machine` is the guest's machine as JSON (what `serde_json::to_value` makes of a [`machine::Machine`]), or what Stayput takes
+//! everywhere: a preset, an hwloc XML file, a synthetic string. Its CPU numbers are those of the guest: 0 is the first that qemu
+//! starts. `out` receives the report whenever a section ends. With `others=off`, only the data of the processes of interest go
+//! through the caches, which is faster, and nothing else pollutes them. qemu must run all CPUs on one thread; any version from
+//! 6.0 on will do.
+
+mod qemu;
+
+use crate::qemu::{Block, Info, Instruction, LOADS_AND_STORES, NO_REGISTERS, PluginId, Qemu};
+use machine::{CpuId, Machine};
+use misses::Model;
+use misses::report::Instructions;
+use misses::window::{Place, SectionIndex};
+use std::cell::RefCell;
+use std::error::Error;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::ptr;
+use std::slice;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// The version of the plugin interface that we are written for, which qemu reads when it has loaded us.
+///
+/// All versions have what we use, but qemu refuses a plugin for an interface older than it still knows: 1 is what qemu 6.0 to
+/// 8.2 want, 9.0 and later at least 2.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(1);
+
+/// Run by the dynamic linker as it loads us, hence before qemu reads the version.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CHOOSE_VERSION: extern "C" fn() = choose_version;
+
+extern "C" fn choose_version() {
+    if Qemu::has_version_2() {
+        qemu_plugin_version.store(2, Ordering::Relaxed);
+    }
+}
+
+/// Where the kernel of an x86-64 guest loads modules and compiled BPF programs, up to the end of memory.
+const LOADED: u64 = 0xffff_ffff_c000_0000;
+/// Where the kernel's half of memory begins.
+const KERNEL: u64 = 1 << 63;
+
+/// Why the plugin can't be used.
+#[derive(Debug, thiserror::Error)]
+enum InstallError {
+    #[error("qemu has no plugin interface that we know ({0}); versions 6.0 and later have one unless built without")]
+    Interface(#[from] libloading::Error),
+    #[error("it models a whole machine; use it with qemu-system-x86_64, not with qemu's user mode")]
+    UserMode,
+    #[error(
+        "`{0}` is none of its arguments: machine=FILE.json (or what `stayput topology` takes), out=FILE, others=on|off"
+    )]
+    Argument(String),
+    #[error("it needs the argument {0}")]
+    Missing(&'static str),
+    #[error("cannot read the machine in {path}: {cause}")]
+    File { path: String, cause: Box<dyn Error> },
+    #[error(transparent)]
+    Machine(#[from] machine::MachineError),
+    #[error(transparent)]
+    Hierarchy(#[from] misses::HierarchyError),
+    #[error("the guest has {guest} CPUs and {machine} has {cpus}; describe the guest's machine")]
+    Cpus { guest: usize, machine: String, cpus: usize },
+    #[error("it is loaded twice")]
+    Twice,
+}
+
+/// The arguments after the plugin's path.
+#[derive(Default)]
+struct Arguments {
+    machine: Option<String>,
+    out: Option<PathBuf>,
+    no_others: bool,
+}
+
+impl Arguments {
+    fn read<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, InstallError> {
+        let mut read = Self::default();
+        for argument in arguments {
+            match argument.split_once('=') {
+                Some(("machine", machine)) => read.machine = Some(machine.into()),
+                Some(("out", out)) => read.out = Some(out.into()),
+                Some(("others", "on")) => read.no_others = false,
+                Some(("others", "off")) => read.no_others = true,
+                _ => return Err(InstallError::Argument(argument.into())),
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// What all callbacks use.
+struct Plugin {
+    qemu: Qemu,
+    /// The model, until the thread that plays all CPUs takes it.
+    model: Mutex<Option<Model>>,
+    /// By CPU; each is written by the thread that plays this CPU only.
+    executed: Vec<Executed>,
+    out: PathBuf,
+    others: bool,
+}
+
+/// Instructions that a CPU has executed.
+#[derive(Default)]
+#[repr(align(64))]
+struct Executed([AtomicU64; 3]);
+
+/// Where an instruction lies, as a position in [`Executed`].
+#[derive(Clone, Copy)]
+enum Half {
+    User = 0,
+    Kernel = 1,
+    Loaded = 2,
+}
+
+impl Half {
+    fn of(address: u64) -> Self {
+        match address {
+            LOADED.. => Self::Loaded,
+            KERNEL.. => Self::Kernel,
+            _ => Self::User,
+        }
+    }
+}
+
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+/// Whether the model wants to hear of accesses other than marks: most of a boot is over sooner without.
+static IN_SECTION: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The model belongs to the one thread that plays all CPUs. A lock took a third of all time.
+    static MODEL: RefCell<Option<Model>> = const { RefCell::new(None) };
+}
+
+/// qemu calls this once, before the guest starts.
+///
+/// # Safety
+/// `info` and the `argc` strings at `argv` must be as qemu's interface says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: PluginId,
+    info: *const Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    let arguments = if argc > 0 {
+        // SAFETY: qemu promises `argc` strings there, for as long as this call takes.
+        unsafe { slice::from_raw_parts(argv, argc as usize) }
+    } else {
+        &[]
+    };
+    // SAFETY: as above.
+    let arguments: Vec<_> = arguments.iter().map(|&text| unsafe { CStr::from_ptr(text) }.to_string_lossy()).collect();
+    // SAFETY: qemu passes a valid description of itself.
+    match install(id, unsafe { &*info }, arguments.iter().map(AsRef::as_ref)) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("stayput-misses: {error}");
+            -1
+        }
+    }
+}
+
+fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a str>) -> Result<(), InstallError> {
+    let Arguments { machine, out, no_others } = Arguments::read(arguments)?;
+    let out = out.ok_or(InstallError::Missing("out=FILE"))?;
+    if !info.emulates_system {
+        return Err(InstallError::UserMode);
+    }
+    let machine = read_machine(&machine.ok_or(InstallError::Missing("machine=FILE.json"))?)?;
+    let name = machine.name().to_owned();
+    let model = Model::new(machine, !no_others)?;
+    let (guest, cpus) = (info.smp_vcpus.max(0) as usize, model.cpus());
+    if guest != cpus {
+        return Err(InstallError::Cpus { guest, machine: name, cpus });
+    }
+    let plugin = Plugin {
+        qemu: Qemu::find()?,
+        model: Mutex::new(Some(model)),
+        executed: (0..cpus).map(|_| Executed::default()).collect(),
+        out,
+        others: !no_others,
+    };
+    PLUGIN.set(plugin).map_err(|_| InstallError::Twice)?;
+    let plugin = PLUGIN.get().ok_or(InstallError::Twice)?;
+    // SAFETY: `id` is ours, and the callbacks have the types that qemu expects.
+    unsafe {
+        (plugin.qemu.register_translation)(id, translated);
+    }
+    Ok(())
+}
+
+/// A machine as JSON, or as all of Stayput takes it.
+fn read_machine(text: &str) -> Result<Machine, InstallError> {
+    if Path::new(text).extension().is_none_or(|extension| extension != "json") {
+        return Ok(Machine::named(text)?);
+    }
+    let failed = |cause| InstallError::File { path: text.into(), cause };
+    let content = fs::read_to_string(text).map_err(|e| failed(e.into()))?;
+    serde_json::from_str(&content).map_err(|e| failed(e.into()))
+}
+
+impl Plugin {
+    /// Gives the model to the thread that asks first.
+    fn hand_over(&self) -> Model {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_else(|| {
+            eprintln!("stayput-misses: qemu plays CPUs with several threads; start it with `-accel tcg,thread=single`");
+            process::exit(1)
+        })
+    }
+
+    fn executed(&self) -> Vec<Instructions> {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        self.executed
+            .iter()
+            .map(|Executed([user, kernel, loaded])| Instructions {
+                user: load(user),
+                kernel: load(kernel),
+                loaded: load(loaded),
+            })
+            .collect()
+    }
+
+    /// Writes the report beside its place and then puts it there, so that a reader never sees half of one.
+    fn write(&self, model: &Model) {
+        let beside = self.out.with_extension("partial");
+        let written = serde_json::to_vec_pretty(&model.report())
+            .map_err(Into::into)
+            .and_then(|report| fs::write(&beside, report))
+            .and_then(|()| fs::rename(&beside, &self.out));
+        if let Err(error) = written {
+            eprintln!("stayput-misses: cannot write {}: {error}", self.out.display());
+        }
+    }
+}
+
+/// qemu has translated a block of code: from now on we hear when it's executed and what it accesses.
+unsafe extern "C" fn translated(_: PluginId, block: *mut Block) {
+    let Some(Plugin { qemu, others, .. }) = PLUGIN.get() else {
+        return;
+    };
+    // SAFETY: `block` is valid during this call, its instructions are numbered from 0, and the data that go with a callback
+    // are numbers, never followed.
+    unsafe {
+        let instructions = (qemu.block_instructions)(block);
+        let half = Half::of((qemu.block_address)(block));
+        let data = (instructions << 2 | half as usize) as *mut c_void;
+        (qemu.register_execution)(block, executed, NO_REGISTERS, data);
+        if *others || matches!(half, Half::User) {
+            for i in 0..instructions {
+                let instruction: *mut Instruction = (qemu.instruction)(block, i);
+                (qemu.register_access)(instruction, accessed, NO_REGISTERS, LOADS_AND_STORES, ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// A CPU enters a block of code.
+unsafe extern "C" fn executed(vcpu: c_uint, data: *mut c_void) {
+    let data = data as usize;
+    if let Some(Executed(counts)) = PLUGIN.get().and_then(|plugin| plugin.executed.get(vcpu as usize)) {
+        let count = &counts[(data & 3).min(Half::Loaded as usize)];
+        count.store(count.load(Ordering::Relaxed) + (data >> 2) as u64, Ordering::Relaxed);
+    }
+}
+
+/// A CPU accesses memory.
+unsafe extern "C" fn accessed(vcpu: c_uint, access: u32, address: u64, _: *mut c_void) {
+    if !IN_SECTION.load(Ordering::Relaxed) && Place::at(address).marked().is_none() {
+        return;
+    }
+    let Some(plugin) = PLUGIN.get() else {
+        return;
+    };
+    let qemu = &plugin.qemu;
+    // SAFETY: `access` is the one that this call is about.
+    let is_store = unsafe { (qemu.is_store)(access) };
+    let physical = || {
+        // SAFETY: as above; what is returned is valid until this call returns.
+        unsafe {
+            let at = (qemu.hardware_address)(access, address);
+            (!at.is_null() && !(qemu.is_device)(at)).then(|| (qemu.physical_address)(at))
+        }
+    };
+    MODEL.with_borrow_mut(|model| {
+        let model = model.get_or_insert_with(|| plugin.hand_over());
+        if let Some(section) = model.access(CpuId(vcpu), address, is_store, physical) {
+            model.begin_section(section, &plugin.executed());
+            IN_SECTION.store(section != SectionIndex::OUTSIDE, Ordering::Relaxed);
+            plugin.write(model);
+        }
+    });
+}

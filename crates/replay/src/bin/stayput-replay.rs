@@ -1,0 +1,211 @@
+//! `stayput-replay`: plays a workload with real processes under whatever scheduler this kernel has, and measures what that did.
+//!
+//! A program of its own, without libraries to load, so that it also runs in a virtual machine that holds nothing else.
+
+use clap::Parser;
+use machine::record::MachineRecord;
+use machine::{CpuId, Machine};
+use replay::account::{Account, Seen};
+use replay::{Binding, Play, Played, Scene, Told};
+use sim::Interval;
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Play a workload of the simulator with real processes
+#[derive(Parser)]
+#[command(name = "stayput-replay", version)]
+struct Arguments {
+    /// A workload file (.toml), a scene as a journal keeps it (.json), a built-in workload, or spin:K for K processes that compute
+    workload: String,
+    /// Stop then at the latest; needed where processes never end [default: the workload's horizon_ms]
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
+    /// Where the draws start [default: the workload's]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Which of the simulation's replicates has the same draws
+    #[arg(long, value_name = "R", default_value_t = 0)]
+    replicate: u32,
+    /// Bind each process for life to the CPU with the fewest
+    #[arg(long)]
+    attached: bool,
+    /// Ask the fair scheduler for slices so long (0.1 to 100 ms; Linux 6.12 and later)
+    #[arg(long, value_name = "Q")]
+    slice_ms: Option<f64>,
+    /// Switch the kernel's cache-aware balancing for the time of the play
+    #[arg(long, value_enum)]
+    cache_balancing: Option<Switch>,
+    /// This machine, where hwloc can't be loaded: a JSON or XML file
+    #[arg(long, value_name = "MACHINE", default_value = "host")]
+    machine: String,
+    /// Write what was measured to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write every stay of a process on a CPU to this file, as CSV; times in ns since the start
+    #[arg(long, value_name = "FILE")]
+    stays: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+/// Something failed.
+const FAILURE: u8 = 1;
+
+/// The command line, or a file that it names, is wrong.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = Stage::of(&arguments).map_err(|error| (USAGE, error)).and_then(|stage| {
+        let play = stage.play(&arguments);
+        play.check().map_err(|error| (USAGE, error.into()))?;
+        perform(&arguments, &play).map_err(|error| (FAILURE, error))
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((code, error)) => {
+            eprintln!("stayput-replay: {error}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// What is played, and where.
+struct Stage {
+    scene: Scene,
+    machine: Machine,
+}
+
+impl Stage {
+    fn of(arguments: &Arguments) -> Result<Self, Box<dyn Error>> {
+        let mut scene = Scene::named(&arguments.workload)?;
+        let parameters = &mut scene.parameters;
+        parameters.seed = arguments.seed.unwrap_or(parameters.seed);
+        parameters.horizon_ms = arguments.seconds.map(|seconds| seconds * 1e3).or(parameters.horizon_ms);
+        parameters.check()?;
+        if let Some(ms) = arguments.slice_ms.filter(|ms| !(0.1..=100.0).contains(ms)) {
+            return Err(format!("a slice of {ms} ms can't be asked for: the kernel has them from 0.1 to 100 ms").into());
+        }
+        let name = &arguments.machine;
+        let machine = if name.ends_with(".json") {
+            let text = std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))?;
+            let record: MachineRecord = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+            Machine::try_from(record).map_err(|error| format!("{name}: {error}"))?
+        } else {
+            Machine::named(name)?
+        };
+        Ok(Self { scene, machine })
+    }
+
+    fn play(&self, arguments: &Arguments) -> Play<'_> {
+        Play {
+            workload: &self.scene.workload,
+            parameters: &self.scene.parameters,
+            replicate: arguments.replicate,
+            binding: if arguments.attached { Binding::Attached } else { Binding::Free },
+            slice: arguments.slice_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
+            machine: &self.machine,
+        }
+    }
+}
+
+/// Cache-aware balancing, switched for the time of a play.
+struct CacheBalancing {
+    /// What it was before; none where it was right.
+    before: Option<String>,
+}
+
+impl CacheBalancing {
+    /// Where the kernel's own scheduler is told whether to keep the threads of a process under one last-level cache
+    /// (`SCHED_CACHE`).
+    const SWITCH: &str = "/sys/kernel/debug/sched/llc_balancing/enabled";
+
+    /// Switches it on or off.
+    fn switch(on: bool) -> Result<Self, String> {
+        let before = match std::fs::read_to_string(Self::SWITCH) {
+            Ok(before) => before.trim().to_owned(),
+            // What isn't there is off.
+            Err(_) if !on => return Ok(Self { before: None }),
+            Err(error) => return Err(format!("this kernel has no cache-aware balancing ({}: {error})", Self::SWITCH)),
+        };
+        let is_on = ["1", "Y"].contains(&before.as_str());
+        if is_on == on {
+            return Ok(Self { before: None });
+        }
+        let wanted = if on { "1" } else { "0" };
+        std::fs::write(Self::SWITCH, wanted)
+            .map_err(|error| format!("cannot switch cache-aware balancing ({}: {error})", Self::SWITCH))?;
+        Ok(Self { before: Some(before) })
+    }
+}
+
+impl Drop for CacheBalancing {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // Who could switch it can switch it back.
+            let _ = std::fs::write(Self::SWITCH, before);
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn perform(arguments: &Arguments, play: &Play<'_>) -> Result<(), Box<dyn Error>> {
+    let balancing = arguments.cache_balancing.map(|switch| CacheBalancing::switch(switch == Switch::On)).transpose()?;
+    let played = play.run()?;
+    drop(balancing);
+    tell(arguments, play, &played)
+}
+
+/// Writes what was measured.
+fn tell(arguments: &Arguments, play: &Play<'_>, played: &Played) -> Result<(), Box<dyn Error>> {
+    let mut account = Account::of(&Seen {
+        workload: play.workload,
+        machine: play.machine,
+        intervals: &played.intervals,
+        processes: &played.processes,
+        until_ns: played.until_ns,
+    });
+    let work_ms = played.work_ns.iter().sum::<u64>() as f64 / 1e6;
+    account.metrics.insert("work_ms".into(), work_ms);
+    let lost = format!("{} stays on CPUs were not recorded: there was no room for them", played.lost);
+    let notes = if played.lost > 0 { vec![lost] } else { Vec::new() };
+    let told = Told {
+        kernel: nix::sys::utsname::uname()?.release().to_string_lossy().into_owned(),
+        seconds: played.until_ns as f64 / 1e9,
+        completed: played.processes.iter().all(|process| process.ended_ns.is_some()),
+        metrics: account.metrics,
+        histograms: account.histograms,
+        notes,
+    };
+    if let Some(path) = &arguments.stays {
+        write(path, &stays(play.machine, &played.intervals))?;
+    }
+    match &arguments.json {
+        Some(path) => write(path, &serde_json::to_string(&told)?)?,
+        None => println!("{}", serde_json::to_string_pretty(&told)?),
+    }
+    Ok(())
+}
+
+/// The stays as CSV, with the kernel's numbers of CPUs.
+fn stays(machine: &Machine, intervals: &[Interval]) -> String {
+    let cpus: Vec<CpuId> = machine.usable().collect();
+    let mut text = String::from("process,cpu,runnable_ns,from_ns,until_ns,end\n");
+    for Interval { process, cpu, runnable_ns, from_ns, until_ns, end } in intervals {
+        let end = serde_json::to_value(end).unwrap_or_default();
+        let end = end.as_str().unwrap_or_default();
+        let cpu = cpus[cpu.0 as usize];
+        let _ = writeln!(text, "{},{cpu},{runnable_ns},{from_ns},{until_ns},{end}", process.0);
+    }
+    text
+}

@@ -1,0 +1,229 @@
+//! Plays a workload of the simulator with real processes, under whatever scheduler this kernel has.
+//!
+//! One process is forked for each of the workload's. It does what the simulator's process of the same number does, with the same
+//! draws ([`sim::course`]): work is CPU time that it has had, during which it goes through its memory; a semaphore is a sleep; locks and
+//! barriers lie in memory that all have in common, and each attempt at one that is not free ends with `sched_yield`, as each
+//! attempt ends a dispatch interval in the simulator.
+//!
+//! Each process sees for itself when it was taken off its CPU: wall time went on then and its CPU time did not. What it saw is a
+//! list of [`sim::Interval`]s, the very form in which the simulator shows its dispatches, so that [`account`](account::account)
+//! measures both worlds with one ruler.
+//!
+//! What differs from the simulator: an interval here ends when the CPU goes to another or to the idle task, not at every look of
+//! the scheduler at its queue; misses of the process' own making (`fresh_share` below 1) are played as fresh lines; and `base` is
+//! played as a nice value.
+
+pub mod account;
+mod actor;
+mod cast;
+pub mod here;
+pub mod in_vm;
+mod memory;
+pub mod modelled;
+pub mod policy;
+mod presence;
+pub mod scene;
+mod shared;
+mod stage;
+pub mod told;
+
+pub use policy::{ParsePolicyError, Policy, Programs, Series, Turn};
+pub use scene::Scene;
+pub use told::Told;
+
+use machine::Machine;
+use misses::window;
+use sim::{Interval, Parameters, ProcessOutcome, Workload};
+use std::time::Duration;
+
+/// Which CPUs a process may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Binding {
+    /// All that this one may.
+    #[default]
+    Free,
+    /// The one that had the fewest living processes bound when it arrived, of equals the first.
+    Attached,
+}
+
+/// A workload that is to be played once.
+#[derive(Clone, Debug)]
+pub struct Play<'a> {
+    /// What runs.
+    pub workload: &'a Workload,
+    /// Of these, `seed`, `attempt_us` and `horizon_ms` are heeded: the rest is the scheduler's.
+    pub parameters: &'a Parameters,
+    /// Which of the simulation's replicates it is, from 0: the draws are those.
+    pub replicate: u32,
+    /// Which CPUs a process may use.
+    pub binding: Binding,
+    /// The slice that each process asks of the kernel's fair scheduler; none leaves it to the kernel.
+    pub slice: Option<Duration>,
+    /// The CPUs, as the kernel here numbers them.
+    pub machine: &'a Machine,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Played {
+    /// From the start until the last process ended or the horizon was reached, in ns.
+    pub until_ns: u64,
+    /// Every stay of a process on a CPU, process by process in the order of time. Times count from the start.
+    pub intervals: Vec<Interval>,
+    /// When processes came and went, by number; CPU time includes what isn't work, such as attempts at locks.
+    pub processes: Vec<ProcessOutcome>,
+    /// Work that each process has done, in ns, by number.
+    pub work_ns: Vec<u64>,
+    /// Stays that there was no room to record.
+    pub lost: u64,
+}
+
+/// Why a workload can't be played.
+#[derive(Debug, thiserror::Error)]
+pub enum PlayError {
+    /// It can't be simulated either.
+    #[error("workload `{name}`: {cause}")]
+    Workload {
+        /// Its name.
+        name: String,
+        /// What is wrong where.
+        cause: sim::WorkloadError,
+    },
+    /// It would be played for ever.
+    #[error("processes of workload `{0}` never end; give them `work_ms`, or the play a horizon")]
+    Endless(String),
+    /// There are more processes, or jobs with shared lines, than address space was set apart for.
+    #[error("workload `{name}` has {count} {what}; at most {most} can be played")]
+    TooMany {
+        /// Its name.
+        name: String,
+        /// What there are too many of.
+        what: &'static str,
+        /// How many.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A process' memory is larger than its share of the address space.
+    #[error("processes of job `{job}` reuse {bytes} bytes; at most {most} can be played")]
+    TooLarge {
+        /// The job.
+        job: String,
+        /// How much.
+        bytes: usize,
+        /// How much it may be.
+        most: usize,
+    },
+    /// Its priority is beyond nice values.
+    #[error("job `{job}` has base priority {base}; nice values end at {most}")]
+    Base {
+        /// The job.
+        job: String,
+        /// The priority.
+        base: u32,
+        /// The last nice value.
+        most: u32,
+    },
+    /// The kernel refused something.
+    #[error("cannot {what}: {cause}")]
+    System {
+        /// What we asked for.
+        what: &'static str,
+        /// Its answer.
+        cause: std::io::Error,
+    },
+    /// Processes couldn't be made ready.
+    #[error("process {process} cannot {what}: {cause}")]
+    Process {
+        /// Its number.
+        process: usize,
+        /// What it tried.
+        what: &'static str,
+        /// The kernel's answer.
+        cause: std::io::Error,
+    },
+    /// The kernel took no notice of the slice that was asked for.
+    #[error("this kernel gives a process no slice of its own; Linux has since 6.12")]
+    NoSlices,
+    /// Somebody killed a process.
+    #[error("process {process} was killed by signal {signal}; nothing is known of this play")]
+    Killed {
+        /// Its number.
+        process: usize,
+        /// By what.
+        signal: i32,
+    },
+    /// They didn't end.
+    #[error(
+        "{left} of {of} processes still ran {grace_s} s after the horizon and were killed; the scheduler starves them"
+    )]
+    Starved {
+        /// How many.
+        left: usize,
+        /// Of how many.
+        of: usize,
+        /// How long they were waited for.
+        grace_s: u64,
+    },
+    /// A process ran where the machine has no CPU.
+    #[error(
+        "a process ran on CPU {cpu}, which machine `{machine}` doesn't have; name the machine that this is with --machine"
+    )]
+    UnknownCpu {
+        /// The kernel's number.
+        cpu: machine::CpuId,
+        /// The machine's name.
+        machine: String,
+    },
+}
+
+impl PlayError {
+    fn system(what: &'static str, cause: impl Into<std::io::Error>) -> Self {
+        Self::System { what, cause: cause.into() }
+    }
+}
+
+impl Play<'_> {
+    /// Whether it can be played.
+    ///
+    /// # Errors
+    /// [`PlayError`] says why not.
+    pub fn check(&self) -> Result<(), PlayError> {
+        let workload = self.workload;
+        let name = &workload.name;
+        workload.check().map_err(|cause| PlayError::Workload { name: name.clone(), cause })?;
+        if self.parameters.horizon_ms.is_none() && !workload.ends() {
+            return Err(PlayError::Endless(name.clone()));
+        }
+        let too_many = |what, count, most| PlayError::TooMany { name: name.clone(), what, count, most };
+        let processes = workload.job_of_processes().count();
+        if processes > window::PROCESSES as usize {
+            return Err(too_many("processes", processes, window::PROCESSES as usize));
+        }
+        if workload.jobs.len() > window::JOBS as usize {
+            return Err(too_many("jobs", workload.jobs.len(), window::JOBS as usize));
+        }
+        for job in &workload.jobs {
+            let bytes = memory::reused_bytes(&job.process.memory);
+            if bytes > memory::MOST_REUSED_BYTES {
+                return Err(PlayError::TooLarge { job: job.name.clone(), bytes, most: memory::MOST_REUSED_BYTES });
+            }
+            let base = job.process.base;
+            if base > actor::HIGHEST_NICE {
+                return Err(PlayError::Base { job: job.name.clone(), base, most: actor::HIGHEST_NICE });
+            }
+        }
+        Ok(())
+    }
+
+    /// Plays it. The calling process must have no other threads. It takes as long as the workload, or until the horizon.
+    ///
+    /// No process outlives it, nor the calling process, however that ends.
+    ///
+    /// # Errors
+    /// [`PlayError`] when it can't be played, or wasn't played to its end.
+    pub fn run(&self) -> Result<Played, PlayError> {
+        self.check()?;
+        cast::run(self)
+    }
+}

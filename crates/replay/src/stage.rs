@@ -1,0 +1,309 @@
+//! What the processes of a play have in common: when it starts, locks, barriers, and room for what each has seen.
+
+use crate::PlayError;
+use crate::shared::{Common, Shared};
+use machine::CpuId;
+use nix::errno::Errno;
+use sim::{CpuIndex, End, Interval, ProcessIndex, Workload};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Stays that a process can record; memory is used for those that there are.
+const MOST_STAYS: usize = 1 << 16;
+
+/// A time in ns, or none yet.
+pub(crate) struct Moment(AtomicU64);
+
+impl Moment {
+    pub(crate) fn set(&self, ns: u64) {
+        self.0.store(ns + 1, Release);
+    }
+
+    pub(crate) fn get(&self) -> Option<u64> {
+        self.0.load(Acquire).checked_sub(1)
+    }
+}
+
+/// A gate that is closed at first, and once opened stays open.
+pub(crate) struct Gate(AtomicU32);
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        self.0.store(1, Release);
+        // SAFETY: the word outlives the call, and waking changes nothing in memory.
+        unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    }
+
+    /// Sleeps until it is open.
+    pub(crate) fn wait(&self) {
+        while self.0.load(Acquire) == 0 {
+            let forever = std::ptr::null::<libc::timespec>();
+            // SAFETY: the word outlives the call; the kernel sleeps if it is still 0.
+            unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), libc::FUTEX_WAIT, 0, forever) };
+        }
+    }
+}
+
+/// What one process tells the one that started it.
+pub(crate) struct Told {
+    /// Opened when another ends for this one to arrive.
+    pub(crate) admitted: Gate,
+    pub(crate) arrived: Moment,
+    pub(crate) ended: Moment,
+    pub(crate) work_ns: AtomicU64,
+    /// What it couldn't do, by number from 1, and the kernel's error.
+    failed_at: AtomicU32,
+    failed_for: AtomicU32,
+    stays: AtomicU64,
+}
+
+/// Where processes fail before the play.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(crate) enum Step {
+    Memory = 1,
+    Slice,
+    NoSlices,
+    Nice,
+    Bind,
+}
+
+impl Told {
+    pub(crate) fn fail(&self, step: Step, errno: Errno) {
+        self.failed_for.store(errno as u32, Relaxed);
+        self.failed_at.store(step as u32, Release);
+    }
+
+    /// Why it failed.
+    pub(crate) fn failure(&self, process: usize) -> Option<PlayError> {
+        let what = match self.failed_at.load(Acquire) {
+            0 => return None,
+            n if n == Step::NoSlices as u32 => return Some(PlayError::NoSlices),
+            n if n == Step::Memory as u32 => "map its memory",
+            n if n == Step::Slice as u32 => "ask for a slice (sched_setattr)",
+            n if n == Step::Nice as u32 => "set its nice value",
+            _ => "be bound to a CPU",
+        };
+        let cause = std::io::Error::from_raw_os_error(self.failed_for.load(Relaxed) as i32);
+        Some(PlayError::Process { process, what, cause })
+    }
+
+    /// How many stays it had, recorded or not.
+    pub(crate) fn stays(&self) -> u64 {
+        self.stays.load(Acquire)
+    }
+}
+
+/// What the processes of a job have in common.
+pub(crate) struct JobStage {
+    /// How many of its processes have ended.
+    pub(crate) ended: AtomicU32,
+    /// Barriers completed (16 bits, wrapping), processes at the barrier (24), and processes that live (24).
+    barrier: AtomicU64,
+}
+
+const LIVING: u64 = 1;
+const WAITING: u64 = 1 << 24;
+const COMPLETED: u64 = 1 << 48;
+const COUNT: u64 = WAITING - 1;
+
+/// What it means to have come to a barrier.
+pub(crate) enum Barrier {
+    /// It was the last to come.
+    Complete,
+    /// It waits until another number of them is complete.
+    Waiting(u64),
+}
+
+impl JobStage {
+    pub(crate) fn arrive(&self) {
+        self.barrier.fetch_add(LIVING, AcqRel);
+    }
+
+    pub(crate) fn come_to_barrier(&self) -> Barrier {
+        match self.change(|state| state + WAITING) {
+            (before, after) if completed(before) != completed(after) => Barrier::Complete,
+            (before, _) => Barrier::Waiting(completed(before)),
+        }
+    }
+
+    pub(crate) fn is_complete(&self, before: u64) -> bool {
+        completed(self.barrier.load(Acquire)) != before
+    }
+
+    /// A process ends: those at the barrier may have waited only for it.
+    pub(crate) fn exit(&self) {
+        self.change(|state| state - LIVING);
+    }
+
+    /// Changes the counts; a barrier at which all the living are is complete.
+    fn change(&self, by: impl Fn(u64) -> u64) -> (u64, u64) {
+        let complete = |state: u64| {
+            let (waiting, living) = (state >> 24 & COUNT, state & COUNT);
+            if waiting > 0 && waiting == living { (state - waiting * WAITING).wrapping_add(COMPLETED) } else { state }
+        };
+        let mut before = self.barrier.load(Acquire);
+        loop {
+            let after = complete(by(before));
+            match self.barrier.compare_exchange_weak(before, after, AcqRel, Acquire) {
+                Ok(_) => return (before, after),
+                Err(now) => before = now,
+            }
+        }
+    }
+}
+
+fn completed(state: u64) -> u64 {
+    state >> 48
+}
+
+/// A lock that is tried for.
+pub(crate) struct Lock(AtomicU32);
+
+impl Lock {
+    pub(crate) fn try_acquire(&self, process: usize) -> bool {
+        self.0.compare_exchange(0, process as u32 + 1, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Gives it back if this process has it.
+    pub(crate) fn release(&self, process: usize) {
+        let _ = self.0.compare_exchange(process as u32 + 1, 0, AcqRel, Relaxed);
+    }
+}
+
+/// One stay.
+pub(crate) struct Stay {
+    runnable_ns: AtomicU64,
+    from_ns: AtomicU64,
+    until_ns: AtomicU64,
+    cpu: AtomicU32,
+    end: AtomicU32,
+}
+
+// SAFETY: atomics alone, whose zeros mean that nothing has happened yet.
+unsafe impl Common for Gate {}
+// SAFETY: as above.
+unsafe impl Common for Told {}
+// SAFETY: as above.
+unsafe impl Common for JobStage {}
+// SAFETY: as above.
+unsafe impl Common for Lock {}
+// SAFETY: as above.
+unsafe impl Common for Stay {}
+
+/// Where a process records its stays.
+#[derive(Clone, Copy)]
+pub(crate) struct Log<'a> {
+    told: &'a Told,
+    stays: &'a [Stay],
+    horizon_ns: u64,
+}
+
+impl Log<'_> {
+    /// Records a stay, all times in ns since the start; what is beyond the horizon isn't.
+    pub(crate) fn record(&self, cpu: CpuId, runnable_ns: u64, from_ns: u64, until_ns: u64, end: End) {
+        let (until_ns, end) =
+            if until_ns < self.horizon_ns { (until_ns, end) } else { (self.horizon_ns, End::Horizon) };
+        if from_ns >= until_ns {
+            return;
+        }
+        let number = self.told.stays.load(Relaxed);
+        if let Some(stay) = self.stays.get(number as usize) {
+            stay.runnable_ns.store(runnable_ns, Relaxed);
+            stay.from_ns.store(from_ns, Relaxed);
+            stay.until_ns.store(until_ns, Relaxed);
+            stay.cpu.store(cpu.0, Relaxed);
+            stay.end.store(end as u32, Relaxed);
+        }
+        self.told.stays.store(number + 1, Release);
+    }
+}
+
+/// All of it.
+pub(crate) struct Stage {
+    /// How many processes are ready, and whether the play has begun.
+    pub(crate) ready: Shared<AtomicU32>,
+    pub(crate) begun: Shared<Gate>,
+    /// When it begins, on the clock of [`crate::presence::now_ns`].
+    start_ns: Shared<AtomicU64>,
+    /// How long it may last.
+    pub(crate) horizon_ns: u64,
+    pub(crate) jobs: Shared<JobStage>,
+    /// The locks of all jobs, and where those of each begin.
+    locks: Shared<Lock>,
+    first_locks: Vec<usize>,
+    /// How many living processes are bound to each CPU.
+    pub(crate) bound: Shared<AtomicU32>,
+    pub(crate) told: Shared<Told>,
+    stays: Shared<Stay>,
+}
+
+impl Stage {
+    pub(crate) fn new(workload: &Workload, cpus: usize, horizon_ns: u64) -> Result<Self, PlayError> {
+        let processes = workload.job_of_processes().count();
+        let first_locks = |before: &mut usize, locks: usize| {
+            let first = *before;
+            *before += locks;
+            Some(first)
+        };
+        let counts = workload.jobs.iter().map(|job| job.locks.len());
+        Ok(Self {
+            ready: Shared::new(1)?,
+            begun: Shared::new(1)?,
+            start_ns: Shared::new(1)?,
+            horizon_ns,
+            jobs: Shared::new(workload.jobs.len())?,
+            locks: Shared::new(counts.clone().sum())?,
+            first_locks: counts.scan(0, first_locks).collect(),
+            bound: Shared::new(cpus)?,
+            told: Shared::new(processes)?,
+            stays: Shared::new(processes * MOST_STAYS)?,
+        })
+    }
+
+    pub(crate) fn begin(&self, start_ns: u64) {
+        self.start_ns[0].store(start_ns, Release);
+        self.begun[0].open();
+    }
+
+    pub(crate) fn start_ns(&self) -> u64 {
+        self.start_ns[0].load(Acquire)
+    }
+
+    pub(crate) fn locks_of(&self, job: usize) -> &[Lock] {
+        let end = self.first_locks.get(job + 1).copied().unwrap_or(self.locks.len());
+        &self.locks[self.first_locks[job]..end]
+    }
+
+    pub(crate) fn log(&self, process: usize) -> Log<'_> {
+        let stays = &self.stays[process * MOST_STAYS..(process + 1) * MOST_STAYS];
+        Log { told: &self.told[process], stays, horizon_ns: self.horizon_ns }
+    }
+
+    /// The stays that a process has recorded, and how many it couldn't.
+    ///
+    /// # Errors
+    /// The number of a CPU for which `position` has none.
+    pub(crate) fn intervals(
+        &self,
+        process: usize,
+        position: impl Fn(CpuId) -> Option<CpuIndex>,
+    ) -> Result<(Vec<Interval>, u64), CpuId> {
+        let Log { told, stays, .. } = self.log(process);
+        let all = told.stays();
+        let interval = |stay: &Stay| {
+            let cpu = CpuId(stay.cpu.load(Relaxed));
+            Ok(Interval {
+                process: ProcessIndex(process as u32),
+                cpu: position(cpu).ok_or(cpu)?,
+                runnable_ns: stay.runnable_ns.load(Relaxed),
+                from_ns: stay.from_ns.load(Relaxed),
+                until_ns: stay.until_ns.load(Relaxed),
+                end: End::ALL[stay.end.load(Relaxed) as usize % End::ALL.len()],
+            })
+        };
+        let intervals: Vec<Interval> = stays.iter().take(all as usize).map(interval).collect::<Result<_, _>>()?;
+        let lost = all - intervals.len() as u64;
+        Ok((intervals, lost))
+    }
+}

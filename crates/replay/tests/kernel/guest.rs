@@ -1,0 +1,103 @@
+//! Boots a guest for a test, keeps what came of it as JSON, and looks steps up by name.
+
+use escargot::CargoBuild;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::time::Duration;
+use vm::{Exit, Kernel, Script, Step, StepResult, Vm};
+
+/// What a test of the short set may take, boot and all: many times what it needs, since it only ends what hangs.
+pub const TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// The same for the others.
+pub const LONG_TIMEOUT: Duration = Duration::from_secs(3 * 60 * 60);
+
+/// The kernel to test in, found once and for all tests.
+static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| match vm::can_run() {
+    Ok(kernel) => {
+        kernel.note().iter().for_each(|note| eprintln!("kernel tests: {note}"));
+        Some(kernel)
+    }
+    Err(skip) => {
+        eprintln!("kernel tests skipped: {skip}");
+        None
+    }
+});
+
+/// A machine to test in, or none where virtual machines can't run.
+pub fn vm(topology: &str) -> Option<Vm> {
+    let kernel = KERNEL.clone()?;
+    static GUEST: LazyLock<PathBuf> = LazyLock::new(|| built("stayput-vm", "stayput-guest", ""));
+    Some(Vm::new(kernel, topology.parse().unwrap(), &*GUEST))
+}
+
+/// The scheduler's loader, `stayput-sched`, and `stayput-sched-breakable`, which has `--fault`.
+pub fn loaders() -> Vec<PathBuf> {
+    // Built with different features they go to one path, so the first is put aside.
+    static BUILT: LazyLock<[PathBuf; 2]> = LazyLock::new(|| {
+        let breakable = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stayput-sched-breakable");
+        fs::copy(built("stayput-sched", "stayput-sched", "faults"), &breakable).unwrap();
+        [built("stayput-sched", "stayput-sched", ""), breakable]
+    });
+    BUILT.to_vec()
+}
+
+/// An executable of this workspace, built as this test was.
+fn built(package: &str, executable: &str, features: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let build =
+        CargoBuild::new().package(package).bin(executable).features(features).target_dir(target).arg("--locked");
+    let build = if cfg!(debug_assertions) { build } else { build.release() };
+    build.run().unwrap().path().to_owned()
+}
+
+/// The plugin of qemu that models caches.
+pub fn plugin() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let mut build = Command::new(env!("CARGO"));
+    // Always optimised: each of the guest's accesses goes through it.
+    build.args(["build", "--release", "--locked", "--package", "stayput-misses-plugin", "--target-dir"]).arg(target);
+    assert!(build.status().unwrap().success(), "the plugin can't be built");
+    target.join("release/libstayput_misses.so")
+}
+
+/// The steps' results by name.
+#[derive(Debug)]
+pub struct Results(Vec<StepResult>);
+
+impl Results {
+    pub fn of_steps(results: Vec<StepResult>) -> Self {
+        Self(results)
+    }
+
+    pub fn of(&self, name: &str) -> &StepResult {
+        self.0.iter().find(|result| result.name == name).unwrap_or_else(|| panic!("no step `{name}` in {self:#?}"))
+    }
+
+    /// The output of a step that must have succeeded.
+    pub fn output(&self, name: &str) -> &str {
+        let result = self.of(name);
+        assert_eq!(result.exit, Exit::Code(0), "{result:#?}");
+        &result.stdout
+    }
+}
+
+/// Runs steps, which must come to their end, and keeps their results in `kernel/NAME.json` of the target folder.
+pub fn run(vm: &Vm, name: &str, steps: Vec<Step>) -> Results {
+    run_within(TIMEOUT, vm, name, steps)
+}
+
+/// The same with more time.
+pub fn run_within(timeout: Duration, vm: &Vm, name: &str, steps: Vec<Step>) -> Results {
+    let mut results = vec![];
+    let outcome = vm.run_and_tell(&Script { steps }, timeout, |result| {
+        eprintln!("{name}: {}: {:?} after {:.1} s", result.name, result.exit, result.seconds);
+        results.push(result.clone());
+    });
+    let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kernel");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!("{name}.json")), serde_json::to_string_pretty(&results).unwrap()).unwrap();
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    Results::of_steps(results)
+}

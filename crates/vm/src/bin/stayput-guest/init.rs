@@ -1,0 +1,127 @@
+//! The guest's `/init`: mounts what the kernel shows, runs the script's steps, tells what became of them, switches off.
+
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::termios::{SetArg, cfmakeraw, tcdrain, tcgetattr, tcsetattr};
+use nix::sys::wait::{WaitStatus, wait};
+use nix::unistd::Pid;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use vm::{ANSWER_PORT, Action, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Script, Step, StepResult};
+
+/// What is mounted where; a kernel may lack the later ones.
+const FILE_SYSTEMS: [(&str, &str); 7] = [
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("debugfs", "/sys/kernel/debug"),
+    ("tracefs", "/sys/kernel/tracing"),
+    ("cgroup2", "/sys/fs/cgroup"),
+    ("bpf", "/sys/fs/bpf"),
+];
+
+/// Returns only when the machine can't be switched off; the kernel panics when its first process ends, so all is said then.
+pub fn run() -> ExitCode {
+    if let Err(error) = prepare().and_then(|()| carry_out()) {
+        eprintln!("stayput-guest: {error}");
+    }
+    let Err(error) = reboot(RebootMode::RB_POWER_OFF);
+    eprintln!("stayput-guest: cannot switch off: {error}");
+    ExitCode::FAILURE
+}
+
+fn prepare() -> io::Result<()> {
+    for (kind, folder) in FILE_SYSTEMS {
+        if let Err(error) = mount(Some(kind), folder, Some(kind), MsFlags::empty(), None::<&str>) {
+            eprintln!("stayput-guest: cannot mount {folder}: {error}");
+        }
+    }
+    for line in ["--install -s /bin", "ip link set lo up"] {
+        let status = Command::new("/bin/busybox").args(line.split(' ')).status()?;
+        if !status.success() {
+            eprintln!("stayput-guest: busybox {line}: {status}");
+        }
+    }
+    Ok(())
+}
+
+fn carry_out() -> io::Result<()> {
+    let mut port = OpenOptions::new().read(true).write(true).open(ANSWER_PORT)?;
+    let mut terminal = tcgetattr(&port)?;
+    cfmakeraw(&mut terminal);
+    tcsetattr(&port, SetArg::TCSANOW, &terminal)?;
+    let mut tell = |message: &Message| {
+        let line = serde_json::to_string(message)? + "\n";
+        port.write_all(line.as_bytes())?;
+        tcdrain(&port)?;
+        io::Result::Ok(())
+    };
+    let script: Script = serde_json::from_slice(&fs::read(SCRIPT_PATH)?)?;
+    for step in &script.steps {
+        tell(&Message::Began(step.name.clone()))?;
+        tell(&Message::Ended(run_step(step)?))?;
+    }
+    tell(&Message::Done)
+}
+
+/// Runs a step with its output going to files, so that a step which is killed doesn't lose it.
+fn run_step(step: &Step) -> io::Result<StepResult> {
+    let (stdout, stderr) = (Path::new("/run/stdout"), Path::new("/run/stderr"));
+    let (program, arguments) = match &step.action {
+        Action::Run(argv) => (argv.first().map_or("", String::as_str), argv.get(1..).unwrap_or_default().to_vec()),
+        Action::Shell(text) => ("/bin/sh", vec!["-c".to_owned(), text.clone()]),
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env("PATH", "/bin").env("HOME", "/root").envs(&step.environment).process_group(0);
+    command.stdin(Stdio::null()).stdout(File::create(stdout)?).stderr(File::create(stderr)?);
+
+    let began = Instant::now();
+    let exit = match command.spawn() {
+        Ok(child) => wait_for(Pid::from_raw(child.id().cast_signed()), step.timeout)?,
+        Err(error) => Exit::NotStarted(format!("{program}: {error}")),
+    };
+    let seconds = began.elapsed().as_secs_f64();
+    Ok(StepResult { name: step.name.clone(), exit, stdout: text(stdout)?, stderr: text(stderr)?, seconds })
+}
+
+/// Waits for a process, reaping all others that end meanwhile, and leaves nothing of its group behind.
+fn wait_for(process: Pid, timeout: Duration) -> io::Result<Exit> {
+    let (has_ended, end) = mpsc::channel::<()>();
+    let clock = thread::spawn(move || {
+        let is_late = end.recv_timeout(timeout).is_err();
+        match killpg(process, Signal::SIGKILL) {
+            Ok(()) | Err(Errno::ESRCH) => Ok(is_late),
+            Err(error) => Err(error),
+        }
+    });
+    let exit = loop {
+        match wait()? {
+            WaitStatus::Exited(pid, code) if pid == process => break Exit::Code(code),
+            WaitStatus::Signaled(pid, signal, _) if pid == process => break Exit::Signal(signal as i32),
+            _ => {}
+        }
+    };
+    // It is gone when the clock has killed it and rung.
+    let _ = has_ended.send(());
+    let is_late = clock.join().map_err(|_| io::Error::other("the step's clock stopped"))??;
+    Ok(if is_late { Exit::TimedOut } else { exit })
+}
+
+/// What a step wrote, without its middle where that is too much.
+fn text(path: &Path) -> io::Result<String> {
+    let bytes = fs::read(path)?;
+    if bytes.len() <= OUTPUT_BYTES {
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    let (head, tail) = (&bytes[..OUTPUT_BYTES / 2], &bytes[bytes.len() - OUTPUT_BYTES / 2..]);
+    let cut_bytes = bytes.len() - OUTPUT_BYTES;
+    Ok(format!("{}\n[{cut_bytes} bytes cut]\n{}", String::from_utf8_lossy(head), String::from_utf8_lossy(tail)))
+}

@@ -1,0 +1,135 @@
+//! The machines that qemu can show to a guest, each also as the tree that the simulator takes.
+
+use machine::{Machine, MachineError, Source};
+use std::fmt;
+use std::str::FromStr;
+
+/// The most CPUs of a guest. More would take minutes to boot when all share one emulating thread.
+const CPUS_MAX: u32 = 128;
+
+/// Packages of dies of cores of hardware threads, with an L3 for each die and the other caches for each core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    name: String,
+    packages: u32,
+    dies_per_package: u32,
+    cores_per_die: u32,
+    threads_per_core: u32,
+    /// Whether each package is a NUMA node with a memory of its own.
+    has_numa: bool,
+}
+
+/// The text names no machine that can be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is no machine for a guest: name 2x4 (packages x cores, up to {CPUS_MAX} CPUs), 1x4x2 (with threads a core), \
+     dies (2 dies of 4 cores with 2 threads) or nodes (2 NUMA nodes of 4 cores)"
+)]
+pub struct ParseTopologyError {
+    text: String,
+}
+
+impl FromStr for Topology {
+    type Err = ParseTopologyError;
+
+    fn from_str(text: &str) -> Result<Self, ParseTopologyError> {
+        let error = || ParseTopologyError { text: text.into() };
+        let counts = match text {
+            "dies" => [1, 2, 4, 2],
+            "nodes" => [2, 1, 4, 1],
+            _ => {
+                let counts: Vec<u32> =
+                    text.split('x').map(str::parse).collect::<Result<_, _>>().map_err(|_| error())?;
+                match counts[..] {
+                    [packages, cores] => [packages, 1, cores, 1],
+                    [packages, cores, threads] => [packages, 1, cores, threads],
+                    _ => return Err(error()),
+                }
+            }
+        };
+        let cpus = counts.iter().try_fold(1u32, |product, &count| product.checked_mul(count)).ok_or_else(error)?;
+        if !(1..=CPUS_MAX).contains(&cpus) {
+            return Err(error());
+        }
+        let [packages, dies_per_package, cores_per_die, threads_per_core] = counts;
+        let has_numa = text == "nodes";
+        Ok(Self { name: text.into(), packages, dies_per_package, cores_per_die, threads_per_core, has_numa })
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Sizes of the caches that qemu's oldest CPU descriptions have, which it shows where it isn't told otherwise.
+mod cache_bytes {
+    pub const L1: u32 = 32 << 10;
+    pub const L2: u32 = 4 << 20;
+    pub const L3: u32 = 16 << 20;
+}
+
+impl Topology {
+    /// Number of CPUs.
+    pub fn cpus(&self) -> u32 {
+        self.packages * self.cpus_per_package()
+    }
+
+    fn cpus_per_package(&self) -> u32 {
+        self.dies_per_package * self.cores_per_die * self.threads_per_core
+    }
+
+    /// This machine as an hwloc synthetic string. CPUs are numbered as in the guest: in the order of the tree.
+    pub fn synthetic(&self) -> String {
+        let Self {
+            packages, dies_per_package: dies, cores_per_die: cores, threads_per_core: threads, has_numa, ..
+        } = self;
+        let node = |here: bool| if here { "[numa] " } else { "" };
+        let cache_bytes = |bytes: u32| format!("(size={bytes})");
+        format!(
+            "{}pack:{packages} {}die:{dies} l3:1{} l2:{cores}{} l1i:1{l1} l1d:1{l1} core:1 pu:{threads}",
+            node(!has_numa),
+            node(*has_numa),
+            cache_bytes(cache_bytes::L3),
+            cache_bytes(cache_bytes::L2),
+            l1 = cache_bytes(cache_bytes::L1),
+        )
+    }
+
+    /// This machine as a tree.
+    ///
+    /// # Errors
+    /// [`MachineError`] where hwloc, which reads synthetic strings, isn't there.
+    pub fn machine(&self) -> Result<Machine, MachineError> {
+        Machine::read(&Source::Synthetic(self.synthetic()))
+    }
+
+    /// What makes qemu show this machine, with `memory_mib` of memory. As Intel, since qemu tells dies in Intel's leaf of
+    /// `cpuid` only.
+    pub(crate) fn qemu_arguments(&self, memory_mib: u32) -> Vec<String> {
+        let mut arguments: Vec<String> =
+            vec!["-cpu".into(), "max,vendor=GenuineIntel".into(), "-m".into(), format!("{memory_mib}M")];
+        let smp = format!(
+            "{},sockets={},dies={},cores={},threads={}",
+            self.cpus(),
+            self.packages,
+            self.dies_per_package,
+            self.cores_per_die,
+            self.threads_per_core
+        );
+        arguments.extend(["-smp".into(), smp]);
+        if self.has_numa {
+            for node in 0..self.packages {
+                let (first, last) = (node * self.cpus_per_package(), (node + 1) * self.cpus_per_package() - 1);
+                arguments.extend([
+                    "-object".into(),
+                    format!("memory-backend-ram,id=memory{node},size={}M", memory_mib / self.packages),
+                    "-numa".into(),
+                    format!("node,nodeid={node},memdev=memory{node},cpus={first}-{last}"),
+                ]);
+            }
+        }
+        arguments
+    }
+}
