@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use study::study_file::StudyFile;
 
 fuzz_target!(|text: &str| {
-    match StudyFile::parse(text) {
+    match StudyFile::parse(text, &[]) {
         Err((line, what)) => {
             assert!(!what.is_empty());
             assert!((1..=text.split('\n').count()).contains(&line), "line {line}");

@@ -4,7 +4,7 @@ use crate::paper_table::PaperTable;
 use crate::play::PlayView;
 use crate::simulation::{self, SimulationView};
 use crate::study_view::{StudyView, actual_cpus, cpu_line};
-use study::paper::Quantity;
+use papers::paper::Quantity;
 use study::{Analysis, Observation, Record, Trial};
 
 const COLUMNS: [&str; 24] = [

@@ -20,8 +20,8 @@ use crate::verdict::Verdicts;
 use crate::words::{self, capital, claim, count, plain};
 use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use papers::paper::Quantity;
 use sha2::{Digest, Sha256};
-use study::paper::Quantity;
 use study::{Analysis, Best, Claim, Record, Subject, Summary};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -137,13 +137,13 @@ fn answer(study: &StudyView) -> Markup {
                 }
                 @if analysis.verdicts.is_empty() { p.verdict { "Nothing can be said: no trial went well." } }
             }
-            @if failures > 0 || !analysis.warnings.is_empty() {
+            @if failures > 0 || !study.warnings.is_empty() {
                 div.notice {
                     ul {
                         @if failures > 0 {
                             li { a href="#failures" { (count(failures, "trial")) " failed" } ": kept with the cause, in no figure." }
                         }
-                        @for warning in &analysis.warnings { li { (plain(warning)) } }
+                        @for warning in &study.warnings { li { (plain(warning)) } }
                     }
                 }
             }

@@ -7,11 +7,11 @@ use crate::ranking::{Place, Ranking};
 use crate::simulation::{Contract, SimulationView};
 use crate::study_view::{StudyView, actual_cpus};
 use machine::CpuSet;
+use papers::paper::{Paper, PrintedClaim, PrintedTable, Quantity};
 use serde::Serialize;
 use stats::{DropReason, Standing, Standings};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use study::paper::{Paper, PrintedClaim, PrintedTable, Quantity};
 use study::{Analysis, Entrant, Record, Status, Trial};
 
 /// A trial in the words of the contract.
@@ -329,13 +329,13 @@ pub(crate) fn page_data(record: &Record, analysis: &Analysis) -> String {
 }
 
 fn text(record: &Record, analysis: &Analysis, trials: &[TrialRow]) -> String {
+    let study = StudyView::new(record, analysis);
     let mut text = String::from("{");
     list(&mut text, "verdicts", &analysis.verdicts);
     list(&mut text, "best", &analysis.best);
-    list(&mut text, "warnings", &analysis.warnings);
+    list(&mut text, "warnings", &study.warnings);
     list(&mut text, "summaries", &analysis.summaries);
     value(&mut text, "plan", &record.plan);
-    let study = StudyView::new(record, analysis);
     let tables = PaperTable::all(&study);
     if let Some(paper) = PaperBeside::new(&tables) {
         value(&mut text, "paper", &paper);

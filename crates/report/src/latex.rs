@@ -7,8 +7,8 @@ use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{capital, count, plain, setting};
+use papers::paper::Quantity;
 use std::fmt::Write;
-use study::paper::Quantity;
 use study::{Analysis, Record};
 
 /// A floating table to be `\input` into a paper. It needs the package `booktabs` and an engine that reads UTF-8 (any
@@ -26,7 +26,7 @@ pub fn latex(record: &Record, analysis: &Analysis) -> String {
     for verdict in &analysis.verdicts {
         let _ = writeln!(text, "% {}", plain(verdict).replace('\n', " "));
     }
-    for warning in &analysis.warnings {
+    for warning in &study.warnings {
         let _ = writeln!(text, "% Warning: {}", plain(warning).replace('\n', " "));
     }
     text.push_str("% Needs \\usepackage{booktabs}.\n");

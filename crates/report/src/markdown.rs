@@ -9,8 +9,8 @@ use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{count, plain, setting};
+use papers::paper::Quantity;
 use std::fmt::Write;
-use study::paper::Quantity;
 use study::{Analysis, Claim, Record};
 
 /// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold where a
@@ -54,9 +54,9 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
             );
         }
     }
-    if !analysis.warnings.is_empty() {
+    if !study.warnings.is_empty() {
         text.push_str("\nWarnings:\n\n");
-        for warning in &analysis.warnings {
+        for warning in &study.warnings {
             let _ = writeln!(text, "- {}", escape(warning));
         }
     }

@@ -4,8 +4,8 @@ use crate::number;
 use crate::study_view::StudyView;
 use crate::table::Cell;
 use crate::words::{machine, trials_a_cell};
+use papers::paper::{Paper, Printed, PrintedTable, Quantity};
 use std::mem;
-use study::paper::{Paper, Printed, PrintedTable, Quantity};
 use study::{Plan, Summary};
 
 /// A table of the paper whose study this is, in the paper's shape.

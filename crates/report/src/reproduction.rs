@@ -14,8 +14,8 @@ pub use self::terminal::terminal;
 pub use crate::html::reproduction::html;
 
 use crate::words::count;
-use study::reproduction::contention::{HeldOut, Role};
-use study::reproduction::{Against, JudgedClaim, Panel, ReproducedCell, ReproducedTable, Reproduction, Verdict};
+use papers::contention::{HeldOut, Role};
+use papers::reproduction::{Against, JudgedClaim, Panel, ReproducedCell, ReproducedTable, Reproduction, Verdict};
 use study::simulation::Estimated;
 
 /// A table as its readers want it: what is compared most closely comes first, with a margin.

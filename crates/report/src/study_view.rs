@@ -3,6 +3,7 @@
 use crate::chart::Hue;
 use crate::ranking::{Part, Ranking};
 use machine::{CpuSet, Machine, Placement};
+use papers::Paper;
 use study::{Analysis, Best, Record, Summary, ThreadObservation, Trial};
 
 /// One study as the report sees it.
@@ -11,6 +12,8 @@ pub(crate) struct StudyView<'a> {
     pub record: &'a Record,
     /// What it means.
     pub analysis: &'a Analysis,
+    /// The analysis' warnings, and whether the plan names a paper whose tables this version lacks.
+    pub warnings: Vec<String>,
     /// The machine, where the record's topology can be read.
     pub machine: Option<Machine>,
     /// The ranking of each race; empty in a study of another kind.
@@ -22,7 +25,14 @@ impl<'a> StudyView<'a> {
     pub(crate) fn new(record: &'a Record, analysis: &'a Analysis) -> Self {
         let machine = serde_json::from_value(record.machine.clone()).ok();
         let rankings = analysis.races.iter().map(|race| Ranking::new(race, analysis)).collect();
-        Self { record, analysis, machine, rankings }
+        let mut warnings = analysis.warnings.clone();
+        let plan = &record.plan;
+        if let Some(name) = plan.paper.as_ref().filter(|name| Paper::named(name).is_none()) {
+            let sentence =
+                format!("This version of stayput does not have the tables of `{name}`, whose study this is.");
+            warnings.insert(plan.departures.len().min(warnings.len()), sentence);
+        }
+        Self { record, analysis, warnings, machine, rankings }
     }
 
     /// Whether it is a race for the best of each subject, and not a comparison of every placement with the reference.

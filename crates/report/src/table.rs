@@ -5,7 +5,7 @@
 
 use crate::number::{self, Ratio};
 use crate::study_view::StudyView;
-use study::paper::Quantity;
+use papers::paper::Quantity;
 use study::{Claim, Summary};
 
 /// The rows of every subject over the plan's thread counts.

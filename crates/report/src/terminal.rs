@@ -10,8 +10,8 @@ use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::verdict::Verdicts;
 use crate::words::{count, plain, short};
+use papers::paper::Quantity;
 use std::fmt::Write;
-use study::paper::Quantity;
 use study::{Analysis, Record};
 
 /// Longest placement name in the table; a CPU list can be any length.
@@ -104,9 +104,9 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
             let _ = writeln!(text, "  and {} more", failures.len() - 5);
         }
     }
-    if !analysis.warnings.is_empty() {
+    if !study.warnings.is_empty() {
         text.push('\n');
-        for warning in &analysis.warnings {
+        for warning in &study.warnings {
             paragraph(&mut text, "warning: ", warning, width);
         }
     }

@@ -5,12 +5,12 @@
 #[path = "fixture/reproduction.rs"]
 mod fixture;
 
+use papers::Reproduction;
+use papers::reproduction::{LiveVerdict, ReproducedCell, Verdict};
 use scraper::{ElementRef, Html, Selector};
 use serde_json::Value;
 use stayput_report::reproduction as report;
 use std::collections::BTreeSet;
-use study::Reproduction;
-use study::reproduction::{LiveVerdict, ReproducedCell, Verdict};
 use study::simulation::Estimated;
 
 fn papers() -> Vec<Reproduction> {
@@ -169,8 +169,8 @@ fn the_page_is_its_own_data_file() {
 
 #[test]
 fn numbers_of_a_fitted_model_tell_what_it_was_fitted_on() {
-    use study::reproduction::contention::{HeldOut, Role};
-    use study::reproduction::{ReproducedCell, ReproducedRow, ReproducedTable};
+    use papers::contention::{HeldOut, Role};
+    use papers::reproduction::{ReproducedCell, ReproducedRow, ReproducedTable};
     let cell = |printed: &str, role| ReproducedCell::predicted(printed.parse().ok(), Some(2.5), Some(role));
     let table = ReproducedTable {
         name: "table-1".into(),

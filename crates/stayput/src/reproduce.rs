@@ -5,11 +5,11 @@ use crate::study::conduct_paper;
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
+use papers::Reproduction;
+use papers::paper::Paper;
+use papers::{Live, cache_affinity, placement};
 use sim::Parameters;
 use std::path::PathBuf;
-use study::Reproduction;
-use study::paper::Paper;
-use study::reproduction::{Live, cache_affinity, placement};
 use study::study_file::Span;
 
 /// Set what papers print and claim beside what we get

@@ -138,7 +138,7 @@ pub struct Plan {
     pub budget: Option<Duration>,
     /// Seed of the order of trials and of the bootstrap.
     pub seed: u64,
-    /// The paper whose study this is, by a name of [`crate::paper`]: the report sets its tables beside ours.
+    /// The paper whose study this is, by its name in the crate `papers`: the report sets its tables beside ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
     /// Where this isn't what was asked for, and why: sentences, told at the start and in every report.

@@ -11,9 +11,9 @@ mod results;
 mod space;
 
 pub use answers::{MATTERS_PERCENT, affinity_matters_at, affinity_matters_from};
-pub(crate) use metrics::{INTERVALS, SLICES};
-pub use results::{Estimated, PointResult, PolicyResult, TimeBin};
-pub(crate) use results::{analyse, bin_edges, bins, metric, names, range_of, times, verdicts, warnings};
+pub use metrics::{INTERVALS, SLICES};
+pub use results::{Estimated, PointResult, PolicyResult, TimeBin, analyse};
+pub(crate) use results::{bin_edges, bins, metric, names, range_of, times, verdicts, warnings};
 
 use crate::plan::{Plan, StopRule, Subject, Treatment};
 use crate::play::{self, World};

@@ -16,19 +16,18 @@
 //! time-regex = 'solved in ([0-9.]+) s'
 //! ```
 
-use crate::paper::Paper;
 use crate::toml_file::{self, FileError, Mistake};
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
+use toml::Spanned;
 
 /// A study file as read. What it leaves out is left to the command line and the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StudyFile {
-    /// The paper whose study this is, by a name of [`crate::paper`].
-    #[serde(default, deserialize_with = "known_paper")]
-    pub paper: Option<String>,
+    /// The paper whose study this is, by its name in the crate `papers`.
+    pub paper: Option<Spanned<String>>,
     /// Thread counts: numbers, ranges, `all`.
     #[serde(default)]
     pub threads: Vec<String>,
@@ -167,31 +166,29 @@ impl std::str::FromStr for Span {
     }
 }
 
-fn known_paper<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    if Paper::named(&name).is_some() {
-        return Ok(Some(name));
-    }
-    let known: Vec<&str> = Paper::names().collect();
-    Err(serde::de::Error::custom(format!("`{name}` is no paper whose tables we have; these are {}", known.join(", "))))
-}
-
 impl StudyFile {
-    /// Reads the study file at `path`.
+    /// Reads the study file at `path`, which may name one of `papers`.
     ///
     /// # Errors
     /// [`FileError`], with the line.
-    pub fn read(path: &Path) -> Result<Self, FileError> {
-        toml_file::read("study file", path, Self::parse)
+    pub fn read(path: &Path, papers: &[&str]) -> Result<Self, FileError> {
+        toml_file::read("study file", path, |text| Self::parse(text, papers))
     }
 
-    /// Reads a study file's text.
+    /// Reads a study file's text, which may name one of `papers`.
     ///
     /// # Errors
     /// The line, from 1, and what is wrong there.
-    pub fn parse(text: &str) -> Result<Self, Mistake> {
+    pub fn parse(text: &str, papers: &[&str]) -> Result<Self, Mistake> {
         let file: Self = toml_file::parse(text)?;
         let line_of = |offset| toml_file::line_of(text, offset);
+        if let Some(paper) = file.paper.as_ref().filter(|paper| !papers.contains(&paper.as_ref().as_str())) {
+            let (name, known) = (paper.as_ref(), papers.join(", "));
+            return Err((
+                line_of(paper.span().start),
+                format!("`{name}` is no paper whose tables we have; these are {known}"),
+            ));
+        }
         let mut starts = text.match_indices("[[subject]]").map(|(offset, _)| line_of(offset));
         for subject in &file.subjects {
             let line = starts.next().unwrap_or(1);
@@ -224,7 +221,7 @@ mod tests {
             .take_while(|line| *line != "//! ```")
             .map(|line| line.trim_start_matches("//!").trim_start().to_owned() + "\n")
             .collect();
-        let file = StudyFile::parse(&example).unwrap();
+        let file = StudyFile::parse(&example, &[]).unwrap();
         assert_eq!(file.threads, ["1", "2-8", "all"]);
         assert_eq!(file.beyond_machine, BeyondMachine::LeaveOut);
         assert_eq!(file.stop.relative_sd, Some("0.019".parse().unwrap()));
@@ -234,17 +231,18 @@ mod tests {
 
     #[test]
     fn a_mistake_is_told_with_its_line() {
-        let (line, what) = StudyFile::parse("threads = [\"1\"]\nplacments = []\n").unwrap_err();
+        let (line, what) = StudyFile::parse("threads = [\"1\"]\nplacments = []\n", &[]).unwrap_err();
         assert_eq!(line, 2);
         assert!(what.contains("placments"), "{what}");
-        let (line, what) = StudyFile::parse("\n\n[[subject]]\nname = \"x\"\n").unwrap_err();
+        let (line, what) = StudyFile::parse("\n\n[[subject]]\nname = \"x\"\n", &[]).unwrap_err();
         assert_eq!((line, what.as_str()), (3, "a subject needs `builtin` or `command`"));
-        let (line, _) = StudyFile::parse("seed = 1\ntimeout = \"soon\"\n").unwrap_err();
+        let (line, _) = StudyFile::parse("seed = 1\ntimeout = \"soon\"\n", &[]).unwrap_err();
         assert_eq!(line, 2);
-        let (line, what) = StudyFile::parse("# as in the paper\npaper = \"pires\"\n").unwrap_err();
+        let (line, what) =
+            StudyFile::parse("# as in the paper\npaper = \"pires\"\n", &["pires-2016", "weber-2010"]).unwrap_err();
         assert_eq!(line, 2);
-        assert!(what.contains("pires-2016, pires-2017, weber-2010"), "{what}");
-        let (line, what) = StudyFile::parse("beyond-machine = \"stop\"\n").unwrap_err();
+        assert!(what.contains("pires-2016, weber-2010"), "{what}");
+        let (line, what) = StudyFile::parse("beyond-machine = \"stop\"\n", &[]).unwrap_err();
         assert_eq!(line, 1);
         assert!(what.contains("`wrap` or `leave-out`"), "{what}");
     }

@@ -2,7 +2,6 @@
 
 use crate::engine;
 use crate::host::{HostState, LOAD_TO_TELL, STEAL_TO_TELL};
-use crate::paper::Paper;
 use crate::plan::{Cell, Plan, StopRule, UNBOUND};
 use crate::play::{self, PlayResult};
 use crate::race::{self, Entrant, RaceResult};
@@ -194,7 +193,7 @@ fn counted<'a>(plan: &'a Plan, trials: &'a [Trial], cell: Cell) -> impl Iterator
 }
 
 /// The times of `cell` that count, in seconds, in the order in which they were run.
-pub(crate) fn counted_times(plan: &Plan, trials: &[Trial], cell: Cell) -> Vec<f64> {
+pub fn counted_times(plan: &Plan, trials: &[Trial], cell: Cell) -> Vec<f64> {
     counted(plan, trials, cell).map(|(_, time_s)| time_s).collect()
 }
 
@@ -204,7 +203,7 @@ pub(crate) fn pairs(plan: &Plan, trials: &[Trial], cell: Cell) -> Vec<Pair> {
 }
 
 /// Times of two cells in the blocks in which both went well, in block order; those of `reference` as the reference's.
-pub(crate) fn pairs_to(plan: &Plan, trials: &[Trial], reference: Cell, cell: Cell) -> Vec<Pair> {
+pub fn pairs_to(plan: &Plan, trials: &[Trial], reference: Cell, cell: Cell) -> Vec<Pair> {
     let reference: BTreeMap<u32, f64> =
         counted(plan, trials, reference).map(|(trial, time_s)| (trial.block, time_s)).collect();
     counted(plan, trials, cell)
@@ -213,7 +212,7 @@ pub(crate) fn pairs_to(plan: &Plan, trials: &[Trial], reference: Cell, cell: Cel
 }
 
 /// The seed of a comparison's bootstrap: the study's, told apart by cell.
-pub(crate) fn bootstrap_seed(plan: &Plan, cell: Cell) -> u64 {
+pub fn bootstrap_seed(plan: &Plan, cell: Cell) -> u64 {
     let cells_before = (cell.subject * plan.threads.len() + cell.threads) * plan.treatments.len() + cell.treatment;
     plan.seed.wrapping_add(cells_before as u64)
 }
@@ -492,9 +491,6 @@ fn comparison(plan: &Plan, summary: &Summary) -> Option<String> {
 fn warnings(record: &Record, summaries: &[Summary]) -> Vec<String> {
     let plan = &record.plan;
     let mut sentences = plan.departures.clone();
-    if let Some(name) = plan.paper.as_ref().filter(|name| Paper::named(name).is_none()) {
-        sentences.push(format!("This version of stayput does not have the tables of `{name}`, whose study this is."));
-    }
     match record.ending {
         None => sentences.push("The study is unfinished; the same command goes on with it.".to_owned()),
         Some(Ending::BudgetSpent) if matches!(plan.stop, StopRule::Best { .. }) => {

@@ -6,7 +6,7 @@ use crate::paper_table::{KEY, PaperTable, Row, Source};
 use crate::study_view::StudyView;
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
-use study::Paper;
+use papers::Paper;
 
 /// Whether the study is one of a paper's.
 pub(super) fn is_there(study: &StudyView) -> bool {

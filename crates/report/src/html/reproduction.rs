@@ -8,8 +8,8 @@ use crate::reproduction::{
 };
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
-use study::Reproduction;
-use study::reproduction::{JudgedClaim, Panel, ReproducedCell, ReproducedFigure, Verdict};
+use papers::Reproduction;
+use papers::reproduction::{JudgedClaim, Panel, ReproducedCell, ReproducedFigure, Verdict};
 use study::simulation::TimeBin;
 
 const STYLE: &str = include_str!("reproduction.css");

@@ -1,7 +1,7 @@
 //! Every cell of every table, one row each.
 
-use study::Reproduction;
-use study::reproduction::ReproducedCell;
+use papers::Reproduction;
+use papers::reproduction::ReproducedCell;
 
 /// One row a cell, in the order of the papers: `paper`, `table`, `row`, `column`, `printed`, `ours`, the ends of the 95 % interval
 /// `ours_low` and `ours_high`, and `difference`, in the table's unit; and what a fitted

@@ -1,7 +1,7 @@
 //! Papers beside ours, for programs.
 
+use papers::Reproduction;
 use serde::Serialize;
-use study::Reproduction;
 
 /// What stands in the file.
 #[derive(Serialize)]

@@ -3,8 +3,8 @@
 use super::{Answer, CellView, FITTED, Group, LOST, LiveView, NOT_HERE, TableView, has_live};
 use crate::markdown::escape;
 use crate::words::capital;
+use papers::Reproduction;
 use std::fmt::Write;
-use study::Reproduction;
 
 /// `papers` as Markdown: the answer, the tables, the claims, what was chosen. A difference beyond the margin is bold.
 pub fn markdown(papers: &[Reproduction]) -> String {

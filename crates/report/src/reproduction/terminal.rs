@@ -4,10 +4,10 @@ use super::{Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, has_live
 use crate::terminal::paragraph;
 use crate::words::{capital, plain};
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use papers::Reproduction;
+use papers::reproduction::{Panel, ReproducedFigure, Verdict};
 use std::fmt::Write;
 use std::ops::Range;
-use study::Reproduction;
-use study::reproduction::{Panel, ReproducedFigure, Verdict};
 use study::simulation::TimeBin;
 
 /// `papers` in `width` columns: the answer, the tables, the figures as rows of bars, the claims, what was chosen. With `colour`,

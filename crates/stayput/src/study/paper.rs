@@ -4,10 +4,11 @@ use super::{StudyArgs, conduct, plan};
 use crate::UsageError;
 use anyhow::Context;
 use machine::Machine;
+use papers::Paper;
 use std::path::Path;
 use std::time::Duration;
 use study::study_file::{Span, StudyFile};
-use study::{Ending, Journal, JournalError, Paper, Record};
+use study::{Ending, Journal, JournalError, Record};
 
 /// The papers' study files, by their papers' names.
 const FILES: [(&str, &str); 3] = [
@@ -76,8 +77,8 @@ fn has_ended(old: &Record, budget: Option<Span>) -> bool {
 /// The plan of a paper's study on `machine`.
 fn made(paper: &Paper, class: Option<&str>, budget: Span, machine: &Machine) -> anyhow::Result<study::Plan> {
     let (_, text) = FILES.iter().find(|(name, _)| *name == paper.name).context("no study file is built in")?;
-    let mut file =
-        StudyFile::parse(text).map_err(|(line, what)| anyhow::anyhow!("line {line} of {}: {what}", paper.name))?;
+    let mut file = StudyFile::parse(text, &[paper.name])
+        .map_err(|(line, what)| anyhow::anyhow!("line {line} of {}: {what}", paper.name))?;
     let tables = std::mem::take(&mut file.subjects);
     let mut args = StudyArgs { class: class.map(str::to_owned), ..StudyArgs::default() };
     args.stop.budget = Some(budget);
@@ -92,7 +93,7 @@ mod tests {
     fn every_paper_has_its_study_built_in() {
         assert!(Paper::names().eq(FILES.map(|(name, _)| name)));
         for (name, text) in FILES {
-            assert_eq!(StudyFile::parse(text).unwrap().paper.as_deref(), Some(name));
+            assert_eq!(StudyFile::parse(text, &[name]).unwrap().paper.unwrap().into_inner(), name);
         }
     }
 }

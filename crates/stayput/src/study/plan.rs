@@ -3,6 +3,7 @@
 use super::{Guarantee, RaceArgs, StopArgs, StudyArgs, candidates, departures};
 use crate::UsageError;
 use machine::{Machine, PlaceError, Policy};
+use papers::Paper;
 use stats::RaceRule;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use study::model_file::ModelFile;
 use study::plan::{Plan, StopRule, Subject, Treatment, UNBOUND};
 use study::study_file::{BeyondMachine, StopTable, StudyFile, SubjectTable};
+use toml::Spanned;
 
 const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -74,7 +76,7 @@ pub(super) fn of(
         timeout: args.stop.timeout.or(file.timeout).map_or(DEFAULT_TIMEOUT, |span| span.0),
         budget: Some(args.stop.budget.or(file.budget).map_or(DEFAULT_BUDGET, |span| span.0)),
         seed: args.stop.seed.or(file.seed).unwrap_or(1),
-        paper: file.paper,
+        paper: file.paper.map(Spanned::into_inner),
         departures,
     };
     if let Some(model) = model {
@@ -124,7 +126,7 @@ fn asked_for(args: &StudyArgs) -> anyhow::Result<(StudyFile, Vec<SubjectTable>)>
             if args.subjects.len() > 1 || !args.command.is_empty() {
                 return Err(UsageError::from(format!("study file {name} can't be mixed with other subjects")));
             }
-            file = StudyFile::read(Path::new(name)).map_err(UsageError::from)?;
+            file = StudyFile::read(Path::new(name), &Paper::names().collect::<Vec<_>>()).map_err(UsageError::from)?;
             tables.append(&mut file.subjects);
         } else {
             tables.push(SubjectTable { builtin: Some(name.clone()), ..SubjectTable::default() });

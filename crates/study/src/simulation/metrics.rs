@@ -9,9 +9,9 @@ use sim::{Durations, End, JobOutcome, Misses, Outcome, ProcessOutcome, Workload}
 use std::collections::BTreeMap;
 
 /// The histogram of effective time slices.
-pub(crate) const SLICES: &str = "effective_slice_ms";
+pub const SLICES: &str = "effective_slice_ms";
 /// The histogram of dispatch intervals.
-pub(crate) const INTERVALS: &str = "dispatch_interval_ms";
+pub const INTERVALS: &str = "dispatch_interval_ms";
 
 /// What a process leaves from one CPU of `machine` to another, from the closest.
 pub(super) fn levels(machine: &Machine) -> Vec<Level> {

@@ -71,7 +71,7 @@ pub struct PointResult {
 
 impl Estimated {
     /// The estimate of what these are replicates of; none without any.
-    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+    pub fn of(values: &[f64]) -> Option<Self> {
         let (value, interval) = stats::mean_interval(values)?;
         Some(Self { value, low: interval.map(|(low, _)| low), high: interval.map(|(_, high)| high) })
     }
@@ -109,7 +109,7 @@ impl PolicyResult {
 }
 
 /// Summarises a simulation's trials; empty for studies of other kinds.
-pub(crate) fn analyse(record: &Record) -> Vec<PointResult> {
+pub fn analyse(record: &Record) -> Vec<PointResult> {
     let plan = &record.plan;
     // What is played is analysed as such.
     let simulated = plan.subjects.iter().filter(|subject| subject.simulation.is_some() && !plan.is_play());

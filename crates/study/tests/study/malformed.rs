@@ -38,7 +38,7 @@ fn damaged(whole: &[u8], damage: &Damage<Vec<u8>>) -> Vec<u8> {
 }
 
 fn told_with_its_line(text: &str) -> Result<(), TestCaseError> {
-    if let Err((line, what)) = StudyFile::parse(text) {
+    if let Err((line, what)) = StudyFile::parse(text, &[]) {
         prop_assert!(!what.is_empty());
         prop_assert!((1..=text.split('\n').count()).contains(&line), "line {line} of {text:?}");
     }

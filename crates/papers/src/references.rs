@@ -1,8 +1,8 @@
 //! Whether the tables and figures that a paper speaks of are there.
 
-use super::Verdict;
-use super::claims::Judged;
+use crate::claims::Judged;
 use crate::paper::References;
+use crate::reproduction::Verdict;
 
 /// Each table and figure that the text refers to is one that the paper has.
 pub(super) fn cited_exist(references: &References) -> Judged {

@@ -1,8 +1,9 @@
 //! What the placement papers' texts say, judged by what they print.
 
+use papers::paper::{Paper, Quantity};
+use papers::placement;
+use papers::reproduction::{JudgedClaim, Verdict};
 use std::collections::BTreeSet;
-use study::paper::{Paper, Quantity};
-use study::reproduction::{JudgedClaim, Verdict, placement};
 
 fn judged(paper: &Paper, check: &str) -> JudgedClaim {
     let number = paper.claims.iter().position(|claim| claim.check == check).unwrap();

@@ -2,15 +2,15 @@
 //!
 //! A printed number stands for all that are rounded to it; where the text says "about", the range is told.
 
-use super::Verdict;
-use super::claims::{ABOUT_POINTS, Case, Judged, LESS, all, every};
-use super::interval::{exactly, less, over, plus, rounded, scaled, times};
-use super::printed::{PrintedReport, Row};
-use super::references;
-use crate::simulation::Estimated;
+use crate::claims::{ABOUT_POINTS, Case, Judged, LESS, all, every};
+use crate::interval::{exactly, less, over, plus, rounded, scaled, times};
+use crate::printed::{PrintedReport, Row};
+use crate::references;
+use crate::reproduction::Verdict;
 use machine::{Kind, Machine};
 use sim::rule::{self, LOAD_ONE};
 use sim::{Decay, Policy};
+use study::simulation::Estimated;
 
 /// The workloads of which the text tells the misses removed, with its number of their misses' share of time.
 const TOLD: [(&str, &str); 3] = [

@@ -1,12 +1,12 @@
 //! Whether the report's claims hold in our numbers: each by a computation, with the numbers that decide.
 
-use super::Verdict;
-use super::cache_affinity::{Evidence, Simulated, lost_to_reloads};
-use super::printed::PrintedReport;
-use crate::simulation::Estimated;
+use crate::cache_affinity::{Evidence, Simulated, lost_to_reloads};
+use crate::printed::PrintedReport;
+use crate::reproduction::Verdict;
 use sim::Policy;
 use sim::rule::{self, Distance, PHI_HEAVY, PHI_LIGHT, Phi, TimeBoost};
 use std::fmt::Write;
+use study::simulation::Estimated;
 
 /// How far shares of time that the report calls "about" so many percent may be from ours.
 pub(super) const ABOUT_POINTS: f64 = 5.0;
@@ -292,7 +292,7 @@ fn printed_cells(evidence: &Evidence, cells: &[(&str, usize)]) -> Judged {
     let margin = report.table(TABLE).margin.unwrap_or_default();
     let case = |&(name, column): &(&str, usize)| {
         let printed = report.number(TABLE, name, column).map_or(f64::NAN, |printed| printed.value);
-        let ours = evidence.workload(name).and_then(|w| super::cache_affinity::effect(w, column));
+        let ours = evidence.workload(name).and_then(|w| crate::cache_affinity::effect(w, column));
         // A cell is a number, so its value decides, and not its interval.
         let ours = ours.map(|ours| Estimated { low: None, high: None, ..ours });
         Case::new(format!("{name}: printed {printed:.0}, ours"), ours, (printed - margin, printed + margin), " %")

@@ -1,12 +1,12 @@
 //! The cells of a paper's tables, with the numbers that its claims are judged by.
 
-use super::interval::{over, rounded};
-use super::live::{Live, Place};
+use crate::interval::{over, rounded};
+use crate::live::{Live, Place};
 use crate::paper::{Paper, Printed, PrintedRow, PrintedTable, Quantity};
-use crate::plan::UNBOUND;
-use crate::simulation::Estimated;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use study::plan::UNBOUND;
+use study::simulation::Estimated;
 
 /// Whose numbers a claim is judged by: the paper's, or this machine's in their place.
 pub(super) struct Cells<'a> {

@@ -3,15 +3,16 @@
 //! A printed number stands for all that are rounded to it, and what isn't so of all of them isn't decided. What a claim says of runs
 //! can be asked of this machine's too, by the same check.
 
-use super::Verdict;
-use super::cells::{Cells, name, place, printed, rows};
-use super::claims::{Case, Judged, LESS, MORE, all, both, every};
-use super::interval::{exactly, less, over, rounded};
-use super::live::{Live, Place};
-use super::{LiveVerdict, machine_claims, references};
+use crate::cells::{Cells, name, place, printed, rows};
+use crate::claims::{Case, Judged, LESS, MORE, all, both, every};
+use crate::interval::{exactly, less, over, rounded};
+use crate::live::{Live, Place};
 use crate::paper::{Paper, Printed, PrintedRow, PrintedTable, Quantity};
-use crate::plan::UNBOUND;
-use crate::simulation::Estimated;
+use crate::reproduction::LiveVerdict;
+use crate::reproduction::Verdict;
+use crate::{machine_claims, references};
+use study::plan::UNBOUND;
+use study::simulation::Estimated;
 
 /// Share of cells from which something is often so.
 const OFTEN: f64 = 0.5;

@@ -1,24 +1,24 @@
 //! The cache-affinity report's time sharing: its seven workloads simulated on its machine, and its own experiments.
 
-use super::claims::judge;
-use super::itself;
-use super::printed::{PrintedReport, Table};
-use super::space_sharing;
-use super::{
+use crate::claims::judge;
+use crate::itself;
+use crate::printed::{PrintedReport, Table};
+use crate::reproduction::{
     Against, JudgedClaim, Panel, ReproducedCell, ReproducedFigure, ReproducedRow, ReproducedTable, Reproduction,
     Verdict,
 };
-use crate::host::HostFacts;
-use crate::plan::Plan;
-use crate::record::{Ending, Record};
-use crate::simulation::{self, Estimated, PointResult, PolicyResult, Simulation, SimulationError, TimeBin};
-use crate::trial::Trial;
+use crate::space_sharing;
 use machine::Machine;
 use sim::cache::experiment::reuse;
 use sim::cache::{CacheModel, Reuse, Timing};
 use sim::workload_file::{self, REPORT_WORKLOADS};
 use sim::{CpuIndex, Decay, Distribution, Job, Parameters, Policy, ProcessIndex, Workload, WorkloadFile};
 use std::collections::BTreeMap;
+use study::host::HostFacts;
+use study::plan::Plan;
+use study::record::{Ending, Record};
+use study::simulation::{self, Estimated, PointResult, PolicyResult, Simulation, SimulationError, TimeBin};
+use study::trial::Trial;
 
 /// The policies that the report speaks of in section 4, and the two alternatives of its section 1.
 const POLICIES: [Policy; 5] = [Policy::Standard, Policy::Light, Policy::Heavy, Policy::Attached, Policy::LongQuantum];
@@ -135,7 +135,7 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
             rows: rows(table, &evidence),
         })
     };
-    let figure = |(figure, policy): (&super::printed::Figure, Policy)| ReproducedFigure {
+    let figure = |(figure, policy): (&crate::printed::Figure, Policy)| ReproducedFigure {
         name: figure.name.clone(),
         title: figure.title.clone(),
         about: figure.about.clone(),
@@ -143,7 +143,7 @@ pub fn cache_affinity(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> 
     };
     let lost = |workload: &Simulated| Some((workload.name().to_owned(), 100.0 * lost_to_reloads(workload, None)?));
     let lost_in_time: Vec<(String, f64)> = evidence.workloads.iter().filter_map(lost).collect();
-    let claim = |claim: &super::printed::Claim| {
+    let claim = |claim: &crate::printed::Claim| {
         let (against, (verdict, mut why)) = match itself::judge(&claim.check, printed) {
             Some(judged) => (Against::Itself, judged),
             None => {
@@ -248,7 +248,7 @@ pub(super) fn conducted(plan: Plan, machine: &Machine) -> Result<Record, Simulat
 
 /// The rows of a printed table with ours beside.
 fn rows(table: &Table, evidence: &Evidence) -> Vec<ReproducedRow> {
-    let row = |row: &super::printed::Row| {
+    let row = |row: &crate::printed::Row| {
         let cells = table.columns.iter().enumerate().map(|(column, _)| {
             let printed = &row.printed[column];
             match ours(&table.name, &row.label, column, evidence) {

@@ -85,7 +85,7 @@ pub(super) struct Claim {
 impl PrintedReport {
     pub fn cache_affinity() -> &'static Self {
         static READ: LazyLock<PrintedReport> = LazyLock::new(|| {
-            let text = include_str!("../../../../papers/printed/cache-affinity.toml");
+            let text = include_str!("../../../papers/printed/cache-affinity.toml");
             toml::from_str(text).expect("a test reads what the report prints")
         });
         &READ

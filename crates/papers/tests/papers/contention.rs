@@ -1,10 +1,10 @@
 //! The contention model against the papers: what it may see, and how well it says the rest.
 
 use machine::Machine;
+use papers::contention::{CellPrediction, Contention, ContentionError, HeldOut, Role};
+use papers::paper::{Paper, Printed, Quantity};
+use papers::reproduction::ReproducedCell;
 use std::path::Path;
-use study::paper::{Paper, Printed, Quantity};
-use study::reproduction::ReproducedCell;
-use study::reproduction::contention::{CellPrediction, Contention, ContentionError, HeldOut, Role};
 
 fn paper(name: &str) -> &'static Paper {
     Paper::named(name).unwrap()

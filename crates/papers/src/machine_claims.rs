@@ -1,12 +1,12 @@
 //! Whether what a placement paper says of its machine is so of the preset that describes it: each by a computation on the tree.
 
-use super::Verdict;
-use super::claims::{Case, Judged, all, every};
-use super::interval::exactly;
+use crate::claims::{Case, Judged, all, every};
+use crate::interval::exactly;
 use crate::paper::{MemoryKind, Paper, Quantity};
-use crate::simulation::Estimated;
+use crate::reproduction::Verdict;
 use machine::{CpuId, CpuSet, Distinct, Kind, Machine, Placement, Policy};
 use std::collections::BTreeSet;
+use study::simulation::Estimated;
 
 /// Share of data, in percent, from which a cache holds a significant part of it: half.
 const SIGNIFICANT_PERCENT: f64 = 50.0;

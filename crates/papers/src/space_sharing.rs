@@ -1,17 +1,17 @@
 //! The cache-affinity report's section 5: mixes of its three jobs on its machine and on two of later times, and machines of the future.
 
-use super::cache_affinity::conducted;
-use super::claims::{Case, Judged, LESS, MORE, all, both};
-use super::printed::Table;
-use super::{ReproducedCell, ReproducedRow, ReproducedTable, Verdict};
-use crate::plan::Plan;
-use crate::simulation::{
-    self, Estimated, MATTERS_PERCENT, PointResult, RESPONSE, Sharing, Simulation, SimulationError,
-    affinity_matters_from,
-};
+use crate::cache_affinity::conducted;
+use crate::claims::{Case, Judged, LESS, MORE, all, both};
+use crate::printed::Table;
+use crate::reproduction::{ReproducedCell, ReproducedRow, ReproducedTable, Verdict};
 use machine::Machine;
 use sim::space::mix::{DEFAULT_MIX, REPORT_MIXES};
 use sim::space::{Mix, MixError, Parameters, Policy};
+use study::plan::Plan;
+use study::simulation::{
+    self, Estimated, MATTERS_PERCENT, PointResult, RESPONSE, Sharing, Simulation, SimulationError,
+    affinity_matters_from,
+};
 
 /// The report's three policies.
 const POLICIES: [Policy; 3] = [Policy::Equipartition, Policy::Dynamic, Policy::DynamicAffinity];

@@ -1,14 +1,14 @@
 //! A paper's study on this machine, in the paper's cells.
 
-use super::interval::{exactly, over};
+use crate::interval::{exactly, over};
 use crate::paper::{Paper, Quantity};
-use crate::plan::{Cell, UNBOUND};
-use crate::record::{Ending, Record};
-use crate::simulation::Estimated;
-use crate::summary::{bootstrap_seed, counted_times, pairs_to};
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 use stats::PairedRatio;
 use std::collections::{BTreeMap, BTreeSet};
+use study::plan::{Cell, UNBOUND};
+use study::record::{Ending, Record};
+use study::simulation::Estimated;
+use study::summary::{bootstrap_seed, counted_times, pairs_to};
 
 /// What a paper's study measured on this machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,9 +166,9 @@ fn deviation_percent(times: &[f64], among: usize) -> Option<Estimated> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
-    use super::super::placement_claims::judge_live;
     use super::*;
+    use crate::placement_claims::judge_live;
+    use crate::reproduction::Verdict;
     use stats::Pair;
 
     /// A machine that takes the times that pires-2016 prints, twelve times each with next to no noise, with up to `most` threads;
@@ -182,7 +182,7 @@ mod tests {
                 for (&threads, printed) in
                     table.threads.iter().zip(&row.printed).filter(|(threads, _)| **threads <= most)
                 {
-                    let place = super::super::cells::place(table, row, threads).unwrap();
+                    let place = crate::cells::place(table, row, threads).unwrap();
                     let is_it = |(benchmark, placement, count, _): &&(&str, &str, u32, f64)| {
                         (*benchmark, *placement, *count) == (&place.benchmark, &place.placement, threads)
                     };

@@ -1,10 +1,9 @@
 //! What the cache-affinity report prints, beside what is simulated; and what the papers contradict themselves in.
 
+use papers::paper::Paper;
+use papers::reproduction::{Against, JudgedClaim, ReproducedCell, ReproducedTable, Reproduction, Verdict};
+use papers::{cache_affinity, placement};
 use std::sync::LazyLock;
-use study::paper::Paper;
-use study::reproduction::{
-    Against, JudgedClaim, ReproducedCell, ReproducedTable, Reproduction, Verdict, cache_affinity, placement,
-};
 
 /// As `stayput reproduce cache-affinity` does it by default.
 fn reproduction() -> &'static Reproduction {

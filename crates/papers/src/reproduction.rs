@@ -2,30 +2,10 @@
 //!
 //! What a paper prints is data (`papers/printed`); what we get is computed when it is asked for, and so is every verdict.
 
-mod cache_affinity;
-mod cells;
-mod claims;
-pub mod contention;
-mod interval;
-mod itself;
-mod live;
-mod machine_claims;
-mod placement;
-mod placement_claims;
-mod printed;
-mod references;
-mod space_sharing;
-
-pub use cache_affinity::cache_affinity;
-pub use contention::Contention;
-pub use live::Live;
-pub use placement::placement;
-
-use contention::{HeldOut, Role};
-
+use crate::contention::{HeldOut, Role};
 use crate::paper::Printed;
-use crate::simulation::{Estimated, TimeBin};
 use serde::{Deserialize, Serialize, Serializer};
+use study::simulation::{Estimated, TimeBin};
 
 /// What a paper says and what we get.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,12 +1,13 @@
 //! The placement papers: their times beside a contention model's, and this machine's.
 
-use super::cells::place;
-use super::contention::{CellPrediction, ContentionError};
-use super::placement_claims::{judge, judge_live};
-use super::{Against, Contention, JudgedClaim, Live, ReproducedCell, ReproducedRow, ReproducedTable, Reproduction};
+use crate::cells::place;
+use crate::contention::{CellPrediction, ContentionError};
 use crate::paper::{Paper, Printed, PrintedClaim, PrintedRow, PrintedTable, Quantity};
-use crate::plan::UNBOUND;
+use crate::placement_claims::{judge, judge_live};
+use crate::reproduction::{Against, JudgedClaim, ReproducedCell, ReproducedRow, ReproducedTable, Reproduction};
+use crate::{Contention, Live};
 use machine::Machine;
+use study::plan::UNBOUND;
 
 /// Fits a contention model of the paper's machine on some of its printed times, and sets its predictions beside all of them; with
 /// `live`, what its study measured on this machine too. Claims are judged by what the paper prints and not by the model, and where

@@ -2,10 +2,10 @@
 //!
 //! A study whose plan names a paper is reported beside that paper's own tables.
 
-use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use study::plan::Plan;
 
 const FILES: [(&str, &str); 3] = [
     ("pires-2016", include_str!("../../../papers/printed/pires-2016.toml")),
