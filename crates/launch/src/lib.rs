@@ -47,7 +47,7 @@ use nix::errno::Errno;
 use openmp::{BINDING_VARIABLES, Linked};
 use proc::{Pid, Tid};
 use signals::Caught;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -312,8 +312,6 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         minor_faults: usage.minor_faults,
         major_faults: usage.major_faults,
         counters,
-        metrics: BTreeMap::new(),
-        histograms: BTreeMap::new(),
         threads: closed.threads,
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
         notes,

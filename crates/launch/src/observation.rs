@@ -72,29 +72,10 @@ pub struct Observation {
     pub major_faults: u64,
     /// Hardware counters by name (`cycles`, `instructions`, ...); empty where the machine has none.
     pub counters: BTreeMap<String, u64>,
-    /// What a simulator saw besides, by name; units stand in the names.
-    pub metrics: BTreeMap<String, f64>,
-    /// Distributions that a simulator saw, by name: values, rising, and how many of each.
-    pub histograms: BTreeMap<String, Vec<(f64, u64)>>,
     /// Every thread that was seen.
     pub threads: Vec<ThreadObservation>,
     /// Processes that outlived the command and were killed.
     pub leftovers: u32,
     /// What the reader should know of this execution: a runtime that ignored a binding, a fallback.
     pub notes: Vec<String>,
-}
-
-impl Observation {
-    /// The same with what a simulator or a replay saw besides.
-    pub fn with_details(
-        mut self,
-        metrics: BTreeMap<String, f64>,
-        histograms: BTreeMap<String, Vec<(f64, u64)>>,
-        notes: Vec<String>,
-    ) -> Self {
-        self.metrics.extend(metrics);
-        self.histograms.extend(histograms);
-        self.notes.extend(notes);
-        self
-    }
 }

@@ -1,20 +1,16 @@
-//! The engine: runs a plan's trials in randomised complete blocks until every comparison is settled.
+//! The engine: runs the blocks that a study asks for, trial by trial, until it asks for none.
 //!
-//! A **group** is one subject at one thread count; its treatments are compared with one another. In every block each
-//! open group runs each of its treatments once, one right after the other, so that a machine that gets slower gets
-//! slower for all of them; the order of the groups, and of the treatments within, is drawn anew for every block
-//! (randomised complete block design; Fisher, *The Design of Experiments*, 1935). Blocks `0..warmup_blocks` warm up.
-//!
-//! Where the best of many is asked for, a block is one turn of a race instead: see [`crate::race`].
+//! What a block runs is the study's to say: a [comparison](crate::comparison) runs its open groups, a [race](crate::race) those
+//! that may still win.
 //!
 //! Every decision is a function of the plan and the trials of earlier blocks alone. So a study that was interrupted
 //! goes on exactly as it would have gone on, given the same outcomes.
 
-use crate::journal::{Journal, JournalError};
-use crate::plan::{Cell, Plan, StopRule};
-use crate::race;
+use crate::journal::JournalError;
+use crate::kind::Kind;
+use crate::plan::{Cell, Plan};
 use crate::record::Ending;
-use crate::summary;
+use crate::session::Session;
 use crate::trial::{Status, Trial};
 use std::time::Duration;
 
@@ -60,6 +56,7 @@ impl Turn {
             time_s: None,
             started_unix_s,
             intended_cpus: plan.placement(self.cell).map(|placement| placement.slots.clone()),
+            ran_s: None,
             observation: None,
             output_tail: String::new(),
         }
@@ -83,6 +80,20 @@ impl Limit {
         } else {
             (Status::Timeout, format!("ran longer than {longest:?} and was killed"))
         }
+    }
+}
+
+/// A study of cells, which runs programs or models of them.
+pub trait CellStudy: Kind<Trial = Trial> {
+    /// What it runs where.
+    fn plan(&self) -> &Plan;
+
+    /// What `block` runs, given the trials of all earlier blocks; no cells when the study is finished.
+    fn work_of_block(&self, earlier: &[Trial], block: u32) -> Work;
+
+    /// How long a run of `cell` may take before nothing more is to be learnt from it, given all trials before it.
+    fn cut_off(&self, _trials: &[Trial], _cell: Cell) -> Option<Duration> {
+        None
     }
 }
 
@@ -138,153 +149,67 @@ pub enum Event<'a> {
     End(&'a Trial),
 }
 
-/// Runs what is left of `plan`, adding to `journal`, whose trials so far are `done`.
+/// Runs what is left of the study in `session`.
 ///
 /// # Errors
 /// When the journal or the runner fails; what was done before is in the journal.
-pub fn conduct(
-    plan: &Plan,
-    done: Vec<Trial>,
-    journal: &mut Journal,
+pub fn run_blocks<S: CellStudy>(
+    session: &mut Session<S>,
     runner: &mut dyn Runner,
     watch: &mut dyn FnMut(Event),
 ) -> Result<Ending, EngineError> {
-    let mut trials = done;
+    let study = session.plan().clone();
+    let plan = study.plan();
     // Blocks run one after the other, so all before the last one begun are whole.
-    let first = trials.last().map_or(0, |trial| trial.block);
+    let first = session.trials().last().map_or(0, |trial| trial.block);
     for block in first.. {
-        let earlier = trials.partition_point(|trial| trial.block < block);
-        let work = match plan.stop {
-            StopRule::Best { .. } => race::block(plan, &trials[..earlier], block),
-            StopRule::Paired { .. } | StopRule::RelativeSd { .. } => comparisons(plan, &trials[..earlier], block),
-        };
+        let earlier = session.trials().partition_point(|trial| trial.block < block);
+        let work = study.work_of_block(&session.trials()[..earlier], block);
         if work.cells.is_empty() {
             return Ok(Ending::Finished);
         }
         watch(Event::Block { block, open: work.open, of: work.of });
         for cell in work.cells {
-            if done_in(plan, &trials[earlier..], cell) {
+            let trials = session.trials();
+            if trials[earlier..].iter().any(|trial| cell.has_trial(plan, trial)) {
                 continue;
             }
-            if plan.budget.is_some_and(|budget| time_spent(&trials) >= budget) {
+            if plan.budget.is_some_and(|budget| time_spent(trials) >= budget) {
                 return Ok(Ending::BudgetSpent);
             }
             watch(Event::Begin(cell));
             let sequence = trials.last().map_or(0, |trial| trial.sequence + 1);
-            let cut_off = race::cut_off(plan, &trials, cell);
+            let cut_off = study.cut_off(trials, cell);
             let turn = Turn { cell, sequence, block, warmup: block < plan.warmup_blocks, cut_off };
             let trial = runner.run(plan, &turn)?;
-            journal.add(&trial)?;
-            watch(Event::End(&trial));
-            trials.push(trial);
+            watch(Event::End(session.add(trial)?));
         }
     }
     unreachable!("the stop rule bounds the number of blocks")
 }
 
 /// What one block runs.
-pub(crate) struct Work {
+pub struct Work {
     /// The cells in the order in which they run.
     pub cells: Vec<Cell>,
     /// Comparisons that are open, or cells still in their race.
     pub open: usize,
-    /// Of how many.
+    /// How many comparisons, or cells, there are.
     pub of: usize,
-}
-
-/// A block of a study that compares every placement with the reference.
-fn comparisons(plan: &Plan, earlier: &[Trial], block: u32) -> Work {
-    let groups = open_groups(plan, earlier, block);
-    let mut cells = block_order(plan, &groups, block);
-    cells.retain(|&cell| !given_up(plan, earlier, cell));
-    Work { cells, open: groups.len(), of: plan.subjects.len() * plan.threads.len() }
 }
 
 /// Time spent in trials, warm-up included.
 pub fn time_spent(trials: &[Trial]) -> Duration {
-    let sum_s = trials.iter().filter_map(|trial| Some(trial.observation.as_ref()?.wall_s)).sum();
+    let sum_s = trials.iter().filter_map(|trial| trial.ran_s).sum();
     Duration::try_from_secs_f64(sum_s).unwrap_or(Duration::MAX)
-}
-
-/// The groups (subject, threads) that run in `block`, given the trials of all earlier blocks.
-fn open_groups(plan: &Plan, earlier: &[Trial], block: u32) -> Vec<(usize, usize)> {
-    let counted = block.saturating_sub(plan.warmup_blocks);
-    (0..plan.subjects.len())
-        .flat_map(|subject| (0..plan.threads.len()).map(move |threads| (subject, threads)))
-        .filter(|&(subject, threads)| {
-            let all = (0..plan.treatments.len()).map(|treatment| Cell { subject, threads, treatment });
-            let cells: Vec<Cell> = all.filter(|&cell| plan.has(cell)).collect();
-            if cells.iter().all(|&cell| given_up(plan, earlier, cell)) {
-                return false;
-            }
-            let (least, most) = match plan.stop {
-                StopRule::Paired { min_blocks, max_blocks, .. } => (min_blocks, max_blocks),
-                StopRule::RelativeSd { min_runs, max_runs, .. } => (min_runs, max_runs),
-                // A race has no groups.
-                StopRule::Best { .. } => return false,
-            };
-            if counted < least {
-                return true;
-            }
-            counted < most && cells.iter().any(|&cell| !given_up(plan, earlier, cell) && !settled(plan, earlier, cell))
-        })
-        .collect()
-}
-
-/// Whether the stop rule is met for one cell.
-pub(crate) fn settled(plan: &Plan, trials: &[Trial], cell: Cell) -> bool {
-    match plan.stop {
-        StopRule::Best { .. } => true,
-        // The reference is settled with whatever is compared to it.
-        StopRule::Paired { .. } if cell.treatment == 0 => true,
-        StopRule::Paired { width, min_blocks, .. } => stats::settled(
-            &summary::pairs(plan, trials, cell),
-            width,
-            min_blocks as usize,
-            summary::bootstrap_seed(plan, cell),
-        ),
-        StopRule::RelativeSd { relative_sd, min_runs, .. } => {
-            stats::relative_sd_below(&summary::counted_times(plan, trials, cell), min_runs as usize, relative_sd)
-        }
-    }
-}
-
-/// The cells of `groups` in the order in which `block` runs them.
-fn block_order(plan: &Plan, groups: &[(usize, usize)], block: u32) -> Vec<Cell> {
-    let all = plan.subjects.len() * plan.threads.len();
-    // Drawn over all groups, open or not, so that closing one doesn't reorder the others.
-    stats::block_permutation(plan.seed, block, all as u32, all)
-        .into_iter()
-        .map(|group| (group, (group / plan.threads.len(), group % plan.threads.len())))
-        .filter(|(_, group)| groups.contains(group))
-        .flat_map(|(number, (subject, threads))| {
-            stats::block_permutation(plan.seed, block, number as u32, plan.treatments.len())
-                .into_iter()
-                .map(move |treatment| Cell { subject, threads, treatment })
-                .filter(|&cell| plan.has(cell))
-        })
-        .collect()
-}
-
-fn done_in(plan: &Plan, block: &[Trial], cell: Cell) -> bool {
-    block.iter().any(|trial| cell.is_of(plan, trial))
 }
 
 /// Whether nothing more is to be learnt from `cell`: it can't be started, or failed every one of its last runs.
 pub(crate) fn given_up(plan: &Plan, trials: &[Trial], cell: Cell) -> bool {
-    let mut last = trials.iter().rev().filter(|trial| cell.is_of(plan, trial)).take(FAILURES_TO_GIVE_UP).peekable();
+    let mut last = trials.iter().rev().filter(|trial| cell.has_trial(plan, trial)).take(FAILURES_TO_GIVE_UP).peekable();
     if last.peek().is_some_and(|trial| trial.status == Status::NotStarted) {
         return true;
     }
     let failed = last.filter(|trial| trial.status.is_failure()).count();
     failed == FAILURES_TO_GIVE_UP
-}
-
-impl Cell {
-    /// Whether `trial` is of this cell.
-    pub fn is_of(self, plan: &Plan, trial: &Trial) -> bool {
-        trial.threads == plan.threads[self.threads]
-            && trial.placement == plan.treatments[self.treatment].name
-            && trial.subject == plan.subjects[self.subject].name
-    }
 }

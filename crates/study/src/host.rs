@@ -54,7 +54,7 @@ pub const LOAD_TO_TELL: f64 = 0.2;
 
 /// One stretch of work on a study: from its start or its resumption to its end or interruption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Session {
+pub struct PastSession {
     /// The command line that started it.
     pub command_line: Vec<String>,
     /// The machine when it started.

@@ -1,36 +1,43 @@
 //! The journal: one SQLite file a study, readable from anything that reads SQLite.
 //!
-//! Tables: `study` (one row: plan, machine, host, ending), `session` (one row a stretch of work), `trial` (one row
-//! as each trial ends) and `thread` (one row a thread of a trial, intended and actual CPUs). Structures that no
-//! query would look into are JSON text.
+//! Tables of every study: `study` (one row: kind, plan, machine, host, ending) and `session` (one row a stretch of work). Studies
+//! that run programs have `trial` (one row as each trial ends) and `thread` (one row a thread of a trial, intended and actual
+//! CPUs); those that simulate or replay have `sample`, `metric` (what is measured, once), `measurement` and `histogram`.
+//! Structures that no query would look into are JSON text.
 //!
-//! A trial and its threads are one transaction in write-ahead mode, so that a process killed at any moment loses at
+//! A trial with all that belongs to it is one transaction in write-ahead mode, so that a process killed at any moment loses at
 //! most the trial that was running, and a machine that loses power loses the last trials but not the file.
 //! `application_id` marks the file as ours, `user_version` is the schema's version.
 
-use crate::host::{HostFacts, HostState, Session};
-use crate::plan::Plan;
+mod execution;
+mod older;
+mod sample;
+
+use crate::host::{HostFacts, HostState, PastSession};
+use crate::kind::Kind;
 use crate::record::{Ending, Record};
-use crate::trial::Trial;
-use launch::{Exit, Observation, ThreadObservation};
-use machine::{CpuId, CpuSet};
 use nix::fcntl::{Flock, FlockArg};
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 /// "STPY" in ASCII.
 const APPLICATION_ID: i32 = 0x5354_5059;
 
-/// Version of the schema below; raised with every change that an older Stayput could not read. Version 2 has races, cells
-/// without a placement, models, trials that were cut off, and simulations with their metrics and histograms.
-pub const SCHEMA_VERSION: i32 = 2;
+/// Version of the schema below; raised with every change that an older Stayput could not read. Version 2 brought races, cells
+/// without a placement, models, trials that were cut off, and simulations among the trials of programs. Version 3 names the
+/// kind of study, and has tables of its own for samples.
+pub const SCHEMA_VERSION: i32 = 3;
 
+/// The tables of every study.
 const SCHEMA: &str = "
 CREATE TABLE study (
     id INTEGER PRIMARY KEY CHECK (id = 1),
+    kind TEXT NOT NULL,
     plan TEXT NOT NULL,
     machine TEXT NOT NULL,
     host TEXT NOT NULL,
@@ -42,49 +49,31 @@ CREATE TABLE session (
     before TEXT NOT NULL,
     after TEXT
 ) STRICT;
-CREATE TABLE trial (
-    sequence INTEGER PRIMARY KEY,
-    block INTEGER NOT NULL,
-    warmup INTEGER NOT NULL,
-    subject TEXT NOT NULL,
-    threads INTEGER NOT NULL,
-    placement TEXT NOT NULL,
-    status TEXT NOT NULL,
-    cause TEXT NOT NULL,
-    time_s REAL,
-    started_unix_s REAL NOT NULL,
-    intended_cpus TEXT,
-    output_tail TEXT NOT NULL,
-    exit TEXT,
-    wall_s REAL,
-    user_s REAL,
-    system_s REAL,
-    max_rss_bytes INTEGER,
-    voluntary_switches INTEGER,
-    involuntary_switches INTEGER,
-    migrations INTEGER,
-    minor_faults INTEGER,
-    major_faults INTEGER,
-    counters TEXT,
-    metrics TEXT,
-    histograms TEXT,
-    leftovers INTEGER,
-    notes TEXT,
-    UNIQUE (block, subject, threads, placement)
-) STRICT;
-CREATE TABLE thread (
-    sequence INTEGER NOT NULL REFERENCES trial (sequence),
-    process INTEGER NOT NULL,
-    exec INTEGER NOT NULL,
-    thread INTEGER NOT NULL,
-    tid INTEGER NOT NULL,
-    intended_cpus TEXT,
-    actual_cpus TEXT NOT NULL,
-    last_cpu INTEGER,
-    migrations INTEGER
-) STRICT;
-CREATE INDEX thread_by_trial ON thread (sequence);
 ";
+
+/// What a journal has a row of: an execution, or a sample.
+pub trait Row: Clone + Debug + Sized {
+    /// The tables that hold it, as SQL.
+    const TABLES: &'static str;
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// SQLite's.
+    fn insert(&self, connection: &Connection) -> rusqlite::Result<()>;
+
+    /// Reads all of them, in the order in which they were run.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    fn read_all(reader: &Reader) -> Result<Vec<Self>, JournalError>;
+
+    /// The same from a journal of version 1 or 2.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    fn read_older(reader: &Reader) -> Result<Vec<Self>, JournalError>;
+}
 
 /// Why a journal can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +83,7 @@ pub enum JournalError {
     Open {
         /// The journal.
         path: PathBuf,
-        /// The system's word.
+        /// The reason as the system gives it.
         cause: std::io::Error,
     },
     /// The file is something else.
@@ -108,6 +97,16 @@ pub enum JournalError {
     Empty {
         /// The file.
         path: PathBuf,
+    },
+    /// It holds a study of another kind.
+    #[error("journal {path} holds a {found}, and this is a {asked}; give --out another file", path = path.display())]
+    OtherKind {
+        /// The journal.
+        path: PathBuf,
+        /// The kind of its study.
+        found: String,
+        /// The kind that was asked for.
+        asked: &'static str,
     },
     /// A newer Stayput wrote it.
     #[error(
@@ -148,23 +147,24 @@ pub enum JournalError {
     Write {
         /// The journal.
         path: PathBuf,
-        /// SQLite's word.
+        /// The reason as SQLite gives it.
         what: String,
     },
 }
 
-/// An open journal, held against other writers for as long as it lives.
+/// An open journal of one kind of study, held against other writers for as long as it lives.
 #[derive(Debug)]
-pub struct Journal {
+pub struct Journal<K: Kind> {
     // Declared before the lock, so dropped first: the file is closed while it is still ours.
     connection: Connection,
     path: PathBuf,
     _lock: Flock<File>,
+    kind: PhantomData<K>,
 }
 
-impl Journal {
+impl<K: Kind> Journal<K> {
     /// Opens the journal at `path` for writing, making the file when there is none. Whether it already holds a study
-    /// is told by [`Journal::plan`].
+    /// is what [`Journal::record`] says. A journal of an older version becomes one of this version.
     ///
     /// # Errors
     /// Any [`JournalError`]; the file is then as it was.
@@ -178,10 +178,15 @@ impl Journal {
         })?;
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .map_err(|error| write_error(path, error))?;
-        let journal = Self { connection, path: path.into(), _lock: lock };
+        let mut journal = Self { connection, path: path.into(), _lock: lock, kind: PhantomData };
         if !is_empty(&journal.connection).map_err(|error| read_error(path, error))? {
-            check_schema(&journal.connection, path)?;
-            add_later_columns(&journal.connection).map_err(|error| write_error(path, error))?;
+            let reader = Reader::new(&journal.connection, path)?;
+            if reader.version < SCHEMA_VERSION {
+                let record = reader.record::<K>()?;
+                journal.write(|connection| older::upgrade(connection, &record))?;
+            } else {
+                reader.check_kind::<K>()?;
+            }
         }
         journal
             .connection
@@ -195,59 +200,29 @@ impl Journal {
     ///
     /// # Errors
     /// Any [`JournalError`].
-    pub fn read(path: &Path) -> Result<Record, JournalError> {
-        File::open(path).map_err(|cause| JournalError::Open { path: path.into(), cause })?;
-        match read_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
-            // Killed in the middle of a write: SQLite has to recover the file before anyone can read it.
-            Err(JournalError::Write { .. }) => read_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE),
-            read => read,
-        }
+    pub fn read(path: &Path) -> Result<Record<K>, JournalError> {
+        read_with(path, |reader| reader.record())
     }
 
-    /// The plan of the study in this journal; none when the journal is new.
-    ///
-    /// # Errors
-    /// [`JournalError::Damaged`] when it can't be understood.
-    pub fn plan(&self) -> Result<Option<Plan>, JournalError> {
-        if is_empty(&self.connection).map_err(|error| read_error(&self.path, error))? {
-            return Ok(None);
-        }
-        let text: Option<String> = self
-            .connection
-            .query_row("SELECT plan FROM study", [], |row| row.get(0))
-            .optional()
-            .map_err(|error| read_error(&self.path, error))?;
-        text.map(|text| plan_from_json(&text, &self.path)).transpose()
-    }
-
-    /// Everything in this journal.
+    /// Everything in this journal; none when it is new.
     ///
     /// # Errors
     /// Any [`JournalError`] of reading.
-    pub fn record(&self) -> Result<Record, JournalError> {
-        read_record(&self.connection, &self.path)
+    pub fn record(&self) -> Result<Option<Record<K>>, JournalError> {
+        if is_empty(&self.connection).map_err(|error| read_error(&self.path, error))? {
+            return Ok(None);
+        }
+        Reader::new(&self.connection, &self.path)?.record().map(Some)
     }
 
     /// Writes plan and machine into a new journal.
     ///
     /// # Errors
     /// Any [`JournalError`] of writing.
-    pub fn begin_study(
-        &mut self,
-        plan: &Plan,
-        machine: &serde_json::Value,
-        host: &HostFacts,
-    ) -> Result<(), JournalError> {
+    pub fn begin_study(&mut self, plan: &K, machine: &serde_json::Value, host: &HostFacts) -> Result<(), JournalError> {
         self.write(|connection| {
             let transaction = connection.transaction()?;
-            transaction.execute_batch(SCHEMA)?;
-            transaction.execute_batch(&format!(
-                "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
-            ))?;
-            transaction.execute(
-                "INSERT INTO study (id, plan, machine, host) VALUES (1, ?1, ?2, ?3)",
-                params![to_json(plan), to_json(machine), to_json(host)],
-            )?;
+            begin(&transaction, plan, machine, host)?;
             transaction.commit()
         })
     }
@@ -281,10 +256,10 @@ impl Journal {
     ///
     /// # Errors
     /// Any [`JournalError`] of writing.
-    pub fn add(&mut self, trial: &Trial) -> Result<(), JournalError> {
+    pub fn add(&mut self, trial: &K::Trial) -> Result<(), JournalError> {
         self.write(|connection| {
             let transaction = connection.transaction()?;
-            insert_trial(&transaction, trial)?;
+            trial.insert(&transaction)?;
             transaction.commit()
         })
     }
@@ -313,226 +288,204 @@ impl Journal {
     }
 }
 
-/// Gives the trials of a journal of version 1 the columns that came later; an older Stayput doesn't mind them.
-fn add_later_columns(connection: &Connection) -> rusqlite::Result<()> {
-    for column in ["metrics", "histograms"] {
-        if !connection.column_exists(None::<&str>, "trial", column)? {
-            connection.execute_batch(&format!("ALTER TABLE trial ADD COLUMN {column} TEXT"))?;
+/// The kind of the study in the journal at `path`, by the name that [`Kind::NAME`] gives it.
+///
+/// # Errors
+/// Any [`JournalError`].
+pub fn kind(path: &Path) -> Result<String, JournalError> {
+    read_with(path, |reader| reader.kind())
+}
+
+/// Writes the tables of a study, and its only row but for the ending.
+fn begin<K: Kind>(
+    connection: &Connection,
+    plan: &K,
+    machine: &serde_json::Value,
+    host: &HostFacts,
+) -> rusqlite::Result<()> {
+    connection.execute_batch(SCHEMA)?;
+    connection.execute_batch(K::Trial::TABLES)?;
+    connection
+        .execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"))?;
+    connection.execute(
+        "INSERT INTO study (id, kind, plan, machine, host) VALUES (1, ?1, ?2, ?3, ?4)",
+        params![K::NAME, to_json(plan), to_json(machine), to_json(host)],
+    )?;
+    Ok(())
+}
+
+/// What `read` finds in the journal at `path`.
+fn read_with<T>(path: &Path, read: impl Fn(&Reader) -> Result<T, JournalError>) -> Result<T, JournalError> {
+    File::open(path).map_err(|cause| JournalError::Open { path: path.into(), cause })?;
+    let read_by = |flags: OpenFlags| {
+        let connection = Connection::open_with_flags(path, flags).map_err(|error| read_error(path, error))?;
+        if is_empty(&connection).map_err(|error| read_error(path, error))? {
+            return Err(JournalError::Empty { path: path.into() });
+        }
+        read(&Reader::new(&connection, path)?)
+    };
+    match read_by(OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        // Killed in the middle of a write: SQLite has to recover the file before anyone can read it.
+        Err(JournalError::Write { .. }) => read_by(OpenFlags::SQLITE_OPEN_READ_WRITE),
+        read => read,
+    }
+}
+
+/// Reads a journal whose schema is known, and says where it is damaged.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    connection: &'a Connection,
+    path: &'a Path,
+    /// The schema's version.
+    version: i32,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of a journal that isn't empty.
+    fn new(connection: &'a Connection, path: &'a Path) -> Result<Self, JournalError> {
+        let version = schema_version(connection, path)?;
+        Ok(Self { connection, path, version })
+    }
+
+    /// The kind of the study.
+    fn kind(&self) -> Result<String, JournalError> {
+        if self.version < SCHEMA_VERSION {
+            return Ok(older::kind_of_plan(&self.json(&self.study_column::<String>("plan")?, "plan")?).to_owned());
+        }
+        self.study_column("kind")
+    }
+
+    fn check_kind<K: Kind>(&self) -> Result<(), JournalError> {
+        let found = self.kind()?;
+        if found == K::NAME {
+            return Ok(());
+        }
+        Err(JournalError::OtherKind { path: self.path.into(), found, asked: K::NAME })
+    }
+
+    /// The whole study.
+    fn record<K: Kind>(&self) -> Result<Record<K>, JournalError> {
+        self.check_kind::<K>()?;
+        let ending: Option<String> = self.study_column("ending")?;
+        let mut statement =
+            self.sql(self.connection.prepare("SELECT command_line, before, after FROM session ORDER BY id"))?;
+        let mut rows = self.sql(statement.query([]))?;
+        let mut sessions = Vec::new();
+        while let Some(row) = self.sql(rows.next())? {
+            sessions.push(PastSession {
+                command_line: self.json_column(row, "command_line")?,
+                before: self.json_column(row, "before")?,
+                after: self.optional_json_column(row, "after")?,
+            });
+        }
+        let is_older = self.version < SCHEMA_VERSION;
+        Ok(Record {
+            plan: self.plan()?,
+            machine: self.json(&self.study_column::<String>("machine")?, "machine")?,
+            host: self.json(&self.study_column::<String>("host")?, "host")?,
+            sessions,
+            trials: if is_older { K::Trial::read_older(self)? } else { K::Trial::read_all(self)? },
+            ending: ending.map(|text| self.json(&text, "ending")).transpose()?,
+        })
+    }
+
+    /// A plan that can be carried out, so that nobody who reads a journal need ask again.
+    fn plan<K: Kind>(&self) -> Result<K, JournalError> {
+        let text: String = self.study_column("plan")?;
+        let plan = if self.version < SCHEMA_VERSION {
+            K::from_older(self.json(&text, "plan")?).map_err(|error| self.damaged(format!("plan: {error}")))?
+        } else {
+            self.json::<K>(&text, "plan")?
+        };
+        plan.check().map_err(|error| self.damaged(format!("plan: {error}")))?;
+        Ok(plan)
+    }
+
+    fn study_column<T: rusqlite::types::FromSql>(&self, column: &str) -> Result<T, JournalError> {
+        let found = self.connection.query_row(&format!("SELECT {column} FROM study"), [], |row| row.get(0)).optional();
+        self.sql(found)?.ok_or_else(|| self.damaged("table study has no row".into()))
+    }
+
+    fn damaged(&self, what: String) -> JournalError {
+        JournalError::Damaged { path: self.path.into(), what }
+    }
+
+    /// What SQLite found, its error as the journal's.
+    fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, JournalError> {
+        result.map_err(|error| read_error(self.path, error))
+    }
+
+    fn column<T: rusqlite::types::FromSql>(&self, row: &rusqlite::Row, column: &str) -> Result<T, JournalError> {
+        self.sql(row.get(column))
+    }
+
+    fn json<T: DeserializeOwned>(&self, text: &str, what: &str) -> Result<T, JournalError> {
+        serde_json::from_str(text).map_err(|error| self.damaged(format!("{what}: {error}")))
+    }
+
+    fn json_column<T: DeserializeOwned>(&self, row: &rusqlite::Row, column: &str) -> Result<T, JournalError> {
+        self.json(&self.column::<String>(row, column)?, &format!("column {column}"))
+    }
+
+    fn optional_json_column<T: DeserializeOwned>(
+        &self,
+        row: &rusqlite::Row,
+        column: &str,
+    ) -> Result<Option<T>, JournalError> {
+        let text: Option<String> = self.column(row, column)?;
+        text.map(|text| self.json(&text, &format!("column {column}"))).transpose()
+    }
+
+    /// A column that holds a count.
+    fn count(&self, row: &rusqlite::Row, column: &str) -> Result<u64, JournalError> {
+        self.unsigned(self.column(row, column)?, column)
+    }
+
+    fn optional_count(&self, row: &rusqlite::Row, column: &str) -> Result<Option<u64>, JournalError> {
+        let value: Option<i64> = self.column(row, column)?;
+        value.map(|value| self.unsigned(value, column)).transpose()
+    }
+
+    fn unsigned(&self, value: i64, column: &str) -> Result<u64, JournalError> {
+        u64::try_from(value).map_err(|_| self.damaged(format!("negative {column} ({value})")))
+    }
+
+    /// A time that a clock can tell, where there is one.
+    fn optional_seconds(&self, row: &rusqlite::Row, column: &str) -> Result<Option<f64>, JournalError> {
+        let time_s: Option<f64> = self.column(row, column)?;
+        match time_s {
+            Some(time_s) if !(time_s.is_finite() && time_s >= 0.0) => {
+                Err(self.damaged(format!("{column} is {time_s}")))
+            }
+            _ => Ok(time_s),
         }
     }
-    Ok(())
-}
 
-fn read_with(path: &Path, flags: OpenFlags) -> Result<Record, JournalError> {
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| read_error(path, error))?;
-    if is_empty(&connection).map_err(|error| read_error(path, error))? {
-        return Err(JournalError::Empty { path: path.into() });
+    fn seconds(&self, row: &rusqlite::Row, column: &str) -> Result<f64, JournalError> {
+        self.optional_seconds(row, column)?.ok_or_else(|| self.damaged(format!("{column} is missing")))
     }
-    check_schema(&connection, path)?;
-    read_record(&connection, path)
-}
-
-fn insert_trial(connection: &Connection, trial: &Trial) -> rusqlite::Result<()> {
-    let seen = trial.observation.as_ref();
-    connection
-        .prepare_cached(
-            "INSERT INTO trial (sequence, block, warmup, subject, threads, placement, status, cause, time_s,
-                 started_unix_s, intended_cpus, output_tail, exit, wall_s, user_s, system_s, max_rss_bytes,
-                 voluntary_switches, involuntary_switches, migrations, minor_faults, major_faults, counters,
-                 metrics, histograms, leftovers, notes)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                 ?22, ?23, ?24, ?25, ?26, ?27)",
-        )?
-        .execute(params![
-            trial.sequence,
-            trial.block,
-            trial.warmup,
-            trial.subject,
-            trial.threads,
-            trial.placement,
-            trial.status.to_string(),
-            trial.cause,
-            trial.time_s,
-            trial.started_unix_s,
-            trial.intended_cpus.as_ref().map(to_json),
-            trial.output_tail,
-            seen.map(|o| to_json(&o.exit)),
-            seen.map(|o| o.wall_s),
-            seen.map(|o| o.user_s),
-            seen.map(|o| o.system_s),
-            seen.map(|o| integer(o.max_rss_bytes)),
-            seen.map(|o| integer(o.voluntary_switches)),
-            seen.map(|o| integer(o.involuntary_switches)),
-            seen.and_then(|o| o.migrations).map(integer),
-            seen.map(|o| integer(o.minor_faults)),
-            seen.map(|o| integer(o.major_faults)),
-            seen.map(|o| to_json(&o.counters)),
-            seen.filter(|o| !o.metrics.is_empty()).map(|o| to_json(&o.metrics)),
-            seen.filter(|o| !o.histograms.is_empty()).map(|o| to_json(&o.histograms)),
-            seen.map(|o| o.leftovers),
-            seen.map(|o| to_json(&o.notes)),
-        ])?;
-    let mut insert_thread = connection.prepare_cached(
-        "INSERT INTO thread (sequence, process, exec, thread, tid, intended_cpus, actual_cpus, last_cpu, migrations)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?;
-    for thread in seen.into_iter().flat_map(|o| &o.threads) {
-        insert_thread.execute(params![
-            trial.sequence,
-            thread.process,
-            thread.exec,
-            thread.thread,
-            thread.tid,
-            thread.intended_cpus.as_ref().map(CpuSet::to_string),
-            thread.actual_cpus.to_string(),
-            thread.last_cpu.map(|cpu| cpu.0),
-            thread.migrations.map(integer),
-        ])?;
-    }
-    Ok(())
-}
-
-fn read_record(connection: &Connection, path: &Path) -> Result<Record, JournalError> {
-    let sql_error = |error| read_error(path, error);
-    let (plan, machine, host, ending) = connection
-        .query_row("SELECT plan, machine, host, ending FROM study", [], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get(3)?))
-        })
-        .map_err(sql_error)?;
-    let ending: Option<String> = ending;
-    let mut sessions = Vec::new();
-    let mut statement =
-        connection.prepare("SELECT command_line, before, after FROM session ORDER BY id").map_err(sql_error)?;
-    let mut rows = statement.query([]).map_err(sql_error)?;
-    while let Some(row) = rows.next().map_err(sql_error)? {
-        sessions.push(Session {
-            command_line: json_column(row, "command_line", path)?,
-            before: json_column(row, "before", path)?,
-            after: optional_json_column(row, "after", path)?,
-        });
-    }
-    Ok(Record {
-        plan: plan_from_json(&plan, path)?,
-        machine: from_json(&machine, "machine", path)?,
-        host: from_json(&host, "host", path)?,
-        sessions,
-        trials: read_trials(connection, path)?,
-        ending: ending.map(|text| from_json(&text, "ending", path)).transpose()?,
-    })
-}
-
-fn read_trials(connection: &Connection, path: &Path) -> Result<Vec<Trial>, JournalError> {
-    let sql_error = |error| read_error(path, error);
-    let mut threads = connection
-        .prepare(
-            "SELECT process, exec, thread, tid, intended_cpus, actual_cpus, last_cpu, migrations FROM thread
-             WHERE sequence = ?1 ORDER BY rowid",
-        )
-        .map_err(sql_error)?;
-    let mut statement = connection.prepare("SELECT * FROM trial ORDER BY sequence").map_err(sql_error)?;
-    let mut rows = statement.query([]).map_err(sql_error)?;
-    let mut trials = Vec::new();
-    while let Some(row) = rows.next().map_err(sql_error)? {
-        let sequence: u32 = row.get("sequence").map_err(sql_error)?;
-        let exit: Option<Exit> = optional_json_column(row, "exit", path)?;
-        let observation = match exit {
-            None => None,
-            Some(exit) => {
-                let mut seen = Vec::new();
-                let mut thread_rows = threads.query([sequence]).map_err(sql_error)?;
-                while let Some(thread) = thread_rows.next().map_err(sql_error)? {
-                    seen.push(read_thread(thread, path)?);
-                }
-                Some(read_observation(row, exit, seen, path)?)
-            }
-        };
-        let status: String = row.get("status").map_err(sql_error)?;
-        trials.push(Trial {
-            sequence,
-            block: row.get("block").map_err(sql_error)?,
-            warmup: row.get("warmup").map_err(sql_error)?,
-            subject: row.get("subject").map_err(sql_error)?,
-            threads: row.get("threads").map_err(sql_error)?,
-            placement: row.get("placement").map_err(sql_error)?,
-            status: from_json(&to_json(&status), "status", path)?,
-            cause: row.get("cause").map_err(sql_error)?,
-            time_s: seconds(row, "time_s", path)?,
-            started_unix_s: required_seconds(row, "started_unix_s", path)?,
-            intended_cpus: optional_json_column(row, "intended_cpus", path)?,
-            observation,
-            output_tail: row.get("output_tail").map_err(sql_error)?,
-        });
-    }
-    Ok(trials)
-}
-
-fn read_observation(
-    row: &Row,
-    exit: Exit,
-    threads: Vec<ThreadObservation>,
-    path: &Path,
-) -> Result<Observation, JournalError> {
-    let sql_error = |error| read_error(path, error);
-    let count = |column: &str| unsigned(row.get(column).map_err(sql_error)?, column, path);
-    let migrations: Option<i64> = row.get("migrations").map_err(sql_error)?;
-    Ok(Observation {
-        exit,
-        wall_s: required_seconds(row, "wall_s", path)?,
-        user_s: required_seconds(row, "user_s", path)?,
-        system_s: required_seconds(row, "system_s", path)?,
-        max_rss_bytes: count("max_rss_bytes")?,
-        voluntary_switches: count("voluntary_switches")?,
-        involuntary_switches: count("involuntary_switches")?,
-        migrations: migrations.map(|n| unsigned(n, "migrations", path)).transpose()?,
-        minor_faults: count("minor_faults")?,
-        major_faults: count("major_faults")?,
-        counters: json_column(row, "counters", path)?,
-        metrics: later_column(row, "metrics", path)?,
-        histograms: later_column(row, "histograms", path)?,
-        threads,
-        leftovers: row.get("leftovers").map_err(sql_error)?,
-        notes: json_column(row, "notes", path)?,
-    })
-}
-
-fn read_thread(row: &Row, path: &Path) -> Result<ThreadObservation, JournalError> {
-    let sql_error = |error| read_error(path, error);
-    let cpus = |text: String| -> Result<CpuSet, JournalError> {
-        text.parse().map_err(|error| JournalError::Damaged { path: path.into(), what: format!("{error}") })
-    };
-    let intended: Option<String> = row.get("intended_cpus").map_err(sql_error)?;
-    let migrations: Option<i64> = row.get("migrations").map_err(sql_error)?;
-    Ok(ThreadObservation {
-        process: row.get("process").map_err(sql_error)?,
-        exec: row.get("exec").map_err(sql_error)?,
-        thread: row.get("thread").map_err(sql_error)?,
-        tid: row.get("tid").map_err(sql_error)?,
-        intended_cpus: intended.map(cpus).transpose()?,
-        actual_cpus: cpus(row.get("actual_cpus").map_err(sql_error)?)?,
-        last_cpu: row.get::<_, Option<u32>>("last_cpu").map_err(sql_error)?.map(CpuId),
-        migrations: migrations.map(|n| unsigned(n, "migrations", path)).transpose()?,
-    })
 }
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
-fn check_schema(connection: &Connection, path: &Path) -> Result<(), JournalError> {
+/// The version of the schema; an error for a file that is none of ours, or damaged.
+fn schema_version(connection: &Connection, path: &Path) -> Result<i32, JournalError> {
     let pragma = |name: &str| -> Result<i32, JournalError> {
         connection.pragma_query_value(None, name, |row| row.get(0)).map_err(|error| read_error(path, error))
     };
     if pragma("application_id")? != APPLICATION_ID {
         return Err(JournalError::Foreign { path: path.into() });
     }
-    match pragma("user_version")? {
+    let version = match pragma("user_version")? {
         found if found > SCHEMA_VERSION => return Err(JournalError::Newer { path: path.into(), found }),
-        1..=SCHEMA_VERSION => {}
+        found @ 1..=SCHEMA_VERSION => found,
         found => return Err(JournalError::Damaged { path: path.into(), what: format!("schema version {found}") }),
-    }
+    };
     let health: String =
         connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(|error| read_error(path, error))?;
-    if health == "ok" { Ok(()) } else { Err(JournalError::Damaged { path: path.into(), what: health }) }
+    if health == "ok" { Ok(version) } else { Err(JournalError::Damaged { path: path.into(), what: health }) }
 }
 
 fn read_error(path: &Path, error: rusqlite::Error) -> JournalError {
@@ -561,58 +514,7 @@ fn integer(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn unsigned(value: i64, column: &str, path: &Path) -> Result<u64, JournalError> {
-    u64::try_from(value)
-        .map_err(|_| JournalError::Damaged { path: path.into(), what: format!("negative {column} ({value})") })
-}
-
-/// A time that a clock can tell, where there is one.
-fn seconds(row: &Row, column: &str, path: &Path) -> Result<Option<f64>, JournalError> {
-    let time_s: Option<f64> = row.get(column).map_err(|error| read_error(path, error))?;
-    match time_s {
-        Some(time_s) if !(time_s.is_finite() && time_s >= 0.0) => {
-            Err(JournalError::Damaged { path: path.into(), what: format!("{column} is {time_s}") })
-        }
-        _ => Ok(time_s),
-    }
-}
-
-fn required_seconds(row: &Row, column: &str, path: &Path) -> Result<f64, JournalError> {
-    seconds(row, column, path)?
-        .ok_or_else(|| JournalError::Damaged { path: path.into(), what: format!("{column} is missing") })
-}
-
 #[expect(clippy::expect_used, reason = "our own types have no map key or number that JSON can't say")]
 fn to_json(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(value).expect("our types serialise")
-}
-
-fn from_json<T: DeserializeOwned>(text: &str, what: &str, path: &Path) -> Result<T, JournalError> {
-    serde_json::from_str(text)
-        .map_err(|error| JournalError::Damaged { path: path.into(), what: format!("{what}: {error}") })
-}
-
-/// A plan that can be carried out, so that nobody who reads a journal need ask again.
-fn plan_from_json(text: &str, path: &Path) -> Result<Plan, JournalError> {
-    let plan: Plan = from_json(text, "plan", path)?;
-    plan.check().map_err(|error| JournalError::Damaged { path: path.into(), what: format!("plan: {error}") })?;
-    Ok(plan)
-}
-
-fn json_column<T: DeserializeOwned>(row: &Row, column: &str, path: &Path) -> Result<T, JournalError> {
-    let text: String = row.get(column).map_err(|error| read_error(path, error))?;
-    from_json(&text, &format!("column {column}"), path)
-}
-
-/// A column that journals of version 1 may lack, and trials without a simulator leave empty.
-fn later_column<T: DeserializeOwned + Default>(row: &Row, column: &str, path: &Path) -> Result<T, JournalError> {
-    if row.as_ref().column_index(column).is_err() {
-        return Ok(T::default());
-    }
-    Ok(optional_json_column(row, column, path)?.unwrap_or_default())
-}
-
-fn optional_json_column<T: DeserializeOwned>(row: &Row, column: &str, path: &Path) -> Result<Option<T>, JournalError> {
-    let text: Option<String> = row.get(column).map_err(|error| read_error(path, error))?;
-    text.map(|text| from_json(&text, &format!("column {column}"), path)).transpose()
 }

@@ -4,12 +4,10 @@
 use crate::engine::{Runner, RunnerError, Turn};
 use crate::plan::Plan;
 use crate::trial::{Status, Trial};
-use launch::{Exit, Observation};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
-use std::collections::BTreeMap;
 
 /// Runs over which [`Noise::drift`] is told.
 pub const DRIFT_RUNS: f64 = 100.0;
@@ -92,7 +90,7 @@ pub struct ModelRunner {
 impl ModelRunner {
     /// A runner that goes on after `done`.
     pub fn after(done: &[Trial]) -> Self {
-        Self { clock_s: done.iter().filter_map(|trial| Some(trial.observation.as_ref()?.wall_s)).sum() }
+        Self { clock_s: done.iter().filter_map(|trial| trial.ran_s).sum() }
     }
 }
 
@@ -116,24 +114,7 @@ impl Runner for ModelRunner {
             (trial.status, trial.time_s) = (Status::Ok, Some(time_s));
         }
         self.clock_s += ran_s;
-        trial.observation = Some(Observation {
-            exit: if trial.status == Status::Ok { Exit::Code(0) } else { Exit::TimedOut },
-            wall_s: ran_s,
-            user_s: 0.0,
-            system_s: 0.0,
-            max_rss_bytes: 0,
-            voluntary_switches: 0,
-            involuntary_switches: 0,
-            migrations: None,
-            minor_faults: 0,
-            major_faults: 0,
-            counters: BTreeMap::new(),
-            metrics: BTreeMap::new(),
-            histograms: BTreeMap::new(),
-            threads: Vec::new(),
-            leftovers: 0,
-            notes: Vec::new(),
-        });
+        trial.ran_s = Some(ran_s);
         Ok(trial)
     }
 }

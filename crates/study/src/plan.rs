@@ -1,12 +1,10 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
 use crate::model::SubjectModel;
-use crate::simulation::{self, Simulation};
+use crate::trial::Trial;
 use machine::{CpuSet, Placement};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use stats::RaceRule;
 use std::time::Duration;
 
 /// What is run.
@@ -28,9 +26,6 @@ pub struct Subject {
     /// The model that stands in for a program: nothing is run, times are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<SubjectModel>,
-    /// The workload that is simulated instead of a program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub simulation: Option<Box<Simulation>>,
 }
 
 /// What stands for the thread count in a command.
@@ -56,12 +51,35 @@ pub struct Treatment {
     /// For each thread count of the plan, in its order, the placement, or none where there is no such cell; empty for
     /// `unbound`.
     pub placements: Vec<Option<Placement>>,
+    /// Where it is the very placement of an earlier treatment, which is then run for both: there is no cell of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same_as: Vec<SamePlacement>,
+}
+
+/// A treatment that is another one at some thread count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SamePlacement {
+    /// The thread count.
+    pub threads: u32,
+    /// Name of the treatment that is run.
+    pub treatment: String,
 }
 
 impl Treatment {
     /// The treatment that binds nothing.
     pub fn unbound() -> Self {
-        Self { name: UNBOUND.into(), placements: Vec::new() }
+        Self::new(UNBOUND.into(), Vec::new())
+    }
+
+    /// A treatment with a placement, or none, for each thread count.
+    pub fn new(name: String, placements: Vec<Option<Placement>>) -> Self {
+        Self { name, placements, same_as: Vec::new() }
+    }
+
+    /// The treatment that is run in its place with so many threads, where it is the very same placement.
+    pub fn same_placement(&self, threads: u32) -> Option<&str> {
+        let same = self.same_as.iter().find(|same| same.threads == threads)?;
+        Some(&same.treatment)
     }
 
     /// Whether threads are bound nowhere.
@@ -84,42 +102,7 @@ pub struct Cell {
     pub treatment: usize,
 }
 
-/// When a comparison is settled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "rule")]
-pub enum StopRule {
-    /// The 95 % interval of every paired ratio to the reference is narrower than `width` (0.02 = 2 %).
-    Paired {
-        /// Upper minus lower bound of the ratio, over the ratio.
-        width: f64,
-        /// Blocks before the first look.
-        min_blocks: u32,
-        /// Blocks after which it stops, settled or not.
-        max_blocks: u32,
-    },
-    /// The papers' rule: at least `min_runs` until the relative standard deviation is below `relative_sd`
-    /// (Pires 2017, section 3: five runs, 5 %).
-    RelativeSd {
-        /// Standard deviation over mean (0.05 = 5 %).
-        relative_sd: f64,
-        /// Runs before the first look.
-        min_runs: u32,
-        /// Runs after which it stops, settled or not.
-        max_runs: u32,
-    },
-    /// The best cell of each subject is found: a race in which cells are dropped as soon as they have lost.
-    Best {
-        /// How it is found, and what that may cost.
-        search: RaceRule,
-        /// A run is stopped when it has taken this many times as long as the best surely takes.
-        cut_off: f64,
-        /// The treatment that stays in the race to its end, whatever becomes of it, because its loss is asked for.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        kept: Option<String>,
-    },
-}
-
-/// A study before it is run. Two plans are the same study when they are equal.
+/// The cells of a study that runs programs, and how each is run: what comparisons and races have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// What is run.
@@ -128,8 +111,6 @@ pub struct Plan {
     pub threads: Vec<u32>,
     /// Where; the first is the reference of every ratio (`unbound` unless it was left out).
     pub treatments: Vec<Treatment>,
-    /// When it is enough.
-    pub stop: StopRule,
     /// Blocks run first and never counted.
     pub warmup_blocks: u32,
     /// Longest that one trial may take.
@@ -146,10 +127,19 @@ pub struct Plan {
     pub departures: Vec<String>,
 }
 
+impl Cell {
+    /// Whether `trial` is of this cell.
+    pub fn has_trial(self, plan: &Plan, trial: &Trial) -> bool {
+        trial.threads == plan.threads[self.threads]
+            && trial.placement == plan.treatments[self.treatment].name
+            && trial.subject == plan.subjects[self.subject].name
+    }
+}
+
 /// What is wrong with a plan, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct PlanError(String);
+pub struct PlanError(pub String);
 
 impl Plan {
     /// Whether it can be carried out: every regular expression compiles, names tell subjects apart, lists aren't empty,
@@ -166,10 +156,7 @@ impl Plan {
             if self.subjects[..position].iter().any(|other| other.name == subject.name) {
                 return wrong(format!("two subjects are called `{}`; give one another name", subject.name));
             }
-            if subject.model.is_none()
-                && subject.simulation.is_none()
-                && subject.argv.first().is_none_or(String::is_empty)
-            {
+            if subject.model.is_none() && subject.argv.first().is_none_or(String::is_empty) {
                 return wrong(format!("subject `{}` names no program", subject.name));
             }
             for pattern in subject.time_regex.iter().chain(&subject.verified_regex) {
@@ -185,7 +172,7 @@ impl Plan {
                 return wrong(format!("`{pattern}` has no group; put the seconds in parentheses"));
             }
         }
-        for Treatment { name, placements } in &self.treatments {
+        for Treatment { name, placements, .. } in &self.treatments {
             if !placements.is_empty() && placements.len() < self.threads.len() {
                 return wrong(format!("`{name}` lacks a placement for {} threads", self.threads[placements.len()]));
             }
@@ -196,20 +183,6 @@ impl Plan {
         for (position, treatment) in self.treatments.iter().enumerate() {
             if self.treatments[..position].iter().any(|other| other.name == treatment.name) {
                 return wrong(format!("two placements are called `{}`", treatment.name));
-            }
-        }
-        simulation::check(self).map_err(PlanError)?;
-        if let StopRule::Best { search, cut_off, kept } = &self.stop {
-            if cut_off.is_nan() || *cut_off <= 1.0 {
-                return wrong(format!("the cut-off must be a factor above 1, not {cut_off}"));
-            }
-            if let Some(kept) = kept.as_ref().filter(|kept| self.treatments.iter().all(|t| t.name != **kept)) {
-                return wrong(format!("there is no placement `{kept}` whose loss could be told"));
-            }
-            if let RaceRule::Guarantee { epsilon, delta, .. } = search
-                && ![epsilon, delta].iter().all(|share| **share > 0.0 && **share < 1.0)
-            {
-                return wrong(format!("a guarantee needs two shares between 0 and 1, not {epsilon} and {delta}"));
             }
         }
         Ok(())
@@ -231,49 +204,45 @@ impl Plan {
         treatment.placements.is_empty() || self.placement(cell).is_some()
     }
 
+    /// Leaves one cell of those that are the same placement with as many threads: the first.
+    pub fn merge_same_placements(&mut self) {
+        for column in 0..self.threads.len() {
+            for at in 1..self.treatments.len() {
+                let (earlier, later) = self.treatments.split_at_mut(at);
+                let Some(Some(placement)) = later[0].placements.get(column) else { continue };
+                let is_same = |other: &&Treatment| {
+                    other
+                        .placements
+                        .get(column)
+                        .is_some_and(|other| other.as_ref().is_some_and(|o| o.same_slots(placement)))
+                };
+                if let Some(first) = earlier.iter().find(is_same) {
+                    let (threads, treatment) = (self.threads[column], first.name.clone());
+                    later[0].placements[column] = None;
+                    later[0].same_as.push(SamePlacement { threads, treatment });
+                }
+            }
+        }
+    }
+
     /// Where the threads of a cell are put; none when unbound.
     pub fn placement(&self, cell: Cell) -> Option<&Placement> {
         self.treatments[cell.treatment].placements.get(cell.threads)?.as_ref()
     }
 
-    /// How `asked` differs from this plan, a line each; empty when they are the same study.
-    pub fn differences(&self, asked: &Self) -> Vec<String> {
-        let mut lines = Vec::new();
+    /// `asked` without differences that don't make it another study.
+    pub(crate) fn aligned(&self, asked: &Self) -> Self {
         let mut asked = asked.clone();
         for (have, want) in self.subjects.iter().zip(&mut asked.subjects) {
             // Journals used not to keep it.
             want.build = have.build.as_ref().and(want.build.take());
         }
-        match (serde_json::to_value(self), serde_json::to_value(&asked)) {
-            (Ok(have), Ok(want)) => compare("", &have, &want, &mut lines),
-            (Err(error), _) | (_, Err(error)) => lines.push(error.to_string()),
-        }
-        lines
+        asked
     }
 
     /// The treatment that every ratio is taken against.
     pub fn reference(&self) -> &Treatment {
         &self.treatments[0]
-    }
-}
-
-fn compare(path: &str, have: &Value, want: &Value, lines: &mut Vec<String>) {
-    let inner = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    match (have, want) {
-        (Value::Object(have), Value::Object(want)) => {
-            for key in have.keys().chain(want.keys().filter(|key| !have.contains_key(*key))) {
-                let absent = &Value::Null;
-                compare(&inner(key), have.get(key).unwrap_or(absent), want.get(key).unwrap_or(absent), lines);
-            }
-        }
-        // Lists of plain values read better whole.
-        (Value::Array(have), Value::Array(want)) if have.len() == want.len() && have.iter().any(Value::is_object) => {
-            for (position, (have, want)) in have.iter().zip(want).enumerate() {
-                compare(&inner(&(position + 1).to_string()), have, want, lines);
-            }
-        }
-        _ if have == want => {}
-        _ => lines.push(format!("{path}: the journal has {have}, you ask for {want}")),
     }
 }
 

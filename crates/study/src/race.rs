@@ -3,13 +3,64 @@
 //! Each subject has a race of its own, between all its cells, also across thread counts. Who stays in is decided by
 //! [`stats::Race`]; here cells become its arms, and trials its runs.
 
-use crate::engine::{Work, given_up};
-use crate::plan::{Cell, Plan, StopRule};
+use crate::engine::{CellStudy, Work, given_up};
+use crate::kind::Kind;
+use crate::plan::{Cell, Plan, PlanError};
 use crate::trial::{Status, Trial};
 use serde::{Deserialize, Serialize};
-use stats::{Claim, Gain, Outcome, Run, Standing, Standings};
+use stats::{Claim, Gain, Outcome, RaceRule, Run, Standing, Standings};
 use std::collections::HashMap;
 use std::time::Duration;
+
+/// A study that looks for the best cell of each subject, and drops cells as soon as they have lost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Race {
+    /// What is run where.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// How the best is found.
+    pub stop: RaceStop,
+}
+
+/// How the best is found, and what that may cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "rule", rename = "best")]
+pub struct RaceStop {
+    /// The search.
+    pub search: RaceRule,
+    /// A run is stopped when it has taken this many times as long as the best surely takes.
+    pub cut_off: f64,
+    /// The treatment that stays in the race to its end, whatever becomes of it, because its loss is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+impl Kind for Race {
+    const NAME: &'static str = "race";
+    type Trial = Trial;
+
+    fn check(&self) -> Result<(), PlanError> {
+        self.plan.check()?;
+        let wrong = |what: String| Err(PlanError(what));
+        let RaceStop { search, cut_off, kept } = &self.stop;
+        if cut_off.is_nan() || *cut_off <= 1.0 {
+            return wrong(format!("the cut-off must be a factor above 1, not {cut_off}"));
+        }
+        if let Some(kept) = kept.as_ref().filter(|kept| self.plan.treatments.iter().all(|t| t.name != **kept)) {
+            return wrong(format!("there is no placement `{kept}` whose loss could be told"));
+        }
+        if let RaceRule::Guarantee { epsilon, delta, .. } = search
+            && ![epsilon, delta].iter().all(|share| **share > 0.0 && **share < 1.0)
+        {
+            return wrong(format!("a guarantee needs two shares between 0 and 1, not {epsilon} and {delta}"));
+        }
+        Ok(())
+    }
+
+    fn aligned(&self, asked: &Self) -> Self {
+        Self { plan: self.plan.aligned(&asked.plan), stop: asked.stop.clone() }
+    }
+}
 
 /// How the race of one subject stands, or ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,9 +122,79 @@ impl RaceResult {
     }
 }
 
+impl CellStudy for Race {
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// A block that warms up runs one cell of each subject, since what is to be warmed is the machine.
+    fn work_of_block(&self, earlier: &[Trial], block: u32) -> Work {
+        let plan = &self.plan;
+        let mut groups: Vec<Vec<Cell>> = Vec::new();
+        let mut of = 0;
+        for subject in 0..plan.subjects.len() {
+            let field = SubjectRace::new(self, subject);
+            of += field.arms.len();
+            let arms = if block < plan.warmup_blocks {
+                Some(vec![0])
+            } else {
+                field.race().next_block(&field.runs(earlier)).map(|mut arms| {
+                    arms.retain(|&arm| !given_up(plan, earlier, field.arms[arm]));
+                    arms
+                })
+            };
+            groups.push(arms.unwrap_or_default().into_iter().map(|arm| field.arms[arm]).collect());
+        }
+        let open = groups.iter().map(Vec::len).sum();
+        let order = stats::block_permutation(plan.seed, block, u32::MAX, groups.len());
+        let cells = order.into_iter().flat_map(|subject| {
+            let group = &groups[subject];
+            let order = stats::block_permutation(plan.seed, block, subject as u32, group.len());
+            order.into_iter().map(|position| group[position]).collect::<Vec<_>>()
+        });
+        Work { cells: cells.collect(), open, of }
+    }
+
+    /// The race counts the programs' own times, which may be shorter than what is seen from outside; the most that was seen
+    /// on top of them is added.
+    fn cut_off(&self, trials: &[Trial], cell: Cell) -> Option<Duration> {
+        let field = SubjectRace::new(self, cell.subject);
+        let arm = field.arms.iter().position(|other| *other == cell)?;
+        let limit_s = field.race().limit_s(&field.runs(trials), arm)?;
+        let around = trials.iter().filter_map(|trial| Some(trial.ran_s? - trial.time_s?));
+        Duration::try_from_secs_f64(limit_s + around.fold(0.0, f64::max)).ok()
+    }
+}
+
+impl Race {
+    /// How the races stand, one for each subject.
+    pub(crate) fn results(&self, trials: &[Trial]) -> Vec<RaceResult> {
+        let plan = &self.plan;
+        let result = |subject: usize| {
+            let field = SubjectRace::new(self, subject);
+            let race = field.race();
+            let runs = field.runs(trials);
+            let entrant = |(arm, cell): (usize, &Cell)| Entrant {
+                threads: plan.threads[cell.threads],
+                placement: plan.treatments[cell.treatment].name.clone(),
+                reference: field.reference[arm] == Some(arm),
+            };
+            RaceResult {
+                subject: plan.subjects[subject].name.clone(),
+                entrants: field.arms.iter().enumerate().map(entrant).collect(),
+                runs: runs.len() as u32,
+                standings: race.standings(&runs),
+                history: race.history(&runs),
+            }
+        };
+        (0..plan.subjects.len()).map(result).collect()
+    }
+}
+
 /// The race between the cells of one subject.
 struct SubjectRace<'a> {
     plan: &'a Plan,
+    stop: &'a RaceStop,
     arms: Vec<Cell>,
     reference: Vec<Option<usize>>,
     kept: Vec<usize>,
@@ -81,19 +202,17 @@ struct SubjectRace<'a> {
 }
 
 impl<'a> SubjectRace<'a> {
-    fn new(plan: &'a Plan, subject: usize) -> Self {
+    fn new(race: &'a Race, subject: usize) -> Self {
+        let Race { plan, stop } = race;
         let arms: Vec<Cell> = plan.cells().filter(|cell| cell.subject == subject).collect();
         let unbound = arms.iter().enumerate().filter(|(_, cell)| plan.treatments[cell.treatment].is_unbound());
         let unbound: HashMap<usize, usize> = unbound.map(|(arm, cell)| (cell.threads, arm)).collect();
         let name = |cell: &Cell| plan.treatments[cell.treatment].name.as_str();
-        let kept = match &plan.stop {
-            StopRule::Best { kept: Some(kept), .. } => {
-                (0..arms.len()).filter(|&arm| name(&arms[arm]) == kept).collect()
-            }
-            _ => Vec::new(),
-        };
+        let is_kept = |&arm: &usize| stop.kept.as_deref() == Some(name(&arms[arm]));
+        let kept = (0..arms.len()).filter(is_kept).collect();
         Self {
             plan,
+            stop,
             reference: arms.iter().map(|cell| unbound.get(&cell.threads).copied()).collect(),
             kept,
             by_name: arms.iter().enumerate().map(|(arm, c)| ((plan.threads[c.threads], name(c)), arm)).collect(),
@@ -101,17 +220,16 @@ impl<'a> SubjectRace<'a> {
         }
     }
 
-    /// The race itself; none in a study of another kind.
-    fn race(&self) -> Option<stats::Race<'_>> {
-        let StopRule::Best { search, cut_off, .. } = self.plan.stop else { return None };
-        Some(stats::Race {
+    /// The race as decisions are made about it.
+    fn race(&self) -> stats::Race<'_> {
+        stats::Race {
             arms: self.arms.len(),
             reference: &self.reference,
             kept: &self.kept,
-            rule: search,
-            cut_off,
+            rule: self.stop.search,
+            cut_off: self.stop.cut_off,
             seed: self.plan.seed,
-        })
+        }
     }
 
     /// The trials of this subject that count, as runs.
@@ -121,9 +239,9 @@ impl<'a> SubjectRace<'a> {
         };
         let counted = trials.iter().filter(|trial| !trial.warmup && trial.subject == *subject);
         let run = |trial: &Trial| {
-            let outcome = match (trial.status, trial.time_s, &trial.observation) {
+            let outcome = match (trial.status, trial.time_s, trial.ran_s) {
                 (Status::Ok, Some(time_s), _) => Outcome::Time(time_s),
-                (Status::CutOff, _, Some(seen)) => Outcome::CutOff(seen.wall_s),
+                (Status::CutOff, _, Some(ran_s)) => Outcome::CutOff(ran_s),
                 _ => Outcome::Failed,
             };
             let arm = *self.by_name.get(&(trial.threads, trial.placement.as_str()))?;
@@ -131,68 +249,4 @@ impl<'a> SubjectRace<'a> {
         };
         counted.filter_map(run).collect()
     }
-}
-
-/// What `block` runs, given the trials of all earlier blocks. A block that warms up runs one cell of each subject, since
-/// what is to be warmed is the machine.
-pub(crate) fn block(plan: &Plan, earlier: &[Trial], block: u32) -> Work {
-    let mut groups: Vec<Vec<Cell>> = Vec::new();
-    let mut of = 0;
-    for subject in 0..plan.subjects.len() {
-        let field = SubjectRace::new(plan, subject);
-        let Some(race) = field.race() else { continue };
-        of += field.arms.len();
-        let arms = if block < plan.warmup_blocks {
-            Some(vec![0])
-        } else {
-            race.next_block(&field.runs(earlier)).map(|mut arms| {
-                arms.retain(|&arm| !given_up(plan, earlier, field.arms[arm]));
-                arms
-            })
-        };
-        groups.push(arms.unwrap_or_default().into_iter().map(|arm| field.arms[arm]).collect());
-    }
-    let open = groups.iter().map(Vec::len).sum();
-    let order = stats::block_permutation(plan.seed, block, u32::MAX, groups.len());
-    let cells = order.into_iter().flat_map(|subject| {
-        let group = &groups[subject];
-        let order = stats::block_permutation(plan.seed, block, subject as u32, group.len());
-        order.into_iter().map(|position| group[position]).collect::<Vec<_>>()
-    });
-    Work { cells: cells.collect(), open, of }
-}
-
-/// How long a run of `cell` may take before it has lost its race, given all trials before it; none where nothing is known
-/// yet, and in a study that isn't a race.
-///
-/// The race counts the programs' own times, which may be shorter than what is seen from outside; the most that was seen
-/// on top of them is added.
-pub(crate) fn cut_off(plan: &Plan, trials: &[Trial], cell: Cell) -> Option<Duration> {
-    let field = SubjectRace::new(plan, cell.subject);
-    let arm = field.arms.iter().position(|other| *other == cell)?;
-    let limit_s = field.race()?.limit_s(&field.runs(trials), arm)?;
-    let around = trials.iter().filter_map(|trial| Some(trial.observation.as_ref()?.wall_s - trial.time_s?));
-    Duration::try_from_secs_f64(limit_s + around.fold(0.0, f64::max)).ok()
-}
-
-/// How the races of a study stand, one for each subject; none in a study of another kind.
-pub(crate) fn results(plan: &Plan, trials: &[Trial]) -> Vec<RaceResult> {
-    let result = |subject: usize| {
-        let field = SubjectRace::new(plan, subject);
-        let race = field.race()?;
-        let runs = field.runs(trials);
-        let entrant = |(arm, cell): (usize, &Cell)| Entrant {
-            threads: plan.threads[cell.threads],
-            placement: plan.treatments[cell.treatment].name.clone(),
-            reference: field.reference[arm] == Some(arm),
-        };
-        Some(RaceResult {
-            subject: plan.subjects[subject].name.clone(),
-            entrants: field.arms.iter().enumerate().map(entrant).collect(),
-            runs: runs.len() as u32,
-            standings: race.standings(&runs),
-            history: race.history(&runs),
-        })
-    };
-    (0..plan.subjects.len()).filter_map(result).collect()
 }

@@ -1,23 +1,22 @@
 //! A whole study as its journal keeps it: all that a report may know.
 
-use crate::host::{HostFacts, Session};
-use crate::plan::Plan;
-use crate::trial::Trial;
+use crate::host::{HostFacts, PastSession};
+use crate::kind::Kind;
 use serde::{Deserialize, Serialize};
 
 /// Plan, machine, sessions and trials of one study.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record<K: Kind> {
     /// The plan, as it was when the study began.
-    pub plan: Plan,
+    pub plan: K,
     /// The topology, as the machine crate serialises it.
     pub machine: serde_json::Value,
     /// What the machine is.
     pub host: HostFacts,
     /// When and how the study was worked on.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<PastSession>,
     /// Every trial, in the order in which they were run.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<K::Trial>,
     /// Why the study ended; none while it is unfinished.
     pub ending: Option<Ending>,
 }

@@ -64,6 +64,7 @@ impl Runner for ProgramRunner {
                 trial.status = outcome.status;
                 trial.cause = outcome.cause;
                 trial.time_s = outcome.time_s;
+                trial.ran_s = Some(launched.observation.wall_s);
                 trial.observation = Some(launched.observation);
             }
         }

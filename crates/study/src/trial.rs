@@ -70,11 +70,13 @@ pub struct Trial {
     pub cause: String,
     /// The time that counts, in seconds: the program's own where it reports one, else wall time. Only when `status` is ok.
     pub time_s: Option<f64>,
-    /// When it started, in seconds since 1970 (UTC).
+    /// When it started, in seconds since 1970 (UTC); of a model, in seconds of the model's clock.
     pub started_unix_s: f64,
+    /// From its first instruction to its end, in seconds, however it ended; none when it could not be started.
+    pub ran_s: Option<f64>,
     /// Where thread `i` was meant to run; none when unbound.
     pub intended_cpus: Option<Vec<CpuSet>>,
-    /// What was seen; none when it could not be started.
+    /// What was observed; none when it could not be started, or a model stands in for it.
     pub observation: Option<Observation>,
     /// The last of its standard error (and output, when it failed), at most 4 KiB.
     pub output_tail: String,

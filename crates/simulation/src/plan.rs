@@ -1,0 +1,443 @@
+//! The plan of a simulation: what is simulated, with which numbers, under which policies, how often.
+
+use machine::Machine;
+use machine::record::{MachineRecord, ObjectRecord};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sim::cache::HierarchyError;
+use sim::space as space_sharing;
+use sim::{ExperimentError, Parameters, ParsePolicyError, Policy, Workload};
+use std::fmt::Display;
+use std::num::NonZeroU64;
+use study::kind::Kind;
+use study::plan::PlanError;
+use study::sample::Sample;
+
+/// A study that simulates: every point under every policy, once a replicate. Replicate r has the same draws under every policy
+/// and at every point, so that policies are compared pair by pair.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulationPlan {
+    /// The points of a sweep, or several mixes, or a single simulation.
+    pub points: Vec<Point>,
+    /// Names of the policies, the one that others are compared with first where it is among them.
+    pub policies: Vec<String>,
+    /// CPUs of the simulated machine.
+    pub cpus: u32,
+    /// Samples of each point under each policy.
+    pub replicates: u32,
+    /// Where the draws start.
+    pub seed: u64,
+    /// Where this isn't what was asked for, and why: sentences, told in every report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub departures: Vec<String>,
+}
+
+/// A simulation by the name that its samples have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// What runs, and the point of the sweep.
+    pub name: String,
+    /// What is simulated.
+    pub simulation: Simulation,
+}
+
+impl SimulationPlan {
+    /// The plan of `simulations` under `policies`, each once, on `machine`.
+    pub fn new<P: Display>(simulations: Vec<Simulation>, policies: &[P], machine: &Machine) -> Self {
+        let mut names = unique_names(policies);
+        let reference = simulations.first().map(|first| first.sharing.reference());
+        names.sort_by_key(|name| Some(name.as_str()) != reference);
+        let (replicates, seed) = simulations.first().map_or((1, 1), |first| first.sharing.replicates());
+        let point = |simulation: Simulation| Point { name: simulation.name_with_point(), simulation };
+        Self {
+            points: simulations.into_iter().map(point).collect(),
+            policies: names,
+            cpus: machine.usable().count() as u32,
+            replicates,
+            seed,
+            departures: Vec::new(),
+        }
+    }
+
+    /// How many samples there are in all.
+    pub fn samples(&self) -> u64 {
+        u64::from(self.replicates) * self.points.len() as u64 * self.policies.len() as u64
+    }
+
+    /// The first simulation: what all points have in common stands in it.
+    pub fn first(&self) -> Option<&Simulation> {
+        self.points.first().map(|point| &point.simulation)
+    }
+}
+
+/// Names of policies, each once.
+pub(crate) fn unique_names<P: Display>(policies: &[P]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in policies.iter().map(P::to_string) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+impl Kind for SimulationPlan {
+    const NAME: &'static str = "simulation";
+    type Trial = Sample;
+
+    fn check(&self) -> Result<(), PlanError> {
+        if self.points.is_empty() || self.policies.is_empty() || self.replicates == 0 {
+            return Err(PlanError("a simulation needs a workload, a policy and a replicate".into()));
+        }
+        for Point { name, simulation } in &self.points {
+            let sharing = &simulation.sharing;
+            let policies = || self.policies.iter().try_for_each(|policy| sharing.check_policy(policy));
+            policies().map_err(|error| PlanError(error.to_string()))?;
+            sharing.check().map_err(|error| PlanError(format!("subject `{name}`: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn from_older(plan: Value) -> Result<Self, serde_json::Error> {
+        let older: OlderPlan = serde_json::from_value(plan)?;
+        let points = older
+            .subjects
+            .into_iter()
+            .map(|subject| Ok(Point { name: subject.name, simulation: serde_json::from_value(subject.simulation)? }));
+        Ok(Self {
+            points: points.collect::<Result<_, serde_json::Error>>()?,
+            policies: older.treatments.into_iter().map(|treatment| treatment.name).collect(),
+            cpus: older.threads.first().copied().unwrap_or_default(),
+            replicates: older.stop.max_blocks,
+            seed: older.seed,
+            departures: older.departures,
+        })
+    }
+}
+
+/// The plan in a journal of version 1 or 2, in which a policy was a treatment and CPUs were threads.
+#[derive(Deserialize)]
+pub(crate) struct OlderPlan {
+    pub subjects: Vec<OlderSubject>,
+    pub treatments: Vec<OlderTreatment>,
+    pub threads: Vec<u32>,
+    pub stop: OlderStop,
+    pub seed: u64,
+    #[serde(default)]
+    pub departures: Vec<String>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct OlderSubject {
+    pub name: String,
+    pub simulation: Value,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct OlderTreatment {
+    pub name: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct OlderStop {
+    pub max_blocks: u32,
+}
+
+/// What runs, and the numbers that it is simulated with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Simulation {
+    /// What runs, and how it shares the CPUs.
+    #[serde(flatten)]
+    pub sharing: Sharing,
+    /// How many times as large as in the machine's description its caches are.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cache_factor: f64,
+    /// How many times as fast as they are known to be its caches are.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cache_speed_factor: f64,
+    /// The same of its memory.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub memory_speed_factor: f64,
+    /// Which point of a sweep it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<SweepPoint>,
+}
+
+/// How CPUs are shared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Sharing {
+    /// Processes take turns on them.
+    Time {
+        /// What runs.
+        workload: Workload,
+        /// The numbers of scheduler and machine.
+        parameters: Parameters,
+    },
+    /// Jobs hold them.
+    Space {
+        /// What runs.
+        mix: space_sharing::Mix,
+        /// The numbers of allocator and machine.
+        parameters: space_sharing::Parameters,
+    },
+}
+
+impl Sharing {
+    /// The name of what runs.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Time { workload, .. } => &workload.name,
+            Self::Space { mix, .. } => &mix.name,
+        }
+    }
+
+    /// The names of the jobs that are told apart: each, or each kind.
+    pub fn jobs(&self) -> Vec<&str> {
+        match self {
+            Self::Time { workload, .. } => workload.jobs.iter().map(|job| job.name.as_str()).collect(),
+            Self::Space { mix, .. } => mix.kinds.iter().map(|kind| kind.graph.name.as_str()).collect(),
+        }
+    }
+
+    /// The policy that others are compared with.
+    pub fn reference(&self) -> &'static str {
+        match self {
+            Self::Time { .. } => Policy::Standard.name(),
+            Self::Space { .. } => space_sharing::Policy::Equipartition.name(),
+        }
+    }
+
+    /// How often it is simulated, and where its draws start.
+    fn replicates(&self) -> (u32, u64) {
+        match self {
+            Self::Time { parameters, .. } => (parameters.replicates, parameters.seed),
+            Self::Space { parameters, .. } => (parameters.replicates, parameters.seed),
+        }
+    }
+
+    /// Its parameters by name.
+    pub fn parameters(&self) -> serde_json::Map<String, Value> {
+        let fields = match self {
+            Self::Time { parameters, .. } => serde_json::to_value(parameters),
+            Self::Space { parameters, .. } => serde_json::to_value(parameters),
+        };
+        match fields {
+            Ok(Value::Object(fields)) => fields,
+            _ => serde_json::Map::new(),
+        }
+    }
+
+    /// The same with other parameters.
+    fn with(&self, fields: serde_json::Map<String, Value>) -> Result<Self, String> {
+        let fields = Value::Object(fields);
+        let there = match self {
+            Self::Time { workload, .. } => Self::Time {
+                workload: workload.clone(),
+                parameters: serde_json::from_value(fields).map_err(|error| error.to_string())?,
+            },
+            Self::Space { mix, .. } => Self::Space {
+                mix: mix.clone(),
+                parameters: serde_json::from_value(fields).map_err(|error| error.to_string())?,
+            },
+        };
+        there.check_parameters().map(|()| there)
+    }
+
+    fn check_parameters(&self) -> Result<(), String> {
+        let checked = match self {
+            Self::Time { parameters, .. } => parameters.check(),
+            Self::Space { parameters, .. } => parameters.check(),
+        };
+        checked.map_err(|error| error.to_string())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let checked = match self {
+            Self::Time { workload, .. } => workload.check(),
+            Self::Space { mix, .. } => mix.check(),
+        };
+        checked.map_err(|error| error.to_string())?;
+        self.check_parameters()
+    }
+
+    /// Whether there is a policy of that name.
+    fn check_policy(&self, name: &str) -> Result<(), SimulationError> {
+        match self {
+            Self::Time { .. } => name.parse::<Policy>().map(drop).map_err(SimulationError::from),
+            Self::Space { .. } => name.parse::<space_sharing::Policy>().map(drop).map_err(SimulationError::from),
+        }
+    }
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_one(factor: &f64) -> bool {
+    *factor == 1.0
+}
+
+/// One value of the parameter that a sweep goes through.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepPoint {
+    /// `phi` (phi_p and phi_t at once), `caches`, or a field of [`Parameters`].
+    pub parameter: String,
+    /// Its value, in the parameter's own unit.
+    pub value: f64,
+}
+
+/// Both boosts at once.
+const PHI: &str = "phi";
+
+/// How many times as large the caches are.
+const CACHES: &str = "caches";
+
+/// How many times as fast memory is.
+const MEMORY: &str = "memory";
+
+/// A machine of the future: how many times as much it is in CPU speed times cache size. Of the product each has the square
+/// root; working sets grow as caches do, and memory becomes faster by the fourth root, so by the root of what CPUs do.
+const FUTURE: &str = "future";
+
+/// The largest factor by which a machine can change.
+const MOST_FACTOR: f64 = 1e6;
+
+/// Why something can't be simulated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SimulationError {
+    /// The workload, the parameters or the machine.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The machine doesn't tell enough of its caches for a workload that misses.
+    #[error(transparent)]
+    Caches(#[from] HierarchyError),
+    /// A treatment is no policy of time sharing.
+    #[error(transparent)]
+    Policy(#[from] ParsePolicyError),
+    /// A treatment is no policy of space sharing.
+    #[error(transparent)]
+    SpacePolicy(#[from] space_sharing::ParsePolicyError),
+    /// There is no such parameter.
+    #[error("there is no parameter `{name}` to sweep; there are {known}")]
+    UnknownParameter {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// It can't have that value.
+    #[error("`{parameter}` can't be {value}: {cause}")]
+    BadValue {
+        /// The parameter.
+        parameter: String,
+        /// The value.
+        value: f64,
+        /// Why not.
+        cause: String,
+    },
+}
+
+/// What runs, on the machine as it is described.
+impl From<Sharing> for Simulation {
+    fn from(sharing: Sharing) -> Self {
+        Self { sharing, cache_factor: 1.0, cache_speed_factor: 1.0, memory_speed_factor: 1.0, point: None }
+    }
+}
+
+impl Simulation {
+    /// A workload with its parameters, on the machine as it is described.
+    pub fn new(workload: Workload, parameters: Parameters) -> Self {
+        Self::from(Sharing::Time { workload, parameters })
+    }
+
+    /// The same at a point of a sweep.
+    ///
+    /// # Errors
+    /// [`SimulationError`] when there is no such parameter or it can't have that value.
+    pub fn at(&self, parameter: &str, value: f64) -> Result<Self, SimulationError> {
+        let bad = |cause: String| SimulationError::BadValue { parameter: parameter.into(), value, cause };
+        let mut there = self.clone();
+        there.point = Some(SweepPoint { parameter: parameter.into(), value });
+        if [CACHES, MEMORY, FUTURE].contains(&parameter) && !(1.0 / MOST_FACTOR..=MOST_FACTOR).contains(&value) {
+            return Err(bad(format!("it must be a factor from {} to {MOST_FACTOR}", 1.0 / MOST_FACTOR)));
+        }
+        match (&mut there.sharing, parameter) {
+            (_, CACHES) => there.cache_factor *= value,
+            (_, MEMORY) => there.memory_speed_factor *= value,
+            (Sharing::Space { parameters, .. }, FUTURE) => {
+                let each = value.sqrt();
+                parameters.speed *= each;
+                parameters.data *= each;
+                there.cache_factor *= each;
+                there.cache_speed_factor *= each;
+                there.memory_speed_factor *= each.sqrt();
+                there.sharing.check_parameters().map_err(bad)?;
+            }
+            (sharing, _) => {
+                let mut fields = sharing.parameters();
+                let names: Vec<&str> = match (&*sharing, parameter) {
+                    (Sharing::Time { .. }, PHI) => vec!["phi_p", "phi_t"],
+                    _ => vec![parameter],
+                };
+                for name in names {
+                    if !sweepable(&fields).any(|known| known == name) {
+                        return Err(SimulationError::UnknownParameter {
+                            name: parameter.into(),
+                            known: sharing.sweepable().join(", "),
+                        });
+                    }
+                    // A whole number may stand for a count or a time, another one for a time only.
+                    let whole = value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
+                    let number = if whole { serde_json::json!(value as u64) } else { serde_json::json!(value) };
+                    fields.insert(name.into(), number);
+                }
+                *sharing = sharing.with(fields).map_err(bad)?;
+            }
+        }
+        Ok(there)
+    }
+
+    /// What runs, and the point of the sweep.
+    fn name_with_point(&self) -> String {
+        match &self.point {
+            None => self.sharing.name().to_owned(),
+            Some(SweepPoint { parameter, value }) => format!("{}, {parameter} {value}", self.sharing.name()),
+        }
+    }
+
+    /// `machine` with this simulation's caches.
+    pub(crate) fn machine(&self, machine: &Machine) -> Machine {
+        fn grow(object: &mut ObjectRecord, factor: f64) {
+            if let Some(bytes) = object.cache.as_mut().and_then(|cache| cache.size_bytes.as_mut()) {
+                *bytes = NonZeroU64::new((bytes.get() as f64 * factor).round() as u64).unwrap_or(NonZeroU64::MIN);
+            }
+            object.children.iter_mut().for_each(|child| grow(child, factor));
+        }
+        if self.cache_factor == 1.0 {
+            return machine.clone();
+        }
+        let mut record = MachineRecord::from(machine.clone());
+        grow(&mut record.tree, self.cache_factor);
+        Machine::try_from(record).unwrap_or_else(|_| machine.clone())
+    }
+}
+
+impl Sharing {
+    /// What can be swept.
+    fn sweepable(&self) -> Vec<String> {
+        let fields = self.parameters();
+        let own = match self {
+            Self::Time { .. } => PHI,
+            Self::Space { .. } => FUTURE,
+        };
+        sweepable(&fields).chain([own, CACHES, MEMORY]).map(str::to_owned).collect()
+    }
+}
+
+/// The parameters that are numbers, without those that say how often a simulation is repeated.
+fn sweepable(fields: &serde_json::Map<String, Value>) -> impl Iterator<Item = &str> {
+    let numbers = fields.iter().filter(|(_, value)| value.is_number());
+    numbers.map(|(name, _)| name.as_str()).filter(|name| !["seed", "replicates"].contains(name))
+}

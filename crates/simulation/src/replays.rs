@@ -1,0 +1,303 @@
+//! Replays as studies: one workload in a running kernel, under several policies, and in the simulator beside it.
+//!
+//! Replicate r has the same draws in both worlds. What either world did is measured by one ruler, [`replay::account`], so that
+//! figures of one metric mean the same.
+
+mod agreement;
+mod verdict;
+
+pub use agreement::{
+    AGREE_FACTOR, Agreement, Beside, CPU_TIME_RATIO, L2_MISSES, L3_MISSES, MIGRATIONS_PER_S, QUANTITIES, Quantity,
+    ReplayResult, ReplayedPolicy,
+};
+
+pub use verdict::{
+    AgreementVerdict, Disagreement, PolicyFigure, PolicyPair, ReplayAnalysis, ReplayVerdict, replay_analysis,
+};
+
+use crate::plan::{OlderPlan, Sharing, Simulation, SimulationError, unique_names};
+use crate::run::measurements_and_processes;
+use machine::Machine;
+use rayon::prelude::*;
+use replay::account::{Account, Seen};
+use replay::policy::LONGEST_SLICE_MS;
+use replay::{Policy, Scene, Series, Told, Turn};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sim::{Parameters, QuantumEnd, Wake, Workload};
+use stats::Metric;
+use std::collections::BTreeMap;
+use study::JournalError;
+use study::host::unix_seconds;
+use study::kind::Kind;
+use study::plan::PlanError;
+use study::sample::{Failure, FailureCause, Measurements, Sample};
+use study::session::Session;
+
+/// A study that replays one workload in a kernel, and simulates it beside that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayPlan {
+    /// What runs.
+    pub workload: Workload,
+    /// Where it is replayed.
+    pub kernel: Kernel,
+    /// The numbers that the kernel's schedulers are given.
+    pub parameters: Parameters,
+    /// The numbers that it is simulated with; none where it isn't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<Parameters>,
+    /// Names of the policies.
+    pub policies: Vec<String>,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// Samples under each policy in each world.
+    pub replicates: u32,
+    /// Where the draws start.
+    pub seed: u64,
+}
+
+/// A running kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// Its release.
+    pub release: String,
+    /// The machine that it runs: `here`, or a virtual one, as in `vm:2x4`.
+    pub place: String,
+    /// Whether the affinity scheduler has a queue for each CPU instead of one that is searched.
+    #[serde(default)]
+    pub is_scalable: bool,
+    /// How long a waking process may wait under `stayput-sched`, in ms; none where the rule alone decides, as in the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait_ms: Option<f64>,
+}
+
+/// The clock tick of kernels as Debian builds them (`CONFIG_HZ=250`): slices end with one.
+const KERNEL_TICK_MS: f64 = 4.0;
+
+/// What the player works at a time, at most; see `replay`.
+const CHUNK_US: f64 = 100.0;
+
+/// The parameters with which the simulator comes closest to what a kernel does that is given `parameters`: a quantum ends
+/// with the first tick of the kernel's clock after it is over, a long one is as long as the kernel grants, and a waking process
+/// goes to the nearest idle CPU. The CPUs of an emulator take turns of a chunk of work each, so that a tick is late by up to a turn
+/// of all `emulated_cpus`.
+pub fn simulator_parameters(parameters: &Parameters, emulated_cpus: Option<u32>) -> Parameters {
+    let whole_ticks = |ms: f64| (ms / KERNEL_TICK_MS).ceil() * KERNEL_TICK_MS;
+    Parameters {
+        quantum_ms: whole_ticks(parameters.quantum_ms),
+        long_quantum_ms: whole_ticks(parameters.long_quantum_ms.min(LONGEST_SLICE_MS)),
+        quantum_end: QuantumEnd::Elapsed,
+        wake: Wake::Nearest,
+        jitter_us: emulated_cpus.map_or(parameters.jitter_us, |cpus| f64::from(cpus) * CHUNK_US),
+        ..parameters.clone()
+    }
+}
+
+impl ReplayPlan {
+    /// The plan of replaying `scene` in `kernel` under `policies` on `machine`; and in the simulator with parameters of its own,
+    /// where these are given.
+    pub fn new(
+        scene: &Scene,
+        kernel: Kernel,
+        simulated: Option<Parameters>,
+        policies: &[Policy],
+        machine: &Machine,
+    ) -> Self {
+        let mut names = unique_names(policies);
+        names.sort_by_key(|name| name != sim::Policy::Standard.name());
+        Self {
+            workload: scene.workload.clone(),
+            kernel,
+            parameters: scene.parameters.clone(),
+            simulated,
+            policies: names,
+            cpus: machine.usable().count() as u32,
+            replicates: scene.parameters.replicates,
+            seed: scene.parameters.seed,
+        }
+    }
+
+    /// What samples of the kernel have as their subject.
+    pub fn kernel_subject(&self) -> String {
+        let Kernel { release, place, .. } = &self.kernel;
+        format!("{} (Linux {release}, {place})", self.workload.name)
+    }
+
+    /// What samples of the simulator have as their subject.
+    pub fn simulator_subject(&self) -> String {
+        format!("{} (simulated)", self.workload.name)
+    }
+
+    /// What its replays have in common.
+    pub fn series(&self, machine: &Machine) -> Series {
+        Series {
+            scene: Scene { workload: self.workload.clone(), parameters: self.parameters.clone() },
+            machine: machine.clone(),
+            is_scalable: self.kernel.is_scalable,
+            max_wait_ms: self.kernel.max_wait_ms,
+        }
+    }
+
+    /// The replays that are not among the samples `done`. Each replicate begins with another policy, so that no policy always
+    /// comes first.
+    pub fn turns_left(&self, done: &[Sample]) -> Vec<Turn> {
+        let (policies, subject) = (self.known_policies(), self.kernel_subject());
+        let turns = (0..self.replicates).flat_map(|replicate| {
+            let first = replicate as usize % policies.len().max(1);
+            let order = policies[first..].iter().chain(&policies[..first]).copied().collect::<Vec<_>>();
+            order.into_iter().map(move |policy| Turn { policy, replicate })
+        });
+        turns.filter(|turn| !is_done(done, &subject, *turn)).collect()
+    }
+
+    /// The sample that a replay was; `sequence` is its position in the study.
+    pub fn sample(&self, turn: Turn, output: Result<Told, String>, sequence: u32) -> Sample {
+        let result = output.map(measurements).map_err(|what| Failure { cause: FailureCause::Replay, what });
+        let ran_s = result.as_ref().map_or(0.0, |measured| measured.makespan_s);
+        self.sample_of(self.kernel_subject(), turn, sequence, unix_seconds() - ran_s, result)
+    }
+
+    fn sample_of(
+        &self,
+        subject: String,
+        turn: Turn,
+        sequence: u32,
+        started_s: f64,
+        result: Result<Measurements, Failure>,
+    ) -> Sample {
+        Sample { sequence, replicate: turn.replicate, subject, policy: turn.policy.name().into(), started_s, result }
+    }
+
+    fn known_policies(&self) -> Vec<Policy> {
+        self.policies.iter().filter_map(|policy| policy.parse().ok()).collect()
+    }
+}
+
+impl Kind for ReplayPlan {
+    const NAME: &'static str = "replay";
+    type Trial = Sample;
+
+    fn check(&self) -> Result<(), PlanError> {
+        for policy in &self.policies {
+            policy.parse::<Policy>().map_err(|error| PlanError(error.to_string()))?;
+        }
+        let wrong = |error: &dyn std::fmt::Display| PlanError(format!("workload `{}`: {error}", self.workload.name));
+        self.workload.check().map_err(|error| wrong(&error))?;
+        let mut parameters = self.simulated.iter().chain([&self.parameters]);
+        parameters.try_for_each(Parameters::check).map_err(|error| wrong(&error))
+    }
+
+    fn from_older(plan: Value) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct OlderReplay {
+            workload: Workload,
+            parameters: Parameters,
+            #[serde(default)]
+            world: OlderWorld,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum OlderWorld {
+            #[default]
+            Simulator,
+            Kernel(Kernel),
+        }
+        let older: OlderPlan = serde_json::from_value(plan)?;
+        let mut replayed = None;
+        let mut simulated = None;
+        for subject in older.subjects {
+            let OlderReplay { workload, parameters, world } = serde_json::from_value(subject.simulation)?;
+            match world {
+                OlderWorld::Kernel(kernel) => replayed = Some((workload, parameters, kernel)),
+                OlderWorld::Simulator => simulated = Some(parameters),
+            }
+        }
+        let (workload, parameters, kernel) =
+            replayed.ok_or_else(|| serde::de::Error::custom("nothing is replayed in a kernel"))?;
+        Ok(Self {
+            workload,
+            kernel,
+            parameters,
+            simulated,
+            policies: older.treatments.into_iter().map(|treatment| treatment.name).collect(),
+            cpus: older.threads.first().copied().unwrap_or_default(),
+            replicates: older.stop.max_blocks,
+            seed: older.seed,
+        })
+    }
+}
+
+fn is_done(done: &[Sample], subject: &str, turn: Turn) -> bool {
+    let is_it = |sample: &Sample| {
+        sample.replicate == turn.replicate && sample.subject == subject && sample.policy == turn.policy.name()
+    };
+    done.iter().any(is_it)
+}
+
+/// What a replay's output says, its names read as metrics.
+fn measurements(output: Told) -> Measurements {
+    Measurements {
+        makespan_s: output.seconds,
+        metrics: by_metric(output.metrics),
+        histograms: by_metric(output.histograms),
+        notes: output.notes,
+    }
+}
+
+fn by_metric<T>(by_name: BTreeMap<String, T>) -> BTreeMap<Metric, T> {
+    by_name.into_iter().map(|(name, value)| (Metric::from_name(&name), value)).collect()
+}
+
+/// Simulates what the study in `session` has to be simulated and is not among its samples yet; `watch` is called after each.
+///
+/// # Errors
+/// When it can't be simulated, or the journal fails.
+pub fn simulate<E: From<SimulationError> + From<JournalError>>(
+    session: &mut Session<ReplayPlan>,
+    machine: &Machine,
+    watch: &mut dyn FnMut(),
+) -> Result<(), E> {
+    let plan = session.plan().clone();
+    let Some(parameters) = &plan.simulated else { return Ok(()) };
+    let sharing = Sharing::Time { workload: plan.workload.clone(), parameters: parameters.clone() };
+    let simulation = Simulation::from(sharing);
+    let (policies, subject) = (plan.known_policies(), plan.simulator_subject());
+    let turns: Vec<(Turn, sim::Policy)> = (0..plan.replicates)
+        .flat_map(|replicate| policies.iter().map(move |&policy| Turn { policy, replicate }))
+        .filter(|turn| !is_done(session.trials(), &subject, *turn))
+        .filter_map(|turn| Some((turn, turn.policy.simulated_by()?)))
+        .collect();
+    let measured: Vec<Measurements> = turns
+        .par_iter()
+        .map(|(turn, policy)| simulated(&simulation, (&plan.workload, parameters), machine, (*policy, turn.replicate)))
+        .collect::<Result<_, _>>()?;
+    for ((turn, _), measured) in turns.into_iter().zip(measured) {
+        let sequence = session.trials().len() as u32;
+        session.add(plan.sample_of(subject.clone(), turn, sequence, 0.0, Ok(measured)))?;
+        watch();
+    }
+    Ok(())
+}
+
+/// One replicate in the simulator, with what it says of itself and what the ruler for both worlds does.
+fn simulated(
+    simulation: &Simulation,
+    (workload, parameters): (&Workload, &Parameters),
+    machine: &Machine,
+    replicate: (sim::Policy, u32),
+) -> Result<Measurements, SimulationError> {
+    let mut intervals = Vec::new();
+    let watch = |interval| intervals.push(interval);
+    let (processes, mut measured) =
+        measurements_and_processes(simulation, (workload, parameters), machine, replicate, watch)?;
+    let account = Account::of(&Seen {
+        workload,
+        machine,
+        intervals: &intervals,
+        processes: &processes,
+        until_ns: (measured.makespan_s * 1e9).round() as u64,
+    });
+    measured.metrics.extend(by_metric(account.metrics));
+    measured.histograms.extend(by_metric(account.histograms));
+    Ok(measured)
+}

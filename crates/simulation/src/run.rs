@@ -1,0 +1,172 @@
+//! Runs simulations: replicates disturb nobody, so all cores run them, and the samples come in the plan's order.
+
+use crate::metrics;
+use crate::plan::{Sharing, Simulation, SimulationError, SimulationPlan};
+use crate::space;
+use machine::{Level, Machine};
+use rayon::prelude::*;
+use sim::cache::{TaskCaches, Timing};
+use sim::space as space_sharing;
+use sim::{
+    CacheModel, Experiment, Footprint, Interval, NoMemory, Outcome, Parameters, Policy, ProcessOutcome, Workload,
+};
+use study::sample::{Measurements, Sample};
+use study::session::Session;
+use study::{Ending, JournalError};
+
+/// A simulation on its machine, ready to be run.
+enum Ready<'a> {
+    Time { experiment: Box<Experiment<'a>>, caches: Option<CacheModel>, workload: &'a Workload },
+    Space { experiment: Box<space_sharing::Experiment<'a>>, caches: Option<TaskCaches>, mix: &'a space_sharing::Mix },
+}
+
+impl<'a> Ready<'a> {
+    /// A simulation on its own `machine`. It has no caches where nothing that runs ever misses.
+    fn new(simulation: &'a Simulation, machine: &'a Machine) -> Result<Self, SimulationError> {
+        match &simulation.sharing {
+            Sharing::Time { workload, parameters } => {
+                let experiment = Box::new(Experiment::new(machine, workload, parameters)?);
+                let caches = caches(simulation, machine, workload)?;
+                Ok(Self::Time { experiment, caches, workload })
+            }
+            Sharing::Space { mix, parameters } => {
+                let experiment = Box::new(space_sharing::Experiment::new(machine, mix, parameters)?);
+                let any = experiment.footprints().iter().any(misses);
+                let timing = timing(simulation, machine);
+                let caches = any
+                    .then(|| TaskCaches::of(machine, timing, experiment.footprints(), &experiment.jobs_of_workers()));
+                Ok(Self::Space { caches: caches.transpose()?, experiment, mix })
+            }
+        }
+    }
+
+    /// What one replicate shows.
+    fn measurements(&self, policy: &str, replicate: u32, levels: &[Level]) -> Result<Measurements, SimulationError> {
+        match self {
+            Self::Time { experiment, caches, workload } => {
+                let policy: Policy = policy.parse()?;
+                let outcome = match caches {
+                    Some(caches) => experiment.run(policy, replicate, caches.clone(), |_| {}),
+                    None => experiment.run(policy, replicate, NoMemory, |_| {}),
+                };
+                Ok(measurements(&outcome, workload, levels))
+            }
+            Self::Space { experiment, caches, mix } => {
+                let policy: space_sharing::Policy = policy.parse()?;
+                let outcome = match caches {
+                    Some(caches) => experiment.run(policy, replicate, caches.clone(), |_| {}),
+                    None => experiment.run(policy, replicate, NoMemory, |_| {}),
+                };
+                Ok(space::measurements(&outcome, mix))
+            }
+        }
+    }
+}
+
+/// Why a simulation stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Something can't be simulated.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+    /// The journal failed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// Simulates what is left of the study in `session`, on all cores; `watch` is called after each sample. The order of samples is
+/// the plan's alone: by replicate, then point, then policy.
+///
+/// # Errors
+/// When something can't be simulated, or the journal fails.
+pub fn simulate(
+    session: &mut Session<SimulationPlan>,
+    machine: &Machine,
+    watch: &mut dyn FnMut(),
+) -> Result<Ending, RunError> {
+    let plan = session.plan().clone();
+    let simulations = || plan.points.iter().map(|point| &point.simulation);
+    let machines: Vec<Machine> = simulations().map(|simulation| simulation.machine(machine)).collect();
+    let ready = simulations().zip(&machines).map(|(simulation, machine)| Ready::new(simulation, machine));
+    let ready: Vec<Ready> = ready.collect::<Result<_, _>>()?;
+    let levels = metrics::levels(machine);
+    let samples = (0..plan.replicates).flat_map(|replicate| {
+        let policies = &plan.policies;
+        (0..ready.len()).flat_map(move |point| policies.iter().map(move |policy| (replicate, point, policy)))
+    });
+    // They are written in this order, so those that were done are the first.
+    let left: Vec<_> = samples.skip(session.trials().len()).collect();
+    let mut sequence = session.trials().len() as u32;
+    let done = session.trials().iter().filter_map(Sample::measurements);
+    let mut clock_s = done.map(|measured| measured.makespan_s).fold(0.0, |a, b| a + b);
+    // Some at a time: an interruption loses no more than these, and memory holds no more.
+    for some in left.chunks(8 * rayon::current_num_threads()) {
+        let run =
+            |&(replicate, point, policy): &(u32, usize, &String)| ready[point].measurements(policy, replicate, &levels);
+        let measured: Vec<Measurements> = some.par_iter().map(run).collect::<Result<_, _>>()?;
+        for (&(replicate, point, policy), measured) in some.iter().zip(measured) {
+            let makespan_s = measured.makespan_s;
+            session.add(Sample {
+                sequence,
+                replicate,
+                subject: plan.points[point].name.clone(),
+                policy: policy.clone(),
+                // The simulated clock, as if one had been run after the other: the same bytes whenever it is simulated.
+                started_s: clock_s,
+                result: Ok(measured),
+            })?;
+            watch();
+            sequence += 1;
+            clock_s += makespan_s;
+        }
+    }
+    Ok(Ending::Finished)
+}
+
+fn misses(memory: &Footprint) -> bool {
+    memory.reload_lines > 0.0 || memory.steady_misses_per_ms > 0.0
+}
+
+fn timing(simulation: &Simulation, machine: &Machine) -> Timing {
+    Timing::of(machine).faster(simulation.cache_speed_factor, simulation.memory_speed_factor)
+}
+
+/// The caches under a workload; none where nothing ever misses.
+fn caches(
+    simulation: &Simulation,
+    machine: &Machine,
+    workload: &Workload,
+) -> Result<Option<CacheModel>, SimulationError> {
+    let any = workload.jobs.iter().any(|job| misses(&job.process.memory));
+    Ok(any.then(|| CacheModel::of(machine, timing(simulation, machine), workload)).transpose()?)
+}
+
+/// One replicate of a workload with these parameters, of their simulation: what became of its processes, and what it showed.
+/// `watch` sees every dispatch interval as it ends.
+///
+/// # Errors
+/// When it can't be simulated.
+pub(crate) fn measurements_and_processes(
+    simulation: &Simulation,
+    (workload, parameters): (&Workload, &Parameters),
+    machine: &Machine,
+    (policy, replicate): (Policy, u32),
+    watch: impl FnMut(Interval),
+) -> Result<(Vec<ProcessOutcome>, Measurements), SimulationError> {
+    let experiment = Experiment::new(machine, workload, parameters)?;
+    let outcome = match caches(simulation, machine, workload)? {
+        Some(caches) => experiment.run(policy, replicate, caches, watch),
+        None => experiment.run(policy, replicate, NoMemory, watch),
+    };
+    let measured = measurements(&outcome, workload, &metrics::levels(machine));
+    Ok((outcome.processes, measured))
+}
+
+fn measurements(outcome: &Outcome, workload: &Workload, levels: &[Level]) -> Measurements {
+    Measurements {
+        makespan_s: outcome.makespan_ms / 1e3,
+        metrics: metrics::metrics(outcome, workload, levels),
+        histograms: metrics::histograms(outcome),
+        notes: Vec::new(),
+    }
+}

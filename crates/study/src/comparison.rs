@@ -1,0 +1,137 @@
+//! A comparison: every placement against the reference, in randomised complete blocks.
+//!
+//! A **group** is one subject at one thread count; its treatments are compared with one another. In every block each
+//! open group runs each of its treatments once, one right after the other, so that a machine that gets slower gets
+//! slower for all of them; the order of the groups, and of the treatments within, is drawn anew for every block
+//! (randomised complete block design; Fisher, *The Design of Experiments*, 1935). Blocks `0..warmup_blocks` warm up.
+
+use crate::engine::{CellStudy, Work, given_up};
+use crate::kind::Kind;
+use crate::plan::{Cell, Plan, PlanError};
+use crate::times::{bootstrap_seed, counted_times, pairs};
+use crate::trial::Trial;
+use serde::{Deserialize, Serialize};
+
+/// A study that compares every placement with the reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What is run where.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// When it is enough.
+    pub stop: StopRule,
+}
+
+/// When a comparison is settled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "rule")]
+pub enum StopRule {
+    /// The 95 % interval of every paired ratio to the reference is narrower than `width` (0.02 = 2 %).
+    Paired {
+        /// Upper minus lower bound of the ratio, over the ratio.
+        width: f64,
+        /// Blocks before the first look.
+        min_blocks: u32,
+        /// Blocks after which it stops, settled or not.
+        max_blocks: u32,
+    },
+    /// The papers' rule: at least `min_runs` until the relative standard deviation is below `relative_sd`
+    /// (Pires 2017, section 3: five runs, 5 %).
+    RelativeSd {
+        /// Standard deviation over mean (0.05 = 5 %).
+        relative_sd: f64,
+        /// Runs before the first look.
+        min_runs: u32,
+        /// Runs after which it stops, settled or not.
+        max_runs: u32,
+    },
+}
+
+impl StopRule {
+    /// Blocks before the first look, and blocks after which it stops.
+    pub fn block_limits(&self) -> (u32, u32) {
+        match *self {
+            Self::Paired { min_blocks, max_blocks, .. } => (min_blocks, max_blocks),
+            Self::RelativeSd { min_runs, max_runs, .. } => (min_runs, max_runs),
+        }
+    }
+}
+
+impl Kind for Comparison {
+    const NAME: &'static str = "comparison";
+    type Trial = Trial;
+
+    fn check(&self) -> Result<(), PlanError> {
+        self.plan.check()
+    }
+
+    fn aligned(&self, asked: &Self) -> Self {
+        Self { plan: self.plan.aligned(&asked.plan), stop: asked.stop.clone() }
+    }
+}
+
+impl CellStudy for Comparison {
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn work_of_block(&self, earlier: &[Trial], block: u32) -> Work {
+        let groups = self.open_groups(earlier, block);
+        let mut cells = block_order(&self.plan, &groups, block);
+        cells.retain(|&cell| !given_up(&self.plan, earlier, cell));
+        Work { cells, open: groups.len(), of: self.plan.subjects.len() * self.plan.threads.len() }
+    }
+}
+
+impl Comparison {
+    /// The groups (subject, threads) that run in `block`, given the trials of all earlier blocks.
+    fn open_groups(&self, earlier: &[Trial], block: u32) -> Vec<(usize, usize)> {
+        let plan = &self.plan;
+        let counted = block.saturating_sub(plan.warmup_blocks);
+        let (least, most) = self.stop.block_limits();
+        (0..plan.subjects.len())
+            .flat_map(|subject| (0..plan.threads.len()).map(move |threads| (subject, threads)))
+            .filter(|&(subject, threads)| {
+                let all = (0..plan.treatments.len()).map(|treatment| Cell { subject, threads, treatment });
+                let cells: Vec<Cell> = all.filter(|&cell| plan.has(cell)).collect();
+                if cells.iter().all(|&cell| given_up(plan, earlier, cell)) {
+                    return false;
+                }
+                let is_open = |&cell: &Cell| !given_up(plan, earlier, cell) && !self.is_settled(earlier, cell);
+                counted < least || (counted < most && cells.iter().any(is_open))
+            })
+            .collect()
+    }
+
+    /// Whether the stop rule is met for one cell.
+    pub(crate) fn is_settled(&self, trials: &[Trial], cell: Cell) -> bool {
+        let plan = &self.plan;
+        match self.stop {
+            // The reference is settled with whatever is compared to it.
+            StopRule::Paired { .. } if cell.treatment == 0 => true,
+            StopRule::Paired { width, min_blocks, .. } => {
+                stats::settled(&pairs(plan, trials, cell), width, min_blocks as usize, bootstrap_seed(plan, cell))
+            }
+            StopRule::RelativeSd { relative_sd, min_runs, .. } => {
+                stats::relative_sd_below(&counted_times(plan, trials, cell), min_runs as usize, relative_sd)
+            }
+        }
+    }
+}
+
+/// The cells of `groups` in the order in which `block` runs them.
+fn block_order(plan: &Plan, groups: &[(usize, usize)], block: u32) -> Vec<Cell> {
+    let all = plan.subjects.len() * plan.threads.len();
+    // Drawn over all groups, open or not, so that closing one doesn't reorder the others.
+    stats::block_permutation(plan.seed, block, all as u32, all)
+        .into_iter()
+        .map(|group| (group, (group / plan.threads.len(), group % plan.threads.len())))
+        .filter(|(_, group)| groups.contains(group))
+        .flat_map(|(number, (subject, threads))| {
+            stats::block_permutation(plan.seed, block, number as u32, plan.treatments.len())
+                .into_iter()
+                .map(move |treatment| Cell { subject, threads, treatment })
+                .filter(|&cell| plan.has(cell))
+        })
+        .collect()
+}
