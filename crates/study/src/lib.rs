@@ -23,6 +23,8 @@ pub mod study_file;
 pub mod summary;
 pub mod toml_file;
 pub mod trial;
+pub mod verdict;
+pub mod warning;
 
 pub use host::{HostFacts, HostState, Session};
 pub use journal::{Journal, JournalError};
@@ -37,3 +39,5 @@ pub use runner::ProgramRunner;
 pub use simulation::Simulation;
 pub use summary::{Analysis, Best, Claim, Summary, analyse};
 pub use trial::{Status, Trial};
+pub use verdict::Verdict;
+pub use warning::Warning;

@@ -5,15 +5,21 @@
 //! What else the simulator saw is kept by name, as [`Observation::metrics`] and [`Observation::histograms`]. Replicate r
 //! has the same draws under every policy and at every point, so a block is a pair in the sense of [`crate::engine`].
 
-mod answers;
 mod metrics;
 mod results;
 mod space;
+mod verdict;
 
-pub use answers::{MATTERS_PERCENT, affinity_matters_at, affinity_matters_from};
 pub(crate) use metrics::{INTERVALS, SLICES};
 pub use results::{Estimated, PointResult, PolicyResult, TimeBin};
-pub(crate) use results::{analyse, bin_edges, bins, metric, names, range_of, times, verdicts, warnings};
+pub(crate) use results::{analyse, bin_edges, bins, metric, names, range_of, times, verdict};
+pub use space::verdict::{
+    KindChange, MATTERS_PERCENT, MixAffinity, MixPolicy, MixesAffinity, MixesPolicy, SpaceSharingVerdict,
+    SweptAffinity, SweptPolicy, affinity_matters_at, affinity_matters_from,
+};
+pub use verdict::{
+    BestChanges, Change, ChangeAt, Direction, LEAST_CHANGE_PERCENT, PolicyChanges, PolicyTime, SimulationVerdict,
+};
 
 use crate::observation::{Exit, Observation};
 use crate::plan::{Plan, StopRule, Subject, Treatment};

@@ -1,10 +1,11 @@
 //! What the replicates of a simulation say of its policies.
 
 use super::metrics::{INTERVALS, SLICES};
-use super::{RESPONSE, Sharing, SweepPoint, answers};
+use super::{RESPONSE, Sharing, SimulationVerdict, SpaceSharingVerdict, SweepPoint};
 use crate::plan::{Plan, Subject};
 use crate::record::Record;
 use crate::trial::Trial;
+use crate::verdict::Verdict;
 use kernel::play::account::CPU_TIME_RATIO;
 use serde::{Deserialize, Serialize};
 use sim::space::Policy;
@@ -92,6 +93,12 @@ impl PointResult {
         self.policies.iter().find(|result| result.policy == name)
     }
 
+    /// The name of what runs: the subject's without the point of the sweep.
+    pub fn workload(&self) -> &str {
+        let point = self.point.as_ref().map(|SweepPoint { parameter, value }| format!(", {parameter} {value}"));
+        point.and_then(|point| self.subject.strip_suffix(&point)).unwrap_or(&self.subject)
+    }
+
     /// Of space sharing, the kinds of job that are told apart, by name.
     pub fn kinds(&self) -> Vec<&str> {
         let metrics = self.policies.iter().flat_map(|result| result.estimates.keys());
@@ -117,7 +124,7 @@ pub(crate) fn analyse(record: &Record) -> Vec<PointResult> {
 }
 
 /// The name of the policy that others are compared with.
-fn reference(plan: &Plan) -> Option<&str> {
+pub(super) fn reference(plan: &Plan) -> Option<&str> {
     let reference = plan.subjects.iter().find_map(|subject| Some(subject.simulation.as_ref()?.sharing.reference()))?;
     simulated(plan, reference)
 }
@@ -251,171 +258,12 @@ pub(crate) fn bins(edges_ms: &[f64], histogram: &str, trials: &[&Trial], norm: &
     counts.iter().enumerate().map(bin).collect()
 }
 
-/// The answer in sentences, each with its doubt.
-pub(crate) fn verdicts(record: &Record, points: &[PointResult]) -> Vec<String> {
-    let simulations = record.plan.subjects.iter().filter_map(|subject| subject.simulation.as_deref());
-    if simulations.map(|simulation| &simulation.sharing).any(|sharing| matches!(sharing, Sharing::Space { .. })) {
-        return answers::space_sharing(points);
-    }
-    match points {
-        [] => Vec::new(),
-        [point] => one_point(point),
-        [first, ..] => {
-            let policies = first.policies.iter().filter(|result| Some(&result.policy) != first.reference.as_ref());
-            policies.map(|result| over_points(points, &result.policy)).collect()
-        }
-    }
-}
-
-fn one_point(point: &PointResult) -> Vec<String> {
-    let subject = &point.subject;
-    let told = point.policies.iter().filter(|result| result.replicates > 0);
-    let (reference, rivals): (Vec<_>, Vec<_>) =
-        told.partition(|result| Some(&result.policy) == point.reference.as_ref());
-    if rivals.is_empty() || reference.is_empty() {
-        let times: Vec<String> = reference.iter().chain(&rivals).map(|result| time(result)).collect();
-        let times = if times.is_empty() { "no replicate has ended yet".into() } else { times.join("; ") };
-        return vec![format!("{subject}: {times}.")];
-    }
-    let doubt = match rivals[0].replicates {
-        1 => "one replicate, so without intervals".into(),
-        replicates => format!("95 % intervals, {replicates} replicates"),
-    };
-    let sentence = |(at, result): (usize, &&PolicyResult)| {
-        let effects = effects(result);
-        match at {
-            0 => format!("{subject}: {} {effects}; {doubt}.", result.policy),
-            _ => format!("{subject}, {} {effects}.", result.policy),
-        }
-    };
-    rivals.iter().enumerate().map(sentence).collect()
-}
-
-/// How long it took, where nothing is compared.
-fn time(result: &PolicyResult) -> String {
-    match result.value("makespan_ms") {
-        Some(ms) => {
-            let decimals = (3.0 - (ms / 1e3).log10().floor()).clamp(0.0, 9.0) as usize;
-            format!("{} takes {:.decimals$} s", result.policy, ms / 1e3)
-        }
-        None => format!("{} had not ended at the horizon", result.policy),
-    }
-}
-
-/// What a policy does to misses and time: `removes 36 % of the misses (34 to 38) and saves 6.0 % of the time (5.1 to 6.9)`.
-fn effects(result: &PolicyResult) -> String {
-    let misses = result.changes.get("misses").map(|change| match direction(change) {
-        Direction::Down => format!("removes {} of the misses", fewer(change)),
-        Direction::Up => format!("adds {} to the misses", more(change)),
-        Direction::NoneShown => format!("shows no difference in misses {}", range(change)),
-    });
-    let time = result.changes.get("makespan_ms").map(|change| match direction(change) {
-        Direction::Down => format!("saves {} of the time", fewer(change)),
-        Direction::Up => format!("takes {} more time", more(change)),
-        Direction::NoneShown => format!("shows no difference in time {}", range(change)),
-    });
-    match (misses, time) {
-        (Some(misses), Some(time)) => format!("{misses} and {time}"),
-        (Some(misses), None) => format!("{misses} for the same work, up to the horizon"),
-        (None, Some(time)) => format!("{time}, and there are no misses"),
-        (None, None) => "shows nothing that could be compared".into(),
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
-    Down,
-    Up,
-    NoneShown,
-}
-
-/// Less than this isn't told of, in percent: it would be written as 0.0.
-const LEAST_TOLD_PERCENT: f64 = 0.05;
-
-/// Where a change goes, if its interval leaves no doubt. Of a single replicate, which has none, where it went.
-pub(super) fn direction(change: &Estimated) -> Direction {
-    let (low, high) = (change.low.unwrap_or(change.value), change.high.unwrap_or(change.value));
-    if change.value.abs() < LEAST_TOLD_PERCENT {
-        Direction::NoneShown
-    } else if high < 0.0 {
-        Direction::Down
-    } else if low > 0.0 {
-        Direction::Up
+/// What the points show; none without any.
+pub(crate) fn verdict(record: &Record, points: &[PointResult]) -> Option<Verdict> {
+    let mut simulations = record.plan.subjects.iter().filter_map(|subject| subject.simulation.as_deref());
+    if simulations.any(|simulation| matches!(simulation.sharing, Sharing::Space { .. })) {
+        SpaceSharingVerdict::new(points).map(Verdict::SpaceSharing)
     } else {
-        Direction::NoneShown
+        SimulationVerdict::new(points).map(Verdict::Simulation)
     }
-}
-
-/// A percentage with the digits that its interval's width calls for, and the interval.
-fn percent(change: &Estimated) -> String {
-    let decimals = usize::from(change.high.zip(change.low).is_none_or(|(high, low)| high - low < 2.0));
-    let interval = change.low.zip(change.high).map(|(low, high)| format!(" ({low:.decimals$} to {high:.decimals$})"));
-    format!("{:.decimals$} %{}", change.value, interval.unwrap_or_default())
-}
-
-pub(super) fn fewer(change: &Estimated) -> String {
-    percent(&Estimated { value: -change.value, low: change.high.map(|high| -high), high: change.low.map(|low| -low) })
-}
-
-pub(super) fn more(change: &Estimated) -> String {
-    percent(change)
-}
-
-pub(super) fn range(change: &Estimated) -> String {
-    match change.low.zip(change.high) {
-        Some((low, high)) if low.abs().max(high.abs()) >= LEAST_TOLD_PERCENT => format!("({low:+.1} to {high:+.1} %)"),
-        None if change.value.abs() >= LEAST_TOLD_PERCENT => format!("({:+.1} %)", change.value),
-        _ => "(0.0 %)".into(),
-    }
-}
-
-/// What one policy does over a sweep.
-fn over_points(points: &[PointResult], policy: &str) -> String {
-    let (first, last) = (&points[0], &points[points.len() - 1]);
-    let value = |point: &PointResult| point.point.as_ref().map_or(0.0, |point| point.value);
-    let parameter = first.point.as_ref().map_or("", |point| point.parameter.as_str());
-    let workload = first.subject.strip_suffix(&format!(", {parameter} {}", value(first))).unwrap_or(&first.subject);
-    let least = |metric: &str| {
-        let changes = points.iter().filter_map(|point| {
-            let result = point.policies.iter().find(|result| result.policy == policy)?;
-            Some((value(point), *result.changes.get(metric)?))
-        });
-        changes.min_by(|a, b| a.1.value.total_cmp(&b.1.value))
-    };
-    let best = |metric: &str, verb: &str, what: &str| match least(metric) {
-        None => format!("has no {what} to compare"),
-        Some((at, change)) if direction(&change) == Direction::Down => {
-            format!("{verb}s most {what} at {at}: {}", fewer(&change))
-        }
-        Some((at, change)) => format!("is not shown to {verb} {what} anywhere, at best {} at {at}", range(&change)),
-    };
-    format!(
-        "{workload}: over {parameter} from {} to {}, {policy} {}, and {}.",
-        value(first),
-        value(last),
-        best("misses", "remove", "misses"),
-        best("makespan_ms", "save", "time")
-    )
-}
-
-/// What limits the results, in sentences.
-pub(crate) fn warnings(record: &Record, points: &[PointResult]) -> Vec<String> {
-    let mut sentences = record.plan.departures.clone();
-    if record.ending.is_none() {
-        sentences.push("The simulation is unfinished; the same command goes on with it.".into());
-    }
-    if reference(&record.plan).is_none() {
-        let simulation = record.plan.subjects.iter().find_map(|subject| subject.simulation.as_ref());
-        let wanted = simulation.map_or("standard", |simulation| simulation.sharing.reference());
-        sentences.push(format!("Nothing is compared: {wanted} was not among the policies."));
-    }
-    for result in points.iter().flat_map(|point| &point.policies) {
-        if result.replicates > 0 && result.value("makespan_ms").is_none() {
-            sentences.push(format!(
-                "Under {} not every process had ended at the horizon, so its execution time isn't known; misses are compared for the same work.",
-                result.policy
-            ));
-        }
-    }
-    sentences
 }

@@ -3,6 +3,8 @@
 //! Numbers of one kind of job carry its name after a colon: means over the jobs of the kind of response times and allocations, sums of
 //! the rest. `moves` are workers that begin on a CPU where they had not just run.
 
+pub(super) mod verdict;
+
 use super::metrics::Told;
 use super::ran;
 use crate::observation::Observation;

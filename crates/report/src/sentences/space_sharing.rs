@@ -1,43 +1,63 @@
-//! The answer of a space-sharing simulation in sentences, each with its doubt.
+//! What a simulation of space sharing shows, in sentences.
 
-use super::results::{Direction, direction, fewer, more, range};
-use super::{Estimated, PointResult, PolicyResult, RESPONSE, SweepPoint};
-use sim::space::Policy;
+use super::Sentence;
+use super::change::{answer, fewer, more, range};
+use study::simulation::{
+    Change, ChangeAt, Direction, KindChange, MATTERS_PERCENT, MixAffinity, MixPolicy, MixesAffinity, MixesPolicy,
+    SpaceSharingVerdict, SweptAffinity, SweptPolicy,
+};
 
-/// From how many percent on affinity is said to matter. Our choice: less than this nobody would change an allocator for.
-pub const MATTERS_PERCENT: f64 = 1.0;
-
-/// What is said of one mix, of several, or of a sweep.
-pub(super) fn space_sharing(points: &[PointResult]) -> Vec<String> {
-    match points {
-        [] => Vec::new(),
-        [point] => of_one(point),
-        points if points[0].point.is_some() => of_sweep(points),
-        points => of_several(points),
+/// A sentence on each policy, and one on what affinity adds.
+pub(super) fn sentences(verdict: &SpaceSharingVerdict) -> Vec<Sentence> {
+    match verdict {
+        SpaceSharingVerdict::Mix { mix, policies, affinity } => of_mix(mix, policies, affinity.as_ref()),
+        SpaceSharingVerdict::Mixes { mixes, policies, affinity } => of_mixes(*mixes, policies, affinity.as_ref()),
+        SpaceSharingVerdict::Swept { mix, parameter, least, most, replicates, policies, affinity } => {
+            let span = format!("{mix}, over {parameter} from {least} to {most}");
+            of_sweep(&span, *replicates, policies, affinity.as_ref())
+        }
     }
 }
 
-/// Of each kind of job, by how much it answers sooner or later than under the reference.
-fn kinds(result: &PolicyResult) -> Vec<(&str, Estimated)> {
-    result
-        .changes
-        .iter()
-        .filter_map(|(metric, change)| Some((metric.strip_prefix(RESPONSE)?.strip_prefix(':')?, *change)))
-        .collect()
+/// What the intervals are.
+fn doubt(replicates: u32) -> &'static str {
+    if replicates == 1 { "one replicate, so without intervals" } else { "95 % intervals" }
 }
 
-fn find(point: &PointResult, policy: Policy) -> Option<&PolicyResult> {
-    point.policy(policy.name()).filter(|result| result.replicates > 0)
+fn nothing_compared(subject: String) -> Vec<Sentence> {
+    vec![Sentence::Headline { subject, text: "nothing is compared.".into() }]
+}
+
+fn of_mix(mix: &str, policies: &[MixPolicy], affinity: Option<&MixAffinity>) -> Vec<Sentence> {
+    let sentence = |(at, shown): (usize, &MixPolicy)| {
+        let MixPolicy { policy, replicates, change, kinds } = shown;
+        let words = match change.direction {
+            Direction::Down => {
+                format!("jobs answer {} sooner than under equipartition{}", fewer(change), exceptions(kinds))
+            }
+            Direction::Up => format!("jobs answer {} later than under equipartition", more(change)),
+            Direction::NoneShown => format!("no difference from equipartition is shown {}", range(change)),
+        };
+        match at {
+            0 => Sentence::Headline {
+                subject: mix.to_owned(),
+                text: format!("under {policy} {words}; {}.", doubt(*replicates)),
+            },
+            _ => Sentence::Whole(format!("Under {policy} {words}.")),
+        }
+    };
+    let told: Vec<Sentence> = policies.iter().enumerate().map(sentence).chain(affinity.map(affinity_in_mix)).collect();
+    if told.is_empty() { nothing_compared(mix.to_owned()) } else { told }
 }
 
 /// Which kinds of job don't answer sooner where jobs do on average.
-fn exceptions(kinds: &[(&str, Estimated)]) -> String {
-    let that = |wanted: Direction, write: fn(&Estimated) -> String| -> Vec<String> {
-        let kinds = kinds.iter().filter(|(_, change)| direction(change) == wanted);
-        kinds.map(|(kind, change)| format!("{kind} {}", write(change))).collect()
+fn exceptions(kinds: &[KindChange]) -> String {
+    let those = |direction: Direction, write: fn(&Change) -> String| -> Vec<String> {
+        let kinds = kinds.iter().filter(|kind| kind.change.direction == direction);
+        kinds.map(|kind| format!("{} {}", kind.kind, write(&kind.change))).collect()
     };
-    let later = that(Direction::Up, |change| format!("answers {} later", more(change)));
-    let open = that(Direction::NoneShown, range);
+    let later = those(Direction::Up, |change| format!("answers {} later", more(change)));
+    let open = those(Direction::NoneShown, range);
     match (later.is_empty(), open.is_empty()) {
         (true, true) if kinds.len() > 1 => "; every kind of job does".into(),
         (true, true) => String::new(),
@@ -47,214 +67,136 @@ fn exceptions(kinds: &[(&str, Estimated)]) -> String {
     }
 }
 
-/// What the intervals are.
-fn doubt(result: &PolicyResult) -> &'static str {
-    if result.replicates == 1 { "one replicate, so without intervals" } else { "95 % intervals" }
-}
-
-fn of_one(point: &PointResult) -> Vec<String> {
-    let mut told = Vec::new();
-    for result in &point.policies {
-        let Some(change) = result.changes.get(RESPONSE) else { continue };
-        let each = exceptions(&kinds(result));
-        let doubt = if told.is_empty() { format!("; {}", doubt(result)) } else { String::new() };
-        let start = if told.is_empty() { format!("{}: under", point.subject) } else { "Under".into() };
-        let words = match direction(change) {
-            Direction::Down => format!("jobs answer {} sooner than under equipartition{each}", fewer(change)),
-            Direction::Up => format!("jobs answer {} later than under equipartition", more(change)),
-            Direction::NoneShown => format!("no difference from equipartition is shown {}", range(change)),
-        };
-        told.push(format!("{start} {} {words}{doubt}.", result.policy));
-    }
-    if let Some(affinity) = find(point, Policy::DynamicAffinity)
-        && let Some(change) = affinity.affinity_changes.get(RESPONSE)
-    {
-        let reloads =
-            find(point, Policy::Dynamic).and_then(|dynamic| dynamic.value("reload_fraction")).unwrap_or_default();
-        let why = format!("without it reloads take {:.2} % of the CPU time that jobs have", 100.0 * reloads);
-        told.push(match direction(change) {
-            Direction::Down if -change.value >= MATTERS_PERCENT => {
-                format!("Affinity matters: it saves {} of what dynamic takes; {why}.", fewer(change))
-            }
-            Direction::Down => {
-                format!("Affinity matters little: it saves {} of what dynamic takes; {why}.", fewer(change))
-            }
-            Direction::Up => format!("Affinity costs {} of what dynamic takes; {why}.", more(change)),
-            Direction::NoneShown => format!("Affinity shows no difference from dynamic {}; {why}.", range(change)),
-        });
-    }
-    if told.is_empty() { vec![format!("{}: nothing is compared.", point.subject)] } else { told }
-}
-
-fn of_several(points: &[PointResult]) -> Vec<String> {
-    let mut told = Vec::new();
-    for policy in Policy::ALL {
-        let all: Vec<(&str, &str, Estimated)> = points
-            .iter()
-            .flat_map(|point| {
-                find(point, policy)
-                    .into_iter()
-                    .flat_map(|r| kinds(r).into_iter().map(|(k, c)| (point.subject.as_str(), k, c)))
-            })
-            .collect();
-        let sooner = all.iter().filter(|(_, _, change)| direction(change) == Direction::Down).count();
-        let Some(least) = all.iter().max_by(|a, b| a.2.value.total_cmp(&b.2.value)) else { continue };
-        let most = all.iter().min_by(|a, b| a.2.value.total_cmp(&b.2.value)).unwrap_or(least);
-        let one = |(mix, kind, change): &(&str, &str, Estimated)| format!("{kind} in {mix} {}", answer(change));
-        let compared: Vec<&PolicyResult> = points.iter().filter_map(|point| find(point, policy)).collect();
-        let doubt = if told.is_empty() { format!("; {}", doubt(compared[0])) } else { String::new() };
-        told.push(format!(
-            "Under {policy}, {sooner} of {} kinds of job in {} mixes answer sooner than under equipartition: at best {}, at worst {}{doubt}.",
-            all.len(),
-            compared.len(),
-            one(most),
-            one(least)
-        ));
-    }
-    let affinity: Vec<(&str, Estimated)> = points
-        .iter()
-        .filter_map(|point| {
-            Some((point.subject.as_str(), *find(point, Policy::DynamicAffinity)?.affinity_changes.get(RESPONSE)?))
-        })
-        .collect();
-    if let Some((mix, most)) = affinity.iter().min_by(|a, b| a.1.value.total_cmp(&b.1.value)) {
-        let matters = affinity.iter().filter(|(_, change)| matters(change)).count();
-        let gain = match direction(most) {
-            Direction::Down => format!("it saves most in {mix}, {}", fewer(most)),
-            _ => format!("it is not shown to save anything, at best {} in {mix}", range(most)),
-        };
-        told.push(format!(
-            "Affinity saves {MATTERS_PERCENT} % or more of what dynamic takes in {matters} of {} mixes; {gain}.",
-            affinity.len()
-        ));
-    }
-    if told.is_empty() { vec![format!("{} mixes: nothing is compared.", points.len())] } else { told }
-}
-
-/// Whether affinity matters: its interval leaves no doubt, and it is not too little.
-fn matters(change: &Estimated) -> bool {
-    direction(change) == Direction::Down && -change.value >= MATTERS_PERCENT
-}
-
-/// The first value of a sweep from which on affinity matters everywhere; none where there is none.
-pub fn affinity_matters_from(points: &[PointResult]) -> Option<f64> {
-    Some(begins(&over_affinity(points), matters)?.0)
-}
-
-/// The values of a sweep at which affinity matters, rising.
-pub fn affinity_matters_at(points: &[PointResult]) -> Vec<f64> {
-    over_affinity(points).into_iter().filter(|(_, change)| matters(change)).map(|(value, _)| value).collect()
-}
-
-/// By rising value of the sweep, how affinity changes response times.
-fn over_affinity(points: &[PointResult]) -> Vec<(f64, Estimated)> {
-    over(points, |point| find(point, Policy::DynamicAffinity)?.affinity_changes.get(RESPONSE).copied())
-}
-
-/// By rising value of the sweep, what `change` finds at its points.
-fn over(points: &[PointResult], change: impl Fn(&PointResult) -> Option<Estimated>) -> Vec<(f64, Estimated)> {
-    let found = points.iter().filter_map(|point| Some((point.point.as_ref()?.value, change(point)?)));
-    let mut sorted: Vec<(f64, Estimated)> = found.collect();
-    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    sorted
-}
-
-/// The first value from which on `is` holds at every point, and the change there.
-fn begins(changes: &[(f64, Estimated)], is: impl Fn(&Estimated) -> bool) -> Option<(f64, Estimated)> {
-    changes.iter().rev().take_while(|(_, change)| is(change)).last().copied()
-}
-
-fn of_sweep(points: &[PointResult]) -> Vec<String> {
-    let swept = || points.iter().filter_map(|point| point.point.as_ref());
-    let Some(SweepPoint { parameter, value }) = swept().next() else { return Vec::new() };
-    let subject = &points[0].subject;
-    let mix = subject.strip_suffix(&format!(", {parameter} {value}")).unwrap_or(subject);
-    let least = swept().map(|point| point.value).fold(*value, f64::min);
-    let most = swept().map(|point| point.value).fold(*value, f64::max);
-    let span = format!("{mix}, over {parameter} from {least} to {most}");
-    let doubt = points.iter().flat_map(|point| &point.policies).find(|result| !result.changes.is_empty()).map(doubt);
-    let of_policy = |policy: Policy| {
-        let changes = over(points, |point| find(point, policy)?.changes.get(RESPONSE).copied());
-        Some(format!("Under {policy} against equipartition: {}.", policy_over(&changes)?))
+fn affinity_in_mix(MixAffinity { change, matters, reload_fraction }: &MixAffinity) -> Sentence {
+    let effect = match change.direction {
+        Direction::Down if *matters => format!("matters: it saves {} of what dynamic takes", fewer(change)),
+        Direction::Down => format!("matters little: it saves {} of what dynamic takes", fewer(change)),
+        Direction::Up => format!("costs {} of what dynamic takes", more(change)),
+        Direction::NoneShown => format!("shows no difference from dynamic {}", range(change)),
     };
-    let affinity = affinity_over(&over_affinity(points));
-    let mut told: Vec<String> = Policy::ALL.into_iter().filter_map(of_policy).collect();
-    match (affinity, doubt) {
-        (Some(words), Some(doubt)) => told.insert(0, format!("{span}: {words}; {doubt}.")),
-        (None, Some(doubt)) if !told.is_empty() => {
-            told.insert(0, format!("{span}: affinity is not compared with dynamic; {doubt}."));
-        }
-        (Some(words), None) => told.insert(0, format!("{span}: {words}.")),
-        _ => return vec![format!("{span}: nothing is compared.")],
-    }
-    told
+    Sentence::Whole(format!(
+        "Affinity {effect}; without it reloads take {:.2} % of the CPU time that jobs have.",
+        100.0 * reload_fraction
+    ))
 }
 
-/// What affinity does over a sweep, by rising value; nothing where it is compared nowhere.
-fn affinity_over(changes: &[(f64, Estimated)]) -> Option<String> {
-    let ((first, begin), (last, end)) = (changes.first()?, changes.last()?);
-    let at: Vec<f64> = changes.iter().filter(|(_, change)| matters(change)).map(|(value, _)| *value).collect();
+fn of_mixes(mixes: u32, policies: &[MixesPolicy], affinity: Option<&MixesAffinity>) -> Vec<Sentence> {
+    let one = |KindChange { mix, kind, change }: &KindChange| format!("{kind} in {mix} {}", answer(change));
+    let sentence = |(at, shown): (usize, &MixesPolicy)| {
+        let doubt = if at == 0 { format!("; {}", doubt(shown.replicates)) } else { String::new() };
+        Sentence::Whole(format!(
+            "Under {}, {} of {} kinds of job in {} mixes answer sooner than under equipartition: at best {}, at worst {}{doubt}.",
+            shown.policy,
+            shown.sooner,
+            shown.kinds,
+            shown.mixes,
+            one(&shown.best),
+            one(&shown.worst)
+        ))
+    };
+    let told: Vec<Sentence> =
+        policies.iter().enumerate().map(sentence).chain(affinity.map(affinity_in_mixes)).collect();
+    if told.is_empty() { nothing_compared(format!("{mixes} mixes")) } else { told }
+}
+
+fn affinity_in_mixes(MixesAffinity { mixes, matters, best_mix, best }: &MixesAffinity) -> Sentence {
+    let gain = match best.direction {
+        Direction::Down => format!("it saves most in {best_mix}, {}", fewer(best)),
+        _ => format!("it is not shown to save anything, at best {} in {best_mix}", range(best)),
+    };
+    Sentence::Whole(format!(
+        "Affinity saves {MATTERS_PERCENT} % or more of what dynamic takes in {matters} of {mixes} mixes; {gain}."
+    ))
+}
+
+fn of_sweep(
+    span: &str,
+    replicates: Option<u32>,
+    policies: &[SweptPolicy],
+    affinity: Option<&SweptAffinity>,
+) -> Vec<Sentence> {
+    let first = match (affinity, replicates) {
+        (Some(affinity), Some(replicates)) => format!("{}; {}.", affinity_in_sweep(affinity), doubt(replicates)),
+        (Some(affinity), None) => format!("{}.", affinity_in_sweep(affinity)),
+        (None, Some(replicates)) if !policies.is_empty() => {
+            format!("affinity is not compared with dynamic; {}.", doubt(replicates))
+        }
+        _ => return nothing_compared(span.to_owned()),
+    };
+    let first = Sentence::Headline { subject: span.to_owned(), text: first };
+    std::iter::once(first).chain(policies.iter().map(policy_in_sweep)).collect()
+}
+
+/// What affinity does over a sweep.
+fn affinity_in_sweep(SweptAffinity { first, last, best, matters_at, matters_from }: &SweptAffinity) -> String {
     let list = |values: &[f64]| values.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");
-    let effect = |change: &Estimated| match direction(change) {
+    let effect = |ChangeAt { change, .. }: &ChangeAt| match change.direction {
         Direction::Down => format!("it saves {} of what dynamic takes", fewer(change)),
         Direction::Up => format!("it costs {} of what dynamic takes", more(change)),
         Direction::NoneShown => format!("no difference from dynamic is shown {}", range(change)),
     };
-    let Some((from, there)) = begins(changes, matters) else {
-        let (place, best) = changes.iter().min_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
-        return Some(if at.is_empty() {
-            format!("affinity matters nowhere; at best, at {place}, {}", effect(best))
+    let Some(from) = matters_from else {
+        return if matters_at.is_empty() {
+            format!("affinity matters nowhere; at best, at {}, {}", best.at, effect(best))
         } else {
-            format!("affinity matters at {} and then no longer: at {last} {}", list(&at), effect(end))
-        });
+            format!("affinity matters at {} and then no longer: at {} {}", list(matters_at), last.at, effect(last))
+        };
     };
-    let earlier: Vec<f64> = at.iter().copied().filter(|value| *value < from).collect();
+    let earlier: Vec<f64> = matters_at.iter().copied().filter(|value| *value < from.at).collect();
     let too = match earlier.as_slice() {
         [] => String::new(),
         earlier => format!("; it matters at {}, too, but not everywhere in between", list(earlier)),
     };
-    Some(if from == *last && earlier.is_empty() {
-        format!("affinity matters at {from} only, where {}", effect(&there))
-    } else if from == *last {
-        format!("affinity matters at {from}, where {}{too}", effect(&there))
-    } else if from == *first {
-        format!("affinity matters everywhere: at {first} {}, at {last} {}", effect(begin), fewer(end))
+    if from.at == last.at && earlier.is_empty() {
+        format!("affinity matters at {} only, where {}", from.at, effect(from))
+    } else if from.at == last.at {
+        format!("affinity matters at {}, where {}{too}", from.at, effect(from))
+    } else if from.at == first.at {
+        let (first_effect, last_saving) = (effect(first), fewer(&last.change));
+        format!("affinity matters everywhere: at {} {first_effect}, at {} {last_saving}", first.at, last.at)
     } else {
         format!(
-            "affinity begins to matter at {from}, where {}, and saves {} at {last}{too}",
-            effect(&there),
-            fewer(end)
+            "affinity begins to matter at {}, where {}, and saves {} at {}{too}",
+            from.at,
+            effect(from),
+            fewer(&last.change),
+            last.at
         )
-    })
-}
-
-/// What a policy does over a sweep, by rising value; nothing where it is compared nowhere.
-fn policy_over(changes: &[(f64, Estimated)]) -> Option<String> {
-    let ((first, begin), (last, end)) = (changes.first()?, changes.last()?);
-    let isnt_sooner = |change: &Estimated| direction(change) != Direction::Down;
-    let sooner = changes.iter().filter(|(_, change)| !isnt_sooner(change)).count();
-    let where_sooner = match begins(changes, isnt_sooner) {
-        _ if sooner == changes.len() => "sooner everywhere".into(),
-        _ if sooner == 0 => "nowhere shown to be sooner".into(),
-        Some((from, _)) => format!("from {from} on not shown to be sooner"),
-        None => format!("shown to be sooner at {sooner} of {} points", changes.len()),
-    };
-    Some(format!("{} at {first}, {} at {last}; {where_sooner}", answer(begin), answer(end)))
-}
-
-/// By how much jobs answer sooner or later.
-fn answer(change: &Estimated) -> String {
-    match direction(change) {
-        Direction::Down => format!("{} sooner", fewer(change)),
-        Direction::Up => format!("{} later", more(change)),
-        Direction::NoneShown => format!("no difference shown {}", range(change)),
     }
+}
+
+/// What one policy does over a sweep.
+fn policy_in_sweep(shown: &SweptPolicy) -> Sentence {
+    let SweptPolicy { policy, first, last, points, sooner, not_sooner_from } = shown;
+    let where_sooner = match not_sooner_from {
+        _ if sooner == points => "sooner everywhere".into(),
+        _ if *sooner == 0 => "nowhere shown to be sooner".into(),
+        Some(from) => format!("from {from} on not shown to be sooner"),
+        None => format!("shown to be sooner at {sooner} of {points} points"),
+    };
+    Sentence::Whole(format!(
+        "Under {policy} against equipartition: {} at {}, {} at {}; {where_sooner}.",
+        answer(&first.change),
+        first.at,
+        answer(&last.change),
+        last.at
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sim::space::Policy;
     use std::collections::BTreeMap;
+    use study::simulation::{
+        Estimated, PointResult, PolicyResult, RESPONSE, SweepPoint, affinity_matters_at, affinity_matters_from,
+    };
+
+    /// What is said of `points`.
+    fn space_sharing(points: &[PointResult]) -> Vec<String> {
+        let verdict = SpaceSharingVerdict::new(points);
+        verdict.iter().flat_map(sentences).map(|sentence| sentence.to_string()).collect()
+    }
 
     /// A change in percent with an interval of 0.4.
     fn near(percent: f64) -> Estimated {
