@@ -13,6 +13,7 @@ use crate::chart::Hue;
 use crate::number::{self, Ratio};
 use crate::paste;
 use crate::play::PlayView;
+use crate::sentences;
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
@@ -113,7 +114,6 @@ fn answer(study: &StudyView) -> Markup {
     let record = study.record;
     let analysis = study.analysis;
     let failures = study.failures().count();
-    let others = Verdicts::on_none(study);
     html! {
         header {
             div.bar {
@@ -131,9 +131,6 @@ fn answer(study: &StudyView) -> Markup {
                         (headline(study, subject))
                         (sentences(study, subject))
                     }
-                }
-                @if !others.is_empty() {
-                    ul.verdicts { @for verdict in others { li { (plain(verdict)) } } }
                 }
                 @if analysis.verdicts.is_empty() { p.verdict { "Nothing can be said: no trial went well." } }
             }
@@ -163,10 +160,10 @@ fn answer(study: &StudyView) -> Markup {
 /// The verdicts on one subject.
 fn sentences(study: &StudyView, subject: &Subject) -> Markup {
     let verdicts = Verdicts::on(study, subject);
-    let list = |sentences: &[&str]| html! { ul.verdicts { @for sentence in sentences { li { (plain(sentence)) } } } };
+    let list = |sentences: &[String]| html! { ul.verdicts { @for sentence in sentences { li { (plain(sentence)) } } } };
     html! {
         div {
-            @for headline in &verdicts.headlines { p.verdict { (capital(&plain(headline))) } }
+            @if let Some(headline) = &verdicts.headline { p.verdict { (capital(&plain(headline))) } }
             (list(&verdicts.comparisons))
             @if !verdicts.quiet.is_empty() {
                 details {

@@ -4,6 +4,7 @@ use crate::paper_table::{PaperTable, Row};
 use crate::play::PlayView;
 use crate::programs::BuiltinProgram;
 use crate::ranking::{Place, Ranking};
+use crate::sentences;
 use crate::simulation::{Contract, SimulationView};
 use crate::study_view::{StudyView, actual_cpus};
 use machine::CpuSet;
@@ -305,8 +306,11 @@ impl BlockRow {
     }
 }
 
-/// The whole study as one JSON object. Its keys are the contract: `verdicts`, `best`, `warnings`, `summaries`,
-/// `plan`, `trials`, `machine`, `host`, `sessions` and `ending`; and `paper`, for the study of one: its tables with
+/// The whole study as one JSON object. Its keys are the contract: `verdicts`, `best`, `warnings`, `findings`,
+/// `summaries`, `plan`, `trials`, `machine`, `host`, `sessions` and `ending`. `verdicts` and `warnings` are sentences;
+/// `findings` holds what they say as values, in `verdicts` (objects with a `kind`: `comparison` and `race`, one for each
+/// subject, or one of the others) and `warnings` (objects with a `warning`, such as `busy` or `drift`, and its numbers):
+/// see [`study::Verdict`] and [`study::Warning`]. Then there are `paper`, for the study of one: its tables with
 /// the printed figures and ours (means of times, ratios with their intervals, speed-ups), one a thread count;
 /// `races`, where the best was raced for: who won, who can't be told apart from it, each entrant's `loss` (its time over
 /// that of the best), and how those that ran in a block stood after it; and
@@ -331,9 +335,13 @@ pub(crate) fn page_data(record: &Record, analysis: &Analysis) -> String {
 fn text(record: &Record, analysis: &Analysis, trials: &[TrialRow]) -> String {
     let study = StudyView::new(record, analysis);
     let mut text = String::from("{");
-    list(&mut text, "verdicts", &analysis.verdicts);
+    list(&mut text, "verdicts", &sentences::verdicts(analysis));
     list(&mut text, "best", &analysis.best);
     list(&mut text, "warnings", &study.warnings);
+    text.push_str(",\n\"findings\": {");
+    list(&mut text, "verdicts", &analysis.verdicts);
+    list(&mut text, "warnings", &analysis.warnings);
+    text.push_str("\n}");
     list(&mut text, "summaries", &analysis.summaries);
     value(&mut text, "plan", &record.plan);
     let tables = PaperTable::all(&study);

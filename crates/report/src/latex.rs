@@ -3,6 +3,7 @@
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::play::PlayView;
 use crate::ranking::{self, Ranking};
+use crate::sentences;
 use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
@@ -23,8 +24,8 @@ pub fn latex(record: &Record, analysis: &Analysis) -> String {
     }
     let study = StudyView::new(record, analysis);
     let mut text = String::new();
-    for verdict in &analysis.verdicts {
-        let _ = writeln!(text, "% {}", plain(verdict).replace('\n', " "));
+    for verdict in sentences::verdicts(analysis) {
+        let _ = writeln!(text, "% {}", plain(&verdict).replace('\n', " "));
     }
     for warning in &study.warnings {
         let _ = writeln!(text, "% Warning: {}", plain(warning).replace('\n', " "));

@@ -21,6 +21,7 @@ mod play;
 mod programs;
 mod ranking;
 pub mod reproduction;
+pub mod sentences;
 mod simulation;
 mod study_view;
 mod table;

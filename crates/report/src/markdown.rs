@@ -5,6 +5,7 @@ use crate::paste;
 use crate::play::PlayView;
 use crate::programs::{self, BuiltinProgram};
 use crate::ranking;
+use crate::sentences;
 use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
@@ -24,8 +25,8 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
     }
     let study = StudyView::new(record, analysis);
     let mut text = String::new();
-    for verdict in &analysis.verdicts {
-        let _ = writeln!(text, "- {}", escape(verdict));
+    for verdict in sentences::verdicts(analysis) {
+        let _ = writeln!(text, "- {}", escape(&verdict));
     }
     if analysis.verdicts.is_empty() {
         text.push_str("- Nothing can be said: no trial went well.\n");

@@ -5,6 +5,7 @@ use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::paste;
 use crate::play::PlayView;
 use crate::ranking;
+use crate::sentences;
 use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
@@ -31,7 +32,7 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
     let mut text = String::new();
     for subject in &record.plan.subjects {
         let verdicts = Verdicts::on(&study, subject);
-        for headline in &verdicts.headlines {
+        if let Some(headline) = &verdicts.headline {
             paragraph(&mut text, "", &format!("{}: {headline}", subject.name), width);
         }
         for comparison in &verdicts.comparisons {
@@ -44,9 +45,6 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
             );
             paragraph(&mut text, "  ", &more, width);
         }
-    }
-    for verdict in Verdicts::on_none(&study) {
-        paragraph(&mut text, "", verdict, width);
     }
     if analysis.verdicts.is_empty() {
         paragraph(&mut text, "", "Nothing can be said: no trial went well.", width);

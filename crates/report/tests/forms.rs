@@ -273,9 +273,28 @@ fn json_keeps_the_contract() {
     let study = fixture::opteron();
     let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
     let keys: std::collections::BTreeSet<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
-    let contract =
-        ["best", "ending", "host", "machine", "plan", "sessions", "summaries", "trials", "verdicts", "warnings"];
+    let contract = [
+        "best",
+        "ending",
+        "findings",
+        "host",
+        "machine",
+        "plan",
+        "sessions",
+        "summaries",
+        "trials",
+        "verdicts",
+        "warnings",
+    ];
     assert_eq!(keys, contract.into());
+    let findings = &value["findings"];
+    assert_eq!(findings["verdicts"].as_array().unwrap().len(), 2, "one for each subject");
+    assert_eq!(findings["warnings"].as_array().unwrap().len(), value["warnings"].as_array().unwrap().len());
+    let finding = &findings["verdicts"][1];
+    assert_eq!((&finding["kind"], &finding["subject"]), (&"comparison".into(), &"npb:cg.A".into()));
+    assert_eq!(finding["headline"]["best"], serde_json::json!({"placement": "scatter", "threads": 32}));
+    assert_eq!(finding["placements"][3]["claim"], "faster");
+    insta::assert_snapshot!("json_warning_findings", rounded(&findings["warnings"]));
     let trials = value["trials"].as_array().unwrap();
     assert_eq!(trials.len(), study.record.trials.len());
     let bound =

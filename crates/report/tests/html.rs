@@ -371,7 +371,10 @@ fn the_page_of_a_model_shows_no_facts_of_a_host() {
     let (_, page) = page(&study);
     assert!(text(&select(&page, "h1")[0]).contains("of a model, on machine xeon-e5405, 8 CPUs"));
     assert_eq!(select(&page, "#cpus, #programs, a[href='#cpus'], a[href='#programs']").len(), 0);
-    assert_eq!(study.analysis.warnings, ["bt.B of the poster is a model: nothing was run, its times are drawn."]);
+    assert_eq!(
+        report::sentences::warnings(&study.analysis),
+        ["bt.B of the poster is a model: nothing was run, its times are drawn."]
+    );
     let facts = text(&select(&page, "#machine")[0]);
     for word in ["Linux", "hypervisor", "Environment", "load over"] {
         assert!(!facts.contains(word), "{word}: {facts}");

@@ -340,7 +340,7 @@ fn the_page_of_space_sharing_needs_no_script() {
             let sentence = verdict.strip_prefix("2*wave+steps: ").unwrap_or(verdict);
             answer.to_lowercase().contains(&sentence.to_lowercase())
         };
-        assert!(study.analysis.verdicts.iter().all(told), "{name}: {answer}");
+        assert!(report::sentences::verdicts(&study.analysis).iter().all(told), "{name}: {answer}");
         assert!(page.select(&Selector::parse("section svg.chart").unwrap()).next().is_some(), "{name}: a chart");
     }
 }

@@ -5,6 +5,7 @@ use super::sheet;
 use crate::chart::{Bar, Chart, Histogram, Hue, Interval};
 use crate::number;
 use crate::play::PlayView;
+use crate::sentences;
 use crate::simulation::Sheet;
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
@@ -33,11 +34,8 @@ pub(super) fn title(play: &PlayView) -> String {
 }
 
 fn answer(play: &PlayView) -> Markup {
-    let (first, others) = play
-        .analysis
-        .verdicts
-        .split_first()
-        .map_or(("Nothing was played.", &[][..]), |(first, others)| (first, others));
+    let verdicts = sentences::verdicts(play.analysis);
+    let (first, others) = verdicts.split_first().map_or(("Nothing was played.", &[][..]), |(f, o)| (f, o));
     let own = format!("{}: ", play.workload());
     html! {
         header {
@@ -56,7 +54,7 @@ fn answer(play: &PlayView) -> Markup {
                 }
             }
             @if !play.analysis.warnings.is_empty() {
-                div.notice { ul { @for warning in &play.analysis.warnings { li { (plain(warning)) } } } }
+                div.notice { ul { @for warning in sentences::warnings(play.analysis) { li { (plain(&warning)) } } } }
             }
             nav aria-label="Sections" {
                 a href="#worlds" { "Both worlds" }

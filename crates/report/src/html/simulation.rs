@@ -6,8 +6,9 @@ use super::figures::{figure, table};
 use super::sheet;
 use crate::chart::{Bar, Chart, Histogram, Hue, Trace, TracePoint};
 use crate::number;
+use crate::sentences;
 use crate::simulation::{ENDS, Sheet, SimulationView, end_metric};
-use crate::words::{capital, count, plain};
+use crate::words::{count, plain};
 use maud::{Markup, html};
 use study::simulation::{Estimated, PointResult, PolicyResult, TimeBin};
 
@@ -49,9 +50,8 @@ fn hue(study: &SimulationView, policy: &str) -> Hue {
 
 fn answer(study: &SimulationView) -> Markup {
     let machine = study.machine.as_ref().map_or("unknown", machine::Machine::name);
-    let (first, others) =
-        study.analysis.verdicts.split_first().map_or(("Nothing was simulated.", &[][..]), |(f, o)| (f, o));
-    let own = format!("{}: ", study.workload());
+    let mut verdicts = sentences::all(study.analysis);
+    let first = verdicts.next().map_or("Nothing was simulated.".into(), |first| first.below(&study.workload()));
     html! {
         header {
             div.bar {
@@ -63,14 +63,13 @@ fn answer(study: &SimulationView) -> Markup {
                     h2 { (study.workload()) }
                     (headline(study))
                     div {
-                        // A sentence that begins with a name keeps its letters.
-                        p.verdict { (first.strip_prefix(&own).map_or_else(|| plain(first), |rest| capital(&plain(rest)))) }
-                        ul.verdicts { @for verdict in others { li { (plain(verdict)) } } }
+                        p.verdict { (first) }
+                        ul.verdicts { @for verdict in verdicts { li { (plain(&verdict.to_string())) } } }
                     }
                 }
             }
             @if !study.analysis.warnings.is_empty() {
-                div.notice { ul { @for warning in &study.analysis.warnings { li { (plain(warning)) } } } }
+                div.notice { ul { @for warning in sentences::warnings(study.analysis) { li { (plain(&warning)) } } } }
             }
             nav aria-label="Sections" {
                 @if study.shares_space() && study.swept().is_none() { a href="#responses" { "Response times" } }

@@ -2,6 +2,7 @@
 
 use super::Sheet;
 use crate::latex::escape;
+use crate::sentences;
 use crate::table::Cell;
 use crate::words::{capital, plain};
 use std::fmt::Write;
@@ -9,7 +10,7 @@ use std::fmt::Write;
 /// A floating table to be `\input`; the answer stands above it as comments, the setting in its caption.
 pub(crate) fn latex(sheet: &Sheet) -> String {
     let mut text = String::new();
-    for verdict in sheet.analysis.verdicts.iter().chain(&sheet.analysis.warnings) {
+    for verdict in sentences::verdicts(sheet.analysis).iter().chain(&sentences::warnings(sheet.analysis)) {
         let _ = writeln!(text, "% {}", plain(verdict).replace('\n', " "));
     }
     text.push_str("% Needs \\usepackage{booktabs}.\n");

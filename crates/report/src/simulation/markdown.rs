@@ -2,13 +2,14 @@
 
 use super::Sheet;
 use crate::markdown::{escape, written};
+use crate::sentences;
 use std::fmt::Write;
 
 /// The simulation as Markdown: answer, table, setting, parameters, limits. A change is bold where its interval leaves no doubt.
 pub(crate) fn markdown(sheet: &Sheet) -> String {
     let mut text = String::new();
-    for verdict in &sheet.analysis.verdicts {
-        let _ = writeln!(text, "- {}", escape(verdict));
+    for verdict in sentences::verdicts(sheet.analysis) {
+        let _ = writeln!(text, "- {}", escape(&verdict));
     }
     let table = &sheet.table;
     let heads: Vec<String> = table.heads.iter().map(|head| escape(head)).collect();
@@ -27,8 +28,8 @@ pub(crate) fn markdown(sheet: &Sheet) -> String {
     let _ = writeln!(text, "\nParameters: {}.", escape(&parameters.join(", ")));
     if !sheet.analysis.warnings.is_empty() {
         text.push_str("\nWarnings:\n\n");
-        for warning in &sheet.analysis.warnings {
-            let _ = writeln!(text, "- {}", escape(warning));
+        for warning in sentences::warnings(sheet.analysis) {
+            let _ = writeln!(text, "- {}", escape(&warning));
         }
     }
     let _ = writeln!(text, "\n{}:\n", sheet.limits_of);

@@ -2,13 +2,14 @@
 
 use super::Sheet;
 use crate::grid::Grid;
+use crate::sentences;
 use crate::terminal::paragraph;
 
 /// It in `width` columns.
 pub(crate) fn terminal(sheet: &Sheet, width: usize, colour: bool) -> String {
     let mut text = String::new();
-    for verdict in &sheet.analysis.verdicts {
-        paragraph(&mut text, "", verdict, width);
+    for verdict in sentences::verdicts(sheet.analysis) {
+        paragraph(&mut text, "", &verdict, width);
     }
     text.push('\n');
     let table = &sheet.table;
@@ -26,8 +27,8 @@ pub(crate) fn terminal(sheet: &Sheet, width: usize, colour: bool) -> String {
     if !sheet.analysis.warnings.is_empty() {
         text.push('\n');
     }
-    for warning in &sheet.analysis.warnings {
-        paragraph(&mut text, "warning: ", warning, width);
+    for warning in sentences::warnings(sheet.analysis) {
+        paragraph(&mut text, "warning: ", &warning, width);
     }
     text.push('\n');
     paragraph(&mut text, "", &format!("{}:", sheet.limits_of), width);

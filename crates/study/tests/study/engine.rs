@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use study::engine::{EngineError, FAILURES_TO_GIVE_UP, Runner, conduct};
-use study::{Claim, Ending, HostFacts, HostState, Journal, Plan, Record, Status, StopRule, Trial, analyse};
+use study::verdict::{ComparisonHeadline, Verdict};
+use study::{Claim, Ending, HostFacts, HostState, Journal, Plan, Record, Status, StopRule, Trial, Warning, analyse};
 
 /// Runs `plan` with `runner` in the journal at `path`, going on with what is there.
 pub fn work(path: &Path, plan: &Plan, runner: &mut dyn Runner) -> Result<Ending, EngineError> {
@@ -122,7 +123,8 @@ fn a_cell_that_always_fails_is_given_up_and_the_others_go_on() {
     assert_eq!(scatter.claim, Claim::Faster);
     let compact = analysis.summaries.iter().find(|s| s.placement == "compact" && s.threads == 2).unwrap();
     assert_eq!((compact.trials, compact.median_s, compact.ratio), (0, None, None));
-    assert!(analysis.warnings.iter().any(|w| w.contains("compact") && w.contains("failed")));
+    let is_told = |warning: &Warning| matches!(warning, Warning::Failures { placement, .. } if placement == "compact");
+    assert!(analysis.warnings.iter().any(is_told), "{:?}", analysis.warnings);
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn a_spent_budget_ends_the_study_and_the_report_says_so() {
     assert_eq!(ending, Ending::BudgetSpent);
     let spent_s: f64 = record.trials.iter().map(|t| t.observation.as_ref().unwrap().wall_s).sum();
     assert!((20.0..22.0).contains(&spent_s));
-    assert!(analyse(&record).warnings.iter().any(|warning| warning.contains("budget")));
+    assert!(analyse(&record).warnings.iter().any(|warning| matches!(warning, Warning::BudgetSpent { open: 1.., .. })));
 }
 
 #[test]
@@ -157,7 +159,10 @@ fn a_true_difference_is_claimed_and_an_equal_placement_is_not() {
     assert!((scatter.ratio.unwrap() - 1.25).abs() < 0.01, "{:?}", scatter.ratio);
     assert_eq!(scatter.same_as.as_deref(), Some("compact"), "the model gives both the same CPUs");
     assert_eq!((analysis.best[0].placement.as_str(), analysis.best[0].shown), ("scatter", true));
-    assert!(analysis.verdicts[0].contains("matters"), "{:?}", analysis.verdicts);
+    let [Verdict::Comparison(verdict)] = analysis.verdicts.as_slice() else { panic!("{:?}", analysis.verdicts) };
+    let ComparisonHeadline::Matters { by, best } = &verdict.headline else { panic!("{:?}", verdict.headline) };
+    assert_eq!(best.placement, "scatter");
+    assert!((by - (scatter.ratio.unwrap() - 1.0)).abs() < 1e-9, "{by}");
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use study::engine::EngineError;
 use study::model::{CellTime, Noise, Slow};
+use study::verdict::{RaceFinding, RaceOutcome, Verdict};
 use study::{
     Analysis, Cell, Ending, Journal, ModelRunner, Plan, Record, Status, StopRule, Subject, SubjectModel, Treatment,
-    analyse,
+    Warning, analyse,
 };
 
 /// A race between unbound, which takes `times_s[0]`, and placements called `p1`, `p2`, ... which take the others, with
@@ -46,6 +47,12 @@ fn run(plan: &Plan) -> (Record, Analysis) {
     (record, analysis)
 }
 
+/// What came of the only race.
+fn outcome(analysis: &Analysis) -> &RaceOutcome {
+    let [Verdict::Race(verdict)] = analysis.verdicts.as_slice() else { panic!("{:?}", analysis.verdicts) };
+    verdict.outcome.as_ref().unwrap()
+}
+
 /// Means from 1 s in steps of 3 %, unbound 10 % above the best, the best in the middle.
 fn spread() -> Vec<f64> {
     vec![1.10, 1.21, 1.12, 1.06, 1.0, 1.09, 1.18, 1.03, 1.15]
@@ -61,7 +68,9 @@ fn the_best_is_found_named_and_told_with_its_gain() {
     let gain = result.gain().unwrap();
     assert!(gain.low > 1.05 && gain.high < 1.15 && gain.low < 1.1 && 1.1 < gain.high, "{gain:?}");
     assert_eq!((analysis.best[0].placement.as_str(), analysis.best[0].shown), ("p4", true));
-    assert!(analysis.verdicts[0].contains("best of 9 placements of 2 threads: p4"), "{:?}", analysis.verdicts);
+    let outcome = outcome(&analysis);
+    assert_eq!((outcome.best.placement.as_str(), outcome.entrants, outcome.threads), ("p4", 9, Some(2)));
+    assert!(matches!(outcome.finding, RaceFinding::Faster { ratio, .. } if ratio.low == gain.low), "{outcome:?}");
     assert_eq!(result.runs as usize, record.trials.len());
     let blocks = record.trials.last().unwrap().block as usize + 1;
     assert_eq!(result.history.len(), blocks);
@@ -89,7 +98,8 @@ fn a_block_runs_whoever_is_still_in_once_in_an_order_drawn_anew() {
 #[test]
 fn equal_placements_are_not_told_apart_and_nothing_is_to_be_applied() {
     let (_, analysis) = run(&race(&[1.0; 9], QUIET, RaceRule::Halving { runs: 60 }));
-    assert!(analysis.verdicts[0].contains("no difference shown among 9 placements"), "{:?}", analysis.verdicts);
+    let outcome = outcome(&analysis);
+    assert!(matches!(outcome.finding, RaceFinding::NoneShown { .. }) && outcome.entrants == 9, "{outcome:?}");
     assert_eq!((analysis.best[0].placement.as_str(), analysis.best[0].shown), ("unbound", false));
 }
 
@@ -156,7 +166,8 @@ fn a_race_goes_over_thread_counts_with_placements_of_their_own() {
     assert_eq!((best.threads, best.placement.as_str(), best.shown), (4, "wide", true));
     let gain = analysis.races[0].gain().unwrap();
     assert!((gain.ratio - 1.2).abs() < 0.03, "against unbound with 4 threads, not with 2: {gain:?}");
-    assert!(analysis.verdicts[0].contains("wide with 4 threads"), "{:?}", analysis.verdicts);
+    let outcome = outcome(&analysis);
+    assert_eq!((outcome.best.placement.as_str(), outcome.best.threads, outcome.threads), ("wide", 4, None));
 }
 
 #[test]
@@ -186,7 +197,7 @@ fn a_budget_of_time_ends_the_race_and_the_report_says_so() {
     plan.budget = Some(Duration::from_secs(12));
     let (record, ending) = whole(&plan, ModelRunner::default());
     assert_eq!(ending, Ending::BudgetSpent);
-    assert!(analyse(&record).warnings.iter().any(|warning| warning.contains("before the race was over")));
+    assert!(analyse(&record).warnings.contains(&Warning::RaceBudgetSpent));
 }
 
 #[test]
@@ -199,5 +210,6 @@ fn what_always_fails_leaves_the_race_and_the_rest_go_on() {
     let analysis = analyse(&record);
     assert_eq!(analysis.best[0].placement, "p4");
     assert_eq!(analysis.races[0].standings.arms[2].loss, None);
-    assert!(analysis.warnings.iter().any(|warning| warning.contains("p2") && warning.contains("failed")));
+    let is_told = |warning: &Warning| matches!(warning, Warning::Failures { placement, .. } if placement == "p2");
+    assert!(analysis.warnings.iter().any(is_told), "{:?}", analysis.warnings);
 }

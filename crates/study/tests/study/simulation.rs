@@ -4,8 +4,8 @@ use machine::Machine;
 use rusqlite::Connection;
 use sim::{Policy, WorkloadFile};
 use std::path::Path;
-use study::simulation::{Simulation, SimulationError, simulate};
-use study::{Ending, HostFacts, Journal, Plan, Record, Trial, analyse};
+use study::simulation::{Direction, PolicyChanges, Simulation, SimulationError, SimulationVerdict, simulate};
+use study::{Analysis, Ending, HostFacts, Journal, Plan, Record, Trial, Verdict, Warning, analyse};
 
 const POLICIES: [Policy; 3] = [Policy::Light, Policy::Standard, Policy::Attached];
 
@@ -138,6 +138,17 @@ fn a_journal_of_version_1_is_read_and_gone_on_with() {
     assert_eq!(Journal::read(&path).unwrap().trials, [first, second]);
 }
 
+/// How many replicates were compared, and what each policy changes.
+fn compared(analysis: &Analysis) -> (u32, &[PolicyChanges]) {
+    match analysis.verdicts.as_slice() {
+        [Verdict::Simulation(SimulationVerdict::Compared { subject, replicates, policies })] => {
+            assert_eq!(subject, "Matrix+Matrix");
+            (*replicates, policies)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn changes_are_told_against_standard_with_their_intervals() {
     let record = record(Plan::of_simulations(vec![simulation(6)], &POLICIES, &machine()));
@@ -162,23 +173,28 @@ fn changes_are_told_against_standard_with_their_intervals() {
     let fewer: f64 = light.slices.iter().map(|bin| bin.percent).sum();
     let slices = |policy: &study::simulation::PolicyResult| policy.estimates["effective_slices"].value;
     assert!((fewer - 100.0 * slices(light) / slices(standard)).abs() < 1e-6, "light's are told in standard's number");
-    let [first, second] = analysis.verdicts.as_slice() else { panic!("{:?}", analysis.verdicts) };
-    assert!(
-        first.starts_with("Matrix+Matrix: light removes ") && first.ends_with("95 % intervals, 6 replicates."),
-        "{first}"
-    );
-    assert!(second.starts_with("Matrix+Matrix, attached "), "{second}");
-    assert_eq!(analysis.warnings, Vec::<String>::new());
+    let (replicates, policies) = compared(&analysis);
+    let [of_light, of_attached] = policies else { panic!("{policies:?}") };
+    assert_eq!((replicates, of_light.policy.as_str(), of_attached.policy.as_str()), (6, "light", "attached"));
+    let misses = of_light.misses.unwrap();
+    assert_eq!((misses.direction, misses.percent), (Direction::Down, change));
+    assert_eq!(analysis.warnings, []);
 }
 
 #[test]
 fn nothing_is_claimed_without_standard_or_with_one_replicate() {
     let alone = analyse(&record(Plan::of_simulations(vec![simulation(2)], &[Policy::Light], &machine())));
     assert!(alone.simulated[0].policies[0].changes.is_empty());
-    assert_eq!(alone.warnings, ["Nothing is compared: standard was not among the policies."]);
+    assert_eq!(alone.warnings, [Warning::NothingCompared { reference: "standard".into() }]);
+    assert!(
+        matches!(alone.verdicts.as_slice(), [Verdict::Simulation(SimulationVerdict::Uncompared { policies, .. })]
+            if policies.len() == 1 && policies[0].makespan_ms.is_some()),
+        "{:?}",
+        alone.verdicts
+    );
     let once = analyse(&record(Plan::of_simulations(vec![simulation(1)], &POLICIES, &machine())));
     assert_eq!(once.simulated[0].policies[1].changes["misses"].low, None);
-    assert!(once.verdicts[0].ends_with("one replicate, so without intervals."), "{}", once.verdicts[0]);
+    assert_eq!(compared(&once).0, 1);
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! What a study concludes, in English: the sentences of its verdicts and warnings, from their typed values.
+
+mod change;
+mod comparison;
+mod race;
+mod simulation;
+mod space_sharing;
+mod warning;
+
+use crate::words::{capital, count, plain};
+use std::fmt;
+use study::Analysis;
+use study::verdict::{Configuration, Interval, Verdict};
+
+/// The answer in sentences, each with its doubt.
+pub fn verdicts(analysis: &Analysis) -> Vec<String> {
+    all(analysis).map(|sentence| sentence.to_string()).collect()
+}
+
+/// The same apart from the names that they begin with.
+pub(crate) fn all(analysis: &Analysis) -> impl Iterator<Item = Sentence> {
+    analysis.verdicts.iter().flat_map(sentences)
+}
+
+/// What disturbed the study or limits it, in sentences.
+pub fn warnings(analysis: &Analysis) -> Vec<String> {
+    analysis.warnings.iter().map(warning::sentence).collect()
+}
+
+/// A sentence of the answer, apart from the name that it begins with: a form may show that above instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sentence {
+    /// The answer on a subject: `name: text`.
+    Headline { subject: String, text: String },
+    /// What stands behind it: `name, text`; and whether that shows anything.
+    Detail { subject: String, text: String, is_shown: bool },
+    /// It begins with no name.
+    Whole(String),
+}
+
+impl Sentence {
+    /// The sentence as it stands below `heading`: without the name where that is the heading.
+    pub(crate) fn below(&self, heading: &str) -> String {
+        match self {
+            Self::Headline { subject, text } if plain(subject) == heading => capital(&plain(text)),
+            whole => plain(&whole.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Sentence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Headline { subject, text } => write!(f, "{subject}: {text}"),
+            Self::Detail { subject, text, .. } => write!(f, "{subject}, {text}"),
+            Self::Whole(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The sentences of one verdict.
+fn sentences(verdict: &Verdict) -> Vec<Sentence> {
+    match verdict {
+        Verdict::Comparison(verdict) => comparison::sentences(verdict),
+        Verdict::Race(verdict) => race::sentences(verdict),
+        Verdict::Simulation(verdict) => simulation::sentences(verdict),
+        Verdict::SpaceSharing(verdict) => space_sharing::sentences(verdict),
+        Verdict::Words { sentence } => vec![Sentence::Whole(sentence.clone())],
+    }
+}
+
+/// `1 thread`, `2 threads`.
+fn counted(number: u32, noun: &str) -> String {
+    count(number as usize, noun)
+}
+
+/// `scatter with 4 threads`.
+fn configuration(Configuration { threads, placement }: &Configuration) -> String {
+    format!("{placement} with {}", counted(*threads, "thread"))
+}
+
+/// A ratio and its interval with the digits that they deserve: three after the point while all are close to 1, else two.
+fn with_interval(Interval { value, low, high }: &Interval) -> (String, String) {
+    let digits = if [value, low, high].iter().all(|end| (**end - 1.0).abs() < 0.1) { 3 } else { 2 };
+    (format!("{value:.digits$}"), format!("95 % interval {low:.digits$}-{high:.digits$}"))
+}
+
+/// What could have been seen, after a sentence that shows no difference; empty where that isn't known.
+fn least_seen(which: &str, smallest_detectable: Option<f64>) -> String {
+    smallest_detectable
+        .map_or_else(String::new, |least| format!("; the smallest {which} could have seen is {:.1} %", least * 100.0))
+}

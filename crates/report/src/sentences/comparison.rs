@@ -1,0 +1,65 @@
+//! What a comparison of placements shows, in sentences.
+
+use super::{Sentence, configuration, counted, least_seen, with_interval};
+use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Interval, PlacementVerdict};
+
+/// Whether placement matters, then a sentence on each placement.
+pub(super) fn sentences(verdict: &ComparisonVerdict) -> Vec<Sentence> {
+    let headline = Sentence::Headline { subject: verdict.subject.clone(), text: headline(&verdict.headline) };
+    let details = verdict.placements.iter().map(|placement| detail(verdict, placement));
+    std::iter::once(headline).chain(details).collect()
+}
+
+fn headline(headline: &ComparisonHeadline) -> String {
+    match headline {
+        ComparisonHeadline::NoRuns => "nothing to say, no run went well.".into(),
+        ComparisonHeadline::Matters { by, best } => {
+            format!("where its threads run matters, by up to {:.1} %; best here: {}.", by * 100.0, configuration(best))
+        }
+        ComparisonHeadline::NoneShown { best } => {
+            format!("no placement is shown to differ; fastest here: {}.", configuration(best))
+        }
+        ComparisonHeadline::TooFew { best } => {
+            format!("too few runs to compare placements; fastest so far: {}.", configuration(best))
+        }
+        ComparisonHeadline::NothingCompared { best } => {
+            format!("one placement, nothing to compare; fastest here: {}.", configuration(best))
+        }
+    }
+}
+
+/// What is shown of one placement against the reference, with its doubt.
+fn detail(verdict: &ComparisonVerdict, shown: &PlacementVerdict) -> Sentence {
+    let (reference, placement) = (&verdict.reference, &shown.configuration.placement);
+    let pairs = counted(shown.pairs, "pair");
+    let difference = match &shown.difference {
+        Difference::Faster { ratio } => {
+            let (ratio, interval) = with_interval(ratio);
+            format!("{placement} is {ratio}x faster than {reference} ({interval}, {pairs})")
+        }
+        Difference::Slower { ratio } => {
+            let slower = Interval { value: 1.0 / ratio.value, low: 1.0 / ratio.high, high: 1.0 / ratio.low };
+            let (ratio, interval) = with_interval(&slower);
+            format!("{placement} is {ratio}x slower than {reference} ({interval}, {pairs})")
+        }
+        Difference::NoneShown { ratio, shown_alone, smallest_detectable } => {
+            let alone = if *shown_alone { "; alone it would be one, among so many comparisons it is not" } else { "" };
+            let least = least_seen("this study", *smallest_detectable);
+            let (ratio, interval) = with_interval(ratio);
+            format!(
+                "no difference shown between {placement} and {reference} (ratio {ratio}, {interval}, {pairs}){alone}{least}"
+            )
+        }
+        Difference::TooFew => format!("too few pairs ({}) to compare {placement} with {reference}", shown.pairs),
+    };
+    let twin = shown
+        .same_as
+        .as_ref()
+        .map_or_else(String::new, |twin| format!("; {placement} is the very same placement as {twin} here"));
+    let threads = counted(shown.configuration.threads, "thread");
+    Sentence::Detail {
+        subject: verdict.subject.clone(),
+        text: format!("{threads}: {difference}{twin}."),
+        is_shown: matches!(shown.difference, Difference::Faster { .. } | Difference::Slower { .. }),
+    }
+}

@@ -1,0 +1,168 @@
+//! How a race ended, in sentences.
+
+use super::{Sentence, configuration, counted, least_seen, with_interval};
+use study::verdict::{Configuration, RaceFinding, RaceOutcome, RaceVerdict};
+
+/// A verdict names so many of those that can't be told apart from the best; the ranking has all of them.
+const RIVALS_TO_NAME: usize = 4;
+
+/// Who is best, then who can't be told apart from it, then the slowest.
+pub(super) fn sentences(verdict: &RaceVerdict) -> Vec<Sentence> {
+    let subject = || verdict.subject.clone();
+    let Some(outcome) = &verdict.outcome else {
+        return vec![Sentence::Headline { subject: subject(), text: "nothing to say, no run went well.".into() }];
+    };
+    let headline = Sentence::Headline { subject: subject(), text: headline(outcome) };
+    let details = [rivals(outcome), slowest(outcome)].into_iter().flatten();
+    std::iter::once(headline)
+        .chain(details.map(|text| Sentence::Detail { subject: subject(), text, is_shown: true }))
+        .collect()
+}
+
+/// The name of an entrant, with its thread count where they differ.
+fn name(outcome: &RaceOutcome, entrant: &Configuration) -> String {
+    if outcome.threads.is_some() { entrant.placement.clone() } else { configuration(entrant) }
+}
+
+fn headline(outcome: &RaceOutcome) -> String {
+    let best = name(outcome, &outcome.best);
+    let placements = counted(outcome.entrants, "placement");
+    let field = match outcome.threads {
+        Some(threads) => format!("{placements} of {}", counted(threads, "thread")),
+        None => format!("{placements} over thread counts"),
+    };
+    let runs = counted(outcome.runs, "run");
+    match &outcome.finding {
+        RaceFinding::Faster { ratio, pairs } => {
+            let ((ratio, interval), pairs) = (with_interval(ratio), counted(*pairs, "pair"));
+            format!(
+                "where its threads run matters; best of {field}: {best}, {ratio}x faster than unbound ({interval}, {pairs}; {runs})."
+            )
+        }
+        RaceFinding::FasterAmongAll { ratio } => {
+            let (ratio, interval) = with_interval(ratio);
+            format!(
+                "where its threads run matters; best of {field}: {best}, {ratio}x faster than unbound ({interval}, among all comparisons; {runs})."
+            )
+        }
+        RaceFinding::ReferenceIsBest => {
+            format!("where its threads run matters, and no placement beats {best}; {field} ({runs}).")
+        }
+        RaceFinding::NotShownFaster { ratio, pairs } => {
+            let ((ratio, interval), pairs) = (with_interval(ratio), counted(*pairs, "pair"));
+            format!(
+                "where its threads run matters, but best of {field}, {best}, is not shown to be faster than unbound (ratio {ratio}, {interval}, {pairs}; {runs})."
+            )
+        }
+        RaceFinding::GainUnknown => format!(
+            "where its threads run matters; best of {field}: {best} ({runs}), its gain over unbound not measured."
+        ),
+        RaceFinding::NoneShown { smallest_detectable } => {
+            format!("no difference shown among {field} ({runs}){}.", least_seen("that this race", *smallest_detectable))
+        }
+    }
+}
+
+fn rivals(outcome: &RaceOutcome) -> Option<String> {
+    let (rivals, best) = (outcome.rivals.as_ref()?, name(outcome, &outcome.best));
+    if rivals.is_empty() {
+        return Some(format!("every other is told apart from {best}."));
+    }
+    let named: Vec<String> = rivals.iter().take(RIVALS_TO_NAME).map(|rival| name(outcome, rival)).collect();
+    let more =
+        if rivals.len() > named.len() { format!("; and {} more", rivals.len() - named.len()) } else { String::new() };
+    let others = counted(rivals.len() as u32, "other");
+    Some(format!("{others} can't be told apart from {best}: {}{more}.", named.join("; ")))
+}
+
+fn slowest(outcome: &RaceOutcome) -> Option<String> {
+    let slowest = outcome.slowest.as_ref()?;
+    Some(format!(
+        "the slowest that ran to its end, {}, takes {:.2} times as long as the best, and at least {:.2} times.",
+        name(outcome, &slowest.configuration),
+        slowest.loss,
+        slowest.loss_low
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use study::verdict::{Interval, Slowest};
+
+    fn entrant(placement: &str) -> Configuration {
+        Configuration { threads: 4, placement: placement.into() }
+    }
+
+    fn told(finding: RaceFinding, threads: Option<u32>, rivals: &[&str]) -> Vec<String> {
+        let is_shown = !matches!(finding, RaceFinding::NoneShown { .. });
+        let outcome = RaceOutcome {
+            finding,
+            best: entrant("scatter"),
+            entrants: 9,
+            threads,
+            runs: 36,
+            rivals: is_shown.then(|| rivals.iter().map(|name| entrant(name)).collect()),
+            slowest: is_shown.then(|| Slowest { configuration: entrant("0,0,4,4"), loss: 1.5, loss_low: 1.42 }),
+        };
+        let verdict = RaceVerdict { subject: "app".into(), outcome: Some(outcome) };
+        sentences(&verdict).iter().map(Sentence::to_string).collect()
+    }
+
+    #[test]
+    fn a_race_is_told_by_what_its_best_gains() {
+        let ratio = Interval { value: 1.15, low: 1.12, high: 1.18 };
+        for (finding, words) in [
+            (
+                RaceFinding::Faster { ratio, pairs: 8 },
+                "where its threads run matters; best of 9 placements of 4 threads: scatter, 1.15x faster than unbound (95 % interval 1.12-1.18, 8 pairs; 36 runs).",
+            ),
+            (
+                RaceFinding::FasterAmongAll { ratio },
+                "where its threads run matters; best of 9 placements of 4 threads: scatter, 1.15x faster than unbound (95 % interval 1.12-1.18, among all comparisons; 36 runs).",
+            ),
+            (
+                RaceFinding::ReferenceIsBest,
+                "where its threads run matters, and no placement beats scatter; 9 placements of 4 threads (36 runs).",
+            ),
+            (
+                RaceFinding::NotShownFaster { ratio: Interval { value: 1.01, low: 0.99, high: 1.03 }, pairs: 1 },
+                "where its threads run matters, but best of 9 placements of 4 threads, scatter, is not shown to be faster than unbound (ratio 1.010, 95 % interval 0.990-1.030, 1 pair; 36 runs).",
+            ),
+            (
+                RaceFinding::GainUnknown,
+                "where its threads run matters; best of 9 placements of 4 threads: scatter (36 runs), its gain over unbound not measured.",
+            ),
+            (
+                RaceFinding::NoneShown { smallest_detectable: Some(0.021) },
+                "no difference shown among 9 placements of 4 threads (36 runs); the smallest that this race could have seen is 2.1 %.",
+            ),
+        ] {
+            assert_eq!(told(finding, Some(4), &[])[0], format!("app: {words}"));
+        }
+        let none = RaceVerdict { subject: "app".into(), outcome: None };
+        assert_eq!(sentences(&none)[0].to_string(), "app: nothing to say, no run went well.");
+    }
+
+    #[test]
+    fn four_rivals_are_named_and_thread_counts_where_they_differ() {
+        let rivals = |threads, names: &[&str]| told(RaceFinding::GainUnknown, threads, names)[1].clone();
+        assert_eq!(rivals(Some(4), &[]), "app, every other is told apart from scatter.");
+        assert_eq!(
+            rivals(None, &["a"]),
+            "app, 1 other can't be told apart from scatter with 4 threads: a with 4 threads."
+        );
+        assert_eq!(
+            rivals(Some(4), &["a", "b", "c", "d"]),
+            "app, 4 others can't be told apart from scatter: a; b; c; d."
+        );
+        assert_eq!(
+            rivals(Some(4), &["a", "b", "c", "d", "e", "f"]),
+            "app, 6 others can't be told apart from scatter: a; b; c; d; and 2 more."
+        );
+        assert_eq!(
+            told(RaceFinding::GainUnknown, Some(4), &[])[2],
+            "app, the slowest that ran to its end, 0,0,4,4, takes 1.50 times as long as the best, and at least 1.42 times."
+        );
+    }
+}

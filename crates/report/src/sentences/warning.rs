@@ -1,0 +1,76 @@
+//! What disturbed a study or limits what it shows, in sentences.
+
+use super::counted;
+use study::Warning;
+use study::warning::Work;
+
+/// A warning in one sentence.
+pub(super) fn sentence(warning: &Warning) -> String {
+    let cell = |subject: &str, threads: u32, placement: &str| {
+        format!("{subject}, {}, {placement}", counted(threads, "thread"))
+    };
+    match warning {
+        Warning::Departure { text } => text.clone(),
+        Warning::UnknownPaper { name } => {
+            format!("This version of stayput does not have the tables of `{name}`, whose study this is.")
+        }
+        Warning::Unfinished { work: Work::Study } => {
+            "The study is unfinished; the same command goes on with it.".into()
+        }
+        Warning::BudgetSpent { open, cells } => format!(
+            "The time budget was spent before every comparison was settled ({open} of {cells} cells are open); a larger --budget narrows the intervals."
+        ),
+        Warning::RaceBudgetSpent => {
+            "The time budget was spent before the race was over; a larger --budget finishes it.".into()
+        }
+        Warning::Failures { subject, threads, placement, failed, of } => format!(
+            "{}: {failed} of {} failed; they are listed with their causes and left out of every number.",
+            cell(subject, *threads, placement),
+            counted(*of, "run")
+        ),
+        Warning::Strayed { trials } => format!(
+            "In {} a thread was read back on other CPUs than intended; see intended against actual CPUs.",
+            counted(*trials, "trial")
+        ),
+        Warning::Leftovers { processes } => {
+            format!("Programs left processes behind, which were killed: {processes} in all.")
+        }
+        Warning::Drift { subject, threads, placement, relative_change } => format!(
+            "{}: times drifted by {:+.1} % over the study; pairs of the same block cancel that.",
+            cell(subject, *threads, placement),
+            relative_change * 100.0
+        ),
+        Warning::MoreThreadsThanCpus { threads, cpus } => format!(
+            "{} share {}: threads beyond the CPUs wrap around.",
+            counted(*threads, "thread"),
+            counted(*cpus, "usable CPU")
+        ),
+        Warning::Model { subject } => format!("{subject} is a model: nothing was run, its times are drawn."),
+        Warning::VirtualMachine { hypervisor } => {
+            format!("This is a virtual machine ({hypervisor}): its CPUs may share real cores with others, and move.")
+        }
+        Warning::Busy { load } => format!("The machine was busy when the study began: load average {load:.2}."),
+        Warning::Steal { share } => {
+            format!("The hypervisor took {:.1} % of CPU time during the study.", share * 100.0)
+        }
+        Warning::CgroupLimit { cpus } => {
+            format!("The control group allows {cpus:.2} CPUs' worth of time: more threads are throttled.")
+        }
+        Warning::Governors { names } => {
+            format!("The clock is not held steady: frequency governor {}.", names.join(", "))
+        }
+        Warning::SeveralSessions { sessions } => format!("The study was worked on in {sessions} stretches."),
+        Warning::Note { text, trials } => format!("{text} ({})", counted(*trials, "trial")),
+        Warning::UnboundLeftOut { reference } => format!("Unbound was left out: every ratio is to {reference}."),
+        Warning::Unfinished { work: Work::Simulation } => {
+            "The simulation is unfinished; the same command goes on with it.".into()
+        }
+        Warning::NothingCompared { reference } => {
+            format!("Nothing is compared: {reference} was not among the policies.")
+        }
+        Warning::NotEnded { policy, .. } => format!(
+            "Under {policy} not every process had ended at the horizon, so its execution time isn't known; misses are compared for the same work."
+        ),
+        Warning::Words { sentence } => sentence.clone(),
+    }
+}
