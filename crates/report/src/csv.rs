@@ -1,11 +1,9 @@
 //! Every trial, one row each, with units in the column names.
 
 use crate::paper_table::PaperTable;
-use crate::play::PlayView;
-use crate::simulation::{self, SimulationView};
 use crate::study_view::{StudyView, actual_cpus, cpu_line};
 use papers::paper::Quantity;
-use study::{Analysis, Observation, Record, Trial};
+use study::{Observation, Trial};
 
 const COLUMNS: [&str; 24] = [
     "sequence",
@@ -34,26 +32,20 @@ const COLUMNS: [&str; 24] = [
     "actual_cpus",
 ];
 
-/// Every trial of `record`, warm-up and failures included, in the order in which they were run. Hardware counters
+/// Every trial, warm-up and failures included, in the order in which they were run. Hardware counters
 /// become one column each, named `counter_` and the counter's name; in the study of a paper, the time that a table of
 /// it prints for the trial's cell, in seconds, becomes one, such as `printed_table_1_s`. What was not observed is an empty field.
-/// A simulation, or a play, has columns of its own: one for each of its metrics. CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces.
-pub fn csv(record: &Record, analysis: &Analysis) -> String {
-    if let Some(simulation) = SimulationView::of(record, analysis) {
-        return simulation::csv(&simulation);
-    }
-    if let Some(play) = PlayView::of(record, analysis) {
-        return play.csv();
-    }
-    let counters: std::collections::BTreeSet<&str> = record
+/// CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces.
+pub(crate) fn cells(study: &StudyView) -> String {
+    let counters: std::collections::BTreeSet<&str> = study
         .trials
         .iter()
         .filter_map(|t| t.observation.as_ref())
         .flat_map(|o| o.counters.keys().map(String::as_str))
         .collect();
     let outliers: std::collections::BTreeSet<u32> =
-        analysis.summaries.iter().flat_map(|summary| summary.outliers.iter().copied()).collect();
-    let tables: Vec<PaperTable> = PaperTable::all(&StudyView::new(record, analysis))
+        study.analysis.summaries.iter().flat_map(|summary| summary.outliers.iter().copied()).collect();
+    let tables: Vec<PaperTable> = PaperTable::all(study)
         .into_iter()
         .filter(|table| table.printed.rows.iter().any(|row| row.quantity == Quantity::Time))
         .collect();
@@ -62,7 +54,7 @@ pub fn csv(record: &Record, analysis: &Analysis) -> String {
     let header = COLUMNS.iter().map(|&name| name.to_owned());
     let counter_columns = counters.iter().map(|name| format!("counter_{name}"));
     write(&mut writer, header.chain(counter_columns).chain(printed_columns));
-    for trial in &record.trials {
+    for trial in study.trials {
         let counts = counters.iter().map(|&name| seen(trial, |o| o.counters.get(name).copied()));
         let printed = tables.iter().map(|table| {
             let time = table.printed_time(&trial.subject, &trial.placement, trial.threads);

@@ -3,7 +3,7 @@
 mod facts;
 mod figures;
 mod paper;
-mod play;
+mod replay;
 mod race;
 pub(crate) mod reproduction;
 mod sheet;
@@ -12,7 +12,7 @@ mod simulation;
 use crate::chart::Hue;
 use crate::number::{self, Ratio};
 use crate::paste;
-use crate::play::PlayView;
+use crate::replay::ReplayView;
 use crate::sentences;
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
@@ -23,54 +23,58 @@ use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use papers::paper::Quantity;
 use sha2::{Digest, Sha256};
-use study::{Analysis, Best, Claim, Record, Subject, Summary};
+use study::{Best, Claim, HostFacts, Subject, Summary};
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
 /// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
 /// to read it all, and the line to paste. The JSON form is embedded as `<script type="application/json" id="study">`.
-pub fn html(record: &Record, analysis: &Analysis) -> String {
-    if let Some(view) = SimulationView::of(record, analysis) {
-        return page(record, analysis, &simulation::title(&view), &simulation::body(&view));
-    }
-    if let Some(view) = PlayView::of(record, analysis) {
-        return page(record, analysis, &play::title(&view), &play::body(&view));
-    }
-    let study = StudyView::new(record, analysis);
-    let subjects: Vec<&str> = record.plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
+pub(crate) fn cells(study: &StudyView) -> String {
+    let subjects: Vec<&str> = study.plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
     let title = format!("{}: where its threads run best", plain(&subjects.join(", ")));
     let body = html! {
-        (answer(&study))
+        (answer(study))
         main {
-            (race::section(&study))
-            (paper::beside(&study))
+            (race::section(study))
+            (paper::beside(study))
             // What is one row a placement elsewhere would be hundreds in a race, most of a single run.
-            @if !study.is_race() { (paper_table(&study)) }
-            (figures::in_order(&study))
-            (figures::distributions(&study))
-            @if !study.is_race() { (figures::speedup(&study)) (figures::ratios(&study)) }
-            (facts::programs(&study))
-            (facts::placements(&study))
-            (facts::cpus(&study))
-            (facts::failures(&study))
-            (facts::machine(&study))
-            (guide(&study))
-            (paste_lines(&study))
+            @if !study.is_race() { (paper_table(study)) }
+            (figures::in_order(study))
+            (figures::distributions(study))
+            @if !study.is_race() { (figures::speedup(study)) (figures::ratios(study)) }
+            (facts::programs(study))
+            (facts::placements(study))
+            (facts::cpus(study))
+            (facts::failures(study))
+            (facts::machine(study))
+            (guide(study))
+            (paste_lines(study))
         }
     };
-    page(record, analysis, &title, &body)
+    page(study.host, &title, &body, &crate::json::page_data(study))
+}
+
+/// A simulation as one HTML file, likewise.
+pub(crate) fn simulation(study: &SimulationView) -> String {
+    let data = crate::json::simulation(study);
+    page(&study.record.host, &simulation::title(study), &simulation::body(study), &data)
+}
+
+/// Replays as one HTML file, likewise.
+pub(crate) fn replay(study: &ReplayView) -> String {
+    page(&study.record.host, &replay::title(study), &replay::body(study), &crate::json::replay(study))
 }
 
 /// The page of a study.
-fn page(record: &Record, analysis: &Analysis, title: &str, body: &Markup) -> String {
+fn page(host: &HostFacts, title: &str, body: &Markup, json: &str) -> String {
     let footer = html! {
         p {
-            "Made by Stayput " (record.host.stayput_version) " from the study's journal alone. The data as "
+            "Made by Stayput " (host.stayput_version) " from the study's journal alone. The data as "
             "JSON is inside this file, in the element " code { "#study" } "."
         }
     };
-    document(title, "", body, &footer, &Data { id: "study", json: &crate::json::page_data(record, analysis) })
+    document(title, "", body, &footer, &Data { id: "study", json })
 }
 
 /// The data inside a page.
@@ -111,7 +115,6 @@ fn document(title: &str, style: &str, body: &Markup, footer: &Markup, data: &Dat
 
 /// The top of the page: the answer for each subject, then what limits it.
 fn answer(study: &StudyView) -> Markup {
-    let record = study.record;
     let analysis = study.analysis;
     let failures = study.failures().count();
     html! {
@@ -120,12 +123,12 @@ fn answer(study: &StudyView) -> Markup {
                 h1 {
                     "Stayput study"
                     @if study.is_simulated() { " of a model, on machine " (plain(&words::machine(study))) }
-                    @else if let Some(session) = record.sessions.first() { " of " (number::moment(session.before.unix_s)) }
+                    @else if let Some(session) = study.sessions.first() { " of " (number::moment(session.before.unix_s)) }
                 }
                 button.script-only #theme type="button" hidden { "Dark" }
             }
             div.answers {
-                @for subject in &record.plan.subjects {
+                @for subject in &study.plan.subjects {
                     article.answer {
                         h2 { (plain(&subject.name)) }
                         (headline(study, subject))

@@ -1,19 +1,19 @@
 //! Everything, for programs.
 
 use crate::paper_table::{PaperTable, Row};
-use crate::play::PlayView;
+use crate::replay::ReplayView;
 use crate::programs::BuiltinProgram;
 use crate::ranking::{Place, Ranking};
 use crate::sentences;
 use crate::simulation::{Contract, SimulationView};
-use crate::study_view::{StudyView, actual_cpus};
+use crate::study_view::{Stop, StudyView, actual_cpus};
 use machine::CpuSet;
 use papers::paper::{Paper, PrintedClaim, PrintedTable, Quantity};
 use serde::Serialize;
 use stats::{DropReason, Standing, Standings};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use study::{Analysis, Entrant, Record, Status, Trial};
+use study::{Entrant, Kind, Plan, Record, Sample, Status, Trial, Warning};
 
 /// A trial in the words of the contract.
 #[derive(Serialize)]
@@ -43,8 +43,6 @@ struct TrialRow<'a> {
     actual_cpus: Option<Vec<&'a CpuSet>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     counters: Option<&'a BTreeMap<String, u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<&'a BTreeMap<String, f64>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     notes: &'a [String],
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -65,7 +63,7 @@ impl<'a> TrialRow<'a> {
             cause: &trial.cause,
             time_s: trial.time_s,
             started_unix_s: trial.started_unix_s,
-            wall_s: seen.map(|o| o.wall_s),
+            wall_s: trial.ran_s,
             user_s: seen.map(|o| o.user_s),
             system_s: seen.map(|o| o.system_s),
             max_rss_bytes: seen.map(|o| o.max_rss_bytes),
@@ -79,9 +77,49 @@ impl<'a> TrialRow<'a> {
             intended_cpus: trial.intended_cpus.as_deref(),
             actual_cpus: actual_cpus(trial),
             counters: seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()),
-            metrics: seen.map(|o| &o.metrics).filter(|metrics| !metrics.is_empty()),
             notes: seen.map_or(&[], |o| &o.notes),
             output_tail: if trial.status.is_failure() { &trial.output_tail } else { "" },
+        }
+    }
+}
+
+/// A sample in the words of the contract: those of a trial, the replicate being its block, the policy its placement, and the
+/// CPUs of the machine its threads.
+#[derive(Serialize)]
+struct SampleRow<'a> {
+    sequence: u32,
+    block: u32,
+    subject: &'a str,
+    threads: u32,
+    placement: &'a str,
+    status: String,
+    cause: &'a str,
+    time_s: Option<f64>,
+    started_unix_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<BTreeMap<String, f64>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    notes: &'a [String],
+}
+
+impl<'a> SampleRow<'a> {
+    fn new(sample: &'a Sample, cpus: u32) -> Self {
+        let measured = sample.measurements();
+        let failure = sample.result.as_ref().err();
+        Self {
+            sequence: sample.sequence,
+            block: sample.replicate,
+            subject: &sample.subject,
+            threads: cpus,
+            placement: &sample.policy,
+            status: failure.map_or_else(|| "ok".into(), |failure| failure.cause.to_string()),
+            cause: failure.map_or("", |failure| &failure.what),
+            time_s: measured.map(|measured| measured.makespan_s),
+            started_unix_s: sample.started_s,
+            metrics: measured.map(|measured| {
+                measured.metrics.iter().map(|(metric, value)| (metric.to_string(), *value)).collect()
+            }),
+            notes: measured.map_or(&[], |measured| &measured.notes),
         }
     }
 }
@@ -250,7 +288,7 @@ impl<'a> RaceRow<'a> {
             placement: &entrant.placement,
             cpus: study.placement(&entrant.placement, entrant.threads).map(|placement| placement.slots.as_slice()),
         };
-        let warmup_blocks = study.record.plan.warmup_blocks;
+        let warmup_blocks = study.plan.warmup_blocks;
         let entrant = |place: &Place<'a>| EntrantRow {
             cpus: cpus(place.entrant),
             runs: place.standing.runs,
@@ -278,7 +316,7 @@ impl<'a> RaceRow<'a> {
             smallest_detectable: race.standings.smallest_detectable,
             entrants: places.into_iter().map(entrant).collect(),
             history: ranking
-                .blocks(&study.record.trials)
+                .blocks(&study.trials)
                 .iter()
                 .zip(&race.history)
                 .map(|(b, s)| BlockRow::new(ranking, b, s))
@@ -318,55 +356,101 @@ impl BlockRow {
 /// reached at each thread count. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
 /// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
 /// the text can be searched and compared line by line.
-pub fn json(record: &Record, analysis: &Analysis) -> String {
-    text(record, analysis, &record.trials.iter().map(TrialRow::new).collect::<Vec<_>>())
+pub(crate) fn cells(study: &StudyView) -> String {
+    text_of_cells(study, &study.trials.iter().map(TrialRow::new).collect::<Vec<_>>())
 }
 
 /// The same for a page, without `actual_cpus` where nothing was bound: those lists grow with the square of the
 /// machine, each thread naming every CPU, and the page tells them in words.
-pub(crate) fn page_data(record: &Record, analysis: &Analysis) -> String {
+pub(crate) fn page_data(study: &StudyView) -> String {
     let lean = |trial| match TrialRow::new(trial) {
-        row if row.intended_cpus.is_none() => TrialRow { actual_cpus: None, metrics: None, ..row },
+        row if row.intended_cpus.is_none() => TrialRow { actual_cpus: None, ..row },
         row => row,
     };
-    text(record, analysis, &record.trials.iter().map(lean).collect::<Vec<_>>())
+    text_of_cells(study, &study.trials.iter().map(lean).collect::<Vec<_>>())
 }
 
-fn text(record: &Record, analysis: &Analysis, trials: &[TrialRow]) -> String {
-    let study = StudyView::new(record, analysis);
+fn text_of_cells(study: &StudyView, trials: &[TrialRow]) -> String {
+    let analysis = study.analysis;
     let mut text = String::from("{");
     list(&mut text, "verdicts", &sentences::verdicts(analysis));
     list(&mut text, "best", &analysis.best);
     list(&mut text, "warnings", &study.warnings);
-    text.push_str(",\n\"findings\": {");
-    list(&mut text, "verdicts", &analysis.verdicts);
-    list(&mut text, "warnings", &analysis.warnings);
-    text.push_str("\n}");
+    findings(&mut text, &analysis.verdicts, &analysis.warnings);
     list(&mut text, "summaries", &analysis.summaries);
-    value(&mut text, "plan", &record.plan);
-    let tables = PaperTable::all(&study);
+    match study.stop {
+        Stop::Comparison(stop) => value(&mut text, "plan", &PlanRow { plan: study.plan, stop }),
+        Stop::Race(stop) => value(&mut text, "plan", &PlanRow { plan: study.plan, stop }),
+    }
+    let tables = PaperTable::all(study);
     if let Some(paper) = PaperBeside::new(&tables) {
         value(&mut text, "paper", &paper);
     }
     if study.is_race() {
-        let races: Vec<RaceRow> = study.rankings.iter().map(|ranking| RaceRow::new(&study, ranking)).collect();
+        let races: Vec<RaceRow> = study.rankings.iter().map(|ranking| RaceRow::new(study, ranking)).collect();
         list(&mut text, "races", &races);
     }
-    if let Some(simulation) = SimulationView::of(record, analysis) {
-        let Contract { values, lists } = Contract::new(&simulation);
-        values.iter().for_each(|(key, json)| value(&mut text, key, json));
-        lists.iter().for_each(|(key, json)| list(&mut text, key, json));
-    }
-    if let Some(play) = PlayView::of(record, analysis) {
-        let (values, policies) = play.json();
-        values.iter().for_each(|(key, json)| value(&mut text, key, json));
-        list(&mut text, "policies", &policies);
-    }
-    let programs = BuiltinProgram::all(&study);
+    let programs = BuiltinProgram::all(study);
     if !programs.is_empty() {
         list(&mut text, "programs", &programs);
     }
     list(&mut text, "trials", trials);
+    value(&mut text, "machine", study.topology);
+    value(&mut text, "host", study.host);
+    list(&mut text, "sessions", study.sessions);
+    value(&mut text, "ending", &study.ending);
+    text.push_str("\n}\n");
+    text
+}
+
+/// The plan of a study of cells.
+#[derive(Serialize)]
+struct PlanRow<'a, S: Serialize> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    stop: &'a S,
+}
+
+/// A simulation as one JSON object: `verdicts`, `warnings` and `findings` as of other studies, the `plan`, the keys of
+/// [`Contract`], and every sample among the `trials`.
+pub(crate) fn simulation(study: &SimulationView) -> String {
+    let SimulationView { record, analysis, .. } = study;
+    let mut text = String::from("{");
+    list(&mut text, "verdicts", &sentences::simulation_verdicts(analysis));
+    list(&mut text, "warnings", &sentences::warnings(&analysis.warnings));
+    findings(&mut text, &Vec::from_iter(&analysis.verdict), &analysis.warnings);
+    let Contract { values, lists } = Contract::new(study);
+    value(&mut text, "plan", &record.plan);
+    values.iter().for_each(|(key, json)| value(&mut text, key, json));
+    lists.iter().for_each(|(key, json)| list(&mut text, key, json));
+    end_of_samples(text, record, record.plan.cpus)
+}
+
+/// Replays as one JSON object, likewise, with the keys of [`ReplayView::json`].
+pub(crate) fn replay(study: &ReplayView) -> String {
+    let ReplayView { record, analysis, .. } = study;
+    let mut text = String::from("{");
+    list(&mut text, "verdicts", &sentences::replay_verdicts(analysis));
+    list(&mut text, "warnings", &sentences::warnings(&analysis.warnings));
+    findings(&mut text, &[&analysis.verdict], &analysis.warnings);
+    value(&mut text, "plan", &record.plan);
+    let (values, policies) = study.json();
+    values.iter().for_each(|(key, json)| value(&mut text, key, json));
+    list(&mut text, "policies", &policies);
+    end_of_samples(text, record, record.plan.cpus)
+}
+
+/// What verdicts and warnings say, as values.
+fn findings(text: &mut String, verdicts: &[impl Serialize], warnings: &[Warning]) {
+    text.push_str(",\n\"findings\": {");
+    list(text, "verdicts", verdicts);
+    list(text, "warnings", warnings);
+    text.push_str("\n}");
+}
+
+/// Samples, machine, host and ending of a study that simulates or replays.
+fn end_of_samples<K: Kind<Trial = Sample>>(mut text: String, record: &Record<K>, cpus: u32) -> String {
+    list(&mut text, "trials", &record.trials.iter().map(|sample| SampleRow::new(sample, cpus)).collect::<Vec<_>>());
     value(&mut text, "machine", &record.machine);
     value(&mut text, "host", &record.host);
     list(&mut text, "sessions", &record.sessions);

@@ -1,45 +1,36 @@
 //! The papers' table for a paper in LaTeX.
 
 use crate::paper_table::{Fact, KEY, PaperTable};
-use crate::play::PlayView;
 use crate::ranking::{self, Ranking};
 use crate::sentences;
-use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{capital, count, plain, setting};
 use papers::paper::Quantity;
 use std::fmt::Write;
-use study::{Analysis, Record};
+
 
 /// A floating table to be `\input` into a paper. It needs the package `booktabs` and an engine that reads UTF-8 (any
 /// of the last ten years). The verdicts stand above it as comments, the setting in its caption. A ratio is bold where
 /// a difference is shown.
-pub fn latex(record: &Record, analysis: &Analysis) -> String {
-    if let Some(simulation) = SimulationView::of(record, analysis) {
-        return simulation::latex(&simulation.sheet());
-    }
-    if let Some(play) = PlayView::of(record, analysis) {
-        return simulation::latex(&play.sheet());
-    }
-    let study = StudyView::new(record, analysis);
+pub(crate) fn cells(study: &StudyView) -> String {
     let mut text = String::new();
-    for verdict in sentences::verdicts(analysis) {
+    for verdict in sentences::verdicts(study.analysis) {
         let _ = writeln!(text, "% {}", plain(&verdict).replace('\n', " "));
     }
     for warning in &study.warnings {
         let _ = writeln!(text, "% Warning: {}", plain(warning).replace('\n', " "));
     }
     text.push_str("% Needs \\usepackage{booktabs}.\n");
-    for table in PaperTable::all(&study) {
-        beside_the_paper(&mut text, &study, &table);
+    for table in PaperTable::all(study) {
+        beside_the_paper(&mut text, study, &table);
     }
     if study.is_race() {
-        for ranking in &study.rankings {
-            ranked(&mut text, &study, ranking);
+        for ranking in study.rankings {
+            ranked(&mut text, study, ranking);
         }
     } else {
-        compared(&mut text, &study);
+        compared(&mut text, study);
     }
     text
 }
@@ -104,7 +95,7 @@ fn ranked(text: &mut String, study: &StudyView, ranking: &Ranking) {
     let head = |head: &&str| escape(&capital(head));
     let _ = writeln!(text, "{} \\\\\n\\midrule", heads.iter().map(head).collect::<Vec<_>>().join(" & "));
     for place in &shown {
-        let row = ranking.row(place, study.record.plan.warmup_blocks);
+        let row = ranking.row(place, study.plan.warmup_blocks);
         let cell = |text: &String| if text.is_empty() { "--".into() } else { escape(text) };
         let _ = writeln!(text, "{} \\\\", row.iter().map(cell).collect::<Vec<_>>().join(" & "));
     }

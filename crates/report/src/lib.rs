@@ -1,7 +1,7 @@
 //! A study told to people and to programs: terminal, HTML, Markdown, LaTeX, CSV and JSON.
 //!
-//! A report reads a [`Record`](study::Record) and its [`Analysis`](study::Analysis) and computes no statistics of its
-//! own. Every form for people says the same things in the same order: the verdict with its doubt, the papers' table,
+//! In goes a [`Study`], which is a record and its analysis; out comes text. A report computes no statistics of its own, and reads no
+//! file but the journal. Every form for people says the same things in the same order: the verdict with its doubt, the papers' table,
 //! what stands behind it, and the line to paste. A race for the best of many placements is told by its ranking instead
 //! of a table of them all. The study of a paper is also set beside that paper's own tables. HTML, Markdown and JSON tell
 //! what built-in programs need and the rates they reached. [`reproduction`] tells of whole papers, which need no study.
@@ -11,15 +11,16 @@ mod csv;
 mod grid;
 mod html;
 mod json;
+mod kinds;
 mod latex;
 mod markdown;
 mod number;
 mod paper_table;
 mod paste;
 mod picture;
-mod play;
 mod programs;
 mod ranking;
+mod replay;
 pub mod reproduction;
 pub mod sentences;
 mod simulation;
@@ -29,13 +30,8 @@ mod terminal;
 mod verdict;
 mod words;
 
-pub use crate::csv::csv;
 pub use chart::{
     Bar, Chart, Curve, Exit, Histogram, Hue, Interval, Mark, Multiple, Point, Racer, Step, Strip, Trace, TracePoint,
 };
-pub use html::html;
-pub use json::json;
-pub use latex::latex;
-pub use markdown::markdown;
+pub use kinds::{Format, Screen, Study};
 pub use picture::svg;
-pub use terminal::terminal;

@@ -2,43 +2,34 @@
 
 use crate::paper_table::{KEY, PaperTable};
 use crate::paste;
-use crate::play::PlayView;
 use crate::programs::{self, BuiltinProgram};
 use crate::ranking;
 use crate::sentences;
-use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{count, plain, setting};
 use papers::paper::Quantity;
 use std::fmt::Write;
-use study::{Analysis, Claim, Record};
+use study::{Claim};
 
 /// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold where a
 /// difference is shown.
-pub fn markdown(record: &Record, analysis: &Analysis) -> String {
-    if let Some(simulation) = SimulationView::of(record, analysis) {
-        return simulation::markdown(&simulation.sheet());
-    }
-    if let Some(play) = PlayView::of(record, analysis) {
-        return simulation::markdown(&play.sheet());
-    }
-    let study = StudyView::new(record, analysis);
+pub(crate) fn cells(study: &StudyView) -> String {
     let mut text = String::new();
-    for verdict in sentences::verdicts(analysis) {
+    for verdict in sentences::verdicts(study.analysis) {
         let _ = writeln!(text, "- {}", escape(&verdict));
     }
-    if analysis.verdicts.is_empty() {
+    if study.analysis.verdicts.is_empty() {
         text.push_str("- Nothing can be said: no trial went well.\n");
     }
-    beside_the_paper(&mut text, &study);
+    beside_the_paper(&mut text, study);
     if study.is_race() {
-        rankings(&mut text, &study);
+        rankings(&mut text, study);
     } else {
-        comparisons(&mut text, &study);
+        comparisons(&mut text, study);
     }
-    let _ = writeln!(text, "\n{}", escape(&setting(&study)));
-    built_in_programs(&mut text, &study);
+    let _ = writeln!(text, "\n{}", escape(&setting(study)));
+    built_in_programs(&mut text, study);
     let failures: Vec<_> = study.failures().collect();
     if !failures.is_empty() {
         let _ = writeln!(text, "\n{} failed, left out of every number:\n", count(failures.len(), "trial"));
@@ -61,7 +52,7 @@ pub fn markdown(record: &Record, analysis: &Analysis) -> String {
             let _ = writeln!(text, "- {}", escape(warning));
         }
     }
-    for advice in paste::advice(&study) {
+    for advice in paste::advice(study) {
         let _ = writeln!(text, "\n{}", escape(&advice.sentence));
         if !advice.lines.is_empty() {
             text.push('\n');
@@ -117,7 +108,7 @@ fn rankings(text: &mut String, study: &StudyView) {
         let _ = writeln!(text, "| ---: | --- |{}", " ---: |".repeat(heads.len() - 2));
         let shown = ranking.top_and_tied(ranking::MOST_ROWS);
         for place in &shown {
-            let row = ranking.row(place, study.record.plan.warmup_blocks);
+            let row = ranking.row(place, study.plan.warmup_blocks);
             let cell = |text: &String| if text.is_empty() { "–".into() } else { escape(text) };
             let _ = writeln!(text, "| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
         }
@@ -162,7 +153,7 @@ fn built_in_programs(text: &mut String, study: &StudyView) {
     if programs.is_empty() {
         return;
     }
-    let threads = &study.record.plan.threads;
+    let threads = &study.plan.threads;
     text.push_str("\n| program | | in all |");
     for &threads in threads {
         let _ = write!(text, " {} |", count(threads as usize, "thread"));

@@ -94,7 +94,7 @@ pub(crate) type Fact = (&'static str, String, String);
 impl<'a> PaperTable<'a> {
     /// The tables of the paper that the plan names; none for a study that is no paper's.
     pub(crate) fn all(study: &StudyView<'a>) -> Vec<Self> {
-        let Some(paper) = study.record.plan.paper.as_deref().and_then(Paper::named) else { return Vec::new() };
+        let Some(paper) = study.plan.paper.as_deref().and_then(Paper::named) else { return Vec::new() };
         let table = |printed: &'static PrintedTable| {
             let mut benchmarks: Vec<&'static str> = printed.rows.iter().map(|row| row.benchmark.as_str()).collect();
             benchmarks.dedup();
@@ -159,7 +159,7 @@ impl<'a> PaperTable<'a> {
     /// How the paper's numbers came about, and ours.
     pub(crate) fn facts(&self, study: &StudyView) -> Vec<Fact> {
         let paper = self.paper;
-        let subjects = || study.record.plan.subjects.iter();
+        let subjects = || study.plan.subjects.iter();
         let told = |text: &Option<String>| text.clone().unwrap_or_else(|| "not told".into());
         let mut compilers: Vec<&str> = subjects().filter_map(|subject| subject.compiler()).collect();
         compilers.sort_unstable();
@@ -172,7 +172,7 @@ impl<'a> PaperTable<'a> {
             let program = name.rsplit_once('.').map_or(name, |(program, _)| program);
             programs.extend((!programs.contains(&program)).then_some(program));
         }
-        let host = &study.record.host;
+        let host = &study.host;
         vec![
             ("machine", paper.hardware.clone(), machine(study)),
             ("system", paper.system.clone(), system(&host.kernel, host.distribution.as_deref())),
@@ -205,7 +205,7 @@ impl<'a> Group<'a> {
         benchmark: &'static str,
     ) -> Self {
         let class = table.class.as_deref();
-        let subject = paper.subject(&study.record.plan, benchmark, class);
+        let subject = paper.subject(&study.plan, benchmark, class);
         let unbound = study::plan::UNBOUND;
         let ours = |quantity, placement: Option<&str>, threads| {
             // The paper's ratios are to unbound; ours are not when it was left out.

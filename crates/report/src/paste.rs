@@ -23,7 +23,7 @@ pub(crate) struct Line {
 
 /// The advice for every subject of the study.
 pub(crate) fn advice(study: &StudyView) -> Vec<Advice> {
-    study.record.plan.subjects.iter().map(|subject| for_subject(study, subject)).collect()
+    study.plan.subjects.iter().map(|subject| for_subject(study, subject)).collect()
 }
 
 fn for_subject(study: &StudyView, subject: &Subject) -> Advice {

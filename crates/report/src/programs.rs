@@ -63,7 +63,7 @@ pub(crate) struct Row {
 impl<'a> BuiltinProgram<'a> {
     /// The subjects of `study` that are built-in programs, in the plan's order.
     pub(crate) fn all(study: &StudyView<'a>) -> Vec<Self> {
-        study.record.plan.subjects.iter().filter_map(|subject| Self::new(study, subject)).collect()
+        study.plan.subjects.iter().filter_map(|subject| Self::new(study, subject)).collect()
     }
 
     fn new(study: &StudyView<'a>, subject: &'a Subject) -> Option<Self> {
@@ -98,7 +98,7 @@ impl<'a> BuiltinProgram<'a> {
             flops: class.flops,
             bytes: class.bytes,
             flops_per_byte: (class.bytes > 0).then(|| class.flops as f64 / class.bytes as f64),
-            rates: study.record.plan.threads.iter().filter_map(rate).collect(),
+            rates: study.plan.threads.iter().filter_map(rate).collect(),
         })
     }
 

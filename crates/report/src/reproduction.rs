@@ -16,7 +16,7 @@ pub use crate::html::reproduction::html;
 use crate::words::count;
 use papers::contention::{HeldOut, Role};
 use papers::reproduction::{Against, JudgedClaim, Panel, ReproducedCell, ReproducedTable, Reproduction, Verdict};
-use study::simulation::Estimated;
+use ::simulation::Estimated;
 
 /// A table as its readers want it: what is compared most closely comes first, with a margin.
 pub(crate) struct TableView<'a> {

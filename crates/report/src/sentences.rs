@@ -3,28 +3,52 @@
 mod change;
 mod comparison;
 mod race;
+mod replay;
 mod simulation;
 mod space_sharing;
 mod warning;
 
 use crate::words::{capital, count, plain};
+use ::simulation::{ReplayAnalysis, SimulationAnalysis, SimulationVerdict};
 use std::fmt;
-use study::Analysis;
 use study::verdict::{Configuration, Interval, Verdict};
+use study::{Analysis, Warning};
 
-/// The answer in sentences, each with its doubt.
+/// The answer of a comparison or a race in sentences, each with its doubt.
 pub fn verdicts(analysis: &Analysis) -> Vec<String> {
-    all(analysis).map(|sentence| sentence.to_string()).collect()
+    of_cells(analysis).map(|sentence| sentence.to_string()).collect()
 }
 
-/// The same apart from the names that they begin with.
-pub(crate) fn all(analysis: &Analysis) -> impl Iterator<Item = Sentence> {
-    analysis.verdicts.iter().flat_map(sentences)
+/// The answer of a simulation in sentences, likewise.
+pub fn simulation_verdicts(analysis: &SimulationAnalysis) -> Vec<String> {
+    of_simulation(analysis).iter().map(Sentence::to_string).collect()
 }
 
-/// What disturbed the study or limits it, in sentences.
-pub fn warnings(analysis: &Analysis) -> Vec<String> {
-    analysis.warnings.iter().map(warning::sentence).collect()
+/// The answer of replays in sentences, likewise.
+pub fn replay_verdicts(analysis: &ReplayAnalysis) -> Vec<String> {
+    replay::sentences(&analysis.verdict).iter().map(Sentence::to_string).collect()
+}
+
+/// The answer of a comparison or a race, apart from the names that its sentences begin with.
+pub(crate) fn of_cells(analysis: &Analysis) -> impl Iterator<Item = Sentence> {
+    analysis.verdicts.iter().flat_map(|verdict| match verdict {
+        Verdict::Comparison(verdict) => comparison::sentences(verdict),
+        Verdict::Race(verdict) => race::sentences(verdict),
+    })
+}
+
+/// The same of a simulation.
+pub(crate) fn of_simulation(analysis: &SimulationAnalysis) -> Vec<Sentence> {
+    match &analysis.verdict {
+        None => Vec::new(),
+        Some(SimulationVerdict::TimeSharing(verdict)) => simulation::sentences(verdict),
+        Some(SimulationVerdict::SpaceSharing(verdict)) => space_sharing::sentences(verdict),
+    }
+}
+
+/// What disturbed a study or limits it, in sentences.
+pub fn warnings(warnings: &[Warning]) -> Vec<String> {
+    warnings.iter().map(warning::sentence).collect()
 }
 
 /// A sentence of the answer, apart from the name that it begins with: a form may show that above instead.
@@ -55,17 +79,6 @@ impl fmt::Display for Sentence {
             Self::Detail { subject, text, .. } => write!(f, "{subject}, {text}"),
             Self::Whole(text) => f.write_str(text),
         }
-    }
-}
-
-/// The sentences of one verdict.
-fn sentences(verdict: &Verdict) -> Vec<Sentence> {
-    match verdict {
-        Verdict::Comparison(verdict) => comparison::sentences(verdict),
-        Verdict::Race(verdict) => race::sentences(verdict),
-        Verdict::Simulation(verdict) => simulation::sentences(verdict),
-        Verdict::SpaceSharing(verdict) => space_sharing::sentences(verdict),
-        Verdict::Words { sentence } => vec![Sentence::Whole(sentence.clone())],
     }
 }
 

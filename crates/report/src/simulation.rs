@@ -10,26 +10,32 @@ mod markdown;
 pub(crate) mod space;
 mod terminal;
 
-pub(crate) use self::csv::csv;
+pub(crate) use self::csv::{csv, figures, metric_columns};
 pub(crate) use json::Contract;
 pub(crate) use latex::latex;
 pub(crate) use markdown::markdown;
 pub(crate) use terminal::terminal;
 
 use crate::number;
+use crate::sentences;
 use crate::table::Cell;
 use crate::words::{count, plain};
 use machine::Machine;
-use study::simulation::Sharing;
-use study::simulation::{Estimated, PointResult, PolicyResult, SweepPoint};
-use study::{Analysis, Claim, Record, Simulation};
+use ::simulation::metrics::{COMPLETION, ENDED, MAKESPAN, MEAN_COMPLETION, MIGRATIONS, MISSES, SLICE_MEDIAN};
+use ::simulation::{
+    Estimated, PointResult, PolicyResult, Sharing, Simulation, SimulationAnalysis, SimulationPlan, SweepPoint,
+};
+use serde::Serialize;
+use serde_json::Value;
+use stats::{By, Metric};
+use study::{Claim, Record, Warning};
 
 /// One simulation as the report sees it.
 pub(crate) struct SimulationView<'a> {
     /// What happened.
-    pub record: &'a Record,
+    pub record: &'a Record<SimulationPlan>,
     /// What it means.
-    pub analysis: &'a Analysis,
+    pub analysis: &'a SimulationAnalysis,
     /// The simulation, at the first point of its sweep.
     pub simulation: &'a Simulation,
     /// The machine, where the record's topology can be read.
@@ -38,8 +44,10 @@ pub(crate) struct SimulationView<'a> {
 
 /// What a simulation, or a play beside one, says in the forms that are text alone.
 pub(crate) struct Sheet<'a> {
-    /// Verdicts and warnings.
-    pub analysis: &'a Analysis,
+    /// The answer, a sentence each.
+    pub verdicts: Vec<String>,
+    /// What limits it, in sentences; and the same as values.
+    pub warnings: &'a [Warning],
     /// Its table.
     pub table: Table,
     /// What stands below the table.
@@ -67,7 +75,7 @@ pub(crate) struct Table {
 
 /// A quantity that policies are compared by.
 struct Quantity {
-    metric: String,
+    metric: Metric,
     label: String,
     write: fn(f64) -> String,
     told: Told,
@@ -107,8 +115,8 @@ const DISTANCES: [(&str, &str); 7] = [
 ];
 
 /// The metric of the share of dispatch intervals that ended so.
-pub(crate) fn end_metric(end: &str) -> String {
-    format!("ended_by_{end}_fraction")
+pub(crate) fn end_metric(end: &'static str) -> Metric {
+    ENDED.by(By::End(end.into()))
 }
 
 /// What the model of time sharing leaves out, in sentences.
@@ -122,23 +130,24 @@ const LIMITS: [&str; 6] = [
 ];
 
 /// Makes quantities of which so much is told.
-fn quantity(told: Told) -> impl Fn(&str, &str, fn(f64) -> String) -> Quantity {
-    move |metric, label, write| Quantity { metric: metric.into(), label: label.into(), write, told }
+fn quantity(told: Told) -> impl Fn(Metric, &str, fn(f64) -> String) -> Quantity {
+    move |metric, label, write| Quantity { metric, label: label.into(), write, told }
 }
 
 impl<'a> SimulationView<'a> {
-    /// Looks at `record` through `analysis`; none when it isn't a simulation.
-    pub(crate) fn of(record: &'a Record, analysis: &'a Analysis) -> Option<Self> {
-        analysis.simulated.first()?;
-        let simulation = record.plan.subjects.iter().find_map(|subject| subject.simulation.as_deref())?;
+    /// Looks at `record` through `analysis`.
+    pub(crate) fn new(record: &'a Record<SimulationPlan>, analysis: &'a SimulationAnalysis) -> Self {
         let machine = serde_json::from_value(record.machine.clone()).ok();
-        Some(Self { record, analysis, simulation, machine })
+        // Plans without a simulation are refused when they are made and when they are read.
+        let simulation = &record.plan.points[0].simulation;
+        Self { record, analysis, simulation, machine }
     }
 
-    /// It as text.
+    /// The simulation as the forms that are text alone say it.
     pub(crate) fn sheet(&self) -> Sheet<'a> {
         Sheet {
-            analysis: self.analysis,
+            verdicts: sentences::simulation_verdicts(self.analysis),
+            warnings: &self.analysis.warnings,
             table: self.table(),
             key: self.key(),
             setting: self.setting(),
@@ -151,7 +160,13 @@ impl<'a> SimulationView<'a> {
 
     /// What was seen at each point of the sweep, or at the only one.
     pub(crate) fn points(&self) -> &'a [PointResult] {
-        &self.analysis.simulated
+        &self.analysis.points
+    }
+
+    /// What was simulated at a point.
+    fn simulation_at(&self, point: &PointResult) -> Option<&'a Simulation> {
+        let found = self.record.plan.points.iter().find(|planned| planned.name == point.subject);
+        found.map(|planned| &planned.simulation)
     }
 
     /// The parameter that a sweep goes through; none without one.
@@ -200,7 +215,7 @@ impl<'a> SimulationView<'a> {
 
     /// The names of the policies, the reference first.
     pub(crate) fn policies(&self) -> Vec<&'a str> {
-        self.record.plan.treatments.iter().map(|treatment| treatment.name.as_str()).collect()
+        self.record.plan.policies.iter().map(String::as_str).collect()
     }
 
     /// The table: one row a quantity, or one a point of the sweep.
@@ -236,41 +251,41 @@ impl<'a> SimulationView<'a> {
         }
         let (change, doubt, part) = (quantity(Told::Change), quantity(Told::Doubt), quantity(Told::Part));
         let mut all = vec![
-            change("misses", "misses, thousands", thousands),
-            part("misses_reload", "  reload", thousands),
-            part("misses_steady", "  steady", thousands),
-            part("misses_invalidation", "  invalidation", thousands),
-            change("makespan_ms", "execution time, s", seconds),
+            change(MISSES, "misses, thousands", thousands),
+            part(MISSES.by(By::Cause("reload".into())), "  reload", thousands),
+            part(MISSES.by(By::Cause("steady".into())), "  steady", thousands),
+            part(MISSES.by(By::Cause("invalidation".into())), "  invalidation", thousands),
+            change(MAKESPAN, "execution time, s", seconds),
         ];
         let jobs = self.job_names();
         if jobs.len() > 1 {
-            all.push(change("mean_completion_ms", "mean job completion, s", seconds));
-            let of_job = |job: &&str| part(&format!("completion_ms:{job}"), &format!("  {job}"), seconds);
+            all.push(change(MEAN_COMPLETION, "mean job completion, s", seconds));
+            let of_job = |job: &&str| part(COMPLETION.of_job(job), &format!("  {job}"), seconds);
             all.extend(jobs.iter().map(of_job));
         }
         all.extend([
-            doubt("process_time_mean_ms", "mean process completion, s", seconds),
-            doubt("stalled_fraction", "CPU time lost to misses, %", percent),
-            doubt("idle_fraction", "idle CPU time, %", percent),
-            doubt("effective_slice_median_ms", "median effective slice, ms", number::seconds),
-            doubt("effective_slice_mean_ms", "mean effective slice, ms", number::seconds),
-            doubt("dispatch_interval_mean_ms", "mean dispatch interval, ms", number::seconds),
+            doubt(Metric::from_name("process_time_mean_ms"), "mean process completion, s", seconds),
+            doubt(Metric::from_name("stalled_fraction"), "CPU time lost to misses, %", percent),
+            doubt(Metric::from_name("idle_fraction"), "idle CPU time, %", percent),
+            doubt(SLICE_MEDIAN, "median effective slice, ms", number::seconds),
+            doubt(Metric::from_name("effective_slice_mean_ms"), "mean effective slice, ms", number::seconds),
+            doubt(Metric::from_name("dispatch_interval_mean_ms"), "mean dispatch interval, ms", number::seconds),
         ]);
-        all.extend(ENDS.map(|(end, words)| part(&end_metric(end), &format!("  ended by {words}, %"), percent)));
+        all.extend(ENDS.map(|(end, words)| part(end_metric(end), &format!("  ended by {words}, %"), percent)));
         all.extend([
-            doubt("dispatches", "dispatches", number::seconds),
-            doubt("migrations", "migrations", number::seconds),
+            doubt(Metric::from_name("dispatches"), "dispatches", number::seconds),
+            doubt(MIGRATIONS, "migrations", number::seconds),
         ]);
         all.extend(
             DISTANCES.map(|(level, words)| {
-                part(&format!("migrations_within_{level}"), &format!("  {words}"), number::seconds)
+                part(MIGRATIONS.by(By::Distance(level.into())), &format!("  {words}"), number::seconds)
             }),
         );
         all.extend([
-            doubt("response_median_ms", "median response, ms", number::seconds),
-            doubt("response_longest_ms", "longest response, ms", number::seconds),
-            doubt("longest_wait_ms", "longest wait, ms", number::seconds),
-            doubt("jain_index", "Jain's fairness index", |index| format!("{index:.4}")),
+            doubt(Metric::from_name("response_median_ms"), "median response, ms", number::seconds),
+            doubt(Metric::from_name("response_longest_ms"), "longest response, ms", number::seconds),
+            doubt(Metric::from_name("longest_wait_ms"), "longest wait, ms", number::seconds),
+            doubt(Metric::from_name("jain_index"), "Jain's fairness index", |index| format!("{index:.4}")),
         ]);
         all
     }
@@ -283,8 +298,8 @@ impl<'a> SimulationView<'a> {
             "Simulated: {} on {}, {}, {} of each policy (seed {}), Stayput {}.",
             self.workload(),
             plain(machine),
-            plan.threads.first().map_or_else(String::new, |&cpus| count(cpus as usize, "CPU")),
-            count(plan.replicates() as usize, "replicate"),
+            count(plan.cpus as usize, "CPU"),
+            count(plan.replicates as usize, "replicate"),
             plan.seed,
             self.record.host.stayput_version
         )
@@ -293,7 +308,7 @@ impl<'a> SimulationView<'a> {
     /// The jobs of the workload, a line each.
     pub(crate) fn jobs(&self) -> Vec<String> {
         let Sharing::Time { workload, .. } = &self.simulation.sharing else {
-            return space::jobs(self.record);
+            return space::jobs(&self.record.plan);
         };
         workload.jobs.iter().map(job_in_words).collect()
     }
@@ -302,19 +317,22 @@ impl<'a> SimulationView<'a> {
     pub(crate) fn parameters(&self) -> Vec<(String, String)> {
         let swept =
             |name: &str| self.swept().is_some_and(|swept| swept == name || name.starts_with("phi") && swept == "phi");
-        parameters(self.simulation).into_iter().filter(|(name, _)| !swept(name)).collect()
+        parameters(&self.simulation.sharing.parameters()).into_iter().filter(|(name, _)| !swept(name)).collect()
     }
 }
 
-/// The numbers of a simulation that it has, by name.
-pub(crate) fn parameters(simulation: &Simulation) -> Vec<(String, String)> {
-    let written = |value: &serde_json::Value| match value {
-        serde_json::Value::String(word) => word.clone(),
+/// The parameters that are set, by name.
+pub(crate) fn parameters(parameters: &impl Serialize) -> Vec<(String, String)> {
+    let written = |value: &Value| match value {
+        Value::String(word) => word.clone(),
         other => other.to_string(),
     };
-    let fields = simulation.sharing.parameters();
-    let told = fields.iter().filter(|(_, value)| !value.is_null());
-    told.map(|(name, value)| (name.clone(), written(value))).collect()
+    let fields = match serde_json::to_value(parameters) {
+        Ok(Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let set = fields.iter().filter(|(_, value)| !value.is_null());
+    set.map(|(name, value)| (name.clone(), written(value))).collect()
 }
 
 /// A job in a line.
@@ -360,14 +378,14 @@ fn of_points(points: &[PointResult], swept: &str) -> Table {
         heads.extend([format!("{policy}: misses"), "time".into(), "slice, ms".into()]);
         for ((_, cells), point) in rows.iter_mut().zip(points) {
             let Some(result) = point.policies.get(at) else { continue };
-            let figure = |metric: &str, write: fn(f64) -> String| match result.changes.get(metric) {
+            let figure = |metric: &Metric, write: fn(f64) -> String| match result.changes.get(metric) {
                 Some(change) if compared => change_cell(change),
                 _ => Cell { text: result.value(metric).map(write).unwrap_or_default(), ..Cell::default() },
             };
-            let slice = result.value("effective_slice_median_ms").map(number::seconds).unwrap_or_default();
+            let slice = result.value(&SLICE_MEDIAN).map(number::seconds).unwrap_or_default();
             cells.extend([
-                figure("misses", |misses| format!("{} k", thousands(misses))),
-                figure("makespan_ms", |ms| format!("{} s", seconds(ms))),
+                figure(&MISSES, |misses| format!("{} k", thousands(misses))),
+                figure(&MAKESPAN, |ms| format!("{} s", seconds(ms))),
                 Cell { text: slice, ..Cell::default() },
             ]);
         }

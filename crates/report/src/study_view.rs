@@ -1,43 +1,95 @@
-//! A record and its analysis side by side, with the look-ups that every form of the report needs.
+//! A comparison or a race with its analysis, and the look-ups that every form of the report needs.
 
 use crate::chart::Hue;
 use crate::ranking::{Part, Ranking};
+use crate::sentences;
 use machine::{CpuSet, Machine, Placement};
 use papers::Paper;
-use study::{Analysis, Best, Record, Summary, ThreadObservation, Trial};
+use serde_json::Value;
+use study::race::RaceStop;
+use study::{
+    Analysis, Best, Comparison, Ending, HostFacts, Kind, PastSession, Plan, Race, RaceAnalysis, Record, StopRule, Summary,
+    ThreadObservation, Trial,
+};
 
 /// One study as the report sees it.
 pub(crate) struct StudyView<'a> {
-    /// What happened.
-    pub record: &'a Record,
+    /// What was run where.
+    pub plan: &'a Plan,
+    /// When it was enough.
+    pub stop: Stop<'a>,
+    /// Every trial, in the order in which they were run.
+    pub trials: &'a [Trial],
+    /// The machine around the study.
+    pub host: &'a HostFacts,
+    /// When and how it was worked on.
+    pub sessions: &'a [PastSession],
+    /// Why it ended; none while it is unfinished.
+    pub ending: Option<Ending>,
     /// What it means.
     pub analysis: &'a Analysis,
-    /// The analysis' warnings, and whether the plan names a paper whose tables this version lacks.
+    /// The analysis' warnings in sentences, and whether the plan names a paper whose tables this version lacks.
     pub warnings: Vec<String>,
-    /// The machine, where the record's topology can be read.
+    /// The topology as the record holds it.
+    pub topology: &'a Value,
+    /// The machine, where that topology can be read.
     pub machine: Option<Machine>,
     /// The ranking of each race; empty in a study of another kind.
     pub rankings: Vec<Ranking<'a>>,
 }
 
+/// When a study of cells is enough.
+#[derive(Clone, Copy)]
+pub(crate) enum Stop<'a> {
+    /// When its comparisons are settled.
+    Comparison(&'a StopRule),
+    /// When the best is found.
+    Race(&'a RaceStop),
+}
+
 impl<'a> StudyView<'a> {
-    /// Looks at `record` through `analysis`.
-    pub(crate) fn new(record: &'a Record, analysis: &'a Analysis) -> Self {
-        let machine = serde_json::from_value(record.machine.clone()).ok();
-        let rankings = analysis.races.iter().map(|race| Ranking::new(race, analysis)).collect();
-        let mut warnings = analysis.warnings.clone();
-        let plan = &record.plan;
+    /// Looks at a comparison.
+    pub(crate) fn of_comparison(record: &'a Record<Comparison>, analysis: &'a Analysis) -> Self {
+        Self::new(record, &record.plan.plan, Stop::Comparison(&record.plan.stop), analysis, Vec::new())
+    }
+
+    /// Looks at a race.
+    pub(crate) fn of_race(record: &'a Record<Race>, analysis: &'a RaceAnalysis) -> Self {
+        let rankings = analysis.races.iter().map(|race| Ranking::new(race, &analysis.cells)).collect();
+        Self::new(record, &record.plan.plan, Stop::Race(&record.plan.stop), &analysis.cells, rankings)
+    }
+
+    fn new<K: Kind<Trial = Trial>>(
+        record: &'a Record<K>,
+        plan: &'a Plan,
+        stop: Stop<'a>,
+        analysis: &'a Analysis,
+        rankings: Vec<Ranking<'a>>,
+    ) -> Self {
+        let mut warnings = sentences::warnings(&analysis.warnings);
         if let Some(name) = plan.paper.as_ref().filter(|name| Paper::named(name).is_none()) {
             let sentence =
                 format!("This version of stayput does not have the tables of `{name}`, whose study this is.");
             warnings.insert(plan.departures.len().min(warnings.len()), sentence);
         }
-        Self { record, analysis, warnings, machine, rankings }
+        Self {
+            plan,
+            stop,
+            trials: &record.trials,
+            host: &record.host,
+            sessions: &record.sessions,
+            ending: record.ending,
+            analysis,
+            warnings,
+            topology: &record.machine,
+            machine: serde_json::from_value(record.machine.clone()).ok(),
+            rankings,
+        }
     }
 
     /// Whether it is a race for the best of each subject, and not a comparison of every placement with the reference.
     pub(crate) fn is_race(&self) -> bool {
-        !self.rankings.is_empty()
+        matches!(self.stop, Stop::Race(_))
     }
 
     /// The ranking of one subject's race.
@@ -47,7 +99,7 @@ impl<'a> StudyView<'a> {
 
     /// Whether nothing was run on any machine, since a model stands for the subject.
     pub(crate) fn is_simulated(&self) -> bool {
-        self.record.plan.subjects.iter().any(|subject| subject.model.is_some())
+        self.plan.subjects.iter().any(|subject| subject.model.is_some())
     }
 
     /// How a cell is painted: by its part in the race, else by its treatment.
@@ -62,7 +114,7 @@ impl<'a> StudyView<'a> {
 
     /// The name of the treatment that every ratio is taken against; empty for a plan without treatments.
     pub(crate) fn reference(&self) -> &'a str {
-        self.record.plan.treatments.first().map_or("", |treatment| treatment.name.as_str())
+        self.plan.treatments.first().map_or("", |treatment| treatment.name.as_str())
     }
 
     /// The summary of one cell.
@@ -82,12 +134,12 @@ impl<'a> StudyView<'a> {
 
     /// Position of a treatment in the plan; unknown names count as the reference.
     pub(crate) fn treatment_index(&self, name: &str) -> usize {
-        self.record.plan.treatments.iter().position(|treatment| treatment.name == name).unwrap_or(0)
+        self.plan.treatments.iter().position(|treatment| treatment.name == name).unwrap_or(0)
     }
 
     /// Where the threads of `treatment` are put when there are `threads` of them; none when unbound.
     pub(crate) fn placement(&self, treatment: &str, threads: u32) -> Option<&'a Placement> {
-        let plan = &self.record.plan;
+        let plan = &self.plan;
         let column = plan.threads.iter().position(|&count| count == threads)?;
         plan.treatments.iter().find(|t| t.name == treatment)?.placements.get(column)?.as_ref()
     }
@@ -96,12 +148,12 @@ impl<'a> StudyView<'a> {
     pub(crate) fn trials(&self, summary: &Summary) -> impl Iterator<Item = &'a Trial> + use<'a> {
         let (subject, threads, placement) = (summary.subject.clone(), summary.threads, summary.placement.clone());
         let same = move |t: &&Trial| t.subject == subject && t.threads == threads && t.placement == placement;
-        self.record.trials.iter().filter(same)
+        self.trials.iter().filter(same)
     }
 
     /// The trials that failed, in order, warm-up included.
     pub(crate) fn failures(&self) -> impl Iterator<Item = &'a Trial> + use<'a> {
-        self.record.trials.iter().filter(|trial| trial.status.is_failure())
+        self.trials.iter().filter(|trial| trial.status.is_failure())
     }
 }
 

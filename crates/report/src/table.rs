@@ -53,7 +53,7 @@ pub(crate) struct Cell {
 impl Table {
     /// The table of everything in `study`.
     pub(crate) fn new(study: &StudyView) -> Self {
-        let plan = &study.record.plan;
+        let plan = &study.plan;
         let group = |subject: &study::Subject| {
             let row = |quantity, placement: &str| Row {
                 quantity,

@@ -1,37 +1,28 @@
 //! The answer and the papers' table, for a terminal.
 
 use crate::grid::Grid;
+use crate::kinds::Screen;
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::paste;
-use crate::play::PlayView;
 use crate::ranking;
 use crate::sentences;
-use crate::simulation::{self, SimulationView};
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::verdict::Verdicts;
 use crate::words::{count, plain, short};
 use papers::paper::Quantity;
 use std::fmt::Write;
-use study::{Analysis, Record};
 
 /// Longest placement name in the table; a CPU list can be any length.
 const NAME_WIDTH: usize = 24;
 
 /// The study in `width` columns: the verdict, the table, what went wrong, and the line to paste. With `colour`, a
 /// ratio is coloured when a difference is shown, and only then; a star marks it either way.
-pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool) -> String {
-    let width = width.max(40);
-    if let Some(simulation) = SimulationView::of(record, analysis) {
-        return simulation::terminal(&simulation.sheet(), width, colour);
-    }
-    if let Some(play) = PlayView::of(record, analysis) {
-        return simulation::terminal(&play.sheet(), width, colour);
-    }
-    let study = StudyView::new(record, analysis);
+pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
+    let Screen { width, colour } = screen;
     let mut text = String::new();
-    for subject in &record.plan.subjects {
-        let verdicts = Verdicts::on(&study, subject);
+    for subject in &study.plan.subjects {
+        let verdicts = Verdicts::on(study, subject);
         if let Some(headline) = &verdicts.headline {
             paragraph(&mut text, "", &format!("{}: {headline}", subject.name), width);
         }
@@ -46,14 +37,14 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
             paragraph(&mut text, "  ", &more, width);
         }
     }
-    if analysis.verdicts.is_empty() {
+    if study.analysis.verdicts.is_empty() {
         paragraph(&mut text, "", "Nothing can be said: no trial went well.", width);
     }
-    let paper_tables = PaperTable::all(&study);
-    beside_the_paper(&mut text, &study, &paper_tables, width, colour);
-    rankings(&mut text, &study, width, colour);
-    let mut table = Table::new(&study);
-    if study.is_race() || (!paper_tables.is_empty() && PaperTable::cover(&paper_tables, &record.plan)) {
+    let paper_tables = PaperTable::all(study);
+    beside_the_paper(&mut text, study, &paper_tables, width, colour);
+    rankings(&mut text, study, width, colour);
+    let mut table = Table::new(study);
+    if study.is_race() || (!paper_tables.is_empty() && PaperTable::cover(&paper_tables, study.plan)) {
         table.groups.clear();
     }
     for group in &table.groups {
@@ -108,7 +99,7 @@ pub fn terminal(record: &Record, analysis: &Analysis, width: usize, colour: bool
             paragraph(&mut text, "warning: ", warning, width);
         }
     }
-    for advice in paste::advice(&study) {
+    for advice in paste::advice(study) {
         text.push('\n');
         paragraph(&mut text, "", &advice.sentence, width);
         for line in &advice.lines {
@@ -137,7 +128,7 @@ fn rankings(text: &mut String, study: &StudyView, width: usize, colour: bool) {
         let heads = ranking.heads().into_iter().skip(2).map(String::from);
         let mut grid = Grid::new(heads.collect());
         for place in &shown {
-            let mut row = ranking.row(place, study.record.plan.warmup_blocks);
+            let mut row = ranking.row(place, study.plan.warmup_blocks);
             let figures = row.split_off(2).into_iter().map(|text| Cell { text, ..Cell::default() });
             row[1] = short(&row[1], NAME_WIDTH);
             grid.push(row, figures.collect());
@@ -202,7 +193,7 @@ fn beside_the_paper(text: &mut String, study: &StudyView, tables: &[PaperTable],
         text.push('\n');
         paragraph(text, "", &table.title(), width);
         let threads = &table.printed.threads;
-        let run: Vec<bool> = threads.iter().map(|count| study.record.plan.threads.contains(count)).collect();
+        let run: Vec<bool> = threads.iter().map(|count| study.plan.threads.contains(count)).collect();
         let shown = |column: &usize| run[*column];
         let columns: Vec<usize> = (0..threads.len()).filter(shown).collect();
         let mut grid = Grid::new(columns.iter().map(|&column| heading(threads[column])).collect());

@@ -22,7 +22,7 @@ impl Verdicts {
     pub(crate) fn on(study: &StudyView, subject: &Subject) -> Self {
         let mut headline = None;
         let mut details: Vec<(bool, String)> = Vec::new();
-        for sentence in sentences::all(study.analysis) {
+        for sentence in sentences::of_cells(study.analysis) {
             match sentence {
                 Sentence::Headline { subject: name, text } if name == subject.name => headline = Some(text),
                 Sentence::Detail { subject: name, text, is_shown } if name == subject.name => {
@@ -32,7 +32,7 @@ impl Verdicts {
             }
         }
         // Beside a paper's table, which has every one of them, none needs saying but those that show something.
-        let few = details.len() <= MOST && study.record.plan.paper.is_none();
+        let few = details.len() <= MOST && study.plan.paper.is_none();
         let (comparisons, quiet): (Vec<_>, Vec<_>) = details.into_iter().partition(|(is_shown, _)| *is_shown || few);
         let texts = |details: Vec<(bool, String)>| details.into_iter().map(|(_, text)| text).collect();
         Self { headline, comparisons: texts(comparisons), quiet: texts(quiet) }

@@ -1,9 +1,9 @@
 //! Sentences that several forms of the report share.
 
 use crate::number;
-use crate::study_view::StudyView;
+use crate::study_view::{Stop, StudyView};
 use stats::RaceRule;
-use study::{Claim, Ending, Plan, Record, StopRule};
+use study::{Claim, Ending, RaceStop, StopRule};
 
 /// `text` without control characters, which a hostile subject name could steer a terminal with.
 pub(crate) fn plain(text: &str) -> String {
@@ -44,38 +44,38 @@ pub(crate) fn claim(claim: Claim, reference: &str) -> String {
 }
 
 /// When the study is enough, as a sentence.
-pub(crate) fn stop_rule(plan: &Plan) -> String {
-    let rule = match &plan.stop {
-        StopRule::Paired { min_blocks, max_blocks, .. } if min_blocks == max_blocks => {
+pub(crate) fn stop_rule(study: &StudyView) -> String {
+    let rule = match study.stop {
+        Stop::Comparison(StopRule::Paired { min_blocks, max_blocks, .. }) if min_blocks == max_blocks => {
             format!("{}, whatever they show", count(*min_blocks as usize, "block"))
         }
-        StopRule::Paired { width, min_blocks, max_blocks } => format!(
+        Stop::Comparison(StopRule::Paired { width, min_blocks, max_blocks }) => format!(
             "Until each ratio's 95 % interval is narrower than {}, with {min_blocks} to {max_blocks} blocks",
             number::percent(*width)
         ),
-        StopRule::RelativeSd { relative_sd, min_runs, max_runs } => format!(
+        Stop::Comparison(StopRule::RelativeSd { relative_sd, min_runs, max_runs }) => format!(
             "Until each cell's relative standard deviation is below {}, with {min_runs} to {max_runs} runs (the papers' rule)",
             number::percent(*relative_sd)
         ),
-        StopRule::Best { search: RaceRule::Halving { runs }, .. } => {
+        Stop::Race(RaceStop { search: RaceRule::Halving { runs }, .. }) => {
             format!("Until the best of each subject is found, with at most {runs} runs")
         }
-        StopRule::Best { search: RaceRule::Guarantee { epsilon, delta, max_runs }, .. } => format!(
+        Stop::Race(RaceStop { search: RaceRule::Guarantee { epsilon, delta, max_runs }, .. }) => format!(
             "Until, with a probability of {}, what is called best is at most {} slower than the best, with at most {max_runs} runs",
             number::percent(1.0 - delta),
             number::percent(*epsilon)
         ),
     };
-    match plan.budget {
+    match study.plan.budget {
         Some(budget) => format!("{rule}, or until {} are spent.", number::duration(budget.as_secs_f64())),
         None => format!("{rule}."),
     }
 }
 
 /// How the study came to its end, as a sentence.
-pub(crate) fn ending(record: &Record) -> &'static str {
-    let is_race = matches!(record.plan.stop, StopRule::Best { .. });
-    match record.ending {
+pub(crate) fn ending(study: &StudyView) -> &'static str {
+    let is_race = study.is_race();
+    match study.ending {
         Some(Ending::Finished) if is_race => "The race was run to its end.",
         Some(Ending::Finished) => "Every comparison was settled or had all the runs that the stop rule allows.",
         Some(Ending::BudgetSpent) if is_race => "The time budget was spent before the race was over.",
@@ -86,7 +86,7 @@ pub(crate) fn ending(record: &Record) -> &'static str {
 
 /// The machine's CPU and the number of usable ones; where nothing was run, the name of the machine that is modelled.
 pub(crate) fn machine(study: &StudyView) -> String {
-    let host = &study.record.host;
+    let host = study.host;
     let modelled = study.machine.as_ref().filter(|_| study.is_simulated());
     let name = match modelled {
         Some(machine) => machine.name(),
@@ -110,7 +110,7 @@ pub(crate) fn trials_a_cell(study: &StudyView) -> String {
 
 /// The machine and the method in one sentence, for a caption.
 pub(crate) fn setting(study: &StudyView) -> String {
-    let host = &study.record.host;
+    let host = study.host;
     let machine = machine(study);
     let place = if study.is_simulated() {
         format!("Nothing was run: times are drawn from a model on the machine {machine}")
@@ -120,7 +120,7 @@ pub(crate) fn setting(study: &StudyView) -> String {
     format!(
         "{place}. {} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.",
         trials_a_cell(study),
-        study.record.plan.seed,
+        study.plan.seed,
         host.stayput_version
     )
 }

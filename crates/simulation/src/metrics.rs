@@ -24,6 +24,8 @@ pub const SLICES: Metric = Metric::neutral("effective_slice", Unit::Ms);
 pub const SLICE_MEDIAN: Metric = Metric::neutral("effective_slice_median", Unit::Ms);
 /// Dispatch intervals: a histogram.
 pub const INTERVALS: Metric = Metric::neutral("dispatch_interval", Unit::Ms);
+/// Median of the dispatch intervals.
+pub const INTERVAL_MEDIAN: Metric = Metric::neutral("dispatch_interval_median", Unit::Ms);
 /// The share of dispatch intervals that a cause ended.
 pub const ENDED: Metric = Metric::neutral("ended", Unit::Fraction);
 /// Moves of processes from one CPU to another, by what the two share.

@@ -22,7 +22,7 @@ pub(super) fn has_programs(study: &StudyView) -> bool {
 /// What the built-in programs need, and the rates that they reached; nothing for a study without any.
 pub(super) fn programs(study: &StudyView) -> Markup {
     let programs = BuiltinProgram::all(study);
-    let threads = &study.record.plan.threads;
+    let threads = &study.plan.threads;
     html! {
         @if !programs.is_empty() {
             section #programs {
@@ -130,7 +130,7 @@ pub(super) fn picture(machine: &Machine, placement: Option<&Placement>) -> Marku
 /// Which placements are pictured, under all their names: each treatment at the largest thread count that leaves a CPU
 /// free, where policies differ most visibly, and whatever is shown to be the best of a subject.
 fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(u32, Vec<&'a str>, &'a Placement)> {
-    let (plan, usable) = (&study.record.plan, machine.usable_cpus().len());
+    let (plan, usable) = (&study.plan, machine.usable_cpus().len());
     let all = || plan.threads.iter().copied();
     let partial = all().filter(|&threads| (threads as usize) < usable).max().or(all().max());
     let typical = plan.treatments.iter().filter_map(|treatment| Some((partial?, treatment.name.as_str())));
@@ -149,9 +149,9 @@ fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(u32, Vec<&'a s
 
 /// Where threads were meant to be, and where they were; nothing where a model stands for the program.
 pub(super) fn cpus(study: &StudyView) -> Markup {
-    let plan = &study.record.plan;
+    let plan = &study.plan;
     let many = plan.treatments.len() * plan.threads.len() > ROWS;
-    let strayed: Vec<(&Trial, String)> = study.record.trials.iter().flat_map(strays).collect();
+    let strayed: Vec<(&Trial, String)> = study.trials.iter().flat_map(strays).collect();
     html! {
         @if !study.is_simulated() { section #cpus {
             h2 { "Intended and actual CPUs" }
@@ -161,7 +161,7 @@ pub(super) fn cpus(study: &StudyView) -> Markup {
                     thead { tr { th { "placement" } th.n { "threads" } th { "intended CPUs" } th { "read back, over all subjects" } } }
                     tbody {
                         @for treatment in &plan.treatments {
-                            @let trials = |threads: Option<u32>| study.record.trials.iter().filter(move |trial| {
+                            @let trials = |threads: Option<u32>| study.trials.iter().filter(move |trial| {
                                 trial.placement == treatment.name && threads.is_none_or(|threads| threads == trial.threads)
                             });
                             @if treatment.placements.is_empty() {
@@ -224,7 +224,7 @@ fn strays(trial: &Trial) -> impl Iterator<Item = (&Trial, String)> {
 /// Every failed trial with its cause and the last of its output.
 pub(super) fn failures(study: &StudyView) -> Markup {
     let failures: Vec<&Trial> = study.failures().collect();
-    let cut_off = cut_off(&study.record.trials);
+    let cut_off = cut_off(&study.trials);
     html! {
         section #failures {
             h2 { "Failures" }
@@ -249,7 +249,7 @@ pub(super) fn failures(study: &StudyView) -> Markup {
 
 /// The machine, the study on it, and what moved meanwhile.
 pub(super) fn machine(study: &StudyView) -> Markup {
-    let (record, host, plan) = (study.record, &study.record.host, &study.record.plan);
+    let (host, plan) = (study.host, study.plan);
     let cpus = study.machine.as_ref().map(|machine| machine.usable_cpus());
     let simulated = study.is_simulated();
     html! {
@@ -265,10 +265,10 @@ pub(super) fn machine(study: &StudyView) -> Markup {
                 }
                 dt { "Stayput" } dd { (host.stayput_version) }
                 dt { "seed" } dd { (plan.seed) }
-                dt { "stop rule" } dd { (stop_rule(plan)) }
+                dt { "stop rule" } dd { (stop_rule(study)) }
                 dt { "warm-up" } dd { (count(plan.warmup_blocks as usize, "block")) }
                 dt { "timeout" } dd { (number::duration(plan.timeout.as_secs_f64())) " a trial" }
-                dt { "ending" } dd { (ending(record)) }
+                dt { "ending" } dd { (ending(study)) }
                 @for subject in &plan.subjects {
                     dt { "subject" }
                     dd {
@@ -288,7 +288,7 @@ pub(super) fn machine(study: &StudyView) -> Markup {
                 @else {
                     dl { @for (name, value) in &host.environment { dt { code { (plain(name)) } } dd { code { (plain(value)) } } } }
                 }
-                @for (index, session) in record.sessions.iter().enumerate() { (stretch(index, record.sessions.len(), session)) }
+                @for (index, session) in study.sessions.iter().enumerate() { (stretch(index, study.sessions.len(), session)) }
             }
         }
     }
@@ -311,7 +311,7 @@ fn modelled(model: &SubjectModel) -> String {
     words
 }
 
-fn stretch(index: usize, stretches: usize, session: &Session) -> Markup {
+fn stretch(index: usize, stretches: usize, session: &PastSession) -> Markup {
     let (before, after) = (&session.before, session.after.as_ref());
     let state_row = |name: &str, read: &dyn Fn(&HostState) -> Option<String>| {
         let cell = |state: Option<&HostState>| state.and_then(read).unwrap_or_else(|| "–".into());

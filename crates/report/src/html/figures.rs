@@ -10,7 +10,7 @@ use study::{Claim, Status, Subject, Summary, Trial};
 
 /// The trials of each subject in the order in which they were run, each against the median of its cell.
 pub(super) fn in_order(study: &StudyView) -> Markup {
-    let subjects = &study.record.plan.subjects;
+    let subjects = &study.plan.subjects;
     html! {
         section #order {
             h2 { "Trials in order" }
@@ -32,7 +32,7 @@ pub(super) fn in_order(study: &StudyView) -> Markup {
                 }
             }
             details {
-                summary { "All " (count(study.record.trials.len(), "trial")) " as a table" }
+                summary { "All " (count(study.trials.len(), "trial")) " as a table" }
                 (trial_table(study))
             }
         }
@@ -41,7 +41,7 @@ pub(super) fn in_order(study: &StudyView) -> Markup {
 
 /// Every trial of each cell along a scale of time.
 pub(super) fn distributions(study: &StudyView) -> Markup {
-    let plan = &study.record.plan;
+    let plan = &study.plan;
     html! {
         section #distributions {
             h2 { "Distributions" }
@@ -75,7 +75,7 @@ pub(super) fn distributions(study: &StudyView) -> Markup {
 
 /// How each placement scales.
 pub(super) fn speedup(study: &StudyView) -> Markup {
-    let plan = &study.record.plan;
+    let plan = &study.plan;
     let reference = plain(study.reference());
     html! {
         section #speedup {
@@ -106,7 +106,7 @@ pub(super) fn ratios(study: &StudyView) -> Markup {
             h2 { "Ratios to " (reference) }
             p { "The line at 1 is " (reference) ". A bar that crosses it, in grey, shows no difference." }
             div.charts {
-                @for subject in &study.record.plan.subjects {
+                @for subject in &study.plan.subjects {
                     @let intervals = intervals(study, subject);
                     @let chart = Chart {
                         title: format!("{}: ratio to {reference} with 95 % interval", plain(&subject.name)),
@@ -139,7 +139,7 @@ pub(super) fn figure(chart: &Chart, drawn: Option<String>, lack: &str, data: Mar
 }
 
 fn legend(study: &StudyView) -> Markup {
-    let treatments = || study.record.plan.treatments.iter().filter(|_| !study.is_race());
+    let treatments = || study.plan.treatments.iter().filter(|_| !study.is_race());
     html! {
         ul.legend {
             @for treatment in treatments() {
@@ -149,7 +149,7 @@ fn legend(study: &StudyView) -> Markup {
             @if study.is_race() { (super::race::parts()) }
             li { span aria-hidden="true" { "○" } " warm-up" }
             li { span.worse aria-hidden="true" { "×" } " failed" }
-            @if cut_off(&study.record.trials) > 0 { li { span aria-hidden="true" { (Exit::CutOff.glyph()) } " cut off" } }
+            @if cut_off(&study.trials) > 0 { li { span aria-hidden="true" { (Exit::CutOff.glyph()) } " cut off" } }
             li { span aria-hidden="true" { "◉" } " outlier" }
         }
     }
@@ -218,10 +218,9 @@ fn points_beside<'a>(study: &'a StudyView, summary: &'a Summary) -> impl Iterato
 
 /// The trials that were the first of a later stretch of work, by sequence.
 fn interruptions(study: &StudyView) -> Vec<f64> {
-    let record = study.record;
-    let later = record.sessions.iter().skip(1);
+    let later = study.sessions.iter().skip(1);
     later
-        .filter_map(|session| record.trials.iter().find(|trial| trial.started_unix_s >= session.before.unix_s))
+        .filter_map(|session| study.trials.iter().find(|trial| trial.started_unix_s >= session.before.unix_s))
         .filter(|trial| trial.sequence > 0)
         .map(|trial| f64::from(trial.sequence))
         .collect()
@@ -306,7 +305,7 @@ fn curves(study: &StudyView, subject: &Subject) -> Vec<Curve> {
         let hue = Hue::Series(study.treatment_index(&treatment.name));
         Curve { label: plain(&treatment.name), hue, points }
     };
-    study.record.plan.treatments.iter().map(curve).collect()
+    study.plan.treatments.iter().map(curve).collect()
 }
 
 fn speedup_description(curves: &[Curve]) -> String {
@@ -335,7 +334,7 @@ fn speedup_table(curves: &[Curve]) -> Markup {
 }
 
 fn intervals(study: &StudyView, subject: &Subject) -> Vec<Interval> {
-    let rivals = study.record.plan.treatments.len().saturating_sub(1);
+    let rivals = study.plan.treatments.len().saturating_sub(1);
     let mut previous = None;
     let mut rows = Vec::new();
     for summary in study.summaries(&subject.name) {
@@ -409,7 +408,7 @@ fn trial_table(study: &StudyView) -> Markup {
                     th { "involuntary" } th { "migrations" }
                 } }
                 tbody {
-                    @for trial in &study.record.trials {
+                    @for trial in &study.trials {
                         tr {
                             td { (trial.sequence) } td { (trial.block) } td { (plain(&trial.subject)) } td { (trial.threads) }
                             td { (plain(&trial.placement)) }

@@ -10,7 +10,7 @@ use papers::Paper;
 
 /// Whether the study is one of a paper's.
 pub(super) fn is_there(study: &StudyView) -> bool {
-    study.record.plan.paper.as_deref().and_then(Paper::named).is_some()
+    study.plan.paper.as_deref().and_then(Paper::named).is_some()
 }
 
 /// The section; nothing for a study that is no paper's.

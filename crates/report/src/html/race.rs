@@ -56,7 +56,7 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
         title: format!("{name}: how much slower than the best, with 95 % intervals"),
         description: "One row for each of the first and for unbound; the ranking below has all of them.".into(),
     };
-    let blocks = ranking.blocks(&study.record.trials);
+    let blocks = ranking.blocks(&study.trials);
     let ends: Vec<u32> = blocks
         .iter()
         .scan(0, |runs, block| {
@@ -117,7 +117,7 @@ fn racers(study: &StudyView, ranking: &Ranking, blocks: &[Vec<&Trial>]) -> Vec<R
                 interval: standing.loss_low.zip(standing.loss_high).filter(|_| standings.best != Some(place.arm)),
                 hover: {
                     let end = match left {
-                        Some(_) => format!("; left the race: {}", place.left(study.record.plan.warmup_blocks)),
+                        Some(_) => format!("; left the race: {}", place.left(study.plan.warmup_blocks)),
                         None => String::new(),
                     };
                     format!(
@@ -348,7 +348,7 @@ fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
                             td.n { (figure(summary(|s| s.min_s), number::seconds)) } td.n { (figure(summary(|s| s.max_s), number::seconds)) }
                             td.n { (figure(summary(|s| s.relative_sd), number::percent)) }
                             td.n data-v=[place.loss_known()] { (or_dash(loss)) } td.n { (or_dash(range)) }
-                            td { (or_dash(place.left(study.record.plan.warmup_blocks))) }
+                            td { (or_dash(place.left(study.plan.warmup_blocks))) }
                         }
                     }
                 }

@@ -10,7 +10,7 @@ use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use papers::Reproduction;
 use papers::reproduction::{JudgedClaim, Panel, ReproducedCell, ReproducedFigure, Verdict};
-use study::simulation::TimeBin;
+use ::simulation::TimeBin;
 
 const STYLE: &str = include_str!("reproduction.css");
 

@@ -1,11 +1,11 @@
-//! What the pages of simulations and of plays have in common: the table, what was run, and how to read it.
+//! What the pages of simulations and of replays have in common: the table, what was run, and how to read it.
 
 use super::cell_class;
 use crate::simulation::{Sheet, Table};
 use crate::words::{count, plain};
 use machine::Machine;
 use maud::{Markup, html};
-use study::Record;
+use study::PastSession;
 
 /// The table of everything.
 pub(super) fn whole(table: &Table, label: &str) -> Markup {
@@ -32,7 +32,7 @@ pub(super) fn whole(table: &Table, label: &str) -> Markup {
 }
 
 /// Machine, workload and parameters, and what is left out.
-pub(super) fn model(sheet: &Sheet, machine: Option<&Machine>, record: &Record) -> Markup {
+pub(super) fn model(sheet: &Sheet, machine: Option<&Machine>, sessions: &[PastSession]) -> Markup {
     html! {
         section #model {
             h2 { "Model" }
@@ -43,7 +43,7 @@ pub(super) fn model(sheet: &Sheet, machine: Option<&Machine>, record: &Record) -
                     dd { (plain(machine.name())) @if let Some(model) = machine.cpu_model() { ", " (plain(model)) } ", " (count(machine.usable_cpus().len(), "CPU")) }
                 }
                 @for job in &sheet.jobs { dt { "job" } dd { (job) } }
-                @if let Some(session) = record.sessions.first() { dt { "command" } dd { code { (plain(&shell_words::join(&session.command_line))) } } }
+                @if let Some(session) = sessions.first() { dt { "command" } dd { code { (plain(&shell_words::join(&session.command_line))) } } }
             }
             details {
                 summary { "All parameters" }

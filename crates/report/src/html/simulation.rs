@@ -10,7 +10,9 @@ use crate::sentences;
 use crate::simulation::{ENDS, Sheet, SimulationView, end_metric};
 use crate::words::{count, plain};
 use maud::{Markup, html};
-use study::simulation::{Estimated, PointResult, PolicyResult, TimeBin};
+use ::simulation::metrics::{INTERVAL_MEDIAN, MAKESPAN, MISSES, SLICE_MEDIAN};
+use ::simulation::{Estimated, PointResult, PolicyResult, TimeBin};
+use stats::Metric;
 
 /// What a page shows above its data.
 pub(super) fn body(study: &SimulationView) -> Markup {
@@ -28,7 +30,7 @@ pub(super) fn body(study: &SimulationView) -> Markup {
                 (intervals(study))
             }
             (replicates(study))
-            (sheet::model(&sheet, study.machine.as_ref(), study.record))
+            (sheet::model(&sheet, study.machine.as_ref(), &study.record.sessions))
             (guide(study))
         }
     }
@@ -50,7 +52,7 @@ fn hue(study: &SimulationView, policy: &str) -> Hue {
 
 fn answer(study: &SimulationView) -> Markup {
     let machine = study.machine.as_ref().map_or("unknown", machine::Machine::name);
-    let mut verdicts = sentences::all(study.analysis);
+    let mut verdicts = sentences::of_simulation(study.analysis).into_iter();
     let first = verdicts.next().map_or("Nothing was simulated.".into(), |first| first.below(&study.workload()));
     html! {
         header {
@@ -69,7 +71,7 @@ fn answer(study: &SimulationView) -> Markup {
                 }
             }
             @if !study.analysis.warnings.is_empty() {
-                div.notice { ul { @for warning in sentences::warnings(study.analysis) { li { (plain(&warning)) } } } }
+                div.notice { ul { @for warning in sentences::warnings(&study.analysis.warnings) { li { (plain(&warning)) } } } }
             }
             nav aria-label="Sections" {
                 @if study.shares_space() && study.swept().is_none() { a href="#responses" { "Response times" } }
@@ -90,8 +92,8 @@ fn headline(study: &SimulationView) -> Markup {
     }
     let rival = |point: &'_ PointResult| -> Option<(String, Estimated, Option<Estimated>)> {
         let result = point.policies.iter().find(|r| Some(&r.policy) != point.reference.as_ref())?;
-        let misses = *result.changes.get("misses")?;
-        Some((result.policy.clone(), misses, result.changes.get("makespan_ms").copied()))
+        let misses = *result.changes.get(&MISSES)?;
+        Some((result.policy.clone(), misses, result.changes.get(&MAKESPAN).copied()))
     };
     let told = study.points().iter().filter_map(|point| Some((point, rival(point)?)));
     let Some((point, (policy, misses, time))) = told.min_by(|a, b| a.1.1.value.total_cmp(&b.1.1.value)) else {
@@ -141,17 +143,13 @@ fn sweep(study: &SimulationView) -> Markup {
                         title: format!("{}: misses and time over {parameter}", plain(policy)),
                         description: format!("{} over {parameter}, against standard.", count(study.points().len(), "point")),
                     };
-                    @let traces = [("misses", "misses", Hue::Series(1)), ("makespan_ms", "time", Hue::Series(2))]
-                        .map(|(metric, label, hue)| trace(study, policy, metric, label, hue));
+                    @let traces = [(MISSES, "misses", Hue::Series(1)), (MAKESPAN, "time", Hue::Series(2))]
+                        .map(|(metric, label, hue)| trace_of(study, policy, label, hue, |result| result.changes.get(&metric)));
                     (figure(&chart, chart.sweep(&traces, &parameter, None), "nothing is compared", sweep_table(&traces)))
                 }
             }
         }
     }
-}
-
-fn trace(study: &SimulationView, policy: &str, metric: &str, label: &str, hue: Hue) -> Trace {
-    trace_of(study, policy, label, hue, |result| result.changes.get(metric))
 }
 
 /// A change over the points.
@@ -204,10 +202,10 @@ fn slices(study: &SimulationView) -> Markup {
                 @for point in ends_of_sweep(study) {
                     @let chart = Chart {
                         title: format!("{}: how long effective slices last", plain(&point.subject)),
-                        description: typical_of_all(point, "effective_slice_median_ms"),
+                        description: typical_of_all(point, &SLICE_MEDIAN),
                     };
-                    @let drawn = chart.histograms(&histograms(study, point, SLICES), " ms");
-                    (figure(&chart, drawn, "no slice ended", bin_table(point, SLICES)))
+                    @let drawn = chart.histograms(&histograms(study, point, &SLICES), " ms");
+                    (figure(&chart, drawn, "no slice ended", bin_table(point, &SLICES)))
                 }
             }
         }
@@ -224,10 +222,10 @@ fn intervals(study: &SimulationView) -> Markup {
                 @for point in ends_of_sweep(study) {
                     @let chart = Chart {
                         title: format!("{}: how long dispatch intervals last", plain(&point.subject)),
-                        description: typical_of_all(point, "dispatch_interval_median_ms"),
+                        description: typical_of_all(point, &INTERVAL_MEDIAN),
                     };
-                    @let drawn = chart.histograms(&histograms(study, point, INTERVALS), " ms");
-                    (figure(&chart, drawn, "no interval ended", bin_table(point, INTERVALS)))
+                    @let drawn = chart.histograms(&histograms(study, point, &INTERVALS), " ms");
+                    (figure(&chart, drawn, "no interval ended", bin_table(point, &INTERVALS)))
                 }
             }
             h3 { "Why they end" }
@@ -251,30 +249,30 @@ fn ends_of_sweep<'a>(study: &SimulationView<'a>) -> Vec<&'a PointResult> {
 /// One of the two histograms of a policy.
 struct Bins {
     of: fn(&PolicyResult) -> &[TimeBin],
-    median: &'static str,
+    median: Metric,
     counted: &'static str,
     whole: &'static str,
 }
 
-const SLICES: &Bins = &Bins {
+const SLICES: Bins = Bins {
     of: |result| &result.slices,
-    median: "effective_slice_median_ms",
+    median: SLICE_MEDIAN,
     counted: "slices",
     whole: "% of standard's",
 };
 
-const INTERVALS: &Bins = &Bins {
+const INTERVALS: Bins = Bins {
     of: |result| &result.intervals,
-    median: "dispatch_interval_median_ms",
+    median: INTERVAL_MEDIAN,
     counted: "intervals",
     whole: "% of the policy's",
 };
 
-fn typical(result: &PolicyResult, median: &str) -> String {
+fn typical(result: &PolicyResult, median: &Metric) -> String {
     result.value(median).map_or_else(String::new, |ms| format!("median {} ms", number::seconds(ms)))
 }
 
-fn typical_of_all(point: &PointResult, median: &str) -> String {
+fn typical_of_all(point: &PointResult, median: &Metric) -> String {
     let told = point.policies.iter().map(|result| format!("{}: {}", plain(&result.policy), typical(result, median)));
     told.collect::<Vec<_>>().join("; ")
 }
@@ -294,7 +292,7 @@ fn histograms(study: &SimulationView, point: &PointResult, bins: &Bins) -> Vec<H
         };
         Histogram {
             label: result.policy.clone(),
-            figure: typical(result, bins.median),
+            figure: typical(result, &bins.median),
             hue: hue(study, &result.policy),
             bars: all.iter().map(bar).collect(),
         }
@@ -333,13 +331,13 @@ fn end_table(study: &SimulationView, point: &PointResult) -> Markup {
                 } }
                 tbody {
                     @for (result, job) in rows {
-                        @let value = |metric: &str| result.value(&format!("{metric}:{job}"));
+                        @let value = |metric: Metric| result.value(&metric.of_job(job));
                         tr {
                             td { (plain(&result.policy)) } td { (plain(job)) }
                             @for (end, _) in ENDS {
-                                td.n { (value(&end_metric(end)).map_or_else(|| "–".into(), |share| format!("{:.1}", 100.0 * share))) }
+                                td.n { (value(end_metric(end)).map_or_else(|| "–".into(), |share| format!("{:.1}", 100.0 * share))) }
                             }
-                            td.n { (value("dispatch_interval_mean_ms").map_or_else(|| "–".into(), number::seconds)) }
+                            td.n { (value(Metric::from_name("dispatch_interval_mean_ms")).map_or_else(|| "–".into(), number::seconds)) }
                         }
                     }
                 }
@@ -373,12 +371,12 @@ fn replicates(study: &SimulationView) -> Markup {
                             th { "subject" } th { "policy" } th.n { "replicate" } @for (_, head) in metrics { th.n { (head) } }
                         } }
                         tbody {
-                            @for trial in &study.record.trials {
+                            @for sample in &study.record.trials {
                                 tr {
-                                    td { (plain(&trial.subject)) } td { (plain(&trial.placement)) } td.n { (trial.block) }
+                                    td { (plain(&sample.subject)) } td { (plain(&sample.policy)) } td.n { (sample.replicate) }
                                     @for (metric, _) in metrics {
-                                        @let value = trial.observation.as_ref().and_then(|seen| seen.metrics.get(*metric));
-                                        td.n { (value.map_or_else(|| "–".into(), |value| number::seconds(*value))) }
+                                        @let value = sample.value(&Metric::from_name(metric));
+                                        td.n { (value.map_or_else(|| "–".into(), number::seconds)) }
                                     }
                                 }
                             }

@@ -8,7 +8,7 @@ use papers::Reproduction;
 use papers::reproduction::{Panel, ReproducedFigure, Verdict};
 use std::fmt::Write;
 use std::ops::Range;
-use study::simulation::TimeBin;
+use ::simulation::TimeBin;
 
 /// `papers` in `width` columns: the answer, the tables, the figures as rows of bars, the claims, what was chosen. With `colour`,
 /// verdicts are coloured, and differences where a margin judges them; a star marks those beyond it either way.

@@ -1,6 +1,7 @@
 //! By how much something changes, in words that other sentences are made of.
 
-use study::simulation::{Change, Direction, Estimated, LEAST_CHANGE_PERCENT};
+use simulation::verdict::LEAST_CHANGE_PERCENT;
+use simulation::{Change, Direction, Estimated};
 
 /// A percentage with the digits that its interval's width calls for, and the interval: `12.0 % (11.8 to 12.2)`.
 fn percent(percent: &Estimated) -> String {

@@ -2,20 +2,21 @@
 
 use super::Sentence;
 use super::change::{fewer, more, range};
-use study::simulation::{BestChanges, ChangeAt, Direction, PolicyChanges, PolicyTime, SimulationVerdict};
+use simulation::verdict::{BestChanges, PolicyChanges, PolicyTime};
+use simulation::{ChangeAt, Direction, TimeSharingVerdict};
 
 /// A sentence on each policy, or one on all where nothing is compared.
-pub(super) fn sentences(verdict: &SimulationVerdict) -> Vec<Sentence> {
+pub(super) fn sentences(verdict: &TimeSharingVerdict) -> Vec<Sentence> {
     let headline = |subject: &str, text: String| Sentence::Headline { subject: subject.to_owned(), text };
     match verdict {
-        SimulationVerdict::Uncompared { subject, policies } if policies.is_empty() => {
+        TimeSharingVerdict::Uncompared { subject, policies } if policies.is_empty() => {
             vec![headline(subject, "no replicate has ended yet.".into())]
         }
-        SimulationVerdict::Uncompared { subject, policies } => {
+        TimeSharingVerdict::Uncompared { subject, policies } => {
             let times: Vec<String> = policies.iter().map(time).collect();
             vec![headline(subject, format!("{}.", times.join("; ")))]
         }
-        SimulationVerdict::Compared { subject, replicates, policies } => {
+        TimeSharingVerdict::Compared { subject, replicates, policies } => {
             let doubt = match replicates {
                 1 => "one replicate, so without intervals".into(),
                 replicates => format!("95 % intervals, {replicates} replicates"),
@@ -30,7 +31,7 @@ pub(super) fn sentences(verdict: &SimulationVerdict) -> Vec<Sentence> {
             };
             policies.iter().enumerate().map(sentence).collect()
         }
-        SimulationVerdict::Swept { workload, parameter, first, last, policies } => {
+        TimeSharingVerdict::Swept { workload, parameter, first, last, policies } => {
             let span = format!("over {parameter} from {first} to {last}");
             policies.iter().map(|policy| headline(workload, format!("{span}, {}.", over_sweep(policy)))).collect()
         }
@@ -85,7 +86,7 @@ fn over_sweep(BestChanges { policy, misses, time }: &BestChanges) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use study::simulation::{Change, Estimated};
+    use simulation::{Change, Estimated};
 
     fn change(value: f64, half_width: f64) -> Option<Change> {
         Some(Change::from(Estimated { value, low: Some(value - half_width), high: Some(value + half_width) }))
@@ -95,7 +96,7 @@ mod tests {
         PolicyChanges { policy: policy.into(), misses, time }
     }
 
-    fn told(verdict: &SimulationVerdict) -> Vec<String> {
+    fn told(verdict: &TimeSharingVerdict) -> Vec<String> {
         sentences(verdict).iter().map(Sentence::to_string).collect()
     }
 
@@ -109,7 +110,7 @@ mod tests {
             changes("affinity", None, None),
         ];
         let verdict =
-            |replicates| SimulationVerdict::Compared { subject: "W".into(), replicates, policies: policies.clone() };
+            |replicates| TimeSharingVerdict::Compared { subject: "W".into(), replicates, policies: policies.clone() };
         assert_eq!(
             told(&verdict(6)),
             [
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn without_a_reference_times_are_told() {
         let time = |policy: &str, makespan_ms| PolicyTime { policy: policy.into(), makespan_ms };
-        let verdict = |policies| SimulationVerdict::Uncompared { subject: "W".into(), policies };
+        let verdict = |policies| TimeSharingVerdict::Uncompared { subject: "W".into(), policies };
         let both = vec![time("light", Some(1234.5)), time("heavy", None)];
         assert_eq!(told(&verdict(both)), ["W: light takes 1.234 s; heavy had not ended at the horizon."]);
         assert_eq!(told(&verdict(Vec::new())), ["W: no replicate has ended yet."]);
@@ -138,7 +139,7 @@ mod tests {
         let best = |policy: &str, misses, time| BestChanges { policy: policy.into(), misses, time };
         let policies =
             vec![best("light", at(6.0, change(-36.0, 2.0)), at(9.0, change(-0.1, 0.2))), best("heavy", None, None)];
-        let verdict = SimulationVerdict::Swept {
+        let verdict = TimeSharingVerdict::Swept {
             workload: "W".into(),
             parameter: "phi".into(),
             first: 0.0,

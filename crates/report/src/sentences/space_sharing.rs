@@ -2,10 +2,10 @@
 
 use super::Sentence;
 use super::change::{answer, fewer, more, range};
-use study::simulation::{
-    Change, ChangeAt, Direction, KindChange, MATTERS_PERCENT, MixAffinity, MixPolicy, MixesAffinity, MixesPolicy,
-    SpaceSharingVerdict, SweptAffinity, SweptPolicy,
+use simulation::space::verdict::{
+    KindChange, MixAffinity, MixPolicy, MixesAffinity, MixesPolicy, SweptAffinity, SweptPolicy,
 };
+use simulation::{Change, ChangeAt, Direction, MATTERS_PERCENT, SpaceSharingVerdict};
 
 /// A sentence on each policy, and one on what affinity adds.
 pub(super) fn sentences(verdict: &SpaceSharingVerdict) -> Vec<Sentence> {
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use sim::space::Policy;
     use std::collections::BTreeMap;
-    use study::simulation::{
+    use ::simulation::{
         Estimated, PointResult, PolicyResult, RESPONSE, SweepPoint, affinity_matters_at, affinity_matters_from,
     };
 

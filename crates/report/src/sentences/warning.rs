@@ -11,9 +11,6 @@ pub(super) fn sentence(warning: &Warning) -> String {
     };
     match warning {
         Warning::Departure { text } => text.clone(),
-        Warning::UnknownPaper { name } => {
-            format!("This version of stayput does not have the tables of `{name}`, whose study this is.")
-        }
         Warning::Unfinished { work: Work::Study } => {
             "The study is unfinished; the same command goes on with it.".into()
         }
@@ -71,6 +68,18 @@ pub(super) fn sentence(warning: &Warning) -> String {
         Warning::NotEnded { policy, .. } => format!(
             "Under {policy} not every process had ended at the horizon, so its execution time isn't known; misses are compared for the same work."
         ),
-        Warning::Words { sentence } => sentence.clone(),
+        Warning::Unfinished { work: Work::Replay } => {
+            "Not everything has been replayed yet; the same command goes on with it.".into()
+        }
+        Warning::ReplaysFailed { policy, failed, of, first_cause } => {
+            let cause = first_cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
+            format!("{failed} of {of} replays under {policy} failed{cause}.")
+        }
+        Warning::StandIn { policy, simulated_by } => format!(
+            "Under {policy} the kernel's own scheduler decides; {} in the simulator only stands in for it, and isn't expected to agree.",
+            if simulated_by == policy { "what has this name" } else { simulated_by }
+        ),
+        Warning::NotSimulated { policy } => format!("{policy} is not simulated: nothing there is like it."),
+        Warning::ReplayNote { text } => format!("A replay notes: {text}."),
     }
 }

@@ -3,7 +3,9 @@
 use super::SimulationView;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use study::simulation::{Estimated, PointResult, PolicyResult, Sharing};
+use ::simulation::metrics::{MIGRATIONS, MISSES};
+use ::simulation::{Estimated, PointResult, PolicyResult, Sharing};
+use stats::{By, Metric, Unit};
 
 /// The estimates that every policy has a key for, null where there is none.
 const ALWAYS: [&str; 15] = [
@@ -22,13 +24,6 @@ const ALWAYS: [&str; 15] = [
     "jain_index",
     "longest_wait_ms",
     "switches",
-];
-
-/// Estimates that stand together in an object: its key, and what the names of its metrics begin and end with.
-const GROUPS: [(&str, &str, &str); 3] = [
-    ("misses_by_cause", "misses_", ""),
-    ("dispatch_interval_ends", "ended_by_", "_fraction"),
-    ("migrations_by_distance", "migrations_within_", ""),
 ];
 
 /// The same of space sharing.
@@ -74,8 +69,7 @@ impl Contract {
         };
         if study.compares_mixes() {
             let mix = |point: &PointResult| {
-                let subject = study.record.plan.subjects.iter().find(|subject| subject.name == point.subject);
-                let simulation = subject.and_then(|subject| subject.simulation.as_ref());
+                let simulation = study.simulation_at(point);
                 let mix = simulation.map(|simulation| match &simulation.sharing {
                     Sharing::Time { workload, .. } => json!(workload),
                     Sharing::Space { mix, .. } => json!(mix),
@@ -91,8 +85,7 @@ impl Contract {
             return Self { values, lists: vec![("policies", policies)] };
         };
         let point = |point: &PointResult| {
-            let subject = study.record.plan.subjects.iter().find(|subject| subject.name == point.subject);
-            let parameters = subject.and_then(|subject| subject.simulation.as_ref()).map(|s| s.sharing.parameters());
+            let parameters = study.simulation_at(point).map(|simulation| simulation.sharing.parameters());
             json!({
                 "value": point.point.as_ref().map(|point| point.value),
                 "parameters": parameters,
@@ -116,10 +109,10 @@ fn policy(study: &SimulationView, result: &PolicyResult) -> Value {
     for name in if study.shares_space() { &ALWAYS_OF_SPACE[..] } else { &ALWAYS } {
         put(&mut whole, name, None);
     }
-    let known: BTreeSet<&str> = result.estimates.keys().filter_map(|metric| Some(metric.split_once(':')?.1)).collect();
-    let jobs = study.record.plan.subjects.iter().filter_map(|subject| subject.simulation.as_ref());
+    let known: BTreeSet<&str> = result.estimates.keys().filter_map(|metric| metric.job.as_deref()).collect();
     let mut names: Vec<&str> = Vec::new();
-    for name in jobs.flat_map(|simulation| simulation.sharing.jobs()).filter(|name| known.contains(name)) {
+    let points = study.record.plan.points.iter();
+    for name in points.flat_map(|point| point.simulation.sharing.jobs()).filter(|name| known.contains(name)) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -130,23 +123,23 @@ fn policy(study: &SimulationView, result: &PolicyResult) -> Value {
     let changes = result.changes.iter().map(|(metric, change)| (metric, CHANGE, change));
     let affinity = result.affinity_changes.iter().map(|(metric, change)| (metric, AFFINITY_CHANGE, change));
     for (metric, suffix, estimate) in told.chain(changes).chain(affinity) {
-        let (name, job) = metric.split_once(':').map_or((metric.as_str(), None), |(name, job)| (name, Some(job)));
-        let fields = match job.map(|job| jobs.iter().position(|known| known["job"] == job)) {
+        let fields = match metric.job.as_ref().map(|job| jobs.iter().position(|known| known["job"] == *job)) {
             None => &mut whole,
             Some(Some(position)) => &mut jobs[position],
             Some(None) => continue,
         };
-        match (group(name), suffix) {
+        match (group(metric), suffix) {
             (Some((group, key)), "") => {
                 let members = fields.entry(group).or_insert_with(|| json!({}));
                 members.as_object_mut().into_iter().for_each(|members| put(members, key, Some(estimate)));
             }
             // Of shares, only what they are is told.
-            (_, CHANGE | AFFINITY_CHANGE) if name.ends_with("_fraction") => {}
+            (_, CHANGE | AFFINITY_CHANGE) if metric.unit == Unit::Fraction => {}
             (_, CHANGE | AFFINITY_CHANGE) => {
-                put(fields, &format!("{}{suffix}", name.strip_suffix("_ms").unwrap_or(name)), Some(estimate))
+                let unit = if metric.unit == Unit::Ms { "" } else { metric.unit.suffix() };
+                put(fields, &format!("{}{unit}{suffix}", metric.stem()), Some(estimate));
             }
-            _ => put(fields, name, Some(estimate)),
+            _ => put(fields, &metric.of_all_jobs().to_string(), Some(estimate)),
         }
     }
     whole.insert("jobs".into(), json!(jobs));
@@ -157,9 +150,14 @@ fn policy(study: &SimulationView, result: &PolicyResult) -> Value {
     Value::Object(whole)
 }
 
-/// The group that a metric stands in, and its key there.
-fn group(metric: &str) -> Option<(&'static str, &str)> {
-    GROUPS.iter().find_map(|(group, start, end)| Some((*group, metric.strip_prefix(start)?.strip_suffix(end)?)))
+/// The object that parts of a metric stand in together, and the part's key there.
+fn group(metric: &Metric) -> Option<(&'static str, &str)> {
+    match metric.by.as_ref()? {
+        By::Cause(cause) if metric.name == MISSES.name => Some(("misses_by_cause", cause)),
+        By::End(end) => Some(("dispatch_interval_ends", end)),
+        By::Distance(level) if metric.name == MIGRATIONS.name => Some(("migrations_by_distance", level)),
+        _ => None,
+    }
 }
 
 fn put(fields: &mut Map<String, Value>, name: &str, estimate: Option<&Estimated>) {

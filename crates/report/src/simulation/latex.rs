@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// A floating table to be `\input`; the answer stands above it as comments, the setting in its caption.
 pub(crate) fn latex(sheet: &Sheet) -> String {
     let mut text = String::new();
-    for verdict in sentences::verdicts(sheet.analysis).iter().chain(&sentences::warnings(sheet.analysis)) {
+    for verdict in sheet.verdicts.iter().chain(&sentences::warnings(sheet.warnings)) {
         let _ = writeln!(text, "% {}", plain(verdict).replace('\n', " "));
     }
     text.push_str("% Needs \\usepackage{booktabs}.\n");

@@ -8,8 +8,8 @@ use std::fmt::Write;
 /// The simulation as Markdown: answer, table, setting, parameters, limits. A change is bold where its interval leaves no doubt.
 pub(crate) fn markdown(sheet: &Sheet) -> String {
     let mut text = String::new();
-    for verdict in sentences::verdicts(sheet.analysis) {
-        let _ = writeln!(text, "- {}", escape(&verdict));
+    for verdict in &sheet.verdicts {
+        let _ = writeln!(text, "- {}", escape(verdict));
     }
     let table = &sheet.table;
     let heads: Vec<String> = table.heads.iter().map(|head| escape(head)).collect();
@@ -26,9 +26,9 @@ pub(crate) fn markdown(sheet: &Sheet) -> String {
     }
     let parameters: Vec<String> = sheet.parameters.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let _ = writeln!(text, "\nParameters: {}.", escape(&parameters.join(", ")));
-    if !sheet.analysis.warnings.is_empty() {
+    if !sheet.warnings.is_empty() {
         text.push_str("\nWarnings:\n\n");
-        for warning in sentences::warnings(sheet.analysis) {
+        for warning in sentences::warnings(sheet.warnings) {
             let _ = writeln!(text, "- {}", escape(&warning));
         }
     }

@@ -5,8 +5,9 @@ use crate::number;
 use crate::table::Cell;
 use crate::words::{count, plain};
 use sim::space::{Graph, Kind, Mix, Tasks};
-use study::Record;
-use study::simulation::{PointResult, PolicyResult, RESPONSE, Sharing};
+use ::simulation::metrics::{MAKESPAN, RELOAD_FRACTION, RESPONSE};
+use ::simulation::{PointResult, PolicyResult, Sharing, SimulationPlan};
+use stats::{By, Metric};
 
 /// What the model leaves out, in sentences.
 pub(super) const LIMITS: [&str; 6] = [
@@ -18,32 +19,38 @@ pub(super) const LIMITS: [&str; 6] = [
     "The built-in graphs come from one run each of the programs of the same names (stayput workloads --graph).",
 ];
 
+/// CPUs that a job has, on average.
+fn allocation() -> Metric {
+    Metric::from_name("allocation_mean_cpus")
+}
+
 /// What policies are compared by, one row each.
 pub(super) fn quantities(kinds: &[&str]) -> Vec<Quantity> {
     let (change, doubt, part) = (quantity(Told::Change), quantity(Told::Doubt), quantity(Told::Part));
+    let moves = Metric::from_name("moves");
     let mut all = vec![change(RESPONSE, "mean response time, s", seconds)];
     if kinds.len() > 1 {
-        all.extend(kinds.iter().map(|kind| change(&format!("{RESPONSE}:{kind}"), &format!("{kind}, s"), seconds)));
+        all.extend(kinds.iter().map(|kind| change(RESPONSE.of_job(kind), &format!("{kind}, s"), seconds)));
     }
-    all.push(doubt("makespan_ms", "all jobs done after, s", seconds));
-    all.push(doubt("allocation_mean_cpus", "CPUs that a job has, on average", number::seconds));
+    all.push(doubt(MAKESPAN, "all jobs done after, s", seconds));
+    all.push(doubt(allocation(), "CPUs that a job has, on average", number::seconds));
     all.extend(
-        kinds.iter().map(|kind| part(&format!("allocation_mean_cpus:{kind}"), &format!("  {kind}"), number::seconds)),
+        kinds.iter().map(|kind| part(allocation().of_job(kind), &format!("  {kind}"), number::seconds)),
     );
     all.extend([
-        doubt("idle_held_fraction", "of its CPU time a job has nothing for, %", percent),
-        doubt("reload_fraction", "brings back cached lines for, %", percent),
-        doubt("reallocations", "CPUs given to a job", number::seconds),
-        doubt("moves", "workers moved to a CPU", number::seconds),
-        part("moves_voluntary", "  that nobody used", number::seconds),
-        part("moves_forced", "  that was taken from a job", number::seconds),
-        part("moves_within", "  that their job had", number::seconds),
-        doubt("affine_fraction", "back to the CPU where they were, %", percent),
-        doubt("reload_affine_mean_us", "reload after a move back, us", number::seconds),
-        doubt("reload_other_mean_us", "reload after another move, us", number::seconds),
-        doubt("reload_resumed_mean_us", "reload to go on with a task, us", number::seconds),
-        doubt("reload_begun_mean_us", "reload to begin another, us", number::seconds),
-        doubt("move_interval_ms", "CPU time from move to move, ms", number::seconds),
+        doubt(Metric::from_name("idle_held_fraction"), "of its CPU time a job has nothing for, %", percent),
+        doubt(RELOAD_FRACTION, "brings back cached lines for, %", percent),
+        doubt(Metric::from_name("reallocations"), "CPUs given to a job", number::seconds),
+        doubt(Metric::from_name("moves"), "workers moved to a CPU", number::seconds),
+        part(moves.by(By::Cause("voluntary".into())), "  that nobody used", number::seconds),
+        part(moves.by(By::Cause("forced".into())), "  that was taken from a job", number::seconds),
+        part(moves.by(By::Cause("within".into())), "  that their job had", number::seconds),
+        doubt(Metric::from_name("affine_fraction"), "back to the CPU where they were, %", percent),
+        doubt(Metric::from_name("reload_affine_mean_us"), "reload after a move back, us", number::seconds),
+        doubt(Metric::from_name("reload_other_mean_us"), "reload after another move, us", number::seconds),
+        doubt(Metric::from_name("reload_resumed_mean_us"), "reload to go on with a task, us", number::seconds),
+        doubt(Metric::from_name("reload_begun_mean_us"), "reload to begin another, us", number::seconds),
+        doubt(Metric::from_name("move_interval_ms"), "CPU time from move to move, ms", number::seconds),
     ]);
     all
 }
@@ -56,11 +63,11 @@ pub(super) fn of_points(points: &[PointResult], swept: Option<&str>) -> Table {
     let mut heads: Vec<String> = policies.iter().map(|&at| plain(&first.policies[at].policy)).collect();
     let affinity: Vec<usize> =
         policies.iter().copied().filter(|&at| !first.policies[at].affinity_changes.is_empty()).collect();
-    let changed = |result: Option<&PolicyResult>, metric: &str| {
+    let changed = |result: Option<&PolicyResult>, metric: &Metric| {
         result.and_then(|result| result.changes.get(metric)).map_or_else(Cell::default, change_cell)
     };
     let Some(swept) = swept else {
-        let row = |point: &PointResult, label: &str, metric: &str| {
+        let row = |point: &PointResult, label: &str, metric: &Metric| {
             let cells = policies.iter().map(|&at| changed(point.policies.get(at), metric)).collect();
             (label.to_owned(), cells)
         };
@@ -68,8 +75,8 @@ pub(super) fn of_points(points: &[PointResult], swept: Option<&str>) -> Table {
             let own = point
                 .kinds()
                 .into_iter()
-                .map(|kind| row(point, &format!("  {}", plain(kind)), &format!("{RESPONSE}:{kind}")));
-            std::iter::once(row(point, &plain(&point.subject), RESPONSE)).chain(own).collect::<Vec<_>>()
+                .map(|kind| row(point, &format!("  {}", plain(kind)), &RESPONSE.of_job(kind)));
+            std::iter::once(row(point, &plain(&point.subject), &RESPONSE)).chain(own).collect::<Vec<_>>()
         });
         return Table { corner: "mix and kind of job: change of response time".into(), heads, rows: rows.collect() };
     };
@@ -78,20 +85,20 @@ pub(super) fn of_points(points: &[PointResult], swept: Option<&str>) -> Table {
     let dynamic = first.policies.iter().position(|result| result.policy == "dynamic");
     let row = |point: &PointResult| {
         let affinity = affinity.iter().map(|&at| {
-            let change = point.policies.get(at).and_then(|result| result.affinity_changes.get(RESPONSE));
+            let change = point.policies.get(at).and_then(|result| result.affinity_changes.get(&RESPONSE));
             change.map_or_else(Cell::default, change_cell)
         });
-        let reloads = dynamic.and_then(|at| point.policies.get(at)?.value("reload_fraction"));
+        let reloads = dynamic.and_then(|at| point.policies.get(at)?.value(&RELOAD_FRACTION));
         let reloads = Cell { text: reloads.map(percent).unwrap_or_default(), ..Cell::default() };
-        let own = policies.iter().map(|&at| changed(point.policies.get(at), RESPONSE));
+        let own = policies.iter().map(|&at| changed(point.policies.get(at), &RESPONSE));
         (value_of(point), own.chain(affinity).chain([reloads]).collect())
     };
     Table { corner: plain(swept), heads, rows: points.iter().map(row).collect() }
 }
 
 /// The kinds of job of all mixes, a line each.
-pub(super) fn jobs(record: &Record) -> Vec<String> {
-    let mixes = record.plan.subjects.iter().filter_map(|subject| match &subject.simulation.as_ref()?.sharing {
+pub(super) fn jobs(plan: &SimulationPlan) -> Vec<String> {
+    let mixes = plan.points.iter().filter_map(|point| match &point.simulation.sharing {
         Sharing::Space { mix, .. } => Some(mix),
         Sharing::Time { .. } => None,
     });

@@ -1,15 +1,16 @@
-//! A simulation, or a play, for a terminal.
+//! A simulation, or replays, for a terminal.
 
 use super::Sheet;
 use crate::grid::Grid;
+use crate::kinds::Screen;
 use crate::sentences;
 use crate::terminal::paragraph;
 
-/// It in `width` columns.
-pub(crate) fn terminal(sheet: &Sheet, width: usize, colour: bool) -> String {
+/// The sheet, fitted to the screen.
+pub(crate) fn terminal(sheet: &Sheet, Screen { width, colour }: Screen) -> String {
     let mut text = String::new();
-    for verdict in sentences::verdicts(sheet.analysis) {
-        paragraph(&mut text, "", &verdict, width);
+    for verdict in &sheet.verdicts {
+        paragraph(&mut text, "", verdict, width);
     }
     text.push('\n');
     let table = &sheet.table;
@@ -24,10 +25,10 @@ pub(crate) fn terminal(sheet: &Sheet, width: usize, colour: bool) -> String {
     text.push('\n');
     paragraph(&mut text, "", &sheet.key, width);
     paragraph(&mut text, "", &sheet.setting, width);
-    if !sheet.analysis.warnings.is_empty() {
+    if !sheet.warnings.is_empty() {
         text.push('\n');
     }
-    for warning in sentences::warnings(sheet.analysis) {
+    for warning in sentences::warnings(sheet.warnings) {
         paragraph(&mut text, "warning: ", &warning, width);
     }
     text.push('\n');

@@ -8,8 +8,9 @@ use crate::number;
 use crate::simulation::SimulationView;
 use crate::words::{count, plain};
 use maud::{Markup, html};
-use study::simulation::{
-    Estimated, MATTERS_PERCENT, PointResult, PolicyResult, RESPONSE, affinity_matters_at, affinity_matters_from,
+use ::simulation::metrics::RESPONSE;
+use ::simulation::{
+    Estimated, MATTERS_PERCENT, PointResult, PolicyResult, affinity_matters_at, affinity_matters_from,
 };
 
 /// What is told of each replicate.
@@ -29,11 +30,11 @@ const AFFINITY: &str = "dynamic-affinity";
 /// The largest figure: what sharing by need gains, and what affinity adds to it.
 pub(super) fn headline(study: &SimulationView) -> Markup {
     let change = |point: &'_ PointResult| -> Option<(String, Estimated)> {
-        let result = point.policies.iter().find(|result| result.changes.contains_key(RESPONSE))?;
-        Some((result.policy.clone(), *result.changes.get(RESPONSE)?))
+        let result = point.policies.iter().find(|result| result.changes.contains_key(&RESPONSE))?;
+        Some((result.policy.clone(), *result.changes.get(&RESPONSE)?))
     };
     let affinity = |point: &'_ PointResult| {
-        point.policies.iter().find(|result| result.policy == AFFINITY)?.affinity_changes.get(RESPONSE).copied()
+        point.policies.iter().find(|result| result.policy == AFFINITY)?.affinity_changes.get(&RESPONSE).copied()
     };
     let points = study.points();
     if let Some(swept) = study.swept() {
@@ -97,7 +98,7 @@ pub(super) fn responses(study: &SimulationView) -> Markup {
 fn rows(study: &SimulationView, point: &PointResult) -> Vec<Interval> {
     let of_kind = |kind: &'_ str| {
         let kind = kind.to_owned();
-        let metric = format!("{RESPONSE}:{kind}");
+        let metric = RESPONSE.of_job(&kind);
         let mut heading = Some(plain(&kind));
         let row = |result: &PolicyResult| {
             let change = result.changes.get(&metric)?;
@@ -158,13 +159,13 @@ pub(super) fn sweep(study: &SimulationView) -> Markup {
     let against: Vec<_> = rivals
         .iter()
         .enumerate()
-        .map(|(at, policy)| trace_of(study, policy, policy, Hue::Series(at + 1), |result| result.changes.get(RESPONSE)))
+        .map(|(at, policy)| trace_of(study, policy, policy, Hue::Series(at + 1), |result| result.changes.get(&RESPONSE)))
         .collect();
     let added: Vec<_> = rivals
         .iter()
         .enumerate()
         .map(|(at, policy)| {
-            trace_of(study, policy, policy, Hue::Series(at + 1), |result| result.affinity_changes.get(RESPONSE))
+            trace_of(study, policy, policy, Hue::Series(at + 1), |result| result.affinity_changes.get(&RESPONSE))
         })
         .filter(|trace| !trace.points.is_empty())
         .collect();

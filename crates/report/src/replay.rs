@@ -1,26 +1,24 @@
-//! Plays told in every form: what each policy did in a kernel, beside what the simulator says that it does.
+//! Replays told in every form: what each policy did in a kernel, beside what the simulator says that it does.
 
 use crate::number;
-use crate::simulation::{Sheet, Table, job_in_words, parameters};
+use crate::sentences;
+use crate::simulation::{Sheet, Table, figures, job_in_words, metric_columns, parameters};
 use crate::table::Cell;
 use crate::words::{count, plain};
 use machine::Machine;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
-use study::play::{Beside, PlayResult, PlayedPolicy, QUANTITIES, Quantity};
-use study::simulation::{Estimated, Sharing};
-use study::{Analysis, Claim, Record, Simulation, Trial};
+use ::simulation::replays::{Beside, QUANTITIES, Quantity};
+use ::simulation::{Estimated, ReplayAnalysis, ReplayPlan, ReplayResult, ReplayedPolicy};
+use study::{Claim, Record, Sample};
 
-/// A study of plays as the report sees it.
-pub(crate) struct PlayView<'a> {
+/// A study of replays as the report sees it.
+pub(crate) struct ReplayView<'a> {
     /// What happened.
-    pub record: &'a Record,
+    pub record: &'a Record<ReplayPlan>,
     /// What it means.
-    pub analysis: &'a Analysis,
+    pub analysis: &'a ReplayAnalysis,
     /// What came of each policy in both worlds.
-    pub result: &'a PlayResult,
-    /// The workload, with the parameters that the kernel was given.
-    pub simulation: &'a Simulation,
+    pub result: &'a ReplayResult,
     /// The machine, where the record's topology can be read.
     pub machine: Option<Machine>,
 }
@@ -35,13 +33,11 @@ const LIMITS: [&str; 6] = [
     "Intervals tell how far other replicates would differ, not how far the workload is from a real one.",
 ];
 
-impl<'a> PlayView<'a> {
-    /// Looks at `record` through `analysis`; none when nothing was played.
-    pub(crate) fn of(record: &'a Record, analysis: &'a Analysis) -> Option<Self> {
-        let result = analysis.played.as_ref()?;
-        let simulation = record.plan.subjects.iter().find_map(|subject| subject.simulation.as_deref())?;
+impl<'a> ReplayView<'a> {
+    /// Looks at `record` through `analysis`.
+    pub(crate) fn new(record: &'a Record<ReplayPlan>, analysis: &'a ReplayAnalysis) -> Self {
         let machine = serde_json::from_value(record.machine.clone()).ok();
-        Some(Self { record, analysis, result, simulation, machine })
+        Self { record, analysis, result: &analysis.result, machine }
     }
 
     /// The name of the workload.
@@ -50,13 +46,13 @@ impl<'a> PlayView<'a> {
     }
 
     /// What is told of both worlds, where either has a figure that isn't 0.
-    pub(crate) fn quantities(&self) -> impl Iterator<Item = &'static Quantity> {
-        let is_told = |quantity: &&Quantity| {
-            let worlds = self.result.policies.iter().filter_map(|policy| policy.beside(quantity.metric));
+    pub(crate) fn quantities(&self) -> impl Iterator<Item = Quantity> {
+        let is_told = |quantity: &Quantity| {
+            let worlds = self.result.policies.iter().filter_map(|policy| policy.beside(&quantity.metric));
             let mut figures = worlds.flat_map(|beside| [beside.kernel, beside.simulator]).flatten();
             figures.any(|figure| figure.value != 0.0)
         };
-        QUANTITIES.iter().filter(is_told)
+        QUANTITIES.into_iter().filter(is_told)
     }
 
     /// What stands below every table.
@@ -74,9 +70,9 @@ impl<'a> PlayView<'a> {
     pub(crate) fn table(&self) -> Table {
         let mut rows = Vec::new();
         for quantity in self.quantities() {
-            let mut row = |label: &str, cell: &dyn Fn(&PlayedPolicy, &Beside) -> Cell| {
+            let mut row = |label: &str, cell: &dyn Fn(&ReplayedPolicy, &Beside) -> Cell| {
                 let policies = self.result.policies.iter();
-                let cells = policies.map(|policy| Some(cell(policy, policy.beside(quantity.metric)?)));
+                let cells = policies.map(|policy| Some(cell(policy, policy.beside(&quantity.metric)?)));
                 let cells: Vec<Cell> = cells.map(Option::unwrap_or_default).collect();
                 let is_heading = !label.starts_with(' ');
                 if is_heading || cells.iter().any(|cell| !cell.text.is_empty()) {
@@ -91,19 +87,19 @@ impl<'a> PlayView<'a> {
         Table { corner: String::new(), heads, rows }
     }
 
-    /// What was played, in one sentence.
+    /// What was replayed, in one sentence.
     pub(crate) fn setting(&self) -> String {
         let plan = &self.record.plan;
         let machine = self.machine.as_ref().map_or("a machine that this version can't read", Machine::name);
         let beside = if self.result.is_simulated { " and in the simulator" } else { "" };
         format!(
-            "Played: {} in Linux {} ({}){beside}, on {}, {}, {} of each policy (seed {}), Stayput {}.",
+            "Replayed: {} in Linux {} ({}){beside}, on {}, {}, {} of each policy (seed {}), Stayput {}.",
             self.workload(),
             plain(&self.result.kernel.release),
             plain(&self.result.kernel.place),
             plain(machine),
-            plan.threads.first().map_or_else(String::new, |&cpus| count(cpus as usize, "CPU")),
-            count(plan.replicates() as usize, "replicate"),
+            count(plan.cpus as usize, "CPU"),
+            count(plan.replicates as usize, "replicate"),
             plan.seed,
             self.record.host.stayput_version
         )
@@ -116,28 +112,26 @@ impl<'a> PlayView<'a> {
 
     /// The jobs of the workload, a line each.
     pub(crate) fn jobs(&self) -> Vec<String> {
-        match &self.simulation.sharing {
-            Sharing::Time { workload, .. } => workload.jobs.iter().map(job_in_words).collect(),
-            Sharing::Space { .. } => Vec::new(),
-        }
+        self.record.plan.workload.jobs.iter().map(job_in_words).collect()
     }
 
     /// The parameters that the kernel was given; in brackets the simulator's, where they differ.
     pub(crate) fn parameters(&self) -> Vec<(String, String)> {
-        let worlds = self.record.plan.subjects.iter().filter_map(|subject| subject.simulation.as_deref());
-        let simulated = worlds.skip(1).map(parameters).next().unwrap_or_default();
-        let told = |(name, value): (String, String)| {
+        let plan = &self.record.plan;
+        let simulated = plan.simulated.as_ref().map(parameters).unwrap_or_default();
+        let beside = |(name, value): (String, String)| {
             let other = simulated.iter().find(|(other, _)| *other == name).filter(|(_, other)| *other != value);
             let value = other.map_or(value.clone(), |(_, other)| format!("{value} (simulated: {other})"));
             (name, value)
         };
-        parameters(self.simulation).into_iter().map(told).collect()
+        parameters(&plan.parameters).into_iter().map(beside).collect()
     }
 
-    /// It as text.
+    /// The replays as the forms that are text alone say it.
     pub(crate) fn sheet(&self) -> Sheet<'a> {
         Sheet {
-            analysis: self.analysis,
+            verdicts: sentences::replay_verdicts(self.analysis),
+            warnings: &self.analysis.warnings,
             table: self.table(),
             key: self.key(),
             setting: self.setting(),
@@ -148,65 +142,56 @@ impl<'a> PlayView<'a> {
         }
     }
 
-    /// The world of a trial, in a word: `kernel` or `simulator`.
-    pub(crate) fn world(&self, trial: &Trial) -> &'static str {
-        let subject = self.record.plan.subjects.iter().find(|subject| subject.name == trial.subject);
-        let simulation = subject.and_then(|subject| subject.simulation.as_deref());
-        if simulation.is_some_and(|simulation| simulation.world.is_simulator()) { "simulator" } else { "kernel" }
+    /// The world of a sample: `kernel` or `simulator`.
+    pub(crate) fn world(&self, sample: &Sample) -> &'static str {
+        if sample.subject == self.record.plan.simulator_subject() { "simulator" } else { "kernel" }
     }
 
-    /// One row a play or simulated replicate, in the order in which they were run: workload, world, policy, replicate, how it
+    /// One row a replay or simulated replicate, in the order in which they were run: workload, world, policy, replicate, how it
     /// went, and every metric, whose units stand in their names. What it lacks is empty.
     pub(crate) fn csv(&self) -> String {
-        let seen = |trial: &'a Trial| trial.observation.as_ref();
-        let metrics: BTreeSet<&String> =
-            self.record.trials.iter().filter_map(seen).flat_map(|seen| seen.metrics.keys()).collect();
+        let columns = metric_columns(&self.record.trials);
         let mut writer = csv::Writer::from_writer(Vec::new());
         let mut write =
             |row: Vec<String>| writer.write_record(row).expect("writing rows of one length to memory cannot fail");
         let fixed = ["workload", "world", "policy", "replicate", "status", "cause"].map(String::from);
-        write(fixed.into_iter().chain(metrics.iter().map(|&name| name.clone())).collect());
-        for trial in &self.record.trials {
-            let figure = |name: &&String| {
-                seen(trial).and_then(|seen| seen.metrics.get(*name)).map_or_else(String::new, f64::to_string)
-            };
+        write(fixed.into_iter().chain(columns.keys().cloned()).collect());
+        for sample in &self.record.trials {
+            let failure = sample.result.as_ref().err();
             let row = [
                 self.result.workload.clone(),
-                self.world(trial).into(),
-                trial.placement.clone(),
-                trial.block.to_string(),
-                trial.status.to_string(),
-                trial.cause.clone(),
+                self.world(sample).into(),
+                sample.policy.clone(),
+                sample.replicate.to_string(),
+                failure.map_or_else(|| "ok".into(), |failure| failure.cause.to_string()),
+                failure.map_or_else(String::new, |failure| failure.what.clone()),
             ];
-            write(row.into_iter().chain(metrics.iter().map(figure)).collect());
+            write(row.into_iter().chain(figures(sample, &columns)).collect());
         }
         let bytes = writer.into_inner().expect("flushing to memory cannot fail");
         String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")
     }
 
-    /// The keys that studies of plays have besides those of every study: `workload` and `parameters` as they were played, `kernel`
-    /// (`release`, `place`), `agreements`, and `policies`, one object each: `plays`, `failed`, `simulated_by`, `is_same_rule`, and for every metric
+    /// The keys that studies of replays have besides those of every study: `workload` and `parameters` as they were replayed, `kernel`
+    /// (`release`, `place`), `agreements`, and `policies`, one object each: `replays`, `failed`, `simulated_by`, `is_same_rule`, and for every metric
     /// its value in the `kernel` and in the `simulator` and their `ratio`, each with the ends of its 95 % interval in `_low` and
     /// `_high`; null where there is none.
     pub(crate) fn json(&self) -> (Vec<(&'static str, Value)>, Vec<Value>) {
-        let workload = match &self.simulation.sharing {
-            Sharing::Time { workload, .. } => json!(workload),
-            Sharing::Space { mix, .. } => json!(mix),
-        };
+        let plan = &self.record.plan;
         let values = vec![
-            ("workload", workload),
-            ("parameters", json!(self.simulation.sharing.parameters())),
+            ("workload", json!(plan.workload)),
+            ("parameters", json!(plan.parameters)),
             ("kernel", json!(self.result.kernel)),
             ("agreements", json!(self.result.agreements)),
         ];
-        let policy = |policy: &PlayedPolicy| {
+        let policy = |policy: &ReplayedPolicy| {
             let metrics: Map<String, Value> =
-                policy.metrics.iter().map(|(name, beside)| (name.clone(), of_worlds(beside))).collect();
+                policy.metrics.iter().map(|(metric, beside)| (metric.to_string(), of_worlds(beside))).collect();
             json!({
                 "policy": policy.policy,
                 "simulated_by": policy.simulated_by,
                 "is_same_rule": policy.is_same_rule,
-                "plays": policy.plays,
+                "replays": policy.replays,
                 "failed": policy.failed,
                 "metrics": metrics,
                 "effective_slice_histogram": policy.slices,

@@ -1,64 +1,65 @@
-//! The page of a study of plays.
+//! The page of a study of replays.
 
 use super::figures::{figure, table};
 use super::sheet;
 use crate::chart::{Bar, Chart, Histogram, Hue, Interval};
 use crate::number;
-use crate::play::PlayView;
+use crate::replay::ReplayView;
 use crate::sentences;
 use crate::simulation::Sheet;
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
-use study::play::{Beside, L2_MISSES, PlayedPolicy, Quantity};
-use study::simulation::TimeBin;
+use ::simulation::metrics::SLICE_MEDIAN;
+use ::simulation::replays::{Beside, L2_MISSES, Quantity};
+use ::simulation::{ReplayedPolicy, TimeBin};
 
 /// What a page shows above its data.
-pub(super) fn body(play: &PlayView) -> Markup {
-    let sheet = play.sheet();
+pub(super) fn body(study: &ReplayView) -> Markup {
+    let sheet = study.sheet();
     html! {
-        (answer(play))
+        (answer(study))
         main {
             (beside(&sheet))
-            @if play.result.is_simulated { (agreement(play)) }
-            (slices(play))
-            (replicates(play))
-            (sheet::model(&sheet, play.machine.as_ref(), play.record))
-            (guide(play))
+            @if study.result.is_simulated { (agreement(study)) }
+            (slices(study))
+            (replicates(study))
+            (sheet::model(&sheet, study.machine.as_ref(), &study.record.sessions))
+            (guide(study))
         }
     }
 }
 
 /// The page's title.
-pub(super) fn title(play: &PlayView) -> String {
-    format!("{}: what a kernel's schedulers do", play.workload())
+pub(super) fn title(study: &ReplayView) -> String {
+    format!("{}: what a kernel's schedulers do", study.workload())
 }
 
-fn answer(play: &PlayView) -> Markup {
-    let verdicts = sentences::verdicts(play.analysis);
-    let (first, others) = verdicts.split_first().map_or(("Nothing was played.", &[][..]), |(f, o)| (f, o));
-    let own = format!("{}: ", play.workload());
+fn answer(study: &ReplayView) -> Markup {
+    let verdicts = sentences::replay_verdicts(study.analysis);
+    let (first, others) = verdicts.split_first().map_or(("Nothing was replayed.", &[][..]), |(f, o)| (f, o));
+    let own = format!("{}: ", study.workload());
     html! {
         header {
             div.bar {
-                h1 { "Stayput play in Linux " (plain(&play.result.kernel.release)) ", " (plain(&play.result.kernel.place)) }
+                h1 { "Stayput replay in Linux " (plain(&study.result.kernel.release)) ", " (plain(&study.result.kernel.place)) }
                 button.script-only #theme type="button" hidden { "Dark" }
             }
             div.answers {
                 article.answer {
-                    h2 { (play.workload()) }
-                    (headline(play))
+                    h2 { (study.workload()) }
+                    (headline(study))
                     div {
                         p.verdict { (capital(&plain(first.strip_prefix(&own).unwrap_or(first)))) }
                         ul.verdicts { @for verdict in others { li { (capital(&plain(verdict))) } } }
                     }
                 }
             }
-            @if !play.analysis.warnings.is_empty() {
-                div.notice { ul { @for warning in sentences::warnings(play.analysis) { li { (plain(&warning)) } } } }
+            @if !study.analysis.warnings.is_empty() {
+                div.notice { ul { @for warning in sentences::warnings(&study.analysis.warnings) { li { (plain(&warning)) } } } }
             }
             nav aria-label="Sections" {
                 a href="#worlds" { "Both worlds" }
-                @if play.result.is_simulated { a href="#agreement" { "Agreement" } }
+                @if study.result.is_simulated { a href="#agreement" { "Agreement" } }
                 a href="#slices" { "Effective slices" } a href="#replicates" { "Replicates" }
                 a href="#model" { "Model" } a href="#reading" { "How to read" }
             }
@@ -67,14 +68,14 @@ fn answer(play: &PlayView) -> Markup {
 }
 
 /// The largest figure: on how many of the judged figures the two worlds agree.
-fn headline(play: &PlayView) -> Markup {
-    let agreements = &play.result.agreements;
+fn headline(study: &ReplayView) -> Markup {
+    let agreements = &study.result.agreements;
     let (within, beyond) = agreements
         .iter()
         .fold((0, 0), |(within, beyond), agreement| (within + agreement.within.len(), beyond + agreement.beyond.len()));
     if within + beyond == 0 {
-        let policies = play.result.policies.iter().filter(|policy| policy.plays > 0).count();
-        return html! { div { p.figure.words { (count(policies, "policy")) " played" } p.doubt { "nothing to compare them with" } } };
+        let policies = study.result.policies.iter().filter(|policy| policy.replays > 0).count();
+        return html! { div { p.figure.words { (count(policies, "policy")) " replayed" } p.doubt { "nothing to compare them with" } } };
     }
     html! {
         div {
@@ -97,32 +98,32 @@ fn beside(sheet: &Sheet) -> Markup {
 }
 
 /// How many times as much the kernel has as the simulator, quantity by quantity.
-fn agreement(play: &PlayView) -> Markup {
+fn agreement(study: &ReplayView) -> Markup {
     html! {
         section #agreement {
             h2 { "Agreement" }
             p { "How many times as much the kernel has as the simulator; bars are 95 % intervals. Between 0.80 and 1.25 they agree within 25 %." }
             div.charts {
-                @for quantity in play.quantities().filter(|quantity| !ratios(play, quantity).is_empty()) {
+                @for quantity in study.quantities().filter(|quantity| !ratios(study, quantity).is_empty()) {
                     @let chart = Chart {
                         title: format!("{}: kernel over simulator", plain(quantity.words)),
-                        description: format!("One row a policy, {}.", count(play.result.policies.len(), "policy")),
+                        description: format!("One row a policy, {}.", count(study.result.policies.len(), "policy")),
                     };
-                    @let drawn = chart.intervals(&ratios(play, quantity), "less", "more in the kernel", false);
-                    (figure(&chart, drawn, "neither world has both figures", ratio_table(play, quantity)))
+                    @let drawn = chart.intervals(&ratios(study, &quantity), "less", "more in the kernel", false);
+                    (figure(&chart, drawn, "neither world has both figures", ratio_table(study, &quantity)))
                 }
             }
         }
     }
 }
 
-fn each<'a>(play: &PlayView<'a>, quantity: &Quantity) -> impl Iterator<Item = (usize, &'a PlayedPolicy, &'a Beside)> {
-    let policies = play.result.policies.iter().enumerate();
-    policies.filter_map(move |(at, policy)| Some((at, policy, policy.beside(quantity.metric)?)))
+fn each<'a>(study: &ReplayView<'a>, quantity: &Quantity) -> impl Iterator<Item = (usize, &'a ReplayedPolicy, &'a Beside)> {
+    let policies = study.result.policies.iter().enumerate();
+    policies.filter_map(move |(at, policy)| Some((at, policy, policy.beside(&quantity.metric)?)))
 }
 
-fn ratios(play: &PlayView, quantity: &Quantity) -> Vec<Interval> {
-    let row = |(at, policy, beside): (usize, &PlayedPolicy, &Beside)| {
+fn ratios(study: &ReplayView, quantity: &Quantity) -> Vec<Interval> {
+    let row = |(at, policy, beside): (usize, &ReplayedPolicy, &Beside)| {
         let ratio = beside.ratio.filter(|ratio| ratio.value > 0.0)?;
         let (low, high) = (ratio.low.unwrap_or(ratio.value), ratio.high.unwrap_or(ratio.value));
         let range = ratio.low.zip(ratio.high).map(|(low, high)| format!(" ({low:.2}–{high:.2})")).unwrap_or_default();
@@ -137,14 +138,14 @@ fn ratios(play: &PlayView, quantity: &Quantity) -> Vec<Interval> {
             hue: Hue::Series(at),
         })
     };
-    each(play, quantity).filter_map(row).collect()
+    each(study, quantity).filter_map(row).collect()
 }
 
-fn ratio_table(play: &PlayView, quantity: &Quantity) -> Markup {
+fn ratio_table(study: &ReplayView, quantity: &Quantity) -> Markup {
     let told = |figure: Option<f64>| figure.map_or_else(|| "–".into(), number::seconds);
     table(
         &["policy", "kernel", "simulated", "ratio"],
-        each(play, quantity).map(|(_, policy, beside)| {
+        each(study, quantity).map(|(_, policy, beside)| {
             let figures = [beside.kernel, beside.simulator, beside.ratio].map(|figure| told(figure.map(|e| e.value)));
             let [kernel, simulator, ratio] = figures;
             [plain(&policy.policy), kernel, simulator, ratio]
@@ -153,7 +154,7 @@ fn ratio_table(play: &PlayView, quantity: &Quantity) -> Markup {
 }
 
 /// How long effective slices last under each policy in both worlds.
-fn slices(play: &PlayView) -> Markup {
+fn slices(study: &ReplayView) -> Markup {
     let chart = Chart {
         title: "How long effective slices last".into(),
         description: "Histograms of effective time slices, one row a policy and world.".into(),
@@ -162,15 +163,15 @@ fn slices(play: &PlayView) -> Markup {
         section #slices {
             h2 { "Effective time slices" }
             p { "Time on a CPU with no other process of the workload in between, in percent of the policy's own. The last bar holds all that are longer." }
-            div.charts.large { (figure(&chart, chart.histograms(&histograms(play), " ms"), "no slice ended", bin_table(play))) }
+            div.charts.large { (figure(&chart, chart.histograms(&histograms(study), " ms"), "no slice ended", bin_table(study))) }
         }
     }
 }
 
 /// The bins of each policy in the kernel, and then in the simulator.
-fn worlds<'a>(play: &PlayView<'a>) -> impl Iterator<Item = (usize, String, &'a [TimeBin], Option<f64>)> {
-    play.result.policies.iter().enumerate().flat_map(|(at, policy)| {
-        let median = policy.beside("effective_slice_median_ms");
+fn worlds<'a>(study: &ReplayView<'a>) -> impl Iterator<Item = (usize, String, &'a [TimeBin], Option<f64>)> {
+    study.result.policies.iter().enumerate().flat_map(|(at, policy)| {
+        let median = policy.beside(&SLICE_MEDIAN);
         let kernel = median.and_then(|beside| Some(beside.kernel?.value));
         let simulator = median.and_then(|beside| Some(beside.simulator?.value));
         let name = plain(&policy.policy);
@@ -179,7 +180,7 @@ fn worlds<'a>(play: &PlayView<'a>) -> impl Iterator<Item = (usize, String, &'a [
     })
 }
 
-fn histograms(play: &PlayView) -> Vec<Histogram> {
+fn histograms(study: &ReplayView) -> Vec<Histogram> {
     let row = |(at, label, bins, median): (usize, String, &[TimeBin], Option<f64>)| {
         let width = bins.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
         let bar = |bin: &TimeBin| {
@@ -191,11 +192,11 @@ fn histograms(play: &PlayView) -> Vec<Histogram> {
         let figure = median.map_or_else(String::new, |ms| format!("median {} ms", number::seconds(ms)));
         Histogram { figure, hue: Hue::Series(at), bars, label }
     };
-    worlds(play).filter(|(_, _, bins, _)| bins.iter().any(|bin| bin.count > 0.0)).map(row).collect()
+    worlds(study).filter(|(_, _, bins, _)| bins.iter().any(|bin| bin.count > 0.0)).map(row).collect()
 }
 
-fn bin_table(play: &PlayView) -> Markup {
-    let rows = worlds(play).flat_map(|(_, label, bins, _)| {
+fn bin_table(study: &ReplayView) -> Markup {
+    let rows = worlds(study).flat_map(|(_, label, bins, _)| {
         bins.iter().map(move |bin| {
             let to = bin.to_ms.map_or_else(|| "–".into(), |to| to.to_string());
             [label.clone(), bin.from_ms.to_string(), to, format!("{:.1}", bin.count), format!("{:.2}", bin.percent)]
@@ -204,15 +205,15 @@ fn bin_table(play: &PlayView) -> Markup {
     table(&["policy", "from, ms", "to, ms", "slices a replicate", "% of its own"], rows)
 }
 
-/// Every play and every simulated replicate.
-fn replicates(play: &PlayView) -> Markup {
-    let quantities: Vec<&Quantity> = play.quantities().collect();
+/// Every replay and every simulated replicate.
+fn replicates(study: &ReplayView) -> Markup {
+    let quantities: Vec<Quantity> = study.quantities().collect();
     html! {
         section #replicates {
             h2 { "Replicates" }
             p { "Each draws the workload anew, the same under every policy and in both worlds." }
             details {
-                summary { "All " (count(play.record.trials.len(), "replicate")) " as a table" }
+                summary { "All " (count(study.record.trials.len(), "replicate")) " as a table" }
                 div.scroll.tall tabindex="0" role="region" aria-label="All replicates" {
                     table.dense.sortable {
                         thead { tr {
@@ -220,13 +221,13 @@ fn replicates(play: &PlayView) -> Markup {
                             @for quantity in &quantities { th.n { (quantity.words) } }
                         } }
                         tbody {
-                            @for trial in &play.record.trials {
+                            @for sample in &study.record.trials {
                                 tr {
-                                    td { (play.world(trial)) } td { (plain(&trial.placement)) } td.n { (trial.block) }
-                                    td { @if trial.cause.is_empty() { (trial.status) } @else { (plain(&trial.cause)) } }
+                                    td { (study.world(sample)) } td { (plain(&sample.policy)) } td.n { (sample.replicate) }
+                                    td { @match &sample.result { Ok(_) => { "ok" } Err(failure) => (plain(&failure.what)), } }
                                     @for quantity in &quantities {
-                                        @let value = trial.observation.as_ref().and_then(|seen| seen.metrics.get(quantity.metric));
-                                        td.n { (value.map_or_else(|| "–".into(), |value| number::seconds(*value))) }
+                                        @let value = sample.value(&quantity.metric);
+                                        td.n { (value.map_or_else(|| "–".into(), number::seconds)) }
                                     }
                                 }
                             }
@@ -244,10 +245,10 @@ const MISSES: (&str, &str) = (
     "References to the workload's own data that the caches of the machine would have missed, by a model of them under every access of the guest. Lines that a process had never used before don't count. The data of this page has them by cause.",
 );
 
-fn guide(play: &PlayView) -> Markup {
+fn guide(study: &ReplayView) -> Markup {
     let mut entries = vec![
         (
-            "play",
+            "replay",
             "The workload once, with a real process for each simulated one: it works until it has had so much CPU time, sleeps, and waits for locks and barriers, as the simulated process of its number does.",
         ),
         (
@@ -263,7 +264,7 @@ fn guide(play: &PlayView) -> Markup {
             "CPU time of the process that had least, over that of the one that had most, of those that do the same and arrived together: 1 is perfectly fair.",
         ),
     ];
-    if play.quantities().any(|quantity| quantity.metric == L2_MISSES) {
+    if study.quantities().any(|quantity| quantity.metric == L2_MISSES) {
         entries.push(MISSES);
     }
     sheet::reading(&entries)
