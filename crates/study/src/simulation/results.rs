@@ -81,7 +81,8 @@ impl Estimated {
         Self { low: self.low.map(|low| low.max(least)), high: self.high.map(|high| high.min(most)), ..self }
     }
 
-    pub(crate) fn map(self, change: impl Fn(f64) -> f64) -> Self {
+    /// The same with another number in the place of each end and of the value: `change` must rise.
+    pub fn map(self, change: impl Fn(f64) -> f64) -> Self {
         Self { value: change(self.value), low: self.low.map(&change), high: self.high.map(&change) }
     }
 }
