@@ -1,8 +1,8 @@
 //! The cells of a paper's tables, with the numbers that its claims are judged by.
 
 use crate::interval::{over, rounded};
-use crate::live::{Live, Place};
-use crate::paper::{Paper, Printed, PrintedRow, PrintedTable, Quantity};
+use crate::live::Live;
+use crate::paper::{Paper, Place, Printed, PrintedRow, PrintedTable, Quantity};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use study::plan::UNBOUND;
@@ -51,7 +51,7 @@ impl<'a> Cells<'a> {
     pub fn time_s(&self, table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Estimated> {
         let printed = printed(table, row, threads)?;
         let Some(live) = self.live else { return Some(rounded(printed)) };
-        let place = place(table, row, threads)?;
+        let place = Place::new(table, row, threads)?;
         self.noted(place.to_string(), live.time_s(&place, self.among).filter(|time| time.low.is_some()))
     }
 
@@ -62,7 +62,7 @@ impl<'a> Cells<'a> {
         let Some(live) = self.live else {
             return Some(self.narrowed(over(rounded(slower), rounded(faster)), table, row, to, threads));
         };
-        let place = place(table, row, threads)?;
+        let place = Place::new(table, row, threads)?;
         self.noted(format!("{place}, over {to}"), live.ratio(&place, to, self.among))
     }
 
@@ -84,19 +84,9 @@ impl<'a> Cells<'a> {
     /// A speed-up of a printed row.
     pub fn speed_up(&self, table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Estimated> {
         let Some(live) = self.live else { return printed(table, row, threads).map(rounded) };
-        let place = place(table, row, threads)?;
+        let place = Place::new(table, row, threads)?;
         self.noted(place.to_string(), live.speed_up(&place, self.among))
     }
-}
-
-/// A cell of a printed row; none where the paper doesn't say of which placement it is.
-pub(super) fn place(table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Place> {
-    Some(Place {
-        benchmark: row.benchmark.clone(),
-        class: table.class.clone(),
-        placement: row.placement.clone()?,
-        threads,
-    })
 }
 
 /// The paper's rows of that quantity, with their tables.

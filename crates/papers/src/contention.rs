@@ -15,7 +15,6 @@ mod cell;
 mod fit;
 mod law;
 mod seating;
-mod words;
 
 pub use law::Demand;
 pub use seating::Neighbourhood;
@@ -117,17 +116,6 @@ pub enum Role {
     Implied,
     /// It predicts the cell and hasn't seen it.
     HeldOut,
-}
-
-impl Role {
-    /// In a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Fitted => "fitted",
-            Self::Implied => "implied",
-            Self::HeldOut => "held-out",
-        }
-    }
 }
 
 /// A printed number beside the model's.

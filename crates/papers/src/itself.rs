@@ -2,7 +2,7 @@
 //!
 //! A printed number stands for all that are rounded to it; where the text says "about", the range is told.
 
-use crate::claims::{ABOUT_POINTS, Case, Judged, LESS, all, every};
+use crate::case::{ABOUT_POINTS, Case, Judgement, LESS, all, every};
 use crate::interval::{exactly, less, over, plus, rounded, scaled, times};
 use crate::printed::{PrintedReport, Row};
 use crate::references;
@@ -30,7 +30,7 @@ const YOUNG_TICKS: u32 = 10;
 const KIB: f64 = 1024.0;
 
 /// Judges by the check of that name, if it asks the report about itself.
-pub(super) fn judge(check: &str, report: &PrintedReport) -> Option<Judged> {
+pub(super) fn judge(check: &str, report: &PrintedReport) -> Option<Judgement> {
     Some(match check {
         "causes-are-shares" => every(report.table("table-3").rows.iter().map(sum_of_shares).collect()),
         "quantum-in-last-bin" => quantum_in_last_bin(report),
@@ -87,7 +87,7 @@ fn sum_of_shares(row: &Row) -> Case {
 }
 
 /// What a quantum ends has lasted one, so that Table II counts it in its last bin.
-fn quantum_in_last_bin(report: &PrintedReport) -> Judged {
+fn quantum_in_last_bin(report: &PrintedReport) -> Judgement {
     let last = report.table("table-2").columns.last().map_or("", String::as_str);
     let cases = report.table("table-3").rows.iter().map(|row| {
         let ended = cell(report, "table-3", &row.label, "quantum");
@@ -119,7 +119,7 @@ fn median_interval_ms(report: &PrintedReport, application: &str) -> Option<(f64,
 }
 
 /// A time slice holds at least one dispatch interval, so that its median isn't shorter.
-fn slices_hold_intervals(report: &PrintedReport) -> Judged {
+fn slices_hold_intervals(report: &PrintedReport) -> Judgement {
     let cases = report.table("table-2").rows.iter().map(|row| {
         let slice = of_application(report, &row.label, "median slice, ms");
         let interval = median_interval_ms(report, &row.label);
@@ -141,7 +141,7 @@ fn miss_ms(report: &PrintedReport) -> Option<f64> {
 }
 
 /// A slice's misses take about the share of it that the text says.
-fn stall_of_a_slice(report: &PrintedReport) -> Judged {
+fn stall_of_a_slice(report: &PrintedReport) -> Judgement {
     let about = number(report, "scientific-miss-percent").unwrap_or(f64::NAN);
     let cases = SCIENTIFIC.map(|application| {
         let thousands = of_application(report, application, "intervening, thousands");
@@ -154,7 +154,7 @@ fn stall_of_a_slice(report: &PrintedReport) -> Judged {
 }
 
 /// A workload saves no more time than the removed misses took.
-fn saved_time(report: &PrintedReport) -> Judged {
+fn saved_time(report: &PrintedReport) -> Judgement {
     let cases = TOLD.map(|(workload, share)| {
         let removed = cell(report, "table-5", workload, "misses, light").map(negated);
         let saved = cell(report, "table-5", workload, "mean job completion, light").map(negated);
@@ -186,7 +186,7 @@ fn negated(number: Estimated) -> Estimated {
 }
 
 /// The largest gain that the conclusion speaks of is one of a workload.
-fn up_to_ten(report: &PrintedReport) -> Judged {
+fn up_to_ten(report: &PrintedReport) -> Judgement {
     let gain = |row: &Row, column: &str| cell(report, "table-5", &row.label, column).map(negated);
     let rows = &report.table("table-5").rows;
     // Where the text tells the workload's own gain, the other is that of its jobs.
@@ -212,7 +212,7 @@ fn up_to_ten(report: &PrintedReport) -> Judged {
 
 /// The decay raises the priority of a process with much accumulated time less than that of a young one, by each rule that the
 /// report's words allow: asked of the rule that the simulator and the kernel scheduler run.
-fn decay_favours_young(report: &PrintedReport) -> Judged {
+fn decay_favours_young(report: &PrintedReport) -> Judgement {
     // For each CPU two processes, as the report says there are at least.
     let load = 2 * LOAD_ONE;
     let cases = report.decays.iter().map(|&decay| {
@@ -236,7 +236,7 @@ fn decay_favours_young(report: &PrintedReport) -> Judged {
 }
 
 /// More than half of the misses that affinity could remove, reloads of what slices fetch, are removed.
-fn most_of_potential(report: &PrintedReport) -> Judged {
+fn most_of_potential(report: &PrintedReport) -> Judgement {
     let cases = TOLD.map(|(workload, _)| {
         let sum = |column: &str| {
             let cells = potentials(report, workload).map(|(row, _)| cell(report, "table-4", &row.label, column));
@@ -255,7 +255,7 @@ fn most_of_potential(report: &PrintedReport) -> Judged {
 }
 
 /// Slices of processes that don't block are whole quanta.
-fn whole_quanta(report: &PrintedReport) -> Judged {
+fn whole_quanta(report: &PrintedReport) -> Judgement {
     let quantum = number(report, "quantum-ms");
     let cases = [(Policy::Light, "light-slice-ms"), (Policy::Heavy, "heavy-slice-ms")].map(|(policy, name)| {
         let slice = number(report, name);
@@ -269,7 +269,7 @@ fn whole_quanta(report: &PrintedReport) -> Judged {
 }
 
 /// The misses of a reload are as many KB as the text says, by the line of the machine's cache.
-fn reload_bytes(report: &PrintedReport) -> Judged {
+fn reload_bytes(report: &PrintedReport) -> Judgement {
     let machine = Machine::named(&report.machine).expect("the report's machine is a preset");
     let cache = machine.objects().find(|(_, object)| object.kind == Kind::Cache(2));
     let line = cache.and_then(|(_, object)| object.cache.as_ref()?.line_bytes).map(|bytes| bytes.get() as f64);
@@ -287,7 +287,7 @@ fn reload_bytes(report: &PrintedReport) -> Judged {
 }
 
 /// Table IV calls no other workload's potential moderate than those that the text names.
-fn only_moderate(report: &PrintedReport) -> Judged {
+fn only_moderate(report: &PrintedReport) -> Judgement {
     let table = report.table("table-4");
     let Some(column) = table.columns.iter().position(|column| column == "potential") else {
         return (Verdict::Undecidable, "no potential is printed".into());

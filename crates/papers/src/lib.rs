@@ -5,9 +5,10 @@
 //! simulated or fitted when it is asked for. Nothing is read from disk, written or started.
 
 mod cache_affinity;
+mod case;
 mod cells;
-mod claims;
 pub mod contention;
+mod evidence;
 mod interval;
 mod itself;
 mod live;
@@ -18,6 +19,8 @@ mod placement_claims;
 mod printed;
 mod references;
 pub mod reproduction;
+mod scheduler_claims;
+mod simulated;
 mod space_sharing;
 
 pub use cache_affinity::cache_affinity;

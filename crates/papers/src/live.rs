@@ -1,12 +1,13 @@
 //! A paper's study on this machine, in the paper's cells.
 
 use crate::interval::{exactly, over};
-use crate::paper::{Paper, Quantity};
+use crate::paper::{Paper, Place, Quantity};
+use crate::reproduction::LiveStudy;
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 use stats::PairedRatio;
 use std::collections::{BTreeMap, BTreeSet};
 use study::plan::{Cell, UNBOUND};
-use study::record::{Ending, Record};
+use study::record::Record;
 use study::simulation::Estimated;
 use study::summary::{bootstrap_seed, counted_times, pairs_to};
 
@@ -14,39 +15,18 @@ use study::summary::{bootstrap_seed, counted_times, pairs_to};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Live {
     /// The times that count, in seconds.
-    times_s: BTreeMap<Place, Vec<f64>>,
+    pub(super) times_s: BTreeMap<Place, Vec<f64>>,
     /// What was run as a benchmark of a class.
-    subjects: BTreeMap<(String, Option<String>), String>,
+    pub(super) subjects: BTreeMap<(String, Option<String>), String>,
     /// The time of the first placement over that of the second.
-    ratios: BTreeMap<(Place, String), PairedRatio>,
-    /// How it was done and where it isn't the paper's study, in sentences.
-    pub about: Vec<String>,
-}
-
-/// A cell of the paper.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    /// The paper's name of the benchmark.
-    pub benchmark: String,
-    /// Its problem class in the paper.
-    pub class: Option<String>,
-    /// Our name of the treatment.
-    pub placement: String,
-    /// Number of threads.
-    pub threads: u32,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let class = self.class.as_ref().map_or_else(String::new, |class| format!(".{class}"));
-        let plural = if self.threads == 1 { "" } else { "s" };
-        write!(f, "{}{class} {} with {} thread{plural}", self.benchmark, self.placement, self.threads)
-    }
+    pub(super) ratios: BTreeMap<(Place, String), PairedRatio>,
+    /// How it was run, and where it isn't the paper's study.
+    pub study: LiveStudy,
 }
 
 impl Live {
     /// What the journal of `paper`'s study holds; `journal` is what its file is called.
-    pub fn of(paper: &Paper, record: &Record, journal: &str) -> Self {
+    pub fn new(paper: &Paper, record: &Record, journal: &str) -> Self {
         let plan = &record.plan;
         let (mut times_s, mut ratios, mut ran) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for (benchmark, class, subject) in benchmarks(paper, record) {
@@ -69,21 +49,16 @@ impl Live {
                 times_s.insert(place, counted_times(plan, &record.trials, cell));
             }
         }
-        let subjects: Vec<&str> = plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
-        let mut about = vec![format!(
-            "Live: {} on {}, Linux {}; {} trials in the journal {journal}{}.",
-            subjects.join(", "),
-            record.host.cpu_model.as_deref().unwrap_or("an unnamed CPU"),
-            record.host.kernel,
-            record.trials.len(),
-            match record.ending {
-                Some(Ending::Finished) => "",
-                Some(Ending::BudgetSpent) => ", whose budget was spent before all was settled",
-                None => ", which isn't finished",
-            }
-        )];
-        about.extend(plan.departures.iter().cloned());
-        Self { times_s, subjects: ran, ratios, about }
+        let study = LiveStudy::Ran {
+            subjects: plan.subjects.iter().map(|subject| subject.name.clone()).collect(),
+            cpu_model: record.host.cpu_model.clone(),
+            kernel: record.host.kernel.clone(),
+            trials: record.trials.len(),
+            journal: journal.to_owned(),
+            ending: record.ending,
+            departures: plan.departures.clone(),
+        };
+        Self { times_s, subjects: ran, ratios, study }
     }
 
     /// What was run as a benchmark of a class: `npb:bt.S`.
@@ -120,7 +95,7 @@ impl Live {
     }
 
     /// What stands in a cell of that quantity.
-    pub(super) fn told(&self, quantity: Quantity, place: &Place) -> Option<Estimated> {
+    pub(super) fn cell(&self, quantity: Quantity, place: &Place) -> Option<Estimated> {
         match quantity {
             Quantity::Time => self.time_s(place, 1),
             Quantity::Ratio => self.ratio(&Place { placement: UNBOUND.into(), ..place.clone() }, &place.placement, 1),
@@ -167,94 +142,6 @@ fn deviation_percent(times: &[f64], among: usize) -> Option<Estimated> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement_claims::judge_live;
-    use crate::reproduction::Verdict;
-    use stats::Pair;
-
-    /// A machine that takes the times that pires-2016 prints, twelve times each with next to no noise, with up to `most` threads;
-    /// `other` says where it takes others.
-    fn as_printed(most: u32, other: &[(&str, &str, u32, f64)]) -> Live {
-        let paper = Paper::named("pires-2016").unwrap();
-        let mut live =
-            Live { times_s: BTreeMap::new(), subjects: BTreeMap::new(), ratios: BTreeMap::new(), about: Vec::new() };
-        for table in &paper.tables {
-            for row in &table.rows {
-                for (&threads, printed) in
-                    table.threads.iter().zip(&row.printed).filter(|(threads, _)| **threads <= most)
-                {
-                    let place = crate::cells::place(table, row, threads).unwrap();
-                    let is_it = |(benchmark, placement, count, _): &&(&str, &str, u32, f64)| {
-                        (*benchmark, *placement, *count) == (&place.benchmark, &place.placement, threads)
-                    };
-                    let time_s = other.iter().find(is_it).map_or(printed.unwrap().value, |(.., time_s)| *time_s);
-                    let jitter = |run: u32| 1.0 + 1e-6 * f64::from((7 * run + threads) % 5);
-                    let subject = format!("npb:{}.S", row.benchmark.to_lowercase());
-                    live.subjects.insert((row.benchmark.clone(), table.class.clone()), subject);
-                    live.times_s.insert(place, (0..12).map(|run| time_s * jitter(run)).collect());
-                }
-            }
-        }
-        for (from, slower) in &live.times_s {
-            for (to, faster) in &live.times_s {
-                if (&to.benchmark, to.threads) == (&from.benchmark, from.threads) && to != from {
-                    let pair = |(&reference_s, &treatment_s)| Pair { reference_s, treatment_s };
-                    let pairs: Vec<Pair> = slower.iter().zip(faster).map(pair).collect();
-                    live.ratios.insert((from.clone(), to.placement.clone()), stats::paired_ratio(&pairs, 1).unwrap());
-                }
-            }
-        }
-        live
-    }
-
-    fn verdict(check: &str, live: &Live) -> (Verdict, String) {
-        let live = judge_live(check, Paper::named("pires-2016").unwrap(), live).unwrap();
-        (live.verdict, live.why)
-    }
-
-    #[test]
-    fn a_machine_like_the_papers_bears_out_and_contradicts_what_its_tables_do() {
-        let live = as_printed(8, &[]);
-        for (check, expected) in [
-            ("one-thread", Verdict::Holds),
-            ("compact-often-slower", Verdict::Holds),
-            ("compact-faster-only-with-8", Verdict::Fails),
-            ("times-as-fast", Verdict::Holds),
-            ("small-gains", Verdict::Fails),
-            ("compact-is-scatter", Verdict::Holds),
-            ("more-threads-help", Verdict::Fails),
-            ("compact-generally-slower", Verdict::Fails),
-        ] {
-            let (found, why) = verdict(check, &live);
-            assert_eq!(found, expected, "{check}: {why}");
-            assert!(!why.contains("weren't measured"), "{check}: {why}");
-        }
-        let (_, why) = verdict("compact-faster-only-with-8", &live);
-        assert!(why.starts_with("not so in 1 of 12: npb:ep.S with 2 threads 0.45 "), "what was run is named: {why}");
-        let (found, why) = verdict("compact-faster-only-with-8", &as_printed(8, &[("EP", "compact", 2, 45.0)]));
-        assert_eq!(found, Verdict::Holds, "{why}");
-    }
-
-    #[test]
-    fn what_a_small_machine_cannot_run_keeps_a_claim_from_holding() {
-        let live = as_printed(2, &[("EP", "compact", 2, 45.0)]);
-        let (found, why) = verdict("compact-faster-only-with-8", &live);
-        assert_eq!(found, Verdict::Undecidable, "{why}");
-        assert!(why.ends_with("12 of the 18 numbers that it speaks of weren't measured often enough here"), "{why}");
-        assert_eq!(
-            verdict("times-as-fast", &live),
-            (Verdict::Undecidable, "nothing that it speaks of was run often enough here".into())
-        );
-        assert_eq!(verdict("one-thread", &live).0, Verdict::Holds, "one thread runs everywhere");
-    }
-
-    #[test]
-    fn what_is_printed_is_not_asked_of_a_machine() {
-        let paper = Paper::named("pires-2016").unwrap();
-        for check in ["measured-anew", "cited-exist", "uniform-memory", "lists-called-right"] {
-            assert!(paper.claims.iter().any(|claim| claim.check == check), "{check}");
-            assert_eq!(judge_live(check, paper, &as_printed(8, &[])), None, "{check}");
-        }
-    }
 
     #[test]
     fn a_deviation_has_the_interval_of_the_textbooks() {

@@ -1,6 +1,6 @@
 //! Whether what a placement paper says of its machine is so of the preset that describes it: each by a computation on the tree.
 
-use crate::claims::{Case, Judged, all, every};
+use crate::case::{Case, Judgement, all, every};
 use crate::interval::exactly;
 use crate::paper::{MemoryKind, Paper, Quantity};
 use crate::reproduction::Verdict;
@@ -15,7 +15,7 @@ const SIGNIFICANT_PERCENT: f64 = 50.0;
 const MOST_CPUS: usize = 16;
 
 /// Judges by the check of that name, if it is one of a machine.
-pub(super) fn judge(check: &str, paper: &Paper) -> Option<Judged> {
+pub(super) fn judge(check: &str, paper: &Paper) -> Option<Judgement> {
     let machine = Machine::named(&paper.machine).expect("a test reads every paper's machine");
     Some(match check {
         "uniform-memory" => memory(paper, &machine, MemoryKind::Uniform),
@@ -34,7 +34,7 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Option<Judged> {
 }
 
 /// The machine's memory is what the text calls it, and the text calls it nothing else.
-fn memory(paper: &Paper, machine: &Machine, kind: MemoryKind) -> Judged {
+fn memory(paper: &Paper, machine: &Machine, kind: MemoryKind) -> Judgement {
     let nodes = machine.numa_nodes().len() as f64;
     let range = match kind {
         MemoryKind::Uniform => (1.0, 1.0),
@@ -53,7 +53,7 @@ fn memory(paper: &Paper, machine: &Machine, kind: MemoryKind) -> Judged {
 }
 
 /// Each cache has the size and the cores that the text says.
-fn caches(paper: &Paper, machine: &Machine) -> Judged {
+fn caches(paper: &Paper, machine: &Machine) -> Judgement {
     let cases = paper.shared_caches.iter().flat_map(|cache| {
         let found = machine.objects().find(|(_, object)| object.kind == Kind::Cache(cache.level));
         let size = found.and_then(|(_, object)| object.cache.as_ref()?.size_bytes);
@@ -77,7 +77,7 @@ fn caches(paper: &Paper, machine: &Machine) -> Judged {
 
 /// Each printed CPU list takes the CPUs of the strategy that the text calls it, or ones that symmetries of the machine map onto them,
 /// with each of the paper's thread counts.
-fn lists(paper: &Paper, machine: &Machine) -> Judged {
+fn lists(paper: &Paper, machine: &Machine) -> Judgement {
     let Ok(distinct) = Distinct::of(machine) else {
         return (Verdict::Undecidable, format!("{} has too many symmetries", machine.name()));
     };
@@ -110,7 +110,7 @@ fn lists(paper: &Paper, machine: &Machine) -> Judged {
 }
 
 /// A significant part of the programs' arrays fits into the L1 caches of as many CPUs as the most threads of the tables.
-fn in_l1(paper: &Paper, machine: &Machine, class: &str) -> Judged {
+fn in_l1(paper: &Paper, machine: &Machine, class: &str) -> Judgement {
     let most = paper.tables.iter().flat_map(|table| table.threads.iter().copied()).max();
     let l1 = machine.objects().find(|(_, object)| object.kind == Kind::Cache(1));
     let l1_bytes = l1.and_then(|(_, object)| object.cache.as_ref()?.size_bytes).map(|bytes| bytes.get() as f64);
@@ -139,7 +139,7 @@ fn some_share_a_module(machine: &Machine, threads: u32) -> Option<Estimated> {
 }
 
 /// For each mapping there is a set of CPUs as the poster defines it, with each of its thread counts; found by going through all sets.
-fn mappings(paper: &Paper, machine: &Machine) -> Judged {
+fn mappings(paper: &Paper, machine: &Machine) -> Judgement {
     let cpus: Vec<CpuId> = machine.usable().collect();
     if cpus.len() > MOST_CPUS {
         return (Verdict::Undecidable, format!("{} CPUs have too many sets to go through", cpus.len()));

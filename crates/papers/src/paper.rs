@@ -183,6 +183,35 @@ pub struct PrintedClaim {
     pub check: String,
 }
 
+/// A cell of the paper.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// The paper's name of the benchmark.
+    pub benchmark: String,
+    /// Its problem class in the paper.
+    pub class: Option<String>,
+    /// Our name of the treatment.
+    pub placement: String,
+    /// Number of threads.
+    pub threads: u32,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let class = self.class.as_ref().map_or_else(String::new, |class| format!(".{class}"));
+        let plural = if self.threads == 1 { "" } else { "s" };
+        write!(f, "{}{class} {} with {} thread{plural}", self.benchmark, self.placement, self.threads)
+    }
+}
+
+impl Place {
+    /// A cell of a printed row; none where the paper doesn't say of which placement it is.
+    pub fn new(table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Self> {
+        let (benchmark, class) = (row.benchmark.clone(), table.class.clone());
+        Some(Self { benchmark, class, placement: row.placement.clone()?, threads })
+    }
+}
+
 /// What a row of a table tells: a paper's, or ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,10 +1,9 @@
 //! The placement papers: their times beside a contention model's, and this machine's.
 
-use crate::cells::place;
 use crate::contention::{CellPrediction, ContentionError};
-use crate::paper::{Paper, Printed, PrintedClaim, PrintedRow, PrintedTable, Quantity};
+use crate::paper::{Paper, Place, Printed, PrintedClaim, PrintedRow, PrintedTable, Quantity};
 use crate::placement_claims::{judge, judge_live};
-use crate::reproduction::{Against, JudgedClaim, ReproducedCell, ReproducedRow, ReproducedTable, Reproduction};
+use crate::reproduction::{Against, JudgedClaim, Method, ReproducedCell, ReproducedRow, ReproducedTable, Reproduction};
 use crate::{Contention, Live};
 use machine::Machine;
 use study::plan::UNBOUND;
@@ -29,33 +28,74 @@ pub fn placement(paper: &Paper, live: Option<&Live>) -> Result<Reproduction, Con
             live: live.and_then(|live| judge_live(&claim.check, paper, live)),
         }
     };
-    let mut tables = model.tables(paper);
+    let mut tables = tables(&model, paper);
     if let Some(live) = live {
         tables = measure(tables, paper, &model, live);
     }
     Ok(Reproduction {
         paper: paper.name.into(),
         citation: paper.citation.clone(),
-        how: model.in_words(),
-        live: live.map_or_else(Vec::new, |live| live.about.clone()),
-        chosen: Vec::new(),
         held_out: model.held_out(),
+        method: Some(Method::Fitted(model)),
+        live: live.map(|live| live.study.clone()),
+        chosen: Vec::new(),
         tables,
         figures: Vec::new(),
         claims: paper.claims.iter().map(claim).collect(),
     })
 }
 
+/// The paper's tables with the model's number in each cell; ratios are those of its times.
+fn tables(model: &Contention, paper: &Paper) -> Vec<ReproducedTable> {
+    let table = |table: &PrintedTable| ReproducedTable {
+        name: table.name.clone(),
+        title: table.title.clone(),
+        about: table.about.clone(),
+        margin: None,
+        corner: "threads".into(),
+        columns: table.threads.iter().map(u32::to_string).collect(),
+        rows: table.rows.iter().map(|row| model_row(model, table, row)).collect(),
+    };
+    paper.tables.iter().map(table).collect()
+}
+
+fn model_row(model: &Contention, table: &PrintedTable, row: &PrintedRow) -> ReproducedRow {
+    let predicted = |placement: Option<&str>, threads| {
+        let is_this = |cell: &&CellPrediction| {
+            (cell.placement.as_deref(), cell.threads) == (placement, threads)
+                && (&cell.table, &cell.benchmark) == (&table.name, &row.benchmark)
+        };
+        model.cells.iter().find(is_this).map(|cell| (cell.predicted, Some(cell.role)))
+    };
+    let placement = row.placement.as_deref();
+    let cells = table.threads.iter().zip(&row.printed).map(|(&threads, &printed)| {
+        let ours = match row.quantity {
+            Quantity::Time | Quantity::SpeedUp => predicted(placement, threads),
+            Quantity::Ratio => predicted(Some("unbound"), threads)
+                .zip(predicted(placement, threads))
+                .map(|((unbound, _), (bound, _))| (unbound / bound, None)),
+        };
+        ReproducedCell::predicted(printed, ours.map(|(value, _)| value), ours.and_then(|(_, role)| role))
+    });
+    let quantity = match row.quantity {
+        Quantity::Time => "s",
+        Quantity::Ratio => "ratio",
+        Quantity::SpeedUp => "speed-up",
+    };
+    let label = [Some(row.benchmark.as_str()), table.class.as_deref(), placement, Some(quantity)];
+    ReproducedRow { label: label.into_iter().flatten().collect::<Vec<_>>().join(" "), cells: cells.collect() }
+}
+
 /// Puts what this machine measured into the cells of the paper's tables, and below each table of times one of their ratios, which can
 /// be compared with those of another machine.
 fn measure(tables: Vec<ReproducedTable>, paper: &Paper, model: &Contention, measured: &Live) -> Vec<ReproducedTable> {
-    let mut told = Vec::new();
+    let mut beside = Vec::new();
     for (mut table, printed) in tables.into_iter().zip(&paper.tables) {
         for (row, printed_row) in table.rows.iter_mut().zip(&printed.rows) {
             for (cell, &threads) in row.cells.iter_mut().zip(&printed.threads) {
-                let place = place(printed, printed_row, threads);
+                let place = Place::new(printed, printed_row, threads);
                 if let (ReproducedCell::Number { live, .. }, Some(place)) = (cell, place) {
-                    *live = measured.told(printed_row.quantity, &place);
+                    *live = measured.cell(printed_row.quantity, &place);
                 }
             }
         }
@@ -70,10 +110,10 @@ fn measure(tables: Vec<ReproducedTable>, paper: &Paper, model: &Contention, meas
             rows,
             ..table.clone()
         };
-        told.push(table);
-        told.extend(Some(ratios).filter(|ratios| !ratios.rows.is_empty()));
+        beside.push(table);
+        beside.extend(Some(ratios).filter(|ratios| !ratios.rows.is_empty()));
     }
-    told
+    beside
 }
 
 /// The ratios of unbound times to those of a row, where the table has times and no ratios.
@@ -101,8 +141,8 @@ fn ratios(
         let ratio = |of: &dyn Fn(&str) -> Option<f64>| Some(of(UNBOUND)? / of(bound)?);
         let printed = ratio(&printed).map(|value| Printed { value, decimals: 2 });
         let mut cell = ReproducedCell::predicted(printed, ratio(&predicted), None);
-        if let (ReproducedCell::Number { live, .. }, Some(place)) = (&mut cell, place(table, row, threads)) {
-            *live = measured.told(Quantity::Ratio, &place);
+        if let (ReproducedCell::Number { live, .. }, Some(place)) = (&mut cell, Place::new(table, row, threads)) {
+            *live = measured.cell(Quantity::Ratio, &place);
         }
         cell
     };

@@ -3,13 +3,12 @@
 //! A printed number stands for all that are rounded to it, and what isn't so of all of them isn't decided. What a claim says of runs
 //! can be asked of this machine's too, by the same check.
 
-use crate::cells::{Cells, name, place, printed, rows};
-use crate::claims::{Case, Judged, LESS, MORE, all, both, every};
+use crate::case::{Case, Judgement, LESS, MORE, all, both, every};
+use crate::cells::{Cells, name, printed, rows};
 use crate::interval::{exactly, less, over, rounded};
-use crate::live::{Live, Place};
-use crate::paper::{Paper, Printed, PrintedRow, PrintedTable, Quantity};
-use crate::reproduction::LiveVerdict;
-use crate::reproduction::Verdict;
+use crate::live::Live;
+use crate::paper::{Paper, Place, Printed, PrintedRow, PrintedTable, Quantity};
+use crate::reproduction::{LiveVerdict, Verdict};
 use crate::{machine_claims, references};
 use study::plan::UNBOUND;
 use study::simulation::Estimated;
@@ -49,7 +48,7 @@ impl Gain<'_> {
 }
 
 /// Judges a paper's claim by the check of that name, on what the paper prints.
-pub(super) fn judge(check: &str, paper: &Paper) -> Judged {
+pub(super) fn judge(check: &str, paper: &Paper) -> Judgement {
     of_runs(check, &Cells::of_print(paper)).or_else(|| of_print(check, paper)).unwrap_or_else(|| {
         machine_claims::judge(check, paper)
             .unwrap_or_else(|| (Verdict::Undecidable, "nothing is computed for it".into()))
@@ -81,7 +80,7 @@ pub(super) fn judge_live(check: &str, paper: &Paper, live: &Live) -> Option<Live
 }
 
 /// Judges by a check of what is printed, whoever ran it.
-fn of_print(check: &str, paper: &Paper) -> Option<Judged> {
+fn of_print(check: &str, paper: &Paper) -> Option<Judgement> {
     Some(match check {
         "ratios-of-times" => ratios(paper),
         "measured-anew" => measured_anew(paper, &gains(&Cells::of_print(paper), "compact", "scatter", &[1, 8])),
@@ -99,7 +98,7 @@ fn of_print(check: &str, paper: &Paper) -> Option<Judged> {
 }
 
 /// Judges by a check of what was run.
-fn of_runs(check: &str, cells: &Cells) -> Option<Judged> {
+fn of_runs(check: &str, cells: &Cells) -> Option<Judgement> {
     let paper = cells.paper;
     let deviation = paper.relative_sd_below.map_or(f64::NAN, |share| 100.0 * share);
     let equal = (-deviation, deviation);
@@ -153,7 +152,7 @@ fn of_runs(check: &str, cells: &Cells) -> Option<Judged> {
             let exceptions: Vec<String> = changed
                 .iter()
                 .filter(|case| case.verdict() != Verdict::Holds)
-                .map(|case| case.told() + case.unit)
+                .map(|case| case.text() + case.unit)
                 .collect();
             let share = share(&gains, equal).map(|unchanged| less(exactly(100.0), unchanged));
             let label = format!("changed by more than {deviation} %: {};", exceptions.join(", "));
@@ -326,7 +325,7 @@ fn of_each_benchmark(paper: &Paper, case: impl Fn(&str, Option<&str>) -> Option<
 }
 
 /// Each printed ratio is of the printed times, as far as rounding goes.
-fn ratios(paper: &Paper) -> Judged {
+fn ratios(paper: &Paper) -> Judgement {
     let (mut number, mut contradicted, mut otherwise) = (0, Vec::new(), Vec::new());
     for (table, row) in rows(paper, Quantity::Ratio) {
         let class = table.class.as_deref();
@@ -371,7 +370,7 @@ const CHANCE: f64 = 0.05;
 /// Two tables' times of the same runs would differ, had each been measured: how likely they are printed alike follows from the
 /// deviation that the paper states. The difference of two means of `RUNS` runs is taken as normal, and both as rounded alike when
 /// it is less than the last digit, weighted by how near.
-fn measured_anew(paper: &Paper, gains: &[Gain]) -> Judged {
+fn measured_anew(paper: &Paper, gains: &[Gain]) -> Judgement {
     const RUNS: f64 = 5.0;
     let Some(bound) = paper.relative_sd_below.filter(|_| !gains.is_empty()) else {
         return (Verdict::Undecidable, "no deviation is printed, or no time twice".into());
@@ -430,7 +429,7 @@ fn printed_alike(sd: f64, step: f64) -> f64 {
 }
 
 /// No time of the paper's first table is longer than with fewer threads.
-fn more_threads_help(cells: &Cells) -> Judged {
+fn more_threads_help(cells: &Cells) -> Judgement {
     let Some(table) = cells.paper.tables.first() else {
         return (Verdict::Undecidable, "no time is printed".into());
     };
@@ -460,7 +459,7 @@ fn in_digits(time_s: f64) -> String {
 }
 
 /// Each bound mapping's times deviate less than unbound ones. No paper prints its deviations.
-fn bound_varies_less(cells: &Cells) -> Judged {
+fn bound_varies_less(cells: &Cells) -> Judgement {
     let Some(live) = cells.live else {
         let why = match cells.paper.relative_sd_below {
             Some(_) => "one bound on the deviation is printed for all runs alike",
@@ -471,7 +470,7 @@ fn bound_varies_less(cells: &Cells) -> Judged {
     let rows = rows(cells.paper, Quantity::SpeedUp).filter(|(_, row)| row.placement.as_deref() != Some(UNBOUND));
     let cases = rows.flat_map(|(table, row)| {
         table.threads.iter().filter_map(move |&threads| {
-            let bound = place(table, row, threads)?;
+            let bound = Place::new(table, row, threads)?;
             let unbound = Place { placement: UNBOUND.into(), ..bound.clone() };
             let deviation = |place| live.deviation_percent(place, cells.among);
             let less = deviation(&bound).zip(deviation(&unbound)).map(|(bound, unbound)| less(bound, unbound));
@@ -484,7 +483,7 @@ fn bound_varies_less(cells: &Cells) -> Judged {
 }
 
 /// Whoever says "these runs" has told of as many before.
-fn runs_introduced(paper: &Paper) -> Judged {
+fn runs_introduced(paper: &Paper) -> Judgement {
     let mentions = &paper.run_mentions;
     let back = || mentions.iter().enumerate().filter(|(_, mention)| mention.refers_back);
     let told = |at: usize, number: u32| mentions[..at].iter().any(|mention| mention.number == number);
@@ -497,6 +496,103 @@ fn runs_introduced(paper: &Paper) -> Judged {
         }
         (number, None) => {
             (Verdict::Holds, format!("{number} of {} mentions refer back, each to one before", mentions.len()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduction::LiveStudy;
+    use stats::Pair;
+    use std::collections::BTreeMap;
+
+    /// A machine that takes the times that pires-2016 prints, twelve times each with next to no noise, with up to `most` threads;
+    /// `other` says where it takes others.
+    fn as_printed(most: u32, other: &[(&str, &str, u32, f64)]) -> Live {
+        let paper = Paper::named("pires-2016").unwrap();
+        let mut live = Live {
+            times_s: BTreeMap::new(),
+            subjects: BTreeMap::new(),
+            ratios: BTreeMap::new(),
+            study: LiveStudy::NoPrograms,
+        };
+        for table in &paper.tables {
+            for row in &table.rows {
+                for (&threads, printed) in
+                    table.threads.iter().zip(&row.printed).filter(|(threads, _)| **threads <= most)
+                {
+                    let place = Place::new(table, row, threads).unwrap();
+                    let is_it = |(benchmark, placement, count, _): &&(&str, &str, u32, f64)| {
+                        (*benchmark, *placement, *count) == (&place.benchmark, &place.placement, threads)
+                    };
+                    let time_s = other.iter().find(is_it).map_or(printed.unwrap().value, |(.., time_s)| *time_s);
+                    let jitter = |run: u32| 1.0 + 1e-6 * f64::from((7 * run + threads) % 5);
+                    let subject = format!("npb:{}.S", row.benchmark.to_lowercase());
+                    live.subjects.insert((row.benchmark.clone(), table.class.clone()), subject);
+                    live.times_s.insert(place, (0..12).map(|run| time_s * jitter(run)).collect());
+                }
+            }
+        }
+        for (from, slower) in &live.times_s {
+            for (to, faster) in &live.times_s {
+                if (&to.benchmark, to.threads) == (&from.benchmark, from.threads) && to != from {
+                    let pair = |(&reference_s, &treatment_s)| Pair { reference_s, treatment_s };
+                    let pairs: Vec<Pair> = slower.iter().zip(faster).map(pair).collect();
+                    live.ratios.insert((from.clone(), to.placement.clone()), stats::paired_ratio(&pairs, 1).unwrap());
+                }
+            }
+        }
+        live
+    }
+
+    fn verdict(check: &str, live: &Live) -> (Verdict, String) {
+        let live = judge_live(check, Paper::named("pires-2016").unwrap(), live).unwrap();
+        (live.verdict, live.why)
+    }
+
+    #[test]
+    fn a_machine_like_the_papers_bears_out_and_contradicts_what_its_tables_do() {
+        let live = as_printed(8, &[]);
+        for (check, expected) in [
+            ("one-thread", Verdict::Holds),
+            ("compact-often-slower", Verdict::Holds),
+            ("compact-faster-only-with-8", Verdict::Fails),
+            ("times-as-fast", Verdict::Holds),
+            ("small-gains", Verdict::Fails),
+            ("compact-is-scatter", Verdict::Holds),
+            ("more-threads-help", Verdict::Fails),
+            ("compact-generally-slower", Verdict::Fails),
+        ] {
+            let (found, why) = verdict(check, &live);
+            assert_eq!(found, expected, "{check}: {why}");
+            assert!(!why.contains("weren't measured"), "{check}: {why}");
+        }
+        let (_, why) = verdict("compact-faster-only-with-8", &live);
+        assert!(why.starts_with("not so in 1 of 12: npb:ep.S with 2 threads 0.45 "), "what was run is named: {why}");
+        let (found, why) = verdict("compact-faster-only-with-8", &as_printed(8, &[("EP", "compact", 2, 45.0)]));
+        assert_eq!(found, Verdict::Holds, "{why}");
+    }
+
+    #[test]
+    fn what_a_small_machine_cannot_run_keeps_a_claim_from_holding() {
+        let live = as_printed(2, &[("EP", "compact", 2, 45.0)]);
+        let (found, why) = verdict("compact-faster-only-with-8", &live);
+        assert_eq!(found, Verdict::Undecidable, "{why}");
+        assert!(why.ends_with("12 of the 18 numbers that it speaks of weren't measured often enough here"), "{why}");
+        assert_eq!(
+            verdict("times-as-fast", &live),
+            (Verdict::Undecidable, "nothing that it speaks of was run often enough here".into())
+        );
+        assert_eq!(verdict("one-thread", &live).0, Verdict::Holds, "one thread runs everywhere");
+    }
+
+    #[test]
+    fn what_is_printed_is_not_asked_of_a_machine() {
+        let paper = Paper::named("pires-2016").unwrap();
+        for check in ["measured-anew", "cited-exist", "uniform-memory", "lists-called-right"] {
+            assert!(paper.claims.iter().any(|claim| claim.check == check), "{check}");
+            assert_eq!(judge_live(check, paper, &as_printed(8, &[])), None, "{check}");
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Whether the tables and figures that a paper speaks of are there.
 
-use crate::claims::Judged;
+use crate::case::Judgement;
 use crate::paper::References;
 use crate::reproduction::Verdict;
 
 /// Each table and figure that the text refers to is one that the paper has.
-pub(super) fn cited_exist(references: &References) -> Judged {
+pub(super) fn cited_exist(references: &References) -> Judgement {
     let (cited, captioned) = (&references.cited, &references.captioned);
     let missing: Vec<&str> = cited.iter().filter(|name| !captioned.contains(name)).map(String::as_str).collect();
     let idle: Vec<&str> = captioned.iter().filter(|name| !cited.contains(name)).map(String::as_str).collect();
@@ -25,7 +25,7 @@ pub(super) fn cited_exist(references: &References) -> Judged {
 }
 
 /// Each table and figure that the paper has a caption of is among those `with_data`.
-pub(super) fn captioned_have_data(references: &References, with_data: &[&str]) -> Judged {
+pub(super) fn captioned_have_data(references: &References, with_data: &[&str]) -> Judgement {
     let captioned = &references.captioned;
     let bare: Vec<&str> = captioned.iter().map(String::as_str).filter(|name| !with_data.contains(name)).collect();
     match (captioned.len(), bare.len()) {

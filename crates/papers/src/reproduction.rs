@@ -2,27 +2,26 @@
 //!
 //! What a paper prints is data (`papers/printed`); what we get is computed when it is asked for, and so is every verdict.
 
-use crate::contention::{HeldOut, Role};
+use crate::contention::{Contention, HeldOut, Role};
 use crate::paper::Printed;
 use serde::{Deserialize, Serialize, Serializer};
+use study::record::Ending;
 use study::simulation::{Estimated, TimeBin};
 
 /// What a paper says and what we get.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reproduction {
     /// What the paper is called here.
     pub paper: String,
     /// Authors, title and year, as far as they are known.
     pub citation: String,
-    /// What was simulated or run, in sentences.
-    pub how: Vec<String>,
-    /// How its study was run on this machine, or why it can't be; empty where nobody asked for it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub live: Vec<String>,
+    /// Where our numbers come from; none where there are none.
+    pub method: Option<Method>,
+    /// What became of its study on this machine; none where nobody asked for it.
+    pub live: Option<LiveStudy>,
     /// What the paper leaves open and we chose: the choice's place and value.
     pub chosen: Vec<(String, String)>,
     /// How well a fitted model predicts what it hasn't seen, where one was fitted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub held_out: Option<HeldOut>,
     /// Its tables, in order.
     pub tables: Vec<ReproducedTable>,
@@ -30,6 +29,50 @@ pub struct Reproduction {
     pub figures: Vec<ReproducedFigure>,
     /// What its text says, in order.
     pub claims: Vec<JudgedClaim>,
+}
+
+/// Where our numbers come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Method {
+    /// From simulations of the paper's workloads.
+    Simulated {
+        /// The preset on which they share CPUs in time.
+        machine: String,
+        /// Replicates of each workload and policy.
+        replicates: u32,
+        /// Where the draws start.
+        seed: u64,
+        /// The presets on which jobs share CPUs in space.
+        space_machines: Vec<String>,
+        /// Replicates of each mix and policy on the first of them.
+        space_replicates: u32,
+    },
+    /// From a model that was fitted on some of the paper's own.
+    Fitted(Contention),
+}
+
+/// What became of a paper's study on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LiveStudy {
+    /// It was run.
+    Ran {
+        /// Names of the subjects.
+        subjects: Vec<String>,
+        /// The CPU's name, where it is known.
+        cpu_model: Option<String>,
+        /// The kernel's release.
+        kernel: String,
+        /// Number of trials.
+        trials: usize,
+        /// What the journal's file is called.
+        journal: String,
+        /// How it ended; none where it isn't finished.
+        ending: Option<Ending>,
+        /// Where it isn't the paper's study, in the plan's sentences.
+        departures: Vec<String>,
+    },
+    /// The paper has no programs to run.
+    NoPrograms,
 }
 
 /// A table of the paper with ours in each cell.
@@ -177,17 +220,6 @@ pub enum Verdict {
     Fails,
     /// They can't tell.
     Undecidable,
-}
-
-impl Verdict {
-    /// In a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Fails => "fails",
-            Self::Undecidable => "undecidable",
-        }
-    }
 }
 
 /// A printed number as a number.

@@ -1,9 +1,9 @@
 //! The cache-affinity report's section 5: mixes of its three jobs on its machine and on two of later times, and machines of the future.
 
-use crate::cache_affinity::conducted;
-use crate::claims::{Case, Judged, LESS, MORE, all, both};
-use crate::printed::Table;
-use crate::reproduction::{ReproducedCell, ReproducedRow, ReproducedTable, Verdict};
+use crate::case::{Case, Judgement, LESS, MORE, all, both};
+use crate::interval::exactly;
+use crate::reproduction::{ReproducedCell, ReproducedRow, Verdict};
+use crate::simulated::record;
 use machine::Machine;
 use sim::space::mix::{DEFAULT_MIX, REPORT_MIXES};
 use sim::space::{Mix, MixError, Parameters, Policy};
@@ -35,8 +35,8 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Simulates it. `told` is called with how much of it is done, from 0 to 1.
-    pub fn gather(replicates: u32, seed: u64, told: &mut dyn FnMut(f64)) -> Result<Self, SimulationError> {
+    /// Simulates it. `progress` is called with how much of it is done, from 0 to 1.
+    pub fn new(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Self, SimulationError> {
         let steps = (MACHINES.len() + 1) as f64;
         let parameters =
             |machine: &str| Parameters { replicates: replicates * REPLICATES, seed, ..Parameters::of_machine(machine) };
@@ -46,12 +46,12 @@ impl Evidence {
         for name in MACHINES {
             let all = REPORT_MIXES.iter().map(|(mix, _)| simulation(mix, name)).collect();
             mixes.push(simulate(all, name)?);
-            told(mixes.len() as f64 / steps);
+            progress(mixes.len() as f64 / steps);
         }
         let base = simulation(DEFAULT_MIX, MACHINES[0]);
         let points = FUTURE.iter().map(|&value| base.at("future", value)).collect::<Result<_, _>>()?;
         let future = simulate(points, MACHINES[0])?;
-        told(1.0);
+        progress(1.0);
         Ok(Self { mixes, future })
     }
 
@@ -68,8 +68,7 @@ fn named(mix: &str) -> Mix {
 fn simulate(simulations: Vec<Simulation>, machine: &str) -> Result<Vec<PointResult>, SimulationError> {
     let machine = Machine::named(machine).expect("the machines are presets");
     let plan = Plan::of_simulations(simulations, &POLICIES, &machine);
-    let record = conducted(plan, &machine)?;
-    Ok(simulation::analyse(&record))
+    Ok(simulation::analyse(&record(plan, &machine)?))
 }
 
 fn value(point: &PointResult, policy: Policy, metric: &str) -> Option<Estimated> {
@@ -85,30 +84,13 @@ fn by_affinity(point: &PointResult) -> Option<Estimated> {
     point.policy(Policy::DynamicAffinity.name())?.affinity_changes.get(RESPONSE).copied()
 }
 
-fn scaled(estimate: Estimated, by: impl Fn(f64) -> f64) -> Estimated {
-    Estimated { value: by(estimate.value), low: estimate.low.map(&by), high: estimate.high.map(&by) }
-}
-
-fn exactly(value: f64) -> Estimated {
-    Estimated { value, low: None, high: None }
-}
-
-/// Ours of a table of section 5; none of another.
-pub(super) fn table(table: &Table, evidence: &Evidence) -> Option<ReproducedTable> {
-    let rows = match table.name.as_str() {
-        "figure-3" => responses(evidence),
-        "future" => future(evidence),
-        _ => return None,
-    };
-    Some(ReproducedTable {
-        name: table.name.clone(),
-        title: table.title.clone(),
-        about: table.about.clone(),
-        margin: table.margin,
-        corner: table.corner.clone(),
-        columns: table.columns.clone(),
-        rows,
-    })
+/// Ours of the table of section 5 of that name; none of another.
+pub(super) fn rows(table: &str, evidence: &Evidence) -> Option<Vec<ReproducedRow>> {
+    match table {
+        "figure-3" => Some(responses(evidence)),
+        "future" => Some(future(evidence)),
+        _ => None,
+    }
 }
 
 /// Response times relative to equal shares, under both policies on each machine.
@@ -116,7 +98,7 @@ fn responses(evidence: &Evidence) -> Vec<ReproducedRow> {
     let row = |at: usize, kind: &str| {
         let cell = |(mixes, policy): (&Vec<PointResult>, Policy)| {
             let change = change(&mixes[at], policy, &format!("{RESPONSE}:{kind}"));
-            ReproducedCell::number(None, change.map(|change| scaled(change, |percent| 100.0 + percent)))
+            ReproducedCell::number(None, change.map(|change| change.map(|percent| 100.0 + percent)))
         };
         let columns = evidence.mixes.iter().flat_map(|mixes| POLICIES[1..].iter().map(move |&policy| (mixes, policy)));
         ReproducedRow {
@@ -134,7 +116,7 @@ fn future(evidence: &Evidence) -> Vec<ReproducedRow> {
     let row = |point: &PointResult| {
         let at = point.point.as_ref().map_or(0.0, |point| point.value);
         let mark = if from == Some(at) { ", from here on affinity matters" } else { "" };
-        let reloads = value(point, Policy::Dynamic, "reload_fraction").map(|share| scaled(share, |x| 100.0 * x));
+        let reloads = value(point, Policy::Dynamic, "reload_fraction").map(|share| share.map(|x| 100.0 * x));
         let cells = [
             change(point, Policy::Dynamic, RESPONSE),
             change(point, Policy::DynamicAffinity, RESPONSE),
@@ -151,10 +133,10 @@ fn future(evidence: &Evidence) -> Vec<ReproducedRow> {
 
 /// Judges by the check of that name; none when it is not one of section 5. `lost_in_time` is the share of CPU time, in percent, that
 /// reloads take under time sharing, by workload.
-pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f64)]) -> Option<Judged> {
+pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f64)]) -> Option<Judgement> {
     let each =
         |case: &dyn Fn(&PointResult) -> Case| all(&evidence.on_its_machine().iter().map(case).collect::<Vec<_>>());
-    let percent = |estimate: Option<Estimated>| estimate.map(|estimate| scaled(estimate, |share| 100.0 * share));
+    let percent = |estimate: Option<Estimated>| estimate.map(|estimate| estimate.map(|share| 100.0 * share));
     Some(match check {
         "equal-most-idle" => each(&|point| {
             let less = change(point, Policy::Dynamic, "idle_held_ms");
@@ -175,7 +157,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
                 let cases = evidence.on_its_machine().iter().flat_map(|point| {
                     let case = |kind| {
                         let ratio = change(point, policy, &format!("{RESPONSE}:{kind}"))
-                            .map(|change| scaled(change, |percent| 1.0 + percent / 100.0));
+                            .map(|change| change.map(|percent| 1.0 + percent / 100.0));
                         Case::new(format!("{policy}, {}, {kind}", point.subject), ratio, (0.0, 1.0), "")
                     };
                     point.kinds().into_iter().map(case).collect::<Vec<_>>()

@@ -5,11 +5,13 @@
 mod csv;
 mod json;
 mod markdown;
+mod method;
 mod terminal;
 
 pub use self::csv::csv;
 pub use self::json::json;
 pub use self::markdown::markdown;
+pub use self::method::NO_PROGRAMS;
 pub use self::terminal::terminal;
 pub use crate::html::reproduction::html;
 
@@ -238,6 +240,20 @@ impl<'a> Group<'a> {
                 "What the text says or implies, in our words, judged by what the paper prints and by the machine that it names."
             }
         }
+    }
+}
+
+/// What was done, in sentences.
+pub(crate) fn what_was_done(paper: &Reproduction) -> Vec<String> {
+    [method::method(paper), method::live(paper)].concat()
+}
+
+/// A verdict in a word.
+pub(crate) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::Fails => "fails",
+        Verdict::Undecidable => "undecidable",
     }
 }
 

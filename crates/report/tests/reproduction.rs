@@ -5,12 +5,13 @@
 #[path = "fixture/reproduction.rs"]
 mod fixture;
 
-use papers::Reproduction;
-use papers::reproduction::{LiveVerdict, ReproducedCell, Verdict};
+use papers::reproduction::{LiveStudy, LiveVerdict, ReproducedCell, Verdict};
+use papers::{Paper, Reproduction, placement};
 use scraper::{ElementRef, Html, Selector};
 use serde_json::Value;
 use stayput_report::reproduction as report;
 use std::collections::BTreeSet;
+use study::record::Ending;
 use study::simulation::Estimated;
 
 fn papers() -> Vec<Reproduction> {
@@ -211,7 +212,15 @@ fn numbers_of_a_fitted_model_tell_what_it_was_fitted_on() {
 #[test]
 fn what_this_machine_measured_stands_in_every_form() {
     let mut paper = fixture::paper();
-    paper.live = vec!["Live: a program on a machine.".into(), "Left out: 8 threads.".into()];
+    paper.live = Some(LiveStudy::Ran {
+        subjects: vec!["a program".into()],
+        cpu_model: None,
+        kernel: "7.0".into(),
+        trials: 12,
+        journal: "a.stayput".into(),
+        ending: Some(Ending::BudgetSpent),
+        departures: vec!["Left out: 8 threads.".into()],
+    });
     let table = paper.tables.iter_mut().find(|table| table.margin.is_some()).unwrap();
     if let ReproducedCell::Number { live, .. } = &mut table.rows[0].cells[0] {
         *live = Some(Estimated { value: 0.012_34, low: Some(0.011), high: Some(0.0135) });
@@ -240,5 +249,24 @@ fn what_this_machine_measured_stands_in_every_form() {
     assert_eq!(heads, ["verdict", "claim", "why", "live, on this machine", "verdict", "claim", "why"]);
     let json: Value = serde_json::from_str(&report::json(&papers)).unwrap();
     assert_eq!(json["papers"][0]["claims"][0]["live"]["verdict"], "undecidable");
-    assert_eq!(json["papers"][0]["live"][1], "Left out: 8 threads.");
+    let sentences = [
+        "Live: a program on an unnamed CPU, Linux 7.0; 12 trials in the journal a.stayput, whose budget was spent before all was settled.",
+        "Left out: 8 threads.",
+    ];
+    assert_eq!(json["papers"][0]["live"], serde_json::json!(sentences));
+}
+
+#[test]
+fn the_words_name_what_was_fitted_and_what_is_missing() {
+    let paper = placement(Paper::named("pires-2016").unwrap(), None).unwrap();
+    let json: Value = serde_json::from_str(&report::json(&[paper])).unwrap();
+    let words: Vec<&str> =
+        json["papers"][0]["how"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let fitted = "fitted on 21 of 72 printed cells, which a dagger marks: compact with 4 threads of BT.B, CG.B, EP.B, FT.B, LU.B, SP.B; scatter with 1, 8 \
+                  threads of BT.B, CG.B, EP.B, FT.B, LU.B, SP.B; unbound with 8 threads of CG.B, EP.B, FT.B.";
+    assert!(words[0].contains(fitted), "{words:#?}");
+    let missed =
+        "BT.B unbound with 8 threads: 47.9 where 95.6 is printed; one misplaced thread throughout isn't enough.";
+    assert!(words.contains(&missed), "{words:#?}");
+    assert!(words.iter().any(|sentence| sentence.starts_with("Left out: ")), "{words:#?}");
 }

@@ -5,9 +5,9 @@ use crate::study::conduct_paper;
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
-use papers::Reproduction;
-use papers::paper::Paper;
-use papers::{Live, cache_affinity, placement};
+use papers::reproduction::LiveStudy;
+use papers::{Live, Paper, Reproduction, cache_affinity, placement};
+use report::reproduction::NO_PROGRAMS;
 use sim::Parameters;
 use std::path::PathBuf;
 use study::study_file::Span;
@@ -84,9 +84,6 @@ enum Form {
 /// The paper that is simulated; the others are placement papers.
 const SIMULATED: &str = "cache-affinity";
 
-/// Why that paper has no live study.
-const NOT_LIVE: &str = "cache-affinity has no programs to run: its study is of a scheduler, and live it would take the kernel's place, which isn't there yet";
-
 /// The papers that can be reproduced.
 fn papers() -> impl Iterator<Item = &'static str> {
     std::iter::once(SIMULATED).chain(Paper::names())
@@ -96,7 +93,7 @@ fn papers() -> impl Iterator<Item = &'static str> {
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
     let asked = asked(&args.papers)?;
     if args.live && asked == [SIMULATED] {
-        return Err(UsageError::from(format!("{NOT_LIVE}; name a placement paper with --live")));
+        return Err(UsageError::from(format!("{NO_PROGRAMS}; name a placement paper with --live")));
     }
     let journal = journals(args, &asked)?;
     let parameters = Parameters { replicates: args.replicates, seed: args.seed, ..Parameters::default() };
@@ -105,20 +102,19 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
     let progress = if args.quiet { ProgressBar::hidden() } else { ProgressBar::new(STEPS * asked.len() as u64) };
     let mut papers = Vec::new();
     for (number, name) in asked.into_iter().enumerate() {
-        let told = &mut |share: f64| progress.set_position(((number as f64 + share) * STEPS as f64) as u64);
+        let tell = &mut |share: f64| progress.set_position(((number as f64 + share) * STEPS as f64) as u64);
         papers.push(match Paper::named(name) {
             Some(paper) if args.live => {
                 let path = journal(name);
                 let record = progress.suspend(|| {
                     conduct_paper(paper, args.live_class.as_deref(), args.live_budget, &path, args.quiet)
                 })?;
-                placement(paper, Some(&Live::of(paper, &record, &path.display().to_string())))?
+                placement(paper, Some(&Live::new(paper, &record, &path.display().to_string())))?
             }
             Some(paper) => placement(paper, None)?,
             None => {
-                let simulated = cache_affinity(args.replicates, args.seed, told)?;
-                let live = if args.live { vec![format!("Live: {NOT_LIVE}.")] } else { Vec::new() };
-                Reproduction { live, ..simulated }
+                let simulated = cache_affinity(args.replicates, args.seed, tell)?;
+                Reproduction { live: args.live.then_some(LiveStudy::NoPrograms), ..simulated }
             }
         });
     }

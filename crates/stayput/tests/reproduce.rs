@@ -216,7 +216,9 @@ fn a_live_study_stands_beside_the_papers_tables_and_is_read_again_when_it_is_fin
 
 #[test]
 fn what_has_no_programs_has_no_live_study() {
-    assert!(refused(&["cache-affinity", "--live"]).contains("cache-affinity has no programs to run"));
+    let refused = refused(&["cache-affinity", "--live"]);
+    assert!(refused.contains("cache-affinity has no programs to run"), "{refused}");
+    assert!(refused.contains("exists as `stayput sched`") && !refused.contains("isn't there yet"), "{refused}");
     let bench = Bench::new();
     let folder = bench.folder.path().join("journals");
     fs::create_dir(&folder).unwrap();

@@ -3,6 +3,7 @@
 use machine::Machine;
 use papers::contention::{CellPrediction, Contention, ContentionError, HeldOut, Role};
 use papers::paper::{Paper, Printed, Quantity};
+use papers::placement;
 use papers::reproduction::ReproducedCell;
 use std::path::Path;
 
@@ -124,8 +125,8 @@ fn a_paper_without_a_rule_or_without_a_fitted_cell_is_refused() {
 #[test]
 fn every_printed_number_has_the_models_beside_it() {
     for name in Paper::names() {
-        let (paper, model) = (paper(name), model(paper(name)));
-        let tables = model.tables(paper);
+        let paper = paper(name);
+        let tables = placement(paper, None).unwrap().tables;
         assert_eq!(tables.len(), paper.tables.len());
         for (printed, ours) in paper.tables.iter().zip(&tables) {
             for (printed, ours) in printed.rows.iter().zip(&ours.rows) {
@@ -141,8 +142,7 @@ fn every_printed_number_has_the_models_beside_it() {
 
 #[test]
 fn ratios_are_those_of_the_models_times() {
-    let model = model(paper("pires-2017"));
-    let tables = model.tables(paper("pires-2017"));
+    let tables = placement(paper("pires-2017"), None).unwrap().tables;
     let row = |label: &str| tables[1].rows.iter().find(|row| row.label == label).unwrap();
     let ours = |label: &str| match row(label).cells[5] {
         ReproducedCell::Number { ours, .. } => ours.unwrap().value,
@@ -151,18 +151,6 @@ fn ratios_are_those_of_the_models_times() {
     let quotient = ours("SP C unbound s") / ours("SP C scatter s");
     assert!((ours("SP C scatter ratio") - quotient).abs() < 1e-12);
     assert!(quotient > 1.0);
-}
-
-#[test]
-fn the_words_name_what_was_fitted_and_what_is_missing() {
-    let words = model(paper("pires-2016")).in_words();
-    let fitted = "fitted on 21 of 72 printed cells, which a dagger marks: compact with 4 threads of BT.B, CG.B, EP.B, FT.B, LU.B, SP.B; scatter with 1, 8 \
-                  threads of BT.B, CG.B, EP.B, FT.B, LU.B, SP.B; unbound with 8 threads of CG.B, EP.B, FT.B.";
-    assert!(words[0].contains(fitted), "{words:#?}");
-    let missed =
-        "BT.B unbound with 8 threads: 47.9 where 95.6 is printed; one misplaced thread throughout isn't enough.";
-    assert!(words.iter().any(|sentence| sentence == missed), "{words:#?}");
-    assert!(words.iter().any(|sentence| sentence.starts_with("Left out: ")), "{words:#?}");
 }
 
 #[test]

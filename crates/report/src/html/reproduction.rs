@@ -4,7 +4,8 @@ use super::figures::{figure, table};
 use super::{Data, document};
 use crate::chart::{Bar, Chart, Histogram, Hue, Multiple};
 use crate::reproduction::{
-    Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, VERDICTS, has_live, judged_by, median,
+    Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, VERDICTS, has_live, judged_by, median, what_was_done,
+    word,
 };
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
@@ -37,7 +38,7 @@ pub fn html(papers: &[Reproduction]) -> String {
                 (claims(paper))
                 (chosen(paper))
             }
-            (guide(papers.iter().any(|paper| !paper.live.is_empty())))
+            (guide(papers.iter().any(|paper| paper.live.is_some())))
         }
     };
     let footer = html! {
@@ -115,7 +116,7 @@ fn answer(paper: &Reproduction) -> Markup {
                 }
                 details {
                     summary { "What was done" }
-                    @for sentence in paper.how.iter().chain(&paper.live) { p { (plain(sentence)) } }
+                    @for sentence in what_was_done(paper) { p { (plain(&sentence)) } }
                     p.muted { (plain(&paper.citation)) "." }
                 }
             }
@@ -318,14 +319,14 @@ fn judged(claim: &JudgedClaim, is_live: bool) -> Markup {
     let (class, sign) = look(claim.verdict);
     html! {
         tr {
-            td { b.(class) { (sign) " " (claim.verdict.word()) } }
+            td { b.(class) { (sign) " " (word(claim.verdict)) } }
             td { (capital(&plain(&claim.statement))) "." small { (plain(&claim.place)) } }
             td { (plain(&claim.why)) "." }
             @if is_live {
                 td data-of=[claim.live.as_ref().map(|_| "live")] {
                     @if let Some(live) = &claim.live {
                         @let (class, sign) = look(live.verdict);
-                        b.(class) { (sign) " " (live.verdict.word()) } ": " (plain(&live.why)) "."
+                        b.(class) { (sign) " " (word(live.verdict)) } ": " (plain(&live.why)) "."
                     }
                 }
             }

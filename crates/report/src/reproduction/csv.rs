@@ -1,6 +1,7 @@
 //! Every cell of every table, one row each.
 
 use papers::Reproduction;
+use papers::contention::Role;
 use papers::reproduction::ReproducedCell;
 
 /// One row a cell, in the order of the papers: `paper`, `table`, `row`, `column`, `printed`, `ours`, the ends of the 95 % interval
@@ -41,7 +42,7 @@ pub fn csv(papers: &[Reproduction]) -> String {
                             number(ours.and_then(|ours| ours.low)),
                             number(ours.and_then(|ours| ours.high)),
                             number(*difference),
-                            role.map_or_else(String::new, |role| role.word().into()),
+                            role.map_or_else(String::new, role_word),
                             number(live.map(|live| live.value)),
                             number(live.and_then(|live| live.low)),
                             number(live.and_then(|live| live.high)),
@@ -64,4 +65,13 @@ pub fn csv(papers: &[Reproduction]) -> String {
     }
     let bytes = writer.into_inner().expect("flushing to memory cannot fail");
     String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")
+}
+
+fn role_word(role: Role) -> String {
+    match role {
+        Role::Fitted => "fitted",
+        Role::Implied => "implied",
+        Role::HeldOut => "held-out",
+    }
+    .into()
 }

@@ -1,12 +1,38 @@
 //! Papers beside ours, for programs.
 
+use super::method::{live, method};
 use papers::Reproduction;
+use papers::contention::HeldOut;
+use papers::reproduction::{JudgedClaim, ReproducedFigure, ReproducedTable};
 use serde::Serialize;
 
 /// What stands in the file.
 #[derive(Serialize)]
-struct Told<'a> {
-    papers: &'a [Reproduction],
+struct Contract<'a> {
+    papers: Vec<PaperObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct PaperObject<'a> {
+    paper: &'a str,
+    citation: &'a str,
+    how: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    live: Vec<String>,
+    chosen: &'a [(String, String)],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_out: Option<HeldOut>,
+    tables: &'a [ReproducedTable],
+    figures: &'a [ReproducedFigure],
+    claims: &'a [JudgedClaim],
+}
+
+impl<'a> PaperObject<'a> {
+    fn new(paper: &'a Reproduction) -> Self {
+        let Reproduction { paper: name, citation, chosen, held_out, tables, figures, claims, .. } = paper;
+        let (how, live) = (method(paper), live(paper));
+        Self { paper: name, citation, how, live, chosen, held_out: *held_out, tables, figures, claims }
+    }
 }
 
 /// `papers` as JSON: an object whose `papers` is a list, each with `paper`, `citation`, `how`, `chosen`, `tables`, `figures` and
@@ -17,5 +43,7 @@ struct Told<'a> {
 /// paper's study was run on this machine, `live` tells how in sentences, a cell has the mean as `live`, and a claim of runs `live`, an object with
 /// `verdict` and `why`.
 pub fn json(papers: &[Reproduction]) -> String {
-    serde_json::to_string_pretty(&Told { papers }).expect("text and numbers can be written as JSON") + "\n"
+    serde_json::to_string_pretty(&Contract { papers: papers.iter().map(PaperObject::new).collect() })
+        .expect("text and numbers can be written as JSON")
+        + "\n"
 }

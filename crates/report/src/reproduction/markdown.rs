@@ -1,6 +1,6 @@
 //! Papers beside ours in GitHub-flavoured Markdown.
 
-use super::{Answer, CellView, FITTED, Group, LOST, LiveView, NOT_HERE, TableView, has_live};
+use super::{Answer, CellView, FITTED, Group, LOST, LiveView, NOT_HERE, TableView, has_live, what_was_done, word};
 use crate::markdown::escape;
 use crate::words::capital;
 use papers::Reproduction;
@@ -17,8 +17,8 @@ fn one(paper: &Reproduction) -> String {
         let _ = writeln!(text, "- {}", escape(&sentence));
     }
     text.push('\n');
-    for sentence in paper.how.iter().chain(&paper.live) {
-        let _ = writeln!(text, "{}", escape(sentence));
+    for sentence in what_was_done(paper) {
+        let _ = writeln!(text, "{}", escape(&sentence));
     }
     for view in TableView::all(paper) {
         table(&mut text, &view);
@@ -85,12 +85,12 @@ fn claims(text: &mut String, paper: &Reproduction) {
         let _ = writeln!(text, "| verdict | where | claim | why |{head}\n| --- | --- | --- | --- |{rule}");
         for claim in &group.claims {
             let [place, statement, why] = [&claim.place, &claim.statement, &claim.why].map(|words| escape(words));
-            let _ = write!(text, "| {} | {place} | {statement} | {why} |", claim.verdict.word());
+            let _ = write!(text, "| {} | {place} | {statement} | {why} |", word(claim.verdict));
             if group.is_live() {
                 let live = claim
                     .live
                     .as_ref()
-                    .map_or_else(String::new, |live| format!("{}: {}", live.verdict.word(), escape(&live.why)));
+                    .map_or_else(String::new, |live| format!("{}: {}", word(live.verdict), escape(&live.why)));
                 let _ = write!(text, " {live} |");
             }
             text.push('\n');

@@ -1,6 +1,8 @@
 //! Papers beside ours, for a terminal.
 
-use super::{Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, has_live, median, wrapped};
+use super::{
+    Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, has_live, median, what_was_done, word, wrapped,
+};
 use crate::terminal::paragraph;
 use crate::words::{capital, plain};
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
@@ -21,8 +23,8 @@ fn one(paper: &Reproduction, width: usize, colour: bool) -> String {
     let mut text = String::new();
     let answer = Answer::of(paper).sentences().join(" ");
     paragraph(&mut text, "", &format!("{}: {answer}", paper.paper), width);
-    for sentence in paper.how.iter().chain(&paper.live) {
-        paragraph(&mut text, "  ", sentence, width);
+    for sentence in what_was_done(paper) {
+        paragraph(&mut text, "  ", &sentence, width);
     }
     let mut is_explained = false;
     for view in TableView::all(paper) {
@@ -277,7 +279,7 @@ fn claims(text: &mut String, paper: &Reproduction, width: usize, colour: bool) {
         let mut table = bare(colour);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width as u16);
         for claim in group.claims {
-            let verdict = Cell::new(claim.verdict.word()).fg(match claim.verdict {
+            let verdict = Cell::new(word(claim.verdict)).fg(match claim.verdict {
                 Verdict::Holds => Color::Green,
                 Verdict::Fails => Color::Red,
                 Verdict::Undecidable => Color::Yellow,
@@ -285,7 +287,7 @@ fn claims(text: &mut String, paper: &Reproduction, width: usize, colour: bool) {
             let live = claim
                 .live
                 .as_ref()
-                .map_or_else(String::new, |live| format!("\nlive: {}: {}.", live.verdict.word(), plain(&live.why)));
+                .map_or_else(String::new, |live| format!("\nlive: {}: {}.", word(live.verdict), plain(&live.why)));
             let words = format!(
                 "{} ({})\n{}.{live}",
                 capital(&plain(&claim.statement)),

@@ -1,15 +1,14 @@
 //! Whether the report's claims hold in our numbers: each by a computation, with the numbers that decide.
 
-use crate::cache_affinity::{Evidence, Simulated, lost_to_reloads};
+use crate::case::{ABOUT_POINTS, Case, Judgement, LESS, MORE, all, both};
+use crate::evidence::Evidence;
+use crate::interval::exactly;
 use crate::printed::PrintedReport;
 use crate::reproduction::Verdict;
+use crate::simulated::Simulated;
 use sim::Policy;
 use sim::rule::{self, Distance, PHI_HEAVY, PHI_LIGHT, Phi, TimeBoost};
-use std::fmt::Write;
 use study::simulation::Estimated;
-
-/// How far shares of time that the report calls "about" so many percent may be from ours.
-pub(super) const ABOUT_POINTS: f64 = 5.0;
 
 /// Clock tick and quantum of the report, in ms.
 const TICK_MS: f64 = 10.0;
@@ -20,128 +19,15 @@ const MISSES_LIGHT: usize = 0;
 const JOBS_LIGHT: usize = 2;
 const WORKLOAD_LIGHT: usize = 4;
 
-/// A judgement, and the numbers behind it.
-pub(super) type Judged = (Verdict, String);
-
-/// Something that must be so of one number.
-pub(super) struct Case {
-    label: String,
-    pub number: Option<Estimated>,
-    /// What the number must be, from and to.
-    range: (f64, f64),
-    pub unit: &'static str,
-}
-
-impl Case {
-    pub fn new(label: impl Into<String>, number: Option<Estimated>, range: (f64, f64), unit: &'static str) -> Self {
-        Self { label: label.into(), number, range, unit }
-    }
-
-    /// Whether the number is in its range, if its interval leaves no doubt.
-    pub fn verdict(&self) -> Verdict {
-        let Some(number) = self.number else { return Verdict::Undecidable };
-        let inside = |x: f64| (self.range.0..=self.range.1).contains(&x);
-        let (low, high) = (number.low.unwrap_or(number.value), number.high.unwrap_or(number.value));
-        if inside(low) && inside(high) {
-            Verdict::Holds
-        } else if high < self.range.0 || low > self.range.1 {
-            Verdict::Fails
-        } else {
-            Verdict::Undecidable
-        }
-    }
-
-    pub fn told(&self) -> String {
-        let Some(number) = self.number else { return format!("{}: not known", self.label.trim_end_matches(':')) };
-        let width = number.low.zip(number.high).map(|(low, high)| high - low);
-        let digits = match number.value.abs() {
-            // A count.
-            x if width.is_none() && x.fract() == 0.0 => 0,
-            x if x >= 100.0 && width.is_none_or(|width| width >= 2.0) => 0,
-            x if x >= 1.0 => 1,
-            _ => 2,
-        };
-        // Without the sign of a zero.
-        let written = |x: f64| format!("{:.digits$}", if x.abs() < 0.005 { 0.0 } else { x });
-        let mut told = format!("{} {}", self.label, written(number.value));
-        if let (Some(low), Some(high)) = (number.low, number.high)
-            && low != high
-        {
-            let _ = write!(told, " ({} to {})", written(low), written(high));
-        }
-        told
-    }
-}
-
-/// All cases must hold; one that fails decides.
-pub(super) fn all(cases: &[Case]) -> Judged {
-    let verdicts: Vec<Verdict> = cases.iter().map(Case::verdict).collect();
-    let verdict = if verdicts.contains(&Verdict::Fails) {
-        Verdict::Fails
-    } else if verdicts.contains(&Verdict::Undecidable) || verdicts.is_empty() {
-        Verdict::Undecidable
-    } else {
-        Verdict::Holds
-    };
-    // Of cases with one unit the last has it for all.
-    let told = cases.iter().enumerate().map(|(at, case)| {
-        let is_last = cases.get(at + 1).is_none_or(|next| next.unit != case.unit);
-        if is_last { case.told() + case.unit } else { case.told() }
-    });
-    (verdict, told.collect::<Vec<_>>().join(", "))
-}
-
-/// All of many cases must hold; told are those that decide.
-pub(super) fn every(cases: Vec<Case>) -> Judged {
-    let number = cases.len();
-    let (verdict, _) = all(&cases);
-    if cases.is_empty() {
-        return (Verdict::Undecidable, "there is no number that would tell".into());
-    }
-    if cases.iter().all(|case| case.number.is_none()) {
-        return (Verdict::Undecidable, format!("none of the {number} numbers that would tell is there"));
-    }
-    let mut deciding: Vec<Case> = cases.into_iter().filter(|case| case.verdict() == verdict).collect();
-    let told = match verdict {
-        Verdict::Holds => {
-            let value = |case: &Case| case.number.map_or(f64::NAN, |number| number.value);
-            deciding.sort_by(|a, b| value(a).total_cmp(&value(b)));
-            let last = deciding.pop();
-            deciding.truncate(1);
-            deciding.extend(last);
-            format!("so in all {number}, from")
-        }
-        Verdict::Fails => format!("not so in {} of {number}:", deciding.len()),
-        Verdict::Undecidable => format!("open in {} of {number}:", deciding.len()),
-    };
-    let joint = if verdict == Verdict::Holds { " to " } else { ", " };
-    let mut numbers: Vec<String> = deciding.iter().map(|case| case.told() + case.unit).collect();
-    if numbers.len() > MOST_TOLD + 1 {
-        let others = numbers.split_off(MOST_TOLD).len();
-        numbers.push(format!("and {others} others"));
-    }
-    (verdict, format!("{told} {}", numbers.join(joint)))
-}
-
-/// Most of the numbers that decide which are told, of many.
-const MOST_TOLD: usize = 3;
-
 /// The less the better: `a` less `b`, of two changes.
 fn difference(a: Option<Estimated>, b: Option<Estimated>) -> Option<Estimated> {
     let (a, b) = a.zip(b)?;
     // Both are from the same draws, so the sum of their half widths is more than the doubt there is.
-    Some(Estimated { value: a.value - b.value, low: None, high: None })
+    Some(exactly(a.value - b.value))
 }
-
-fn exactly(value: f64) -> Option<Estimated> {
-    Some(Estimated { value, low: None, high: None })
-}
-
-pub(super) const LESS: (f64, f64) = (f64::NEG_INFINITY, 0.0);
-pub(super) const MORE: (f64, f64) = (0.0, f64::INFINITY);
 
 /// Judges by the check of that name.
-pub(super) fn judge(check: &str, evidence: &Evidence) -> Judged {
+pub(super) fn judge(check: &str, evidence: &Evidence) -> Judgement {
     let each = |case: &dyn Fn(&Simulated) -> Case| all(&evidence.workloads.iter().map(case).collect::<Vec<_>>());
     let of = |name: &str| evidence.workload(name);
     let change = |name: &str, policy, metric: &str| of(name).and_then(|simulated| simulated.change(policy, metric));
@@ -160,7 +46,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judged {
             let mean = |policy, metric: &str| {
                 let all = evidence.workloads.iter().map(|w| Some(w.change(policy, metric)?.value));
                 let all = all.collect::<Option<Vec<f64>>>()?;
-                exactly(all.iter().sum::<f64>() / all.len() as f64)
+                Some(exactly(all.iter().sum::<f64>() / all.len() as f64))
             };
             let case = |(policy, metric, unit): (Policy, &str, &'static str)| {
                 let lead = difference(mean(Policy::Light, metric), mean(policy, metric));
@@ -175,7 +61,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judged {
             let reuse = evidence.reuse.get("Matrix");
             let wall = evidence.applications.iter().find(|w| w.name() == "Matrix");
             let wall = wall.and_then(|w| w.value(Policy::Standard, "dispatch_interval_mean_ms"));
-            let ms = reuse.zip(wall).and_then(|(reuse, wall)| exactly(reuse.potential * wall.value));
+            let ms = reuse.zip(wall).map(|(reuse, wall)| exactly(reuse.potential * wall.value));
             all(&[Case::new("a reload takes", ms, (2.5, 3.5), " ms")])
         }
         "rarely-longer" => each(&|w| {
@@ -186,13 +72,16 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judged {
             let median = evidence.spinning.value(policy, "effective_slice_median_ms");
             Case::new(format!("{policy}, two processes a CPU:"), median, (ms - TICK_MS, ms + QUANTUM_MS), " ms")
         })),
-        "thresholds" => all(&[(Policy::Light, PHI_LIGHT, 120.0), (Policy::Heavy, PHI_HEAVY, 320.0)]
-            .map(|(policy, phi, ms)| Case::new(policy.name(), exactly(threshold_ms(phi)), (ms, ms + TICK_MS), " ms"))),
+        "thresholds" => {
+            all(&[(Policy::Light, PHI_LIGHT, 120.0), (Policy::Heavy, PHI_HEAVY, 320.0)].map(|(policy, phi, ms)| {
+                Case::new(policy.name(), Some(exactly(threshold_ms(phi))), (ms, ms + TICK_MS), " ms")
+            }))
+        }
         "longer-slices" => {
             let cases = ["Matrix+Matrix", "Matrix+Cholesky"].into_iter().flat_map(|name| {
                 let median = |policy| value(name, policy, "effective_slice_median_ms");
                 let times = median(Policy::Light).zip(median(Policy::Standard));
-                let times = times.and_then(|(light, standard)| exactly(light.value / standard.value));
+                let times = times.map(|(light, standard)| exactly(light.value / standard.value));
                 // 8 quanta, or within one of it.
                 let long = of(name).and_then(|w| w.slices_from(Policy::Light, 7.0 * QUANTUM_MS));
                 [
@@ -268,33 +157,16 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judged {
     }
 }
 
-pub(super) fn both(a: Judged, b: Judged) -> Judged {
-    let verdict = match (a.0, b.0) {
-        (Verdict::Fails, _) | (_, Verdict::Fails) => Verdict::Fails,
-        (Verdict::Holds, Verdict::Holds) => Verdict::Holds,
-        _ => Verdict::Undecidable,
-    };
-    (verdict, format!("{}; {}", a.1, b.1))
-}
-
-fn percent(share: &Estimated) -> Estimated {
-    Estimated {
-        value: 100.0 * share.value,
-        low: share.low.map(|low| 100.0 * low),
-        high: share.high.map(|high| 100.0 * high),
-    }
-}
-
 /// Cells of Table V: ours must be within the margin of what is printed.
-fn printed_cells(evidence: &Evidence, cells: &[(&str, usize)]) -> Judged {
+fn printed_cells(evidence: &Evidence, cells: &[(&str, usize)]) -> Judgement {
     const TABLE: &str = "table-5";
     let report = PrintedReport::cache_affinity();
     let margin = report.table(TABLE).margin.unwrap_or_default();
     let case = |&(name, column): &(&str, usize)| {
         let printed = report.number(TABLE, name, column).map_or(f64::NAN, |printed| printed.value);
-        let ours = evidence.workload(name).and_then(|w| crate::cache_affinity::effect(w, column));
+        let ours = evidence.workload(name).and_then(|w| w.effect(column));
         // A cell is a number, so its value decides, and not its interval.
-        let ours = ours.map(|ours| Estimated { low: None, high: None, ..ours });
+        let ours = ours.map(|ours| exactly(ours.value));
         Case::new(format!("{name}: printed {printed:.0}, ours"), ours, (printed - margin, printed + margin), " %")
     };
     all(&cells.iter().map(case).collect::<Vec<_>>())
@@ -303,13 +175,18 @@ fn printed_cells(evidence: &Evidence, cells: &[(&str, usize)]) -> Judged {
 /// Misses take about so many percent of the CPU time that a workload has.
 fn stalled(name: &str, simulated: Option<&Simulated>, about: f64) -> Case {
     let share = simulated.and_then(|w| w.value(Policy::Standard, "stalled_fraction"));
-    Case::new(name, share.map(|share| percent(&share)), (about - ABOUT_POINTS, about + ABOUT_POINTS), " %")
+    Case::new(
+        name,
+        share.map(|share| share.map(|share| 100.0 * share)),
+        (about - ABOUT_POINTS, about + ABOUT_POINTS),
+        " %",
+    )
 }
 
 /// The named workloads lose more to reloads than all others.
-fn most_lost(evidence: &Evidence, named: &[&str]) -> Judged {
+fn most_lost(evidence: &Evidence, named: &[&str]) -> Judgement {
     let mut lost: Vec<(&str, f64)> =
-        evidence.workloads.iter().filter_map(|w| Some((w.name(), 100.0 * lost_to_reloads(w, None)?))).collect();
+        evidence.workloads.iter().filter_map(|w| Some((w.name(), 100.0 * w.lost_to_reloads(None)?))).collect();
     lost.sort_by(|a, b| b.1.total_cmp(&a.1));
     let holds = lost.iter().take(named.len()).all(|(name, _)| named.contains(name));
     let told = lost.iter().map(|(name, share)| format!("{name} loses {share:.1} %")).collect::<Vec<_>>().join(", ");

@@ -1,0 +1,77 @@
+//! What the cache-affinity report is judged by: its seven workloads simulated on its machine, and its own experiments.
+
+use crate::simulated::Simulated;
+use crate::space_sharing;
+use machine::Machine;
+use sim::cache::experiment::reuse;
+use sim::cache::{CacheModel, Reuse, Timing};
+use sim::workload_file::REPORT_WORKLOADS;
+use sim::{CpuIndex, Decay, Parameters, Policy, ProcessIndex, WorkloadFile};
+use std::collections::BTreeMap;
+use study::simulation::SimulationError;
+
+/// The policies that the report speaks of in section 4, and the two alternatives of its section 1.
+const POLICIES: [Policy; 5] = [Policy::Standard, Policy::Light, Policy::Heavy, Policy::Attached, Policy::LongQuantum];
+
+/// What was simulated.
+pub(super) struct Evidence {
+    /// The seven workloads.
+    pub workloads: Vec<Simulated>,
+    /// Each application alone, under the standard scheduler.
+    pub applications: Vec<Simulated>,
+    /// What each application reuses and displaces in an interval of its mean length.
+    pub reuse: BTreeMap<String, Reuse>,
+    /// Equal processes that compute, two a CPU, without decay, under standard, light and heavy.
+    pub spinning: Simulated,
+    /// What jobs do that share CPUs in space.
+    pub space: space_sharing::Evidence,
+}
+
+impl Evidence {
+    /// Simulates all of it. `progress` is called with how much of it is done, from 0 to 1.
+    pub fn new(
+        machine: &Machine,
+        replicates: u32,
+        seed: u64,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Self, SimulationError> {
+        let named = |name: &str| WorkloadFile::named(name).expect("the report's workloads are built in");
+        let applications: Vec<&str> = WorkloadFile::applications().collect();
+        const SPACE_STEPS: usize = 3;
+        let steps = REPORT_WORKLOADS.len() + applications.len() + 1 + SPACE_STEPS;
+        let mut done = 0;
+        let mut simulated = |file: WorkloadFile, policies: &[Policy]| {
+            let parameters = Parameters { replicates, seed, ..file.parameters };
+            let simulated = Simulated::new(file.workload, parameters, policies, machine)?;
+            done += 1;
+            progress(done as f64 / steps as f64);
+            Ok::<_, SimulationError>(simulated)
+        };
+        let workloads = REPORT_WORKLOADS
+            .iter()
+            .map(|(name, _)| simulated(named(name), &POLICIES))
+            .collect::<Result<Vec<_>, _>>()?;
+        let alone = applications.iter().map(|name| simulated(named(name), &[Policy::Standard]));
+        let applications = alone.collect::<Result<Vec<_>, _>>()?;
+        let mut spin = named(&format!("spin:{}", 2 * machine.usable().count()));
+        spin.parameters.decay = Decay::None;
+        let spinning = simulated(spin, &[Policy::Standard, Policy::Light, Policy::Heavy])?;
+        let before = (steps - SPACE_STEPS) as f64 / steps as f64;
+        let space =
+            space_sharing::Evidence::new(replicates, seed, &mut |share| progress(before + share * (1.0 - before)))?;
+        let mut measured = BTreeMap::new();
+        for application in &applications {
+            let caches = CacheModel::of(machine, Timing::of(machine), &application.workload)?;
+            let mean_ms =
+                application.value(Policy::Standard, "dispatch_interval_mean_ms").map_or(0.0, |mean| mean.value);
+            let reuse = reuse(&caches, ProcessIndex(0), CpuIndex(0), 0, (mean_ms * 1e6) as u64);
+            measured.insert(application.name().to_owned(), reuse);
+        }
+        Ok(Self { workloads, applications, reuse: measured, spinning, space })
+    }
+
+    /// The workload of that name.
+    pub fn workload(&self, name: &str) -> Option<&Simulated> {
+        self.workloads.iter().find(|simulated| simulated.name() == name)
+    }
+}
