@@ -29,9 +29,6 @@ mod verdict;
 mod words;
 
 pub use crate::csv::csv;
-pub use chart::{
-    Bar, Chart, Curve, Exit, Histogram, Hue, Interval, Mark, Multiple, Point, Racer, Step, Strip, Trace, TracePoint,
-};
 pub use html::html;
 pub use json::json;
 pub use latex::latex;

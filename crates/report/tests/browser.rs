@@ -115,7 +115,7 @@ fn both_themes_change_charts_and_paper() {
     let file = browser.write("two-cpus", &report::html(&study.record, &study.analysis));
     let look = "({ paper: getComputedStyle(document.body).backgroundColor, \
         text: getComputedStyle(document.querySelector('svg.chart text')).fill, \
-        mark: getComputedStyle(document.querySelector('svg.chart .f-h1')).fill })";
+        mark: getComputedStyle(document.querySelector('svg.chart .h1')).fill })";
     let mut looks = Vec::new();
     for scheme in ["light", "dark"] {
         browser.call(
