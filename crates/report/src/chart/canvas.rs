@@ -8,8 +8,8 @@ use std::ops::Range;
 
 /// Width of every chart.
 pub(super) const WIDTH: f64 = 360.0;
-/// Width of an average character; for cutting texts to their room.
-const LETTER: f64 = 6.0;
+/// From a text to the one beside it, at least.
+const GAP: f64 = 7.0;
 /// From one of several texts to the one below it, at least.
 const LINE_HEIGHT: f64 = 14.0;
 /// From one name of a vertical scale to the next, at least.
@@ -58,7 +58,7 @@ impl Shape {
             Self::Diamond => "m0-3.75l3.75 3.75-3.75 3.75-3.75-3.75z",
             Self::Dot => "m-1.75 0a1.75 1.75 0 1 0 3.5 0a1.75 1.75 0 1 0-3.5 0",
             Self::Block => "m-1.9-1.9h3.8v3.8h-3.8z",
-            Self::Ring => "m-2.5 0a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0-5 0",
+            Self::Ring => "m-2.75 0a2.75 2.75 0 1 0 5.5 0a2.75 2.75 0 1 0-5.5 0",
             Self::Halo => "m-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0-11 0",
             Self::Cross => "m-3.25-3.25l6.5 6.5m-6.5 0l6.5-6.5",
             Self::Stop => "m-3.5 0h5.25m0-3.5v7",
@@ -143,7 +143,7 @@ impl Canvas {
     }
 
     fn cut_text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str, room: f64) {
-        let shown = short(text, (room / LETTER) as usize);
+        let shown = cut(text, room);
         let hover = if shown == text { "" } else { text };
         let (x, anchor) = match anchor {
             Anchor::Start => (x.min(WIDTH - width(&shown)).max(0.0), None),
@@ -157,7 +157,7 @@ impl Canvas {
 
     /// The head of a row: its name and, at the right end, a figure in words.
     pub(super) fn row_head(&mut self, class: &str, (x, y): (f64, f64), name: &str, figure: &str) {
-        self.label(class, (x, y), name, WIDTH - x - width(figure) - 2.0 * LETTER);
+        self.label(class, (x, y), name, WIDTH - x - width(figure) - 2.0 * GAP);
         self.text("muted", (WIDTH - 2.0, y), Anchor::End, figure);
     }
 
@@ -165,7 +165,7 @@ impl Canvas {
     pub(super) fn names(&mut self, y: f64, names: impl IntoIterator<Item = (f64, String)>) {
         let mut taken: Vec<Range<f64>> = Vec::new();
         for (x, name) in names {
-            let (x, half) = (middle(x, &name), (width(&name) + LETTER) / 2.0);
+            let (x, half) = (middle(x, &name), (width(&name) + GAP) / 2.0);
             if taken.iter().all(|other| x + half <= other.start || x - half >= other.end) {
                 taken.push(x - half..x + half);
                 self.text("muted", (x, y), Anchor::Middle, &name);
@@ -220,9 +220,21 @@ impl Canvas {
     }
 }
 
-/// The width that `text` may need.
+/// The width that `text` needs in the widest usual font, DejaVu Sans.
 pub(super) fn width(text: &str) -> f64 {
-    text.chars().count() as f64 * LETTER
+    let letter = |c| match c {
+        ' ' | '.' | ',' | '-' | '(' | ')' | 'f' | 'i' | 'j' | 'l' | 'r' | 't' => 4.5,
+        '#' | '%' | '+' | 'm' | 'w' | '…' | '←'..='▼' => 10.0,
+        _ => 7.0,
+    };
+    text.chars().map(letter).sum()
+}
+
+/// `text` on one line, with an ellipsis for what `room` doesn't hold.
+fn cut(text: &str, room: f64) -> String {
+    let line = short(text, usize::MAX);
+    let fits = |letters: &usize| width(&short(&line, *letters)) <= room;
+    (0..=line.chars().count()).rev().find(fits).map_or_else(String::new, |letters| short(&line, letters))
 }
 
 /// Where the middle of `text` is kept for all of it to be inside the picture.
@@ -266,7 +278,7 @@ mod tests {
             "<svg class=\"chart\" viewBox=\"0 0 360 100\" role=\"img\" aria-label=\"a &lt; b\"><title>a &lt; b</title>\
              <desc>&quot;described&quot;</desc>\
              <path class=\"h1\" d=\"M1.3 50m-2.75-2.75h5.5v5.5h-5.5z\"><title>trial 1 &amp; more\u{fffd}</title></path>\
-             <text class=\"ink\" x=\"0\" y=\"9\">&lt;/svg&gt;&lt;sc…<title>&lt;/svg&gt;&lt;script&gt;</title></text></svg>"
+             <text class=\"ink\" x=\"0\" y=\"9\">&lt;/svg&gt;&lt;…<title>&lt;/svg&gt;&lt;script&gt;</title></text></svg>"
         );
     }
 
@@ -279,9 +291,9 @@ mod tests {
                 .filter_map(|text| text.split(" x=\"").nth(1)?.split('"').next()?.parse().ok())
                 .collect::<Vec<f64>>()
         };
-        assert_eq!(names(&[50.0, 79.0, 80.0, 110.0]), [50.0, 80.0, 110.0]);
-        assert_eq!(names(&[80.0, 79.0, 51.0, 50.0]), [80.0, 50.0]);
-        assert_eq!(names(&[0.0, 360.0]), [12.0, 348.0], "inside the picture");
+        assert_eq!(names(&[50.0, 84.0, 85.0, 120.0]), [50.0, 85.0, 120.0]);
+        assert_eq!(names(&[85.0, 84.0, 51.0, 50.0]), [85.0, 50.0]);
+        assert_eq!(names(&[0.0, 360.0]), [14.0, 346.0], "inside the picture");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(crate) enum Heights {
 impl Chart {
     /// Histograms below one another over a common horizontal scale, whose numbers `unit` follows.
     pub(crate) fn histograms(&self, rows: &[Histogram], heights: Heights, unit: &str) -> Option<Markup> {
-        let (label, gap, axis, left, right) = (16.0, 10.0, 20.0, 42.0, WIDTH - 8.0);
+        let (label, gap, axis, left, right) = (16.0, 10.0, 20.0, 42.0, WIDTH - 14.0);
         let plot = if matches!(heights, Heights::Own) { 64.0 } else { 48.0 };
         let bars = || rows.iter().flat_map(|row| &row.bars);
         let range = span(bars().flat_map(|bar| [bar.from, bar.to])).filter(|range| range.start < range.end)?;

@@ -27,7 +27,7 @@ impl Chart {
     /// changes from 1.
     pub(crate) fn intervals(&self, rows: &[Interval], below: &str, above: &str, percent: bool) -> Option<Markup> {
         let (row_height, top) = (22.0, 22.0);
-        let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(104.0);
+        let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(110.0);
         let usable = |row: &&Interval| {
             let (value, low, high) = row.estimate;
             low > 0.0 && high.is_finite() && value.is_finite()
@@ -39,7 +39,7 @@ impl Chart {
         let x = Scale::logarithmic(logs.start.exp()..logs.end.exp(), left..WIDTH - 136.0);
         let one = x.at(1.0);
         let mut canvas = Canvas::new(foot + 24.0);
-        let ticks = x.ticks(if percent { 3 } else { 4 }).into_iter().filter(|(tick, _)| *tick > 0.0);
+        let ticks = x.ticks(4).into_iter().filter(|(tick, _)| *tick > 0.0);
         let names = ticks.map(|(tick, name)| (x.at(tick), if percent { signed_percent(tick - 1.0) } else { name }));
         let names: Vec<(f64, String)> = names.collect();
         for (place, _) in &names {
