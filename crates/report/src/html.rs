@@ -103,14 +103,29 @@ fn document(title: &str, style: &str, body: &Markup, footer: &Markup, data: &Dat
                 style { (PreEscaped(STYLE)) (PreEscaped(style)) }
             }
             body {
-                (body)
-                footer { (footer) }
+                (PreEscaped(with_percentages_whole(&html! { (body) footer { (footer) } }.into_string())))
                 script type="application/json" id=(data.id) { (PreEscaped(json)) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
     };
     page.into_string()
+}
+
+/// `markup` with a no-break space between each number and its `%`, but for `<pre>`, which holds commands to paste.
+fn with_percentages_whole(markup: &str) -> String {
+    let mut whole = String::with_capacity(markup.len());
+    for part in markup.split_inclusive("</pre>") {
+        let (prose, verbatim) = part.split_at(part.find("<pre").unwrap_or(part.len()));
+        for (index, piece) in prose.split(" %").enumerate() {
+            if index > 0 {
+                whole.push_str(if whole.ends_with(|c: char| c.is_ascii_digit()) { "\u{a0}%" } else { " %" });
+            }
+            whole.push_str(piece);
+        }
+        whole.push_str(verbatim);
+    }
+    whole
 }
 
 /// The top of the page: the answer for each subject, then what limits it.

@@ -30,8 +30,5 @@ mod terminal;
 mod verdict;
 mod words;
 
-pub use chart::{
-    Bar, Chart, Curve, Exit, Histogram, Hue, Interval, Mark, Multiple, Point, Racer, Step, Strip, Trace, TracePoint,
-};
 pub use kinds::{Format, Screen, Study};
 pub use picture::svg;

@@ -53,18 +53,17 @@ fn every_page_loads_nothing_else_fits_its_width_and_raises_no_error() {
 }
 
 #[test]
-fn chart_text_stays_legible_on_a_phone() {
+fn chart_text_stays_legible() {
     let Some(mut browser) = Browser::start() else { return };
-    for (name, study) in
-        [("opteron", fixture::opteron()), ("race", fixture::race()), ("race-of-200", fixture::race_of_200())]
-    {
-        let file = browser.write(name, &report::html(&study.record, &study.analysis));
-        browser.visit(&file, 360, true);
-        legible(&mut browser, name);
+    let studies = fixture::all().into_iter().chain([("race-of-200", fixture::race_of_200())]);
+    let pages = studies.map(|(name, study)| (name, report::html(&study.record, &study.analysis)));
+    for (name, page) in pages.chain([("papers", papers())]) {
+        let file = browser.write(name, &page);
+        for width in WIDTHS {
+            browser.visit(&file, width, true);
+            legible(&mut browser, &format!("{name} at {width}"));
+        }
     }
-    let file = browser.write("papers", &papers());
-    browser.visit(&file, 360, true);
-    legible(&mut browser, "papers");
 }
 
 /// The page of papers beside ours.
@@ -94,7 +93,7 @@ fn a_race_grows_with_the_page_and_its_text_does_not() {
 
 fn legible(browser: &mut Browser, name: &str) {
     let smallest = browser.evaluate(
-        "Math.min(...[...document.querySelectorAll('svg.chart')].flatMap(svg => { \
+        "Math.min(99, ...[...document.querySelectorAll('svg.chart')].flatMap(svg => { \
             const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width; \
             return [...svg.querySelectorAll('text')].map(text => parseFloat(getComputedStyle(text).fontSize) * scale) }))",
     );
@@ -106,6 +105,14 @@ fn legible(browser: &mut Browser, name: &str) {
             .map(text => text.textContent)",
     );
     assert_eq!(outside, json!([]), "{name}: text beyond its chart");
+    let touching = browser.evaluate(
+        "[...document.querySelectorAll('svg.chart')].flatMap(svg => { \
+            const texts = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]); \
+            return texts.flatMap(([text, box], index) => texts.slice(index + 1).filter(([, other]) => \
+                Math.min(box.right, other.right) - Math.max(box.left, other.left) > 1 && \
+                Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top) > 4).map(([other]) => text + ' | ' + other)) })",
+    );
+    assert_eq!(touching, json!([]), "{name}: texts that touch");
 }
 
 #[test]
@@ -115,7 +122,7 @@ fn both_themes_change_charts_and_paper() {
     let file = browser.write("two-cpus", &report::html(&study.record, &study.analysis));
     let look = "({ paper: getComputedStyle(document.body).backgroundColor, \
         text: getComputedStyle(document.querySelector('svg.chart text')).fill, \
-        mark: getComputedStyle(document.querySelector('svg.chart .f-h1')).fill })";
+        mark: getComputedStyle(document.querySelector('svg.chart .h1:not(.open)')).fill })";
     let mut looks = Vec::new();
     for scheme in ["light", "dark"] {
         browser.call(

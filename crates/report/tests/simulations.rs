@@ -139,11 +139,11 @@ fn csv_has_a_row_a_replicate_and_a_column_a_metric() {
     assert!(lines[1].starts_with("Matrix+Oracle,0,standard,0,"), "{}", lines[1]);
 }
 
-/// The text of the elements that a selector finds on a study's page.
+/// The text of the elements that a selector finds on a study's page, no-break spaces as ordinary ones.
 fn on_page(study: &fixture::Study, selector: &str) -> Vec<String> {
     let page = Html::parse_document(&report::html(&study.record, &study.analysis));
     let selector = Selector::parse(selector).unwrap();
-    page.select(&selector).map(|element| element.text().collect()).collect()
+    page.select(&selector).map(|element| element.text().collect::<String>().replace('\u{a0}', " ")).collect()
 }
 
 fn json(study: &fixture::Study) -> Value {

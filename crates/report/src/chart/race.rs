@@ -1,10 +1,10 @@
 //! A race: how far behind the best each entrant was after each of its runs, until it was dropped.
 
-use super::signed_percent;
-use super::{Axis, Canvas, Chart, EndLabel, Hue, Mark, Role, TO_MEMORY, WIDTH, dressed, place, quarters};
-use crate::words::short;
-use plotters::prelude::*;
-use plotters::style::text_anchor::HPos;
+use super::canvas::{Anchor, Canvas, EndLabel, Shape, WIDTH};
+use super::scale::Scale;
+use super::{Chart, Hue, signed_percent};
+use maud::Markup;
+use std::ops::Range;
 
 /// Whoever takes longer than so many times the best is at the edge, even if it stands out.
 const HIGHEST: f64 = 100.0;
@@ -15,7 +15,7 @@ const MOST_PROMINENT: usize = 4;
 
 /// One entrant, from its first run to its last.
 #[derive(Clone, Debug)]
-pub struct Racer {
+pub(crate) struct Racer {
     /// Its name, written beside the chart; empty where it needn't be named.
     pub label: String,
     /// How it is painted when it stands out.
@@ -30,7 +30,7 @@ pub struct Racer {
 
 /// One run, and what was known of its entrant after the run's block.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     /// Position among all runs of the race, from 1.
     pub order: u32,
     /// Its time over the best's; no number where none is known.
@@ -43,7 +43,7 @@ pub struct Step {
 
 /// How an entrant left a race before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// Shown to be slower than the best.
     Slower,
     /// Its run was cut off.
@@ -55,19 +55,52 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The shape of its mark, for legends.
-    pub fn glyph(self) -> &'static str {
+    fn shape(self) -> Shape {
         match self {
-            Self::Slower => "■",
-            Self::CutOff => "┤",
-            Self::Halved => "○",
-            Self::Failed => "×",
+            Self::Slower => Shape::Block,
+            Self::CutOff => Shape::Stop,
+            Self::Halved => Shape::Ring,
+            Self::Failed => Shape::Cross,
         }
     }
 
+    /// The shape of its mark, for legends.
+    pub(crate) fn glyph(self) -> &'static str {
+        self.shape().glyph()
+    }
+
     /// The colour of its mark, as [`Hue::class`] names it: what isn't shown stays grey.
-    pub fn class(self) -> &'static str {
+    pub(crate) fn class(self) -> &'static str {
         if self == Self::Halved { Hue::Neutral.class() } else { Hue::Worse.class() }
+    }
+}
+
+impl Racer {
+    /// The class of its line and of its marks.
+    fn class(&self) -> &'static str {
+        if self.prominent { self.hue.class() } else { "faint" }
+    }
+
+    /// The class and shape of the mark of its last run, or of the others.
+    fn mark(&self, is_last: bool) -> (&'static str, Shape) {
+        match self.exit.filter(|_| is_last) {
+            Some(exit @ Exit::Failed) => (exit.class(), exit.shape()),
+            Some(exit @ (Exit::Slower | Exit::CutOff)) if !self.prominent => (exit.class(), exit.shape()),
+            Some(exit) => (self.class(), exit.shape()),
+            None if self.prominent => (self.class(), self.hue.shape()),
+            None => (self.class(), Shape::Dot),
+        }
+    }
+
+    /// Its known ratios, in their order.
+    fn ratios(&self) -> impl Iterator<Item = f64> + '_ {
+        self.steps.iter().filter(|step| step.is_known()).map(|step| step.ratio)
+    }
+}
+
+impl Step {
+    fn is_known(&self) -> bool {
+        self.ratio.is_finite() && self.ratio > 0.0
     }
 }
 
@@ -76,85 +109,64 @@ impl Chart {
     /// logarithmic scale. `blocks` are the numbers of runs after which each block ended; a block is as wide as the square
     /// root of its runs, so that the last ones, of a few finalists each, aren't lost beside the first. Those far behind
     /// sit at the upper edge, and so do those of which nothing is known but that they were too slow.
-    pub fn race(&self, racers: &[Racer], blocks: &[u32]) -> Option<String> {
-        let known = |step: &&Step| step.ratio.is_finite() && step.ratio > 0.0;
+    pub(crate) fn race(&self, racers: &[Racer], blocks: &[u32]) -> Option<Markup> {
         let steps = || racers.iter().flat_map(|racer| &racer.steps);
-        steps().find(known)?;
+        steps().find(|step| step.is_known())?;
         let course = Course::new(blocks, steps().map(|step| step.order).max()?);
-        let failures = racers.iter().any(|racer| racer.exit == Some(Exit::Failed));
-        let (left, right, top, bottom) = (46, 92, 8, if failures { 50 } else { 34 });
-        let height = 266 + bottom;
-        let foot = height - bottom;
-        let x = Axis::new(0.0..course.length(), left..WIDTH - right);
-        let y = Axis::new(heights(racers), foot..top);
+        let has_failures = racers.iter().any(|racer| racer.exit == Some(Exit::Failed));
+        let (left, right, top, foot) = (46.0, WIDTH - 92.0, 8.0, 266.0);
+        let height = foot + if has_failures { 50.0 } else { 34.0 };
+        let x = Scale::linear(0.0..course.length(), left..right);
+        let y = Scale::logarithmic(heights(racers), foot..top);
         let at = |step: &Step| {
-            let height = if step.ratio.is_finite() && step.ratio > 0.0 { step.ratio.ln() } else { f64::INFINITY };
-            (x.at(course.at(f64::from(step.order) - 0.5)), y.at(height.clamp(y.range.start, y.range.end)))
+            let ratio = if step.is_known() { step.ratio } else { f64::INFINITY };
+            (x.at(course.at(f64::from(step.order) - 0.5)), y.within(ratio))
         };
-        let mut svg = String::new();
-        let mut canvas = Canvas::new(&mut svg, height);
-        let linear = Axis::new(y.range.start.exp()..y.range.end.exp(), foot..top);
-        let best = y.at(0.0);
-        let ticks = linear.ticks(7).into_iter().filter(|&tick| tick > 0.0 && (y.at(tick.ln()) - best).abs() > 10.0);
-        let named = ticks.map(|tick| (Role::Grid, y.at(tick.ln()), signed_percent(tick - 1.0)));
-        for (role, height, name) in named.chain([(Role::Ink, best, "best".into())]) {
-            canvas.line(role, [(f64::from(left), height), (f64::from(WIDTH - right), height)]);
-            canvas.text(Role::Muted, (f64::from(left - 6), height), HPos::Right, &name);
+        let mut canvas = Canvas::new(height);
+        let ticks = y.ticks(7).into_iter().filter(|(tick, _)| *tick > 0.0);
+        let losses = ticks.map(|(tick, _)| (tick, signed_percent(tick - 1.0)));
+        canvas.levels(&y, left..right, Some((1.0, "best")), losses);
+        let ends = || blocks.iter().rev().map(|&runs| (x.at(course.at(f64::from(runs))), runs));
+        for (place, _) in ends() {
+            canvas.line("grid", [(place, top), (place, foot)]);
         }
-        // The last block's number always has its place, so they are written from there.
-        let mut free = f64::MAX;
-        for &runs in blocks.iter().rev() {
-            let place = x.at(course.at(f64::from(runs)));
-            canvas.line(Role::Grid, [(place, f64::from(top)), (place, f64::from(foot))]);
-            if place + 10.0 < free {
-                canvas.text(Role::Muted, (place, f64::from(foot + 12)), HPos::Center, &runs.to_string());
-                free = place - 10.0;
-            }
-        }
-        canvas.text(Role::Muted, ((left + WIDTH - right) / 2, height - 8), HPos::Center, "runs so far");
-        if failures {
-            canvas.text(Role::Muted, (left - 6, foot + 26), HPos::Right, "failed");
+        // The last block's number always has its place, since it comes first.
+        canvas.names(foot + 12.0, ends().map(|(place, runs)| (place, runs.to_string())));
+        canvas.text("muted", ((left + right) / 2.0, height - 8.0), Anchor::Middle, "runs so far");
+        if has_failures {
+            canvas.text("muted", (left - 6.0, foot + 26.0), Anchor::End, "failed");
         }
         let (prominent, others): (Vec<&Racer>, Vec<&Racer>) = racers.iter().partition(|racer| racer.prominent);
-        for racer in others.iter().chain(&prominent) {
-            let role = if racer.prominent { Role::Hue(racer.hue) } else { Role::Faint };
-            let way: Vec<(f64, f64)> = racer.steps.iter().filter(known).map(at).collect();
+        let in_front_last = || others.iter().chain(&prominent);
+        for racer in in_front_last() {
+            let way: Vec<(f64, f64)> = racer.steps.iter().filter(|step| step.is_known()).map(at).collect();
             if way.len() > 1 {
-                canvas.line(role, way);
+                canvas.line(racer.class(), way);
             }
         }
-        let every_interval = prominent.len() <= MOST_PROMINENT;
-        for racer in others.iter().chain(&prominent) {
-            let role = if racer.prominent { Role::Hue(racer.hue) } else { Role::Faint };
+        for racer in in_front_last() {
             for (index, step) in racer.steps.iter().enumerate() {
-                let (is_last, place) = (index + 1 == racer.steps.len(), at(step));
-                let interval = step.interval.filter(|(low, high)| *low > 0.0 && high >= low);
-                let is_drawn = match racer.prominent {
-                    true => is_last || every_interval,
+                let (is_last, (place, level)) = (index + 1 == racer.steps.len(), at(step));
+                let has_bar = match racer.prominent {
+                    true => is_last || prominent.len() <= MOST_PROMINENT,
                     false => is_last && racers.len() <= MOST_INTERVALS,
                 };
-                if let Some((low, high)) = interval.filter(|_| is_drawn) {
-                    let end = |ratio: f64| y.at(ratio.ln().clamp(y.range.start, y.range.end));
-                    canvas.line(Role::Faint, [(place.0, end(low)), (place.0, end(high))]);
+                let interval = step.interval.filter(|(low, high)| has_bar && *low > 0.0 && high >= low);
+                if let Some((low, high)) = interval {
+                    canvas.line("faint", [(place, y.within(low)), (place, y.within(high))]);
                 }
-                match racer.exit.filter(|_| is_last) {
-                    Some(Exit::Failed) => canvas.cross((place.0, f64::from(foot + 26)), &step.hover),
-                    Some(exit) => canvas.exit(exit, racer, place, &step.hover),
-                    None if racer.prominent => canvas.mark(racer.hue, Mark::Counted, place, &step.hover),
-                    None => canvas.dot(role, place, &step.hover),
-                }
+                let (class, shape) = racer.mark(is_last);
+                let is_failure = is_last && racer.exit == Some(Exit::Failed);
+                canvas.mark(class, shape, (place, if is_failure { foot + 26.0 } else { level }), &step.hover);
             }
         }
-        let edge = f64::from(WIDTH - right);
-        let mut labels = Vec::new();
-        for racer in prominent.iter().filter(|racer| !racer.label.is_empty()) {
-            let Some(end) = racer.steps.iter().rfind(known).map(at) else { continue };
-            let (role, text) = (Role::Hue(racer.hue), short(&racer.label, 13));
-            labels.push(EndLabel { end, role, text, hover: racer.label.clone() });
-        }
-        canvas.end_labels(labels, edge + 8.0, f64::from(top + 4)..f64::from(foot));
-        let hovers = canvas.finish();
-        Some(dressed(&svg, self, &hovers))
+        let label = |racer: &&Racer| {
+            let end = racer.steps.iter().rfind(|step| step.is_known()).map(at)?;
+            Some(EndLabel { end, class: racer.class(), text: racer.label.clone() })
+        };
+        let labels = prominent.into_iter().filter(|racer| !racer.label.is_empty()).filter_map(|racer| label(&racer));
+        canvas.end_labels(labels.collect(), right + 8.0, top + 4.0..foot);
+        Some(canvas.finish(self))
     }
 }
 
@@ -190,42 +202,18 @@ impl Course {
     }
 }
 
-/// The logarithms of ratios that the scale holds: whatever stands out, and of the others all but stragglers.
-fn heights(racers: &[Racer]) -> std::ops::Range<f64> {
-    let logs = |racer: &Racer| -> Vec<f64> {
-        racer.steps.iter().filter(|step| step.ratio > 0.0 && step.ratio.is_finite()).map(|s| s.ratio.ln()).collect()
-    };
-    let mut ends: Vec<f64> = racers.iter().filter_map(|racer| logs(racer).last().copied()).collect();
+/// The ratios that the scale holds: whatever stands out, and of the others all but stragglers.
+fn heights(racers: &[Racer]) -> Range<f64> {
+    let mut ends: Vec<f64> = racers.iter().filter_map(|racer| racer.ratios().last()).map(f64::ln).collect();
     ends.sort_by(f64::total_cmp);
     let most = ends.last().copied().unwrap_or(0.0);
     let typical = ends.get(ends.len() * 9 / 10).copied().unwrap_or(most);
-    let standing_out = || racers.iter().filter(|racer| racer.prominent);
-    let reach = standing_out().flat_map(logs).fold(most.min(1.25 * typical).max(0.02), f64::max).min(HIGHEST.ln());
-    let lows = standing_out().flat_map(|racer| &racer.steps).filter_map(|step| Some(step.interval?.0.ln()));
+    let prominent = || racers.iter().filter(|racer| racer.prominent);
+    let highs = prominent().flat_map(Racer::ratios).map(f64::ln);
+    let reach = highs.fold(most.min(1.25 * typical).max(0.02), f64::max).min(HIGHEST.ln());
+    let lows = prominent().flat_map(|racer| &racer.steps).filter_map(|step| Some(step.interval?.0.ln()));
     let lowest = lows.chain(ends.iter().copied()).filter(|low| low.is_finite()).fold(0.0, f64::min);
-    lowest.max(-reach / 4.0) - reach / 20.0..reach * 1.06
-}
-
-impl Canvas<'_> {
-    /// The end of an entrant that was dropped.
-    fn exit(&mut self, exit: Exit, racer: &Racer, at: (f64, f64), hover: &str) {
-        let role = match exit {
-            _ if racer.prominent => Role::Hue(racer.hue),
-            Exit::Halved => Role::Faint,
-            _ => Role::Hue(Hue::Worse),
-        };
-        match exit {
-            Exit::Failed => self.cross(at, hover),
-            Exit::CutOff => self.stop(role, at, hover),
-            Exit::Halved => self.ring(role, at, hover),
-            Exit::Slower => {
-                let style = self.address(role, hover).filled();
-                let ((x, y), arm) = (place(at), quarters(1.9));
-                let corners = [(x - arm, y - arm), (x + arm, y - arm), (x + arm, y + arm), (x - arm, y + arm)];
-                self.backend.fill_polygon(corners, &style).expect(TO_MEMORY);
-            }
-        }
-    }
+    (lowest.max(-reach / 4.0) - reach / 20.0).exp()..(reach * 1.06).exp()
 }
 
 #[cfg(test)]
@@ -249,14 +237,15 @@ mod tests {
 
     #[test]
     fn a_race_without_a_usable_value_is_none() {
-        assert_eq!(chart().race(&[], &[]), None);
-        assert_eq!(chart().race(&[racer("a", &[(1, f64::NAN), (2, 0.0)], Some(Exit::Failed))], &[2]), None);
+        assert!(chart().race(&[], &[]).is_none());
+        assert!(chart().race(&[racer("a", &[(1, f64::NAN), (2, 0.0)], Some(Exit::Failed))], &[2]).is_none());
     }
 
     #[test]
     fn values_that_are_no_numbers_leave_no_trace() {
         let odd = racer("odd", &[(1, f64::INFINITY), (2, -1.0), (3, f64::NAN), (4, 1e300), (5, 1.0)], None);
-        let svg = chart().race(&[odd, racer("", &[(6, f64::NAN)], Some(Exit::CutOff))], &[3, 3, 0]).unwrap();
+        let svg =
+            chart().race(&[odd, racer("", &[(6, f64::NAN)], Some(Exit::CutOff))], &[3, 3, 0]).unwrap().into_string();
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         assert!(svg.contains("<title> 6</title>"), "who never had a value is at the edge: {svg}");
     }
@@ -266,14 +255,16 @@ mod tests {
         let exits = [Exit::Slower, Exit::CutOff, Exit::Halved, Exit::Failed];
         let mut racers = vec![racer("best", &[(1, 1.0), (6, 1.0)], None)];
         racers.extend((2_u32..).zip(exits).map(|(order, exit)| racer("", &[(order, 1.2)], Some(exit))));
-        let svg = chart().race(&racers, &[5, 6]).unwrap();
-        for mark in [
-            "class=\"f-worse\"><title> 2</title></polygon>",
-            "class=\"s-worse\"><title> 3</title></polyline>",
-            "class=\"s-faint\"><title> 4</title></circle>",
-            "class=\"s-failed\"><title> 5</title></polyline>",
+        let svg = chart().race(&racers, &[5, 6]).unwrap().into_string();
+        for (order, class, shape) in [
+            (2, "worse", Shape::Block),
+            (3, "worse open", Shape::Stop),
+            (4, "faint open", Shape::Ring),
+            (5, "worse open", Shape::Cross),
         ] {
-            assert!(svg.contains(mark), "{mark}: {svg}");
+            let end = format!("{}\"><title> {order}</title></path>", shape.path());
+            let is_mark = |path: &&str| path.starts_with(&format!("class=\"{class}\"")) && path.contains(&end);
+            assert_eq!(svg.split("<path ").filter(is_mark).count(), 1, "{order}: {svg}");
         }
         assert!(svg.contains("best</text>") && svg.contains("failed</text>"), "{svg}");
     }
@@ -291,7 +282,7 @@ mod tests {
     fn names_stay_apart_where_lines_end_together() {
         let names = ["a", "b", "c", "d", "e"];
         let racers: Vec<Racer> = (1_u32..).zip(names).map(|(order, name)| racer(name, &[(order, 1.0)], None)).collect();
-        let svg = chart().race(&racers, &[5]).unwrap();
+        let svg = chart().race(&racers, &[5]).unwrap().into_string();
         let height = |name: &str| -> f64 {
             let end = svg.find(&format!("{name}</text>")).unwrap();
             let tag = &svg[svg[..end].rfind("<text ").unwrap()..end];
@@ -299,6 +290,6 @@ mod tests {
         };
         let mut heights = names.map(height);
         heights.sort_by(f64::total_cmp);
-        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= 13.9 * 4.0), "{heights:?}");
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= 13.9), "{heights:?}");
     }
 }

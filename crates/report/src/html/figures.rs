@@ -1,11 +1,12 @@
 //! The charts of a study: from trials and summaries to plain series.
 
-use crate::chart::{Chart, Curve, Exit, Hue, Interval, Mark, Point, Strip};
+use crate::chart::{Bar, Chart, Exit, Histogram, Hue, Interval, Line, LinePoint, Mark, Point, Strip};
 use crate::number::{self, Ratio};
 use crate::ranking::cut_off;
 use crate::study_view::StudyView;
 use crate::words::{claim, count, plain};
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
+use study::simulation::TimeBin;
 use study::{Claim, Status, Subject, Summary, Trial};
 
 /// The trials of each subject in the order in which they were run, each against the median of its cell.
@@ -42,6 +43,10 @@ pub(super) fn in_order(study: &StudyView) -> Markup {
 /// Every trial of each cell along a scale of time.
 pub(super) fn distributions(study: &StudyView) -> Markup {
     let plan = &study.plan;
+    let cells_figure = |title: String, cells: &[(String, &Summary)]| {
+        let chart = Chart { title, description: distribution_description(cells) };
+        figure(&chart, chart.strips(&strips(study, cells), " s"), "no trial with a time yet", distribution_table(cells))
+    };
     html! {
         section #distributions {
             h2 { "Distributions" }
@@ -50,22 +55,12 @@ pub(super) fn distributions(study: &StudyView) -> Markup {
             div.charts {
                 @for ranking in &study.rankings {
                     @let cells: Vec<(String, &Summary)> = ranking.top(MOST_STRIPS).into_iter().filter_map(|place| Some((ranking.name(place), place.summary?))).collect();
-                    @let chart = Chart {
-                        title: format!("{}: the first of the ranking", plain(&ranking.race.subject)),
-                        description: distribution_description(&cells),
-                    };
-                    @let drawn = chart.strips(&strips(study, &cells), " s");
-                    (figure(&chart, drawn, "no trial with a time yet", distribution_table(&cells)))
+                    (cells_figure(format!("{}: the first of the ranking", plain(&ranking.race.subject)), &cells))
                 }
                 @for subject in plan.subjects.iter().filter(|_| !study.is_race()) {
                     @for &threads in &plan.threads {
                         @let cells: Vec<(String, &Summary)> = study.summaries(&subject.name).filter(|s| s.threads == threads).map(|s| (s.placement.clone(), s)).collect();
-                        @let chart = Chart {
-                            title: format!("{}, {}", plain(&subject.name), count(threads as usize, "thread")),
-                            description: distribution_description(&cells),
-                        };
-                        @let drawn = chart.strips(&strips(study, &cells), " s");
-                        (figure(&chart, drawn, "no trial with a time yet", distribution_table(&cells)))
+                        (cells_figure(format!("{}, {}", plain(&subject.name), count(threads as usize, "thread")), &cells))
                     }
                 }
             }
@@ -123,13 +118,13 @@ pub(super) fn ratios(study: &StudyView) -> Markup {
 const MOST_STRIPS: usize = 8;
 
 /// A chart under its title, or why there is none, and its data as a table.
-pub(super) fn figure(chart: &Chart, drawn: Option<String>, lack: &str, data: Markup) -> Markup {
+pub(super) fn figure(chart: &Chart, drawn: Option<Markup>, lack: &str, data: Markup) -> Markup {
     html! {
         figure {
             figcaption { (chart.title) }
             @match drawn {
                 Some(svg) => {
-                    (PreEscaped(svg))
+                    (svg)
                     details { summary { "Data" } (data) }
                 }
                 None => p.muted { "Nothing to draw: " (lack) "." }
@@ -213,7 +208,7 @@ fn ordered_points(study: &StudyView, subject: &Subject) -> Vec<Point> {
 
 /// The trials of a cell that have no place on a scale.
 fn points_beside<'a>(study: &'a StudyView, summary: &'a Summary) -> impl Iterator<Item = Point> + 'a {
-    points(study, summary, |time| time).filter(|point| matches!(point.mark, Mark::Failed | Mark::CutOff))
+    points(study, summary, |time| time).filter(|point| point.mark.is_beside())
 }
 
 /// The trials that were the first of a later stretch of work, by sequence.
@@ -291,44 +286,36 @@ fn distribution_table(cells: &[(String, &Summary)]) -> Markup {
     )
 }
 
-fn curves(study: &StudyView, subject: &Subject) -> Vec<Curve> {
+fn curves(study: &StudyView, subject: &Subject) -> Vec<Line> {
     let curve = |treatment: &study::Treatment| {
-        let mut points: Vec<(u32, f64, String)> = study
-            .summaries(&subject.name)
-            .filter(|summary| summary.placement == treatment.name)
-            .filter_map(|s| Some((s.threads, s.speedup?)))
-            .map(|(threads, speedup)| {
-                (threads, speedup, format!("{}, {}: {speedup:.2}", treatment.name, count(threads as usize, "thread")))
-            })
-            .collect();
-        points.sort_by_key(|point| point.0);
+        let summaries = study.summaries(&subject.name).filter(|summary| summary.placement == treatment.name);
+        let point = |summary: &Summary| {
+            let (threads, y) = (summary.threads, summary.speedup?);
+            let hover = format!("{}, {}: {y:.2}", treatment.name, count(threads as usize, "thread"));
+            Some(LinePoint { x: f64::from(threads), y, interval: None, hover })
+        };
+        let mut points: Vec<LinePoint> = summaries.filter_map(point).collect();
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
         let hue = Hue::Series(study.treatment_index(&treatment.name));
-        Curve { label: plain(&treatment.name), hue, points }
+        Line { label: plain(&treatment.name), hue, points }
     };
     study.plan.treatments.iter().map(curve).collect()
 }
 
-fn speedup_description(curves: &[Curve]) -> String {
-    let most = |curve: &Curve| {
-        let best = curve.points.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        best.map(|(threads, speedup, _)| {
-            format!("{} at most {speedup:.2} with {}", curve.label, count(*threads as usize, "thread"))
-        })
+fn speedup_description(curves: &[Line]) -> String {
+    let most = |curve: &Line| {
+        let best = curve.points.iter().max_by(|a, b| a.y.total_cmp(&b.y))?;
+        Some(format!("{} at most {:.2} with {}", curve.label, best.y, count(best.x as usize, "thread")))
     };
     curves.iter().filter_map(most).collect::<Vec<_>>().join("; ") + "."
 }
 
-fn speedup_table(curves: &[Curve]) -> Markup {
+fn speedup_table(curves: &[Line]) -> Markup {
     let rows = curves.iter().flat_map(|curve| curve.points.iter().map(move |point| (curve, point)));
     table(
         &["placement", "threads", "speed-up", "efficiency"],
-        rows.map(|(curve, (threads, speedup, _))| {
-            [
-                curve.label.clone(),
-                threads.to_string(),
-                format!("{speedup:.2}"),
-                number::percent(speedup / f64::from(*threads)),
-            ]
+        rows.map(|(curve, LinePoint { x: threads, y: speedup, .. })| {
+            [curve.label.clone(), threads.to_string(), format!("{speedup:.2}"), number::percent(speedup / threads)]
         }),
     )
 }
@@ -392,6 +379,34 @@ pub(super) fn table<const N: usize>(heads: &[&str; N], rows: impl Iterator<Item 
             }
         }
     }
+}
+
+/// The bars of `bins`, of which the last is as wide as the first; hovering also tells how many there were of what is `counted`.
+pub(super) fn histogram(label: &str, hue: Hue, bins: &[TimeBin], counted: Option<&str>) -> Histogram {
+    let width = bins.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
+    let bar = |bin: &TimeBin| {
+        let until = bin.to_ms.map_or_else(|| "on".into(), |to| format!("to {to} ms"));
+        let number = counted.map_or_else(String::new, |counted| format!(", {:.1} {counted}", bin.count));
+        let hover = format!("{label}, {} ms {until}: {:.2} %{number}", bin.from_ms, bin.percent);
+        Bar { from: bin.from_ms, to: bin.to_ms.unwrap_or(bin.from_ms + width), percent: bin.percent, hover }
+    };
+    Histogram { label: label.into(), figure: String::new(), hue, bars: bins.iter().map(bar).collect(), median: None }
+}
+
+/// The data of histograms.
+pub(super) fn bin_table<'a>(
+    heads: &[&str; 5],
+    histograms: impl Iterator<Item = (impl AsRef<str>, &'a [TimeBin])>,
+) -> Markup {
+    let rows = histograms.flat_map(|(label, bins)| {
+        let row = move |bin: &TimeBin| {
+            let to = bin.to_ms.map_or_else(|| "–".into(), |to| to.to_string());
+            let (from, count) = (bin.from_ms.to_string(), format!("{:.1}", bin.count));
+            [plain(label.as_ref()), from, to, count, format!("{:.2}", bin.percent)]
+        };
+        bins.iter().map(row)
+    });
+    table(heads, rows)
 }
 
 fn trial_table(study: &StudyView) -> Markup {

@@ -1,8 +1,8 @@
 //! The page of a study of replays.
 
-use super::figures::{figure, table};
+use super::figures::{bin_table, figure, histogram, table};
 use super::sheet;
-use crate::chart::{Bar, Chart, Histogram, Hue, Interval};
+use crate::chart::{Chart, Heights, Histogram, Hue, Interval};
 use crate::number;
 use crate::replay::ReplayView;
 use crate::sentences;
@@ -163,7 +163,7 @@ fn slices(study: &ReplayView) -> Markup {
         section #slices {
             h2 { "Effective time slices" }
             p { "Time on a CPU with no other process of the workload in between, in percent of the policy's own. The last bar holds all that are longer." }
-            div.charts.large { (figure(&chart, chart.histograms(&histograms(study), " ms"), "no slice ended", bin_table(study))) }
+            div.charts.large { (figure(&chart, chart.histograms(&histograms(study), Heights::Own, " ms"), "no slice ended", bins_of(study))) }
         }
     }
 }
@@ -181,28 +181,16 @@ fn worlds<'a>(study: &ReplayView<'a>) -> impl Iterator<Item = (usize, String, &'
 }
 
 fn histograms(study: &ReplayView) -> Vec<Histogram> {
-    let row = |(at, label, bins, median): (usize, String, &[TimeBin], Option<f64>)| {
-        let width = bins.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
-        let bar = |bin: &TimeBin| {
-            let until = bin.to_ms.map_or_else(|| "on".into(), |to| format!("to {to} ms"));
-            let hover = format!("{label}, {} ms {until}: {:.2} %, {:.1} slices", bin.from_ms, bin.percent, bin.count);
-            Bar { from: bin.from_ms, to: bin.to_ms.unwrap_or(bin.from_ms + width), percent: bin.percent, hover }
-        };
-        let bars = bins.iter().map(bar).collect();
-        let figure = median.map_or_else(String::new, |ms| format!("median {} ms", number::seconds(ms)));
-        Histogram { figure, hue: Hue::Series(at), bars, label }
+    let row = |(at, label, bins, median): (usize, String, &[TimeBin], Option<f64>)| Histogram {
+        figure: median.map_or_else(String::new, |ms| format!("median {} ms", number::seconds(ms))),
+        ..histogram(&label, Hue::Series(at), bins, Some("slices"))
     };
     worlds(study).filter(|(_, _, bins, _)| bins.iter().any(|bin| bin.count > 0.0)).map(row).collect()
 }
 
-fn bin_table(study: &ReplayView) -> Markup {
-    let rows = worlds(study).flat_map(|(_, label, bins, _)| {
-        bins.iter().map(move |bin| {
-            let to = bin.to_ms.map_or_else(|| "–".into(), |to| to.to_string());
-            [label.clone(), bin.from_ms.to_string(), to, format!("{:.1}", bin.count), format!("{:.2}", bin.percent)]
-        })
-    });
-    table(&["policy", "from, ms", "to, ms", "slices a replicate", "% of its own"], rows)
+fn bins_of(study: &ReplayView) -> Markup {
+    let heads = ["policy", "from, ms", "to, ms", "slices a replicate", "% of its own"];
+    bin_table(&heads, worlds(study).map(|(_, label, bins, _)| (label, bins)))
 }
 
 /// Every replay and every simulated replicate.

@@ -1,8 +1,8 @@
 //! The page of papers beside ours.
 
-use super::figures::{figure, table};
+use super::figures::{bin_table, figure, histogram};
 use super::{Data, document};
-use crate::chart::{Bar, Chart, Histogram, Hue, Multiple};
+use crate::chart::{Chart, Heights, Histogram, Hue};
 use crate::reproduction::{
     Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, VERDICTS, has_live, judged_by, median, what_was_done,
     word,
@@ -11,7 +11,6 @@ use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use papers::Reproduction;
 use papers::reproduction::{JudgedClaim, Panel, ReproducedCell, ReproducedFigure, Verdict};
-use ::simulation::TimeBin;
 
 const STYLE: &str = include_str!("reproduction.css");
 
@@ -248,8 +247,8 @@ fn figures(paper: &Reproduction) -> Markup {
                             title: format!("{}, ours", plain(&shown.title)),
                             description: medians(shown),
                         };
-                        @let rows: Vec<Multiple> = shown.panels.iter().map(|panel| multiple(panel, number)).collect();
-                        (figure(&chart, chart.multiples(&rows, highest, " ms"), "nothing was counted", bins(shown)))
+                        @let rows: Vec<Histogram> = shown.panels.iter().map(|panel| row(panel, number)).collect();
+                        (figure(&chart, chart.histograms(&rows, Heights::Common(highest), " ms"), "nothing was counted", bins(shown)))
                     }
                 }
             }
@@ -265,32 +264,17 @@ fn medians(figure: &ReproducedFigure) -> String {
     figure.panels.iter().map(|panel| format!("{}: {}", plain(&panel.label), told(panel))).collect::<Vec<_>>().join("; ")
 }
 
-fn multiple(panel: &Panel, figure: usize) -> Multiple {
-    let width = panel.bins.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
-    let bar = |bin: &TimeBin| {
-        let until = bin.to_ms.map_or_else(|| "on".into(), |to| format!("to {to} ms"));
-        let hover = format!("{}, {} ms {until}: {:.2} %", plain(&panel.label), bin.from_ms, bin.percent);
-        Bar { from: bin.from_ms, to: bin.to_ms.unwrap_or(bin.from_ms + width), percent: bin.percent, hover }
-    };
-    let histogram = Histogram {
-        label: plain(&panel.label),
+fn row(panel: &Panel, figure: usize) -> Histogram {
+    Histogram {
         figure: told(panel),
-        hue: Hue::Series(figure),
-        bars: panel.bins.iter().map(bar).collect(),
-    };
-    Multiple { histogram, median: panel.median_ms }
+        median: panel.median_ms,
+        ..histogram(&panel.label, Hue::Series(figure), &panel.bins, None)
+    }
 }
 
 fn bins(figure: &ReproducedFigure) -> Markup {
-    let rows = figure.panels.iter().flat_map(|panel| panel.bins.iter().map(move |bin| (panel, bin)));
-    table(
-        &["of", "from, ms", "to, ms", "a replicate", "%"],
-        rows.map(|(panel, bin)| {
-            let to = bin.to_ms.map_or_else(|| "–".into(), |to| to.to_string());
-            let count = format!("{:.1}", bin.count);
-            [plain(&panel.label), bin.from_ms.to_string(), to, count, format!("{:.2}", bin.percent)]
-        }),
-    )
+    let rows = figure.panels.iter().map(|panel| (panel.label.as_str(), panel.bins.as_slice()));
+    bin_table(&["of", "from, ms", "to, ms", "a replicate", "%"], rows)
 }
 
 fn claims(paper: &Reproduction) -> Markup {

@@ -2,9 +2,9 @@
 
 mod space;
 
-use super::figures::{figure, table};
+use super::figures::{bin_table, figure, histogram, table};
 use super::sheet;
-use crate::chart::{Bar, Chart, Histogram, Hue, Trace, TracePoint};
+use crate::chart::{Chart, Heights, Histogram, Hue, Line, LinePoint};
 use crate::number;
 use crate::sentences;
 use crate::simulation::{ENDS, Sheet, SimulationView, end_metric};
@@ -159,8 +159,8 @@ fn trace_of(
     label: &str,
     hue: Hue,
     change: impl Fn(&PolicyResult) -> Option<&Estimated>,
-) -> Trace {
-    let mut points: Vec<TracePoint> = study
+) -> Line {
+    let mut points: Vec<LinePoint> = study
         .points()
         .iter()
         .filter_map(|point| {
@@ -170,21 +170,21 @@ fn trace_of(
             let interval = change.low.zip(change.high);
             let range = interval.map_or_else(String::new, |(low, high)| format!(" ({low:+.1} to {high:+.1})"));
             let hover = format!("{label} at {value}: {:+.1} %{range}", change.value);
-            Some(TracePoint { value, percent: change.value, interval, hover })
+            Some(LinePoint { x: value, y: change.value, interval, hover })
         })
         .collect();
-    points.sort_by(|a, b| a.value.total_cmp(&b.value));
-    Trace { label: label.into(), hue, points }
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    Line { label: label.into(), hue, points }
 }
 
-fn sweep_table(traces: &[Trace]) -> Markup {
+fn sweep_table(traces: &[Line]) -> Markup {
     let rows = traces.iter().flat_map(|trace| trace.points.iter().map(move |point| (trace, point)));
     table(
         &["quantity", "at", "change, %", "from", "to"],
-        rows.map(|(trace, TracePoint { value, percent, interval, .. })| {
+        rows.map(|(trace, LinePoint { x, y, interval, .. })| {
             let end = |end: Option<f64>| end.map_or_else(|| "–".into(), |end| format!("{end:.2}"));
             let (low, high) = interval.unzip();
-            [trace.label.clone(), value.to_string(), format!("{percent:.2}"), end(low), end(high)]
+            [trace.label.clone(), x.to_string(), format!("{y:.2}"), end(low), end(high)]
         }),
     )
 }
@@ -204,8 +204,8 @@ fn slices(study: &SimulationView) -> Markup {
                         title: format!("{}: how long effective slices last", plain(&point.subject)),
                         description: typical_of_all(point, &SLICE_MEDIAN),
                     };
-                    @let drawn = chart.histograms(&histograms(study, point, &SLICES), " ms");
-                    (figure(&chart, drawn, "no slice ended", bin_table(point, &SLICES)))
+                    @let drawn = chart.histograms(&histograms(study, point, &SLICES), Heights::Own, " ms");
+                    (figure(&chart, drawn, "no slice ended", bins_of(point, &SLICES)))
                 }
             }
         }
@@ -224,8 +224,8 @@ fn intervals(study: &SimulationView) -> Markup {
                         title: format!("{}: how long dispatch intervals last", plain(&point.subject)),
                         description: typical_of_all(point, &INTERVAL_MEDIAN),
                     };
-                    @let drawn = chart.histograms(&histograms(study, point, &INTERVALS), " ms");
-                    (figure(&chart, drawn, "no interval ended", bin_table(point, &INTERVALS)))
+                    @let drawn = chart.histograms(&histograms(study, point, &INTERVALS), Heights::Own, " ms");
+                    (figure(&chart, drawn, "no interval ended", bins_of(point, &INTERVALS)))
                 }
             }
             h3 { "Why they end" }
@@ -278,43 +278,16 @@ fn typical_of_all(point: &PointResult, median: &Metric) -> String {
 }
 
 fn histograms(study: &SimulationView, point: &PointResult, bins: &Bins) -> Vec<Histogram> {
-    let row = |result: &PolicyResult| {
-        let all = (bins.of)(result);
-        let width = all.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
-        let bar = |bin: &TimeBin| {
-            let to = bin.to_ms.unwrap_or(bin.from_ms + width);
-            let until = bin.to_ms.map_or_else(|| "on".into(), |to| format!("to {to} ms"));
-            let hover = format!(
-                "{}, {} ms {until}: {:.2} %, {:.1} {}",
-                result.policy, bin.from_ms, bin.percent, bin.count, bins.counted
-            );
-            Bar { from: bin.from_ms, to, percent: bin.percent, hover }
-        };
-        Histogram {
-            label: result.policy.clone(),
-            figure: typical(result, &bins.median),
-            hue: hue(study, &result.policy),
-            bars: all.iter().map(bar).collect(),
-        }
+    let row = |result: &PolicyResult| Histogram {
+        figure: typical(result, &bins.median),
+        ..histogram(&result.policy, hue(study, &result.policy), (bins.of)(result), Some(bins.counted))
     };
     point.policies.iter().map(row).collect()
 }
 
-fn bin_table(point: &PointResult, bins: &Bins) -> Markup {
-    let rows = point.policies.iter().flat_map(|result| (bins.of)(result).iter().map(move |bin| (result, bin)));
-    table(
-        &["policy", "from, ms", "to, ms", &format!("{} a replicate", bins.counted), bins.whole],
-        rows.map(|(result, bin)| {
-            let to = bin.to_ms.map_or_else(|| "–".into(), |to| to.to_string());
-            [
-                plain(&result.policy),
-                bin.from_ms.to_string(),
-                to,
-                format!("{:.1}", bin.count),
-                format!("{:.2}", bin.percent),
-            ]
-        }),
-    )
+fn bins_of(point: &PointResult, bins: &Bins) -> Markup {
+    let heads = ["policy", "from, ms", "to, ms", &format!("{} a replicate", bins.counted), bins.whole];
+    bin_table(&heads, point.policies.iter().map(|result| (result.policy.as_str(), (bins.of)(result))))
 }
 
 /// Of the intervals of each job under each policy, the percentage that each cause ended: the report's Table III.

@@ -1,0 +1,103 @@
+//! Ratios with their intervals, one a row.
+
+use super::canvas::{Anchor, Canvas, WIDTH, width};
+use super::scale::{Scale, padded, span};
+use super::{Chart, Hue, signed_percent};
+use maud::Markup;
+
+/// One row of an interval plot.
+#[derive(Clone, Debug)]
+pub(crate) struct Interval {
+    /// A heading above the row, where a group begins.
+    pub heading: Option<String>,
+    /// Name of the row.
+    pub label: String,
+    /// The estimate, its lower and upper bound; all above 0.
+    pub estimate: (f64, f64, f64),
+    /// The same in words, at the row's right end.
+    pub figure: String,
+    /// How it is painted.
+    pub hue: Hue,
+    /// What hovering tells.
+    pub hover: String,
+}
+
+impl Chart {
+    /// Ratios with their intervals on a logarithmic scale around 1, which `below` and `above` explain; in `percent`, as
+    /// changes from 1.
+    pub(crate) fn intervals(&self, rows: &[Interval], below: &str, above: &str, percent: bool) -> Option<Markup> {
+        let (row_height, top) = (22.0, 22.0);
+        let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(110.0);
+        let usable = |row: &&Interval| {
+            let (value, low, high) = row.estimate;
+            low > 0.0 && high.is_finite() && value.is_finite()
+        };
+        let ends = span(rows.iter().filter(usable).flat_map(|row| [row.estimate.1.ln(), row.estimate.2.ln()]))?;
+        let logs = padded(ends.start.min(-0.02)..ends.end.max(0.02));
+        let lines = rows.len() + rows.iter().filter(|row| row.heading.is_some()).count();
+        let foot = top + lines as f64 * row_height;
+        let x = Scale::logarithmic(logs.start.exp()..logs.end.exp(), left..WIDTH - 136.0);
+        let one = x.at(1.0);
+        let mut canvas = Canvas::new(foot + 24.0);
+        let ticks = x.ticks(4).into_iter().filter(|(tick, _)| *tick > 0.0);
+        let names = ticks.map(|(tick, name)| (x.at(tick), if percent { signed_percent(tick - 1.0) } else { name }));
+        let names: Vec<(f64, String)> = names.collect();
+        for (place, _) in &names {
+            canvas.line("grid", [(*place, top), (*place, foot)]);
+        }
+        canvas.names(foot + 12.0, names);
+        canvas.line("ink", [(one, top - 4.0), (one, foot)]);
+        canvas.text("muted", (one - 6.0, 8.0), Anchor::End, &format!("← {below}"));
+        canvas.text("muted", (one + 6.0, 8.0), Anchor::Start, &format!("{above} →"));
+        let mut middle = top - row_height / 2.0;
+        for row in rows {
+            if let Some(heading) = &row.heading {
+                middle += row_height;
+                canvas.text("muted", (2.0, middle + 3.0), Anchor::Start, heading);
+            }
+            middle += row_height;
+            canvas.label("ink", (2.0, middle), &row.label, left - 8.0);
+            let class = row.hue.class();
+            let figure_class = if row.hue == Hue::Neutral { "muted" } else { class };
+            canvas.text(figure_class, (WIDTH - 2.0, middle), Anchor::End, &row.figure);
+            if usable(&row) {
+                let (value, low, high) = row.estimate;
+                let (low, high) = (x.at(low), x.at(high));
+                canvas.line(class, [(low, middle), (high, middle)]);
+                for end in [low, high] {
+                    canvas.line(class, [(end, middle - 4.0), (end, middle + 4.0)]);
+                }
+                canvas.mark(class, row.hue.shape(), (x.at(value), middle), &row.hover);
+            }
+        }
+        Some(canvas.finish(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(estimates: &[(f64, f64, f64)]) -> Option<String> {
+        let row = |&estimate: &(f64, f64, f64)| Interval {
+            heading: None,
+            label: "scatter".into(),
+            estimate,
+            figure: "1.18".into(),
+            hue: Hue::Better,
+            hover: "hover".into(),
+        };
+        let rows: Vec<Interval> = estimates.iter().map(row).collect();
+        let chart = Chart { title: "ratios".into(), description: "described".into() };
+        chart.intervals(&rows, "-", "+", false).map(Markup::into_string)
+    }
+
+    #[test]
+    fn a_row_without_a_usable_interval_has_no_mark() {
+        let unusable = [(1.0, 0.0, 2.0), (1.0, 0.5, f64::INFINITY), (f64::NAN, 0.5, 2.0)];
+        assert_eq!(drawn(&unusable), None);
+        let svg = drawn(&[&unusable[..], &[(1.0, 1.0, 1.0), (1.0, 1e-9, 1e9)]].concat()).unwrap();
+        assert_eq!((svg.matches("<title>hover</title>").count(), svg.matches(">scatter</text>").count()), (2, 5));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+}
