@@ -11,7 +11,10 @@ use crate::simulated::Simulated;
 use crate::{itself, scheduler_claims, space_sharing};
 use machine::Machine;
 use sim::{Distribution, Job, Policy, workload_file};
-use study::simulation::{self, Estimated, SimulationError, TimeBin};
+use simulation::metrics::{ENDED, INTERVALS, SLICE_MEDIAN, SLICES};
+use simulation::{self, Estimated, RunError, TimeBin};
+use stats::{By, Metric};
+use study::Sample;
 
 /// Upper edges of Table II's bins but the last, in ms. What is shorter than its shortest or longer than its longest counts
 /// in the nearest bin.
@@ -37,12 +40,8 @@ const MODERATE: f64 = 0.05;
 /// `progress` is called with how much of it is done, from 0 to 1.
 ///
 /// # Errors
-/// [`SimulationError`] when something can't be simulated.
-pub fn cache_affinity(
-    replicates: u32,
-    seed: u64,
-    progress: &mut dyn FnMut(f64),
-) -> Result<Reproduction, SimulationError> {
+/// [`RunError`] when something can't be simulated.
+pub fn cache_affinity(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Reproduction, RunError> {
     let printed = PrintedReport::cache_affinity();
     let machine = Machine::named(&printed.machine).expect("the report's machine is a preset");
     let evidence = Evidence::new(&machine, replicates, seed, progress)?;
@@ -146,16 +145,13 @@ fn description(job: &Job) -> String {
 fn interval_share(simulated: &Simulated, column: usize) -> Option<Estimated> {
     let from_ms = column.checked_sub(1).map_or(0.0, |before| INTERVAL_EDGES_MS[before]);
     let to_ms = INTERVAL_EDGES_MS.get(column).copied().unwrap_or(f64::INFINITY);
-    simulated.share(Policy::Standard, simulation::INTERVALS, (from_ms, to_ms), Policy::Standard)
+    simulated.share(Policy::Standard, &INTERVALS, (from_ms, to_ms), Policy::Standard)
 }
 
 /// A cell of Table III. The end of a process is none of its causes.
 fn cause_share(simulated: &Simulated, cause: &str) -> Option<Estimated> {
-    simulated.mean(Policy::Standard, |trial| {
-        let share =
-            |cause: &str| trial.observation.as_ref()?.metrics.get(&format!("ended_by_{cause}_fraction")).copied();
-        Some(100.0 * share(cause)? / (1.0 - share("exit")?))
-    })
+    let share = |sample: &Sample, cause: &str| sample.value(&ENDED.by(By::End(cause.to_owned().into())));
+    simulated.mean(Policy::Standard, |sample| Some(100.0 * share(sample, cause)? / (1.0 - share(sample, "exit")?)))
 }
 
 /// A cell of Table IV, whose rows are an application in a workload.
@@ -166,12 +162,12 @@ fn potential_cell(row: &str, column: usize, evidence: &Evidence) -> Ours {
         return Ours::Number(None);
     };
     let reuse = evidence.reuse.get(application);
-    let standard = |metric: &str| simulated.value(Policy::Standard, &format!("{metric}:{application}"));
+    let standard = |metric: Metric| simulated.value(Policy::Standard, &metric.of_job(application));
     match column {
         0 => Ours::Number(reuse.map(|reuse| exactly(reuse.reload_misses / 1e3))),
-        1 => Ours::Number(standard("effective_slice_median_ms")),
+        1 => Ours::Number(standard(SLICE_MEDIAN)),
         2 => Ours::Words(
-            standard("ended_by_semaphore_fraction")
+            standard(ENDED.by(By::End("semaphore".into())))
                 .map_or_else(String::new, |share| if share.value >= BLOCKS_OFTEN { "yes".into() } else { "no".into() }),
         ),
         3 => Ours::Number(reuse.map(|reuse| exactly(reuse.intervening_misses / 1e3))),
@@ -194,14 +190,14 @@ fn panel(simulated: &Simulated, policy: Policy) -> Panel {
     let bin = |from_ms: f64| {
         let to_ms = (from_ms < FIGURE_END_MS).then_some(from_ms + BIN_MS);
         let range = (from_ms, to_ms.unwrap_or(f64::INFINITY));
-        let percent = simulated.share(policy, simulation::SLICES, range, Policy::Standard);
-        let slices = simulated.value(Policy::Standard, "effective_slices");
+        let percent = simulated.share(policy, &SLICES, range, Policy::Standard);
+        let slices = simulated.value(Policy::Standard, &Metric::from_name("effective_slices"));
         let percent = percent.map_or(0.0, |share| share.value);
         TimeBin { from_ms, to_ms, count: slices.map_or(0.0, |slices| slices.value * percent / 100.0), percent }
     };
     Panel {
         label: simulated.name().to_owned(),
-        median_ms: simulated.value(policy, "effective_slice_median_ms").map(|median| median.value),
+        median_ms: simulated.value(policy, &SLICE_MEDIAN).map(|median| median.value),
         bins: edges.map(bin).collect(),
     }
 }

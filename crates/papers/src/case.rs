@@ -1,8 +1,8 @@
 //! What must be so of a number, and what many such cases come to, with the numbers that decide.
 
 use crate::reproduction::Verdict;
+use simulation::Estimated;
 use std::fmt::Write;
-use study::simulation::Estimated;
 
 pub(super) const LESS: (f64, f64) = (f64::NEG_INFINITY, 0.0);
 pub(super) const MORE: (f64, f64) = (0.0, f64::INFINITY);

@@ -3,10 +3,10 @@
 use crate::interval::{over, rounded};
 use crate::live::Live;
 use crate::paper::{Paper, Place, Printed, PrintedRow, PrintedTable, Quantity};
+use simulation::Estimated;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use study::plan::UNBOUND;
-use study::simulation::Estimated;
 
 /// Whose numbers a claim is judged by: the paper's, or this machine's in their place.
 pub(super) struct Cells<'a> {

@@ -7,8 +7,9 @@ use sim::cache::experiment::reuse;
 use sim::cache::{CacheModel, Reuse, Timing};
 use sim::workload_file::REPORT_WORKLOADS;
 use sim::{CpuIndex, Decay, Parameters, Policy, ProcessIndex, WorkloadFile};
+use simulation::{RunError, SimulationError};
+use stats::Metric;
 use std::collections::BTreeMap;
-use study::simulation::SimulationError;
 
 /// The policies that the report speaks of in section 4, and the two alternatives of its section 1.
 const POLICIES: [Policy; 5] = [Policy::Standard, Policy::Light, Policy::Heavy, Policy::Attached, Policy::LongQuantum];
@@ -29,12 +30,7 @@ pub(super) struct Evidence {
 
 impl Evidence {
     /// Simulates all of it. `progress` is called with how much of it is done, from 0 to 1.
-    pub fn new(
-        machine: &Machine,
-        replicates: u32,
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Self, SimulationError> {
+    pub fn new(machine: &Machine, replicates: u32, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Self, RunError> {
         let named = |name: &str| WorkloadFile::named(name).expect("the report's workloads are built in");
         let applications: Vec<&str> = WorkloadFile::applications().collect();
         const SPACE_STEPS: usize = 3;
@@ -45,7 +41,7 @@ impl Evidence {
             let simulated = Simulated::new(file.workload, parameters, policies, machine)?;
             done += 1;
             progress(done as f64 / steps as f64);
-            Ok::<_, SimulationError>(simulated)
+            Ok::<_, RunError>(simulated)
         };
         let workloads = REPORT_WORKLOADS
             .iter()
@@ -61,9 +57,11 @@ impl Evidence {
             space_sharing::Evidence::new(replicates, seed, &mut |share| progress(before + share * (1.0 - before)))?;
         let mut measured = BTreeMap::new();
         for application in &applications {
-            let caches = CacheModel::of(machine, Timing::of(machine), &application.workload)?;
-            let mean_ms =
-                application.value(Policy::Standard, "dispatch_interval_mean_ms").map_or(0.0, |mean| mean.value);
+            let caches =
+                CacheModel::of(machine, Timing::of(machine), &application.workload).map_err(SimulationError::from)?;
+            let mean_ms = application
+                .value(Policy::Standard, &Metric::from_name("dispatch_interval_mean_ms"))
+                .map_or(0.0, |mean| mean.value);
             let reuse = reuse(&caches, ProcessIndex(0), CpuIndex(0), 0, (mean_ms * 1e6) as u64);
             measured.insert(application.name().to_owned(), reuse);
         }

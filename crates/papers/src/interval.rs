@@ -1,7 +1,7 @@
 //! Numbers between two ends, and arithmetic that keeps the ends: a printed number stands for all that are rounded to it.
 
 use crate::paper::Printed;
-use study::simulation::Estimated;
+use simulation::Estimated;
 
 /// A number without doubt.
 pub(super) fn exactly(value: f64) -> Estimated {

@@ -10,7 +10,7 @@ use crate::reproduction::Verdict;
 use machine::{Kind, Machine};
 use sim::rule::{self, LOAD_ONE};
 use sim::{Decay, Policy};
-use study::simulation::Estimated;
+use simulation::Estimated;
 
 /// The workloads of which the text tells the misses removed, with its number of their misses' share of time.
 const TOLD: [(&str, &str); 3] = [

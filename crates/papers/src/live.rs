@@ -3,13 +3,14 @@
 use crate::interval::{exactly, over};
 use crate::paper::{Paper, Place, Quantity};
 use crate::reproduction::LiveStudy;
+use simulation::Estimated;
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 use stats::PairedRatio;
 use std::collections::{BTreeMap, BTreeSet};
+use study::Comparison;
 use study::plan::{Cell, UNBOUND};
 use study::record::Record;
-use study::simulation::Estimated;
-use study::summary::{bootstrap_seed, counted_times, pairs_to};
+use study::times::{bootstrap_seed, counted_times, pairs_to};
 
 /// What a paper's study measured on this machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +27,8 @@ pub struct Live {
 
 impl Live {
     /// What the journal of `paper`'s study holds; `journal` is what its file is called.
-    pub fn new(paper: &Paper, record: &Record, journal: &str) -> Self {
-        let plan = &record.plan;
+    pub fn new(paper: &Paper, record: &Record<Comparison>, journal: &str) -> Self {
+        let plan = &record.plan.plan;
         let (mut times_s, mut ratios, mut ran) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for (benchmark, class, subject) in benchmarks(paper, record) {
             ran.insert((benchmark.to_owned(), class.map(str::to_owned)), subject.to_owned());
@@ -47,6 +48,28 @@ impl Live {
                     }
                 }
                 times_s.insert(place, counted_times(plan, &record.trials, cell));
+            }
+        }
+        // Where a placement is another's, which was run for both, both have its times.
+        for treatment in &plan.treatments {
+            for same in &treatment.same_as {
+                let renamed = |place: &Place| Place { placement: treatment.name.clone(), ..place.clone() };
+                let is_same = |place: &Place| place.threads == same.threads && place.placement == same.treatment;
+                let times: Vec<_> =
+                    times_s.iter().filter(|(place, _)| is_same(place)).map(|(p, t)| (renamed(p), t.clone())).collect();
+                times_s.extend(times);
+                let own: Vec<_> = ratios
+                    .iter()
+                    .filter(|((place, _), _)| is_same(place))
+                    .map(|((p, to), r)| ((renamed(p), to.clone()), *r))
+                    .collect();
+                let of = |(place, to): &(Place, String)| place.threads == same.threads && *to == same.treatment;
+                let others: Vec<_> = ratios
+                    .iter()
+                    .filter(|(key, _)| of(key))
+                    .map(|((p, _), r)| ((p.clone(), treatment.name.clone()), *r))
+                    .collect();
+                ratios.extend(own.into_iter().chain(others));
             }
         }
         let study = LiveStudy::Ran {
@@ -69,7 +92,7 @@ impl Live {
     /// Mean time in seconds, with an interval of which `among` hold at once; without one when it ran once.
     pub(super) fn time_s(&self, place: &Place, among: usize) -> Option<Estimated> {
         let times = self.times_s.get(place)?;
-        let mean = Estimated::of(times)?;
+        let mean = Estimated::from_values(times)?;
         let widened = widening(times.len().saturating_sub(1), among);
         let end = |end: f64| mean.value + (end - mean.value) * widened;
         Some(Estimated { value: mean.value, low: mean.low.map(end), high: mean.high.map(end) })
@@ -106,12 +129,12 @@ impl Live {
 
 /// The paper's benchmarks with their classes, and the subjects that were run as them. One that takes the place of several classes
 /// stands for the first: the others weren't run.
-fn benchmarks<'a>(paper: &'a Paper, record: &'a Record) -> BTreeSet<(&'a str, Option<&'a str>, &'a str)> {
+fn benchmarks<'a>(paper: &'a Paper, record: &'a Record<Comparison>) -> BTreeSet<(&'a str, Option<&'a str>, &'a str)> {
     let mut found: BTreeSet<(&str, Option<&str>, &str)> = BTreeSet::new();
     for table in &paper.tables {
         let class = table.class.as_deref();
         for row in &table.rows {
-            let Some(subject) = paper.subject(&record.plan, &row.benchmark, class) else { continue };
+            let Some(subject) = paper.subject(&record.plan.plan, &row.benchmark, class) else { continue };
             if found.iter().all(|&(_, of, taken)| taken != subject || of == class) {
                 found.insert((&row.benchmark, class, subject));
             }

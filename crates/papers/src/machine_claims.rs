@@ -5,8 +5,8 @@ use crate::interval::exactly;
 use crate::paper::{MemoryKind, Paper, Quantity};
 use crate::reproduction::Verdict;
 use machine::{CpuId, CpuSet, Distinct, Kind, Machine, Placement, Policy};
+use simulation::Estimated;
 use std::collections::BTreeSet;
-use study::simulation::Estimated;
 
 /// Share of data, in percent, from which a cache holds a significant part of it: half.
 const SIGNIFICANT_PERCENT: f64 = 50.0;

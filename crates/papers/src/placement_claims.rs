@@ -10,8 +10,8 @@ use crate::live::Live;
 use crate::paper::{Paper, Place, Printed, PrintedRow, PrintedTable, Quantity};
 use crate::reproduction::{LiveVerdict, Verdict};
 use crate::{machine_claims, references};
+use simulation::Estimated;
 use study::plan::UNBOUND;
-use study::simulation::Estimated;
 
 /// Share of cells from which something is often so.
 const OFTEN: f64 = 0.5;

@@ -5,8 +5,8 @@
 use crate::contention::{Contention, HeldOut, Role};
 use crate::paper::Printed;
 use serde::{Deserialize, Serialize, Serializer};
+use simulation::{Estimated, TimeBin};
 use study::record::Ending;
-use study::simulation::{Estimated, TimeBin};
 
 /// What a paper says and what we get.
 #[derive(Clone, Debug, PartialEq)]

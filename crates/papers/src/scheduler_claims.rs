@@ -8,7 +8,9 @@ use crate::reproduction::Verdict;
 use crate::simulated::Simulated;
 use sim::Policy;
 use sim::rule::{self, Distance, PHI_HEAVY, PHI_LIGHT, Phi, TimeBoost};
-use study::simulation::Estimated;
+use simulation::Estimated;
+use simulation::metrics::{MAKESPAN, MEAN_COMPLETION, MISSES, SLICE_MEDIAN};
+use stats::Metric;
 
 /// Clock tick and quantum of the report, in ms.
 const TICK_MS: f64 = 10.0;
@@ -30,37 +32,37 @@ fn difference(a: Option<Estimated>, b: Option<Estimated>) -> Option<Estimated> {
 pub(super) fn judge(check: &str, evidence: &Evidence) -> Judgement {
     let each = |case: &dyn Fn(&Simulated) -> Case| all(&evidence.workloads.iter().map(case).collect::<Vec<_>>());
     let of = |name: &str| evidence.workload(name);
-    let change = |name: &str, policy, metric: &str| of(name).and_then(|simulated| simulated.change(policy, metric));
-    let value = |name: &str, policy, metric: &str| of(name).and_then(|simulated| simulated.value(policy, metric));
+    let change = |name: &str, policy, metric: &Metric| of(name).and_then(|simulated| simulated.change(policy, metric));
+    let value = |name: &str, policy, metric: &Metric| of(name).and_then(|simulated| simulated.value(policy, metric));
     match check {
         "attached" => both(
-            each(&|w| Case::new(w.name(), w.change(Policy::Attached, "misses"), LESS, " % misses")),
-            each(&|w| Case::new(w.name(), w.change(Policy::Attached, "makespan_ms"), MORE, " % time")),
+            each(&|w| Case::new(w.name(), w.change(Policy::Attached, &MISSES), LESS, " % misses")),
+            each(&|w| Case::new(w.name(), w.change(Policy::Attached, &MAKESPAN), MORE, " % time")),
         ),
         "long-quantum" => {
             let case =
-                |name: &str| Case::new(name, change(name, Policy::LongQuantum, "makespan_ms"), (-1.0, 1.0), " % time");
+                |name: &str| Case::new(name, change(name, Policy::LongQuantum, &MAKESPAN), (-1.0, 1.0), " % time");
             all(&["Pmake+Pmake", "Oracle"].map(case))
         }
         "neither" => {
-            let mean = |policy, metric: &str| {
+            let mean = |policy, metric: &Metric| {
                 let all = evidence.workloads.iter().map(|w| Some(w.change(policy, metric)?.value));
                 let all = all.collect::<Option<Vec<f64>>>()?;
                 Some(exactly(all.iter().sum::<f64>() / all.len() as f64))
             };
-            let case = |(policy, metric, unit): (Policy, &str, &'static str)| {
-                let lead = difference(mean(Policy::Light, metric), mean(policy, metric));
+            let case = |(policy, metric, unit): (Policy, Metric, &'static str)| {
+                let lead = difference(mean(Policy::Light, &metric), mean(policy, &metric));
                 Case::new(format!("light less {policy}, mean of all workloads:"), lead, LESS, unit)
             };
-            let cases = [Policy::Attached, Policy::LongQuantum].into_iter().flat_map(|policy| {
-                [(policy, "misses", " points of misses"), (policy, "makespan_ms", " points of time")]
-            });
+            let cases = [Policy::Attached, Policy::LongQuantum]
+                .into_iter()
+                .flat_map(|policy| [(policy, MISSES, " points of misses"), (policy, MAKESPAN, " points of time")]);
             all(&cases.map(case).collect::<Vec<_>>())
         }
         "reload-time" => {
             let reuse = evidence.reuse.get("Matrix");
             let wall = evidence.applications.iter().find(|w| w.name() == "Matrix");
-            let wall = wall.and_then(|w| w.value(Policy::Standard, "dispatch_interval_mean_ms"));
+            let wall = wall.and_then(|w| w.value(Policy::Standard, &Metric::from_name("dispatch_interval_mean_ms")));
             let ms = reuse.zip(wall).map(|(reuse, wall)| exactly(reuse.potential * wall.value));
             all(&[Case::new("a reload takes", ms, (2.5, 3.5), " ms")])
         }
@@ -69,7 +71,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judgement {
             Case::new(w.name(), longer, (0.0, 10.0), " % longer than a quantum")
         }),
         "slices" => all(&[(Policy::Light, 240.0), (Policy::Heavy, 640.0)].map(|(policy, ms)| {
-            let median = evidence.spinning.value(policy, "effective_slice_median_ms");
+            let median = evidence.spinning.value(policy, &SLICE_MEDIAN);
             Case::new(format!("{policy}, two processes a CPU:"), median, (ms - TICK_MS, ms + QUANTUM_MS), " ms")
         })),
         "thresholds" => {
@@ -79,7 +81,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judgement {
         }
         "longer-slices" => {
             let cases = ["Matrix+Matrix", "Matrix+Cholesky"].into_iter().flat_map(|name| {
-                let median = |policy| value(name, policy, "effective_slice_median_ms");
+                let median = |policy| value(name, policy, &SLICE_MEDIAN);
                 let times = median(Policy::Light).zip(median(Policy::Standard));
                 let times = times.map(|(light, standard)| exactly(light.value / standard.value));
                 // 8 quanta, or within one of it.
@@ -101,7 +103,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judgement {
         "scientific-share" => all(&["Matrix+Matrix", "Matrix+Cholesky"].map(|name| stalled(name, of(name), 20.0))),
         "oracle-share" => all(&[stalled("Oracle", of("Oracle"), 60.0)]),
         "oracle-slices" => {
-            let median = |policy| value("Oracle", policy, "effective_slice_median_ms");
+            let median = |policy| value("Oracle", policy, &SLICE_MEDIAN);
             let longer = difference(median(Policy::Light), median(Policy::Standard));
             all(&[
                 Case::new("standard:", median(Policy::Standard), MORE, " ms"),
@@ -110,36 +112,46 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judgement {
                 Case::new("longer by", longer, (-TICK_MS, TICK_MS), " ms, of a clock tick of 10"),
             ])
         }
-        "oracle-idle" => all(&[Case::new("idle time", change("Oracle", Policy::Light, "idle_fraction"), LESS, " %")]),
+        "oracle-idle" => all(&[Case::new(
+            "idle time",
+            change("Oracle", Policy::Light, &Metric::from_name("idle_fraction")),
+            LESS,
+            " %",
+        )]),
         "pmake-earlier" => all(&["Pmake+Matrix", "Pmake+Cholesky"].map(|name| {
-            let completion = change(name, Policy::Light, "completion_ms:Pmake");
+            let completion = change(name, Policy::Light, &Metric::from_name("completion_ms:Pmake"));
             Case::new(format!("{name}: completion of Pmake"), completion, LESS, " %")
         })),
-        "light-misses-range" => each(&|w| Case::new(w.name(), w.change(Policy::Light, "misses"), (-36.5, -6.5), " %")),
-        "heavy-misses-range" => each(&|w| Case::new(w.name(), w.change(Policy::Heavy, "misses"), (-39.5, -7.5), " %")),
+        "light-misses-range" => each(&|w| Case::new(w.name(), w.change(Policy::Light, &MISSES), (-36.5, -6.5), " %")),
+        "heavy-misses-range" => each(&|w| Case::new(w.name(), w.change(Policy::Heavy, &MISSES), (-39.5, -7.5), " %")),
         "light-time-range" => {
-            each(&|w| Case::new(w.name(), w.change(Policy::Light, "mean_completion_ms"), (-10.5, -0.5), " %"))
+            each(&|w| Case::new(w.name(), w.change(Policy::Light, &MEAN_COMPLETION), (-10.5, -0.5), " %"))
         }
         "heavy-misses" => each(&|w| {
-            let more = difference(w.change(Policy::Heavy, "misses"), w.change(Policy::Light, "misses"));
+            let more = difference(w.change(Policy::Heavy, &MISSES), w.change(Policy::Light, &MISSES));
             Case::new(w.name(), more, LESS, " points")
         }),
         "heavy-time" => each(&|w| {
-            let gain = difference(w.change(Policy::Heavy, "makespan_ms"), w.change(Policy::Light, "makespan_ms"));
+            let gain = difference(w.change(Policy::Heavy, &MAKESPAN), w.change(Policy::Light, &MAKESPAN));
             Case::new(w.name(), gain, (-2.0, f64::INFINITY), " points")
         }),
         "heavy-idle" => all(&["Pmake+Pmake", "Oracle"].map(|name| {
-            Case::new(format!("{name}: idle time"), change(name, Policy::Heavy, "idle_fraction"), MORE, " %")
+            Case::new(
+                format!("{name}: idle time"),
+                change(name, Policy::Heavy, &Metric::from_name("idle_fraction")),
+                MORE,
+                " %",
+            )
         })),
         "mp3d" => all(&[Case::new(
             "its misses, light:",
-            change("Matrix+Mp3d", Policy::Light, "misses:Mp3d"),
+            change("Matrix+Mp3d", Policy::Light, &Metric::from_name("misses:Mp3d")),
             (-1.0, 1.0),
             " %",
         )]),
         "pmake" => all(&[Case::new(
             "Pmake+Pmake, light:",
-            change("Pmake+Pmake", Policy::Light, "makespan_ms"),
+            change("Pmake+Pmake", Policy::Light, &MAKESPAN),
             (-2.5, 0.0),
             " % time",
         )]),
@@ -147,7 +159,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence) -> Judgement {
         "fair" => {
             let policies = [Policy::Standard, Policy::Light, Policy::Heavy];
             let cases = policies.map(|policy| {
-                let worst = evidence.workloads.iter().filter_map(|w| w.value(policy, "jain_index"));
+                let worst = evidence.workloads.iter().filter_map(|w| w.value(policy, &Metric::from_name("jain_index")));
                 let worst = worst.min_by(|a, b| a.value.total_cmp(&b.value));
                 Case::new(format!("{policy}: least Jain index"), worst, (0.98, 1.0), "")
             });
@@ -174,7 +186,7 @@ fn printed_cells(evidence: &Evidence, cells: &[(&str, usize)]) -> Judgement {
 
 /// Misses take about so many percent of the CPU time that a workload has.
 fn stalled(name: &str, simulated: Option<&Simulated>, about: f64) -> Case {
-    let share = simulated.and_then(|w| w.value(Policy::Standard, "stalled_fraction"));
+    let share = simulated.and_then(|w| w.value(Policy::Standard, &Metric::from_name("stalled_fraction")));
     Case::new(
         name,
         share.map(|share| share.map(|share| 100.0 * share)),

@@ -7,11 +7,12 @@ use crate::simulated::record;
 use machine::Machine;
 use sim::space::mix::{DEFAULT_MIX, REPORT_MIXES};
 use sim::space::{Mix, MixError, Parameters, Policy};
-use study::plan::Plan;
-use study::simulation::{
-    self, Estimated, MATTERS_PERCENT, PointResult, RESPONSE, Sharing, Simulation, SimulationError,
-    affinity_matters_from,
+use simulation::metrics::{RELOAD_FRACTION, RESPONSE};
+use simulation::{
+    Estimated, MATTERS_PERCENT, PointResult, RunError, Sharing, Simulation, SimulationPlan, affinity_matters_from,
+    simulation_analysis,
 };
+use stats::Metric;
 
 /// The report's three policies.
 const POLICIES: [Policy; 3] = [Policy::Equipartition, Policy::Dynamic, Policy::DynamicAffinity];
@@ -36,12 +37,12 @@ pub(super) struct Evidence {
 
 impl Evidence {
     /// Simulates it. `progress` is called with how much of it is done, from 0 to 1.
-    pub fn new(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Self, SimulationError> {
+    pub fn new(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Self, RunError> {
         let steps = (MACHINES.len() + 1) as f64;
         let parameters =
             |machine: &str| Parameters { replicates: replicates * REPLICATES, seed, ..Parameters::of_machine(machine) };
         let simulation =
-            |mix, machine| Simulation::of(Sharing::Space { mix: named(mix), parameters: parameters(machine) });
+            |mix, machine| Simulation::from(Sharing::Space { mix: named(mix), parameters: parameters(machine) });
         let mut mixes = Vec::new();
         for name in MACHINES {
             let all = REPORT_MIXES.iter().map(|(mix, _)| simulation(mix, name)).collect();
@@ -65,23 +66,23 @@ fn named(mix: &str) -> Mix {
     Mix::named(mix, |name| Err(MixError::Unknown(name.into()))).expect("a test makes all mixes of the report")
 }
 
-fn simulate(simulations: Vec<Simulation>, machine: &str) -> Result<Vec<PointResult>, SimulationError> {
+fn simulate(simulations: Vec<Simulation>, machine: &str) -> Result<Vec<PointResult>, RunError> {
     let machine = Machine::named(machine).expect("the machines are presets");
-    let plan = Plan::of_simulations(simulations, &POLICIES, &machine);
-    Ok(simulation::analyse(&record(plan, &machine)?))
+    let plan = SimulationPlan::new(simulations, &POLICIES, &machine);
+    Ok(simulation_analysis(&record(&plan, &machine)?).points)
 }
 
-fn value(point: &PointResult, policy: Policy, metric: &str) -> Option<Estimated> {
+fn value(point: &PointResult, policy: Policy, metric: &Metric) -> Option<Estimated> {
     point.policy(policy.name())?.estimates.get(metric).copied()
 }
 
-fn change(point: &PointResult, policy: Policy, metric: &str) -> Option<Estimated> {
+fn change(point: &PointResult, policy: Policy, metric: &Metric) -> Option<Estimated> {
     point.policy(policy.name())?.changes.get(metric).copied()
 }
 
 /// By how many percent affinity changes what dynamic takes.
 fn by_affinity(point: &PointResult) -> Option<Estimated> {
-    point.policy(Policy::DynamicAffinity.name())?.affinity_changes.get(RESPONSE).copied()
+    point.policy(Policy::DynamicAffinity.name())?.affinity_changes.get(&RESPONSE).copied()
 }
 
 /// Ours of the table of section 5 of that name; none of another.
@@ -97,7 +98,7 @@ pub(super) fn rows(table: &str, evidence: &Evidence) -> Option<Vec<ReproducedRow
 fn responses(evidence: &Evidence) -> Vec<ReproducedRow> {
     let row = |at: usize, kind: &str| {
         let cell = |(mixes, policy): (&Vec<PointResult>, Policy)| {
-            let change = change(&mixes[at], policy, &format!("{RESPONSE}:{kind}"));
+            let change = change(&mixes[at], policy, &RESPONSE.of_job(kind));
             ReproducedCell::number(None, change.map(|change| change.map(|percent| 100.0 + percent)))
         };
         let columns = evidence.mixes.iter().flat_map(|mixes| POLICIES[1..].iter().map(move |&policy| (mixes, policy)));
@@ -116,10 +117,10 @@ fn future(evidence: &Evidence) -> Vec<ReproducedRow> {
     let row = |point: &PointResult| {
         let at = point.point.as_ref().map_or(0.0, |point| point.value);
         let mark = if from == Some(at) { ", from here on affinity matters" } else { "" };
-        let reloads = value(point, Policy::Dynamic, "reload_fraction").map(|share| share.map(|x| 100.0 * x));
+        let reloads = value(point, Policy::Dynamic, &RELOAD_FRACTION).map(|share| share.map(|x| 100.0 * x));
         let cells = [
-            change(point, Policy::Dynamic, RESPONSE),
-            change(point, Policy::DynamicAffinity, RESPONSE),
+            change(point, Policy::Dynamic, &RESPONSE),
+            change(point, Policy::DynamicAffinity, &RESPONSE),
             by_affinity(point),
             reloads,
         ];
@@ -139,24 +140,24 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
     let percent = |estimate: Option<Estimated>| estimate.map(|estimate| estimate.map(|share| 100.0 * share));
     Some(match check {
         "equal-most-idle" => each(&|point| {
-            let less = change(point, Policy::Dynamic, "idle_held_ms");
+            let less = change(point, Policy::Dynamic, &Metric::from_name("idle_held_ms"));
             Case::new(format!("{}: idle in hand, dynamic against equipartition", point.subject), less, LESS, " %")
         }),
         "equal-stays" => each(&|point| {
-            let of = |metric: &str| Some(value(point, Policy::Equipartition, metric)?.value);
+            let of = |metric: &str| Some(value(point, Policy::Equipartition, &Metric::from_name(metric))?.value);
             let moved = of("moves_forced").zip(of("moves_within")).map(|(forced, within)| forced + within);
             let share = moved.zip(of("tasks")).map(|(moved, tasks)| 100.0 * moved / tasks);
             Case::new(point.subject.clone(), share.map(exactly), (0.0, 1.0), " moves after the first for 100 tasks")
         }),
         "many-reallocations" => each(&|point| {
-            let more = change(point, Policy::Dynamic, "reallocations");
+            let more = change(point, Policy::Dynamic, &Metric::from_name("reallocations"));
             Case::new(format!("{}: reallocations", point.subject), more, MORE, " % more than equipartition")
         }),
         "all-sooner" => {
             let below = |policy: Policy| {
                 let cases = evidence.on_its_machine().iter().flat_map(|point| {
                     let case = |kind| {
-                        let ratio = change(point, policy, &format!("{RESPONSE}:{kind}"))
+                        let ratio = change(point, policy, &RESPONSE.of_job(kind))
                             .map(|change| change.map(|percent| 1.0 + percent / 100.0));
                         Case::new(format!("{policy}, {}, {kind}", point.subject), ratio, (0.0, 1.0), "")
                     };
@@ -171,7 +172,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
             Case::new(format!("{}: affinity changes", point.subject), by_affinity(point), little, " %")
         }),
         "small-penalties" => each(&|point| {
-            let reloads = percent(value(point, Policy::Dynamic, "reload_fraction"));
+            let reloads = percent(value(point, Policy::Dynamic, &RELOAD_FRACTION));
             Case::new(format!("{}: reloads take", point.subject), reloads, (0.0, 1.0), " % of the CPU time")
         }),
         "future" => {
@@ -183,7 +184,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
                 Case::new("at the last point affinity changes", last.and_then(by_affinity), LESS, " %"),
                 Case::new(
                     "dynamic against equipartition",
-                    last.and_then(|point| change(point, Policy::Dynamic, RESPONSE)),
+                    last.and_then(|point| change(point, Policy::Dynamic, &RESPONSE)),
                     MORE,
                     " %",
                 ),
@@ -194,13 +195,16 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
             }
         }
         "jobs-give-up" => each(&|point| {
-            let count = |metric: &str| value(point, Policy::Dynamic, metric).map_or(0.0, |moves| moves.value);
+            let count = |metric: &str| {
+                value(point, Policy::Dynamic, &Metric::from_name(metric)).map_or(0.0, |moves| moves.value)
+            };
             let (given, taken) = (count("moves_voluntary"), count("moves_forced"));
             let share = exactly(100.0 * given / (given + taken));
             Case::new(point.subject.clone(), Some(share), (50.0, 100.0), " % of CPUs were given up or free")
         }),
         "useless-data" => each(&|point| {
-            let all = |metric: &str| value(point, Policy::Dynamic, metric).map_or(0.0, |sum| sum.value);
+            let all =
+                |metric: &str| value(point, Policy::Dynamic, &Metric::from_name(metric)).map_or(0.0, |sum| sum.value);
             let (moves, resumed) = (all("moves"), all("moves_resumed"));
             let (reload_ms, resumed_ms) = (all("reload_ms"), all("reload_resumed_ms"));
             let (begun, gone_on) = ((reload_ms - resumed_ms) / (moves - resumed), resumed_ms / resumed);
@@ -209,7 +213,7 @@ pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f
         }),
         "less-than-time-sharing" => {
             let shares = evidence.on_its_machine().iter().filter_map(|point| {
-                let lost = percent(value(point, Policy::Dynamic, "reload_fraction"))?;
+                let lost = percent(value(point, Policy::Dynamic, &RELOAD_FRACTION))?;
                 Some((point.subject.clone(), lost.value))
             });
             let most = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;

@@ -13,7 +13,6 @@ use crate::chart::Hue;
 use crate::number::{self, Ratio};
 use crate::paste;
 use crate::replay::ReplayView;
-use crate::sentences;
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
@@ -30,7 +29,7 @@ const SCRIPT: &str = include_str!("html/script.js");
 
 /// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
 /// to read it all, and the line to paste. The JSON form is embedded as `<script type="application/json" id="study">`.
-pub(crate) fn cells(study: &StudyView) -> String {
+pub(crate) fn cells_page(study: &StudyView) -> String {
     let subjects: Vec<&str> = study.plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
     let title = format!("{}: where its threads run best", plain(&subjects.join(", ")));
     let body = html! {
@@ -56,13 +55,13 @@ pub(crate) fn cells(study: &StudyView) -> String {
 }
 
 /// A simulation as one HTML file, likewise.
-pub(crate) fn simulation(study: &SimulationView) -> String {
+pub(crate) fn simulation_page(study: &SimulationView) -> String {
     let data = crate::json::simulation(study);
     page(&study.record.host, &simulation::title(study), &simulation::body(study), &data)
 }
 
 /// Replays as one HTML file, likewise.
-pub(crate) fn replay(study: &ReplayView) -> String {
+pub(crate) fn replay_page(study: &ReplayView) -> String {
     page(&study.record.host, &replay::title(study), &replay::body(study), &crate::json::replay(study))
 }
 

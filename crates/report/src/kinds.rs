@@ -139,7 +139,7 @@ impl Forms for StudyView<'_> {
         terminal::cells(self, screen)
     }
     fn html(&self) -> String {
-        html::cells(self)
+        html::cells_page(self)
     }
     fn markdown(&self) -> String {
         markdown::cells(self)
@@ -160,7 +160,7 @@ impl Forms for SimulationView<'_> {
         crate::simulation::terminal(&self.sheet(), screen)
     }
     fn html(&self) -> String {
-        html::simulation(self)
+        html::simulation_page(self)
     }
     fn markdown(&self) -> String {
         crate::simulation::markdown(&self.sheet())
@@ -181,7 +181,7 @@ impl Forms for ReplayView<'_> {
         crate::simulation::terminal(&self.sheet(), screen)
     }
     fn html(&self) -> String {
-        html::replay(self)
+        html::replay_page(self)
     }
     fn markdown(&self) -> String {
         crate::simulation::markdown(&self.sheet())

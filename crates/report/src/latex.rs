@@ -26,7 +26,7 @@ pub(crate) fn cells(study: &StudyView) -> String {
         beside_the_paper(&mut text, study, &table);
     }
     if study.is_race() {
-        for ranking in study.rankings {
+        for ranking in &study.rankings {
             ranked(&mut text, study, ranking);
         }
     } else {

@@ -5,7 +5,6 @@ use crate::kinds::Screen;
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
-use crate::sentences;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::verdict::Verdicts;

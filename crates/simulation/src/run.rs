@@ -11,7 +11,7 @@ use sim::{
     CacheModel, Experiment, Footprint, Interval, NoMemory, Outcome, Parameters, Policy, ProcessOutcome, Workload,
 };
 use study::sample::{Measurements, Sample};
-use study::session::Session;
+use study::session::{Session, SessionError};
 use study::{Ending, JournalError};
 
 /// A simulation on its machine, ready to be run.
@@ -72,6 +72,9 @@ pub enum RunError {
     /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The study can't be worked on.
+    #[error(transparent)]
+    Session(#[from] SessionError),
 }
 
 /// Simulates what is left of the study in `session`, on all cores; `watch` is called after each sample. The order of samples is

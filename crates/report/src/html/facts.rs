@@ -9,7 +9,7 @@ use crate::words::{self, count, ending, plain, stop_rule};
 use machine::{CpuSet, Machine, Placement};
 use maud::{Markup, PreEscaped, html};
 use study::model::{DRIFT_RUNS, Noise, Slow};
-use study::{HostState, Session, SubjectModel, Trial};
+use study::{HostState, PastSession, SubjectModel, Trial};
 
 /// Most rows of a list that can grow with the study; the rest is in the data.
 const ROWS: usize = 40;

@@ -6,7 +6,7 @@ use crate::ranking::cut_off;
 use crate::study_view::StudyView;
 use crate::words::{claim, count, plain};
 use maud::{Markup, html};
-use study::simulation::TimeBin;
+use simulation::TimeBin;
 use study::{Claim, Status, Subject, Summary, Trial};
 
 /// The trials of each subject in the order in which they were run, each against the median of its cell.
@@ -423,7 +423,7 @@ fn trial_table(study: &StudyView) -> Markup {
                     th { "involuntary" } th { "migrations" }
                 } }
                 tbody {
-                    @for trial in &study.trials {
+                    @for trial in study.trials {
                         tr {
                             td { (trial.sequence) } td { (trial.block) } td { (plain(&trial.subject)) } td { (trial.threads) }
                             td { (plain(&trial.placement)) }

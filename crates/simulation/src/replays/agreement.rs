@@ -4,6 +4,7 @@ use super::{Kernel, ReplayPlan};
 use crate::metrics::{MISSES, SLICES, WORK};
 use crate::results::{Estimated, TimeBin, bin_edges, bins, metrics_of, times};
 use replay::Policy;
+use serde::{Serialize, Serializer};
 use stats::{Metric, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use study::Record;
@@ -90,9 +91,10 @@ pub struct ReplayedPolicy {
 }
 
 /// Whether the two worlds agree on a quantity, under policies by which both follow the same rule.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
-    /// The metric.
+    /// The metric; serialised by its name.
+    #[serde(serialize_with = "name_of")]
     pub metric: Metric,
     /// Policies under which they differ by no more than [`AGREE_FACTOR`].
     pub within: Vec<String>,
@@ -102,6 +104,10 @@ pub struct Agreement {
     pub pairs: u32,
     /// Those of them that the kernel has in the same order.
     pub same_order: u32,
+}
+
+fn name_of<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(metric)
 }
 
 /// What a study of replays came to.
