@@ -27,7 +27,7 @@ impl Chart {
     /// changes from 1.
     pub(crate) fn intervals(&self, rows: &[Interval], below: &str, above: &str, percent: bool) -> Option<Markup> {
         let (row_height, top) = (22.0, 22.0);
-        let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(110.0);
+        let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(118.0);
         let usable = |row: &&Interval| {
             let (value, low, high) = row.estimate;
             low > 0.0 && high.is_finite() && value.is_finite()
