@@ -4,6 +4,7 @@
 //! The SVG stands alone or inline in HTML, any number of times in a page: it has no ids, its styles apply to its own class
 //! only, and it follows the light or dark theme of the reader (or of a page that sets `data-theme` on its root).
 
+use crate::words::short;
 use machine::fold::bytes;
 use machine::tree::{Object, ObjectIndex};
 use machine::{CpuId, CpuSet, Kind, Machine, Placement};
@@ -488,17 +489,7 @@ fn thread_colour(thread: usize, threads: usize) -> String {
 }
 
 fn escape(text: &str) -> String {
-    let printable = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
-    printable.fold(String::new(), |mut escaped, c| {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-        escaped
-    })
+    maud::html! { (short(text, usize::MAX)) }.into_string()
 }
 
 #[cfg(test)]

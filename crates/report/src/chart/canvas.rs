@@ -163,13 +163,8 @@ impl Canvas {
 
     /// Names below a horizontal scale, the first first: one that would touch another before it is left out.
     pub(super) fn names(&mut self, y: f64, names: impl IntoIterator<Item = (f64, String)>) {
-        let mut taken: Vec<Range<f64>> = Vec::new();
-        for (x, name) in names {
-            let (x, half) = (middle(x, &name), (width(&name) + GAP) / 2.0);
-            if taken.iter().all(|other| x + half <= other.start || x - half >= other.end) {
-                taken.push(x - half..x + half);
-                self.text("muted", (x, y), Anchor::Middle, &name);
-            }
+        for (x, name) in apart(names) {
+            self.text("muted", (x, y), Anchor::Middle, &name);
         }
     }
 
@@ -241,6 +236,18 @@ fn cut(text: &str, room: f64) -> String {
 fn middle(x: f64, text: &str) -> f64 {
     let half = width(text) / 2.0;
     x.min(WIDTH - half).max(half)
+}
+
+/// Those of the names of a horizontal scale that touch none before them.
+pub(super) fn apart(names: impl IntoIterator<Item = (f64, String)>) -> Vec<(f64, String)> {
+    let mut taken: Vec<Range<f64>> = Vec::new();
+    let is_apart = |(x, name): &(f64, String)| {
+        let (x, half) = (middle(*x, name), (width(name) + GAP) / 2.0);
+        let is_apart = taken.iter().all(|other| x + half <= other.start || x - half >= other.end);
+        taken.extend(is_apart.then_some(x - half..x + half));
+        is_apart
+    };
+    names.into_iter().filter(is_apart).collect()
 }
 
 fn title(hover: &str) -> Markup {

@@ -1,6 +1,6 @@
 //! Ratios with their intervals, one a row.
 
-use super::canvas::{Anchor, Canvas, WIDTH, width};
+use super::canvas::{Anchor, Canvas, WIDTH, apart, width};
 use super::scale::{Scale, padded, span};
 use super::{Chart, Hue, signed_percent};
 use maud::Markup;
@@ -27,7 +27,7 @@ impl Chart {
     /// changes from 1.
     pub(crate) fn intervals(&self, rows: &[Interval], below: &str, above: &str, percent: bool) -> Option<Markup> {
         let (row_height, top) = (22.0, 22.0);
-        let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(110.0);
+        let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(112.0);
         let usable = |row: &&Interval| {
             let (value, low, high) = row.estimate;
             low > 0.0 && high.is_finite() && value.is_finite()
@@ -39,9 +39,11 @@ impl Chart {
         let x = Scale::logarithmic(logs.start.exp()..logs.end.exp(), left..WIDTH - 136.0);
         let one = x.at(1.0);
         let mut canvas = Canvas::new(foot + 24.0);
-        let ticks = x.ticks(4).into_iter().filter(|(tick, _)| *tick > 0.0);
-        let names = ticks.map(|(tick, name)| (x.at(tick), if percent { signed_percent(tick - 1.0) } else { name }));
-        let names: Vec<(f64, String)> = names.collect();
+        let name = |(tick, name)| (x.at(tick), if percent { signed_percent(tick - 1.0) } else { name });
+        let ticks = |most| x.ticks(most).into_iter().filter(|(tick, _)| *tick > 0.0).map(name).collect::<Vec<_>>();
+        // As many as have room for all their names.
+        let names = (1..=4).rev().map(ticks).find(|names| apart(names.clone()).len() == names.len());
+        let names = names.unwrap_or_default();
         for (place, _) in &names {
             canvas.line("grid", [(*place, top), (*place, foot)]);
         }
@@ -99,5 +101,15 @@ mod tests {
         let svg = drawn(&[&unusable[..], &[(1.0, 1.0, 1.0), (1.0, 1e-9, 1e9)]].concat()).unwrap();
         assert_eq!((svg.matches("<title>hover</title>").count(), svg.matches(">scatter</text>").count()), (2, 5));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn every_line_of_the_scale_has_its_name() {
+        for high in [1.01, 1.06, 1.3, 1.6, 2.2, 7.0, 90.0] {
+            let svg = drawn(&[(1.0, 1.0, high)]).unwrap();
+            let names = svg.matches("text-anchor=\"middle\"").count();
+            assert!((1..=4).contains(&names), "{high}: {svg}");
+            assert_eq!(svg.matches("class=\"grid\"").count(), names, "{high}: {svg}");
+        }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Threshold {
 }
 
 const HEIGHT: f64 = 240.0;
-const LEFT: f64 = 46.0;
+const LEFT: f64 = 50.0;
 const TOP: f64 = 10.0;
 const FOOT: f64 = HEIGHT - 36.0;
 

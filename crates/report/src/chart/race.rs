@@ -114,7 +114,7 @@ impl Chart {
         steps().find(|step| step.is_known())?;
         let course = Course::new(blocks, steps().map(|step| step.order).max()?);
         let has_failures = racers.iter().any(|racer| racer.exit == Some(Exit::Failed));
-        let (left, right, top, foot) = (46.0, WIDTH - 92.0, 8.0, 266.0);
+        let (left, right, top, foot) = (50.0, WIDTH - 92.0, 8.0, 266.0);
         let height = foot + if has_failures { 50.0 } else { 34.0 };
         let x = Scale::linear(0.0..course.length(), left..right);
         let y = Scale::logarithmic(heights(racers), foot..top);

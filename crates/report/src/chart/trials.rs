@@ -76,7 +76,7 @@ impl Chart {
     pub(crate) fn in_order(&self, points: &[Point], breaks: &[f64]) -> Option<Markup> {
         let mut beside = vec![(Mark::Failed, "failed"), (Mark::CutOff, "cut off")];
         beside.retain(|(mark, _)| points.iter().any(|point| point.mark == *mark));
-        let (left, right, top, foot) = (44.0, WIDTH - 6.0, 8.0, 154.0);
+        let (left, right, top, foot) = (50.0, WIDTH - 6.0, 8.0, 154.0);
         let height = foot + 20.0 + 16.0 * beside.len().max(1) as f64;
         let inliers = points.iter().filter(|p| p.mark == Mark::Counted && p.value.is_finite()).map(|p| p.value.abs());
         let reach = inliers.reduce(f64::max)?.max(0.01) * 1.15;
