@@ -20,6 +20,7 @@ mod estimate;
 mod outlier;
 mod paired;
 mod race;
+mod select;
 mod stop;
 
 pub use claim::{CLAIM_LEVEL, Claim, claims, holm};
