@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod claim;
+mod disturbance;
 mod draw;
 mod drift;
 mod estimate;
@@ -24,6 +25,7 @@ mod select;
 mod stop;
 
 pub use claim::{CLAIM_LEVEL, Claim, claims, holm};
+pub use disturbance::{Cause, Disturbance, IDLE_LOAD, LARGE_SHARE, Surroundings, disturbances};
 pub use draw::block_permutation;
 pub use drift::{Drift, MIN_DRIFT_POINTS, drift};
 pub use estimate::{Estimate, estimate, mean_interval, median_interval, quantile};
