@@ -2,15 +2,18 @@
 //!
 //! `cargo test -p stayput-stats --test disturbed -- --nocapture` prints the table of docs/design/disturbance.md.
 
-mod drawn;
+#[path = "drawn/draw.rs"]
+mod draw;
 
-use drawn::Draw;
+use draw::Draw;
 use stayput_stats::{
-    Claim, DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, Pair, PairedRatio,
-    Surroundings, block_permutation, claims, disturbances, paired_ratio, settled,
+    Claim, DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, Pair, PairedRatio, Surroundings,
+    block_permutation, claims, disturbances, paired_ratio, settled,
 };
 
-const STUDIES: u64 = 400;
+/// Studies of a scenario whose rates are far from their bounds, and of one whose are near.
+const STUDIES: u64 = 300;
+const MANY_STUDIES: u64 = 1_000;
 /// How often at most a study of equal placements may claim a difference without saying that the machine was busy.
 const FALSE_CLAIMS: f64 = 0.05;
 /// The same when nothing but the load average before the study tells of others: who comes soon after it began isn't seen.
@@ -296,18 +299,17 @@ struct Tally {
     busy: f64,
 }
 
-fn tally(scenario: &Scenario) -> Tally {
-    let studies: Vec<Vec<Told>> = (0..STUDIES).map(|seed| Study::draw(seed, scenario).told()).collect();
-    let share = |holds: fn(&Told) -> bool| {
-        studies.iter().filter(|told| told.iter().any(holds)).count() as f64 / STUDIES as f64
-    };
+fn tally(studies: u64, scenario: &Scenario) -> Tally {
+    let all: Vec<Vec<Told>> = (0..studies).map(|seed| Study::draw(seed, scenario).told()).collect();
+    let share =
+        |holds: fn(&Told) -> bool| all.iter().filter(|told| told.iter().any(holds)).count() as f64 / studies as f64;
     let tally = Tally {
         claimed: share(|_| true),
         unqualified: share(|told| told.calm),
         unqualified_by_load: share(|told| told.calm_by_load),
         busy: share(|told| !told.calm),
     };
-    let Noise::Normal(sd) | Noise::Pareto(sd) | Noise::Lognormal(sd) = scenario.noise;
+    let (Noise::Normal(sd) | Noise::Pareto(sd) | Noise::Lognormal(sd)) = scenario.noise;
     let percents = [tally.claimed, tally.unqualified, tally.unqualified_by_load, tally.busy].map(|share| 100.0 * share);
     println!(
         "{:52} {:4.1} % {:3} {:6.1} {:6.1} {:6.1} {:6.1}",
@@ -322,8 +324,10 @@ fn tally(scenario: &Scenario) -> Tally {
     tally
 }
 
-fn heading(what: &str) {
-    println!("{what}: % of {STUDIES} studies; columns: noise, most blocks, claim, without saying busy, likewise by load, busy");
+fn heading(studies: u64, what: &str) {
+    println!(
+        "{what}: % of {studies} studies; columns: noise, most blocks, claim, without saying busy, likewise by load, busy"
+    );
 }
 
 /// Noise and most blocks: a study that the stop rule ends, one that it doesn't, and one that ended early.
@@ -334,7 +338,7 @@ const ONE: fn(&mut Draw) -> Hits = |draw| Hits::Placement(draw.below(TREATMENTS)
 
 #[test]
 fn what_hits_every_placement_alike_makes_no_claims() {
-    heading("equal placements, all disturbed alike");
+    heading(MANY_STUDIES, "equal placements, all disturbed alike");
     for (sd, max_blocks) in SIZES {
         for (name, hits, presence, noise) in [
             ("calm", ALL, Presence::Never, Noise::Normal(sd)),
@@ -346,7 +350,7 @@ fn what_hits_every_placement_alike_makes_no_claims() {
             ("log times with an exponential tail", ALL, Presence::Never, Noise::Lognormal(10.0 * sd)),
             ("neighbour on all CPUs, runs of all CPUs", |_| Hits::AllCpus, Presence::Always, Noise::Normal(sd)),
         ] {
-            let tally = tally(&Scenario { name, hits, presence, noise, ratio: 1.0, max_blocks });
+            let tally = tally(MANY_STUDIES, &Scenario { name, hits, presence, noise, ratio: 1.0, max_blocks });
             assert!(tally.claimed <= FALSE_CLAIMS, "{name}, {max_blocks} blocks, noise {sd}: {}", tally.claimed);
         }
     }
@@ -354,7 +358,7 @@ fn what_hits_every_placement_alike_makes_no_claims() {
 
 #[test]
 fn what_hits_one_placement_is_not_claimed_without_saying_busy() {
-    heading("equal placements, one disturbed");
+    heading(STUDIES, "equal placements, one disturbed");
     for (sd, max_blocks) in SIZES {
         for (name, presence) in [
             ("neighbour comes and goes, 2 s", Presence::Alternating(2.0)),
@@ -364,8 +368,15 @@ fn what_hits_one_placement_is_not_claimed_without_saying_busy() {
             ("neighbour wants ever more, or less", Presence::Ramp),
             ("neighbour is there all the time", Presence::Always),
         ] {
-            let tally = tally(&Scenario { name, hits: ONE, presence, noise: Noise::Normal(sd), ratio: 1.0, max_blocks });
-            assert!(tally.unqualified <= FALSE_CLAIMS, "{name}, {max_blocks} blocks, noise {sd}: {}", tally.unqualified);
+            let tally = tally(
+                STUDIES,
+                &Scenario { name, hits: ONE, presence, noise: Noise::Normal(sd), ratio: 1.0, max_blocks },
+            );
+            assert!(
+                tally.unqualified <= FALSE_CLAIMS,
+                "{name}, {max_blocks} blocks, noise {sd}: {}",
+                tally.unqualified
+            );
             assert!(tally.claimed > FALSE_CLAIMS, "{name}: pairing alone would do");
             assert!(tally.unqualified_by_load <= FALSE_CLAIMS_BY_LOAD, "{name}: {}", tally.unqualified_by_load);
         }
@@ -374,15 +385,17 @@ fn what_hits_one_placement_is_not_claimed_without_saying_busy() {
 
 #[test]
 fn a_difference_on_a_calm_machine_is_told_plainly() {
-    heading("5 % faster, calm");
+    heading(STUDIES, "5 % faster, calm");
     for (sd, max_blocks) in SIZES {
         for (name, noise) in [
             ("calm", Noise::Normal(sd)),
             ("calm, three times the noise", Noise::Normal(3.0 * sd)),
             ("calm, one run in ten slow", Noise::Pareto(sd)),
         ] {
-            let tally =
-                tally(&Scenario { name, hits: ALL, presence: Presence::Never, noise, ratio: 1.05, max_blocks });
+            let tally = tally(
+                STUDIES,
+                &Scenario { name, hits: ALL, presence: Presence::Never, noise, ratio: 1.05, max_blocks },
+            );
             assert!(tally.busy <= FALSE_FLAGS, "{name}, {max_blocks} blocks, noise {sd}: {}", tally.busy);
             assert!(tally.claimed > 0.2, "{name}: nothing to tell");
         }
