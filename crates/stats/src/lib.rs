@@ -1,19 +1,25 @@
-//! What times say, and how sure one may be: pure functions of numbers, the same bytes for the same seed.
+//! How fast programs ran under each treatment, and how sure one may be. In go times in seconds in the order of their runs, what
+//! the machine did besides, and a seed; out come estimates, intervals, claims, disturbances, and who runs next, as numbers and
+//! enums without a word of English. It touches nothing: no file, clock, environment or state; the same arguments give the same
+//! bytes on every machine.
 //!
 //! ```text
 //! times of one cell   ──> estimate, median_interval, outlier_marks, drift, relative_sd_below
 //! pairs of two cells  ──> paired_ratio ──> settled (is it enough?)
-//!                                      └─> claims  (may we say so, among all the comparisons of the study?)
+//!                                      ├─> claims  (may we say so, among all the comparisons of the study?)
+//!                                      └─> disturbances (was the machine too busy to say it plainly?)
 //! seed, block, group  ──> block_permutation (who runs when)
 //! runs of many arms   ──> Race: next_block, limit_s ──> standings (which is best, and what can't be told apart from it)
 //! ```
 //!
-//! Nothing here panics or returns NaN: what can't be said is `None` or a [`PairError`]. `tests/coverage.rs` draws thousands of
-//! studies, and `tests/races.rs` of races, and they hold intervals and claims to what they promise.
+//! Nothing here panics or returns NaN: what can't be said is `None` or a [`PairError`]. `tests/coverage.rs`
+//! and `tests/disturbed.rs` draw thousands of studies, and `tests/races.rs` of races; they hold intervals and claims to what they
+//! promise.
 
 #![forbid(unsafe_code)]
 
 mod claim;
+mod disturbance;
 mod draw;
 mod drift;
 mod estimate;
@@ -21,9 +27,11 @@ mod metric;
 mod outlier;
 mod paired;
 mod race;
+mod select;
 mod stop;
 
 pub use claim::{CLAIM_LEVEL, Claim, claims, holm};
+pub use disturbance::{Cause, Disturbance, IDLE_LOAD, LARGE_SHARE, Surroundings, disturbances};
 pub use draw::block_permutation;
 pub use drift::{Drift, MIN_DRIFT_POINTS, drift};
 pub use estimate::{Estimate, estimate, mean_interval, median_interval, quantile};

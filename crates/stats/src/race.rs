@@ -75,7 +75,7 @@ pub enum RaceRule {
 pub struct Race<'a> {
     /// How many arms there are.
     pub arms: usize,
-    /// For each arm the arm that its gain is told against; itself for a reference; none when there is none.
+    /// For each arm the arm that its gain is measured against; itself for a reference; none when there is none.
     pub reference: &'a [Option<usize>],
     /// Arms that stay to the end whatever happens.
     pub kept: &'a [usize],
@@ -163,7 +163,7 @@ pub enum DropReason {
 impl Race<'_> {
     /// The arms of the next block, rising; none when the race is over. `runs` are those of the whole earlier blocks.
     pub fn next_block(&self, runs: &[Run]) -> Option<Vec<usize>> {
-        Some(Course::of(self, runs).next).filter(|next| !next.is_empty())
+        Some(Course::after(self, runs).next).filter(|next| !next.is_empty())
     }
 
     /// The longest that the next run may take, in seconds, when `arm` is run: `cut_off` times what the best takes at most.

@@ -1,7 +1,10 @@
 //! What holds for every sample, whatever it is.
 
 use proptest::prelude::*;
-use stayput_stats::{Claim, Mark, Pair, PairedRatio, block_permutation, claims, drift, estimate, holm};
+use stayput_stats::{
+    Claim, Disturbance, Mark, Pair, PairedRatio, Surroundings, block_permutation, claims, disturbances,
+};
+use stayput_stats::{drift, estimate, holm};
 use stayput_stats::{median_interval, outlier_marks, paired_ratio, quantile, settled};
 
 /// Pairs with noise, outliers, and now and then a clock so coarse that many times are equal.
@@ -68,6 +71,25 @@ proptest! {
     }
 
     #[test]
+    fn what_disturbs_faster_disturbs_slower_and_all_smaller_effects(
+        pairs in pairs(), ratio in 0.5..2.0_f64, load in 0.0..4.0_f64, steal_share in 0.0..0.2_f64,
+    ) {
+        let surroundings = Surroundings {
+            usable_cpus: 4, threads: 2, others_busy_cpus: None, load_average: Some(load), steal_share: Some(steal_share),
+        };
+        let swapped: Vec<Pair> = pairs.iter()
+            .map(|pair| Pair { reference_s: pair.treatment_s, treatment_s: pair.reference_s })
+            .collect();
+        let found = disturbances(&pairs, ratio, &surroundings);
+        let causes = |found: &[Disturbance]| found.iter().map(|found| found.cause).collect::<Vec<_>>();
+        // A little less, since an effect at its very threshold may be inverted by rounding.
+        let of_swapped = disturbances(&swapped, ratio.powf(-0.999), &surroundings);
+        prop_assert!(causes(&found).iter().all(|cause| causes(&of_swapped).contains(cause)), "{found:?} {of_swapped:?}");
+        prop_assert!(found.iter().all(|found| found.relative_change > 0.0 && found.relative_change.is_finite()));
+        prop_assert!(disturbances(&pairs, ratio.sqrt(), &surroundings).len() >= found.len());
+    }
+
+    #[test]
     fn narrower_is_settled_later(pairs in pairs(), width in 0.001..1.0_f64) {
         prop_assert!(!settled(&pairs, width, 5, 1) || settled(&pairs, 2.0 * width, 5, 1));
     }
@@ -112,6 +134,10 @@ proptest! {
             prop_assert!(!comparison.relative_width().is_nan() && !comparison.smallest_detectable(3).is_nan());
         }
         prop_assert!(!settled(&times, f64::NAN, 1, 1));
+        let unknown = Surroundings {
+            usable_cpus: 0, threads: 0, others_busy_cpus: None, load_average: times_s.first().copied(), steal_share: times_s.last().copied(),
+        };
+        prop_assert!(disturbances(&times, 1.1, &unknown).iter().all(|found| !found.relative_change.is_nan()));
         if let Some(estimate) = estimate(&times_s) {
             prop_assert!(estimate.min_s <= estimate.median_s && estimate.median_s <= estimate.max_s);
             prop_assert!(estimate.mean_s.is_finite() && estimate.sd_s.is_none_or(|sd_s| sd_s >= 0.0));

@@ -45,7 +45,7 @@ fn tally(name: &str, races: u64, draw_field: impl Fn(&mut Draw, u64) -> (Field, 
         counts[1] += f64::from(standings.tied.iter().any(|&arm| field.times_s[arm] <= field.best_s()));
         counts[2] += f64::from(standings.shown);
         if let (Some(best), Some(gain)) = (standings.best, standings.gain) {
-            let reference = field.reference[best].expect("a gain is told against a reference");
+            let reference = field.reference[best].expect("a gain is measured against a reference");
             let truth = field.times_s[reference] / field.times_s[best];
             counts[3] += 1.0;
             counts[4] += f64::from((gain.low..=gain.high).contains(&truth));

@@ -59,11 +59,12 @@ pub(super) struct Course {
 
 impl Course {
     /// The course after `runs`; a last block of which some arms haven't run yet decides nothing.
-    pub(super) fn of(race: &Race, runs: &[Run]) -> Self {
+    pub(super) fn after(race: &Race, runs: &[Run]) -> Self {
         let mut course = Self::start(race);
         let mut end = 0;
         for block in runs.chunk_by(|a, b| a.block == b.block) {
             end += block.len();
+            // A later block exists only because this one was decided on; the last may still be under way.
             let whole = || course.next.iter().all(|&arm| block.iter().any(|run| run.arm == arm));
             if end < runs.len() || whole() {
                 course.advance(race, &runs[..end]);
@@ -99,20 +100,21 @@ impl Course {
         let before = std::mem::take(&mut self.candidates);
         self.next.clear();
         for &arm in &before {
-            match look.spoilt(arm) {
+            match look.spoilt_reason(arm) {
                 Some(why) => self.dropped[arm] = Some(Drop { block, why }),
                 None => self.candidates.push(arm),
             }
         }
-        self.candidates.retain(|&arm| effects.of(arm).is_some());
-        self.candidates.sort_by(|&a, &b| effects.of(a).partial_cmp(&effects.of(b)).unwrap_or(Ordering::Equal));
+        // Times that are no positive numbers give no effect.
+        self.candidates.retain(|&arm| effects.effect(arm).is_some());
+        self.candidates.sort_by(|&a, &b| effects.effect(a).partial_cmp(&effects.effect(b)).unwrap_or(Ordering::Equal));
         if let Some(&best) = self.candidates.first() {
             match race.rule {
                 RaceRule::Halving { .. } => self.halve(&look, best),
                 RaceRule::Guarantee { epsilon, delta, .. } => self.challenge(&look, best, epsilon, delta),
             }
             self.next.sort_unstable();
-            self.tell_who_is_out(&look, before, best, block);
+            self.record_dropped(&look, before, best, block);
         }
     }
 
@@ -124,16 +126,21 @@ impl Course {
             Some(student.inverse_cdf(PROMISE))
         });
         self.candidates.retain(|&arm| arm == best || look.may_beat(best, arm, critical, 0.0));
+        // Settled: nobody else is better by a margin that matters.
         let rivals = &self.candidates[1..];
         let settled = !rivals.iter().any(|&arm| look.may_beat(best, arm, critical, INDIFFERENCE));
         if self.last_leg.is_none() {
+            // How many may enter the next block: a share of the runs left, beside the arms that are kept whatever happens.
             let kept = look.guests(&[best], false).len();
             let share = ((SHARE_OF_LEFT * look.left as f64).ceil() as usize).max(2);
             let size = share.min(self.candidates.len()).min(look.left.saturating_sub(kept));
+            // The last leg needs runs for at least one finalist, and a reference to tell a gain against.
             let finalists = look.affordable(&self.candidates, MIN_PAIRS).min(FINALISTS);
             let leg_makes_sense = finalists > 0 && !look.guests(&[best], true).is_empty();
             let leg_runs = look.leg_runs(&self.candidates[..finalists], MIN_PAIRS);
+            // An ordinary block is run when there is no last leg to come, or it leaves enough runs for that.
             if !leg_makes_sense || (size > FINALISTS && size + kept + leg_runs <= look.left) {
+                // Without a last leg, a best that is settled, or alone, ends the race.
                 if leg_makes_sense || (size > 1 && !settled) {
                     self.enter(look, self.candidates[..size].to_vec(), false);
                 }
@@ -146,7 +153,9 @@ impl Course {
 
     /// The next block of the last leg, when it isn't done and there are runs for it.
     fn go_on_with_leg(&mut self, look: &Look, settled: bool) {
+        // A tie goes on while there are runs; a settled race only until the gain has its pairs.
         let Some(leg) = self.last_leg.filter(|leg| !settled || leg.blocks < LAST_LEG_BLOCKS) else { return };
+        // As many candidates go on as can still get the fewest pairs that give a gain.
         let blocks = MIN_PAIRS.saturating_sub(leg.blocks).max(1);
         let most = if settled { 1 } else { leg.finalists };
         let size = look.affordable(&self.candidates, blocks).min(most);
@@ -174,6 +183,7 @@ impl Course {
                 challengers.truncate(look.left.saturating_sub(1 + kept));
                 if !challengers.is_empty() {
                     challengers.insert(0, best);
+                    // Who isn't a challenger now may become one: all stay candidates.
                     let candidates = self.candidates.clone();
                     self.enter(look, challengers, false);
                     self.candidates = candidates;
@@ -201,7 +211,8 @@ impl Course {
         self.next.contains(&arm) || (over && (self.candidates.contains(&arm) || self.guests.contains(&arm)))
     }
 
-    fn tell_who_is_out(&mut self, look: &Look, before: Vec<usize>, best: usize, block: u32) {
+    fn record_dropped(&mut self, look: &Look, before: Vec<usize>, best: usize, block: u32) {
+        // An arm that runs again, as a reference may, isn't out.
         for &arm in &self.next {
             self.dropped[arm] = None;
         }
@@ -210,6 +221,7 @@ impl Course {
         if newly_out.is_empty() {
             return;
         }
+        // Slower is said only of a difference that holds among all arms; others made way for want of runs.
         let critical = look
             .effects
             .noise()
@@ -270,7 +282,7 @@ impl Look<'_> {
     }
 
     /// Why an arm is out whatever its times are: more of its runs came to nothing than gave a time.
-    fn spoilt(&self, arm: usize) -> Option<DropReason> {
+    fn spoilt_reason(&self, arm: usize) -> Option<DropReason> {
         let [good, cut_off, failed] = self.outcomes(arm);
         let why = if cut_off >= failed { DropReason::Outpaced } else { DropReason::Failed };
         (cut_off + failed > good).then_some(why)

@@ -95,9 +95,11 @@ impl Effects {
     /// Fits `runs` of the arms `0..arms`; runs that were cut off count with the time that they had.
     pub(super) fn fit(arms: usize, runs: &[Run]) -> Self {
         let observations = observations(arms, runs);
-        let blocks = observations.iter().map(|seen| seen.block + 1).max().unwrap_or(0);
+        let blocks = observations.iter().map(|observation| observation.block + 1).max().unwrap_or(0);
+        // An arm that ran once adds one run and one unknown: it is left out here, and gets its effect from the fit below.
         let mut counts = vec![0_usize; arms];
-        observations.iter().for_each(|seen| counts[seen.arm] += 1);
+        observations.iter().for_each(|observation| counts[observation.arm] += 1);
+        // Where each arm of the core stands in the equations.
         let mut positions = vec![None; arms];
         let mut size = 0;
         for (position, _) in positions.iter_mut().zip(&counts).filter(|(_, count)| **count > 1) {
@@ -105,34 +107,35 @@ impl Effects {
             size += 1;
         }
         let core: Vec<(usize, &Observation)> =
-            observations.iter().filter_map(|seen| Some((positions[seen.arm]?, seen))).collect();
+            observations.iter().filter_map(|observation| Some((positions[observation.arm]?, observation))).collect();
         let mut members = vec![Vec::new(); blocks];
-        core.iter().for_each(|(position, seen)| members[seen.block].push(*position));
+        core.iter().for_each(|(position, observation)| members[observation.block].push(*position));
 
         let inverse = laplacian(size, &members).inverse();
-        let fitted = Fitted::to(&core, &members, &inverse);
+        let fitted = Fitted::new(&core, &members, &inverse);
+        // Arms that were run again because their first times were alike make the noise look smaller than it is.
         let noise =
             fitted.noise.map(|noise| Noise { sd: noise.sd / calm_of_chosen(&observations, &counts).sqrt(), ..noise });
         let place = |arm: usize| match (positions[arm], counts[arm]) {
             (Some(position), _) => Some((Place::Core(position), fitted.effects[position])),
             (None, 0) => None,
             (None, _) => {
-                let seen = observations.iter().find(|seen| seen.arm == arm)?;
-                Some((Place::Single(seen.block), seen.log_s - fitted.block_levels[seen.block]))
+                let observation = observations.iter().find(|observation| observation.arm == arm)?;
+                Some((Place::Single(observation.block), observation.log_s - fitted.block_levels[observation.block]))
             }
         };
         let places: Vec<_> = (0..arms).map(place).collect();
         let mut anchors = BTreeMap::new();
         for (place, _) in places.iter().flatten() {
             if let Place::Single(block) = *place {
-                anchors.entry(block).or_insert_with(|| Anchor::of(&members[block], &inverse));
+                anchors.entry(block).or_insert_with(|| Anchor::new(&members[block], &inverse));
             }
         }
         Self { observations, places, inverse, anchors, noise }
     }
 
     /// The effect of `arm` on the log time, up to a constant; none when it has no times.
-    pub(super) fn of(&self, arm: usize) -> Option<f64> {
+    pub(super) fn effect(&self, arm: usize) -> Option<f64> {
         self.places.get(arm).copied().flatten().map(|(_, effect)| effect)
     }
 
@@ -141,7 +144,7 @@ impl Effects {
         self.places.iter().flatten().count()
     }
 
-    /// The noise; none while no arm has been seen to repeat.
+    /// The noise; none while no arm has run twice.
     pub(super) fn noise(&self) -> Option<Noise> {
         self.noise
     }
@@ -158,9 +161,11 @@ impl Effects {
     /// `arm` against `other` over the blocks that both ran in, without the fifth of them, or the one, in which `arm` did worst
     /// and, from five blocks on, as many in which it did best; none when that leaves no block.
     pub(super) fn undisturbed_difference(&self, arm: usize, other: usize) -> Option<Difference> {
-        let of = |arm: usize| self.observations.iter().filter(move |seen| seen.arm == arm);
-        let mut pairs: Vec<f64> = of(arm)
-            .filter_map(|seen| Some(seen.log_s - of(other).find(|other| other.block == seen.block)?.log_s))
+        let runs_of = |arm: usize| self.observations.iter().filter(move |observation| observation.arm == arm);
+        let mut pairs: Vec<f64> = runs_of(arm)
+            .filter_map(|observation| {
+                Some(observation.log_s - runs_of(other).find(|other| other.block == observation.block)?.log_s)
+            })
             .collect();
         pairs.sort_unstable_by(f64::total_cmp);
         let cut = pairs.len().div_ceil(5);
@@ -179,10 +184,12 @@ impl Effects {
         match (place, other) {
             (Place::Core(i), Place::Core(j)) => k(i, i) + k(j, j) - 2.0 * k(i, j),
             (Place::Core(i), Place::Single(block)) | (Place::Single(block), Place::Core(i)) => {
+                // The single run, the mean of the core runs beside it that tells its block's level, and the error of that.
                 let anchor = &self.anchors[&block];
                 let Some(k_mean_i) = anchor.k_mean.get(i) else { return f64::INFINITY };
                 1.0 + 1.0 / anchor.core_runs + anchor.mean_k_mean - 2.0 * k_mean_i + k(i, i)
             }
+            // Two runs of one block: its level cancels.
             (Place::Single(block), Place::Single(other)) if block == other => 2.0,
             (Place::Single(block), Place::Single(other)) => {
                 let (one, two) = (&self.anchors[&block], &self.anchors[&other]);
@@ -201,14 +208,15 @@ fn observations(arms: usize, runs: &[Run]) -> Vec<Observation> {
         numbers.dedup();
         numbers.into_iter().enumerate().map(|(position, number)| (number, position)).collect()
     };
-    let mut seen: Vec<Observation> = runs
+    let mut observations: Vec<Observation> = runs
         .iter()
         .filter(|run| run.arm < arms)
         .filter_map(|run| Some(Observation { arm: run.arm, block: numbers[&run.block], log_s: run.log_s()? }))
         .collect();
-    let mean = seen.iter().map(|seen| seen.log_s).sum::<f64>() / seen.len().max(1) as f64;
-    seen.iter_mut().for_each(|seen| seen.log_s -= mean);
-    seen
+    // Sums of numbers near 0 round less; effects are differences, for which the constant is nothing.
+    let mean = observations.iter().map(|observation| observation.log_s).sum::<f64>() / observations.len().max(1) as f64;
+    observations.iter_mut().for_each(|observation| observation.log_s -= mean);
+    observations
 }
 
 impl Run {
@@ -243,7 +251,8 @@ fn laplacian(size: usize, members: &[Vec<usize>]) -> Matrix {
 /// The lowest share f of normal numbers has the variance 1 - z l - l^2, with z the quantile at f and l = density(z) / f
 /// (Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, 1994, section 13.10.1).
 fn calm_of_chosen(observations: &[Observation], counts: &[usize]) -> f64 {
-    let first: Vec<usize> = observations.iter().filter(|seen| seen.block == 0).map(|seen| seen.arm).collect();
+    let first: Vec<usize> =
+        observations.iter().filter(|observation| observation.block == 0).map(|observation| observation.arm).collect();
     let chosen = first.iter().filter(|&&arm| counts[arm] > 1).count();
     let core = counts.iter().filter(|&&count| count > 1).sum::<usize>();
     if chosen == 0 || chosen >= first.len() {
@@ -264,11 +273,12 @@ struct Fitted {
 }
 
 impl Fitted {
-    fn to(core: &[(usize, &Observation)], members: &[Vec<usize>], inverse: &Matrix) -> Self {
+    fn new(core: &[(usize, &Observation)], members: &[Vec<usize>], inverse: &Matrix) -> Self {
         let blocks = members.iter().filter(|members| !members.is_empty()).count();
+        // Runs less arms and blocks; one of these is not free, since a constant can go from all arms to all blocks.
         let freedom = (core.len() + 1) as f64 - (inverse.size + blocks) as f64;
         let mut fitted = Self { effects: vec![0.0; inverse.size], block_levels: vec![0.0; members.len()], noise: None };
-        let mut values: Vec<f64> = core.iter().map(|(_, seen)| seen.log_s).collect();
+        let mut values: Vec<f64> = core.iter().map(|(_, observation)| observation.log_s).collect();
         fitted.solve(core, members, inverse, &values);
         if core.is_empty() || freedom < 1.0 {
             return fitted;
@@ -278,6 +288,8 @@ impl Fitted {
         let squares: f64 = core.iter().map(|run| fitted.residual(run).powi(2)).sum();
         let mut sd = (squares / freedom).sqrt();
         for _ in 0..ITERATIONS {
+            // Each time is replaced by the fit and its cut residual, and these are fitted again: far runs pull no more than
+            // those at the cut.
             let mut squares = 0.0;
             for (value, run) in values.iter_mut().zip(core) {
                 let residual = fitted.residual(run);
@@ -286,6 +298,7 @@ impl Fitted {
                 squares += cut * cut;
             }
             let before = (sd, fitted.effects.clone());
+            // It may only fall: so the iteration ends, and far runs are never let in again.
             sd = (squares / (freedom * CUT_VARIANCE)).sqrt().min(sd);
             fitted.solve(core, members, inverse, &values);
             let moved = before.1.iter().zip(&fitted.effects).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
@@ -297,19 +310,19 @@ impl Fitted {
         fitted
     }
 
-    fn residual(&self, (position, seen): &(usize, &Observation)) -> f64 {
-        seen.log_s - self.effects[*position] - self.block_levels[seen.block]
+    fn residual(&self, (position, observation): &(usize, &Observation)) -> f64 {
+        observation.log_s - self.effects[*position] - self.block_levels[observation.block]
     }
 
     /// Least squares of `values`, one for each core run.
     fn solve(&mut self, core: &[(usize, &Observation)], members: &[Vec<usize>], inverse: &Matrix, values: &[f64]) {
         let mut means = vec![0.0; members.len()];
-        for ((_, seen), value) in core.iter().zip(values) {
-            means[seen.block] += value / members[seen.block].len() as f64;
+        for ((_, observation), value) in core.iter().zip(values) {
+            means[observation.block] += value / members[observation.block].len() as f64;
         }
         let mut right = vec![0.0; inverse.size];
-        for ((position, seen), value) in core.iter().zip(values) {
-            right[*position] += value - means[seen.block];
+        for ((position, observation), value) in core.iter().zip(values) {
+            right[*position] += value - means[observation.block];
         }
         self.effects = inverse.times(&right);
         for (level, (members, mean)) in self.block_levels.iter_mut().zip(members.iter().zip(means)) {
@@ -320,7 +333,7 @@ impl Fitted {
 }
 
 impl Anchor {
-    fn of(members: &[usize], inverse: &Matrix) -> Self {
+    fn new(members: &[usize], inverse: &Matrix) -> Self {
         let mut mean = vec![0.0; inverse.size];
         members.iter().for_each(|&position| mean[position] += 1.0 / members.len() as f64);
         let k_mean = inverse.times(&mean);

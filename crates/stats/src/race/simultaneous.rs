@@ -13,7 +13,7 @@ const FARTHEST: f64 = 8.0;
 /// The range of the logarithm is halved so often: to 4 %.
 const HALVINGS: usize = 8;
 
-/// No value beyond this is told; with one degree of freedom and thousands of comparisons it would be.
+/// No value beyond this is returned; with one degree of freedom and thousands of comparisons it would be.
 const LARGEST: f64 = 1e5;
 
 /// Beyond this the freedom makes no difference.

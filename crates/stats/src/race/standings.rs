@@ -19,12 +19,12 @@ const POWER: f64 = 0.80;
 impl Race<'_> {
     /// Where the race stands after `runs`.
     pub fn standings(&self, runs: &[Run]) -> Standings {
-        let course = Course::of(self, runs);
+        let course = Course::after(self, runs);
         let effects = Effects::fit(self.arms, runs);
         let best = self.best(&course, &effects, runs);
         let gain = best.and_then(|best| self.gain(&course, runs, best));
         let beaten = gain.filter(|gain| gain.claim == Claim::Faster).and_then(|_| self.reference_of(best?));
-        let known: Vec<usize> = (0..self.arms).filter(|&arm| effects.of(arm).is_some()).collect();
+        let known: Vec<usize> = (0..self.arms).filter(|&arm| effects.effect(arm).is_some()).collect();
         let verdict = best.map(|best| Verdict::new(&effects, runs, best, &known, beaten));
         Standings {
             best,
@@ -50,7 +50,9 @@ impl Race<'_> {
     /// The arm of the least effect of those that are in; when none of them has a time, of all.
     fn best(&self, course: &Course, effects: &Effects, runs: &[Run]) -> Option<usize> {
         let least = |arms: &mut dyn Iterator<Item = usize>| {
-            arms.filter_map(|arm| Some((effects.of(arm)?, arm))).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, arm)| arm)
+            arms.filter_map(|arm| Some((effects.effect(arm)?, arm)))
+                .min_by(|a, b| a.0.total_cmp(&b.0))
+                .map(|(_, arm)| arm)
         };
         let timed = |arm: &usize| runs.iter().any(|run| run.arm == *arm && matches!(run.outcome, Outcome::Time(_)));
         least(&mut (0..self.arms).filter(|&arm| course.is_in(arm)).filter(timed))
@@ -124,6 +126,7 @@ impl<'a> Verdict<'a> {
         };
         let Some(noise) = effects.noise() else { return verdict };
         let arms = known.len();
+        // For intervals: differences of all arms to one. For showing any difference: those of all pairs.
         let to_one = maximum_modulus(arms.saturating_sub(1), noise.freedom, MISS);
         let of_all = maximum_modulus(arms * arms.saturating_sub(1) / 2, noise.freedom, MISS);
         let apart = |arm: usize, critical: f64| {
@@ -154,7 +157,7 @@ impl<'a> Verdict<'a> {
     /// The loss of `arm`. Its interval is that of its time over the *true* best's, which is one of the tied (Edwards and
     /// Hsu, "Multiple comparisons with the best treatment", JASA 78, 1983).
     fn loss(&self, arm: usize) -> Option<Loss> {
-        let point = (self.effects.of(arm)? - self.effects.of(self.best)?).exp();
+        let point = (self.effects.effect(arm)? - self.effects.effect(self.best)?).exp();
         let mut loss = Loss { point, low: None, high: None };
         if let Some(critical) = self.critical {
             let bounds: Option<Vec<(f64, f64)>> = self
@@ -167,6 +170,7 @@ impl<'a> Verdict<'a> {
                 })
                 .collect();
             if let Some(bounds) = bounds {
+                // Any of the tied may be the truly best: the interval covers all their differences.
                 let low = bounds.iter().map(|bound| bound.0).fold(f64::INFINITY, f64::min);
                 let high = bounds.iter().map(|bound| bound.1).fold(0.0, f64::max);
                 loss.low = Some(if self.shown { low.max(0.0).exp() } else { 1.0 });
