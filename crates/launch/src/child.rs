@@ -1,8 +1,8 @@
 //! Starting the program: found, held in a child of ours until we watch it, executed.
 
-use crate::proc::Pid;
 use crate::signals::Inherited;
 use crate::{LaunchError, Output};
+use machine::linux::Pid;
 use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::signal::SigSet;

@@ -13,10 +13,10 @@
 //! sooner, every thread would start on the main thread's CPU and a pool would be sized to one.
 
 use crate::Unit;
-use crate::affinity::{self, Mask};
 use crate::observation::ThreadObservation;
 use crate::openmp::Runtime;
-use crate::proc::{self, Pid, Tid};
+use machine::linux::affinity::{self, Mask};
+use machine::linux::{Pid, Tid};
 use machine::{CpuSet, Placement};
 use nix::errno::Errno;
 use std::collections::{HashMap, HashSet};
@@ -273,7 +273,7 @@ impl Ledger {
 
     /// The held child has become the command: what came before doesn't count.
     pub(crate) fn command_started(&mut self, pid: Pid) {
-        self.migrations_before = proc::migrations(pid, pid.main_thread()).unwrap_or(0);
+        self.migrations_before = pid.migrations(pid.main_thread()).unwrap_or(0);
     }
 
     /// A process executes another program: all its other threads are gone, and it counts from 0 again. `by` is the
@@ -324,8 +324,8 @@ impl Ledger {
         }
         if details {
             // One that may run on a single CPU has not been anywhere else: no need to ask.
-            row.last_cpu = row.actual_cpus.only().or_else(|| proc::last_cpu(pid, tid)).or(row.last_cpu);
-            row.migrations = proc::migrations(pid, tid).or(row.migrations);
+            row.last_cpu = row.actual_cpus.only().or_else(|| pid.last_cpu(tid)).or(row.last_cpu);
+            row.migrations = pid.migrations(tid).or(row.migrations);
             if pid.main_thread() == tid {
                 self.peak_rss_bytes =
                     pid.peak_rss_bytes().map_or(self.peak_rss_bytes, |peak| peak.max(self.peak_rss_bytes));

@@ -18,7 +18,6 @@
 //!
 //! One launch at a time: signals belong to the process, so a second one waits for the first.
 
-mod affinity;
 mod capture;
 mod child;
 mod counters;
@@ -27,7 +26,6 @@ mod ledger;
 pub mod observation;
 mod openmp;
 mod poller;
-mod proc;
 mod signals;
 mod tracer;
 mod wait;
@@ -42,10 +40,10 @@ use child::{Held, Program};
 use counters::Counters;
 use events::Events;
 use ledger::{Binder, Ledger};
+use machine::linux::{Pid, Tid, affinity};
 use machine::{CpuSet, Placement};
 use nix::errno::Errno;
 use openmp::{BINDING_VARIABLES, Linked};
-use proc::{Pid, Tid};
 use signals::Caught;
 use std::collections::{BTreeMap, HashSet};
 use std::env;
@@ -465,7 +463,7 @@ impl Reaper {
                 return swept;
             }
             for orphan in orphans {
-                orphan.kill(libc::SIGKILL);
+                signals::send(orphan, libc::SIGKILL);
                 wait::next(Whom::Only(orphan.main_thread()));
                 swept += 1;
             }

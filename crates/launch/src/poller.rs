@@ -6,9 +6,9 @@
 use crate::child::Held;
 use crate::events::Events;
 use crate::ledger::Ledger;
-use crate::proc::Tid;
 use crate::wait::{self, What, Whom};
 use crate::{Descendants, Ended, Interest, signals};
+use machine::linux::Tid;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ pub(crate) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, i
                 }
                 What::Stopped { .. } if interest.descendants == Descendants::Detach => {
                     signals::stop_ourselves();
-                    main.kill(libc::SIGCONT);
+                    signals::send(main, libc::SIGCONT);
                 }
                 What::Stopped { .. } | What::Continued => {}
             }
@@ -53,18 +53,18 @@ pub(crate) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, i
         }
         for arrival in events.wait(Some(pause)) {
             match interest.descendants {
-                Descendants::Detach if arrival.sent => main.kill(arrival.signal),
+                Descendants::Detach if arrival.sent => signals::send(main, arrival.signal),
                 Descendants::Detach => {}
                 Descendants::Kill => {
                     ended.interrupted = Some(arrival.signal);
-                    main.kill(libc::SIGKILL);
+                    signals::send(main, libc::SIGKILL);
                 }
             }
         }
         if events.overdue() {
             events.set_deadline(None);
             ended.timed_out = true;
-            main.kill(libc::SIGKILL);
+            signals::send(main, libc::SIGKILL);
         }
     }
     ended

@@ -3,6 +3,7 @@
 //! A handler writes each into a pipe that the event loop polls. A signalfd would be less code, but it needs the signals
 //! blocked in every thread of the process, which a library can't ask of its caller.
 
+use machine::linux::Pid;
 use nix::sys::signal::SigSet;
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::mem::MaybeUninit;
@@ -229,6 +230,12 @@ pub fn die_by(signal: i32) -> ! {
     }
     // A signal whose default is to do nothing; shells report 128 + n.
     std::process::exit(128 + signal)
+}
+
+/// Sends `signal` to a process. That it is gone already is no error: it is what a race looks like.
+pub(crate) fn send(pid: Pid, signal: libc::c_int) {
+    // SAFETY: sending a signal touches no memory of ours.
+    unsafe { libc::kill(pid.0, signal) };
 }
 
 /// Stops this process, as the program has been stopped; returns once someone continues it.

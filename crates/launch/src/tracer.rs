@@ -21,13 +21,12 @@
 use crate::child::{self, Held};
 use crate::events::Events;
 use crate::ledger::Ledger;
-use crate::proc::{Pid, Tid};
 use crate::wait::{self, Change, What, Whom};
 use crate::{Descendants, Ended, Interest, signals};
+use machine::linux::{Pid, Tid};
 use nix::errno::Errno;
 use nix::unistd::{self, ForkResult};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -68,7 +67,7 @@ pub fn trace_available() -> Result<(), String> {
         Ok(ForkResult::Parent { child }) => {
             let child = Pid(child.as_raw());
             let seized = seize(child);
-            child.kill(libc::SIGKILL);
+            signals::send(child, libc::SIGKILL);
             wait::next(Whom::Only(child.main_thread()));
             seized.map_err(|errno| format!("ptrace: {}", errno.desc()))
         }
@@ -149,13 +148,13 @@ pub(crate) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, i
             signals::stop_ourselves();
             tracer.take_changes(events, interest);
             if tracer.stopped {
-                tracer.main.kill(libc::SIGCONT);
+                signals::send(tracer.main, libc::SIGCONT);
             }
         }
         for arrival in events.wait(more.then_some(Duration::ZERO)) {
             match tracer.descendants {
                 Descendants::Detach if arrival.sent && tracer.ended.exit.is_none() => {
-                    tracer.main.kill(arrival.signal);
+                    signals::send(tracer.main, arrival.signal);
                 }
                 Descendants::Detach => {}
                 Descendants::Kill => {
@@ -315,13 +314,14 @@ impl Tracer<'_> {
 
     fn kill(&self, tid: Tid) {
         if let Some(pid) = self.ledger.process_of(tid) {
-            pid.kill(libc::SIGKILL);
+            signals::send(pid, libc::SIGKILL);
         }
     }
 
     fn note_lost_rights(&mut self, pid: Pid) {
-        if child::gains_rights(Path::new(&format!("/proc/{}/exe", pid.0))) {
-            let program = std::fs::read_link(format!("/proc/{}/exe", pid.0)).unwrap_or_default();
+        let executable = pid.executable();
+        if child::gains_rights(&executable) {
+            let program = std::fs::read_link(executable).unwrap_or_default();
             self.ended.notes.push(format!(
                 "{} did not get its owner's rights (setuid, setgid): the kernel withholds them from a traced program; \
                  use --observe poll",

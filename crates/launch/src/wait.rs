@@ -1,7 +1,7 @@
 //! wait4(2) with the two things that `std` and `nix` leave out: real-time signals, and what a stopped child has used.
 
 use crate::observation::Exit;
-use crate::proc::Tid;
+use machine::linux::Tid;
 use nix::errno::Errno;
 use std::mem::MaybeUninit;
 use std::time::Duration;
