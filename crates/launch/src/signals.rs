@@ -47,6 +47,7 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
+        // The kernel's own reasons are above 0; kill(2), sigqueue(3) and the like are 0 or below.
         let message = [signal as u8, u8::from((*info).si_code <= 0)];
         libc::write(SINK.load(Ordering::Relaxed), message.as_ptr().cast(), message.len());
         *errno = saved;
@@ -95,10 +96,7 @@ impl Inherited {
 
     /// In a child that has our handlers: gives every signal what we were started with, before Rust's runtime too.
     pub(crate) fn restore_in_child(&self) {
-        if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
-            // SAFETY: the default disposition runs no code of ours.
-            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-        }
+        restore_sigpipe();
         self.restore();
     }
 }
@@ -212,6 +210,15 @@ impl Drop for Caught {
 fn restore(signal: libc::c_int, previous: &libc::sigaction) {
     // SAFETY: `previous` is what the kernel had told us was in place.
     unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
+}
+
+/// Gives SIGPIPE the disposition that this process was started with, which Rust's runtime has set to be ignored: for a
+/// command whose reader may leave early.
+pub fn restore_sigpipe() {
+    if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
+        // SAFETY: the default disposition runs no code of ours.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
 }
 
 /// Ends this process by `signal`, so that whoever waits for it sees what it would have seen of the program.
