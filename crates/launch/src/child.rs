@@ -1,8 +1,8 @@
 //! Starting the program: found, held in a child of ours until we watch it, executed.
 
-use crate::proc::Pid;
 use crate::signals::Inherited;
 use crate::{LaunchError, Output};
+use machine::linux::Pid;
 use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::signal::SigSet;
@@ -115,13 +115,13 @@ impl Program {
 const STACK_BYTES: usize = 64 << 10;
 
 /// What the child reads until it becomes the program.
-struct Errand {
+struct ExecContext {
     program: Program,
     inherited: Inherited,
     /// Descriptors to put in the place of others; when there are any, the child gets a session of its own.
     redirections: Vec<(RawFd, RawFd)>,
     gate: RawFd,
-    parents_gate: RawFd,
+    parent_gate: RawFd,
 }
 
 /// The child before it becomes the program: it waits for [`Held::release`].
@@ -135,17 +135,17 @@ pub(crate) struct Held {
     /// Reading ends of its standard output and error, when they are captured.
     pub(crate) pipes: Option<[File; 2]>,
     gate: UnixStream,
-    _errand: Box<Errand>,
+    _context: Box<ExecContext>,
     _stack: Box<[MaybeUninit<u8>]>,
 }
 
 impl Held {
-    /// Lets the child execute the program; `tied`, it dies when this thread does, which ptrace sees to otherwise.
+    /// Lets the child execute the program; `dies_with_us`, it dies when this thread does, which ptrace sees to otherwise.
     ///
     /// # Errors
     /// When the child is gone already.
-    pub(crate) fn release(&mut self, tied: bool) -> io::Result<()> {
-        self.gate.write_all(&[tied.into()])
+    pub(crate) fn release(&mut self, dies_with_us: bool) -> io::Result<()> {
+        self.gate.write_all(&[dies_with_us.into()])
     }
 
     /// Waits until the program was executed, or for the reason why it could not be. Call it after the release.
@@ -182,12 +182,12 @@ impl Held {
             ];
             pipes = Some([stdout, stderr].map(|end| File::from(OwnedFd::from(end))));
         }
-        let errand = Box::new(Errand {
+        let context = Box::new(ExecContext {
             program,
             inherited,
             redirections: childs.iter().map(|(from, to)| (from.as_raw_fd(), *to)).collect(),
             gate: child_gate.as_raw_fd(),
-            parents_gate: gate.as_raw_fd(),
+            parent_gate: gate.as_raw_fd(),
         });
         let mut stack = Box::new_uninit_slice(STACK_BYTES);
         let top = stack.as_mut_ptr_range().end;
@@ -197,20 +197,20 @@ impl Held {
         let mask = SigSet::all()
             .thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)
             .map_err(|errno| system("sigprocmask")(errno.into()))?;
-        // SAFETY: the stack, and the errand with all that it points to, live until the child has left our memory, which
-        // dropping `Held` waits for. The child calls only `become_program`, which changes no memory but its stack and
+        // SAFETY: the stack, and the context with all that it points to, live until the child has left our memory, which
+        // dropping `Held` waits for. The child calls only `exec_program`, which changes no memory but its stack and
         // `errno`, allocates nothing and takes no lock.
         let pid = unsafe {
             libc::clone(
-                become_program,
+                exec_program,
                 top.cast(),
                 libc::CLONE_VM | libc::SIGCHLD,
-                ptr::from_ref::<Errand>(&errand).cast_mut().cast(),
+                ptr::from_ref::<ExecContext>(&context).cast_mut().cast(),
             )
         };
         let _ = mask.thread_set_mask();
         match Errno::result(pid) {
-            Ok(pid) => Ok(Self { pid: Pid(pid), pipes, gate, _errand: errand, _stack: stack }),
+            Ok(pid) => Ok(Self { pid: Pid(pid), pipes, gate, _context: context, _stack: stack }),
             Err(errno) => Err(system("clone")(errno.into())),
         }
     }
@@ -225,37 +225,37 @@ impl Drop for Held {
 }
 
 /// The child's part. Our descriptors are all close-on-exec, so the program gets only what we inherited.
-extern "C" fn become_program(errand: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `errand` is what `Held::start` passes, and outlives this function. Apart from that only async-signal-safe
+extern "C" fn exec_program(context: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `context` is what `Held::start` passes, and outlives this function. Apart from that only async-signal-safe
     // calls, on descriptors that are open here.
     unsafe {
-        let errand = &*errand.cast_const().cast::<Errand>();
-        if !errand.redirections.is_empty() {
+        let context = &*context.cast_const().cast::<ExecContext>();
+        if !context.redirections.is_empty() {
             // A terminal's keys and its hang-up are for the study, not for a trial.
             libc::setsid();
         }
-        let mut tied = 0_u8;
+        let mut dies_with_us = 0_u8;
         // Our copy of the other end would keep the gate open after our parent's death.
-        libc::close(errand.parents_gate);
+        libc::close(context.parent_gate);
         // Nobody left to watch us: nothing to become.
-        if libc::read(errand.gate, ptr::from_mut(&mut tied).cast(), 1) != 1 {
+        if libc::read(context.gate, ptr::from_mut(&mut dies_with_us).cast(), 1) != 1 {
             libc::_exit(127);
         }
-        if tied != 0 {
+        if dies_with_us != 0 {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         }
-        for (from, to) in &errand.redirections {
+        for (from, to) in &context.redirections {
             libc::dup2(*from, *to);
         }
-        errand.inherited.restore_in_child();
-        let Program { path, argv, shell_argv, envp } = &errand.program;
+        context.inherited.restore_in_child();
+        let Program { path, argv, shell_argv, envp } = &context.program;
         libc::execve(path.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr());
         let mut errno = *libc::__errno_location();
         if errno == libc::ENOEXEC {
             libc::execve(c"/bin/sh".as_ptr(), shell_argv.pointers.as_ptr(), envp.pointers.as_ptr());
             errno = *libc::__errno_location();
         }
-        libc::write(errand.gate, ptr::from_ref(&errno).cast(), size_of_val(&errno));
+        libc::write(context.gate, ptr::from_ref(&errno).cast(), size_of_val(&errno));
         libc::_exit(127)
     }
 }

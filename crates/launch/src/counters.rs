@@ -1,12 +1,10 @@
 //! Hardware counters of a program and everything it starts, where the machine has them.
 
-use crate::proc::Pid;
+use machine::linux::{Pid, process, system};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter, ReadFormat};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
-use std::path::Path;
 
 /// What is counted, by the name in an [`Observation`](crate::Observation): few enough for the counters that every
 /// processor has, so that they need not share.
@@ -23,7 +21,7 @@ const COUNTED: [(&str, Hardware); 5] = [
 /// # Errors
 /// The reason in words, for a person: no counters in this machine, or not allowed.
 pub fn counters_available() -> Result<(), String> {
-    if !machine_has_counters() {
+    if !system::has_hardware_counters() {
         return Err("the kernel lists no hardware counters for the CPU (/sys/bus/event_source/devices); \
                     virtual machines often have none"
             .into());
@@ -31,8 +29,7 @@ pub fn counters_available() -> Result<(), String> {
     match Builder::new(Hardware::INSTRUCTIONS).build() {
         Ok(_) => Ok(()),
         Err(error) => {
-            let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-            let level = level.as_deref().map_or("unknown", str::trim);
+            let level = system::perf_event_paranoid().unwrap_or_else(|| "unknown".into());
             Err(format!(
                 "perf_event_open: {error}; /proc/sys/kernel/perf_event_paranoid is {level}, \
                  and above 2 only a privileged user may count"
@@ -41,31 +38,18 @@ pub fn counters_available() -> Result<(), String> {
     }
 }
 
-fn machine_has_counters() -> bool {
-    fs::read_dir("/sys/bus/event_source/devices").into_iter().flatten().flatten().any(|device| {
-        // `cpu` on x86, `cpu_core` and `cpu_atom` on hybrids, `armv8_pmuv3_0` and the like on Arm.
-        let name = device.file_name();
-        let name = name.to_string_lossy();
-        name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv")
-    })
-}
-
 /// How the moves of threads between CPUs are counted here.
 ///
 /// # Errors
 /// The reason in words, for a person, why nothing counts them.
 pub fn migrations_available() -> Result<&'static str, String> {
-    if kernel_tells_migrations() {
+    if process::counts_migrations() {
         return Ok("/proc/PID/sched");
     }
     match Builder::new(Software::CPU_MIGRATIONS).build() {
         Ok(_) => Ok("a software event (perf_event_open)"),
         Err(error) => Err(format!("there is no /proc/PID/sched here, and perf_event_open: {error}")),
     }
-}
-
-fn kernel_tells_migrations() -> bool {
-    Path::new("/proc/self/sched").exists()
 }
 
 /// The counter that stands in for `/proc/PID/sched`.
@@ -84,7 +68,7 @@ impl Counters {
         if !counters.0.is_empty() {
             counters.0.extend(Self::attach_to(pid, others).0);
         }
-        if !kernel_tells_migrations() {
+        if !process::counts_migrations() {
             let mut builder = Builder::new(Software::CPU_MIGRATIONS);
             builder.include_kernel();
             counters.0.extend(Self::attach_to(pid, [(MIGRATIONS, builder)]).0);

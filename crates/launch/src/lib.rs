@@ -1,4 +1,6 @@
-//! Launching one program: its threads bound in order of creation, each read back, the whole measured.
+//! A program and a placement go in; an [`Observation`] comes out: its threads bound in order of creation, each read back,
+//! the whole measured. For that this crate starts the program and traces it, sets affinity masks of its threads, changes
+//! the signal dispositions of this process while it runs, and counts it with the kernel's counters; it writes no file.
 //!
 //! ```text
 //! clone ──> held ──> watched, bound, counted ──> exec ──> births, ends ──> observation
@@ -18,16 +20,14 @@
 //!
 //! One launch at a time: signals belong to the process, so a second one waits for the first.
 
-mod affinity;
 mod capture;
 mod child;
 mod counters;
 mod events;
-mod ledger;
 pub mod observation;
 mod openmp;
 mod poller;
-mod proc;
+mod registry;
 mod signals;
 mod tracer;
 mod wait;
@@ -35,17 +35,17 @@ mod wait;
 pub use capture::{Captured, KEPT_BYTES};
 pub use counters::{counters_available, migrations_available};
 pub use observation::{Exit, Observation, ThreadObservation};
-pub use signals::die_by;
+pub use signals::{die_by, restore_sigpipe};
 pub use tracer::trace_available;
 
 use child::{Held, Program};
 use counters::Counters;
 use events::Events;
-use ledger::{Binder, Ledger};
+use machine::linux::{Pid, Tid, affinity};
 use machine::{CpuSet, Placement};
 use nix::errno::Errno;
 use openmp::{BINDING_VARIABLES, Linked};
-use proc::{Pid, Tid};
+use registry::{Binder, ThreadRegistry};
 use signals::Caught;
 use std::collections::HashSet;
 use std::env;
@@ -54,7 +54,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wait::{Usage, Whom};
+use wait::Usage;
 
 /// What takes a slot of the placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,14 +205,14 @@ pub enum LaunchError {
 
 /// The part of a [`Launch`] that concerns watching.
 #[derive(Clone, Copy, Debug)]
-struct Interest {
+struct WatchOptions {
     descendants: Descendants,
     timeout: Option<Duration>,
 }
 
 /// What an observer saw of the end.
 #[derive(Debug, Default)]
-struct Ended {
+struct End {
     /// How the command ended; none until it has.
     exit: Option<Exit>,
     /// When the program began; none when it could not be executed.
@@ -241,7 +241,7 @@ static LAUNCHING: Mutex<()> = Mutex::new(());
 pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let name = launch.argv.first().ok_or(LaunchError::NoProgram)?;
     let path = child::resolve(name)?;
-    let placement = launch.placement.as_ref().map(|placement| usable(placement, launch)).transpose()?;
+    let placement = launch.placement.as_ref().map(|placement| usable_placement(placement, launch)).transpose()?;
     let mut notes = Vec::new();
     let binder = binder(placement.as_ref(), launch, &path, &mut notes);
     let environment = environment(placement.as_ref(), launch, binder, &mut notes);
@@ -253,23 +253,23 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         .map_err(|cause| LaunchError::System { call: "pipe", cause })?;
     let mut held = Held::start(program, launch.output, caught.inherited())?;
     let mut events = Events::new(caught, &mut held);
-    let mut ledger = Ledger::new(placement.as_ref(), binder, launch.unit, &launch.skip);
-    ledger.process_born(held.pid);
+    let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
+    registry.add_process(held.pid);
     let counters = Counters::attach(held.pid);
-    let observe = observe(launch.observe, &path, held.pid, &mut notes);
+    let observe = attach(launch.observe, &path, held.pid, &mut notes);
     if let Err(cause) = held.release(observe == Observe::Poll) {
-        wait::next(Whom::Only(held.pid.main_thread()));
+        tracer::reap(held.pid.main_thread());
         return Err(LaunchError::System { call: "write", cause });
     }
-    let interest = Interest { descendants: launch.descendants, timeout: launch.timeout };
+    let options = WatchOptions { descendants: launch.descendants, timeout: launch.timeout };
     let mut ended = match observe {
-        Observe::Trace => tracer::watch(&mut held, &mut ledger, &mut events, interest),
+        Observe::Trace => tracer::watch(&mut held, &mut registry, &mut events, options),
         Observe::Poll => {
             if let Some(errno) = held.failure() {
-                wait::next(Whom::Only(held.pid.main_thread()));
+                tracer::reap(held.pid.main_thread());
                 return Err(LaunchError::NotExecutable { path, errno });
             }
-            poller::watch(&mut held, &mut ledger, &mut events, interest)
+            poller::watch(&mut held, &mut registry, &mut events, options)
         }
     };
     if let Some(reaper) = reaper {
@@ -284,17 +284,17 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         return Err(LaunchError::Interrupted { signal });
     }
     let [stdout, stderr] = events.finish();
-    let closed = ledger.close();
+    let findings = registry.finish();
     notes.extend(ended.notes);
-    notes.extend(closed.notes);
+    notes.extend(findings.notes);
     let usage = ended.usage;
     let (counters, counted_migrations) = counters.read();
     // The held child was in our memory, whose size counts as peak memory of the program that it became. What is not
     // larger than that is ours, and the program's own peak is what it had at its end.
-    let max_rss_bytes = if usage.max_rss_bytes > ended.before.max_rss_bytes || closed.peak_rss_bytes == 0 {
-        usage.max_rss_bytes.max(closed.peak_rss_bytes)
+    let max_rss_bytes = if usage.max_rss_bytes > ended.before.max_rss_bytes || findings.peak_rss_bytes == 0 {
+        usage.max_rss_bytes.max(findings.peak_rss_bytes)
     } else {
-        closed.peak_rss_bytes
+        findings.peak_rss_bytes
     };
     let observation = Observation {
         exit: match ended.exit {
@@ -308,11 +308,11 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         max_rss_bytes,
         voluntary_switches: usage.voluntary_switches,
         involuntary_switches: usage.involuntary_switches,
-        migrations: closed.migrations.or(counted_migrations),
+        migrations: findings.migrations.or(counted_migrations),
         minor_faults: usage.minor_faults,
         major_faults: usage.major_faults,
         counters,
-        threads: closed.threads,
+        threads: findings.threads,
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
         notes,
     };
@@ -320,7 +320,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
 }
 
 /// The placement as long as the thread count asks, on CPUs that we may use.
-fn usable(placement: &Placement, launch: &Launch) -> Result<Placement, LaunchError> {
+fn usable_placement(placement: &Placement, launch: &Launch) -> Result<Placement, LaunchError> {
     let empty = |thread| LaunchError::EmptySlot { policy: placement.policy.clone(), thread };
     if placement.slots.is_empty() {
         return Err(empty(0));
@@ -416,9 +416,9 @@ fn environment(
     environment
 }
 
-/// Attaches to the held child as asked, or says why it is polled instead.
-fn observe(asked: Observe, path: &Path, pid: Pid, notes: &mut Vec<String>) -> Observe {
-    let polled_because = match asked {
+/// Attaches to the held child if it is to be traced and can be, else notes why it is polled; returns which it is.
+fn attach(wanted: Observe, path: &Path, pid: Pid, notes: &mut Vec<String>) -> Observe {
+    let polled_because = match wanted {
         Observe::Poll => "asked for".into(),
         Observe::Trace if child::gains_rights(path) => {
             "a traced program would not get its owner's rights (setuid, setgid)".into()
@@ -454,7 +454,7 @@ impl Reaper {
     }
 
     /// Kills and reaps what has come to us since, and what comes to us by that, until there is nothing more; returns how
-    /// many there were.
+    /// many of them were still running. The others had ended before, unnoticed by a parent that is gone.
     fn sweep(self) -> u32 {
         let mut swept = 0;
         loop {
@@ -463,9 +463,9 @@ impl Reaper {
                 return swept;
             }
             for orphan in orphans {
-                orphan.kill(libc::SIGKILL);
-                wait::next(Whom::Only(orphan.main_thread()));
-                swept += 1;
+                swept += u32::from(!orphan.is_zombie());
+                signals::send(orphan, libc::SIGKILL);
+                tracer::reap(orphan.main_thread());
             }
         }
     }

@@ -5,10 +5,10 @@
 
 use crate::child::Held;
 use crate::events::Events;
-use crate::ledger::Ledger;
-use crate::proc::Tid;
-use crate::wait::{self, What, Whom};
-use crate::{Descendants, Ended, Interest, signals};
+use crate::registry::ThreadRegistry;
+use crate::wait::{self, ChangeKind, Target};
+use crate::{Descendants, End, WatchOptions, signals};
+use machine::linux::Tid;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -23,72 +23,72 @@ pub(crate) const LIMITS: &str = "threads were looked for every 0.2 to 50 ms: a t
                                  long, one shorter than that may not be listed, and what is listed is as of the last look";
 
 /// Watches the released child, which has been executed, until it ends.
-pub(crate) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, interest: Interest) -> Ended {
+pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, options: WatchOptions) -> End {
     let main = held.pid;
     let started = Instant::now();
-    events.set_deadline(interest.timeout.map(|timeout| started + timeout));
-    let mut ended = Ended { started: Some(started), ..Ended::default() };
+    events.set_deadline(options.timeout.map(|timeout| started + timeout));
+    let mut ended = End { started: Some(started), ..End::default() };
     let mut pause = SHORTEST;
     while ended.exit.is_none() {
-        let grew = look(ledger, pause >= LONGEST);
+        let grew = look(registry, pause >= LONGEST);
         pause = if grew { SHORTEST } else { LONGEST.min(pause * 2) };
-        while let Some(change) = wait::next(Whom::Child(main.main_thread())) {
-            match change.what {
-                What::Ended(exit) => {
+        while let Some(change) = wait::next(Target::Child(main.main_thread())) {
+            match change.kind {
+                ChangeKind::Ended(exit) => {
                     ended.wall = Some(started.elapsed());
                     ended.exit = Some(exit);
                     ended.usage = change.usage;
-                    ledger.ended(main.main_thread());
+                    registry.remove(main.main_thread());
                     break;
                 }
-                What::Stopped { .. } if interest.descendants == Descendants::Detach => {
+                ChangeKind::Stopped { .. } if options.descendants == Descendants::Detach => {
                     signals::stop_ourselves();
-                    main.kill(libc::SIGCONT);
+                    signals::send(main, libc::SIGCONT);
                 }
-                What::Stopped { .. } | What::Continued => {}
+                ChangeKind::Stopped { .. } | ChangeKind::Continued => {}
             }
         }
         if ended.exit.is_some() {
             break;
         }
         for arrival in events.wait(Some(pause)) {
-            match interest.descendants {
-                Descendants::Detach if arrival.sent => main.kill(arrival.signal),
+            match options.descendants {
+                Descendants::Detach if arrival.sent => signals::send(main, arrival.signal),
                 Descendants::Detach => {}
                 Descendants::Kill => {
                     ended.interrupted = Some(arrival.signal);
-                    main.kill(libc::SIGKILL);
+                    signals::send(main, libc::SIGKILL);
                 }
             }
         }
         if events.overdue() {
             events.set_deadline(None);
             ended.timed_out = true;
-            main.kill(libc::SIGKILL);
+            signals::send(main, libc::SIGKILL);
         }
     }
     ended
 }
 
 /// Enters what is new, reads back what is there, forgets what is gone; whether anything was new.
-fn look(ledger: &mut Ledger, details: bool) -> bool {
+fn look(registry: &mut ThreadRegistry, details: bool) -> bool {
     let mut grew = false;
-    let mut waiting = ledger.processes();
+    let mut waiting = registry.processes();
     while let Some(pid) = waiting.pop() {
         let threads = pid.threads();
         for &tid in &threads {
-            let new = !ledger.knows(tid);
+            let new = !registry.contains_thread(tid);
             if new {
-                ledger.thread_born(pid, tid);
+                registry.add_thread(pid, tid);
                 grew = true;
             }
-            ledger.read_back(tid, details || new);
+            registry.read_back(tid, details || new);
         }
         let there: HashSet<Tid> = threads.into_iter().collect();
-        ledger.forget_missing(pid, &there);
+        registry.retain_threads(pid, &there);
         for child in pid.children() {
-            if !ledger.knows_process(child) {
-                ledger.process_born(child);
+            if !registry.contains_process(child) {
+                registry.add_process(child);
                 waiting.push(child);
                 grew = true;
             }

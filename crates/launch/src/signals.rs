@@ -3,6 +3,7 @@
 //! A handler writes each into a pipe that the event loop polls. A signalfd would be less code, but it needs the signals
 //! blocked in every thread of the process, which a library can't ask of its caller.
 
+use machine::linux::Pid;
 use nix::sys::signal::SigSet;
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::mem::MaybeUninit;
@@ -46,6 +47,7 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
+        // The kernel's own reasons are above 0; kill(2), sigqueue(3) and the like are 0 or below.
         let message = [signal as u8, u8::from((*info).si_code <= 0)];
         libc::write(SINK.load(Ordering::Relaxed), message.as_ptr().cast(), message.len());
         *errno = saved;
@@ -94,10 +96,7 @@ impl Inherited {
 
     /// In a child that has our handlers: gives every signal what we were started with, before Rust's runtime too.
     pub(crate) fn restore_in_child(&self) {
-        if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
-            // SAFETY: the default disposition runs no code of ours.
-            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-        }
+        restore_sigpipe();
         self.restore();
     }
 }
@@ -213,6 +212,15 @@ fn restore(signal: libc::c_int, previous: &libc::sigaction) {
     unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
 }
 
+/// Gives SIGPIPE the disposition that this process was started with, which Rust's runtime has set to be ignored: for a
+/// command whose reader may leave early.
+pub fn restore_sigpipe() {
+    if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
+        // SAFETY: the default disposition runs no code of ours.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+}
+
 /// Ends this process by `signal`, so that whoever waits for it sees what it would have seen of the program.
 ///
 /// The program has left its core dump; a second one, ours, is prevented.
@@ -229,6 +237,12 @@ pub fn die_by(signal: i32) -> ! {
     }
     // A signal whose default is to do nothing; shells report 128 + n.
     std::process::exit(128 + signal)
+}
+
+/// Sends `signal` to a process. That it is gone already is no error: it is what a race looks like.
+pub(crate) fn send(pid: Pid, signal: libc::c_int) {
+    // SAFETY: sending a signal touches no memory of ours.
+    unsafe { libc::kill(pid.0, signal) };
 }
 
 /// Stops this process, as the program has been stopped; returns once someone continues it.

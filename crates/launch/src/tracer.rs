@@ -4,7 +4,7 @@
 //! the events of a thread's life; between them it runs at full speed, for no system call is traced.
 //!
 //! ```text
-//! birth of a thread    enter it in the ledger, which binds it before its first instruction
+//! birth of a thread    enter it in the registry, which binds it before its first instruction
 //! exec                 the clock starts; a process that executes another program counts its threads anew
 //! end of a thread      read back where it may run and where it ran, while it still exists
 //! ```
@@ -20,14 +20,13 @@
 
 use crate::child::{self, Held};
 use crate::events::Events;
-use crate::ledger::Ledger;
-use crate::proc::{Pid, Tid};
-use crate::wait::{self, Change, What, Whom};
-use crate::{Descendants, Ended, Interest, signals};
+use crate::registry::ThreadRegistry;
+use crate::wait::{self, Change, ChangeKind, Target};
+use crate::{Descendants, End, WatchOptions, signals};
+use machine::linux::{Pid, Tid};
 use nix::errno::Errno;
 use nix::unistd::{self, ForkResult};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -43,16 +42,32 @@ fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> Result<(), Errno> {
 
 /// Attaches to the held child.
 ///
+/// By seizing it: no signal is sent, as `PTRACE_ATTACH` would, and a stop by a signal can be told from others and left in
+/// place.
+///
 /// # Errors
 /// `EPERM` where ptrace is forbidden: seccomp in a container, a security module, another tracer.
 pub(crate) fn seize(pid: Pid) -> Result<(), Errno> {
-    let options = libc::PTRACE_O_TRACECLONE
-        | libc::PTRACE_O_TRACEFORK
-        | libc::PTRACE_O_TRACEVFORK
-        | libc::PTRACE_O_TRACEEXEC
-        | libc::PTRACE_O_TRACEEXIT
-        | libc::PTRACE_O_EXITKILL;
+    // A new thread or process is traced from its creation and stops before its first instruction, so that it is bound
+    // before it has run anywhere or touched memory.
+    let births = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+    // The first `exec` starts the command's clock. A stop at the exit is the last moment at which a thread has a mask and
+    // files in /proc. And should we be killed, nothing of the program stays behind, stopped or unobserved.
+    let options = births | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_EXITKILL;
     ptrace(libc::PTRACE_SEIZE, pid.main_thread(), options as usize)
+}
+
+/// Waits until `tid`, a child of ours that was killed or has ended, is reaped.
+///
+/// A tracee that is killed stops once more where it exits (`PTRACE_O_TRACEEXIT`). Waited for but once, it would stay
+/// there: neither running nor ended, for as long as this process lives.
+pub(crate) fn reap(tid: Tid) {
+    while let Some(change) = wait::next(Target::Only(tid)) {
+        match change.kind {
+            ChangeKind::Ended(_) => return,
+            ChangeKind::Stopped { .. } | ChangeKind::Continued => drop(ptrace(libc::PTRACE_CONT, tid, 0)),
+        }
+    }
 }
 
 /// Whether programs can be traced here; tries it on a child that does nothing.
@@ -68,15 +83,15 @@ pub fn trace_available() -> Result<(), String> {
         Ok(ForkResult::Parent { child }) => {
             let child = Pid(child.as_raw());
             let seized = seize(child);
-            child.kill(libc::SIGKILL);
-            wait::next(Whom::Only(child.main_thread()));
+            signals::send(child, libc::SIGKILL);
+            reap(child.main_thread());
             seized.map_err(|errno| format!("ptrace: {}", errno.desc()))
         }
         Err(errno) => Err(format!("fork: {}", errno.desc())),
     }
 }
 
-/// The thread that the event at which `tid` has stopped speaks of.
+/// The thread that the event at which `tid` has stopped is about: the new one, or at an `exec` the one that called it.
 fn event_thread(tid: Tid) -> Result<Tid, Errno> {
     let mut message: libc::c_ulong = 0;
     ptrace(libc::PTRACE_GETEVENTMSG, tid, &raw mut message as usize)?;
@@ -96,13 +111,13 @@ enum Phase {
 
 struct Tracer<'a> {
     main: Pid,
-    ledger: &'a mut Ledger,
+    registry: &'a mut ThreadRegistry,
     phase: Phase,
     descendants: Descendants,
     /// Threads that exist and are ours to resume.
     tracees: HashSet<Tid>,
-    /// Threads entered at their own first stop, whose creator has yet to tell; they may have ended since.
-    announced: HashSet<Tid>,
+    /// Threads that were reported before their creator's event, by their own first stop or by their end.
+    registered_early: HashSet<Tid>,
     /// How often each process has stopped for us since the command began. Each stop is a voluntary switch to the kernel,
     /// which the program would not have made.
     stops: HashMap<Pid, u64>,
@@ -110,34 +125,24 @@ struct Tracer<'a> {
     stopped: bool,
     /// We are to stop as well.
     stop_due: bool,
-    ended: Ended,
+    ended: End,
 }
 
 /// Watches the seized child from its release to the end of everything that it started, or until that is let go.
-pub(crate) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, interest: Interest) -> Ended {
-    let mut tracer = Tracer {
-        main: held.pid,
-        ledger,
-        phase: Phase::Running,
-        descendants: interest.descendants,
-        tracees: HashSet::from([held.pid.main_thread()]),
-        announced: HashSet::new(),
-        stops: HashMap::new(),
-        stopped: false,
-        stop_due: false,
-        ended: Ended::default(),
-    };
-    // Until the child is the program it shares our memory, and we do nothing but wait for that.
+pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, options: WatchOptions) -> End {
+    let mut tracer = Tracer::new(held.pid, registry, options.descendants);
+    // Until the child is the program it shares our memory and our errno, so we make no call but this one wait, which
+    // leaves errno alone when it succeeds.
     while tracer.ended.started.is_none() && tracer.ended.exit.is_none() {
-        let Some(change) = wait::next(Whom::Only(held.pid.main_thread())) else {
+        let Some(change) = wait::next(Target::Only(held.pid.main_thread())) else {
             break;
         };
-        tracer.take(change, events, interest);
+        tracer.take(change, events, options);
     }
     loop {
-        let more = tracer.take_changes(events, interest);
+        let more = tracer.take_changes(events, options);
         if tracer.tracees.is_empty() && tracer.ended.exit.is_some() {
-            let left = tracer.ledger.processes().len();
+            let left = tracer.registry.processes().len();
             if left > 0 {
                 tracer.ended.notes.push(format!(
                     "processes that outlive the command and were left running, bound as they are: {left}"
@@ -145,17 +150,20 @@ pub(crate) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, i
             }
             return tracer.ended;
         }
+        // The program has been stopped by a signal: we stop as well, so that our parent, a shell with job control, sees
+        // it. Whoever continues us means the program, unless it was continued directly.
         if std::mem::take(&mut tracer.stop_due) {
             signals::stop_ourselves();
-            tracer.take_changes(events, interest);
+            tracer.take_changes(events, options);
             if tracer.stopped {
-                tracer.main.kill(libc::SIGCONT);
+                signals::send(tracer.main, libc::SIGCONT);
             }
         }
         for arrival in events.wait(more.then_some(Duration::ZERO)) {
             match tracer.descendants {
+                // A key pressed in the terminal has reached the program already, as it is in our process group.
                 Descendants::Detach if arrival.sent && tracer.ended.exit.is_none() => {
-                    tracer.main.kill(arrival.signal);
+                    signals::send(tracer.main, arrival.signal);
                 }
                 Descendants::Detach => {}
                 Descendants::Kill => {
@@ -172,27 +180,41 @@ pub(crate) fn watch(held: &mut Held, ledger: &mut Ledger, events: &mut Events, i
     }
 }
 
-impl Tracer<'_> {
+impl<'a> Tracer<'a> {
+    fn new(main: Pid, registry: &'a mut ThreadRegistry, descendants: Descendants) -> Self {
+        Self {
+            main,
+            registry,
+            phase: Phase::Running,
+            descendants,
+            tracees: HashSet::from([main.main_thread()]),
+            registered_early: HashSet::new(),
+            stops: HashMap::new(),
+            stopped: false,
+            stop_due: false,
+            ended: End::default(),
+        }
+    }
+
     /// Handles what the kernel has to tell now, but so much at a time that a program which keeps creating threads can't
     /// keep us from its output and its deadline; whether there may be more.
-    fn take_changes(&mut self, events: &mut Events, interest: Interest) -> bool {
+    fn take_changes(&mut self, events: &mut Events, options: WatchOptions) -> bool {
         const AT_A_TIME: usize = 256;
         for _ in 0..AT_A_TIME {
-            let Some(change) = wait::next(Whom::Ours) else {
+            let Some(change) = wait::next(Target::Ours) else {
                 return false;
             };
-            self.take(change, events, interest);
+            self.take(change, events, options);
         }
         true
     }
 
-    fn take(&mut self, change: Change, events: &mut Events, interest: Interest) {
+    fn take(&mut self, change: Change, events: &mut Events, options: WatchOptions) {
         let tid = change.tid;
         let is_main = tid == self.main.main_thread();
-        match change.what {
-            What::Ended(exit) => {
-                self.tracees.remove(&tid);
-                self.ledger.ended(tid);
+        match change.kind {
+            ChangeKind::Ended(exit) => {
+                self.forget(tid);
                 if is_main {
                     self.ended.wall = self.ended.started.map(|started| started.elapsed());
                     self.ended.exit = Some(exit);
@@ -203,59 +225,80 @@ impl Tracer<'_> {
                     self.command_ended();
                 }
             }
-            What::Stopped { signal, event } => {
+            ChangeKind::Stopped { signal, event } => {
                 if is_main && event == libc::PTRACE_EVENT_EXEC && self.ended.started.is_none() {
                     self.ended.before = change.usage;
-                    self.ledger.command_started(self.main);
+                    self.registry.start_command(self.main);
                     self.note_lost_rights(self.main);
                     let now = Instant::now();
                     self.ended.started = Some(now);
-                    events.set_deadline(interest.timeout.map(|timeout| now + timeout));
+                    events.set_deadline(options.timeout.map(|timeout| now + timeout));
                     self.resume(tid, 0);
                 } else {
                     self.stopped(tid, signal, event);
-                    if let Some(pid) = self.ledger.process_of(tid) {
+                    if let Some(pid) = self.registry.process_of(tid) {
                         *self.stops.entry(pid).or_default() += 1;
                     }
                 }
             }
-            What::Continued => {}
+            ChangeKind::Continued => {}
+        }
+    }
+
+    /// A thread has ended and is reaped.
+    fn forget(&mut self, tid: Tid) {
+        // The kernel reports the newest tracee first. One that was killed before its first stop has therefore ended for us
+        // before the event of its creation, which must not make us wait for it again.
+        if !self.tracees.remove(&tid) {
+            self.registered_early.insert(tid);
+        }
+        self.registry.remove(tid);
+    }
+
+    /// The event of `new`'s creation by `creator`.
+    fn created(&mut self, new: Tid, creator: Tid) {
+        if !self.registered_early.remove(&new) && self.tracees.insert(new) {
+            self.register(new, self.registry.process_of(creator));
+        }
+    }
+
+    fn register(&mut self, tid: Tid, likely_process: Option<Pid>) {
+        self.registry.add_task(tid, likely_process);
+        // It was created after everything had been killed, by a thread that had yet to die.
+        if self.phase == Phase::Killing {
+            self.kill(tid);
         }
     }
 
     fn stopped(&mut self, tid: Tid, signal: libc::c_int, event: libc::c_int) {
         let first = self.tracees.insert(tid);
-        if first && !self.ledger.knows(tid) {
-            self.ledger.born(tid, None);
-            self.announced.insert(tid);
-            if self.phase == Phase::Killing {
-                self.kill(tid);
-            }
+        if first && !self.registry.contains_thread(tid) {
+            self.register(tid, None);
+            self.registered_early.insert(tid);
         }
         let of_command = tid == self.main.main_thread();
         match event {
+            // No event: a signal is about to be delivered, and is.
             0 => return self.resume(tid, signal),
             libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
-                if let Ok(new) = event_thread(tid)
-                    && !self.announced.remove(&new)
-                    && self.tracees.insert(new)
-                {
-                    self.ledger.born(new, self.ledger.process_of(tid));
-                    if self.phase == Phase::Killing {
-                        self.kill(new);
-                    }
+                if let Ok(new) = event_thread(tid) {
+                    self.created(new, tid);
                 }
             }
             libc::PTRACE_EVENT_EXEC => {
                 let pid = Pid(tid.0);
+                // Whichever thread calls `exec` goes on under the id of the main thread. The others are gone; the one
+                // whose id has changed is never reported again under its old one.
                 let by = event_thread(tid).unwrap_or(tid);
                 if by != tid {
                     self.tracees.remove(&by);
                 }
-                self.ledger.executed(pid, by);
+                self.registry.start_exec(pid, by);
                 self.note_lost_rights(pid);
             }
-            libc::PTRACE_EVENT_EXIT => self.ledger.read_back(tid, true),
+            libc::PTRACE_EVENT_EXIT => self.registry.read_back(tid, true),
+            // Either the whole process is stopped by one of these signals (a group stop), or this is the first stop of a
+            // new thread, or our own interruption: SIGTRAP then.
             EVENT_STOP => {
                 let by_signal = matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
                 if of_command {
@@ -263,7 +306,8 @@ impl Tracer<'_> {
                     self.stopped = by_signal;
                 }
                 if by_signal && self.phase != Phase::LettingGo {
-                    // Gone already is no error, here and below: its end will be told.
+                    // PTRACE_CONT would undo the stop. Listening leaves it in place and reports when it is over. That
+                    // the thread is gone already is no error, here and below: its end will be reported.
                     let _ = ptrace(libc::PTRACE_LISTEN, tid, 0);
                     return;
                 }
@@ -276,7 +320,7 @@ impl Tracer<'_> {
     /// Lets a stopped thread go on with `signal`, for good when it is being let go.
     fn resume(&mut self, tid: Tid, signal: libc::c_int) {
         if self.phase == Phase::LettingGo {
-            self.ledger.read_back(tid, true);
+            self.registry.read_back(tid, true);
             let _ = ptrace(libc::PTRACE_DETACH, tid, signal as usize);
             self.tracees.remove(&tid);
         } else {
@@ -286,12 +330,13 @@ impl Tracer<'_> {
 
     /// Stops of processes that have ended, which are those whose usage the command's contains.
     fn stops_of_ended(&self) -> u64 {
-        self.stops.iter().filter(|(pid, _)| !self.ledger.knows_process(**pid)).map(|(_, stops)| stops).sum()
+        self.stops.iter().filter(|(pid, _)| !self.registry.contains_process(**pid)).map(|(_, stops)| stops).sum()
     }
 
     fn command_ended(&mut self) {
         match self.descendants {
             Descendants::Detach => {
+                // Only a stopped tracee can be detached from; `resume` does it at each one's next stop.
                 self.phase = Phase::LettingGo;
                 for tid in &self.tracees {
                     let _ = ptrace(libc::PTRACE_INTERRUPT, *tid, 0);
@@ -299,7 +344,9 @@ impl Tracer<'_> {
             }
             Descendants::Kill => {
                 if self.phase == Phase::Running {
-                    self.ended.leftovers = self.ledger.processes().len() as u32;
+                    // Our own child, the command, is reported before tracees that ended earlier.
+                    let left = self.registry.processes().into_iter().filter(|pid| !pid.is_zombie());
+                    self.ended.leftovers = left.count() as u32;
                 }
                 self.kill_all();
             }
@@ -314,19 +361,42 @@ impl Tracer<'_> {
     }
 
     fn kill(&self, tid: Tid) {
-        if let Some(pid) = self.ledger.process_of(tid) {
-            pid.kill(libc::SIGKILL);
+        if let Some(pid) = self.registry.process_of(tid) {
+            signals::send(pid, libc::SIGKILL);
         }
     }
 
     fn note_lost_rights(&mut self, pid: Pid) {
-        if child::gains_rights(Path::new(&format!("/proc/{}/exe", pid.0))) {
-            let program = std::fs::read_link(format!("/proc/{}/exe", pid.0)).unwrap_or_default();
+        let executable = pid.executable();
+        if child::gains_rights(&executable) {
+            let program = std::fs::read_link(executable).unwrap_or_default();
             self.ended.notes.push(format!(
                 "{} did not get its owner's rights (setuid, setgid): the kernel withholds them from a traced program; \
                  use --observe poll",
                 program.display()
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Unit;
+    use crate::registry::Binder;
+
+    #[test]
+    fn a_thread_that_ended_before_its_creation_was_reported_is_not_waited_for() {
+        let main = Pid(std::process::id() as libc::pid_t);
+        let mut registry = ThreadRegistry::new(None, Binder::Nobody, Unit::Thread, &[]);
+        registry.add_process(main);
+        let mut tracer = Tracer::new(main, &mut registry, Descendants::Kill);
+        let new = Tid(libc::pid_t::MAX);
+        tracer.forget(new);
+        tracer.created(new, main.main_thread());
+        assert_eq!(tracer.tracees, HashSet::from([main.main_thread()]));
+        // The id may be given out again.
+        tracer.created(new, main.main_thread());
+        assert!(tracer.tracees.contains(&new));
     }
 }

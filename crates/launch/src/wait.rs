@@ -1,7 +1,7 @@
 //! wait4(2) with the two things that `std` and `nix` leave out: real-time signals, and what a stopped child has used.
 
 use crate::observation::Exit;
-use crate::proc::Tid;
+use machine::linux::Tid;
 use nix::errno::Errno;
 use std::mem::MaybeUninit;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use std::time::Duration;
 /// A change in a child's or tracee's state.
 pub(crate) struct Change {
     pub(crate) tid: Tid,
-    pub(crate) what: What,
+    pub(crate) kind: ChangeKind,
     /// What it has used so far; for one that has ended, with the children that it waited for.
     pub(crate) usage: Usage,
 }
 
 /// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum ChangeKind {
     /// It has ended and is reaped.
     Ended(Exit),
     /// It has stopped by `signal`; a tracee's `event` is a `PTRACE_EVENT_*` or 0.
@@ -68,9 +68,9 @@ impl From<libc::rusage> for Usage {
     }
 }
 
-/// Whom to ask about.
+/// Which children or tracees to ask about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whom {
+pub(crate) enum Target {
     /// Every child and tracee of the calling thread, not those of other threads.
     Ours,
     /// This child; its stops and continuations too.
@@ -80,11 +80,13 @@ pub(crate) enum Whom {
 }
 
 /// The next change, if there is one: only [`Whom::Only`] blocks.
-pub(crate) fn next(whom: Whom) -> Option<Change> {
+pub(crate) fn next(whom: Target) -> Option<Change> {
     let (pid, options) = match whom {
-        Whom::Ours => (-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG),
-        Whom::Child(Tid(pid)) => (pid, libc::WUNTRACED | libc::WCONTINUED | libc::WNOHANG),
-        Whom::Only(Tid(pid)) => (pid, libc::__WALL),
+        // Threads of the program are no processes, so `__WALL` has to ask for them. Children of other threads of this
+        // process are theirs to wait for.
+        Target::Ours => (-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG),
+        Target::Child(Tid(pid)) => (pid, libc::WUNTRACED | libc::WCONTINUED | libc::WNOHANG),
+        Target::Only(Tid(pid)) => (pid, libc::__WALL),
     };
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -98,16 +100,16 @@ pub(crate) fn next(whom: Whom) -> Option<Change> {
             Err(_) => return None,
         }
     };
-    let what = if libc::WIFEXITED(status) {
-        What::Ended(Exit::Code(libc::WEXITSTATUS(status)))
+    let kind = if libc::WIFEXITED(status) {
+        ChangeKind::Ended(Exit::Code(libc::WEXITSTATUS(status)))
     } else if libc::WIFSIGNALED(status) {
-        What::Ended(Exit::Signal(libc::WTERMSIG(status)))
+        ChangeKind::Ended(Exit::Signal(libc::WTERMSIG(status)))
     } else if libc::WIFSTOPPED(status) {
-        What::Stopped { signal: libc::WSTOPSIG(status), event: status >> 16 }
+        ChangeKind::Stopped { signal: libc::WSTOPSIG(status), event: status >> 16 }
     } else {
-        What::Continued
+        ChangeKind::Continued
     };
     // SAFETY: zeroed is a valid `rusage`, and the call has filled it.
     let usage = unsafe { usage.assume_init() }.into();
-    Some(Change { tid, what, usage })
+    Some(Change { tid, kind, usage })
 }

@@ -7,6 +7,7 @@
 //! number in the library's name, and checked again by the version that its XML states.
 
 use crate::host;
+use crate::linux::{self, control_group, process, system};
 use crate::record::MachineRecord;
 use crate::source::MachineError;
 use crate::tree::Source;
@@ -54,12 +55,12 @@ pub(crate) fn host() -> Result<MachineRecord, MachineError> {
     let mut record = topology.record().map_err(failed)?;
     record.name = "host".into();
     record.source = Source::Host;
-    record.offline_cpus = host::offline_cpus();
-    let allowed = host::allowed_cpus().map_err(|e| failed(format!("sched_getaffinity: {e}")))?;
+    record.offline_cpus = system::offline_cpus();
+    let allowed = linux::allowed_cpus().map_err(|e| failed(format!("sched_getaffinity: {e}")))?;
     let mut cpuset = None;
     record.tree.for_each_pu(&mut |cpu, pu| {
         pu.forbidden_by = (!allowed.contains(cpu)).then(|| {
-            let cpuset = cpuset.get_or_insert_with(host::cpuset);
+            let cpuset = cpuset.get_or_insert_with(control_group::cpuset);
             host::forbidden_by(cpu, cpuset.as_ref())
         });
     });
@@ -135,8 +136,7 @@ struct Hwloc {
 type CpukindsGetInfo =
     unsafe extern "C" fn(RawTopology, c_uint, *mut c_void, *mut c_int, *mut c_uint, *mut *mut c_void, c_ulong) -> c_int;
 
-/// hwloc, loaded when first asked for. Whoever uses it holds the lock: it reads the environment, which
-/// [`Hwloc::topology`] changes.
+/// hwloc, loaded when first asked for; used by one thread at a time.
 static HWLOC: LazyLock<Result<Mutex<Hwloc>, String>> = LazyLock::new(|| Hwloc::open(LIBRARY).map(Mutex::new));
 
 fn hwloc() -> Result<MutexGuard<'static, Hwloc>, MachineError> {
@@ -175,25 +175,31 @@ impl Hwloc {
         open().map_err(|e: libloading::Error| e.source().map_or_else(|| e.to_string(), ToString::to_string))
     }
 
-    /// A topology that nothing was read into, without hwloc's plugins: they find devices, which are no part of our
-    /// machines, and loading their libraries takes longer than all else. Whoever sets `HWLOC_PLUGINS_PATH` gets them.
+    /// A topology that nothing was read into.
     fn topology(&self) -> Result<Topology<'_>, String> {
-        let hide_plugins = env::var_os(PLUGINS_PATH).is_none();
-        if hide_plugins {
-            // SAFETY: Rust code takes turns by a lock of the standard library, and the only C code here that reads the
-            // environment is hwloc, behind the lock that lent us `self`.
-            unsafe { env::set_var(PLUGINS_PATH, "") };
-        }
         let mut raw = ptr::null_mut();
         // SAFETY: hwloc writes a topology of its own to `raw`, or returns an error.
-        let made = check("hwloc_topology_init", unsafe { (self.topology_init)(&mut raw) });
-        if hide_plugins {
-            // SAFETY: as above. hwloc looks for plugins in `hwloc_topology_init` only, so that the programs that we start
-            // need never inherit this.
-            unsafe { env::remove_var(PLUGINS_PATH) };
-        }
-        made.map(|()| Topology { hwloc: self, raw })
+        let result = without_plugins(|| unsafe { (self.topology_init)(&mut raw) });
+        check("hwloc_topology_init", result).map(|()| Topology { hwloc: self, raw })
     }
+}
+
+/// Calls `init`, which is `hwloc_topology_init`, and hides hwloc's plugins from it where that is safe.
+///
+/// Plugins find devices, which are no part of our machines, and loading their libraries takes longer than all else. hwloc
+/// can be told to leave them alone by a variable only, which it reads nowhere else; it is removed again, so that no program
+/// that we start inherits it. C code of another thread could read the environment meanwhile, so with other threads around
+/// the plugins are loaded, and nothing but time is lost. Whoever sets `HWLOC_PLUGINS_PATH` gets them too.
+fn without_plugins<T>(init: impl FnOnce() -> T) -> T {
+    if env::var_os(PLUGINS_PATH).is_some() || !process::is_only_thread() {
+        return init();
+    }
+    // SAFETY: this is the only thread of the process, so nobody reads or writes the environment at the same time.
+    unsafe { env::set_var(PLUGINS_PATH, "") };
+    let result = init();
+    // SAFETY: as above; without plugins hwloc starts no thread.
+    unsafe { env::remove_var(PLUGINS_PATH) };
+    result
 }
 
 /// A topology of hwloc's; destroyed when dropped.
@@ -328,15 +334,10 @@ mod tests {
     }
 
     #[test]
-    fn plugins_are_hidden_from_hwloc_alone() {
-        // Nobody changes the variable but who holds the lock; other tests do so meanwhile.
-        let outside = || {
-            let _hwloc = hwloc().unwrap();
-            env::var_os(PLUGINS_PATH)
-        };
-        let before = outside();
-        Machine::host().unwrap();
-        assert_eq!(outside(), before);
+    fn the_environment_is_left_alone_while_other_threads_run() {
+        // Tests run beside the thread that started them.
+        let before = env::var_os(PLUGINS_PATH);
+        assert_eq!(without_plugins(|| env::var_os(PLUGINS_PATH)), before);
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod export;
 pub mod fold;
 pub mod host;
 mod hwloc;
+pub mod linux;
 pub mod placement;
 pub mod policy;
 pub mod preset;

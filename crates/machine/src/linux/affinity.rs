@@ -1,8 +1,9 @@
 //! Affinity masks: set on a thread, and read back from it.
 
-use crate::proc::Tid;
-use machine::{CpuId, CpuSet};
+use super::process::Tid;
+use crate::cpu::{CpuId, CpuSet};
 use nix::errno::Errno;
+use std::io;
 use std::mem::size_of;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
@@ -11,7 +12,7 @@ const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 const KERNEL_CPUS: usize = 8192;
 
 /// A CPU set as the kernel wants it: one bit a CPU, lowest first.
-pub(crate) struct Mask(Vec<libc::c_ulong>);
+pub struct Mask(Vec<libc::c_ulong>);
 
 impl Mask {
     /// Binds the thread `tid` to the CPUs of this mask.
@@ -19,7 +20,7 @@ impl Mask {
     /// # Errors
     /// `EINVAL` when no CPU of the mask is both online and in the thread's cpuset, `ESRCH` when the thread is gone,
     /// `EPERM` when it belongs to someone else.
-    pub(crate) fn apply(&self, tid: Tid) -> Result<(), Errno> {
+    pub fn apply(&self, tid: Tid) -> Result<(), Errno> {
         // SAFETY: the pointer and the length describe the words of `self.0`, which the kernel only reads.
         let result = unsafe {
             libc::sched_setaffinity(tid.0, self.0.len() * size_of::<libc::c_ulong>(), self.0.as_ptr().cast())
@@ -42,11 +43,19 @@ impl From<&CpuSet> for Mask {
     }
 }
 
+/// The CPUs that the kernel lets the calling thread run on.
+///
+/// # Errors
+/// The failure of `sched_getaffinity`; in practice only a seccomp filter causes one.
+pub fn allowed_cpus() -> io::Result<CpuSet> {
+    Ok(allowed(Tid::CALLER)?)
+}
+
 /// The CPUs that the kernel lets the thread `tid` run on: its mask, less what its cpuset forbids or is offline.
 ///
 /// # Errors
 /// `ESRCH` when the thread is gone.
-pub(crate) fn allowed(tid: Tid) -> Result<CpuSet, Errno> {
+pub fn allowed(tid: Tid) -> Result<CpuSet, Errno> {
     let mut words = [0 as libc::c_ulong; KERNEL_CPUS / WORD_BITS];
     // SAFETY: the pointer and the length describe `words`, which the kernel fills with plain integers.
     let result = unsafe { libc::sched_getaffinity(tid.0, size_of_val(&words), words.as_mut_ptr().cast()) };

@@ -1,7 +1,7 @@
-//! Who is who in the program's process tree, who goes where, and what was read back.
+//! The processes and threads of the program, the slot that each is bound to, and what was read back.
 //!
-//! Both observers, the tracer and the poller, tell the ledger of births, executions and ends; it binds and keeps the
-//! rows. Threads are numbered in order of creation, within their process and anew after each `exec`:
+//! Both observers, the tracer and the poller, report creations, executions and ends here; the registry binds, and keeps a
+//! row for each thread. Threads are numbered in order of creation, within their process and anew after each `exec`:
 //!
 //! ```text
 //! creation     main  1  2  3  4        --skip 2: thread 2 is left alone and takes no slot,
@@ -13,10 +13,10 @@
 //! sooner, every thread would start on the main thread's CPU and a pool would be sized to one.
 
 use crate::Unit;
-use crate::affinity::{self, Mask};
 use crate::observation::ThreadObservation;
 use crate::openmp::Runtime;
-use crate::proc::{self, Pid, Tid};
+use machine::linux::affinity::{self, Mask};
+use machine::linux::{Pid, Tid};
 use machine::{CpuSet, Placement};
 use nix::errno::Errno;
 use std::collections::{HashMap, HashSet};
@@ -77,7 +77,7 @@ struct Refused(Option<(Tid, CpuSet, Errno)>);
 
 impl Refused {
     /// Binds a thread; that it was quicker to end is no refusal.
-    fn or_bind(&mut self, tid: Tid, place: &Place) {
+    fn bind(&mut self, tid: Tid, place: &Place) {
         match place.mask.apply(tid) {
             Ok(()) | Err(Errno::ESRCH) => {}
             Err(errno) => drop(self.0.get_or_insert((tid, place.cpus.clone(), errno))),
@@ -87,12 +87,12 @@ impl Refused {
 
 /// Gives out slots in order of creation.
 #[derive(Clone, Debug, Default)]
-struct Queue {
+struct SlotCounter {
     created: u32,
     taken: usize,
 }
 
-impl Queue {
+impl SlotCounter {
     /// The index of the next one created, and its slot unless it is to be left alone.
     fn next(&mut self, skip: &[u32]) -> (u32, Option<usize>) {
         let index = self.created;
@@ -110,7 +110,8 @@ struct Process {
     exec: u32,
     /// What its threads inherit under [`Unit::Process`].
     slot: Option<usize>,
-    threads: Queue,
+    threads: SlotCounter,
+    /// The main thread's row, and the slot that it is bound to once there is another thread.
     main_row: usize,
     main_slot: Option<usize>,
     /// Whether any thread of its present program was bound by us to something narrower than the union.
@@ -118,12 +119,12 @@ struct Process {
 }
 
 /// Everything seen of the program's threads.
-pub(crate) struct Ledger {
+pub(crate) struct ThreadRegistry {
     slots: Option<Slots>,
     binder: Binder,
     unit: Unit,
     skip: Vec<u32>,
-    started: Queue,
+    started: SlotCounter,
     processes: HashMap<Pid, Process>,
     /// Living threads: their process and their row.
     living: HashMap<Tid, (Pid, usize)>,
@@ -134,22 +135,22 @@ pub(crate) struct Ledger {
     refused: Refused,
 }
 
-/// What a [`Ledger`] holds in the end.
-pub(crate) struct Closed {
+/// What a [`ThreadRegistry`] holds in the end.
+pub(crate) struct Findings {
     pub(crate) threads: Vec<ThreadObservation>,
     pub(crate) migrations: Option<u64>,
     pub(crate) peak_rss_bytes: u64,
     pub(crate) notes: Vec<String>,
 }
 
-impl Ledger {
+impl ThreadRegistry {
     pub(crate) fn new(placement: Option<&Placement>, binder: Binder, unit: Unit, skip: &[u32]) -> Self {
         Self {
             slots: placement.map(Slots::new),
             binder,
             unit,
             skip: skip.to_vec(),
-            started: Queue::default(),
+            started: SlotCounter::default(),
             processes: HashMap::new(),
             living: HashMap::new(),
             rows: Vec::new(),
@@ -160,12 +161,12 @@ impl Ledger {
     }
 
     /// Whether the thread has been entered and has not ended.
-    pub(crate) fn knows(&self, tid: Tid) -> bool {
+    pub(crate) fn contains_thread(&self, tid: Tid) -> bool {
         self.living.contains_key(&tid)
     }
 
     /// Whether the process has been entered and has not ended.
-    pub(crate) fn knows_process(&self, pid: Pid) -> bool {
+    pub(crate) fn contains_process(&self, pid: Pid) -> bool {
         self.processes.contains_key(&pid)
     }
 
@@ -180,37 +181,39 @@ impl Ledger {
     }
 
     /// Enters a thread whose process the kernel has to be asked for; `likely` is tried first.
-    pub(crate) fn born(&mut self, tid: Tid, likely: Option<Pid>) {
+    pub(crate) fn add_task(&mut self, tid: Tid, likely: Option<Pid>) {
+        // A tracer is told ids only, and reading /proc for each would take longer: one system call says whether a thread is
+        // in a process, and nearly always it is in its creator's.
         let process = likely.into_iter().chain(self.processes.keys().copied()).find(|pid| pid.has_thread(tid));
         match process {
-            Some(pid) => self.thread_born(pid, tid),
-            None => self.process_born(Pid(tid.0)),
+            Some(pid) => self.add_thread(pid, tid),
+            None => self.add_process(Pid(tid.0)),
         }
     }
 
     /// Enters a process with its main thread. The first is the command.
-    pub(crate) fn process_born(&mut self, pid: Pid) {
+    pub(crate) fn add_process(&mut self, pid: Pid) {
         let no_skip: &[u32] = &[];
         let (skip_processes, skip_threads) = match self.unit {
             Unit::Process => (self.skip.as_slice(), no_skip),
             Unit::Thread => (no_skip, self.skip.as_slice()),
         };
         let (index, slot) = self.started.next(skip_processes);
-        let mut threads = Queue::default();
+        let mut threads = SlotCounter::default();
         let (_, main_slot) = threads.next(skip_threads);
         let tid = pid.main_thread();
         let intended = match (&self.slots, self.binder, self.unit) {
             (Some(slots), Binder::Creation, Unit::Process) => {
                 let place = slots.get_or_union(slot);
-                self.refused.or_bind(tid, place);
+                self.refused.bind(tid, place);
                 slot.map(|_| place.cpus.clone())
             }
             (Some(slots), Binder::Creation, Unit::Thread) => {
-                self.refused.or_bind(tid, &slots.union);
+                self.refused.bind(tid, &slots.union);
                 main_slot.map(|_| slots.union.cpus.clone())
             }
             (Some(slots), Binder::Runtime(_), _) if index == 0 => {
-                self.refused.or_bind(tid, &slots.union);
+                self.refused.bind(tid, &slots.union);
                 Some(slots.get(0).cpus.clone())
             }
             _ => None,
@@ -223,7 +226,7 @@ impl Ledger {
     }
 
     /// Enters a further thread of a process and puts it, and with the first one the main thread, on its slot.
-    pub(crate) fn thread_born(&mut self, pid: Pid, tid: Tid) {
+    pub(crate) fn add_thread(&mut self, pid: Pid, tid: Tid) {
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };
@@ -239,13 +242,13 @@ impl Ledger {
                     process.narrowed = true;
                     if let Some(main_slot) = process.main_slot {
                         let place = slots.get(main_slot);
-                        self.refused.or_bind(pid.main_thread(), place);
+                        self.refused.bind(pid.main_thread(), place);
                         self.rows[process.main_row].intended_cpus = Some(place.cpus.clone());
                     }
                 }
                 // One that is left alone must not inherit the place of the thread that created it.
                 let place = slots.get_or_union(slot);
-                self.refused.or_bind(tid, place);
+                self.refused.bind(tid, place);
                 slot.map(|_| place.cpus.clone())
             }
             (Some(slots), Binder::Creation, Unit::Process) => process.slot.map(|slot| slots.get(slot).cpus.clone()),
@@ -272,13 +275,13 @@ impl Ledger {
     }
 
     /// The held child has become the command: what came before doesn't count.
-    pub(crate) fn command_started(&mut self, pid: Pid) {
-        self.migrations_before = proc::migrations(pid, pid.main_thread()).unwrap_or(0);
+    pub(crate) fn start_command(&mut self, pid: Pid) {
+        self.migrations_before = pid.migrations(pid.main_thread()).unwrap_or(0);
     }
 
     /// A process executes another program: all its other threads are gone, and it counts from 0 again. `by` is the
     /// thread that called `exec`, which takes over the id of the main thread.
-    pub(crate) fn executed(&mut self, pid: Pid, by: Tid) {
+    pub(crate) fn start_exec(&mut self, pid: Pid, by: Tid) {
         let tid = pid.main_thread();
         self.living.retain(|other, (of, _)| *of != pid || *other == tid);
         let Some(process) = self.processes.get_mut(&pid) else {
@@ -290,12 +293,13 @@ impl Ledger {
         };
         let had_threads = process.threads.created > 1;
         process.exec += 1;
-        process.threads = Queue::default();
+        process.threads = SlotCounter::default();
         process.main_slot = process.threads.next(skip).1;
         let intended = match (&self.slots, self.binder, self.unit) {
             (Some(slots), Binder::Creation, Unit::Thread) => {
+                // `exec` keeps the mask of the thread that called it, which would be all that the new program sees.
                 if std::mem::take(&mut process.narrowed) {
-                    self.refused.or_bind(tid, &slots.union);
+                    self.refused.bind(tid, &slots.union);
                 }
                 process.main_slot.map(|_| slots.union.cpus.clone())
             }
@@ -303,6 +307,8 @@ impl Ledger {
             _ => None,
         };
         let (index, exec) = (process.index, process.exec);
+        // A process that only replaces its program, as `env` and shells do, stays one row; one that had threads is listed
+        // with its old and its new ones.
         if had_threads || by != tid {
             process.main_row = self.rows.len();
             self.enter(pid, tid, index, exec, 0, intended);
@@ -324,8 +330,8 @@ impl Ledger {
         }
         if details {
             // One that may run on a single CPU has not been anywhere else: no need to ask.
-            row.last_cpu = row.actual_cpus.only().or_else(|| proc::last_cpu(pid, tid)).or(row.last_cpu);
-            row.migrations = proc::migrations(pid, tid).or(row.migrations);
+            row.last_cpu = row.actual_cpus.only().or_else(|| pid.last_cpu(tid)).or(row.last_cpu);
+            row.migrations = pid.migrations(tid).or(row.migrations);
             if pid.main_thread() == tid {
                 self.peak_rss_bytes =
                     pid.peak_rss_bytes().map_or(self.peak_rss_bytes, |peak| peak.max(self.peak_rss_bytes));
@@ -334,14 +340,14 @@ impl Ledger {
     }
 
     /// A thread has ended, and with its last thread its process.
-    pub(crate) fn ended(&mut self, tid: Tid) {
+    pub(crate) fn remove(&mut self, tid: Tid) {
         self.living.remove(&tid);
         // The kernel reports the end of a main thread only after all other threads of the process.
         self.processes.remove(&Pid(tid.0));
     }
 
     /// Only the threads in `there` are left of the process; without any, it has ended.
-    pub(crate) fn forget_missing(&mut self, pid: Pid, there: &HashSet<Tid>) {
+    pub(crate) fn retain_threads(&mut self, pid: Pid, there: &HashSet<Tid>) {
         self.living.retain(|tid, (of, _)| *of != pid || there.contains(tid));
         if there.is_empty() {
             self.processes.remove(&pid);
@@ -349,7 +355,7 @@ impl Ledger {
     }
 
     /// What was seen, in order of creation, and what the reader should know of it.
-    pub(crate) fn close(mut self) -> Closed {
+    pub(crate) fn finish(mut self) -> Findings {
         let mut notes = Vec::new();
         if let Some((tid, cpus, errno)) = &self.refused.0 {
             notes.push(format!(
@@ -364,7 +370,7 @@ impl Ledger {
         }
         self.rows.sort_by_key(|row| (row.process, row.exec, row.thread));
         notes.extend(self.strays());
-        Closed {
+        Findings {
             migrations: self.rows.iter().filter_map(|row| row.migrations).reduce(|sum, migrations| sum + migrations),
             threads: self.rows,
             peak_rss_bytes: self.peak_rss_bytes,
@@ -429,14 +435,14 @@ mod tests {
 
     #[test]
     fn slots_are_given_in_order_of_creation_and_a_skipped_thread_takes_none() {
-        let mut queue = Queue::default();
+        let mut queue = SlotCounter::default();
         let given: Vec<_> = (0..5).map(|_| queue.next(&[2])).collect();
         assert_eq!(given, [(0, Some(0)), (1, Some(1)), (2, None), (3, Some(2)), (4, Some(3))]);
     }
 
     #[test]
     fn a_main_thread_that_is_skipped_leaves_its_slot_to_the_next() {
-        let mut queue = Queue::default();
+        let mut queue = SlotCounter::default();
         assert_eq!(queue.next(&[0]), (0, None));
         assert_eq!(queue.next(&[0]), (1, Some(0)));
     }

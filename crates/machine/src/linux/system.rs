@@ -1,0 +1,131 @@
+//! The kernel, the CPUs and their load, as a whole.
+
+use super::{read_word, value_of};
+use crate::cpu::CpuSet;
+use procfs::{CpuInfo, Current, CurrentSI, KernelStats, LoadAverage, Meminfo};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Where sysfs keeps what it says of CPUs.
+const CPUS: &str = "/sys/devices/system/cpu";
+
+/// CPU time since boot, over all CPUs, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuTime {
+    /// Of all kinds.
+    pub total_s: f64,
+    /// What the hypervisor took.
+    pub steal_s: f64,
+}
+
+/// Kernel release, as `uname -r` prints it.
+pub fn kernel_release() -> Option<String> {
+    read_word("/proc/sys/kernel/osrelease")
+}
+
+/// Architecture, as `uname -m` prints it.
+pub fn architecture() -> Option<String> {
+    Some(nix::sys::utsname::uname().ok()?.machine().to_string_lossy().into_owned())
+}
+
+/// Distribution, as `/etc/os-release` names it.
+pub fn distribution() -> Option<String> {
+    value_of(&fs::read_to_string("/etc/os-release").ok()?, "PRETTY_NAME", '=').map(str::to_owned)
+}
+
+/// Model name of the first CPU.
+pub fn cpu_model() -> Option<String> {
+    CpuInfo::current().ok()?.model_name(0).map(str::to_owned)
+}
+
+/// The hypervisor that this machine runs under; none on bare metal or where it can't be told.
+pub fn hypervisor() -> Option<String> {
+    if !CpuInfo::current().ok()?.flags(0)?.contains(&"hypervisor") {
+        return None;
+    }
+    let named = read_word("/sys/hypervisor/type").or_else(|| read_word("/sys/class/dmi/id/sys_vendor"));
+    Some(named.filter(|name| !name.is_empty()).unwrap_or_else(|| "unnamed".into()))
+}
+
+/// Load averages over 1, 5 and 15 minutes.
+pub fn load_average() -> Option<[f64; 3]> {
+    let load = LoadAverage::current().ok()?;
+    // The kernel prints two decimals, which a binary fraction of 32 bits is not exactly.
+    Some([load.one, load.five, load.fifteen].map(|load| (f64::from(load) * 100.0).round() / 100.0))
+}
+
+/// CPU time since boot.
+pub fn cpu_time() -> Option<CpuTime> {
+    let time = KernelStats::current().ok()?.total;
+    // Guest time is part of user time and would count twice.
+    let kinds = [Some(time.user), Some(time.nice), Some(time.system), Some(time.idle), time.iowait, time.irq];
+    let ticks: u64 = kinds.into_iter().chain([time.softirq, time.steal]).flatten().sum();
+    let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second() as f64;
+    Some(CpuTime { total_s: seconds(ticks), steal_s: seconds(time.steal?) })
+}
+
+/// Memory that can be had without swapping, in bytes.
+pub fn available_memory_bytes() -> Option<u64> {
+    Meminfo::current().ok()?.mem_available
+}
+
+/// Frequency governors in use; empty where the machine has none to see.
+pub fn governors() -> Vec<String> {
+    let policies = fs::read_dir(Path::new(CPUS).join("cpufreq")).into_iter().flatten().flatten();
+    let names = policies.filter_map(|policy| read_word(policy.path().join("scaling_governor")));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Whether several threads of a core are online; none where it can't be told.
+pub fn smt_active() -> Option<bool> {
+    read_word(Path::new(CPUS).join("smt/active")).map(|word| word == "1")
+}
+
+/// CPUs that are plugged in but switched off, as far as sysfs tells.
+pub fn offline_cpus() -> CpuSet {
+    let list = |file: &str| -> Option<CpuSet> { read_word(Path::new(CPUS).join(file))?.parse().ok() };
+    match (list("present"), list("online")) {
+        (Some(present), Some(online)) => present.difference(&online),
+        _ => CpuSet::new(),
+    }
+}
+
+/// Whether the kernel knows a CPU of this number, online or not.
+pub fn has_cpu(cpu: crate::CpuId) -> bool {
+    Path::new(CPUS).join(format!("cpu{cpu}")).exists()
+}
+
+/// Whether the kernel lists hardware counters for the CPUs.
+pub fn has_hardware_counters() -> bool {
+    fs::read_dir("/sys/bus/event_source/devices").into_iter().flatten().flatten().any(|device| {
+        // `cpu` on x86, `cpu_core` and `cpu_atom` on hybrids, `armv8_pmuv3_0` and the like on Arm.
+        let name = device.file_name();
+        let name = name.to_string_lossy();
+        name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv")
+    })
+}
+
+/// Whom the kernel lets count events: `perf_event_paranoid`, higher for fewer.
+pub fn perf_event_paranoid() -> Option<String> {
+    read_word("/proc/sys/kernel/perf_event_paranoid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_says_what_every_linux_says() {
+        assert!(kernel_release().unwrap().starts_with(|c: char| c.is_ascii_digit()));
+        assert!(!architecture().unwrap().is_empty());
+        let text = fs::read_to_string("/proc/loadavg").unwrap();
+        let written: Vec<f64> = text.split(' ').take(3).map(|word| word.parse().unwrap()).collect();
+        // Another average may have been written between the two looks, but not one with more decimals.
+        let load = load_average().unwrap();
+        assert!(load.iter().all(|load| format!("{load}").len() <= format!("{load:.2}").len()), "{load:?} {written:?}");
+        let (before, after) = (cpu_time().unwrap(), cpu_time().unwrap());
+        assert!(0.0 < before.total_s && before.total_s <= after.total_s && before.steal_s < before.total_s);
+        assert!(available_memory_bytes().unwrap() > 1 << 20);
+    }
+}
