@@ -105,20 +105,22 @@ fn two_cpus_that_let_an_account_decay_at_once_let_it_decay_once() {
     let _one = fresh();
     const ROUNDS: u32 = 2_000;
     let both = Barrier::new(2);
-    let first_half = || {
+    let decay_together = || {
         both.wait();
         test_decay(1);
         both.wait();
     };
-    thread::scope(|scope| {
-        scope.spawn(|| (0..ROUNDS).for_each(|_| first_half()));
-        for now in 1..=ROUNDS {
+    let ticks: Vec<u32> = thread::scope(|scope| {
+        scope.spawn(|| (0..ROUNDS).for_each(|_| decay_together()));
+        let rounds = (1..=ROUNDS).map(|now| {
             test_set_decay(Decay::Half.rule().0, now);
             test_set_account(1, now - 1, 1 << 20);
-            first_half();
-            assert_eq!(test_cpu_ticks(1), 1 << 19, "period {now}");
-        }
+            decay_together();
+            test_cpu_ticks(1)
+        });
+        rounds.collect()
     });
+    assert_eq!(ticks, [1 << 19; ROUNDS as usize]);
 }
 
 #[test]
