@@ -184,7 +184,9 @@ impl Series {
         if turn.policy.needs_scheduler() {
             words.push(programs.scheduler.display().to_string());
             words.extend(turn.policy.scheduler_words(self));
-            words.extend(["--quiet".into(), "--json".into(), file(SCHEDULER_TOLD), "--".into()]);
+            // Under sudo too the player is root, as it is under the kernel's own scheduler.
+            words.extend(["--as-root", "--quiet", "--json"].map(String::from));
+            words.extend([file(SCHEDULER_TOLD), "--".into()]);
         }
         words.extend([programs.player.display().to_string(), file(SCENE)]);
         words.extend(["--machine".into(), file(MACHINE), "--json".into(), file(TOLD)]);
@@ -221,7 +223,7 @@ mod tests {
         let play = "/bin/play /f/scene.json --machine /f/machine.json --json /f/told.json --replicate 4";
         let sched = |options: &str| {
             format!(
-                "/bin/sched {options}--quantum-ms 30 --decay half --max-wait-ms 60000 --exact --quiet --json /f/scheduler.json -- {play}"
+                "/bin/sched {options}--quantum-ms 30 --decay half --max-wait-ms 60000 --exact --as-root --quiet --json /f/scheduler.json -- {play}"
             )
         };
         for (policy, expected) in [

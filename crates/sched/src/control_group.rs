@@ -19,8 +19,8 @@ pub struct Members {
 }
 
 impl Members {
-    /// Of the control group at `path` and of those below it; nobody is taken yet.
-    pub fn of(path: &Path) -> anyhow::Result<Self> {
+    /// Those of the control group at `path` and of those below it; nobody is taken yet.
+    pub fn at(path: &Path) -> anyhow::Result<Self> {
         let threads = path.join("cgroup.threads");
         fs::metadata(&threads).with_context(|| {
             format!("{} is no control group (version 2): there is no {}", path.display(), threads.display())

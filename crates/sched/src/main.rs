@@ -1,7 +1,11 @@
 //! `stayput-sched`: the affinity scheduler, switched on in this machine's kernel for a command, a control group or everything.
 
+mod caller;
 mod command;
 mod control_group;
+#[cfg(test)]
+mod host;
+mod intf;
 mod machine_tree;
 mod options;
 #[cfg(test)]
@@ -10,11 +14,14 @@ mod scheduler;
 mod statistics;
 mod support;
 
+use caller::Caller;
 use clap::Parser;
 use command::Command;
+use intf::CpuStats;
+use machine_tree::MachineTree;
 use options::{Extent, Options};
 use scheduler::Scheduler;
-use statistics::{Seen, Summary};
+use statistics::Summary;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -32,6 +39,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// This machine's tree; where it can't be read, a line says so.
+fn machine_tree() -> MachineTree {
+    let tree = MachineTree::read();
+    if let Some(reason) = &tree.missing {
+        eprintln!("stayput sched: without the machine's tree all other CPUs are equally far: {reason}");
+    }
+    tree
+}
+
 /// How often one looks whether the scheduler is still there.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -41,28 +57,26 @@ fn run(options: &Options) -> anyhow::Result<u8> {
         println!("this kernel can run the affinity scheduler");
         return Ok(0);
     }
+    let caller = if options.as_root { None } else { Caller::of_sudo()? };
     let mut group = match options.extent() {
-        Extent::ControlGroup(path) => Some(control_group::Members::of(path)?),
+        Extent::ControlGroup(path) => Some(control_group::Members::at(path)?),
         _ => None,
     };
     // Before anything is started: a signal that comes early waits until it is asked for.
     let signals = command::Signals::block()?;
-    let tree = machine_tree::MachineTree::read();
-    if let Some(reason) = &tree.missing {
-        eprintln!("stayput sched: without the machine's tree all other CPUs are equally far: {reason}");
-    }
+    let mut tree = machine_tree();
     let mut memory = scheduler::memory();
     let mut scheduler = Scheduler::load(&mut memory, options, &tree)?;
     let mut command = match options.command.as_slice() {
         [] => None,
-        arguments => Some(Command::start(arguments)?),
+        arguments => Some(Command::start(arguments, caller)?),
     };
     if options.command.is_empty() && !options.quiet {
         eprintln!("stayput sched: {}; Ctrl-C ends it", options.described());
     }
 
     let begun = Instant::now();
-    let mut told = (begun, Seen::default());
+    let mut shown = (begun, CpuStats::none());
     let code = loop {
         match signals.next(LOOK)? {
             Some(command::Signal::Child) => {
@@ -70,12 +84,16 @@ fn run(options: &Options) -> anyhow::Result<u8> {
                     break code;
                 }
             }
-            Some(command::Signal::Terminate(signal)) => match &command {
-                // What a terminal sends, it sends to the command too, which decides what it is.
-                Some(command) => command.pass_on(signal),
+            Some(command::Signal::Terminate(termination)) => match &mut command {
+                // The command decides what becomes of it.
+                Some(command) => command.pass_on(termination),
                 None => break 0,
             },
             None => {}
+        }
+        if scheduler.has_new_cpu() {
+            tree = machine_tree();
+            scheduler.write_places(&tree)?;
         }
         if let Some(group) = &mut group {
             group.refresh();
@@ -86,14 +104,15 @@ fn run(options: &Options) -> anyhow::Result<u8> {
             let code = command.as_mut().map(Command::wait).transpose()?.unwrap_or(FAILURE);
             break if code == 0 { FAILURE } else { code };
         }
-        if options.stats.is_some_and(|period| told.0.elapsed() >= period) {
-            let seen = scheduler.seen()?;
-            eprintln!("{}", Summary::of(&seen.since(&told.1), told.0.elapsed(), &tree).line(begun.elapsed()));
-            told = (Instant::now(), seen);
+        if options.stats.is_some_and(|period| shown.0.elapsed() >= period) {
+            let stats = scheduler.stats()?;
+            let (now, period) = (Instant::now(), shown.0.elapsed());
+            eprintln!("{}", Summary::new(stats.since(&shown.1), period, &tree).line(begun.elapsed()));
+            shown = (now, stats);
         }
     };
 
-    let summary = Summary::of(&scheduler.seen()?, begun.elapsed(), &tree);
+    let summary = Summary::new(scheduler.stats()?, begun.elapsed(), &tree);
     drop(group);
     scheduler.unload();
     if let Some(path) = &options.json {

@@ -21,13 +21,14 @@ use std::time::Duration;
     after_help = "\
 Examples:
   stayput sched --light -- make -j16             schedule this command and all it starts
-  stayput sched --heavy --stats 1 -- ./server    the same, with what is seen every second
+  stayput sched --heavy --stats 1 -- ./server    the same, with what is counted every second
   stayput sched --heavy --graded --all           schedule everything, until Ctrl-C
   stayput sched --light --cgroup /sys/fs/cgroup/batch
 
 A boost of N keeps a process from moving until another is behind it by N x 20 ms of CPU time. \
 Without boosts it is the standard UNIX scheduler with one queue. Needs Linux 6.13 or later with \
-sched_ext, and root; `stayput doctor` says what is missing. The exit code is the command's, or 1 \
+sched_ext, and root; `stayput doctor` says what is missing. Under sudo the command runs as the user \
+who called it. The exit code is the command's, or 1 \
 when the scheduler can't be used or the kernel ended it."
 )]
 pub struct Options {
@@ -70,10 +71,13 @@ pub struct Options {
     /// Schedule all ordinary processes of the machine
     #[arg(long, group = "extent")]
     all: bool,
-    /// Tell every so many seconds what was seen
+    /// Run the command as root even under sudo, not as the user who called sudo
+    #[arg(long, conflicts_with_all = ["cgroup", "all", "check"])]
+    pub as_root: bool,
+    /// Show every so many seconds what was counted
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub stats: Option<Duration>,
-    /// Write what was seen to a file at the end
+    /// Write what was counted to a file at the end
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Only say whether this kernel can
@@ -212,8 +216,10 @@ mod tests {
         assert_eq!((heavy.max_behind_ms, heavy.max_far_behind_ms), (380.0, 700.0));
         let bare = of(&["--check"]);
         assert_eq!((bare.phi_p, bare.phi_t, bare.scalable, bare.max_behind_ms), ([0; 6], 0, true, 100.0));
+        assert!(Options::try_parse_from(["sched", "--as-root", "--", "true"]).unwrap().as_root);
         for wrong in [
             &["--light", "--heavy", "--", "true"][..],
+            &["--as-root", "--all"],
             &["--light"],
             &["--all", "--", "true"],
             &["--all", "--cgroup", "/"],

@@ -1,13 +1,13 @@
-//! The BPF side: loaded, asked, unloaded.
+//! The BPF side: loaded, read, unloaded.
 
 #[allow(clippy::all, clippy::pedantic, clippy::restriction, warnings, reason = "made by libbpf-cargo")]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/scheduler.skel.rs"));
 }
 
+use crate::intf::{CpuStats, MAX_CPUS};
 use crate::machine_tree::MachineTree;
 use crate::options::{Extent, Options, Parameters};
-use crate::statistics::Seen;
 use anyhow::{Context, bail};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
@@ -15,8 +15,6 @@ use skeleton::{SchedulerSkel, SchedulerSkelBuilder};
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
 
-/// Most CPUs that there may be; `MAX_CPUS` of bpf/shared.h.
-const MAX_CPUS: usize = 1_024;
 /// The report's clock tick, in which CPU time is accumulated.
 const TICK_NS: u64 = 10_000_000;
 /// How long before the cap a process that woke counts as overdue, so that it runs before it: several ticks of a kernel's clock at
@@ -28,7 +26,7 @@ const TIMEOUT_MS: u32 = 15_000;
 /// The same where the scheduler is broken on purpose.
 const FAULTY_TIMEOUT_MS: u32 = 2_000;
 
-/// The last complaints of libbpf, of which the first tells the cause.
+/// The first complaints of libbpf, which name the cause.
 static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Where libbpf keeps the program.
@@ -40,6 +38,8 @@ pub fn memory() -> MaybeUninit<OpenObject> {
 pub struct Scheduler<'a> {
     skeleton: SchedulerSkel<'a>,
     link: Option<Link>,
+    /// How many CPUs had come online when the places were last written.
+    cpus_came: u32,
 }
 
 impl<'a> Scheduler<'a> {
@@ -51,7 +51,7 @@ impl<'a> Scheduler<'a> {
     ) -> anyhow::Result<Self> {
         libbpf_rs::set_print(Some((PrintLevel::Debug, if options.verbose { show } else { keep })));
         let cpus = libbpf_rs::num_possible_cpus().context("the number of CPUs can't be read")?;
-        if cpus > MAX_CPUS {
+        if cpus > MAX_CPUS as usize {
             bail!("this machine has {cpus} CPUs; the scheduler is built for up to {MAX_CPUS}");
         }
         let refused = |error: libbpf_rs::Error| anyhow::anyhow!("the kernel refused the scheduler: {}", cause(&error));
@@ -89,36 +89,56 @@ impl<'a> Scheduler<'a> {
             operations.flags = 0;
         }
 
-        let mut skeleton = open.load().map_err(refused)?;
-        for (cpu, groups) in &tree.places {
-            let place: Vec<u8> = groups.iter().flat_map(|group| group.to_ne_bytes()).collect();
-            skeleton.maps.places.update(&cpu.to_ne_bytes(), &place, MapFlags::ANY).map_err(refused)?;
+        let skeleton = open.load().map_err(refused)?;
+        let mut scheduler = Self { skeleton, link: None, cpus_came: 0 };
+        scheduler.write_places(tree)?;
+        scheduler.link = Some(scheduler.skeleton.maps.affinity.attach_struct_ops().map_err(refused)?);
+        Ok(scheduler)
+    }
+
+    /// Says where each CPU of the tree is. Of others it stays as it was: unknown, or what it was before they went offline.
+    pub fn write_places(&mut self, tree: &MachineTree) -> anyhow::Result<()> {
+        for (cpu, place) in &tree.places {
+            let written =
+                self.skeleton.maps.places.update(&cpu.to_ne_bytes(), bytemuck::bytes_of(place), MapFlags::ANY);
+            written.with_context(|| format!("the scheduler can't be given the place of CPU {cpu}"))?;
         }
-        let link = skeleton.maps.affinity.attach_struct_ops().map_err(refused)?;
-        Ok(Self { skeleton, link: Some(link) })
+        Ok(())
+    }
+
+    /// Whether a CPU has come online since this was last asked.
+    pub fn has_new_cpu(&mut self) -> bool {
+        let Some(bss) = self.skeleton.maps.bss_data.as_deref() else { return false };
+        // SAFETY: the pointer is to a live value, which the kernel writes.
+        let came = unsafe { std::ptr::read_volatile(&raw const bss.cpus_came) };
+        came != std::mem::replace(&mut self.cpus_came, came)
     }
 
     /// Why the kernel ended it; none while it is on.
     pub fn ending(&self) -> Option<String> {
         let bss = self.skeleton.maps.bss_data.as_deref()?;
         // SAFETY: the pointer is to a live value, which the kernel writes.
-        let ended = unsafe { std::ptr::read_volatile(&raw const bss.ended) };
-        if ended.kind == 0 {
+        let ending = unsafe { std::ptr::read_volatile(&raw const bss.ending) };
+        if ending.kind == 0 {
             return None;
         }
         let text = |bytes: &[i8]| {
             let bytes: Vec<u8> = bytes.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let (reason, message) = (text(&ended.reason), text(&ended.message));
+        let (reason, message) = (text(&ending.reason), text(&ending.message));
         Some(if message.is_empty() { reason } else { format!("{reason} ({message})") })
     }
 
-    /// What was seen since it was loaded.
-    pub fn seen(&self) -> anyhow::Result<Seen> {
-        let of_cpus = self.skeleton.maps.seen.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
-        let of_cpus = of_cpus.context("the scheduler's statistics can't be read")?.unwrap_or_default();
-        Ok(of_cpus.iter().map(|bytes| Seen::read(bytes)).fold(Seen::default(), Seen::plus))
+    /// What all CPUs have counted since it was loaded.
+    pub fn stats(&self) -> anyhow::Result<CpuStats> {
+        const UNREAD: &str = "the scheduler's statistics can't be read";
+        let of_cpus = self.skeleton.maps.stats.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        let mut sum = CpuStats::none();
+        for bytes in of_cpus.context(UNREAD)?.context(UNREAD)? {
+            sum.add(CpuStats::from_bytes(&bytes)?);
+        }
+        Ok(sum)
     }
 
     /// Switches it off: the kernel's own scheduler goes on with everything.
@@ -127,7 +147,7 @@ impl<'a> Scheduler<'a> {
     }
 }
 
-/// The error that tells most: the first that libbpf complained of, else its own.
+/// What libbpf complained of first, which names the cause; else its error.
 fn cause(error: &libbpf_rs::Error) -> String {
     let complaints = COMPLAINTS.lock().map(|complaints| complaints.join("; ")).unwrap_or_default();
     if complaints.is_empty() { error.to_string() } else { complaints }

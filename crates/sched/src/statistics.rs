@@ -1,42 +1,25 @@
-//! What the scheduler saw, in the simulator's own terms.
+//! What the scheduler counted, in the simulator's own terms.
 
-use crate::machine_tree::{LEVELS, MachineTree};
+use crate::intf::{Counter, CpuStats, Level, STEPS, Times};
+use crate::machine_tree::MachineTree;
 use crate::options::{Options, Parameters};
 use anyhow::Context;
-use machine::Level;
+use bytemuck::Zeroable;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
+use strum::VariantArray;
 
-/// `OCTAVES` and `STEPS` of bpf/shared.h.
-const STEPS: u64 = 32;
-const BINS: usize = 26 * STEPS as usize;
-/// Levels, the CPU itself below them and the machine above.
-const MEETINGS: usize = LEVELS.len() + 2;
-
-/// Times, as a histogram: bins are exact to 1 us, then to a 32nd.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Times {
-    count: u64,
-    sum_ns: u64,
-    longest_ns: u64,
-    bins: Vec<u64>,
-}
-
-impl Default for Times {
-    fn default() -> Self {
-        Self { count: 0, sum_ns: 0, longest_ns: 0, bins: vec![0; BINS] }
-    }
-}
+const STEPS_A_POWER: u64 = STEPS as u64;
 
 /// Where a bin begins, in us.
 fn first_us(bin: u64) -> u64 {
-    if bin < STEPS {
+    if bin < STEPS_A_POWER {
         return bin;
     }
-    (STEPS + bin % STEPS) << (bin / STEPS - 1)
+    (STEPS_A_POWER + bin % STEPS_A_POWER) << (bin / STEPS_A_POWER - 1)
 }
 
 /// The middle of a bin, in us.
@@ -44,13 +27,8 @@ fn middle_us(bin: u64) -> f64 {
     (first_us(bin) + first_us(bin + 1)) as f64 / 2.0
 }
 
+/// Times, as a histogram: bins are exact to 1 us, then to a 32nd.
 impl Times {
-    fn read(numbers: &mut impl Iterator<Item = u64>) -> Self {
-        let mut next = || numbers.next().unwrap_or(0);
-        let (count, sum_ns, longest_ns) = (next(), next(), next());
-        Self { count, sum_ns, longest_ns, bins: std::iter::repeat_with(next).take(BINS).collect() }
-    }
-
     fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ns += other.sum_ns;
@@ -58,9 +36,9 @@ impl Times {
         self.bins.iter_mut().zip(&other.bins).for_each(|(sum, more)| *sum += more);
     }
 
-    /// Without those of an earlier look. The longest is known to its bin only, unless it is the longest of all.
+    /// Without those counted before. The longest is known to its bin only, unless it is the longest of all.
     fn since(&self, before: &Self) -> Self {
-        let bins: Vec<u64> = self.bins.iter().zip(&before.bins).map(|(now, then)| now - then).collect();
+        let bins = std::array::from_fn(|bin| self.bins[bin] - before.bins[bin]);
         let beyond_us = (0..).zip(&bins).filter(|(_, count)| **count > 0).map(|(bin, _)| first_us(bin + 1)).last();
         Self {
             count: self.count - before.count,
@@ -88,229 +66,194 @@ impl Times {
     fn mean_ms(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64 / 1e6)
     }
+
+    /// 0 where there are none.
+    fn longest_ms(&self) -> f64 {
+        self.longest_ns as f64 / 1e6
+    }
+
+    fn text(&self) -> String {
+        let longest = self.longest_ms();
+        let (Some(median), Some(mean)) = (self.quantile_ms(0.5), self.mean_ms()) else { return "none".to_owned() };
+        format!("median {median:.1} ms, mean {mean:.1} ms, longest {longest:.0} ms")
+    }
 }
 
-/// What all CPUs saw: `struct seen` of bpf/shared.h, added up.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
-    slices: Times,
-    intervals: Times,
-    waits: Times,
-    /// In ps, a thousandth of the others' unit.
-    searches: Times,
-    migrations: [u64; MEETINGS],
-    dispatches: u64,
-    switches: u64,
-    idle_dispatches: u64,
-    moves_lost: u64,
-    overdue_wakes: u64,
-    overdue_waits: u64,
-    overdue_shares: u64,
-    fallbacks: u64,
-}
+impl CpuStats {
+    /// Nothing counted.
+    pub fn none() -> Self {
+        Self::zeroed()
+    }
 
-impl Seen {
-    /// One CPU's, as it lies in memory.
-    pub fn read(bytes: &[u8]) -> Self {
-        let words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-        let mut numbers = words;
-        let (slices, intervals) = (Times::read(&mut numbers), Times::read(&mut numbers));
-        let (waits, searches) = (Times::read(&mut numbers), Times::read(&mut numbers));
-        let mut next = || numbers.next().unwrap_or(0);
-        Self {
-            slices,
-            intervals,
-            waits,
-            searches,
-            migrations: std::array::from_fn(|_| next()),
-            dispatches: next(),
-            switches: next(),
-            idle_dispatches: next(),
-            moves_lost: next(),
-            overdue_wakes: next(),
-            overdue_waits: next(),
-            overdue_shares: next(),
-            fallbacks: next(),
-        }
+    /// One CPU's, as the kernel gives it.
+    pub fn from_bytes(bytes: &[u8]) -> anyhow::Result<Self> {
+        bytemuck::try_pod_read_unaligned(bytes).map_err(|_| {
+            anyhow::anyhow!("the scheduler's statistics have {} bytes a CPU, not {}", bytes.len(), size_of::<Self>())
+        })
+    }
+
+    /// How often something happened.
+    pub fn count(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize]
     }
 
     fn times(&mut self) -> [&mut Times; 4] {
         [&mut self.slices, &mut self.intervals, &mut self.waits, &mut self.searches]
     }
 
-    fn counters(&mut self) -> [&mut u64; 8] {
-        [
-            &mut self.dispatches,
-            &mut self.switches,
-            &mut self.idle_dispatches,
-            &mut self.moves_lost,
-            &mut self.overdue_wakes,
-            &mut self.overdue_waits,
-            &mut self.overdue_shares,
-            &mut self.fallbacks,
-        ]
+    fn counts(&mut self) -> impl Iterator<Item = &mut u64> {
+        self.migrations.iter_mut().chain(&mut self.counters)
     }
 
-    /// Both together.
-    pub fn plus(mut self, mut other: Self) -> Self {
+    /// Adds another CPU's.
+    pub fn add(&mut self, mut other: Self) {
         self.times().into_iter().zip(other.times()).for_each(|(sum, more)| sum.add(more));
-        self.migrations.iter_mut().zip(other.migrations).for_each(|(sum, more)| *sum += more);
-        self.counters().into_iter().zip(other.counters()).for_each(|(sum, more)| *sum += *more);
-        self
+        self.counts().zip(other.counts()).for_each(|(sum, more)| *sum += *more);
     }
 
-    /// Without what was seen at an earlier look.
+    /// Without what was counted before.
     pub fn since(&self, before: &Self) -> Self {
-        let (mut now, mut then) = (self.clone(), before.clone());
+        let (mut now, mut then) = (*self, *before);
         now.times().into_iter().zip(then.times()).for_each(|(now, then)| *now = now.since(then));
-        now.migrations.iter_mut().zip(then.migrations).for_each(|(now, then)| *now -= then);
-        now.counters().into_iter().zip(then.counters()).for_each(|(now, then)| *now -= *then);
+        now.counts().zip(then.counts()).for_each(|(now, then)| *now -= *then);
         now
     }
 }
 
-/// Numbers by name, named as the simulator names them; units stand in the names.
-#[derive(Debug, Serialize)]
+/// What was counted in some time, for people and programs.
 pub struct Summary {
     seconds: f64,
-    metrics: BTreeMap<String, f64>,
-    histograms: BTreeMap<&'static str, Vec<(f64, u64)>>,
-    #[serde(skip)]
-    levels: Vec<(String, u64)>,
-}
-
-/// What serde calls a level.
-fn name(level: Level) -> String {
-    serde_json::to_value(level).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    stats: CpuStats,
+    /// Migrations by the level at which the two CPUs meet, of levels that the machine has.
+    levels: Vec<(&'static str, u64)>,
 }
 
 impl Summary {
-    /// Of what was seen in some time.
-    pub fn of(seen: &Seen, time: Duration, tree: &MachineTree) -> Self {
-        let mut metrics = BTreeMap::new();
-        let mut tell = |name: &str, value: f64| {
-            metrics.insert(name.to_owned(), value);
-        };
-        for (name, times) in
-            [("effective_slice", &seen.slices), ("dispatch_interval", &seen.intervals), ("wait", &seen.waits)]
-        {
-            tell(&format!("{name}s"), times.count as f64);
-            if let (Some(median), Some(mean)) = (times.quantile_ms(0.5), times.mean_ms()) {
-                tell(&format!("{name}_median_ms"), median);
-                tell(&format!("{name}_mean_ms"), mean);
-                tell(&format!("{name}_longest_ms"), times.longest_ns as f64 / 1e6);
-            }
-        }
-        tell("searches", seen.searches.count as f64);
-        if let (Some(median), Some(mean)) = (seen.searches.quantile_ms(0.5), seen.searches.mean_ms()) {
-            tell("search_median_ns", median * 1e3);
-            tell("search_mean_ns", mean * 1e3);
-        }
-        // Of each level of the machine what was counted where two CPUs meet: the CPU itself comes before the levels.
-        let meets = LEVELS.into_iter().chain([Level::Machine]).zip(&seen.migrations[1..]);
-        let levels: Vec<(String, u64)> = meets
-            .filter(|(level, count)| tree.levels.contains(level) || **count > 0)
-            .map(|(level, count)| (name(level), *count))
+    /// Of what was counted in so much time.
+    pub fn new(stats: CpuStats, time: Duration, tree: &MachineTree) -> Self {
+        // Before the levels comes the CPU itself, where nothing migrates; after them the machine.
+        let names = Level::VARIANTS.iter().map(|&level| (machine::Level::from(level), level.into()));
+        let names = names.chain([(machine::Level::Machine, "machine")]);
+        let levels = names
+            .zip(&stats.migrations[1..])
+            .filter(|((level, _), count)| tree.levels.contains(level) || **count > 0)
+            .map(|((_, name), count)| (name, *count))
             .collect();
-        for (level, count) in &levels {
-            tell(&format!("migrations_within_{level}"), *count as f64);
-        }
-        tell("migrations", seen.migrations.iter().sum::<u64>() as f64);
-        tell("longest_wait_ms", seen.waits.longest_ns as f64 / 1e6);
-        for (name, count) in [
-            ("dispatches", seen.dispatches),
-            ("switches", seen.switches),
-            ("idle_dispatches", seen.idle_dispatches),
-            ("moves_lost", seen.moves_lost),
-            ("overdue_wakes", seen.overdue_wakes),
-            ("overdue_waits", seen.overdue_waits),
-            ("overdue_shares", seen.overdue_shares),
-            ("fallbacks", seen.fallbacks),
-        ] {
-            tell(name, count as f64);
-        }
-        let histograms = BTreeMap::from([
-            ("effective_slice_ms", seen.slices.recorded().collect()),
-            ("dispatch_interval_ms", seen.intervals.recorded().collect()),
-            ("wait_ms", seen.waits.recorded().collect()),
-        ]);
-        Self { seconds: time.as_secs_f64(), metrics, histograms, levels }
+        Self { seconds: time.as_secs_f64(), stats, levels }
     }
 
-    fn get(&self, name: &str) -> f64 {
-        self.metrics.get(name).copied().unwrap_or(0.0)
+    fn migrations(&self) -> u64 {
+        self.stats.migrations.iter().sum()
     }
 
-    fn times(&self, name: &str) -> String {
-        let of = |what: &str| self.metrics.get(&format!("{name}_{what}_ms"));
-        match (of("median"), of("mean"), of("longest")) {
-            (Some(median), Some(mean), Some(longest)) => {
-                format!("median {median:.1} ms, mean {mean:.1} ms, longest {longest:.0} ms")
+    /// Numbers by name, named as the simulator names them; units stand in the names.
+    fn metrics(&self) -> BTreeMap<String, f64> {
+        let stats = &self.stats;
+        let mut metrics = BTreeMap::new();
+        let mut insert = |name: String, value: f64| metrics.insert(name, value);
+        for (name, times) in
+            [("effective_slice", &stats.slices), ("dispatch_interval", &stats.intervals), ("wait", &stats.waits)]
+        {
+            insert(format!("{name}s"), times.count as f64);
+            if let (Some(median), Some(mean)) = (times.quantile_ms(0.5), times.mean_ms()) {
+                insert(format!("{name}_median_ms"), median);
+                insert(format!("{name}_mean_ms"), mean);
+                insert(format!("{name}_longest_ms"), times.longest_ms());
             }
-            _ => "none".to_owned(),
         }
+        insert("searches".into(), stats.searches.count as f64);
+        if let Some((median, mean)) = self.search_ns() {
+            insert("search_median_ns".into(), median);
+            insert("search_mean_ns".into(), mean);
+        }
+        for (level, count) in &self.levels {
+            insert(format!("migrations_within_{level}"), *count as f64);
+        }
+        insert("migrations".into(), self.migrations() as f64);
+        insert("longest_wait_ms".into(), stats.waits.longest_ms());
+        for &counter in Counter::VARIANTS {
+            insert(<&str>::from(counter).into(), stats.count(counter) as f64);
+        }
+        metrics
     }
 
-    /// What was seen in one period, on one line.
+    /// Median and mean of a search, which are kept in ps; none where nothing was searched for.
+    fn search_ns(&self) -> Option<(f64, f64)> {
+        let searches = &self.stats.searches;
+        Some((searches.quantile_ms(0.5)? * 1e3, searches.mean_ms()? * 1e3))
+    }
+
+    /// What was counted in one period, on one line.
     pub fn line(&self, since_start: Duration) -> String {
-        let a_second = |name: &str| self.get(name) / self.seconds;
+        let a_second = |count: u64| count as f64 / self.seconds;
         format!(
             "{:7.1} s  {:8.1} migrations/s  {:8.1} switches/s  slices {}  longest wait {:.0} ms",
             since_start.as_secs_f64(),
-            a_second("migrations"),
-            a_second("switches"),
-            self.times("effective_slice"),
-            self.get("longest_wait_ms"),
+            a_second(self.migrations()),
+            a_second(self.stats.count(Counter::Switches)),
+            self.stats.slices.text(),
+            self.stats.waits.longest_ms(),
         )
     }
 
-    /// What was seen, for people.
+    /// What was counted, for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let count = |name: &str| self.get(name);
+        let count = |counter: Counter| self.stats.count(counter);
         let by_level: Vec<String> =
             self.levels.iter().map(|(level, count)| format!("{count} within {level}")).collect();
         let _ = writeln!(text, "in {:.1} s under the affinity scheduler:", self.seconds);
-        let _ = writeln!(text, "  migrations             {} ({})", count("migrations"), by_level.join(", "));
-        let _ = writeln!(text, "  effective time slices  {}", self.times("effective_slice"));
-        let _ = writeln!(text, "  dispatch intervals     {}", self.times("dispatch_interval"));
-        let _ = writeln!(text, "  waits                  {}", self.times("wait"));
+        let _ = writeln!(text, "  migrations             {} ({})", self.migrations(), by_level.join(", "));
+        let _ = writeln!(text, "  effective time slices  {}", self.stats.slices.text());
+        let _ = writeln!(text, "  dispatch intervals     {}", self.stats.intervals.text());
+        let _ = writeln!(text, "  waits                  {}", self.stats.waits.text());
         let _ = writeln!(
             text,
             "  dispatches             {}, of which {} to idle CPUs; {} to another process than before",
-            count("dispatches"),
-            count("idle_dispatches"),
-            count("switches"),
+            count(Counter::Dispatches),
+            count(Counter::IdleDispatches),
+            count(Counter::Switches),
         );
         let _ = writeln!(
             text,
             "  out of turn            {} that woke and {} others had waited too long, {} were behind their share",
-            count("overdue_wakes"),
-            count("overdue_waits"),
-            count("overdue_shares"),
+            count(Counter::OverdueWakes),
+            count(Counter::OverdueWaits),
+            count(Counter::OverdueShares),
         );
-        let _ = writeln!(text, "  moves lost             {}; fallbacks {}", count("moves_lost"), count("fallbacks"));
-        let _ = writeln!(
-            text,
-            "  searches               {}, median {:.0} ns, mean {:.0} ns",
-            count("searches"),
-            count("search_median_ns"),
-            count("search_mean_ns"),
-        );
+        let (lost, fallbacks) = (count(Counter::MovesLost), count(Counter::Fallbacks));
+        let _ = writeln!(text, "  moves lost             {lost}; fallbacks {fallbacks}");
+        let searches = self.search_ns().map_or("none".to_owned(), |(median, mean)| {
+            format!("{}, median {median:.0} ns, mean {mean:.0} ns", self.stats.searches.count)
+        });
+        let _ = writeln!(text, "  searches               {searches}");
         text
     }
 
     /// Writes it as JSON, with the scheduler's parameters and the kernel's release.
     pub fn write(&self, path: &Path, options: &Options) -> anyhow::Result<()> {
         #[derive(Serialize)]
-        struct File<'a> {
+        struct File {
             kernel: String,
             parameters: Parameters,
-            #[serde(flatten)]
-            summary: &'a Summary,
+            seconds: f64,
+            metrics: BTreeMap<String, f64>,
+            histograms: BTreeMap<&'static str, Vec<(f64, u64)>>,
         }
-        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-        let file = File { kernel, parameters: options.parameters(), summary: self };
+        const RELEASE: &str = "/proc/sys/kernel/osrelease";
+        let kernel = std::fs::read_to_string(RELEASE).with_context(|| format!("{RELEASE} can't be read"))?;
+        let histograms = BTreeMap::from([
+            ("effective_slice_ms", self.stats.slices.recorded().collect()),
+            ("dispatch_interval_ms", self.stats.intervals.recorded().collect()),
+            ("wait_ms", self.stats.waits.recorded().collect()),
+        ]);
+        let file = File {
+            kernel: kernel.trim().to_owned(),
+            parameters: options.parameters(),
+            seconds: self.seconds,
+            metrics: self.metrics(),
+            histograms,
+        };
         let text = serde_json::to_string_pretty(&file)? + "\n";
         std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))
     }
@@ -319,14 +262,16 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intf::BINS;
+    use strum::EnumCount;
 
     /// The bin of bpf/stats.h.
     fn bin(us: u64) -> u64 {
-        if us < STEPS {
+        if us < STEPS_A_POWER {
             return us;
         }
         let octave = u64::from(us.ilog2()) - 5;
-        (octave + 1) * STEPS + ((us >> octave) - STEPS)
+        (octave + 1) * STEPS_A_POWER + ((us >> octave) - STEPS_A_POWER)
     }
 
     #[test]
@@ -339,24 +284,71 @@ mod tests {
 
     #[test]
     fn what_lies_in_memory_is_read_in_order_and_differences_are_undone_by_sums() {
-        let words = 4 * (3 + BINS as u64) + MEETINGS as u64 + 8;
+        let times = 3 + u64::from(BINS);
+        let words = 4 * times + (Level::COUNT + 2) as u64 + Counter::COUNT as u64;
         let bytes: Vec<u8> = (0..words).flat_map(u64::to_ne_bytes).collect();
-        let seen = Seen::read(&bytes);
-        assert_eq!((seen.slices.count, seen.intervals.count), (0, 3 + BINS as u64));
-        assert_eq!(seen.migrations[0], 4 * (3 + BINS as u64));
-        assert_eq!(seen.fallbacks, words - 1);
-        let twice = seen.clone().plus(seen.clone());
-        let again = twice.since(&seen);
+        let stats = CpuStats::from_bytes(&bytes).unwrap();
+        assert_eq!((stats.slices.count, stats.intervals.count), (0, times));
+        assert_eq!(stats.migrations[0], 4 * times);
+        assert_eq!(stats.count(Counter::Fallbacks), words - 1);
+        let mut twice = stats;
+        twice.add(stats);
+        let again = twice.since(&stats);
         assert_eq!(
-            (again.slices.bins, again.waits.sum_ns, again.fallbacks),
-            (seen.slices.bins, seen.waits.sum_ns, words - 1)
+            (again.slices.bins, again.waits.sum_ns, again.counters),
+            (stats.slices.bins, stats.waits.sum_ns, stats.counters)
         );
+    }
+
+    #[test]
+    fn statistics_that_lack_a_number_are_an_error() {
+        let bytes = vec![0; size_of::<CpuStats>()];
+        assert!(CpuStats::from_bytes(&bytes).is_ok());
+        for length in [0, 8, bytes.len() - 8, bytes.len() - 1] {
+            let error = CpuStats::from_bytes(&bytes[..length]).unwrap_err().to_string();
+            assert!(error.contains(&format!("have {length} bytes")), "{error}");
+        }
+    }
+
+    #[test]
+    fn metrics_have_the_names_that_readers_know() {
+        let tree = MachineTree::from_machine(&machine::Machine::named("l3:2 core:2 pu:1").unwrap());
+        let mut stats = CpuStats::none();
+        (stats.slices.count, stats.slices.sum_ns, stats.slices.bins[3]) = (1, 3_500, 1);
+        stats.counters[Counter::MovesLost as usize] = 7;
+        let metrics = Summary::new(stats, Duration::from_secs(1), &tree).metrics();
+        let names: Vec<&str> = metrics.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "dispatch_intervals",
+                "dispatches",
+                "effective_slice_longest_ms",
+                "effective_slice_mean_ms",
+                "effective_slice_median_ms",
+                "effective_slices",
+                "fallbacks",
+                "idle_dispatches",
+                "longest_wait_ms",
+                "migrations",
+                "migrations_within_l3",
+                "migrations_within_machine",
+                "moves_lost",
+                "overdue_shares",
+                "overdue_waits",
+                "overdue_wakes",
+                "searches",
+                "switches",
+                "waits",
+            ]
+        );
+        assert_eq!((metrics["moves_lost"], metrics["effective_slice_mean_ms"]), (7.0, 0.003_5));
     }
 
     #[test]
     fn the_longest_of_a_period_is_not_that_of_an_earlier_one() {
         let of = |times_us: &[u64]| {
-            let mut times = Times::default();
+            let mut times = Times::zeroed();
             for &us in times_us {
                 times.bins[bin(us) as usize] += 1;
                 times.longest_ns = times.longest_ns.max(us * 1_000);
@@ -367,13 +359,5 @@ mod tests {
         assert_eq!(of(&[90_000, 7, 20, 12]).since(&before).longest_ns, 21_000);
         assert_eq!(of(&[90_000, 7, 100_000]).since(&before).longest_ns, 100_000_000);
         assert_eq!(before.since(&before).longest_ns, 0);
-    }
-
-    #[test]
-    fn sizes_are_those_of_the_bpf_side() {
-        let header = include_str!("bpf/shared.h");
-        for (name, value) in [("LEVELS", LEVELS.len()), ("OCTAVES", BINS / STEPS as usize), ("STEPS", STEPS as usize)] {
-            assert!(header.contains(&format!("#define {name} {value}\n")), "{name}");
-        }
     }
 }

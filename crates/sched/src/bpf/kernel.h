@@ -9,22 +9,20 @@
 #ifndef STAYPUT_KERNEL_H
 #define STAYPUT_KERNEL_H
 
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef signed char __s8;
-typedef short __s16;
-typedef int __s32;
-typedef long long __s64;
+#include "types.h"
+
+/* As libbpf's headers call them. */
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s8 __s8;
+typedef s16 __s16;
+typedef s32 __s32;
+typedef s64 __s64;
 typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
-typedef __u16 u16;
-typedef __u32 u32;
-typedef __u64 u64;
-typedef __s32 s32;
-typedef __s64 s64;
 typedef _Bool bool;
 #define true 1
 #define false 0
@@ -174,6 +172,9 @@ extern void bpf_cgroup_release(struct cgroup *cgroup) __ksym;
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *p) __ksym;
 extern bool bpf_cpumask_test_cpu(u32 cpu, const cpumask_t *mask) __ksym;
+extern u32 bpf_cpumask_weight(const cpumask_t *mask) __ksym;
+extern const cpumask_t *scx_bpf_get_online_cpumask(void) __ksym;
+extern void scx_bpf_put_cpumask(const cpumask_t *mask) __ksym;
 
 /* Newer than Linux 6.13; without them there is a longer way. */
 extern struct task_struct *scx_bpf_dsq_peek(u64 dsq_id) __ksym __weak;

@@ -41,13 +41,22 @@
 /* The overdue get this part of a quantum, so that many of them are served soon; and whoever woke
  * counts as waiting since then until it has run for as long. */
 #define OVERDUE_PART 8
+/* How many processes can be left to a CPU at a time. */
+#define LEFT_SLOTS 8
+
+/* The kernel's process numbers are below 2^22. */
+#define PID_BITS 22
+
+/* Which process waits, and since which entry into the queue, in one word: 0 is nobody, and of two
+ * the lesser has waited longer. */
+static __always_inline u64 turn(s32 pid, u64 order) { return order << PID_BITS | (u32)pid; }
+
+static __always_inline s32 turn_pid(u64 turn) { return turn & ((1 << PID_BITS) - 1); }
 
 /* Reminds that a process waits, if it still does. */
 struct reminder {
-    u64 order;
+    u64 turn;
     u64 due_ns;
-    s32 pid;
-    s32 unused;
 };
 
 /* Two lists, since in each all wait for the same time, and it is in order. When there are too many
@@ -64,26 +73,41 @@ struct {
     __type(value, struct reminder);
 } waiting SEC(".maps");
 
-/* Whom other CPUs left to each CPU, since it may not run there. */
+/* Whom other CPUs left to a CPU, since they may not run there: turns, in no order. Each slot is
+ * filled and emptied in one step, since others do both at the same time. */
+struct left {
+    u64 slots[LEFT_SLOTS];
+};
+
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, MAX_CPUS);
     __type(key, u32);
-    __type(value, struct reminder);
+    __type(value, struct left);
 } left_to SEC(".maps");
 
 u64 last_order;
 u64 key_shift; /* what decay has added to keys */
+
+/* CPUs that can run something now. */
+static __always_inline u32 online_cpus(void) {
+    const cpumask_t *online = scx_bpf_get_online_cpumask();
+    u32 cpus = bpf_cpumask_weight(online);
+
+    scx_bpf_put_cpumask(online);
+    return cpus ?: 1;
+}
 
 /* Begins a decay period when it is time. */
 static __always_inline void next_period(u64 now) {
     u64 due = next_decay_ns;
     u64 runnable = running_count > 0 ? running_count : 0;
 
+    /* Of the CPUs that see the end of a period one begins the next. */
     if (now < due || __sync_val_compare_and_swap(&next_decay_ns, due, now + decay_period_ns) != due)
         return;
     /* A sixtieth of the way to what it is now: the average over a minute of one-second periods. */
-    load = (59 * load + runnable * STAYPUT_LOAD_ONE / nr_cpus) / 60;
+    load = (59 * load + runnable * STAYPUT_LOAD_ONE / online_cpus()) / 60;
     key_shift += key_shift_of(decay_rule, decay_rule == STAYPUT_DECAY_BSD ? load : decay_ticks);
     __sync_fetch_and_add(&period, 1);
 }
@@ -105,24 +129,24 @@ static __always_inline s32 queue_create(void) {
 }
 
 /* The queue that a process belongs to. */
-static __always_inline u64 queue_of(struct task_struct *p, const struct standing *own) {
+static __always_inline u64 queue_of(struct task_struct *p, const struct task_ctx *tctx) {
     if (!scalable)
         return EVERYBODY;
     /* On a machine with one CPU this is everybody, and right. */
     if (p->nr_cpus_allowed == 1)
         return BOUND_TO(scx_bpf_task_cpu(p));
-    return own->cpu == NOWHERE ? NEVER_RAN : QUEUE_OF(own->cpu);
+    return tctx->cpu == NOWHERE ? NEVER_RAN : QUEUE_OF(tctx->cpu);
 }
 
-static __always_inline void queue_insert(struct task_struct *p, struct standing *own) {
+static __always_inline void queue_insert(struct task_struct *p, struct task_ctx *tctx) {
     u64 now = now_ns();
-    struct reminder reminder = {.pid = p->pid};
+    struct reminder reminder;
 
-    own->order = __sync_fetch_and_add(&last_order, 1) + 1;
-    own->queue = queue_of(p, own);
-    line_up(own, true);
-    reminder.order = own->order;
-    if (own->awake_ns < quantum_ns / OVERDUE_PART) {
+    tctx->order = __sync_fetch_and_add(&last_order, 1) + 1;
+    tctx->queue = queue_of(p, tctx);
+    update_queued(tctx, true);
+    reminder.turn = turn(p->pid, tctx->order);
+    if (tctx->awake_ns < quantum_ns / OVERDUE_PART) {
         reminder.due_ns = now + wake_limit_ns;
         bpf_map_push_elem(&woken, &reminder, BPF_EXIST);
     } else {
@@ -130,10 +154,10 @@ static __always_inline void queue_insert(struct task_struct *p, struct standing 
         bpf_map_push_elem(&waiting, &reminder, BPF_EXIST);
     }
     if (scalable)
-        scx_bpf_dsq_insert_vtime(p, own->queue, quantum_ns,
-                                 order_key(decay_rule, key_shift, own->cpu_ticks), 0);
+        scx_bpf_dsq_insert_vtime(p, tctx->queue, quantum_ns,
+                                 order_key(decay_rule, key_shift, cpu_ticks(tctx)), 0);
     else
-        scx_bpf_dsq_insert(p, own->queue, quantum_ns, 0);
+        scx_bpf_dsq_insert(p, tctx->queue, quantum_ns, 0);
 }
 
 /* A process that was found in a queue. */
@@ -147,26 +171,29 @@ struct found {
 
 /* Whom a CPU's search has found so far: who is first by the rule, and who is most behind. */
 struct search {
-    s64 crowd; /* who waits here, not counting who would run */
+    s64 queued; /* who waits here, not counting who would run */
     struct found first;
     struct found last;
 };
 
-static __always_inline void consider(struct search *search, struct standing *own, s32 pid, s32 cpu,
+static __always_inline void consider(struct search *search, struct task_ctx *tctx, s32 pid, s32 cpu,
                                      bool just_ran, u64 now) {
-    u64 away_ns = now > own->left_ns && !just_ran ? now - own->left_ns : 0;
-    struct found it = {.pid = pid, .order = own->order, .any = true};
+    u64 away_ns = now > tctx->left_ns && !just_ran ? now - tctx->left_ns : 0;
+    struct found it = {.pid = pid, .order = tctx->order, .any = true};
 
-    decay(own);
-    it.behind_ns = behind_ns(own);
-    it.prio = stayput_prio(0, own->cpu_ticks) -
-              stayput_boost(&phi, distance(own->cpu, cpu), just_ran, away_ns / tick_ns);
+    decay(tctx);
+    it.behind_ns = behind_ns(tctx);
+    it.prio = stayput_prio(0, cpu_ticks(tctx)) -
+              stayput_boost(&phi, distance(tctx->cpu, cpu), just_ran, away_ns / tick_ns);
     if (!search->first.any ||
         stayput_before(it.prio, it.order, search->first.prio, search->first.order))
         search->first = it;
+    /* Whoever has just run isn't behind anybody for waiting. */
     if (just_ran)
         return;
-    if (own->cpu == cpu || (own->cpu != NOWHERE && crowd(own->cpu) > search->crowd))
+    /* Processes of one CPU take turns: they differ by phi_t. Where more wait than here, somebody
+     * has to be fetched before that CPU falls behind for good. */
+    if (tctx->cpu == cpu || (tctx->cpu != NOWHERE && queued_count(tctx->cpu) > search->queued))
         it.behind_ns -= share_limit_ns;
     else
         it.behind_ns -= far_share_limit_ns;
@@ -175,7 +202,7 @@ static __always_inline void consider(struct search *search, struct standing *own
 }
 
 /* Whom the CPU takes: the first, unless somebody else is behind it by more than is fair. */
-static __always_inline struct found *fairly(struct search *search) {
+static __always_inline struct found *choice(struct search *search) {
     bool unfair = search->last.any && search->last.behind_ns > search->first.behind_ns;
 
     return unfair ? &search->last : &search->first;
@@ -190,17 +217,17 @@ static __always_inline void search_queue(struct search *search, u64 queue, s32 c
 
     if (bpf_iter_scx_dsq_new(&it, queue, 0) == 0) {
         while ((p = bpf_iter_scx_dsq_next(&it))) {
-            struct standing *own;
+            struct task_ctx *tctx;
 
             if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
                 if (!all && ++past >= LOOK_PAST)
                     break;
                 continue;
             }
-            own = standing(p);
-            if (!own)
+            tctx = lookup_task_ctx(p);
+            if (!tctx)
                 continue;
-            consider(search, own, p->pid, cpu, false, now);
+            consider(search, tctx, p->pid, cpu, false, now);
             if (!all)
                 break;
         }
@@ -211,28 +238,29 @@ static __always_inline void search_queue(struct search *search, u64 queue, s32 c
 /* The same for the first of a queue, without its lock where the kernel can. */
 static __always_inline void search_first(struct search *search, u64 queue, s32 cpu, u64 now) {
     struct task_struct *p;
-    struct standing *own;
+    struct task_ctx *tctx;
 
     if (bpf_ksym_exists(scx_bpf_dsq_peek)) {
         p = scx_bpf_dsq_peek(queue);
         if (!p)
             return;
         if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
-            own = standing(p);
-            if (own)
-                consider(search, own, p->pid, cpu, false, now);
+            tctx = lookup_task_ctx(p);
+            if (tctx)
+                consider(search, tctx, p->pid, cpu, false, now);
             return;
         }
     }
+    /* The first may not run here: who comes after it takes the queue's lock to find out. */
     search_queue(search, queue, cpu, false, now);
 }
 
 /* Gives a process that waits to the CPU that dispatches; false when it no longer waits. */
-static __always_inline bool take(struct task_struct *p, struct standing *own, u64 slice_ns) {
+static __always_inline bool take(struct task_struct *p, struct task_ctx *tctx, u64 slice_ns) {
     struct bpf_iter_scx_dsq it;
     bool taken = false;
 
-    if (bpf_iter_scx_dsq_new(&it, own->queue, 0) == 0) {
+    if (bpf_iter_scx_dsq_new(&it, tctx->queue, 0) == 0) {
         scx_bpf_dsq_move_set_slice(&it, slice_ns);
         taken = scx_bpf_dsq_move(&it, p, LOCAL, 0);
     }
@@ -242,63 +270,107 @@ static __always_inline bool take(struct task_struct *p, struct standing *own, u6
 
 static __noinline bool take_pid(s32 pid, u64 order, u64 slice_ns) {
     struct task_struct *p = bpf_task_from_pid(pid);
-    struct standing *own;
+    struct task_ctx *tctx;
     bool taken = false;
 
     if (!p)
         return false;
-    own = standing(p);
-    if (own && own->order == order)
-        taken = take(p, own, slice_ns);
+    tctx = lookup_task_ctx(p);
+    if (tctx && tctx->order == order)
+        taken = take(p, tctx, slice_ns);
     bpf_task_release(p);
     return taken;
 }
 
-/* Whether the process of a reminder still waits. */
-static __noinline bool waits(const struct reminder *of) {
-    struct task_struct *p;
-    struct standing *own;
+/* Whether a process still waits as it did when it was noted. */
+static __noinline bool waits(u64 noted) {
+    struct task_struct *p = bpf_task_from_pid(turn_pid(noted));
+    struct task_ctx *tctx;
     bool still = false;
 
-    if (!of)
-        return false;
-    p = bpf_task_from_pid(of->pid);
     if (!p)
         return false;
-    own = standing(p);
-    still = own && own->order == of->order;
+    tctx = lookup_task_ctx(p);
+    still = tctx && turn(p->pid, tctx->order) == noted;
     bpf_task_release(p);
     return still;
 }
 
-/* Leaves a process to a CPU, which is told. If somebody else was left to it meanwhile, that one
- * waits for its turn. */
-static __always_inline void leave_to(u32 cpu, const struct reminder *whom) {
-    struct reminder *left = bpf_map_lookup_elem(&left_to, &cpu);
+/* Puts somebody off for as long as a process that woke may wait. All in the list wait for the same
+ * time, so that it stays in order. */
+static __always_inline void renew(u64 noted) {
+    struct reminder later = {.turn = noted, .due_ns = now_ns() + wake_limit_ns};
+
+    bpf_map_push_elem(&woken, &later, BPF_EXIST);
+}
+
+/* Whether a slot of a CPU was free, which then holds the turn. */
+static __always_inline bool fill_slot(u32 cpu, u64 noted) {
+    struct left *left = bpf_map_lookup_elem(&left_to, &cpu);
 
     if (!left)
-        return;
-    *left = *whom;
+        return false;
+    for (int i = 0; i < LEFT_SLOTS; i++)
+        if (__sync_val_compare_and_swap(&left->slots[i], 0, noted) == 0)
+            return true;
+    return false;
+}
+
+/* Leaves a process to a CPU, and has that CPU dispatch. When as many are left to it already as it
+ * can hardly run in time, the process is looked at later. */
+static __always_inline void leave_to(u32 cpu, u64 noted) {
+    if (!fill_slot(cpu, noted))
+        renew(noted);
     scx_bpf_kick_cpu(cpu, KERNEL_VALUE(scx_kick_flags, SCX_KICK_PREEMPT));
 }
 
-/* Takes the process of a reminder. One that may not run here is left to its own CPU. */
-static __noinline bool heed(const struct reminder *due, s32 cpu) {
-    struct task_struct *p;
-    struct standing *own;
+/* Who of those left to a CPU has waited longest, and is left to it no longer; 0 when nobody is. */
+static __always_inline u64 next_left(u32 cpu) {
+    struct left *left = bpf_map_lookup_elem(&left_to, &cpu);
+    u64 longest = 0;
+    u32 slot = 0;
+
+    if (!left)
+        return 0;
+    for (u32 i = 0; i < LEFT_SLOTS; i++) {
+        u64 noted = *(volatile u64 *)&left->slots[i];
+
+        if (noted && (!longest || noted < longest)) {
+            longest = noted;
+            slot = i;
+        }
+    }
+    if (longest && slot < LEFT_SLOTS &&
+        __sync_val_compare_and_swap(&left->slots[slot], longest, 0) == longest)
+        return longest;
+    return 0;
+}
+
+/* Whoever was left to a CPU that goes offline is looked at again. */
+static __always_inline void renew_left_to(u32 cpu) {
+    for (int i = 0; i < LEFT_SLOTS; i++) {
+        u64 noted = next_left(cpu);
+
+        if (noted)
+            renew(noted);
+    }
+}
+
+/* Takes a process that was noted, if it still waits. One that may not run here is left to its own
+ * CPU. */
+static __noinline bool take_noted(u64 noted, s32 cpu) {
+    struct task_struct *p = bpf_task_from_pid(turn_pid(noted));
+    struct task_ctx *tctx;
     bool taken = false;
 
-    if (!due)
-        return false;
-    p = bpf_task_from_pid(due->pid);
     if (!p)
         return false;
-    own = standing(p);
-    if (own && own->order == due->order) {
+    tctx = lookup_task_ctx(p);
+    if (tctx && turn(p->pid, tctx->order) == noted) {
         if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-            taken = take(p, own, quantum_ns / OVERDUE_PART);
+            taken = take(p, tctx, quantum_ns / OVERDUE_PART);
         else
-            leave_to(scx_bpf_task_cpu(p), due);
+            leave_to(scx_bpf_task_cpu(p), noted);
     }
     bpf_task_release(p);
     return taken;
@@ -309,18 +381,19 @@ static __noinline bool heed(const struct reminder *due, s32 cpu) {
 static __noinline bool next_due(void *list, u64 now, struct reminder *due) {
     struct reminder first;
 
+    /* For the verifier, which checks this function by itself. */
     if (!due)
         return false;
     bpf_repeat(REMINDERS) {
         if (bpf_map_peek_elem(list, &first))
             return false;
-        if (first.due_ns > now && waits(&first))
+        if (first.due_ns > now && waits(first.turn))
             return false;
-        /* Another CPU may have been faster, so that this is another than was seen; it is early
+        /* Another CPU may have been faster, so that this is another than was looked at; it is early
          * then, and is taken all the same. */
         if (bpf_map_pop_elem(list, due))
             return false;
-        if (waits(due))
+        if (waits(due->turn))
             return true;
     }
     return false;
@@ -328,24 +401,25 @@ static __noinline bool next_due(void *list, u64 now, struct reminder *due) {
 
 /* Takes whoever was left to this CPU, or has waited for too long. */
 static __always_inline bool take_overdue(s32 cpu, u64 now) {
-    u32 here = cpu;
-    struct reminder *left = bpf_map_lookup_elem(&left_to, &here);
     struct reminder due;
 
-    if (left && left->pid) {
-        due = *left;
-        left->pid = 0;
-        if (heed(&due, cpu)) {
-            COUNT(overdue_wakes);
+    bpf_repeat(LEFT_SLOTS) {
+        u64 left = next_left(cpu);
+
+        if (!left)
+            break;
+        /* Else it was taken by another CPU meanwhile. */
+        if (take_noted(left, cpu)) {
+            count(COUNTER_OVERDUE_WAKES);
             return true;
         }
     }
-    if (next_due(&woken, now, &due) && heed(&due, cpu)) {
-        COUNT(overdue_wakes);
+    if (next_due(&woken, now, &due) && take_noted(due.turn, cpu)) {
+        count(COUNTER_OVERDUE_WAKES);
         return true;
     }
-    if (next_due(&waiting, now, &due) && heed(&due, cpu)) {
-        COUNT(overdue_waits);
+    if (next_due(&waiting, now, &due) && take_noted(due.turn, cpu)) {
+        count(COUNTER_OVERDUE_WAITS);
         return true;
     }
     return false;
@@ -370,7 +444,7 @@ static __always_inline bool take_any(s32 cpu) {
 
 /* Takes who is next on `cpu`. False when that is the process that has just run there, `prev`, or
  * nobody. */
-static __always_inline bool queue_take(s32 cpu, struct standing *prev, u64 now) {
+static __always_inline bool queue_take(s32 cpu, struct task_ctx *prev, u64 now) {
     u64 from_ns;
     u32 other;
 
@@ -378,7 +452,7 @@ static __always_inline bool queue_take(s32 cpu, struct standing *prev, u64 now) 
         return true;
     from_ns = bpf_ktime_get_ns();
     bpf_repeat(TRIES) {
-        struct search search = {.crowd = crowd(cpu) - (prev ? 0 : 1)};
+        struct search search = {.queued = queued_count(cpu) - (prev ? 0 : 1)};
         struct found *found;
 
         if (prev) {
@@ -393,23 +467,23 @@ static __always_inline bool queue_take(s32 cpu, struct standing *prev, u64 now) 
             search_queue(&search, BOUND_TO(cpu), cpu, false, now);
             bpf_for(other, 0, nr_cpus) search_first(&search, QUEUE_OF(other), cpu, now);
         }
-        found = fairly(&search);
+        found = choice(&search);
         if (!found->any || found->pid == 0) {
             if (search.last.any)
-                see_search(from_ns);
+                record_search(from_ns);
             return false;
         }
         if (take_pid(found->pid, found->order, quantum_ns)) {
-            see_search(from_ns);
+            record_search(from_ns);
             if (found == &search.last)
-                COUNT(overdue_shares);
+                count(COUNTER_OVERDUE_SHARES);
             return true;
         }
-        COUNT(moves_lost);
+        count(COUNTER_MOVES_LOST);
     }
     if (prev)
         return false;
-    COUNT(fallbacks);
+    count(COUNTER_FALLBACKS);
     return take_any(cpu);
 }
 

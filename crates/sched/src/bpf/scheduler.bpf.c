@@ -7,64 +7,51 @@
  *   wake-up ──> select_cpu: an idle CPU is used at once ──> runs
  *          └──> enqueue: a queue (queue.h) ──> dispatch: a CPU whose process is done, or has had
  * its quantum, takes the process that the rule puts first; or keeps its own, when that is first
- *   running / stopping: what was run is charged (account.h), and seen (stats.h)
+ *   running / stopping: what was run is charged (account.h), and counted (stats.h)
  *
  * docs/design/scheduler.md tells how it differs from the report.
  */
 #include "kernel.h"
 
+#include "intf.h"
 #include "key.h"
-#include "shared.h"
 
 char terms[] SEC("license") = "GPL";
 
-/* Set by the loader before it is loaded. The boosts aren't constant for the compiler: the rule
- * reads them through a pointer that isn't volatile, so that it would take them to be 0. */
-struct stayput_phi phi;
-const volatile u64 quantum_ns = 30000000;
-const volatile u64 tick_ns = 10000000;
-const volatile u64 decay_period_ns = 1000000000;
-const volatile u32 decay_rule = STAYPUT_DECAY_HALF;
-const volatile u32 decay_ticks; /* what SUBTRACT takes away */
-const volatile u64 wake_limit_ns = 90000000;
-const volatile u64 share_limit_ns = 180000000;
-const volatile u64 far_share_limit_ns = 300000000;
-const volatile u32 nr_cpus = 1;
-const volatile bool scalable = true;
-const volatile bool by_cgroup;
-const volatile u32 fault; /* tests only: 1 never dispatches */
+#include "parameters.h"
 
 #include "account.h"
 #include "stats.h"
 
 #include "queue.h"
 
-struct ended ended;
+struct ending ending;
+u32 cpus_came; /* how often a CPU came online: the loader then says where it is */
 
 s32 BPF_STRUCT_OPS(affinity_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags) {
-    struct standing *own = standing(p);
+    struct task_ctx *tctx = lookup_task_ctx(p);
     bool idle = false;
     s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 
-    if (idle && own && fault == 0) {
-        COUNT(idle_dispatches);
+    if (idle && tctx && fault == 0) {
+        count(COUNTER_IDLE_DISPATCHES);
         scx_bpf_dsq_insert(p, LOCAL, quantum_ns, 0);
     }
     return cpu;
 }
 
 void BPF_STRUCT_OPS(affinity_enqueue, struct task_struct *p, u64 flags) {
-    struct standing *own = standing(p);
+    struct task_ctx *tctx = lookup_task_ctx(p);
     s32 idle;
 
-    if (!own) {
+    if (!tctx) {
         /* No memory for what it needs: it runs here, without affinity. */
-        COUNT(fallbacks);
+        count(COUNTER_FALLBACKS);
         scx_bpf_dsq_insert(p, LOCAL, quantum_ns, 0);
         return;
     }
-    decay(own);
-    queue_insert(p, own);
+    decay(tctx);
+    queue_insert(p, tctx);
     idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
     if (idle >= 0)
         scx_bpf_kick_cpu(idle, KERNEL_VALUE(scx_kick_flags, SCX_KICK_IDLE));
@@ -72,23 +59,23 @@ void BPF_STRUCT_OPS(affinity_enqueue, struct task_struct *p, u64 flags) {
 
 void BPF_STRUCT_OPS(affinity_dispatch, s32 cpu, struct task_struct *prev) {
     u64 now = now_ns();
-    struct standing *own = NULL;
+    struct task_ctx *tctx = NULL;
 
     if (fault == 1)
         return;
     next_period(now);
     if (prev && (prev->scx.flags & KERNEL_VALUE(scx_ent_flags, SCX_TASK_QUEUED)))
-        own = standing(prev);
-    if (own) {
-        see_run(prev, charge(own, now));
-        decay(own);
-        see_interval(own, now);
+        tctx = lookup_task_ctx(prev);
+    if (tctx) {
+        record_run(prev, charge(tctx, now));
+        decay(tctx);
+        record_interval(tctx, now);
     }
-    if (queue_take(cpu, own, now) || !own)
+    if (queue_take(cpu, tctx, now) || !tctx)
         return;
     /* The one that has just run is first again. */
-    COUNT(dispatches);
-    own->interval_from_ns = now;
+    count(COUNTER_DISPATCHES);
+    tctx->interval_from_ns = now;
     set_slice(prev, quantum_ns);
 }
 
@@ -97,66 +84,67 @@ void BPF_STRUCT_OPS(affinity_tick, struct task_struct *p) {
     u64 now = now_ns();
     struct reminder due;
 
+    /* Whoever runs here gives way: dispatch comes next, and takes the one left. */
     if (next_due(&woken, now, &due) || next_due(&waiting, now, &due)) {
-        leave_to(scx_bpf_task_cpu(p), &due);
+        leave_to(scx_bpf_task_cpu(p), due.turn);
         set_slice(p, 0);
     }
 }
 
 void BPF_STRUCT_OPS(affinity_runnable, struct task_struct *p, u64 flags) {
-    struct standing *own = standing(p);
+    struct task_ctx *tctx = lookup_task_ctx(p);
 
-    if (own)
-        join(p, own);
+    if (tctx)
+        join(p, tctx);
 }
 
 void BPF_STRUCT_OPS(affinity_running, struct task_struct *p) {
-    struct standing *own = standing(p);
+    struct task_ctx *tctx = lookup_task_ctx(p);
     s32 cpu = scx_bpf_task_cpu(p);
 
-    if (!own)
+    if (!tctx)
         return;
-    see_start(p, own, cpu, now_ns());
-    own->order = 0;
-    line_up(own, false);
-    own->cpu = cpu;
+    record_start(p, tctx, cpu, now_ns());
+    tctx->order = 0;
+    update_queued(tctx, false);
+    tctx->cpu = cpu;
 }
 
 void BPF_STRUCT_OPS(affinity_stopping, struct task_struct *p, bool runnable) {
-    struct standing *own = standing(p);
+    struct task_ctx *tctx = lookup_task_ctx(p);
     u64 now = now_ns();
 
-    if (!own)
+    if (!tctx)
         return;
-    see_run(p, charge(own, now));
-    see_interval(own, now);
-    weigh(p, own);
-    own->left_ns = now;
-    own->queued_ns = now;
+    record_run(p, charge(tctx, now));
+    record_interval(tctx, now);
+    weigh(p, tctx);
+    tctx->left_ns = now;
+    tctx->queued_ns = now;
 }
 
 void BPF_STRUCT_OPS(affinity_quiescent, struct task_struct *p, u64 flags) {
-    struct standing *own = standing(p);
+    struct task_ctx *tctx = lookup_task_ctx(p);
 
-    if (own)
-        leave(p, own);
+    if (tctx)
+        leave(p, tctx);
 }
 
 void BPF_STRUCT_OPS(affinity_set_weight, struct task_struct *p, u32 weight) {
-    struct standing *own = standing(p);
+    struct task_ctx *tctx = lookup_task_ctx(p);
 
-    if (own)
-        reweigh(p, own, weight);
+    if (tctx)
+        reweigh(p, tctx, weight);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(affinity_init_task, struct task_struct *p,
                              struct scx_init_task_args *args) {
-    struct standing *own = bpf_task_storage_get(&standings, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    struct task_ctx *tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-    if (!own)
+    if (!tctx)
         return -12; /* ENOMEM */
-    own->cpu = NOWHERE;
-    own->period = period;
+    tctx->cpu = NOWHERE;
+    tctx->account = packed_account(period, 0);
     return 0;
 }
 
@@ -177,11 +165,11 @@ void BPF_STRUCT_OPS(affinity_cgroup_set_weight, struct cgroup *cgroup, u32 weigh
         reweigh_group(share, weight);
 }
 
-/* CPUs may come and go: whatever waits in the queue of one that went is seen by all the others.
- * Without these the kernel would end the scheduler. */
-void BPF_STRUCT_OPS(affinity_cpu_online, s32 cpu) {}
+/* CPUs may come and go: whatever waits in the queue of one that went is searched by all the others.
+ * Without these two the kernel would end the scheduler. */
+void BPF_STRUCT_OPS(affinity_cpu_online, s32 cpu) { __sync_fetch_and_add(&cpus_came, 1); }
 
-void BPF_STRUCT_OPS(affinity_cpu_offline, s32 cpu) {}
+void BPF_STRUCT_OPS(affinity_cpu_offline, s32 cpu) { renew_left_to(cpu); }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(affinity_init) {
     next_decay_ns = now_ns() + decay_period_ns;
@@ -189,11 +177,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(affinity_init) {
 }
 
 void BPF_STRUCT_OPS(affinity_exit, struct scx_exit_info *info) {
-    ended.code = info->exit_code;
-    bpf_probe_read_kernel_str(ended.reason, sizeof(ended.reason), info->reason);
-    bpf_probe_read_kernel_str(ended.message, sizeof(ended.message), info->msg);
+    ending.code = info->exit_code;
+    bpf_probe_read_kernel_str(ending.reason, sizeof(ending.reason), info->reason);
+    bpf_probe_read_kernel_str(ending.message, sizeof(ending.message), info->msg);
     /* Last, since the loader waits for it. */
-    ended.kind = info->kind;
+    ending.kind = info->kind;
 }
 
 SEC(".struct_ops.link")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 
-/* What is seen of every process: the simulator's numbers, counted on each CPU apart and added up by
- * the loader. */
+/* What is measured of every process: the simulator's numbers, counted on each CPU apart and added
+ * up by the loader. */
 #ifndef STAYPUT_STATS_H
 #define STAYPUT_STATS_H
 
@@ -9,8 +9,8 @@ struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, u32);
-    __type(value, struct seen);
-} seen SEC(".maps");
+    __type(value, struct cpu_stats);
+} stats SEC(".maps");
 
 /* Who holds each CPU's effective time slice, and how much of it was run. */
 struct slice {
@@ -25,7 +25,7 @@ struct {
     __type(value, struct slice);
 } slices SEC(".maps");
 
-/* Where each CPU is; set by the loader. */
+/* Where each CPU is; set by the loader, again when a CPU comes online. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, MAX_CPUS);
@@ -33,24 +33,25 @@ struct {
     __type(value, struct place);
 } places SEC(".maps");
 
-static __always_inline struct seen *seen_here(void) {
+static __always_inline struct cpu_stats *stats_here(void) {
     u32 zero = 0;
 
-    return bpf_map_lookup_elem(&seen, &zero);
+    return bpf_map_lookup_elem(&stats, &zero);
 }
 
-#define COUNT(field)                                                                               \
-    do {                                                                                           \
-        struct seen *here_ = seen_here();                                                          \
-        if (here_)                                                                                 \
-            here_->field++;                                                                        \
-    } while (0)
+static __always_inline void count(enum counter counter) {
+    struct cpu_stats *here = stats_here();
+
+    if (here)
+        here->counters[counter]++;
+}
 
 /* Records a time. Bins 0 to STEPS - 1 are us; beyond, each power of two has STEPS. */
-static __noinline void see_time(struct times *times, u64 ns) {
+static __noinline void record_time(struct times *times, u64 ns) {
     u64 us = ns / 1000;
     u32 bin = us;
 
+    /* For the verifier, which checks this function by itself. */
     if (!times)
         return;
     if (us >= STEPS) {
@@ -60,6 +61,7 @@ static __noinline void see_time(struct times *times, u64 ns) {
     }
     if (bin >= BINS)
         bin = BINS - 1;
+    /* Else the compiler leaves out the check that follows, without which the verifier refuses. */
     barrier_var(bin);
     if (bin < BINS)
         times->bins[bin]++;
@@ -82,12 +84,13 @@ static __always_inline u32 meeting(s32 a, s32 b) {
     if (!there || !here)
         return LEVELS + 1;
     for (int level = 0; level < LEVELS; level++)
-        if (there->group[level] == here->group[level])
+        if (there->group[level] && there->group[level] == here->group[level])
             return level + 1;
     return LEVELS + 1;
 }
 
-/* The rule's word for it. Its node is the nearest of node and package: what lies beyond is far. */
+/* The rule's distance of a CPU from where a process last ran. Its node is the nearest of node and
+ * package: what lies beyond is far. */
 static __always_inline enum stayput_distance distance(s32 last, s32 cpu) {
     u32 meets;
 
@@ -97,56 +100,57 @@ static __always_inline enum stayput_distance distance(s32 last, s32 cpu) {
     return meets < STAYPUT_FAR ? meets : STAYPUT_FAR;
 }
 
-static __always_inline void see_interval(struct standing *own, u64 now) {
-    struct seen *here = seen_here();
+static __always_inline void record_interval(struct task_ctx *tctx, u64 now) {
+    struct cpu_stats *here = stats_here();
 
-    if (here && now > own->interval_from_ns)
-        see_time(&here->intervals, now - own->interval_from_ns);
-    own->interval_from_ns = now;
+    if (here && now > tctx->interval_from_ns)
+        record_time(&here->intervals, now - tctx->interval_from_ns);
+    tctx->interval_from_ns = now;
 }
 
 /* Who is next was searched for since `from_ns`. Not by the run queue's clock, which stands
  * meanwhile. */
-static __always_inline void see_search(u64 from_ns) {
-    struct seen *here = seen_here();
+static __always_inline void record_search(u64 from_ns) {
+    struct cpu_stats *here = stats_here();
 
     if (here)
-        see_time(&here->searches, 1000 * (bpf_ktime_get_ns() - from_ns));
+        record_time(&here->searches, 1000 * (bpf_ktime_get_ns() - from_ns));
 }
 
 /* A process starts to run on a CPU. */
-static __always_inline void see_start(struct task_struct *p, struct standing *own, s32 cpu,
-                                      u64 now) {
-    struct seen *here = seen_here();
+static __always_inline void record_start(struct task_struct *p, struct task_ctx *tctx, s32 cpu,
+                                         u64 now) {
+    struct cpu_stats *here = stats_here();
     u32 zero = 0;
     struct slice *slice = bpf_map_lookup_elem(&slices, &zero);
 
-    own->charged_until_ns = now;
-    own->interval_from_ns = now;
+    tctx->charged_until_ns = now;
+    tctx->interval_from_ns = now;
     if (!here || !slice)
         return;
-    here->dispatches++;
-    if (now > own->queued_ns)
-        see_time(&here->waits, now - own->queued_ns);
-    if (own->cpu != NOWHERE && own->cpu != cpu) {
-        u32 meets = meeting(own->cpu, cpu);
+    here->counters[COUNTER_DISPATCHES]++;
+    if (now > tctx->queued_ns)
+        record_time(&here->waits, now - tctx->queued_ns);
+    if (tctx->cpu != NOWHERE && tctx->cpu != cpu) {
+        u32 meets = meeting(tctx->cpu, cpu);
 
         if (meets < MEETINGS)
             here->migrations[meets]++;
     }
+    /* Kernel threads run for moments: whoever ran before one goes on with its slice. */
     if (p->flags & PF_KTHREAD)
         return;
     if (slice->pid != p->pid) {
         if (slice->pid && slice->ran_ns)
-            see_time(&here->slices, slice->ran_ns);
-        here->switches++;
+            record_time(&here->slices, slice->ran_ns);
+        here->counters[COUNTER_SWITCHES]++;
         slice->pid = p->pid;
         slice->ran_ns = 0;
     }
 }
 
 /* A process that was charged until now stops running. */
-static __always_inline void see_run(struct task_struct *p, u64 ran_ns) {
+static __always_inline void record_run(struct task_struct *p, u64 ran_ns) {
     u32 zero = 0;
     struct slice *slice = bpf_map_lookup_elem(&slices, &zero);
 
