@@ -23,6 +23,7 @@ mod random;
 pub mod rule;
 pub mod space;
 mod timing;
+pub mod toml_text;
 mod tournament;
 pub mod workload;
 pub mod workload_file;

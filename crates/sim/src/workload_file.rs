@@ -5,11 +5,11 @@
 //! report leaves open, for all of them. Neither may say what the other says.
 
 use crate::parameters::{ParameterError, Parameters};
+use crate::toml_text::{Mistake, line_at, parse};
 use crate::workload::{Job, Workload};
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::Error as _;
 use std::sync::LazyLock;
-use toml::de::{DeArray, DeTable, DeValue};
 use toml::{Table, Value};
 
 const APPLICATIONS: [(&str, &str); 5] = [
@@ -48,9 +48,6 @@ pub struct WorkloadFile {
     /// The parameters: the report's, with choices where it leaves them open, or [`Parameters::default`].
     pub parameters: Parameters,
 }
-
-/// What is wrong in a text, and on which line, from 1.
-pub type Mistake = (usize, String);
 
 /// A name that is no built-in workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -154,8 +151,7 @@ impl WorkloadFile {
         let file: FileTable = parse(text)?;
         // Only for the line of a mistake: what the file leaves out is not known here.
         parse::<ParametersTable>(text)?;
-        let spans = DeTable::parse(text).map_err(|error| mistake(text, &error))?;
-        let at = |path: &str| line_of(text, offset_of(spans.get_ref(), path));
+        let at = |path: &str| line_at(text, path);
         let base = if file.applications.is_empty() { Parameters::default() } else { built_in().parameters.clone() };
         let parameters = overlaid(base, &file.parameters).map_err(|what| (at("parameters"), what))?;
         parameters.check().map_err(|error| {
@@ -282,56 +278,6 @@ fn path_in_file(at: &str, applications: usize) -> String {
         Some((index, field)) => format!("jobs[{}]{field}", index - applications),
         None => at.into(),
     }
-}
-
-/// Where in its text the field at `path` (`jobs[1].process.work_ms`) stands, or else the innermost table around it.
-pub(crate) fn offset_of(file: &DeTable, path: &str) -> usize {
-    let mut offset = 0;
-    let mut inner = Inner::Table(file);
-    for part in path.split(['.', '[']) {
-        let found = match (inner, part.strip_suffix(']').map(str::parse)) {
-            (Inner::Array(array), Some(Ok(index))) => array.get::<usize>(index).map(|v| (v.span().start, v.get_ref())),
-            // The name of a variant (`observed`) is no part of a path.
-            (Inner::Table(table), None) => {
-                let in_variant = || table.values().filter_map(|v| v.get_ref().as_table()).find_map(|t| entry(t, part));
-                entry(table, part).or_else(in_variant)
-            }
-            _ => None,
-        };
-        let Some((start, value)) = found else { break };
-        offset = start;
-        inner = match value {
-            DeValue::Table(table) => Inner::Table(table),
-            DeValue::Array(array) => Inner::Array(array),
-            _ => break,
-        };
-    }
-    offset
-}
-
-/// What a path leads into.
-#[derive(Clone, Copy)]
-enum Inner<'t, 'text> {
-    Table(&'t DeTable<'text>),
-    Array(&'t DeArray<'text>),
-}
-
-/// A value and where its key stands.
-fn entry<'t, 'text>(table: &'t DeTable<'text>, key: &str) -> Option<(usize, &'t DeValue<'text>)> {
-    table.iter().find(|(k, _)| k.get_ref() == key).map(|(k, value)| (k.span().start, value.get_ref()))
-}
-
-pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
-    toml::from_str(text).map_err(|error| mistake(text, &error))
-}
-
-fn mistake(text: &str, error: &toml::de::Error) -> Mistake {
-    (line_of(text, error.span().map_or(0, |span| span.start)), error.message().replace('\n', " "))
-}
-
-/// The line of the byte at `offset`, from 1.
-pub(crate) fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }
 
 #[cfg(test)]

@@ -26,11 +26,12 @@
 use crate::model::{CellTime, Noise, Slow, SubjectModel};
 use crate::plan::{Cell, Plan, UNBOUND};
 use crate::study_file::Share;
-use crate::toml_file::{self, FileError, Mistake};
+use crate::toml_file::{self, FileError};
 use machine::{CpuId, CpuSet, Distinct, Machine, Policy};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
+use sim::toml_text::{self, Mistake, line_at};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -101,26 +102,23 @@ impl ModelFile {
     /// # Errors
     /// The line, from 1, and what is wrong there.
     pub fn parse(text: &str) -> Result<Self, Mistake> {
-        let file: Self = toml_file::parse(text)?;
+        let file: Self = toml_text::parse(text)?;
+        let line = |path: &str| line_at(text, path);
         let positive = |value: f64| value.is_finite() && value > 0.0;
-        let mut starts = text.match_indices("[[time]]").map(|(offset, _)| toml_file::line_of(text, offset));
-        for time in &file.time {
-            let line = starts.next().unwrap_or(1);
+        for (index, time) in file.time.iter().enumerate() {
+            let table = format!("time[{index}]");
             if !positive(time.mean_s) {
-                return Err((
-                    line,
-                    format!("`mean_s` of `{}` must be above 0 seconds, not {}", time.placement, time.mean_s),
-                ));
+                let what = format!("`mean_s` of `{}` must be above 0 seconds, not {}", time.placement, time.mean_s);
+                return Err((line(&table), what));
             }
             if time.placement != UNBOUND {
-                time.placement.parse::<Policy>().map_err(|error| (line, error.to_string()))?;
+                time.placement.parse::<Policy>().map_err(|error| (line(&table), error.to_string()))?;
             }
-            check_slow(time.slow).map_err(|what| (line, what))?;
+            check_slow(time.slow).map_err(|what| (line(&table), what))?;
         }
-        let line_of = |word: &str| text.find(word).map_or(1, |offset| toml_file::line_of(text, offset));
-        check_slow(file.noise.outliers).map_err(|what| (line_of("outliers"), what))?;
+        check_slow(file.noise.outliers).map_err(|what| (line("noise.outliers"), what))?;
         if let Some(others) = file.others.filter(|others| !positive(others.mean_s)) {
-            return Err((line_of("[others]"), format!("`mean_s` must be above 0 seconds, not {}", others.mean_s)));
+            return Err((line("others"), format!("`mean_s` must be above 0 seconds, not {}", others.mean_s)));
         }
         Ok(file)
     }
@@ -275,6 +273,10 @@ mod tests {
         assert!(line == 2 && what.contains("`scattered` is no policy"), "{what}");
         let (line, what) = mistake("name = \"x\"\n[noise]\noutliers = { share = \"3 %\", factor = 0.5 }\n");
         assert_eq!((line, what.as_str()), (3, "`factor` must be at least 1, not 0.5"));
+        let commented = "name = \"x\"\n# [[time]], [others] and outliers\n[[time]]\nplacement = \"scatter\"\nmean_s = ";
+        assert_eq!(mistake(&format!("{commented}-1\n")).0, 3);
+        assert_eq!(mistake(&format!("{commented}1\n[others]\nmean_s = 0\n")).0, 6);
+        assert_eq!(mistake(&format!("{commented}1\n[noise]\noutliers = {{ share = \"3 %\", factor = 0.5 }}\n")).0, 7);
         assert_eq!(mistake("[others]\nmean_s = 1\n").1, "missing field `name`");
         let machine = Machine::named("xeon-e5620").unwrap();
         let lacking = ModelFile::parse("name = \"x\"\n").unwrap().for_plan(&plan(&machine, 2, &[]), &machine);

@@ -16,18 +16,18 @@
 //! time-regex = 'solved in ([0-9.]+) s'
 //! ```
 
-use crate::toml_file::{self, FileError, Mistake};
+use crate::toml_file::{self, FileError};
 use serde::Deserialize;
+use sim::toml_text::{self, Mistake, line_at};
 use std::path::Path;
 use std::time::Duration;
-use toml::Spanned;
 
 /// A study file as read. What it leaves out is left to the command line and the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StudyFile {
     /// The paper whose study this is, by its name in the crate `papers`.
-    pub paper: Option<Spanned<String>>,
+    pub paper: Option<String>,
     /// Thread counts: numbers, ranges, `all`.
     #[serde(default)]
     pub threads: Vec<String>,
@@ -180,29 +180,23 @@ impl StudyFile {
     /// # Errors
     /// The line, from 1, and what is wrong there.
     pub fn parse(text: &str, papers: &[&str]) -> Result<Self, Mistake> {
-        let file: Self = toml_file::parse(text)?;
-        let line_of = |offset| toml_file::line_of(text, offset);
-        if let Some(paper) = file.paper.as_ref().filter(|paper| !papers.contains(&paper.as_ref().as_str())) {
-            let (name, known) = (paper.as_ref(), papers.join(", "));
-            return Err((
-                line_of(paper.span().start),
-                format!("`{name}` is no paper whose tables we have; these are {known}"),
-            ));
+        let file: Self = toml_text::parse(text)?;
+        let mistake = |path: &str, what: &str| Err((line_at(text, path), what.to_owned()));
+        if let Some(name) = file.paper.as_deref().filter(|name| !papers.contains(name)) {
+            let known = papers.join(", ");
+            return mistake("paper", &format!("`{name}` is no paper whose tables we have; these are {known}"));
         }
-        let mut starts = text.match_indices("[[subject]]").map(|(offset, _)| line_of(offset));
-        for subject in &file.subjects {
-            let line = starts.next().unwrap_or(1);
+        for (index, subject) in file.subjects.iter().enumerate() {
             let what = match (&subject.builtin, &subject.command) {
                 (None, None) => "a subject needs `builtin` or `command`",
                 (Some(_), Some(_)) => "a subject has either `builtin` or `command`, not both",
                 (None, Some(command)) if command.is_empty() => "`command` is empty; name a program",
                 _ => continue,
             };
-            return Err((line, what.into()));
+            return mistake(&format!("subject[{index}]"), what);
         }
         if file.stop.width.is_some() && file.stop.relative_sd.is_some() {
-            let line = text.find("relative-sd").map_or(1, line_of);
-            return Err((line, "`stop` has either `width` or `relative-sd`, not both".into()));
+            return mistake("stop.relative-sd", "`stop` has either `width` or `relative-sd`, not both");
         }
         Ok(file)
     }
@@ -245,6 +239,17 @@ mod tests {
         let (line, what) = StudyFile::parse("beyond-machine = \"stop\"\n", &[]).unwrap_err();
         assert_eq!(line, 1);
         assert!(what.contains("`wrap` or `leave-out`"), "{what}");
+    }
+
+    #[test]
+    fn a_key_in_a_comment_is_not_where_a_mistake_is() {
+        let line = |text: &str| StudyFile::parse(text, &["pires-2016"]).unwrap_err().0;
+        assert_eq!(line("# paper = \"nobody's\"\nseed = 1\npaper = \"nobody\"\n"), 3);
+        assert_eq!(
+            line("# one [[subject]] or more\n[[subject]]\nbuiltin = \"npb:cg.W\"\n\n[[subject]]\nname = \"x\"\n"),
+            5
+        );
+        assert_eq!(line("# relative-sd is the papers' rule\n[stop]\nwidth = \"2 %\"\nrelative-sd = \"1 %\"\n"), 4);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Reading what a person wrote in TOML: a mistake is told with its file and line.
 
-use serde::de::DeserializeOwned;
+use sim::toml_text::Mistake;
 use std::path::{Path, PathBuf};
 
 /// Why a file can't be used.
@@ -30,9 +30,6 @@ pub enum FileError {
     },
 }
 
-/// What is wrong in a text, and on which line, from 1.
-pub type Mistake = (usize, String);
-
 /// Reads the file at `path`, called `noun` when it can't be used, by `parse`.
 ///
 /// # Errors
@@ -49,15 +46,4 @@ pub fn read<T>(
         FileError::Syntax { noun, path: path.into(), line, what: "not UTF-8 text".into() }
     })?;
     parse(&text).map_err(|(line, what)| FileError::Syntax { noun, path: path.into(), line, what })
-}
-
-/// Reads TOML text.
-pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
-    toml::from_str(text)
-        .map_err(|error| (error.span().map_or(1, |span| line_of(text, span.start)), error.message().replace('\n', " ")))
-}
-
-/// The line of the byte at `offset`, from 1.
-pub(crate) fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }

@@ -20,7 +20,7 @@ type Design<'a> = (&'a [u32], &'a [&'a str], Vec<String>, (u32, u32), Option<f64
 
 fn holds(name: &str, (threads, placements, subjects, runs, relative_sd): Design) {
     let file = study_file(name);
-    assert_eq!(file.paper.as_ref().map(|paper| paper.as_ref().as_str()), Some(name));
+    assert_eq!(file.paper.as_deref(), Some(name));
     assert_eq!(file.threads, threads.iter().map(u32::to_string).collect::<Vec<_>>());
     assert_eq!(file.placements, placements);
     assert_eq!(file.subjects.iter().map(|s| s.builtin.clone().unwrap()).collect::<Vec<_>>(), subjects);

@@ -2,10 +2,9 @@
 
 use super::graph::Graph;
 use crate::fault::{self, Fault, WorkloadError};
-use crate::workload_file::{Mistake, line_of, offset_of, parse};
+use crate::toml_text::{Mistake, line_at, parse};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
-use toml::de::DeTable;
 
 /// The report's jobs, as the programs of the same names do them in class W.
 const BUILT_IN: [&str; 3] = [
@@ -117,7 +116,7 @@ impl Graph {
     pub fn parse(text: &str) -> Result<Self, Mistake> {
         let graph: Self = parse(text)?;
         graph.check().map_err(|error| {
-            let line = DeTable::parse(text).map_or(1, |spans| line_of(text, offset_of(spans.get_ref(), &error.at)));
+            let line = line_at(text, &error.at);
             (line, format!("`{}`: {}", error.at, error.fault))
         })?;
         Ok(graph)

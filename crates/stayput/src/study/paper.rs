@@ -93,7 +93,7 @@ mod tests {
     fn every_paper_has_its_study_built_in() {
         assert!(Paper::names().eq(FILES.map(|(name, _)| name)));
         for (name, text) in FILES {
-            assert_eq!(StudyFile::parse(text, &[name]).unwrap().paper.unwrap().into_inner(), name);
+            assert_eq!(StudyFile::parse(text, &[name]).unwrap().paper.as_deref(), Some(name));
         }
     }
 }

@@ -12,7 +12,6 @@ use std::time::Duration;
 use study::model_file::ModelFile;
 use study::plan::{Plan, StopRule, Subject, Treatment, UNBOUND};
 use study::study_file::{BeyondMachine, StopTable, StudyFile, SubjectTable};
-use toml::Spanned;
 
 const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -76,7 +75,7 @@ pub(super) fn of(
         timeout: args.stop.timeout.or(file.timeout).map_or(DEFAULT_TIMEOUT, |span| span.0),
         budget: Some(args.stop.budget.or(file.budget).map_or(DEFAULT_BUDGET, |span| span.0)),
         seed: args.stop.seed.or(file.seed).unwrap_or(1),
-        paper: file.paper.map(Spanned::into_inner),
+        paper: file.paper,
         departures,
     };
     if let Some(model) = model {
