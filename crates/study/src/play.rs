@@ -2,14 +2,14 @@
 //!
 //! A play is a trial as a replicate of a simulation is: its block is the replicate, its treatment the policy, its subject the
 //! workload in one of two worlds. Replicate r has the same draws in both. What either world did is measured by one ruler,
-//! [`replay::account`], so that figures of one name mean the same.
+//! [`replay::Trace`], so that figures of one name mean the same.
 
 mod agreement;
 
 pub use agreement::{
     AGREE_FACTOR, Agreement, Beside, PlayResult, PlayedPolicy, QUANTITIES, Quantity, analyse, verdicts, warnings,
 };
-pub use replay::modelled::L2_MISSES;
+pub use replay::cache_model::L2_MISSES;
 
 use crate::host::unix_seconds;
 use crate::observation::Observation;
@@ -18,9 +18,8 @@ use crate::simulation::{self, Sharing, Simulation, SimulationError};
 use crate::trial::{Status, Trial};
 use machine::Machine;
 use rayon::prelude::*;
-use replay::account::{Account, Seen};
 use replay::policy::LONGEST_SLICE_MS;
-use replay::{ParsePolicyError, Policy, Scene, Series, Told, Turn};
+use replay::{ParsePolicyError, Policy, ReplayOutput, Run, Scenario, Series, Trace};
 use serde::{Deserialize, Serialize};
 use sim::{Parameters, QuantumEnd, Wake, Workload};
 
@@ -88,27 +87,27 @@ pub fn simulator_parameters(parameters: &Parameters, emulated_cpus: Option<u32>)
 }
 
 impl Plan {
-    /// The plan of playing `scene` in `kernel` under `policies` on `machine`; and in the simulator with parameters of its own,
+    /// The plan of playing `scenario` in `kernel` under `policies` on `machine`; and in the simulator with parameters of its own,
     /// where these are given.
     pub fn of_play(
-        scene: &Scene,
+        scenario: &Scenario,
         kernel: Kernel,
         simulator: Option<Parameters>,
         policies: &[Policy],
         machine: &Machine,
     ) -> Self {
         let in_world = |world: World, parameters: Parameters| {
-            let mut simulation = Simulation::new(scene.workload.clone(), parameters);
+            let mut simulation = Simulation::new(scenario.workload.clone(), parameters);
             simulation.world = world;
             simulation
         };
         let simulated = simulator.map(|parameters| in_world(World::Simulator, parameters));
-        let played = in_world(World::Kernel(kernel), scene.parameters.clone());
+        let played = in_world(World::Kernel(kernel), scenario.parameters.clone());
         let worlds = std::iter::once(played).chain(simulated).collect();
         let mut plan = Self::of_simulations(worlds, policies, machine);
         for subject in &mut plan.subjects {
             let world = subject.simulation.as_ref().map(|simulation| simulation.world.name());
-            subject.name = format!("{} ({})", scene.workload.name, world.unwrap_or_default());
+            subject.name = format!("{} ({})", scenario.workload.name, world.unwrap_or_default());
         }
         plan
     }
@@ -122,9 +121,9 @@ impl Plan {
     pub fn series(&self, machine: &Machine) -> Option<Series> {
         let (simulation, kernel) = played(self)?;
         let Sharing::Time { workload, parameters } = &simulation.1.sharing else { return None };
-        let scene = Scene { workload: workload.clone(), parameters: parameters.clone() };
+        let scenario = Scenario { workload: workload.clone(), parameters: parameters.clone() };
         Some(Series {
-            scene,
+            scenario,
             machine: machine.clone(),
             is_scalable: kernel.is_scalable,
             max_wait_ms: kernel.max_wait_ms,
@@ -133,19 +132,19 @@ impl Plan {
 
     /// The plays in a kernel that are not among the trials `done`. Each replicate begins with another policy, so that no
     /// policy always comes first.
-    pub fn turns_left(&self, done: &[Trial]) -> Vec<Turn> {
+    pub fn turns_left(&self, done: &[Trial]) -> Vec<Run> {
         let Some(((subject, _), _)) = played(self) else { return Vec::new() };
         let policies: Vec<Policy> = self.treatments.iter().filter_map(|t| t.name.parse().ok()).collect();
         let turns = (0..self.replicates()).flat_map(|replicate| {
             let first = replicate as usize % policies.len().max(1);
             let order = policies[first..].iter().chain(&policies[..first]).copied().collect::<Vec<_>>();
-            order.into_iter().map(move |policy| Turn { policy, replicate })
+            order.into_iter().map(move |policy| Run { policy, replicate })
         });
         turns.filter(|turn| !is_done(done, &subject.name, turn.policy, turn.replicate)).collect()
     }
 
     /// The trial that a play was; `sequence` is its position in the study.
-    pub fn play_trial(&self, turn: Turn, told: Result<Told, String>, sequence: u32) -> Trial {
+    pub fn play_trial(&self, turn: Run, told: Result<ReplayOutput, String>, sequence: u32) -> Trial {
         let subject = played(self).map(|((subject, _), _)| subject.name.clone()).unwrap_or_default();
         let (status, cause, observation) = match told {
             Ok(told) => (Status::Ok, String::new(), Some(observation(told))),
@@ -189,7 +188,7 @@ fn is_done(done: &[Trial], subject: &str, policy: Policy, replicate: u32) -> boo
 fn trial(
     plan: &Plan,
     subject: String,
-    turn: Turn,
+    turn: Run,
     sequence: u32,
     (status, cause, started_unix_s): (Status, String, f64),
     observation: Option<Observation>,
@@ -211,7 +210,7 @@ fn trial(
     }
 }
 
-fn observation(told: Told) -> Observation {
+fn observation(told: ReplayOutput) -> Observation {
     let number = |name: &str| told.metrics.get(name).copied().unwrap_or_default();
     Observation {
         migrations: Some(number("migrations") as u64),
@@ -225,16 +224,16 @@ fn observation(told: Told) -> Observation {
 /// # Errors
 /// When it can't be simulated.
 pub fn simulate(plan: &Plan, machine: &Machine, done: &[Trial]) -> Result<Vec<Trial>, SimulationError> {
-    let Some((subject, simulation, scene)) = simulated(plan) else { return Ok(Vec::new()) };
+    let Some((subject, simulation, scenario)) = simulated(plan) else { return Ok(Vec::new()) };
     let policies: Vec<Policy> = plan.treatments.iter().filter_map(|t| t.name.parse().ok()).collect();
-    let turns: Vec<(Turn, sim::Policy)> = (0..plan.replicates())
-        .flat_map(|replicate| policies.iter().map(move |&policy| Turn { policy, replicate }))
+    let turns: Vec<(Run, sim::Policy)> = (0..plan.replicates())
+        .flat_map(|replicate| policies.iter().map(move |&policy| Run { policy, replicate }))
         .filter(|turn| !is_done(done, &subject.name, turn.policy, turn.replicate))
         .filter_map(|turn| Some((turn, turn.policy.simulated_by()?)))
         .collect();
     let seen: Vec<Observation> = turns
         .par_iter()
-        .map(|(turn, policy)| one(simulation, scene, machine, (*policy, turn.replicate)))
+        .map(|(turn, policy)| one(simulation, scenario, machine, (*policy, turn.replicate)))
         .collect::<Result<_, _>>()?;
     let numbers = done.len() as u32..;
     let trials = turns.into_iter().zip(seen).zip(numbers);
@@ -248,18 +247,20 @@ pub fn simulate(plan: &Plan, machine: &Machine, done: &[Trial]) -> Result<Vec<Tr
 /// One replicate in the simulator, with what it says of itself and what the ruler for both worlds does.
 fn one(
     simulation: &Simulation,
-    scene: (&Workload, &Parameters),
+    scenario: (&Workload, &Parameters),
     machine: &Machine,
     turn: (sim::Policy, u32),
 ) -> Result<Observation, SimulationError> {
     let mut intervals = Vec::new();
-    let (processes, seen) = simulation::watched(simulation, scene, machine, turn, |interval| intervals.push(interval))?;
-    let account = Account::of(&Seen {
-        workload: scene.0,
+    let (processes, seen) =
+        simulation::watched(simulation, scenario, machine, turn, |interval| intervals.push(interval))?;
+    let measurements = Trace {
+        workload: scenario.0,
         machine,
         intervals: &intervals,
         processes: &processes,
         until_ns: (seen.wall_s * 1e9).round() as u64,
-    });
-    Ok(seen.told(account.metrics, account.histograms, Vec::new()))
+    }
+    .measurements();
+    Ok(seen.told(measurements.metrics, measurements.histograms, Vec::new()))
 }

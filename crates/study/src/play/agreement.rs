@@ -5,9 +5,8 @@ use crate::plan::Plan;
 use crate::record::Record;
 use crate::simulation::{self, Estimated, SLICES, TimeBin};
 use crate::trial::Trial;
-use replay::Policy;
-use replay::account::CPU_TIME_RATIO;
-use replay::modelled::{L2_MISSES, L3_MISSES};
+use replay::cache_model::{L2_MISSES, L3_MISSES};
+use replay::{CPU_TIME_RATIO, Policy};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

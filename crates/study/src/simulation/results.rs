@@ -5,7 +5,7 @@ use super::{RESPONSE, Sharing, SweepPoint, answers};
 use crate::plan::{Plan, Subject};
 use crate::record::Record;
 use crate::trial::Trial;
-use replay::account::CPU_TIME_RATIO;
+use replay::CPU_TIME_RATIO;
 use serde::{Deserialize, Serialize};
 use sim::space::Policy;
 use std::collections::{BTreeMap, BTreeSet};
