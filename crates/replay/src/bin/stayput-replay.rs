@@ -111,7 +111,7 @@ struct CacheBalancing {
 }
 
 impl CacheBalancing {
-    /// Where the kernel's own scheduler is told whether to keep the threads of a process under one last-level cache
+    /// Which says whether the kernel's own scheduler keeps the threads of a process under one last-level cache
     /// (`SCHED_CACHE`).
     const SWITCH: &str = "/sys/kernel/debug/sched/llc_balancing/enabled";
 
