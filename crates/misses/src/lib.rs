@@ -39,7 +39,7 @@
 //!
 //! # What is modelled
 //!
-//! See [`hierarchy`]. Accesses to devices don't count, and an access belongs to the line of its first byte. Causes are told for
+//! See [`hierarchy`]. Accesses to devices don't count, and an access belongs to the line of its first byte. Causes are given for
 //! all levels from L2 outwards.
 
 #![forbid(unsafe_code)]

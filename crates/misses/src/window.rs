@@ -1,6 +1,6 @@
 //! What an address of the guest means.
 //!
-//! A plugin sees addresses, not processes. So whoever plays processes in a guest puts their data where the address tells whose
+//! A plugin sees addresses, not processes. So who replays processes in a guest puts their data where the address tells whose
 //! they are: each process and each job has a window of 4 GiB of its own in its virtual memory.
 //!
 //! The windows lie where Linux puts nothing by itself on x86-64. Executables that aren't position-independent are at the bottom,
@@ -25,7 +25,7 @@ pub const WINDOW_BYTES: u64 = 1 << 32;
 
 const MARK_BYTES: u64 = 8;
 
-/// Number of a process of interest, as the guest's player numbers them: never the guest kernel's pid.
+/// Number of a process of interest, as a replay in the guest numbers them: never the guest kernel's pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessIndex(pub u32);
 
@@ -35,7 +35,7 @@ impl ProcessIndex {
     }
 }
 
-/// Number of a job, as the guest's player numbers them.
+/// Number of a job, as a replay in the guest numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobIndex(pub u32);
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_where_players_of_the_guest_put_their_data() {
+    fn windows_are_where_replays_put_their_data() {
         assert_eq!(own(ProcessIndex(3)), 0x0a00_0000_0000 + 3 * 0x1_0000_0000);
         assert_eq!(shared(JobIndex(3)), 0x09f0_0000_0000 + 3 * 0x1_0000_0000);
         assert_eq!(mark(SectionIndex(3)), 0x09e0_0000_0000 + 3 * 8);

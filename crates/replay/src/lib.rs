@@ -1,4 +1,8 @@
-//! Plays a workload of the simulator with real processes, under whatever scheduler this kernel has.
+//! Replays a workload file as real processes, under whatever scheduler this kernel has, and measures what that does.
+//!
+//! In go a workload with its parameters and the machine that it runs on; out comes when each process had which CPU, and the
+//! [measurements](Trace::measurements) of that. It forks, maps memory and sets its processes' nice values, slices and affinity; it writes
+//! no file but those of a [`Series`], which runs `stayput-replay` once for each policy and replicate, here or in a [virtual machine](vm).
 //!
 //! One process is forked for each of the workload's. It does what the simulator's process of the same number does, with the same
 //! draws ([`sim::course`]): work is CPU time that it has had, during which it goes through its memory; a semaphore is a sleep; locks and
@@ -6,30 +10,33 @@
 //! attempt ends a dispatch interval in the simulator.
 //!
 //! Each process sees for itself when it was taken off its CPU: wall time went on then and its CPU time did not. What it saw is a
-//! list of [`sim::Interval`]s, the very form in which the simulator shows its dispatches, so that [`account`](account::account)
-//! measures both worlds with one ruler.
+//! list of [`sim::Interval`]s, the very form in which the simulator shows its dispatches, so that a [`Trace`] of either world is
+//! measured by the same code.
 //!
 //! What differs from the simulator: an interval here ends when the CPU goes to another or to the idle task, not at every look of
-//! the scheduler at its queue; misses of the process' own making (`fresh_share` below 1) are played as fresh lines; and `base` is
-//! played as a nice value.
+//! the scheduler at its queue; misses of the process' own making (`fresh_share` below 1) are replayed as fresh lines; and `base`
+//! becomes a nice value.
 
-pub mod account;
-mod actor;
-mod cast;
-pub mod here;
-pub mod in_vm;
+mod arena;
+pub mod cache_model;
+mod here;
+mod in_vm;
+mod measurements;
 mod memory;
-pub mod modelled;
+mod output;
 pub mod policy;
 mod presence;
-pub mod scene;
+mod process;
+mod processes;
+mod scenario;
+mod series;
 mod shared;
-mod stage;
-pub mod told;
 
-pub use policy::{ParsePolicyError, Policy, Programs, Series, Turn};
-pub use scene::Scene;
-pub use told::Told;
+pub use measurements::{CPU_TIME_RATIO, Measurements, Trace, WAITS, WAKES};
+pub use output::ReplayOutput;
+pub use policy::{ParsePolicyError, Policy};
+pub use scenario::Scenario;
+pub use series::{Programs, Run, Series, SeriesError};
 
 use machine::Machine;
 use misses::window;
@@ -46,9 +53,9 @@ pub enum Binding {
     Attached,
 }
 
-/// A workload that is to be played once.
+/// A workload that is to be replayed once.
 #[derive(Clone, Debug)]
-pub struct Play<'a> {
+pub struct Replay<'a> {
     /// What runs.
     pub workload: &'a Workload,
     /// Of these, `seed`, `attempt_us` and `horizon_ms` are heeded: the rest is the scheduler's.
@@ -63,9 +70,9 @@ pub struct Play<'a> {
     pub machine: &'a Machine,
 }
 
-/// What came of it.
+/// What a replay showed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Played {
+pub struct Recording {
     /// From the start until the last process ended or the horizon was reached, in ns.
     pub until_ns: u64,
     /// Every stay of a process on a CPU, process by process in the order of time. Times count from the start.
@@ -78,9 +85,9 @@ pub struct Played {
     pub lost: u64,
 }
 
-/// Why a workload can't be played.
+/// Why a workload can't be replayed.
 #[derive(Debug, thiserror::Error)]
-pub enum PlayError {
+pub enum ReplayError {
     /// It can't be simulated either.
     #[error("workload `{name}`: {cause}")]
     Workload {
@@ -89,11 +96,11 @@ pub enum PlayError {
         /// What is wrong where.
         cause: sim::WorkloadError,
     },
-    /// It would be played for ever.
-    #[error("processes of workload `{0}` never end; give them `work_ms`, or the play a horizon")]
+    /// It would go on for ever.
+    #[error("processes of workload `{0}` never end; give them `work_ms`, or the replay a horizon")]
     Endless(String),
     /// There are more processes, or jobs with shared lines, than address space was set apart for.
-    #[error("workload `{name}` has {count} {what}; at most {most} can be played")]
+    #[error("workload `{name}` has {count} {what}; at most {most} can be replayed")]
     TooMany {
         /// Its name.
         name: String,
@@ -105,7 +112,7 @@ pub enum PlayError {
         most: usize,
     },
     /// A process' memory is larger than its share of the address space.
-    #[error("processes of job `{job}` reuse {bytes} bytes; at most {most} can be played")]
+    #[error("processes of job `{job}` reuse {bytes} bytes; at most {most} can be replayed")]
     TooLarge {
         /// The job.
         job: String,
@@ -145,8 +152,11 @@ pub enum PlayError {
     /// The kernel took no notice of the slice that was asked for.
     #[error("this kernel gives a process no slice of its own; Linux has since 6.12")]
     NoSlices,
+    /// A forked process finds the locks of other threads held for ever.
+    #[error("a replay forks its processes, which takes a program with one thread; this one has {0}")]
+    Threads(usize),
     /// Somebody killed a process.
-    #[error("process {process} was killed by signal {signal}; nothing is known of this play")]
+    #[error("process {process} was killed by signal {signal}; nothing is known of this replay")]
     Killed {
         /// Its number.
         process: usize,
@@ -177,25 +187,25 @@ pub enum PlayError {
     },
 }
 
-impl PlayError {
+impl ReplayError {
     fn system(what: &'static str, cause: impl Into<std::io::Error>) -> Self {
         Self::System { what, cause: cause.into() }
     }
 }
 
-impl Play<'_> {
-    /// Whether it can be played.
+impl Replay<'_> {
+    /// Whether it can be replayed.
     ///
     /// # Errors
-    /// [`PlayError`] says why not.
-    pub fn check(&self) -> Result<(), PlayError> {
+    /// [`ReplayError`] says why not.
+    pub fn check(&self) -> Result<(), ReplayError> {
         let workload = self.workload;
         let name = &workload.name;
-        workload.check().map_err(|cause| PlayError::Workload { name: name.clone(), cause })?;
+        workload.check().map_err(|cause| ReplayError::Workload { name: name.clone(), cause })?;
         if self.parameters.horizon_ms.is_none() && !workload.ends() {
-            return Err(PlayError::Endless(name.clone()));
+            return Err(ReplayError::Endless(name.clone()));
         }
-        let too_many = |what, count, most| PlayError::TooMany { name: name.clone(), what, count, most };
+        let too_many = |what, count, most| ReplayError::TooMany { name: name.clone(), what, count, most };
         let processes = workload.job_of_processes().count();
         if processes > window::PROCESSES as usize {
             return Err(too_many("processes", processes, window::PROCESSES as usize));
@@ -206,24 +216,24 @@ impl Play<'_> {
         for job in &workload.jobs {
             let bytes = memory::reused_bytes(&job.process.memory);
             if bytes > memory::MOST_REUSED_BYTES {
-                return Err(PlayError::TooLarge { job: job.name.clone(), bytes, most: memory::MOST_REUSED_BYTES });
+                return Err(ReplayError::TooLarge { job: job.name.clone(), bytes, most: memory::MOST_REUSED_BYTES });
             }
             let base = job.process.base;
-            if base > actor::HIGHEST_NICE {
-                return Err(PlayError::Base { job: job.name.clone(), base, most: actor::HIGHEST_NICE });
+            if base > process::HIGHEST_NICE {
+                return Err(ReplayError::Base { job: job.name.clone(), base, most: process::HIGHEST_NICE });
             }
         }
         Ok(())
     }
 
-    /// Plays it. The calling process must have no other threads. It takes as long as the workload, or until the horizon.
+    /// Replays it, from a process without other threads. It takes as long as the workload, or until the horizon.
     ///
     /// No process outlives it, nor the calling process, however that ends.
     ///
     /// # Errors
-    /// [`PlayError`] when it can't be played, or wasn't played to its end.
-    pub fn run(&self) -> Result<Played, PlayError> {
+    /// [`ReplayError`] when it can't be replayed, or ended early.
+    pub fn run(&self) -> Result<Recording, ReplayError> {
         self.check()?;
-        cast::run(self)
+        processes::run(self)
     }
 }

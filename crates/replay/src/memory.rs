@@ -172,6 +172,6 @@ fn read(address: usize) {
 }
 
 fn write(address: usize) {
-    // SAFETY: as for `read`; the mapping is writable, and nobody minds what the byte is.
+    // SAFETY: as for `read`; the mapping is writable, and no byte of it is ever used for anything.
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(1) };
 }

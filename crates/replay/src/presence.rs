@@ -5,12 +5,12 @@
 //! largest step between two looks is where the process was away. (The virtual CPU of an emulator that stops for another to go
 //! on is no such thing: the guest's kernel doesn't know, and the CPU time of whoever runs there goes on.)
 
-use crate::stage::Log;
+use crate::arena::Log;
 use machine::CpuId;
 use nix::time::{ClockId, clock_gettime};
 use sim::End;
 
-/// Less than this is nobody else's turn: it is an interrupt.
+/// Less than this is nobody else's run: it is an interrupt.
 const LEAST_AWAY_NS: u64 = 50_000;
 
 /// A clock's time in ns.
@@ -37,7 +37,7 @@ fn this_cpu() -> CpuId {
 /// A process that watches itself.
 pub(crate) struct Presence<'a> {
     log: Log<'a>,
-    /// When the play began.
+    /// When the replay began.
     start_ns: u64,
     /// The stay that goes on.
     cpu: CpuId,
@@ -103,7 +103,7 @@ impl<'a> Presence<'a> {
         now_ns
     }
 
-    /// Wall and CPU time of one moment: whatever came between the two looks would pass for time away, so they are taken again.
+    /// Wall and CPU time of one moment. The two clocks can't be read at once: whatever came between the two looks would pass for time away, so they are taken again.
     fn both_clocks(&mut self) -> (u64, u64) {
         const TRIES: u32 = 8;
         let mut before_ns = self.look();
@@ -126,6 +126,8 @@ impl<'a> Presence<'a> {
         let away_ns = (now_ns - self.settled_ns).saturating_sub(had_ns);
         let cpu = this_cpu();
         if away_ns >= LEAST_AWAY_NS || cpu != self.cpu {
+            // Who was away several times between two comparisons is taken to have been away once, where the largest step ends: the
+            // sum is right, and chunks of work are short enough that it rarely matters.
             let back_ns = self.step_end_ns;
             let left_ns = back_ns.saturating_sub(away_ns).max(self.from_ns);
             self.record(left_ns, cause);

@@ -1,6 +1,6 @@
 //! Memory that forked processes have in common.
 
-use crate::PlayError;
+use crate::ReplayError;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::num::NonZeroUsize;
 use std::ops::Deref;
@@ -26,13 +26,13 @@ pub(crate) struct Shared<T: Common> {
 }
 
 impl<T: Common> Shared<T> {
-    pub(crate) fn new(count: usize) -> Result<Self, PlayError> {
+    pub(crate) fn new(count: usize) -> Result<Self, ReplayError> {
         let bytes = NonZeroUsize::new(count * size_of::<T>()).unwrap_or(NonZeroUsize::MIN);
         let (protection, flags) =
             (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE);
         // SAFETY: a new mapping of memory at an address of the kernel's choice touches nothing that exists.
         let start = unsafe { mmap_anonymous(None, bytes, protection, flags) };
-        let start = start.map_err(|cause| PlayError::system("map shared memory", cause))?;
+        let start = start.map_err(|cause| ReplayError::system("map shared memory", cause))?;
         Ok(Self { start: start.cast(), count })
     }
 }

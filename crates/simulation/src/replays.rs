@@ -1,6 +1,6 @@
 //! Replays as studies: one workload in a running kernel, under several policies, and in the simulator beside it.
 //!
-//! Replicate r has the same draws in both worlds. What either world did is measured by one ruler, [`replay::account`], so that
+//! Replicate r has the same draws in both worlds. What either world did is measured by one ruler, [`replay::Trace`], so that
 //! figures of one metric mean the same.
 
 mod agreement;
@@ -19,9 +19,8 @@ use crate::plan::{OlderPlan, Sharing, Simulation, SimulationError, unique_names}
 use crate::run::measurements_and_processes;
 use machine::Machine;
 use rayon::prelude::*;
-use replay::account::{Account, Seen};
 use replay::policy::LONGEST_SLICE_MS;
-use replay::{Policy, Scene, Series, Told, Turn};
+use replay::{Policy, ReplayOutput, Run, Scenario, Series, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sim::{Parameters, QuantumEnd, Wake, Workload};
@@ -94,10 +93,10 @@ pub fn simulator_parameters(parameters: &Parameters, emulated_cpus: Option<u32>)
 }
 
 impl ReplayPlan {
-    /// The plan of replaying `scene` in `kernel` under `policies` on `machine`; and in the simulator with parameters of its own,
+    /// The plan of replaying `scenario` in `kernel` under `policies` on `machine`; and in the simulator with parameters of its own,
     /// where these are given.
     pub fn new(
-        scene: &Scene,
+        scenario: &Scenario,
         kernel: Kernel,
         simulated: Option<Parameters>,
         policies: &[Policy],
@@ -106,14 +105,14 @@ impl ReplayPlan {
         let mut names = unique_names(policies);
         names.sort_by_key(|name| name != sim::Policy::Standard.name());
         Self {
-            workload: scene.workload.clone(),
+            workload: scenario.workload.clone(),
             kernel,
-            parameters: scene.parameters.clone(),
+            parameters: scenario.parameters.clone(),
             simulated,
             policies: names,
             cpus: machine.usable().count() as u32,
-            replicates: scene.parameters.replicates,
-            seed: scene.parameters.seed,
+            replicates: scenario.parameters.replicates,
+            seed: scenario.parameters.seed,
         }
     }
 
@@ -131,7 +130,7 @@ impl ReplayPlan {
     /// What its replays have in common.
     pub fn series(&self, machine: &Machine) -> Series {
         Series {
-            scene: Scene { workload: self.workload.clone(), parameters: self.parameters.clone() },
+            scenario: Scenario { workload: self.workload.clone(), parameters: self.parameters.clone() },
             machine: machine.clone(),
             is_scalable: self.kernel.is_scalable,
             max_wait_ms: self.kernel.max_wait_ms,
@@ -140,32 +139,32 @@ impl ReplayPlan {
 
     /// The replays that are not among the samples `done`. Each replicate begins with another policy, so that no policy always
     /// comes first.
-    pub fn turns_left(&self, done: &[Sample]) -> Vec<Turn> {
+    pub fn runs_left(&self, done: &[Sample]) -> Vec<Run> {
         let (policies, subject) = (self.known_policies(), self.kernel_subject());
-        let turns = (0..self.replicates).flat_map(|replicate| {
+        let runs = (0..self.replicates).flat_map(|replicate| {
             let first = replicate as usize % policies.len().max(1);
             let order = policies[first..].iter().chain(&policies[..first]).copied().collect::<Vec<_>>();
-            order.into_iter().map(move |policy| Turn { policy, replicate })
+            order.into_iter().map(move |policy| Run { policy, replicate })
         });
-        turns.filter(|turn| !is_done(done, &subject, *turn)).collect()
+        runs.filter(|run| !is_done(done, &subject, *run)).collect()
     }
 
     /// The sample that a replay was; `sequence` is its position in the study.
-    pub fn sample(&self, turn: Turn, output: Result<Told, String>, sequence: u32) -> Sample {
+    pub fn sample(&self, run: Run, output: Result<ReplayOutput, String>, sequence: u32) -> Sample {
         let result = output.map(measurements).map_err(|what| Failure { cause: FailureCause::Replay, what });
         let ran_s = result.as_ref().map_or(0.0, |measured| measured.makespan_s);
-        self.sample_of(self.kernel_subject(), turn, sequence, unix_seconds() - ran_s, result)
+        self.sample_of(self.kernel_subject(), run, sequence, unix_seconds() - ran_s, result)
     }
 
     fn sample_of(
         &self,
         subject: String,
-        turn: Turn,
+        run: Run,
         sequence: u32,
         started_s: f64,
         result: Result<Measurements, Failure>,
     ) -> Sample {
-        Sample { sequence, replicate: turn.replicate, subject, policy: turn.policy.name().into(), started_s, result }
+        Sample { sequence, replicate: run.replicate, subject, policy: run.policy.name().into(), started_s, result }
     }
 
     fn known_policies(&self) -> Vec<Policy> {
@@ -227,15 +226,15 @@ impl Kind for ReplayPlan {
     }
 }
 
-fn is_done(done: &[Sample], subject: &str, turn: Turn) -> bool {
+fn is_done(done: &[Sample], subject: &str, run: Run) -> bool {
     let is_it = |sample: &Sample| {
-        sample.replicate == turn.replicate && sample.subject == subject && sample.policy == turn.policy.name()
+        sample.replicate == run.replicate && sample.subject == subject && sample.policy == run.policy.name()
     };
     done.iter().any(is_it)
 }
 
 /// What a replay's output says, its names read as metrics.
-fn measurements(output: Told) -> Measurements {
+fn measurements(output: ReplayOutput) -> Measurements {
     Measurements {
         makespan_s: output.seconds,
         metrics: by_metric(output.metrics),
@@ -262,18 +261,18 @@ pub fn simulate<E: From<SimulationError> + From<JournalError>>(
     let sharing = Sharing::Time { workload: plan.workload.clone(), parameters: parameters.clone() };
     let simulation = Simulation::from(sharing);
     let (policies, subject) = (plan.known_policies(), plan.simulator_subject());
-    let turns: Vec<(Turn, sim::Policy)> = (0..plan.replicates)
-        .flat_map(|replicate| policies.iter().map(move |&policy| Turn { policy, replicate }))
-        .filter(|turn| !is_done(session.trials(), &subject, *turn))
-        .filter_map(|turn| Some((turn, turn.policy.simulated_by()?)))
+    let runs: Vec<(Run, sim::Policy)> = (0..plan.replicates)
+        .flat_map(|replicate| policies.iter().map(move |&policy| Run { policy, replicate }))
+        .filter(|run| !is_done(session.trials(), &subject, *run))
+        .filter_map(|run| Some((run, run.policy.simulated_by()?)))
         .collect();
-    let measured: Vec<Measurements> = turns
+    let measured: Vec<Measurements> = runs
         .par_iter()
-        .map(|(turn, policy)| simulated(&simulation, (&plan.workload, parameters), machine, (*policy, turn.replicate)))
+        .map(|(run, policy)| simulated(&simulation, (&plan.workload, parameters), machine, (*policy, run.replicate)))
         .collect::<Result<_, _>>()?;
-    for ((turn, _), measured) in turns.into_iter().zip(measured) {
+    for ((run, _), measured) in runs.into_iter().zip(measured) {
         let sequence = session.trials().len() as u32;
-        session.add(plan.sample_of(subject.clone(), turn, sequence, 0.0, Ok(measured)))?;
+        session.add(plan.sample_of(subject.clone(), run, sequence, 0.0, Ok(measured)))?;
         watch();
     }
     Ok(())
@@ -290,14 +289,15 @@ fn simulated(
     let watch = |interval| intervals.push(interval);
     let (processes, mut measured) =
         measurements_and_processes(simulation, (workload, parameters), machine, replicate, watch)?;
-    let account = Account::of(&Seen {
+    let own = Trace {
         workload,
         machine,
         intervals: &intervals,
         processes: &processes,
         until_ns: (measured.makespan_s * 1e9).round() as u64,
-    });
-    measured.metrics.extend(by_metric(account.metrics));
-    measured.histograms.extend(by_metric(account.histograms));
+    }
+    .measurements();
+    measured.metrics.extend(by_metric(own.metrics));
+    measured.histograms.extend(by_metric(own.histograms));
     Ok(measured)
 }

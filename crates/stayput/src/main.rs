@@ -57,7 +57,9 @@ enum Command {
     Report(report::ReportArgs),
     Reproduce(reproduce::ReproduceArgs),
     Simulate(simulate::SimulateArgs),
-    Play(Box<play::PlayArgs>),
+    // The name that it had, for one release.
+    #[command(alias = "play")]
+    Replay(Box<play::PlayArgs>),
     Place(place::PlaceArgs),
     Topology(topology::TopologyArgs),
     Workloads(workloads::WorkloadsArgs),
@@ -104,7 +106,7 @@ fn stayput() -> u8 {
         Command::Report(args) => report::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Simulate(args) => simulate::run(&args),
-        Command::Play(args) => play::run(&args),
+        Command::Replay(args) => play::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Workloads(args) => workloads::run(&args),

@@ -1,4 +1,4 @@
-//! `stayput play`: a workload with real processes in a running kernel, and in the simulator beside it.
+//! `stayput replay`: a workload with real processes in a running kernel, and in the simulator beside it.
 
 use crate::UsageError;
 use crate::rule::{RuleArgs, check_phi_is_heeded};
@@ -6,9 +6,7 @@ use crate::simulate::{Output, tell, with_horizon, workload_file};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use machine::Machine;
-use replay::here::HereError;
-use replay::in_vm::InVmError;
-use replay::{Policy, Programs, Scene, Told, Turn};
+use replay::{Policy, Programs, ReplayOutput, Run, Scenario, SeriesError};
 use std::path::PathBuf;
 use std::str::FromStr;
 use study::journal::{Journal, JournalError};
@@ -24,12 +22,12 @@ use vm::{Topology, Vm};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  stayput play --workload spin:8 --policy eevdf,attached         8 busy processes on this machine
-  stayput play --on vm --workload spin:24 --out spin.stayput     affinity scheduling in a guest
-  stayput play --on vm:dies --policy standard,light,graded,eevdf-llc --replicates 5
-  stayput play --on vm --workload mine.toml \\
+  stayput replay --workload spin:8 --policy eevdf,attached         8 busy processes on this machine
+  stayput replay --on vm --workload spin:24 --out spin.stayput     affinity scheduling in a guest
+  stayput replay --on vm:dies --policy standard,light,graded,eevdf-llc --replicates 5
+  stayput replay --on vm --workload mine.toml \\
       --misses 'pack:2 l3:1(size=4MiB) l2:4(size=512KiB) l1d:1(size=32KiB) core:1 pu:1'
-  stayput play --workload mine.toml --policy eevdf --no-simulation --format json
+  stayput replay --workload mine.toml --policy eevdf --no-simulation --format json
 
 Policies: standard, light, heavy, affinity, complex-light, complex-heavy, complex, graded (stayput \
 sched, which needs sched_ext and root); eevdf (the kernel's own scheduler), eevdf-llc (the same with \
@@ -103,9 +101,7 @@ enum Venue {
 #[derive(Debug, thiserror::Error)]
 enum Stop {
     #[error(transparent)]
-    Here(#[from] HereError),
-    #[error(transparent)]
-    InVm(#[from] InVmError),
+    Series(#[from] SeriesError),
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
@@ -114,7 +110,7 @@ enum Stop {
 pub fn run(args: &PlayArgs) -> anyhow::Result<u8> {
     let (venue, kernel, machine) = venue(args)?;
     let plan = plan(args, kernel, &machine)?;
-    let mut programs = Programs { player: beside("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
+    let mut programs = Programs { replay: beside("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
     if args.misses.is_some() {
         programs.plugin = Some(beside("libstayput_misses.so")?);
     }
@@ -181,13 +177,13 @@ fn plan(args: &PlayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<Pl
         seed: args.seed.unwrap_or(defaults.seed),
         ..defaults
     };
-    let scene = Scene { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
+    let scenario = Scenario { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
     let emulated = matches!(args.on, Place::Vm(_)).then(|| machine.usable().count() as u32);
-    let simulator = (!args.no_simulation).then(|| play::simulator_parameters(&scene.parameters, emulated));
+    let simulator = (!args.no_simulation).then(|| play::simulator_parameters(&scenario.parameters, emulated));
     if args.rule.gives_phi() {
         check_phi_is_heeded(args.policy.iter().filter_map(|policy| policy.simulated_by()))?;
     }
-    let plan = Plan::of_play(&scene, kernel, simulator, &args.policy, machine);
+    let plan = Plan::of_play(&scenario, kernel, simulator, &args.policy, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
 }
@@ -232,14 +228,14 @@ fn conduct(
     for trial in simulated {
         keep(trial)?;
     }
-    let mut told = |turn: Turn, told: Result<Told, String>| -> Result<(), Stop> {
+    let mut told = |turn: Run, told: Result<ReplayOutput, String>| -> Result<(), Stop> {
         keep(plan.play_trial(turn, told, sequence))?;
         sequence += 1;
         Ok(())
     };
     match venue {
-        Venue::Here => series.play_here(&turns, programs, &mut told)?,
-        Venue::Vm(vm) => series.play_in_vm(&turns, programs, *vm, &mut told)?,
+        Venue::Here => series.run_here(&turns, programs, &mut told)?,
+        Venue::Vm(vm) => series.run_in_vm(&turns, programs, *vm, &mut told)?,
     }
     progress.finish_and_clear();
     let Some(mut journal) = journal else {

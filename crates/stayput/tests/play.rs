@@ -15,8 +15,8 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Builds the player beside the command, which a test of the command alone doesn't do.
-fn with_player() {
+/// Builds `stayput-replay` beside the command, which a test of the command alone doesn't do.
+fn with_replay_program() {
     let build = escargot::CargoBuild::new().manifest_path("../replay/Cargo.toml").bin("stayput-replay");
     let folder = Path::new(env!("CARGO_BIN_EXE_stayput")).parent().unwrap();
     let build = build.target_dir(folder.parent().unwrap());
@@ -42,10 +42,10 @@ intervals.bursts = { length_ms = { constant = 1 }, ends = { semaphore = 100 } }
 
 #[test]
 fn a_workload_is_played_and_simulated_once_and_the_same_command_goes_on() {
-    with_player();
+    with_replay_program();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("pairs.toml"), WORKLOAD).unwrap();
-    let words = "play --workload pairs.toml --policy eevdf,attached --replicates 2 --out p.stayput --format json -q";
+    let words = "replay --workload pairs.toml --policy eevdf,attached --replicates 2 --out p.stayput --format json -q";
     let first = stayput(folder.path(), words);
     assert!(first.status.success(), "{}", text(&first.stderr));
     let told: Value = serde_json::from_slice(&first.stdout).unwrap();
@@ -67,6 +67,7 @@ fn a_workload_is_played_and_simulated_once_and_the_same_command_goes_on() {
     let other = stayput(folder.path(), &format!("{words} --seed 7"));
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("journal p.stayput holds another plan"), "{}", text(&other.stderr));
+    // By the name that the command had before.
     let alone = stayput(folder.path(), "play --workload pairs.toml --policy eevdf --replicates 1 --no-simulation -q");
     assert!(text(&alone.stdout).starts_with("pairs: migrations a second and "), "{}", text(&alone.stdout));
 }
@@ -75,7 +76,7 @@ fn a_workload_is_played_and_simulated_once_and_the_same_command_goes_on() {
 fn what_cannot_be_played_is_refused_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     for (words, sentence) in [
-        ("--policy per-cpu", "`per-cpu` is no policy that can be played: name standard, light, heavy"),
+        ("--policy per-cpu", "`per-cpu` is no policy that can be replayed: name standard, light, heavy"),
         ("--on moon", "`moon` is no place to play; name here, vm or vm:TOPOLOGY"),
         ("--on vm:moon", "`moon` is no machine for a guest"),
         ("--workload nothing", "`nothing` is no built-in workload"),
@@ -85,7 +86,7 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
         ("--misses epyc-7763", "misses are modelled in virtual machines only; add --on vm"),
         ("--on vm:2x4 --misses 'core:2 pu:1'", "vm:2x4 has 8 CPUs, and the machine of --misses 2"),
     ] {
-        let output = stayput(folder.path(), &format!("play {words}"));
+        let output = stayput(folder.path(), &format!("replay {words}"));
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words}: {told}");
         assert!(told.contains(sentence) && output.stdout.is_empty(), "{words}: {told}");

@@ -1,4 +1,7 @@
-//! Virtual machines with a kernel of their own, on hosts whose kernel has no sched_ext and whose CPUs are few.
+//! A kernel and a topology to run things in: virtual machines, on hosts whose kernel has no sched_ext and whose CPUs are few.
+//!
+//! In go a [`Kernel`], a [`Topology`], programs and a [`Script`] of what to run; out comes what became of each step. It runs qemu, and apt
+//! to fetch a kernel, which it keeps in the user's cache folder; all else that it writes is in a temporary folder.
 //!
 //! ```text
 //! Kernel (Debian's newest) ──┐
@@ -111,6 +114,17 @@ pub struct Plugin {
     pub arguments: Vec<String>,
 }
 
+impl Plugin {
+    /// Its option of qemu's. Commas separate what an option says, so those within it are doubled; and with a `=` in its path, the
+    /// library would pass for an argument if it weren't named as the file.
+    fn qemu_option(&self) -> String {
+        let file = format!("file={}", self.library.display());
+        let parts: Vec<String> =
+            [&file].into_iter().chain(&self.arguments).map(|part| part.replace(',', ",,")).collect();
+        parts.join(",")
+    }
+}
+
 /// A machine that stopped too early: what was known until then.
 #[derive(Clone, Debug)]
 pub struct Stopped {
@@ -192,18 +206,18 @@ impl Vm {
     /// # Errors
     /// [`VmError`] if not every step was carried out. A step that failed is a result, not an error.
     pub fn run(&self, script: &Script, timeout: Duration) -> Result<Vec<StepResult>, VmError> {
-        self.run_and_tell(script, timeout, |_| ())
+        self.run_with(script, timeout, |_| ())
     }
 
-    /// As [`Self::run`]; calls `tell` with each step's result as soon as the step has ended.
+    /// As [`Self::run`]; calls `on_result` with each step's result as soon as the step has ended.
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn run_and_tell(
+    pub fn run_with(
         &self,
         script: &Script,
         timeout: Duration,
-        mut tell: impl FnMut(&StepResult),
+        mut on_result: impl FnMut(&StepResult),
     ) -> Result<Vec<StepResult>, VmError> {
         let deadline = Instant::now() + timeout;
         let folder = tempfile::tempdir().map_err(VmError::Files)?;
@@ -219,7 +233,7 @@ impl Vm {
             match qemu.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Message::Began(name)) => during = Some(name),
                 Ok(Message::Ended(result)) => {
-                    tell(&result);
+                    on_result(&result);
                     ended.push(result);
                 }
                 Ok(Message::Done) => is_done = true,
@@ -282,9 +296,8 @@ impl Vm {
         command.arg("-append").arg(arguments.join(" "));
         command.arg("-serial").arg(format!("file:{}", console.display()));
         command.args(["-chardev", "stdio,id=answers,signal=off", "-serial", "chardev:answers"]);
-        if let Some(Plugin { library, arguments }) = &self.plugin {
-            let words = [library.display().to_string()].into_iter().chain(arguments.iter().cloned());
-            command.arg("-plugin").arg(words.collect::<Vec<_>>().join(","));
+        if let Some(plugin) = &self.plugin {
+            command.arg("-plugin").arg(plugin.qemu_option());
         }
         if let Some(shift) = self.icount_shift {
             command.arg("-icount").arg(format!("shift={shift},sleep=off"));
@@ -329,4 +342,19 @@ impl Drop for Qemu {
 fn last_lines(console: &str) -> String {
     let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_in_paths_do_not_end_them() {
+        let plugin = |library: &str, arguments: &[&str]| {
+            let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+            Plugin { library: library.into(), arguments }.qemu_option()
+        };
+        assert_eq!(plugin("/p.so", &["out=/o", "others=off"]), "file=/p.so,out=/o,others=off");
+        assert_eq!(plugin("/a,b=c/p.so", &["out=/d,,e/o"]), "file=/a,,b=c/p.so,out=/d,,,,e/o");
+    }
 }

@@ -63,7 +63,7 @@ impl fmt::Display for Topology {
     }
 }
 
-/// Sizes of the caches that qemu's oldest CPU descriptions have, which it shows where it isn't told otherwise.
+/// Sizes of the caches that qemu's oldest CPU descriptions have, which it shows unless asked for others.
 mod cache_bytes {
     pub const L1: u32 = 32 << 10;
     pub const L2: u32 = 4 << 20;

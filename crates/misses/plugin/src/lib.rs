@@ -106,9 +106,9 @@ impl Arguments {
 /// What all callbacks use.
 struct Plugin {
     qemu: Qemu,
-    /// The model, until the thread that plays all CPUs takes it.
+    /// The model, until the thread that runs all CPUs takes it.
     model: Mutex<Option<Model>>,
-    /// By CPU; each is written by the thread that plays this CPU only.
+    /// By CPU; each is written by the thread that runs this CPU only.
     executed: Vec<Executed>,
     out: PathBuf,
     others: bool,
@@ -143,7 +143,7 @@ static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 static IN_SECTION: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The model belongs to the one thread that plays all CPUs. A lock took a third of all time.
+    /// The model belongs to the one thread that runs all CPUs. A lock took a third of all time.
     static MODEL: RefCell<Option<Model>> = const { RefCell::new(None) };
 }
 
@@ -219,7 +219,7 @@ impl Plugin {
     /// Gives the model to the thread that asks first.
     fn hand_over(&self) -> Model {
         self.model.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_else(|| {
-            eprintln!("stayput-misses: qemu plays CPUs with several threads; start it with `-accel tcg,thread=single`");
+            eprintln!("stayput-misses: qemu runs CPUs on several threads; start it with `-accel tcg,thread=single`");
             process::exit(1)
         })
     }

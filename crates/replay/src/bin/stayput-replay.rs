@@ -1,12 +1,11 @@
-//! `stayput-replay`: plays a workload with real processes under whatever scheduler this kernel has, and measures what that did.
+//! `stayput-replay`: replays a workload with real processes under whatever scheduler this kernel has, and measures what that did.
 //!
 //! A program of its own, without libraries to load, so that it also runs in a virtual machine that holds nothing else.
 
 use clap::Parser;
 use machine::record::MachineRecord;
 use machine::{CpuId, Machine};
-use replay::account::{Account, Seen};
-use replay::{Binding, Play, Played, Scene, Told};
+use replay::{Binding, Recording, Replay, ReplayOutput, Scenario, Trace};
 use sim::Interval;
 use std::error::Error;
 use std::fmt::Write;
@@ -14,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Play a workload of the simulator with real processes
+/// Replay a workload of the simulator with real processes
 #[derive(Parser)]
 #[command(name = "stayput-replay", version)]
 struct Arguments {
-    /// A workload file (.toml), a scene as a journal keeps it (.json), a built-in workload, or spin:K for K processes that compute
+    /// A workload file (.toml), a scenario as a journal keeps it (.json), a built-in workload, or spin:K for K processes that compute
     workload: String,
     /// Stop then at the latest; needed where processes never end [default: the workload's horizon_ms]
     #[arg(long, value_name = "S")]
@@ -35,7 +34,7 @@ struct Arguments {
     /// Ask the fair scheduler for slices so long (0.1 to 100 ms; Linux 6.12 and later)
     #[arg(long, value_name = "Q")]
     slice_ms: Option<f64>,
-    /// Switch the kernel's cache-aware balancing for the time of the play
+    /// Switch the kernel's cache-aware balancing for the time of the replay
     #[arg(long, value_enum)]
     cache_balancing: Option<Switch>,
     /// This machine, where hwloc can't be loaded: a JSON or XML file
@@ -63,10 +62,17 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = Stage::of(&arguments).map_err(|error| (USAGE, error)).and_then(|stage| {
-        let play = stage.play(&arguments);
-        play.check().map_err(|error| (USAGE, error.into()))?;
-        perform(&arguments, &play).map_err(|error| (FAILURE, error))
+    let result = inputs(&arguments).map_err(|error| (USAGE, error)).and_then(|(scenario, machine)| {
+        let replay = Replay {
+            workload: &scenario.workload,
+            parameters: &scenario.parameters,
+            replicate: arguments.replicate,
+            binding: if arguments.attached { Binding::Attached } else { Binding::Free },
+            slice: arguments.slice_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
+            machine: &machine,
+        };
+        replay.check().map_err(|error| (USAGE, error.into()))?;
+        run(&arguments, &replay).map_err(|error| (FAILURE, error))
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -77,53 +83,35 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is played, and where.
-struct Stage {
-    scene: Scene,
-    machine: Machine,
+/// What is replayed, and where.
+fn inputs(arguments: &Arguments) -> Result<(Scenario, Machine), Box<dyn Error>> {
+    let mut scenario = Scenario::named(&arguments.workload)?;
+    let parameters = &mut scenario.parameters;
+    parameters.seed = arguments.seed.unwrap_or(parameters.seed);
+    parameters.horizon_ms = arguments.seconds.map(|seconds| seconds * 1e3).or(parameters.horizon_ms);
+    parameters.check()?;
+    if let Some(ms) = arguments.slice_ms.filter(|ms| !(0.1..=100.0).contains(ms)) {
+        return Err(format!("a slice of {ms} ms can't be asked for: the kernel has them from 0.1 to 100 ms").into());
+    }
+    let name = &arguments.machine;
+    let machine = if name.ends_with(".json") {
+        let text = std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))?;
+        let record: MachineRecord = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+        Machine::try_from(record).map_err(|error| format!("{name}: {error}"))?
+    } else {
+        Machine::named(name)?
+    };
+    Ok((scenario, machine))
 }
 
-impl Stage {
-    fn of(arguments: &Arguments) -> Result<Self, Box<dyn Error>> {
-        let mut scene = Scene::named(&arguments.workload)?;
-        let parameters = &mut scene.parameters;
-        parameters.seed = arguments.seed.unwrap_or(parameters.seed);
-        parameters.horizon_ms = arguments.seconds.map(|seconds| seconds * 1e3).or(parameters.horizon_ms);
-        parameters.check()?;
-        if let Some(ms) = arguments.slice_ms.filter(|ms| !(0.1..=100.0).contains(ms)) {
-            return Err(format!("a slice of {ms} ms can't be asked for: the kernel has them from 0.1 to 100 ms").into());
-        }
-        let name = &arguments.machine;
-        let machine = if name.ends_with(".json") {
-            let text = std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))?;
-            let record: MachineRecord = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
-            Machine::try_from(record).map_err(|error| format!("{name}: {error}"))?
-        } else {
-            Machine::named(name)?
-        };
-        Ok(Self { scene, machine })
-    }
-
-    fn play(&self, arguments: &Arguments) -> Play<'_> {
-        Play {
-            workload: &self.scene.workload,
-            parameters: &self.scene.parameters,
-            replicate: arguments.replicate,
-            binding: if arguments.attached { Binding::Attached } else { Binding::Free },
-            slice: arguments.slice_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
-            machine: &self.machine,
-        }
-    }
-}
-
-/// Cache-aware balancing, switched for the time of a play.
+/// Cache-aware balancing, switched for the time of a replay.
 struct CacheBalancing {
     /// What it was before; none where it was right.
     before: Option<String>,
 }
 
 impl CacheBalancing {
-    /// Where the kernel's own scheduler is told whether to keep the threads of a process under one last-level cache
+    /// Which says whether the kernel's own scheduler keeps the threads of a process under one last-level cache
     /// (`SCHED_CACHE`).
     const SWITCH: &str = "/sys/kernel/debug/sched/llc_balancing/enabled";
 
@@ -159,40 +147,41 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn perform(arguments: &Arguments, play: &Play<'_>) -> Result<(), Box<dyn Error>> {
+fn run(arguments: &Arguments, replay: &Replay<'_>) -> Result<(), Box<dyn Error>> {
     let balancing = arguments.cache_balancing.map(|switch| CacheBalancing::switch(switch == Switch::On)).transpose()?;
-    let played = play.run()?;
+    let recording = replay.run()?;
     drop(balancing);
-    tell(arguments, play, &played)
+    write_output(arguments, replay, &recording)
 }
 
 /// Writes what was measured.
-fn tell(arguments: &Arguments, play: &Play<'_>, played: &Played) -> Result<(), Box<dyn Error>> {
-    let mut account = Account::of(&Seen {
-        workload: play.workload,
-        machine: play.machine,
-        intervals: &played.intervals,
-        processes: &played.processes,
-        until_ns: played.until_ns,
-    });
-    let work_ms = played.work_ns.iter().sum::<u64>() as f64 / 1e6;
-    account.metrics.insert("work_ms".into(), work_ms);
-    let lost = format!("{} stays on CPUs were not recorded: there was no room for them", played.lost);
-    let notes = if played.lost > 0 { vec![lost] } else { Vec::new() };
-    let told = Told {
+fn write_output(arguments: &Arguments, replay: &Replay<'_>, recording: &Recording) -> Result<(), Box<dyn Error>> {
+    let mut measurements = Trace {
+        workload: replay.workload,
+        machine: replay.machine,
+        intervals: &recording.intervals,
+        processes: &recording.processes,
+        until_ns: recording.until_ns,
+    }
+    .measurements();
+    let work_ms = recording.work_ns.iter().sum::<u64>() as f64 / 1e6;
+    measurements.metrics.insert("work_ms".into(), work_ms);
+    let lost = format!("{} stays on CPUs were not recorded: there was no room for them", recording.lost);
+    let notes = if recording.lost > 0 { vec![lost] } else { Vec::new() };
+    let output = ReplayOutput {
         kernel: nix::sys::utsname::uname()?.release().to_string_lossy().into_owned(),
-        seconds: played.until_ns as f64 / 1e9,
-        completed: played.processes.iter().all(|process| process.ended_ns.is_some()),
-        metrics: account.metrics,
-        histograms: account.histograms,
+        seconds: recording.until_ns as f64 / 1e9,
+        completed: recording.processes.iter().all(|process| process.ended_ns.is_some()),
+        metrics: measurements.metrics,
+        histograms: measurements.histograms,
         notes,
     };
     if let Some(path) = &arguments.stays {
-        write(path, &stays(play.machine, &played.intervals))?;
+        write(path, &stays(replay.machine, &recording.intervals))?;
     }
     match &arguments.json {
-        Some(path) => write(path, &serde_json::to_string(&told)?)?,
-        None => println!("{}", serde_json::to_string_pretty(&told)?),
+        Some(path) => write(path, &serde_json::to_string(&output)?)?,
+        None => println!("{}", serde_json::to_string_pretty(&output)?),
     }
     Ok(())
 }

@@ -91,7 +91,7 @@ pub fn run(vm: &Vm, name: &str, steps: Vec<Step>) -> Results {
 /// The same with more time.
 pub fn run_within(timeout: Duration, vm: &Vm, name: &str, steps: Vec<Step>) -> Results {
     let mut results = vec![];
-    let outcome = vm.run_and_tell(&Script { steps }, timeout, |result| {
+    let outcome = vm.run_with(&Script { steps }, timeout, |result| {
         eprintln!("{name}: {}: {:?} after {:.1} s", result.name, result.exit, result.seconds);
         results.push(result.clone());
     });

@@ -92,10 +92,10 @@ fn each_step_says_how_it_ended_and_a_panic_hides_none_of_it() {
 #[ignore = "starts a virtual machine: make test-kernel"]
 fn what_qemu_refuses_is_told() {
     let Some(mut vm) = guest::vm("1x1") else { return };
-    vm.plugin = Some(Plugin { library: "/no/such/plugin.so".into(), arguments: vec!["a=b".into()] });
+    vm.plugin = Some(Plugin { library: "/no,such=/plugin.so".into(), arguments: vec!["a=b".into()] });
     let error = vm.run(&Script::default(), guest::TIMEOUT).unwrap_err();
     assert!(matches!(error, VmError::Ended { .. }), "{error}");
-    assert!(error.to_string().contains("/no/such/plugin.so"), "{error}");
+    assert!(error.to_string().contains("/no,such=/plugin.so"), "{error}");
 }
 
 #[test]

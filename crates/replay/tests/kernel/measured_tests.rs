@@ -26,20 +26,20 @@ fn measured(name: &str, options: &str, command: &str) -> Step {
 }
 
 /// The JSON values that a step printed, one after the other.
-fn told(results: &Results, name: &str) -> Vec<Value> {
+fn outputs(results: &Results, name: &str) -> Vec<Value> {
     let values = serde_json::Deserializer::from_str(results.output(name)).into_iter();
     values.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error} in {:#?}", results.of(name)))
 }
 
 /// A number of the scheduler's summary.
 fn metric(results: &Results, name: &str, metric: &str) -> f64 {
-    let told = told(results, name);
-    told.last().unwrap()["metrics"][metric].as_f64().unwrap_or_else(|| panic!("no {metric} in {told:#?}"))
+    let outputs = outputs(results, name);
+    outputs.last().unwrap()["metrics"][metric].as_f64().unwrap_or_else(|| panic!("no {metric} in {outputs:#?}"))
 }
 
 /// How long the scheduler was on, in seconds.
 fn seconds(results: &Results, name: &str) -> f64 {
-    told(results, name).last().unwrap()["seconds"].as_f64().unwrap()
+    outputs(results, name).last().unwrap()["seconds"].as_f64().unwrap()
 }
 
 /// The least CPU time of equal processes over the most.
@@ -131,8 +131,8 @@ mod long {
         let mut table = String::from("least/most CPU time  late ms: median   99 %  99.9 %  longest  setting\n");
         let mut off = Vec::new();
         for setting in &settings {
-            let told = told(&results, setting);
-            let of = |name: &str| told.iter().find(|told| told.get(name).is_some()).unwrap();
+            let outputs = outputs(&results, setting);
+            let of = |name: &str| outputs.iter().find(|output| output.get(name).is_some()).unwrap();
             let (ratio, late) = (fairness(of("cpu_seconds")), of("wakes"));
             let ms = |name: &str| late[name].as_f64().unwrap();
             let whose = if setting.is_empty() { "the kernel's own" } else { setting };

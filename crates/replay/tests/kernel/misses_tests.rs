@@ -4,7 +4,7 @@ use crate::guest;
 use machine::{Kind, Level, Machine};
 use misses::Report;
 use misses::report::{Counts, Section};
-use replay::Told;
+use replay::ReplayOutput;
 use sim::cache::Timing;
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +30,7 @@ const PROCESSES: u32 = 24;
 mod long {
     use super::*;
 
-    /// Played in all, and how much of it before misses are counted, so that what is counted is not how the caches were filled at
+    /// Replayed in all, and how much of it before misses are counted, so that what is counted is not how the caches were filled at
     /// first.
     const SECONDS: u32 = 6;
     const WARM_UP_SECONDS: u32 = 2;
@@ -45,23 +45,23 @@ mod long {
         ("eevdf-llc", None, "--cache-balancing on"),
     ];
 
-    /// How often each policy is played. Every other round goes backwards, since on dies misses with affinity rise from play to play:
+    /// How often each policy is replayed. Every other round goes backwards, since on dies misses with affinity rise from replay to replay:
     /// presumably the longer a machine is up the more scattered are the pages that it gives, and more of them meet in the same sets.
     const ROUNDS: u32 = 4;
 
-    /// What was seen of a play.
-    struct Play {
+    /// What was measured of a replay.
+    struct Replayed {
         /// Without the warm-up.
         counts: Counts,
         /// Of each process, with the warm-up.
         processes: Vec<Counts>,
         /// What the processes saw of themselves.
-        player: Told,
+        own: ReplayOutput,
         /// What the scheduler saw, where it was ours.
-        scheduler: Option<Told>,
+        scheduler: Option<ReplayOutput>,
     }
 
-    impl Play {
+    impl Replayed {
         fn references(&self) -> u64 {
             self.processes.iter().map(|counts| counts.accesses).sum()
         }
@@ -83,19 +83,19 @@ mod long {
         }
     }
 
-    /// What was seen under a policy.
-    struct Seen {
+    /// What was measured under a policy.
+    struct Measured {
         policy: &'static str,
-        plays: Vec<Play>,
-        /// The sum of its plays.
+        replays: Vec<Replayed>,
+        /// The sum of its replays.
         counts: Counts,
     }
 
-    impl Seen {
-        fn new(policy: &'static str, plays: Vec<Play>) -> Self {
+    impl Measured {
+        fn new(policy: &'static str, replays: Vec<Replayed>) -> Self {
             let mut counts = Counts::default();
-            plays.iter().for_each(|play| counts += &play.counts);
-            Self { policy, plays, counts }
+            replays.iter().for_each(|replay| counts += &replay.counts);
+            Self { policy, replays, counts }
         }
 
         fn misses(&self, level: u8) -> f64 {
@@ -109,7 +109,7 @@ mod long {
         }
 
         fn migrations_off_core(&self) -> u64 {
-            self.plays.iter().map(Play::migrations_off_core).sum()
+            self.replays.iter().map(Replayed::migrations_off_core).sum()
         }
     }
 
@@ -122,7 +122,7 @@ mod long {
         per_1000(counts, counts.misses[&Kind::Cache(level)])
     }
 
-    /// Policies by the number of the play, which is told by its sections.
+    /// Policies by the number of the replay, from which its sections follow.
     fn in_order() -> impl Iterator<Item = (u32, (&'static str, Option<&'static str>, &'static str))> {
         let rounds = (0..ROUNDS).flat_map(|round| {
             let mut policies = POLICIES;
@@ -134,8 +134,8 @@ mod long {
         (0..).zip(rounds)
     }
 
-    /// Plays under each policy, all in one boot.
-    fn seen(topology: &str, tree: &str) -> Option<Vec<Seen>> {
+    /// Replays under each policy, all in one boot.
+    fn measured(topology: &str, tree: &str) -> Option<Vec<Measured>> {
         let mut vm = guest::vm(topology)?;
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("misses-{topology}"));
         fs::create_dir_all(&folder).unwrap();
@@ -154,41 +154,44 @@ mod long {
             let [warm_up, counted] = sections(number);
             let marks =
                 format!("stayput-guest mark {warm_up}; (sleep {WARM_UP_SECONDS}; stayput-guest mark {counted}) &");
-            let play = format!("stayput-replay /walkers.toml --seconds {SECONDS} --json /tmp/told.json {options}");
-            let scheduler = scheduler.map(|options| format!("stayput-sched -q {options} --json /tmp/seen.json --"));
-            let collect = "cat /tmp/told.json; test ! -e /tmp/seen.json || cat /tmp/seen.json; rm -f /tmp/*.json";
+            let replay = format!("stayput-replay /walkers.toml --seconds {SECONDS} --json /tmp/replay.json {options}");
+            let scheduler =
+                scheduler.map(|options| format!("stayput-sched -q {options} --json /tmp/scheduler.json --"));
+            let collect =
+                "cat /tmp/replay.json; test ! -e /tmp/scheduler.json || cat /tmp/scheduler.json; rm -f /tmp/*.json";
             let marked =
-                format!("{} sh -c '{marks} {play}; stayput-guest mark 0'", scheduler.as_deref().unwrap_or_default());
+                format!("{} sh -c '{marks} {replay}; stayput-guest mark 0'", scheduler.as_deref().unwrap_or_default());
             Step::shell(step(number, policy), format!("({marked}) >&2 && {{ {collect}; }}"))
                 .within(Duration::from_secs(600))
         });
         let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &format!("misses-{topology}"), steps.collect());
         let report: Report = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
-        let mut plays: BTreeMap<&str, Vec<Play>> = BTreeMap::new();
+        let mut replays: BTreeMap<&str, Vec<Replayed>> = BTreeMap::new();
         for (number, (policy, ..)) in in_order() {
-            let told = serde_json::Deserializer::from_str(results.output(&step(number, policy))).into_iter::<Told>();
-            let mut told = told.collect::<Result<Vec<_>, _>>().unwrap().into_iter();
+            let output =
+                serde_json::Deserializer::from_str(results.output(&step(number, policy))).into_iter::<ReplayOutput>();
+            let mut output = output.collect::<Result<Vec<_>, _>>().unwrap().into_iter();
             let [warm_up, counted] = sections(number).map(|section| &report.sections[&section]);
-            plays.entry(policy).or_default().push(Play {
+            replays.entry(policy).or_default().push(Replayed {
                 counts: counted.all.clone(),
                 processes: of_processes(warm_up, counted),
-                player: told.next().unwrap(),
-                scheduler: told.next(),
+                own: output.next().unwrap(),
+                scheduler: output.next(),
             });
         }
-        let seen = POLICIES.map(|(policy, ..)| Seen::new(policy, plays.remove(policy).unwrap()));
-        eprintln!("{}", table(topology, &seen));
-        seen.iter().for_each(check);
-        Some(seen.into())
+        let measured = POLICIES.map(|(policy, ..)| Measured::new(policy, replays.remove(policy).unwrap()));
+        eprintln!("{}", table(topology, &measured));
+        measured.iter().for_each(check);
+        Some(measured.into())
     }
 
     fn step(number: u32, policy: &str) -> String {
         format!("{policy}-{number}")
     }
 
-    /// The sections in which a play warms up and is counted.
-    fn sections(play: u32) -> [u32; 2] {
-        [2 * play + 1, 2 * play + 2]
+    /// The sections in which a replay warms up and is counted.
+    fn sections(replay: u32) -> [u32; 2] {
+        [2 * replay + 1, 2 * replay + 2]
     }
 
     /// What each process did in both sections. There are no others.
@@ -205,18 +208,18 @@ mod long {
         cells.into_iter().fold(format!("{name:10}"), |row, cell| format!("{row}{cell:>14}")) + "\n"
     }
 
-    fn table(topology: &str, seen: &[Seen]) -> String {
+    fn table(topology: &str, measured: &[Measured]) -> String {
         let header = |cells: &[&str]| row("", cells.iter().map(|&cell| cell.into()));
         let mut table = format!(
-            "{topology}: misses per 1,000 references of {PROCESSES} processes to 256 KiB each, in {ROUNDS} plays, and ns lost by one\n"
+            "{topology}: misses per 1,000 references of {PROCESSES} processes to 256 KiB each, in {ROUNDS} replays, and ns lost by one\n"
         );
         let causes = ["reload", "migration", "contention"];
-        let of_level = |name| [name, "each play"].into_iter().chain(causes);
+        let of_level = |name| [name, "each replay"].into_iter().chain(causes);
         table += &header(&of_level("L2").chain(of_level("L3")).chain(["ns/reference"]).collect::<Vec<_>>());
-        for of in seen {
+        for of in measured {
             let rates = [2, 3].map(|level| {
-                let of_plays = of.plays.iter().map(|play| misses(&play.counts, level));
-                let (least, most) = (of_plays.clone().fold(f64::INFINITY, f64::min), of_plays.fold(0.0, f64::max));
+                let of_replays = of.replays.iter().map(|replay| misses(&replay.counts, level));
+                let (least, most) = (of_replays.clone().fold(f64::INFINITY, f64::min), of_replays.fold(0.0, f64::max));
                 let causes = of.counts.causes[&Kind::Cache(level)];
                 let causes = [causes.reload, causes.migration, causes.contention];
                 let causes = causes.map(|misses| format!("{:.1}", per_1000(&of.counts, misses)));
@@ -235,21 +238,21 @@ mod long {
             "scheduler's",
             "off the core",
         ]);
-        for (of, play) in seen.iter().flat_map(|of| of.plays.iter().map(move |play| (of, play))) {
-            let own = |name: &str| play.player.metrics[name].to_string();
+        for (of, replay) in measured.iter().flat_map(|of| of.replays.iter().map(move |replay| (of, replay))) {
+            let own = |name: &str| replay.own.metrics[name].to_string();
             let scheduler =
-                |name: &str| play.scheduler.as_ref().map_or("-".into(), |told| told.metrics[name].to_string());
+                |name: &str| replay.scheduler.as_ref().map_or("-".into(), |output| output.metrics[name].to_string());
             table += &row(
                 of.policy,
                 [
-                    play.references().to_string(),
-                    play.switches().to_string(),
+                    replay.references().to_string(),
+                    replay.switches().to_string(),
                     own("switches"),
                     scheduler("switches"),
-                    play.migrations().to_string(),
+                    replay.migrations().to_string(),
                     own("migrations"),
                     scheduler("migrations"),
-                    play.migrations_off_core().to_string(),
+                    replay.migrations_off_core().to_string(),
                 ],
             );
         }
@@ -257,45 +260,46 @@ mod long {
     }
 
     /// The plugin sees addresses, from which it concludes who runs where. Those who ran, and the scheduler, must agree.
-    fn check(seen: &Seen) {
-        let near = |what: &str, ours: u64, theirs: &Told, more: u32, part: f64| {
+    fn check(measured: &Measured) {
+        let near = |what: &str, ours: u64, theirs: &ReplayOutput, more: u32, part: f64| {
             let (ours, theirs) = (ours as f64, theirs.metrics[what]);
             let apart = (ours - theirs).abs();
-            assert!(apart <= f64::from(more) + part * theirs, "{}: {ours} {what}, not {theirs}", seen.policy);
+            assert!(apart <= f64::from(more) + part * theirs, "{}: {ours} {what}, not {theirs}", measured.policy);
         };
-        for play in &seen.plays {
-            let (switches, migrations) = (play.switches(), play.migrations());
+        for replay in &measured.replays {
+            let (switches, migrations) = (replay.switches(), replay.migrations());
             // A process can be moved, and switched to, before its first reference and after its last. It sees how long it was away when
             // it compares clocks, a few times in the slice of the kernel's own scheduler, and away twice in between is away once.
-            near("migrations", migrations, &play.player, PROCESSES, 0.05);
-            near("switches", switches, &play.player, PROCESSES, 0.2);
-            // The scheduler has the shell and the player too, and sees each process as it is forked, gets ready, begins and ends.
-            if let Some(scheduler) = &play.scheduler {
+            near("migrations", migrations, &replay.own, PROCESSES, 0.05);
+            near("switches", switches, &replay.own, PROCESSES, 0.2);
+            // The scheduler has the shell and the own too, and sees each process as it is forked, gets ready, begins and ends.
+            if let Some(scheduler) = &replay.scheduler {
                 near("migrations", migrations, scheduler, 5 * PROCESSES, 0.05);
                 near("switches", switches, scheduler, 5 * PROCESSES, 0.05);
             }
         }
     }
 
-    fn of<'a>(seen: &'a [Seen], policy: &str) -> &'a Seen {
-        seen.iter().find(|of| of.policy == policy).unwrap()
+    fn of<'a>(measured: &'a [Measured], policy: &str) -> &'a Measured {
+        measured.iter().find(|of| of.policy == policy).unwrap()
     }
 
     #[test]
     #[ignore = "boots a virtual machine: make test-kernel"]
     fn affinity_saves_two_fifths_of_the_misses() {
-        let Some(seen) = seen("2x4", "pack:2 l3:1(size=4MiB) l2:4(size=512KiB) l1d:1(size=32KiB) core:1 pu:1") else {
+        let Some(measured) = measured("2x4", "pack:2 l3:1(size=4MiB) l2:4(size=512KiB) l1d:1(size=32KiB) core:1 pu:1")
+        else {
             return;
         };
-        let [standard, peer] = ["standard", "eevdf-llc"].map(|policy| of(&seen, policy));
-        for affine in ["light", "heavy"].map(|policy| of(&seen, policy)) {
+        let [standard, peer] = ["standard", "eevdf-llc"].map(|policy| of(&measured, policy));
+        for affine in ["light", "heavy"].map(|policy| of(&measured, policy)) {
             for level in [2, 3] {
                 assert!(affine.misses(level) <= 0.6 * standard.misses(level), "{} at L{level}", affine.policy);
             }
             assert!(affine.misses(2) <= peer.misses(2), "{} at L2", affine.policy);
             assert!(affine.lost_ns() <= peer.lost_ns(), "{} in ns", affine.policy);
             // Who leaves no socket misses the L3 by luck only: by how the pages of the twelve processes there, on average 12 of 16
-            // ways, happen to fall on its sets. Plays under one policy differ by as much.
+            // ways, happen to fall on its sets. Replays under one policy differ by as much.
             assert!(affine.misses(3) <= peer.misses(3) + 5.0, "{} at L3", affine.policy);
         }
     }
@@ -304,8 +308,8 @@ mod long {
     #[ignore = "boots a virtual machine: make test-kernel"]
     fn graded_affinity_is_no_worse_than_simple_on_dies() {
         let tree = "pack:1 die:2 l3:1(size=4MiB) l2:4(size=512KiB) l1d:1(size=32KiB) core:1 pu:2";
-        let Some(seen) = seen("dies", tree) else { return };
-        let [simple, graded] = ["light", "graded"].map(|policy| of(&seen, policy));
+        let Some(measured) = measured("dies", tree) else { return };
+        let [simple, graded] = ["light", "graded"].map(|policy| of(&measured, policy));
         assert!(graded.migrations_off_core() <= simple.migrations_off_core());
         // Who moves within a core finds the same L2 there, so that only luck tells the two apart; by who stays on its die they differ.
         assert!(graded.misses(2) <= 1.1 * simple.misses(2));

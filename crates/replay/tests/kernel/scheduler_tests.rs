@@ -72,10 +72,10 @@ impl Burnt {
     }
 }
 
-/// What those of a part told, in the order in which they did.
+/// What those of a part showed, in the order in which they did.
 fn burnt(results: &Results, name: &str) -> Vec<Burnt> {
-    let told = results.of(name).stdout.lines().filter(|line| line.starts_with('{'));
-    told.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"))).collect()
+    let shown = results.of(name).stdout.lines().filter(|line| line.starts_with('{'));
+    shown.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"))).collect()
 }
 
 /// The work must have gone on to its end, whatever became of the scheduler: all processes ran, on about all CPUs.
@@ -221,7 +221,7 @@ mod long {
         Some(Vm { icount_shift: Some(3), ..vm_with_loader()? })
     }
 
-    /// Two loads at once, whose CPU times are then told one after the other.
+    /// Two loads at once, whose CPU times are then printed one after the other.
     fn two(first: &str, second: &str) -> String {
         format!("{first} > /tmp/first & one=$!; {second} > /tmp/second; wait $one; cat /tmp/first /tmp/second")
     }
@@ -256,10 +256,10 @@ mod long {
                 [("groups", &burnt[..2], 300.0 / 100.0), ("nice", &burnt[2..], 1024.0 / 335.0)]
             {
                 let ratio = two[0].all_cpu_seconds() / two[1].all_cpu_seconds();
-                let told = format!("{what} {setting}: {ratio:.2}, by weight {by_weight:.2}");
-                eprintln!("{told}");
+                let shown = format!("{what} {setting}: {ratio:.2}, by weight {by_weight:.2}");
+                eprintln!("{shown}");
                 if !(0.75..=1.25).contains(&(ratio / by_weight)) {
-                    off.push(told);
+                    off.push(shown);
                 }
             }
         }
@@ -324,9 +324,9 @@ mod long {
             assert!(around.all(|cpu| burnt[1].cpus.contains(&cpu)), "{name}: {burnt:?}");
         }
 
-        let told: Vec<&str> = results.output("group").lines().filter(|line| !line.starts_with('{')).collect();
-        let [members, scheduled, members_without, scheduled_without, moved, scheduled_after] = told[..] else {
-            panic!("{told:#?}")
+        let shown: Vec<&str> = results.output("group").lines().filter(|line| !line.starts_with('{')).collect();
+        let [members, scheduled, members_without, scheduled_without, moved, scheduled_after] = shown[..] else {
+            panic!("{shown:#?}")
         };
         assert_eq!(scheduled, members);
         assert!(members.split(' ').any(|member| member == moved), "{moved} of {members}");
@@ -334,8 +334,8 @@ mod long {
         assert_eq!(scheduled_without, members_without);
         assert_eq!(scheduled_after, "");
 
-        let told: Vec<u64> = results.output("kernel threads").lines().filter_map(|line| line.parse().ok()).collect();
-        let [before, after] = told[..] else { panic!("{told:?}") };
+        let shown: Vec<u64> = results.output("kernel threads").lines().filter_map(|line| line.parse().ok()).collect();
+        let [before, after] = shown[..] else { panic!("{shown:?}") };
         assert!(after > before + 500, "kernel threads were to be busy: {before} switches, then {after}");
     }
 }

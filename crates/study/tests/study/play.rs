@@ -1,7 +1,7 @@
 //! Plays as studies: which are left, and whether two worlds agree.
 
 use machine::Machine;
-use replay::{Policy, Scene, Told, Turn};
+use replay::{Policy, ReplayOutput, Run, Scenario};
 use sim::{Parameters, Workload};
 use std::collections::BTreeMap;
 use study::play::{Kernel, PlayResult, analyse, simulate, simulator_parameters, verdicts, warnings};
@@ -13,15 +13,15 @@ fn machine() -> Machine {
 
 fn plan(policies: &[&str]) -> Plan {
     let parameters = Parameters { replicates: 3, horizon_ms: Some(600.0), ..Parameters::default() };
-    let scene = Scene { workload: Workload::spin(5), parameters };
+    let scenario = Scenario { workload: Workload::spin(5), parameters };
     let policies: Vec<Policy> = policies.iter().map(|name| name.parse().unwrap()).collect();
     let kernel = Kernel { release: "7.3".into(), place: "here".into(), is_scalable: false, max_wait_ms: None };
-    Plan::of_play(&scene, kernel, Some(simulator_parameters(&scene.parameters, None)), &policies, &machine())
+    Plan::of_play(&scenario, kernel, Some(simulator_parameters(&scenario.parameters, None)), &policies, &machine())
 }
 
-fn told(metrics: &[(&str, f64)]) -> Told {
+fn told(metrics: &[(&str, f64)]) -> ReplayOutput {
     let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<BTreeMap<_, _>>();
-    Told { seconds: 0.6, metrics, ..Told::default() }
+    ReplayOutput { seconds: 0.6, metrics, ..ReplayOutput::default() }
 }
 
 fn record(plan: Plan, trials: Vec<Trial>) -> Record {
@@ -125,7 +125,7 @@ fn zeros_agree_with_zeros_and_with_nothing_else() {
 #[test]
 fn modelled_misses_are_told_of_the_policies_that_have_them() {
     let plan = plan(&["standard", "light", "eevdf"]);
-    let play = |turn: Turn| {
+    let play = |turn: Run| {
         let figures: &[(&str, f64)] = match turn.policy.name() {
             "standard" => &[("l2_misses_per_1000", 316.6), ("l3_misses_per_1000", 120.9)],
             "light" => &[("l2_misses_per_1000", 46.6), ("l3_misses_per_1000", 2.6)],
@@ -144,10 +144,13 @@ fn modelled_misses_are_told_of_the_policies_that_have_them() {
 #[test]
 fn failures_notes_and_stand_ins_are_told() {
     let plan = plan(&["standard", "eevdf", "eevdf-llc"]);
-    let play = |turn: Turn, number: usize| {
+    let play = |turn: Run, number: usize| {
         let outcome = match number {
             0 => Err("exit code 1: no\nand more".into()),
-            _ => Ok(Told { notes: vec!["3 stays were not recorded".into()], ..told(&[("migrations_per_s", 1.0)]) }),
+            _ => Ok(ReplayOutput {
+                notes: vec!["3 stays were not recorded".into()],
+                ..told(&[("migrations_per_s", 1.0)])
+            }),
         };
         plan.play_trial(turn, outcome, number as u32)
     };

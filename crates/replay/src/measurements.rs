@@ -1,4 +1,4 @@
-//! Numbers of a run, from what each process was seen to do: one ruler for the simulator and for a kernel.
+//! Numbers of a run, from when each process had which CPU: the same code for the simulator and for a kernel.
 //!
 //! They have the names of the simulator's metrics, units included.
 
@@ -16,9 +16,9 @@ pub const WAITS: &str = "wait";
 /// The least CPU time of equal processes over the most.
 pub const CPU_TIME_RATIO: &str = "cpu_time_least_over_most";
 
-/// What was seen of a run of a workload.
+/// When the processes of a workload had which CPU.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct Trace<'a> {
     /// What ran.
     pub workload: &'a Workload,
     /// Where: its usable CPUs in tree order are the intervals'.
@@ -31,45 +31,47 @@ pub struct Seen<'a> {
     pub until_ns: u64,
 }
 
-/// What that comes to.
+/// What a trace comes to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Account {
+pub struct Measurements {
     /// Numbers by name.
     pub metrics: BTreeMap<String, f64>,
     /// Distributions of times in ms, rounded, by name.
     pub histograms: BTreeMap<String, Vec<(f64, u64)>>,
 }
 
-impl Account {
-    /// Measures a run.
-    pub fn of(seen: &Seen<'_>) -> Self {
-        let mut by_process = seen.intervals.to_vec();
+impl Trace<'_> {
+    /// Measures the run.
+    pub fn measurements(&self) -> Measurements {
+        let mut by_process = self.intervals.to_vec();
         by_process.sort_by_key(|interval| (interval.process, interval.from_ns));
-        let mut account = Self::default();
-        account.cpus(seen);
-        account.processes(seen, &by_process);
-        account.completions(seen);
-        account.fairness(seen, &by_process);
-        account
+        let mut measurements = Measurements::default();
+        measurements.add_cpus(self);
+        measurements.add_processes(self, &by_process);
+        measurements.add_completions(self);
+        measurements.add_fairness(self, &by_process);
+        measurements
     }
+}
 
-    fn number(&mut self, name: &str, value: f64) {
+impl Measurements {
+    fn set(&mut self, name: &str, value: f64) {
         self.metrics.insert(name.into(), value);
     }
 
-    fn times(&mut self, name: &str, times: &Durations) {
+    fn set_times(&mut self, name: &str, times: &Durations) {
         let quantiles = [("median", times.quantile_ms(0.5)), ("p999", times.quantile_ms(0.999))];
         let others = [("mean", times.mean_ms()), ("longest", times.longest_ms())];
         for (which, value) in quantiles.into_iter().chain(others) {
-            value.into_iter().for_each(|ms| self.number(&format!("{name}_{which}_ms"), ms));
+            value.into_iter().for_each(|ms| self.set(&format!("{name}_{which}_ms"), ms));
         }
-        self.number(&format!("{name}s"), times.count() as f64);
+        self.set(&format!("{name}s"), times.count() as f64);
         self.histograms.insert(format!("{name}_ms"), times.rounded());
     }
 
     /// What CPUs did: time slices, switches, idle time.
-    fn cpus(&mut self, seen: &Seen<'_>) {
-        let mut by_cpu: Vec<&Interval> = seen.intervals.iter().collect();
+    fn add_cpus(&mut self, trace: &Trace<'_>) {
+        let mut by_cpu: Vec<&Interval> = trace.intervals.iter().collect();
         by_cpu.sort_by_key(|interval| (interval.cpu, interval.from_ns));
         let mut slices = Durations::default();
         let mut switches = 0;
@@ -81,25 +83,25 @@ impl Account {
             switches += 1;
             cpu_ns += slice_ns;
         }
-        self.times("effective_slice", &slices);
-        let seconds = seen.until_ns as f64 / 1e9;
-        let capacity_ns = seen.until_ns as f64 * seen.machine.usable().count() as f64;
-        self.number("cpu_ms", cpu_ns as f64 / 1e6);
-        self.number("switches", f64::from(switches));
+        self.set_times("effective_slice", &slices);
+        let seconds = trace.until_ns as f64 / 1e9;
+        let capacity_ns = trace.until_ns as f64 * trace.machine.usable().count() as f64;
+        self.set("cpu_ms", cpu_ns as f64 / 1e6);
+        self.set("switches", f64::from(switches));
         if seconds > 0.0 {
-            self.number("switches_per_s", f64::from(switches) / seconds);
-            self.number("idle_fraction", (1.0 - cpu_ns as f64 / capacity_ns).max(0.0));
+            self.set("switches_per_s", f64::from(switches) / seconds);
+            self.set("idle_fraction", (1.0 - cpu_ns as f64 / capacity_ns).max(0.0));
         }
     }
 
     /// What processes saw: moves, waits, lateness after sleeps.
-    fn processes(&mut self, seen: &Seen<'_>, by_process: &[Interval]) {
-        let cpus: Vec<_> = seen.machine.usable().collect();
+    fn add_processes(&mut self, trace: &Trace<'_>, by_process: &[Interval]) {
+        let cpus: Vec<_> = trace.machine.usable().collect();
         let sharing = |a: &Interval, b: &Interval| {
             let (a, b) = (cpus.get(a.cpu.0 as usize)?, cpus.get(b.cpu.0 as usize)?);
-            seen.machine.sharing(*a, *b)
+            trace.machine.sharing(*a, *b)
         };
-        let mut migrations: BTreeMap<Level, u32> = levels(seen.machine).into_iter().map(|level| (level, 0)).collect();
+        let mut migrations: BTreeMap<Level, u32> = levels(trace.machine).into_iter().map(|level| (level, 0)).collect();
         let mut all_migrations = 0;
         let (mut waits, mut wakes) = (Durations::default(), Durations::default());
         for own in by_process.chunk_by(|a, b| a.process == b.process) {
@@ -118,46 +120,46 @@ impl Account {
                 }
             }
         }
-        self.number("migrations", f64::from(all_migrations));
-        if seen.until_ns > 0 {
-            self.number("migrations_per_s", f64::from(all_migrations) / (seen.until_ns as f64 / 1e9));
+        self.set("migrations", f64::from(all_migrations));
+        if trace.until_ns > 0 {
+            self.set("migrations_per_s", f64::from(all_migrations) / (trace.until_ns as f64 / 1e9));
         }
         for (level, count) in migrations {
             // Levels are named as the simulator's metrics name them.
             let name = format!("{level:?}").to_lowercase();
-            self.number(&format!("migrations_within_{name}"), f64::from(count));
+            self.set(&format!("migrations_within_{name}"), f64::from(count));
         }
-        self.times(WAITS, &waits);
-        self.times(WAKES, &wakes);
-        self.number("longest_wait_ms", waits.longest_ms().unwrap_or_default());
+        self.set_times(WAITS, &waits);
+        self.set_times(WAKES, &wakes);
+        self.set("longest_wait_ms", waits.longest_ms().unwrap_or_default());
     }
 
-    fn completions(&mut self, seen: &Seen<'_>) {
+    fn add_completions(&mut self, trace: &Trace<'_>) {
         let ms = |ns: u64| ns as f64 / 1e6;
         let mut completions = Vec::new();
         let mut first = 0;
-        for job in &seen.workload.jobs {
-            let own = &seen.processes[first..first + job.processes as usize];
+        for job in &trace.workload.jobs {
+            let own = &trace.processes[first..first + job.processes as usize];
             first += job.processes as usize;
             let cpu_ns: u64 = own.iter().map(|process| process.cpu_ns).sum();
-            self.number(&format!("cpu_ms:{}", job.name), ms(cpu_ns));
+            self.set(&format!("cpu_ms:{}", job.name), ms(cpu_ns));
             let last_end = own.iter().map(|process| process.ended_ns).reduce(|a, b| Some(a?.max(b?))).flatten();
             let completion_ms = last_end.map(|end_ns| ms(end_ns) - job.arrival_ms);
             if let Some(completion_ms) = completion_ms {
-                self.number(&format!("completion_ms:{}", job.name), completion_ms);
+                self.set(&format!("completion_ms:{}", job.name), completion_ms);
             }
             completions.push(completion_ms);
         }
         let completions: Option<Vec<f64>> = completions.into_iter().collect();
         if let Some(completions) = completions.filter(|completions| !completions.is_empty()) {
-            self.number("makespan_ms", ms(seen.until_ns));
-            self.number("mean_completion_ms", completions.iter().sum::<f64>() / completions.len() as f64);
+            self.set("makespan_ms", ms(trace.until_ns));
+            self.set("mean_completion_ms", completions.iter().sum::<f64>() / completions.len() as f64);
         }
     }
 
     /// How alike the CPU time of equal processes is when the first of them ends, or at the end: of the least alike group.
-    fn fairness(&mut self, seen: &Seen<'_>, by_process: &[Interval]) {
-        let (groups, _) = seen.workload.equal_processes();
+    fn add_fairness(&mut self, trace: &Trace<'_>, by_process: &[Interval]) {
+        let (groups, _) = trace.workload.equal_processes();
         let cpu_ns = |process: ProcessIndex, until_ns: u64| {
             let from = by_process.partition_point(|interval| interval.process < process);
             let own = by_process[from..].iter().take_while(|interval| interval.process == process);
@@ -165,8 +167,8 @@ impl Account {
         };
         let (mut jain_index, mut ratio): (Option<f64>, Option<f64>) = (None, None);
         for group in groups.iter().filter(|group| group.len() > 1) {
-            let ends = group.iter().filter_map(|process| seen.processes.get(process.0 as usize)?.ended_ns);
-            let until_ns = ends.min().unwrap_or(seen.until_ns);
+            let ends = group.iter().filter_map(|process| trace.processes.get(process.0 as usize)?.ended_ns);
+            let until_ns = ends.min().unwrap_or(trace.until_ns);
             let times: Vec<f64> = group.iter().map(|process| cpu_ns(*process, until_ns)).collect();
             let (sum, squares) = times.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
             if squares > 0.0 {
@@ -177,8 +179,8 @@ impl Account {
                 ratio = Some(ratio.map_or(least / most, |other| other.min(least / most)));
             }
         }
-        jain_index.into_iter().for_each(|index| self.number("jain_index", index));
-        ratio.into_iter().for_each(|ratio| self.number(CPU_TIME_RATIO, ratio));
+        jain_index.into_iter().for_each(|index| self.set("jain_index", index));
+        ratio.into_iter().for_each(|ratio| self.set(CPU_TIME_RATIO, ratio));
     }
 }
 

@@ -1,9 +1,9 @@
-//! One process of a play: it does what the simulator's process of its number does.
+//! One process of a replay: it does what the simulator's process of its number does.
 
+use crate::arena::{Arena, Barrier, JobState, ProcessState, SetupStep};
 use crate::memory::Memory;
 use crate::presence::Presence;
-use crate::stage::{Barrier, JobStage, Stage, Step, Told};
-use crate::{Binding, Play};
+use crate::{Binding, Replay};
 use machine::CpuId;
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity, sched_yield};
@@ -24,12 +24,13 @@ pub(crate) const HIGHEST_NICE: u32 = 19;
 const CHUNK_NS: u64 = 100_000;
 
 /// What there is to know of a process before it begins.
-pub(crate) struct Role<'a> {
-    pub(crate) play: &'a Play<'a>,
-    pub(crate) stage: &'a Stage,
+pub(crate) struct Process<'a> {
+    pub(crate) replay: &'a Replay<'a>,
+    pub(crate) arena: &'a Arena,
     pub(crate) courses: &'a Courses,
     pub(crate) cpus: &'a [CpuId],
-    pub(crate) process: usize,
+    /// Its number among all.
+    pub(crate) number: usize,
     pub(crate) job: usize,
     /// Its number among its job's.
     pub(crate) in_job: u32,
@@ -37,14 +38,14 @@ pub(crate) struct Role<'a> {
     pub(crate) arrival_ns: u64,
 }
 
-/// The play is over for this process.
+/// The replay is over for this process.
 struct Horizon;
 
 type Going = ControlFlow<Horizon>;
 
-/// The process that plays.
-struct Actor<'a> {
-    role: &'a Role<'a>,
+/// A process that has arrived.
+struct Execution<'a> {
+    process: &'a Process<'a>,
     presence: Presence<'a>,
     memory: Memory,
     /// When the horizon is, on the clock.
@@ -56,93 +57,95 @@ struct Actor<'a> {
     work_ns: u64,
 }
 
-impl Role<'_> {
-    fn job_stage(&self) -> &JobStage {
-        &self.stage.jobs[self.job]
+impl Process<'_> {
+    fn job_state(&self) -> &JobState {
+        &self.arena.jobs[self.job]
     }
 
-    fn told(&self) -> &Told {
-        &self.stage.told[self.process]
+    fn state(&self) -> &ProcessState {
+        &self.arena.states[self.number]
     }
 
-    /// Gets ready, waits for the beginning, plays. The caller was forked for this and ends afterwards.
-    pub(crate) fn perform(&self) {
+    /// Gets ready, waits for the beginning, follows its course. The caller was forked for this and ends afterwards.
+    pub(crate) fn run(&self) {
         let memory = match self.get_ready() {
             Ok(memory) => memory,
             Err((step, errno)) => {
-                self.told().fail(step, errno);
+                self.state().fail(step, errno);
                 return;
             }
         };
-        self.stage.ready[0].fetch_add(1, AcqRel);
-        self.stage.begun[0].wait();
-        let start_ns = self.stage.start_ns();
-        let horizon_ns = start_ns.saturating_add(self.stage.horizon_ns);
+        // Its memory is mapped and its page tables are filled before it is counted: none of that is measured. What opens the gate
+        // is set 20 ms ahead of the start, and everybody sleeps until then, so that being woken first is no head start.
+        self.arena.ready[0].fetch_add(1, AcqRel);
+        self.arena.begun[0].wait();
+        let start_ns = self.arena.start_ns();
+        let horizon_ns = start_ns.saturating_add(self.arena.horizon_ns);
         let Some(arrival_ns) = self.wait_for_arrival(start_ns, horizon_ns) else {
-            self.admit_next(self.stage.horizon_ns);
+            self.admit_next(self.arena.horizon_ns);
             return;
         };
-        let bound = (self.play.binding == Binding::Attached).then(|| self.bind_to_emptiest());
+        let bound = (self.replay.binding == Binding::Attached).then(|| self.bind_to_emptiest());
         if let Some(Err(errno)) = bound {
-            self.told().fail(Step::Bind, errno);
+            self.state().fail(SetupStep::Bind, errno);
             return;
         }
-        self.told().arrived.set(arrival_ns - start_ns);
-        self.job_stage().arrive();
-        let mut actor = Actor {
-            role: self,
-            presence: Presence::new(self.stage.log(self.process), start_ns, arrival_ns),
+        self.state().arrived.set(arrival_ns - start_ns);
+        self.job_state().arrive();
+        let mut execution = Execution {
+            process: self,
+            presence: Presence::new(self.arena.log(self.number), start_ns, arrival_ns),
             memory,
             horizon_ns,
             credit_ns: 0,
             due_ns: 0,
             work_ns: 0,
         };
-        let going = actor.play();
-        actor.end(going.is_continue());
+        let going = execution.follow_course();
+        execution.end(going.is_continue());
         if let Some(Ok(cpu)) = bound {
-            self.stage.bound[cpu].fetch_sub(1, AcqRel);
+            self.arena.bound[cpu].fetch_sub(1, AcqRel);
         }
     }
 
     fn at_once(&self) -> Option<u32> {
-        self.play.workload.jobs[self.job].at_once
+        self.replay.workload.jobs[self.job].at_once
     }
 
     /// Lets the next process of the job arrive, where one does when another ends.
     fn admit_next(&self, now_ns: u64) {
         let Some(at_once) = self.at_once() else { return };
-        let next = at_once + self.job_stage().ended.fetch_add(1, AcqRel);
-        if next < self.play.workload.jobs[self.job].processes {
-            let told = &self.stage.told[self.process - self.in_job as usize + next as usize];
-            told.arrived.set(now_ns);
-            told.admitted.open();
+        let next = at_once + self.job_state().ended.fetch_add(1, AcqRel);
+        if next < self.replay.workload.jobs[self.job].processes {
+            let state = &self.arena.states[self.number - self.in_job as usize + next as usize];
+            state.arrived.set(now_ns);
+            state.admitted.open();
         }
     }
 
-    fn get_ready(&self) -> Result<Memory, (Step, Errno)> {
+    fn get_ready(&self) -> Result<Memory, (SetupStep, Errno)> {
         // Sleeps end when they are due, not when it suits the kernel (50 us later by default).
         // SAFETY: it sets a number of the calling thread.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        let job = &self.play.workload.jobs[self.job].process;
-        if let Some(slice) = self.play.slice {
+        let job = &self.replay.workload.jobs[self.job].process;
+        if let Some(slice) = self.replay.slice {
             ask_for_slice(slice)?;
         }
         if job.base > 0 {
             // SAFETY: it sets a number of the calling process.
             Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, job.base as i32) })
-                .map_err(|errno| (Step::Nice, errno))?;
+                .map_err(|errno| (SetupStep::Nice, errno))?;
         }
-        Memory::map(self.process, self.job, &job.memory).map_err(|errno| (Step::Memory, errno))
+        Memory::map(self.number, self.job, &job.memory).map_err(|errno| (SetupStep::Memory, errno))
     }
 
     /// When it arrived, on the clock; none when that is beyond the horizon.
     fn wait_for_arrival(&self, start_ns: u64, horizon_ns: u64) -> Option<u64> {
         if self.at_once().is_some_and(|at_once| self.in_job >= at_once) {
-            self.told().admitted.wait();
+            self.state().admitted.wait();
         }
         // Who ended for this one to arrive has noted when.
-        let since_start_ns = self.told().arrived.get().unwrap_or(self.arrival_ns);
+        let since_start_ns = self.state().arrived.get().unwrap_or(self.arrival_ns);
         let arrival_ns = start_ns.saturating_add(since_start_ns);
         sleep_until(arrival_ns.min(horizon_ns));
         (arrival_ns < horizon_ns).then_some(arrival_ns)
@@ -150,7 +153,7 @@ impl Role<'_> {
 
     /// Binds it to the CPU with the fewest; its position.
     fn bind_to_emptiest(&self) -> Result<usize, Errno> {
-        let bound = &self.stage.bound;
+        let bound = &self.arena.bound;
         let position = loop {
             let counts = bound.iter().map(|count| count.load(Acquire)).enumerate();
             let (position, fewest) = counts.min_by_key(|&(_, count)| count).unwrap_or_default();
@@ -165,22 +168,22 @@ impl Role<'_> {
     }
 }
 
-impl Actor<'_> {
-    fn play(&mut self) -> Going {
-        for act in self.role.courses.of(ProcessIndex(self.role.process as u32)) {
+impl Execution<'_> {
+    fn follow_course(&mut self) -> Going {
+        for act in self.process.courses.of(ProcessIndex(self.process.number as u32)) {
             match act {
                 Act::Work(ns) => self.work(ns)?,
                 Act::Yield(end) => self.give_up(end)?,
                 Act::Block(ns) => self.block(ns)?,
                 Act::Acquire(lock) => {
-                    while !self.role.stage.locks_of(self.role.job)[lock].try_acquire(self.role.process) {
+                    while !self.process.arena.locks_of(self.process.job)[lock].try_acquire(self.process.number) {
                         self.attempt()?;
                     }
                 }
-                Act::Release(lock) => self.role.stage.locks_of(self.role.job)[lock].release(self.role.process),
+                Act::Release(lock) => self.process.arena.locks_of(self.process.job)[lock].release(self.process.number),
                 Act::Barrier => {
-                    if let Barrier::Waiting(before) = self.role.job_stage().come_to_barrier() {
-                        while !self.role.job_stage().is_complete(before) {
+                    if let Barrier::Waiting(before) = self.process.job_state().come_to_barrier() {
+                        while !self.process.job_state().is_complete(before) {
                             self.attempt()?;
                         }
                     }
@@ -207,6 +210,9 @@ impl Actor<'_> {
     }
 
     /// Runs for about so much wall time; the CPU time that it had.
+    ///
+    /// The loop ends by wall time, which is read without a system call, and what counts as work is the CPU time that [`Presence`]
+    /// then finds: whoever was taken off its CPU meanwhile has worked less than the chunk, and goes on.
     fn chunk(&mut self, ns: u64, refers: bool) -> u64 {
         let begin_ns = self.presence.look();
         if refers {
@@ -236,7 +242,7 @@ impl Actor<'_> {
 
     /// One attempt at what isn't free.
     fn attempt(&mut self) -> Going {
-        let mut left_ns = (self.role.play.parameters.attempt_us * 1e3) as u64;
+        let mut left_ns = (self.process.replay.parameters.attempt_us * 1e3) as u64;
         while left_ns > 0 {
             left_ns = left_ns.saturating_sub(self.chunk(left_ns.min(CHUNK_NS), false));
             self.has_time()?;
@@ -260,16 +266,16 @@ impl Actor<'_> {
 
     /// It is done, or the horizon was reached.
     fn end(mut self, is_done: bool) {
-        let role = self.role;
-        role.told().work_ns.store(self.work_ns, Relaxed);
-        role.stage.locks_of(role.job).iter().for_each(|lock| lock.release(role.process));
+        let process = self.process;
+        process.state().work_ns.store(self.work_ns, Relaxed);
+        process.arena.locks_of(process.job).iter().for_each(|lock| lock.release(process.number));
         let ended_ns = self.presence.leave(if is_done { End::Exit } else { End::Horizon });
-        let since_start_ns = ended_ns - role.stage.start_ns();
+        let since_start_ns = ended_ns - process.arena.start_ns();
         if is_done && ended_ns < self.horizon_ns {
-            role.told().ended.set(since_start_ns);
+            process.state().ended.set(since_start_ns);
         }
-        role.job_stage().exit();
-        role.admit_next(since_start_ns);
+        process.job_state().exit();
+        process.admit_next(since_start_ns);
     }
 }
 
@@ -280,8 +286,8 @@ fn sleep_until(ns: u64) {
 }
 
 /// Asks for a slice of this length, and sees whether the kernel heeds it: before 6.12 it takes the call and does nothing.
-fn ask_for_slice(slice: Duration) -> Result<(), (Step, Errno)> {
-    let failed = |errno| (Step::Slice, errno);
+fn ask_for_slice(slice: Duration) -> Result<(), (SetupStep, Errno)> {
+    let failed = |errno| (SetupStep::Slice, errno);
     let asked_ns = slice.as_nanos() as u64;
     let size = size_of::<libc::sched_attr>() as u32;
     // SAFETY: all of it is integers.
@@ -294,5 +300,5 @@ fn ask_for_slice(slice: Duration) -> Result<(), (Step, Errno)> {
     // SAFETY: the kernel writes at most `size` bytes into it.
     Errno::result(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) })
         .map_err(failed)?;
-    if attributes.sched_runtime == asked_ns { Ok(()) } else { Err((Step::NoSlices, Errno::ENOSYS)) }
+    if attributes.sched_runtime == asked_ns { Ok(()) } else { Err((SetupStep::NoSlices, Errno::ENOSYS)) }
 }

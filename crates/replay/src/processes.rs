@@ -1,10 +1,10 @@
-//! The processes of a play: forked, started together, waited for.
+//! The processes of a replay: forked, started together, waited for.
 
-use crate::actor::Role;
+use crate::arena::Arena;
 use crate::memory;
 use crate::presence::now_ns;
-use crate::stage::Stage;
-use crate::{Play, PlayError, Played};
+use crate::process::Process;
+use crate::{Recording, Replay, ReplayError};
 use machine::CpuId;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
@@ -26,105 +26,109 @@ const READY_S: u64 = 60;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Processes that are killed when nobody waits for them any more.
-struct Cast {
+struct Processes {
     /// By number; none once it has ended.
     living: Vec<Option<Pid>>,
     /// Signals that the caller had blocked.
     mask: SigSet,
 }
 
-/// Plays what was checked.
-pub(crate) fn run(play: &Play<'_>) -> Result<Played, PlayError> {
-    let cpus: Vec<CpuId> = play.machine.usable().collect();
-    let horizon_ns = play.parameters.horizon_ms.map_or(u64::MAX, |ms| (ms * 1e6).round() as u64);
-    let courses = Courses::new(play.workload, play.parameters.seed, play.replicate);
-    let stage = Stage::new(play.workload, cpus.len(), horizon_ns)?;
-    for (number, job) in play.workload.jobs.iter().enumerate() {
-        memory::map_shared(number, &job.process.memory)
-            .map_err(|cause| PlayError::system("map the memory that a job's processes share", cause))?;
+/// Replays what was checked.
+pub(crate) fn run(replay: &Replay<'_>) -> Result<Recording, ReplayError> {
+    let threads = std::fs::read_dir("/proc/self/task").map(Iterator::count);
+    let threads = threads.map_err(|cause| ReplayError::system("count the threads of this process", cause))?;
+    if threads > 1 {
+        return Err(ReplayError::Threads(threads));
     }
-    let ended = {
-        let mut cast = Cast::assemble(play, &stage, &courses, &cpus)?;
-        cast.play(&stage)
-    };
-    for (number, job) in play.workload.jobs.iter().enumerate() {
+    let cpus: Vec<CpuId> = replay.machine.usable().collect();
+    let horizon_ns = replay.parameters.horizon_ms.map_or(u64::MAX, |ms| (ms * 1e6).round() as u64);
+    let courses = Courses::new(replay.workload, replay.parameters.seed, replay.replicate);
+    let arena = Arena::new(replay.workload, cpus.len(), horizon_ns)?;
+    for (number, job) in replay.workload.jobs.iter().enumerate() {
+        memory::map_shared(number, &job.process.memory)
+            .map_err(|cause| ReplayError::system("map the memory that a job's processes share", cause))?;
+    }
+    let ended = Processes::fork(replay, &arena, &courses, &cpus).and_then(|mut processes| processes.run(&arena));
+    for (number, job) in replay.workload.jobs.iter().enumerate() {
         memory::unmap_shared(number, &job.process.memory);
     }
     ended?;
-    gather(play, &stage, &cpus)
+    recording(replay, &arena, &cpus)
 }
 
-impl Cast {
+impl Processes {
     /// Forks all processes.
-    fn assemble(play: &Play<'_>, stage: &Stage, courses: &Courses, cpus: &[CpuId]) -> Result<Self, PlayError> {
+    fn fork(replay: &Replay<'_>, arena: &Arena, courses: &Courses, cpus: &[CpuId]) -> Result<Self, ReplayError> {
         let mut mask = SigSet::empty();
         let mut ends = SigSet::empty();
         ends.add(Signal::SIGCHLD);
         // Blocked, it is kept until we ask for it.
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), Some(&mut mask))
-            .map_err(|cause| PlayError::system("block SIGCHLD", cause))?;
-        let mut cast = Self { living: Vec::new(), mask };
+            .map_err(|cause| ReplayError::system("block SIGCHLD", cause))?;
+        let mut processes = Self { living: Vec::new(), mask };
         let parent = getpid();
-        let mut process = 0;
-        for (job, described) in play.workload.jobs.iter().enumerate() {
+        let mut number = 0;
+        for (job, described) in replay.workload.jobs.iter().enumerate() {
             for (in_job, arrival_ns) in (0..described.processes).zip(courses.arrivals_ns(job)) {
-                let role = Role { play, stage, courses, cpus, process, job, in_job, arrival_ns };
-                // SAFETY: the calling process has one thread (see `Play::run`), so that the child may do whatever that may.
-                match unsafe { fork() }.map_err(|cause| PlayError::system("start a process", cause))? {
-                    ForkResult::Parent { child } => cast.living.push(Some(child)),
-                    ForkResult::Child => perform(&role, parent),
+                let process = Process { replay, arena, courses, cpus, number, job, in_job, arrival_ns };
+                // SAFETY: `run` has seen that this thread is the only one, and nobody else could start another, so that the child finds
+                // no lock held and may do whatever this one may.
+                match unsafe { fork() }.map_err(|cause| ReplayError::system("start a process", cause))? {
+                    ForkResult::Parent { child } => processes.living.push(Some(child)),
+                    ForkResult::Child => run_forked(&process, parent),
                 }
-                process += 1;
+                number += 1;
             }
         }
-        Ok(cast)
+        Ok(processes)
     }
 
     /// Starts them together, and waits until all have ended.
-    fn play(&mut self, stage: &Stage) -> Result<(), PlayError> {
+    fn run(&mut self, arena: &Arena) -> Result<(), ReplayError> {
         let latest_ns = now_ns() + READY_S * SECOND_NS;
-        while (stage.ready[0].load(Acquire) as usize) < self.living.len() {
-            self.reap(stage)?;
+        while (arena.ready[0].load(Acquire) as usize) < self.living.len() {
+            self.reap(arena)?;
             if now_ns() > latest_ns {
                 let cause = Errno::ETIMEDOUT;
-                return Err(PlayError::system("get all processes ready within a minute", cause));
+                return Err(ReplayError::system("get all processes ready within a minute", cause));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        // Waking thousands takes milliseconds: the start lies behind that, and each sleeps until then by itself.
         let start_ns = now_ns() + RUN_UP_NS;
-        stage.begin(start_ns);
-        let latest_ns = start_ns.saturating_add(stage.horizon_ns).saturating_add(GRACE_S * SECOND_NS);
+        arena.begin(start_ns);
+        let latest_ns = start_ns.saturating_add(arena.horizon_ns).saturating_add(GRACE_S * SECOND_NS);
         loop {
-            self.reap(stage)?;
+            self.reap(arena)?;
             let left = self.living.iter().flatten().count();
             if left == 0 {
                 return Ok(());
             }
             if now_ns() >= latest_ns {
-                return Err(PlayError::Starved { left, of: self.living.len(), grace_s: GRACE_S });
+                return Err(ReplayError::Starved { left, of: self.living.len(), grace_s: GRACE_S });
             }
             sleep_until_one_ends(latest_ns - now_ns());
         }
     }
 
     /// Takes note of those that have ended.
-    fn reap(&mut self, stage: &Stage) -> Result<(), PlayError> {
+    fn reap(&mut self, arena: &Arena) -> Result<(), ReplayError> {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(()),
                 Err(Errno::EINTR) => {}
-                Err(cause) => return Err(PlayError::system("wait for processes", cause)),
+                Err(cause) => return Err(ReplayError::system("wait for processes", cause)),
                 Ok(status) => {
                     let ended = status.pid();
                     let Some(process) = self.living.iter().position(|pid| pid.is_some() && *pid == ended) else {
                         continue;
                     };
                     self.living[process] = None;
-                    if let Some(failure) = stage.told[process].failure(process) {
+                    if let Some(failure) = arena.states[process].failure(process) {
                         return Err(failure);
                     }
                     if let WaitStatus::Signaled(_, signal, _) = status {
-                        return Err(PlayError::Killed { process, signal: signal as i32 });
+                        return Err(ReplayError::Killed { process, signal: signal as i32 });
                     }
                 }
             }
@@ -132,7 +136,7 @@ impl Cast {
     }
 }
 
-impl Drop for Cast {
+impl Drop for Processes {
     fn drop(&mut self) {
         for pid in self.living.iter().flatten() {
             // It may have ended by itself.
@@ -144,12 +148,12 @@ impl Drop for Cast {
 }
 
 /// What a forked process does, to its end.
-fn perform(role: &Role<'_>, parent: Pid) -> ! {
+fn run_forked(process: &Process<'_>, parent: Pid) -> ! {
     // SAFETY: it sets what signal the caller gets when its parent dies.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     // Unless it has died before.
     if nix::unistd::getppid() == parent {
-        role.perform();
+        process.run();
     }
     // SAFETY: it ends the process at once; what the parent would do at exit is not ours to do.
     unsafe { libc::_exit(0) }
@@ -167,27 +171,27 @@ fn sleep_until_one_ends(ns: u64) {
     unsafe { libc::sigtimedwait(ends.as_ref(), std::ptr::null_mut(), &timeout) };
 }
 
-/// What all processes have told.
-fn gather(play: &Play<'_>, stage: &Stage, cpus: &[CpuId]) -> Result<Played, PlayError> {
+/// What all processes have recorded.
+fn recording(replay: &Replay<'_>, arena: &Arena, cpus: &[CpuId]) -> Result<Recording, ReplayError> {
     let position = |cpu: CpuId| cpus.iter().position(|known| *known == cpu).map(|at| CpuIndex(at as u32));
     let (mut intervals, mut processes, mut lost) = (Vec::new(), Vec::new(), 0);
-    for (process, told) in stage.told.iter().enumerate() {
-        let (own, more) = stage
+    for (process, state) in arena.states.iter().enumerate() {
+        let (own, more) = arena
             .intervals(process, position)
-            .map_err(|cpu| PlayError::UnknownCpu { cpu, machine: play.machine.name().into() })?;
+            .map_err(|cpu| ReplayError::UnknownCpu { cpu, machine: replay.machine.name().into() })?;
         let cpu_ns = own.iter().map(|interval| interval.until_ns - interval.from_ns).sum();
-        let arrived_ns = told.arrived.get().filter(|ns| *ns < stage.horizon_ns);
-        processes.push(ProcessOutcome { arrived_ns, ended_ns: told.ended.get(), cpu_ns });
+        let arrived_ns = state.arrived.get().filter(|ns| *ns < arena.horizon_ns);
+        processes.push(ProcessOutcome { arrived_ns, ended_ns: state.ended.get(), cpu_ns });
         intervals.extend(own);
         lost += more;
     }
     let all_ended = processes.iter().all(|process| process.ended_ns.is_some());
     let last_end_ns = processes.iter().filter_map(|process| process.ended_ns).max().unwrap_or_default();
-    Ok(Played {
-        until_ns: if all_ended { last_end_ns } else { stage.horizon_ns },
+    Ok(Recording {
+        until_ns: if all_ended { last_end_ns } else { arena.horizon_ns },
         intervals,
         processes,
-        work_ns: stage.told.iter().map(|told| told.work_ns.load(Relaxed)).collect(),
+        work_ns: arena.states.iter().map(|state| state.work_ns.load(Relaxed)).collect(),
         lost,
     })
 }

@@ -1,15 +1,18 @@
-//! What must hold of any play, whatever scheduler this kernel has and whatever else runs here.
+//! What must hold of any replay, whatever scheduler this kernel has and whatever else runs here.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
+use machine::Machine;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use replay::{Binding, Replay, ReplayError};
 use serde_json::Value;
-use sim::{Act, Courses, ProcessIndex, WorkloadFile};
+use sim::{Act, Courses, Parameters, ProcessIndex, Workload, WorkloadFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -23,32 +26,33 @@ struct Stay {
     end: String,
 }
 
-struct Told {
+struct Recorded {
     json: Value,
     stays: Vec<Stay>,
 }
 
-impl Told {
+impl Recorded {
     fn metric(&self, name: &str) -> f64 {
         self.json["metrics"][name].as_f64().unwrap_or_else(|| panic!("no {name} in {}", self.json))
     }
 }
 
-fn player() -> Command {
+fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_stayput-replay"))
 }
 
-/// Plays a workload and checks what holds of every play.
-fn play(workload: &str, options: &[&str]) -> Told {
+/// Replays a workload and checks what holds of every replay.
+fn replay(workload: &str, options: &[&str]) -> Recorded {
     let folder = TempDir::new().unwrap();
-    let [file, json, stays] = ["workload.toml", "told.json", "stays.csv"].map(|name| folder.path().join(name));
+    let [file, json, stays] = ["workload.toml", "replay.json", "stays.csv"].map(|name| folder.path().join(name));
     fs::write(&file, workload).unwrap();
     let output =
-        player().arg(&file).args(options).arg("--json").arg(&json).arg("--stays").arg(&stays).output().unwrap();
+        program().arg(&file).args(options).arg("--json").arg(&json).arg("--stays").arg(&stays).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let told = Told { json: serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap(), stays: read(&stays) };
-    is_whole(&told);
-    told
+    let recorded =
+        Recorded { json: serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap(), stays: read(&stays) };
+    is_whole(&recorded);
+    recorded
 }
 
 fn read(stays: &Path) -> Vec<Stay> {
@@ -69,20 +73,20 @@ fn read(stays: &Path) -> Vec<Stay> {
 }
 
 /// Nobody is in two places, and no CPU is had for longer than there was time.
-fn is_whole(told: &Told) {
-    let seconds = told.json["seconds"].as_f64().unwrap();
+fn is_whole(recorded: &Recorded) {
+    let seconds = recorded.json["seconds"].as_f64().unwrap();
     let mut on_cpu_s: BTreeMap<u32, f64> = BTreeMap::new();
-    for pair in told.stays.windows(2).filter(|pair| pair[0].process == pair[1].process) {
+    for pair in recorded.stays.windows(2).filter(|pair| pair[0].process == pair[1].process) {
         assert!(pair[0].until_ns <= pair[1].runnable_ns);
     }
-    for stay in &told.stays {
+    for stay in &recorded.stays {
         assert!(stay.runnable_ns <= stay.from_ns && stay.from_ns < stay.until_ns);
         *on_cpu_s.entry(stay.cpu).or_default() += (stay.until_ns - stay.from_ns) as f64 / 1e9;
     }
     // Who was away is known to a chunk of work.
     assert!(on_cpu_s.values().all(|s| *s <= seconds * 1.05 + 0.01), "{on_cpu_s:?} of {seconds} s");
     let all_ms = on_cpu_s.values().sum::<f64>() * 1e3;
-    assert!((told.metric("cpu_ms") - all_ms).abs() < 1e-3);
+    assert!((recorded.metric("cpu_ms") - all_ms).abs() < 1e-3);
 }
 
 #[test]
@@ -105,24 +109,24 @@ fn processes_have_the_cpu_time_that_their_work_takes() {
         memory = { reload_lines = 1000, order = "blocked" }
         intervals.bursts = { length_ms = { exponential = 4 }, ends = { semaphore = 60, system_call = 40 } }
     "#;
-    let told = play(workload, &["--seed", "7", "--replicate", "2"]);
-    assert_eq!(told.json["completed"], true);
+    let recorded = replay(workload, &["--seed", "7", "--replicate", "2"]);
+    assert_eq!(recorded.json["completed"], true);
     let file = WorkloadFile::parse(workload).unwrap();
     let courses = Courses::new(&file.workload, 7, 2);
     let acts: Vec<Act> = (0..5).flat_map(|process| courses.of(ProcessIndex(process))).collect();
     let work_ms = acts.iter().map(|act| if let Act::Work(ns) = act { *ns as f64 / 1e6 } else { 0.0 }).sum::<f64>();
-    assert!((told.metric("work_ms") - work_ms).abs() < 1e-3, "{work_ms}");
-    let cpu_ms = told.metric("cpu_ms");
+    assert!((recorded.metric("work_ms") - work_ms).abs() < 1e-3, "{work_ms}");
+    let cpu_ms = recorded.metric("cpu_ms");
     assert!((cpu_ms / work_ms - 1.0).abs() < 0.05, "{cpu_ms} of {work_ms}");
     let blocks = acts.iter().filter(|act| matches!(act, Act::Block(_))).count();
-    assert_eq!(told.stays.iter().filter(|stay| stay.end == "semaphore").count(), blocks);
-    assert_eq!(told.metric("wake_lates"), blocks as f64);
-    assert_eq!(told.stays.iter().filter(|stay| stay.end == "exit").count(), 5);
+    assert_eq!(recorded.stays.iter().filter(|stay| stay.end == "semaphore").count(), blocks);
+    assert_eq!(recorded.metric("wake_lates"), blocks as f64);
+    assert_eq!(recorded.stays.iter().filter(|stay| stay.end == "exit").count(), 5);
 }
 
 #[test]
 fn locks_and_barriers_are_got_through_by_all() {
-    let told = play(
+    let recorded = replay(
         r#"
         name = "waits"
         [[jobs]]
@@ -140,9 +144,9 @@ fn locks_and_barriers_are_got_through_by_all() {
         "#,
         &["--seconds", "60"],
     );
-    assert_eq!(told.json["completed"], true);
+    assert_eq!(recorded.json["completed"], true);
     // Nobody is through a barrier before the last has come: each of the four ends its lap by a block.
-    let mut blocks: Vec<&Stay> = told.stays.iter().filter(|stay| stay.end == "semaphore").collect();
+    let mut blocks: Vec<&Stay> = recorded.stays.iter().filter(|stay| stay.end == "semaphore").collect();
     blocks.sort_by_key(|stay| stay.until_ns);
     assert_eq!(blocks.len(), 20);
     for lap in blocks.chunks(4) {
@@ -154,30 +158,30 @@ fn locks_and_barriers_are_got_through_by_all() {
 fn attached_processes_never_move_and_are_spread_evenly() {
     let cpus = machine::host::allowed_cpus().unwrap().iter().count();
     let workload = format!("name = \"a\"\n[[jobs]]\nname = \"a\"\nprocesses = {}\nprocess = {{}}\n", 2 * cpus);
-    let told = play(&workload, &["--attached", "--seconds", "0.4"]);
-    assert_eq!(told.metric("migrations"), 0.0);
-    let pairs: BTreeSet<(u32, u32)> = told.stays.iter().map(|stay| (stay.cpu, stay.process)).collect();
+    let recorded = replay(&workload, &["--attached", "--seconds", "0.4"]);
+    assert_eq!(recorded.metric("migrations"), 0.0);
+    let pairs: BTreeSet<(u32, u32)> = recorded.stays.iter().map(|stay| (stay.cpu, stay.process)).collect();
     let mut a_cpu: BTreeMap<u32, u32> = BTreeMap::new();
     pairs.iter().for_each(|(cpu, _)| *a_cpu.entry(*cpu).or_default() += 1);
     assert!(a_cpu.values().all(|processes| *processes <= 2), "{a_cpu:?}");
-    assert!(told.stays.iter().all(|stay| stay.until_ns <= 400_000_000));
-    assert_eq!(told.json["completed"], false);
+    assert!(recorded.stays.iter().all(|stay| stay.until_ns <= 400_000_000));
+    assert_eq!(recorded.json["completed"], false);
 }
 
 #[test]
 fn who_is_kept_waiting_arrives_when_another_ends() {
-    let told = play(
+    let recorded = replay(
         "name = \"w\"\n[[jobs]]\nname = \"w\"\nprocesses = 6\nat_once = 2\nprocess.work_ms = { uniform = [5, 20] }\n",
         &[],
     );
-    let exits: Vec<&Stay> = told.stays.iter().filter(|stay| stay.end == "exit").collect();
+    let exits: Vec<&Stay> = recorded.stays.iter().filter(|stay| stay.end == "exit").collect();
     assert_eq!(exits.len(), 6);
     for process in 2..6 {
-        let first = told.stays.iter().find(|stay| stay.process == process).unwrap();
+        let first = recorded.stays.iter().find(|stay| stay.process == process).unwrap();
         assert!(exits.iter().any(|exit| exit.until_ns == first.runnable_ns), "process {process}");
     }
     // Those that the horizon catches outside never arrive, and nobody waits for them.
-    let cut = play(
+    let cut = replay(
         "name = \"w\"\n[[jobs]]\nname = \"w\"\nprocesses = 6\nat_once = 2\nprocess.work_ms = { constant = 60000 }\n",
         &["--seconds", "0.2"],
     );
@@ -204,47 +208,67 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn however_the_player_ends_no_process_is_left_behind() {
+fn however_the_program_ends_no_process_is_left_behind() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
         // Shells let what they start in the background ignore SIGINT, these tests among it.
-        let mut playing = Command::new("env");
-        playing.args(["--default-signal=INT", player().get_program().to_str().unwrap(), "spin:3", "--seconds", "60"]);
-        let mut playing = playing.stdout(Stdio::null()).spawn().unwrap();
-        let pid = playing.id();
-        let mut players = Vec::new();
-        wait_until("three processes play", || {
-            players = children(pid);
-            players.len() == 3
+        let mut running = Command::new("env");
+        running.args(["--default-signal=INT", program().get_program().to_str().unwrap(), "spin:3", "--seconds", "60"]);
+        let mut running = running.stdout(Stdio::null()).spawn().unwrap();
+        let pid = running.id();
+        let mut processes = Vec::new();
+        wait_until("three processes run", || {
+            processes = children(pid);
+            processes.len() == 3
         });
         kill(Pid::from_raw(pid as i32), signal).unwrap();
-        assert!(!playing.wait().unwrap().success());
-        wait_until("all are gone", || players.iter().all(|pid| is_gone(*pid)));
+        assert!(!running.wait().unwrap().success());
+        wait_until("all are gone", || processes.iter().all(|pid| is_gone(*pid)));
     }
 }
 
 #[test]
-fn a_process_that_somebody_kills_ends_the_play() {
-    let playing = player().args(["spin:2", "--seconds", "60"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-    let playing = playing.unwrap();
-    let mut players = Vec::new();
-    wait_until("two processes play", || {
-        players = children(playing.id());
-        players.len() == 2
+fn a_process_that_somebody_kills_ends_the_replay() {
+    let running = program().args(["spin:2", "--seconds", "60"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let running = running.unwrap();
+    let mut processes = Vec::new();
+    wait_until("two processes run", || {
+        processes = children(running.id());
+        processes.len() == 2
     });
-    kill(Pid::from_raw(players[1]), Signal::SIGKILL).unwrap();
-    let output = playing.wait_with_output().unwrap();
+    kill(Pid::from_raw(processes[1]), Signal::SIGKILL).unwrap();
+    let output = running.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(told, "stayput-replay: process 1 was killed by signal 9; nothing is known of this play\n");
-    wait_until("the other is gone", || is_gone(players[0]));
+    let recorded = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(recorded, "stayput-replay: process 1 was killed by signal 9; nothing is known of this replay\n");
+    wait_until("the other is gone", || is_gone(processes[0]));
 }
 
 #[test]
-fn what_cannot_be_played_is_refused_in_a_sentence() {
+fn a_program_with_several_threads_is_refused() {
+    let (parameters, workload) = (Parameters { horizon_ms: Some(1.0), ..Parameters::default() }, Workload::spin(1));
+    let machine = Machine::host().unwrap();
+    let replay = Replay {
+        workload: &workload,
+        parameters: &parameters,
+        replicate: 0,
+        binding: Binding::Free,
+        slice: None,
+        machine: &machine,
+    };
+    let (ended, end) = mpsc::channel::<()>();
+    let other = std::thread::spawn(move || end.recv());
+    let result = replay.run();
+    drop(ended);
+    assert!(other.join().unwrap().is_err());
+    assert!(matches!(result, Err(ReplayError::Threads(2..))), "{result:?}");
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused_in_a_sentence() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("w.toml");
     let refused = |options: &[&str]| -> String {
-        let Output { status, stderr, .. } = player().args(options).output().unwrap();
+        let Output { status, stderr, .. } = program().args(options).output().unwrap();
         assert_eq!(status.code(), Some(2), "{options:?}");
         String::from_utf8(stderr).unwrap()
     };
@@ -253,9 +277,9 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
         refused(&[file.to_str().unwrap()])
     };
     let job = |rest: &str| format!("name = \"w\"\n[[jobs]]\nname = \"j\"\nprocesses = 1\n{rest}\n");
-    for (told, sentence) in [
+    for (recorded, sentence) in [
         (refused(&["spinn:3"]), "`spinn:3` is no built-in workload"),
-        (refused(&["spin:9000"]), "has 9000 processes; at most 8192 can be played"),
+        (refused(&["spin:9000"]), "has 9000 processes; at most 8192 can be replayed"),
         (refused(&["spin:2", "--slice-ms", "200"]), "a slice of 200 ms can't be asked for"),
         (refused(&["spin:2", "--seconds", "-1"]), "unexpected argument"),
         (refused(&["spin:2", "--machine", "nowhere.json"]), "cannot read nowhere.json: No such file"),
@@ -266,6 +290,6 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
             "processes of job `j` reuse 16000000000 bytes",
         ),
     ] {
-        assert!(told.contains(sentence), "{told}");
+        assert!(recorded.contains(sentence), "{recorded}");
     }
 }

@@ -1,6 +1,6 @@
-//! What the processes of a play have in common: when it starts, locks, barriers, and room for what each has seen.
+//! The memory that the processes of a replay share: when it starts, locks, barriers, and room for what each records.
 
-use crate::PlayError;
+use crate::ReplayError;
 use crate::shared::{Common, Shared};
 use machine::CpuId;
 use nix::errno::Errno;
@@ -44,8 +44,8 @@ impl Gate {
     }
 }
 
-/// What one process tells the one that started it.
-pub(crate) struct Told {
+/// What one process lets the others know.
+pub(crate) struct ProcessState {
     /// Opened when another ends for this one to arrive.
     pub(crate) admitted: Gate,
     pub(crate) arrived: Moment,
@@ -57,10 +57,10 @@ pub(crate) struct Told {
     stays: AtomicU64,
 }
 
-/// Where processes fail before the play.
+/// Where processes fail before the replay.
 #[derive(Clone, Copy)]
 #[repr(u32)]
-pub(crate) enum Step {
+pub(crate) enum SetupStep {
     Memory = 1,
     Slice,
     NoSlices,
@@ -68,24 +68,24 @@ pub(crate) enum Step {
     Bind,
 }
 
-impl Told {
-    pub(crate) fn fail(&self, step: Step, errno: Errno) {
+impl ProcessState {
+    pub(crate) fn fail(&self, step: SetupStep, errno: Errno) {
         self.failed_for.store(errno as u32, Relaxed);
         self.failed_at.store(step as u32, Release);
     }
 
     /// Why it failed.
-    pub(crate) fn failure(&self, process: usize) -> Option<PlayError> {
+    pub(crate) fn failure(&self, process: usize) -> Option<ReplayError> {
         let what = match self.failed_at.load(Acquire) {
             0 => return None,
-            n if n == Step::NoSlices as u32 => return Some(PlayError::NoSlices),
-            n if n == Step::Memory as u32 => "map its memory",
-            n if n == Step::Slice as u32 => "ask for a slice (sched_setattr)",
-            n if n == Step::Nice as u32 => "set its nice value",
+            n if n == SetupStep::NoSlices as u32 => return Some(ReplayError::NoSlices),
+            n if n == SetupStep::Memory as u32 => "map its memory",
+            n if n == SetupStep::Slice as u32 => "ask for a slice (sched_setattr)",
+            n if n == SetupStep::Nice as u32 => "set its nice value",
             _ => "be bound to a CPU",
         };
         let cause = std::io::Error::from_raw_os_error(self.failed_for.load(Relaxed) as i32);
-        Some(PlayError::Process { process, what, cause })
+        Some(ReplayError::Process { process, what, cause })
     }
 
     /// How many stays it had, recorded or not.
@@ -95,7 +95,7 @@ impl Told {
 }
 
 /// What the processes of a job have in common.
-pub(crate) struct JobStage {
+pub(crate) struct JobState {
     /// How many of its processes have ended.
     pub(crate) ended: AtomicU32,
     /// Barriers completed (16 bits, wrapping), processes at the barrier (24), and processes that live (24).
@@ -115,7 +115,7 @@ pub(crate) enum Barrier {
     Waiting(u64),
 }
 
-impl JobStage {
+impl JobState {
     pub(crate) fn arrive(&self) {
         self.barrier.fetch_add(LIVING, AcqRel);
     }
@@ -136,7 +136,8 @@ impl JobStage {
         self.change(|state| state - LIVING);
     }
 
-    /// Changes the counts; a barrier at which all the living are is complete.
+    /// Changes the counts; a barrier at which all the living are is complete. All three counts are in one word, since a process that
+    /// exits and one that comes to the barrier must not both take the other for the one that completes it.
     fn change(&self, by: impl Fn(u64) -> u64) -> (u64, u64) {
         let complete = |state: u64| {
             let (waiting, living) = (state >> 24 & COUNT, state & COUNT);
@@ -183,9 +184,9 @@ pub(crate) struct Stay {
 // SAFETY: atomics alone, whose zeros mean that nothing has happened yet.
 unsafe impl Common for Gate {}
 // SAFETY: as above.
-unsafe impl Common for Told {}
+unsafe impl Common for ProcessState {}
 // SAFETY: as above.
-unsafe impl Common for JobStage {}
+unsafe impl Common for JobState {}
 // SAFETY: as above.
 unsafe impl Common for Lock {}
 // SAFETY: as above.
@@ -194,7 +195,7 @@ unsafe impl Common for Stay {}
 /// Where a process records its stays.
 #[derive(Clone, Copy)]
 pub(crate) struct Log<'a> {
-    told: &'a Told,
+    state: &'a ProcessState,
     stays: &'a [Stay],
     horizon_ns: u64,
 }
@@ -207,7 +208,7 @@ impl Log<'_> {
         if from_ns >= until_ns {
             return;
         }
-        let number = self.told.stays.load(Relaxed);
+        let number = self.state.stays.load(Relaxed);
         if let Some(stay) = self.stays.get(number as usize) {
             stay.runnable_ns.store(runnable_ns, Relaxed);
             stay.from_ns.store(from_ns, Relaxed);
@@ -215,31 +216,31 @@ impl Log<'_> {
             stay.cpu.store(cpu.0, Relaxed);
             stay.end.store(end as u32, Relaxed);
         }
-        self.told.stays.store(number + 1, Release);
+        self.state.stays.store(number + 1, Release);
     }
 }
 
-/// All of it.
-pub(crate) struct Stage {
-    /// How many processes are ready, and whether the play has begun.
+/// Everything that is shared.
+pub(crate) struct Arena {
+    /// How many processes are ready, and whether the replay has begun.
     pub(crate) ready: Shared<AtomicU32>,
     pub(crate) begun: Shared<Gate>,
     /// When it begins, on the clock of [`crate::presence::now_ns`].
     start_ns: Shared<AtomicU64>,
     /// How long it may last.
     pub(crate) horizon_ns: u64,
-    pub(crate) jobs: Shared<JobStage>,
+    pub(crate) jobs: Shared<JobState>,
     /// The locks of all jobs, and where those of each begin.
     locks: Shared<Lock>,
     first_locks: Vec<usize>,
     /// How many living processes are bound to each CPU.
     pub(crate) bound: Shared<AtomicU32>,
-    pub(crate) told: Shared<Told>,
+    pub(crate) states: Shared<ProcessState>,
     stays: Shared<Stay>,
 }
 
-impl Stage {
-    pub(crate) fn new(workload: &Workload, cpus: usize, horizon_ns: u64) -> Result<Self, PlayError> {
+impl Arena {
+    pub(crate) fn new(workload: &Workload, cpus: usize, horizon_ns: u64) -> Result<Self, ReplayError> {
         let processes = workload.job_of_processes().count();
         let first_locks = |before: &mut usize, locks: usize| {
             let first = *before;
@@ -256,7 +257,7 @@ impl Stage {
             locks: Shared::new(counts.clone().sum())?,
             first_locks: counts.scan(0, first_locks).collect(),
             bound: Shared::new(cpus)?,
-            told: Shared::new(processes)?,
+            states: Shared::new(processes)?,
             stays: Shared::new(processes * MOST_STAYS)?,
         })
     }
@@ -277,7 +278,7 @@ impl Stage {
 
     pub(crate) fn log(&self, process: usize) -> Log<'_> {
         let stays = &self.stays[process * MOST_STAYS..(process + 1) * MOST_STAYS];
-        Log { told: &self.told[process], stays, horizon_ns: self.horizon_ns }
+        Log { state: &self.states[process], stays, horizon_ns: self.horizon_ns }
     }
 
     /// The stays that a process has recorded, and how many it couldn't.
@@ -289,8 +290,8 @@ impl Stage {
         process: usize,
         position: impl Fn(CpuId) -> Option<CpuIndex>,
     ) -> Result<(Vec<Interval>, u64), CpuId> {
-        let Log { told, stays, .. } = self.log(process);
-        let all = told.stays();
+        let Log { state, stays, .. } = self.log(process);
+        let all = state.stays();
         let interval = |stay: &Stay| {
             let cpu = CpuId(stay.cpu.load(Relaxed));
             Ok(Interval {

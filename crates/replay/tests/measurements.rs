@@ -1,9 +1,9 @@
-//! The ruler that kernels are measured with, held against what the simulator says of itself.
+//! What kernels are measured with, held against what the simulator says of itself.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
 use machine::Machine;
-use replay::account::{Account, CPU_TIME_RATIO, Seen};
+use replay::{CPU_TIME_RATIO, Measurements, Trace};
 use sim::{CpuIndex, Decay, Experiment, NoMemory, Outcome, Parameters, Policy, ProcessOutcome, Workload, WorkloadFile};
 
 const MIXED: &str = r#"
@@ -23,14 +23,19 @@ block_ms = { exponential = 10 }
 intervals.bursts = { length_ms = { exponential = 4 }, ends = { semaphore = 60, system_call = 40 } }
 "#;
 
-fn measured(machine: &Machine, workload: &Workload, parameters: &Parameters, policy: Policy) -> (Outcome, Account) {
+fn measured(
+    machine: &Machine,
+    workload: &Workload,
+    parameters: &Parameters,
+    policy: Policy,
+) -> (Outcome, Measurements) {
     let experiment = Experiment::new(machine, workload, parameters).unwrap();
     let mut intervals = Vec::new();
     let outcome = experiment.run(policy, 0, NoMemory, |interval| intervals.push(interval));
     let until_ns = (outcome.makespan_ms * 1e6).round() as u64;
-    let seen = Seen { workload, machine, intervals: &intervals, processes: &outcome.processes, until_ns };
-    let account = Account::of(&seen);
-    (outcome, account)
+    let trace = Trace { workload, machine, intervals: &intervals, processes: &outcome.processes, until_ns };
+    let measurements = trace.measurements();
+    (outcome, measurements)
 }
 
 #[test]
@@ -40,7 +45,7 @@ fn it_says_of_a_simulation_what_the_simulator_says() {
         for policy in [Policy::Standard, Policy::Light, Policy::Attached, Policy::PerCpu] {
             let workload = WorkloadFile::parse(MIXED).unwrap().workload;
             let parameters = Parameters { decay: Decay::None, horizon_ms, ..Parameters::default() };
-            let (outcome, account) = measured(&machine, &workload, &parameters, policy);
+            let (outcome, measurements) = measured(&machine, &workload, &parameters, policy);
             let slices = outcome.slices();
             let migrations =
                 |level| outcome.jobs.iter().filter_map(|job| job.migrations.get(&level)).sum::<u64>() as f64;
@@ -61,7 +66,7 @@ fn it_says_of_a_simulation_what_the_simulator_says() {
                 ("completion_ms:server", outcome.jobs[1].completion_ms),
                 ("cpu_ms:server", Some(outcome.jobs[1].cpu_ms)),
             ] {
-                let found = account.metrics.get(name).copied();
+                let found = measurements.metrics.get(name).copied();
                 let agree = found.zip(expected).is_some_and(|(a, b)| (a - b).abs() <= 1e-9 * a.abs().max(1.0));
                 assert!(agree || found == expected, "{name} under {policy}: {found:?}, not {expected:?}");
             }
@@ -93,14 +98,15 @@ fn lateness_counts_from_the_end_of_a_sleep_and_fairness_to_the_first_end() {
     let process = |ended| ProcessOutcome { arrived_ns: Some(0), ended_ns: Some(ms(ended)), cpu_ns: ms(30) };
     let processes = [process(53), process(60)];
     let until_ns = ms(60);
-    let seen = Seen { workload: &workload, machine: &machine, intervals: &intervals, processes: &processes, until_ns };
-    let account = Account::of(&seen);
-    let value = |name: &str| account.metrics[name];
+    let trace =
+        Trace { workload: &workload, machine: &machine, intervals: &intervals, processes: &processes, until_ns };
+    let measurements = trace.measurements();
+    let value = |name: &str| measurements.metrics[name];
     assert_eq!([value("wake_lates"), value("wake_late_longest_ms")], [1.0, 3.0]);
     assert_eq!([value("waits"), value("longest_wait_ms")], [4.0, 10.0]);
     assert_eq!(value("migrations_per_s"), 1.0 / 0.06);
     // At 53 ms one has had 30 ms, the other 5 + 28.
     assert!((value(CPU_TIME_RATIO) - 30.0 / 33.0).abs() < 1e-12);
     assert_eq!([value("effective_slices"), value("effective_slice_longest_ms")], [5.0, 35.0]);
-    assert_eq!(account.histograms["effective_slice_ms"][..2], [(5.0, 1), (10.0, 3)]);
+    assert_eq!(measurements.histograms["effective_slice_ms"][..2], [(5.0, 1), (10.0, 3)]);
 }

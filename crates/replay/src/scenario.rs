@@ -1,20 +1,20 @@
-//! What is played, as a file that a journal's plan can be written to.
+//! What is replayed, as a file that a journal's plan can be written to.
 
 use serde::{Deserialize, Serialize};
 use sim::{Parameters, Workload, WorkloadFile};
 
-/// A workload with the parameters that it is played with.
+/// A workload with the parameters that it is replayed with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Scene {
+pub struct Scenario {
     /// What runs.
     pub workload: Workload,
     /// Its parameters.
     pub parameters: Parameters,
 }
 
-impl Scene {
-    /// Reads a workload file (a path ending in `.toml`), a scene (`.json`), or a built-in workload by its name.
+impl Scenario {
+    /// Reads a workload file (a path ending in `.toml`), a scenario (`.json`), or a built-in workload by its name.
     ///
     /// # Errors
     /// What is wrong, with file and line, in a sentence.
