@@ -8,7 +8,7 @@ build_packages="\
 gcc:compiles the workloads (C with OpenMP)
 libc6-dev:holds the headers of the C library
 libhwloc15:reads the machine's topology
-clang-16:compiles the part of the scheduler that runs in the kernel
+clang-16:compiles the part of the scheduler that runs in the kernel, and brings the libclang that reads its header
 make:builds libbpf, which loads it
 pkg-config:finds the libraries of libbpf
 libelf-dev:reads compiled BPF programs

@@ -1,4 +1,6 @@
-//! `stayput-sched`: the affinity scheduler, switched on in this machine's kernel for a command, a control group or everything.
+//! `stayput-sched`: the affinity scheduler, switched on in this machine's kernel for a command, a control group or everything. Options
+//! go in; what the scheduler counted comes out, as text and JSON. It may load BPF programs, change scheduling classes, start the command
+//! and read the machine's tree; it knows no studies.
 
 mod caller;
 mod command;

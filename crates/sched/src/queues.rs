@@ -1,4 +1,4 @@
-//! Whether the scalable queue takes whom the exact one takes: both, played on paper with the BPF side's own keys.
+//! Whether the scalable queue takes whom the exact one takes: both as models, with the BPF side's own keys.
 
 use proptest::prelude::*;
 use sim::Decay;

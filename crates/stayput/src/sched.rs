@@ -1,4 +1,4 @@
-//! `stayput sched`: starts `stayput-sched`, the kernel scheduler's own program, which has another licence than everything else here.
+//! `stayput sched`: becomes `stayput-sched`, the kernel scheduler's own program, which has another licence than everything else here.
 
 use anyhow::Context;
 use std::ffi::OsString;
