@@ -107,15 +107,15 @@ pub(super) fn every(cases: Vec<Case>) -> Judgement {
     };
     let joint = if verdict == Verdict::Holds { " to " } else { ", " };
     let mut numbers: Vec<String> = deciding.iter().map(|case| case.text() + case.unit).collect();
-    if numbers.len() > MOST_TOLD + 1 {
-        let others = numbers.split_off(MOST_TOLD).len();
+    if numbers.len() > MOST_NAMED + 1 {
+        let others = numbers.split_off(MOST_NAMED).len();
         numbers.push(format!("and {others} others"));
     }
     (verdict, format!("{told} {}", numbers.join(joint)))
 }
 
-/// Most of the numbers that decide which are told, of many.
-const MOST_TOLD: usize = 3;
+/// Most of the numbers that decide which are named, of many.
+const MOST_NAMED: usize = 3;
 
 /// Both must hold; one that fails decides.
 pub(super) fn both(a: Judgement, b: Judgement) -> Judgement {

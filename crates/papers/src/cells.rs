@@ -20,12 +20,12 @@ pub(super) struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     /// What the paper prints.
-    pub fn of_print(paper: &'a Paper) -> Self {
+    pub fn printed(paper: &'a Paper) -> Self {
         Self { paper, live: None, among: 1, asked: RefCell::default() }
     }
 
     /// What this machine measured.
-    pub fn of_live(paper: &'a Paper, live: &'a Live, among: usize) -> Self {
+    pub fn measured(paper: &'a Paper, live: &'a Live, among: usize) -> Self {
         Self { paper, live: Some(live), among, asked: RefCell::default() }
     }
 

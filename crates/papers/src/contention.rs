@@ -173,11 +173,11 @@ impl Contention {
     /// # Errors
     /// [`ContentionError`] when there is no rule for the paper, when a cell that it names isn't printed, or when the machine can't
     /// hold a printed placement.
-    pub fn of(paper: &Paper, machine: &Machine) -> Result<Self, ContentionError> {
+    pub fn fit(paper: &Paper, machine: &Machine) -> Result<Self, ContentionError> {
         let rule = RULES.iter().find(|rule| rule.paper == paper.name);
         let rule = rule.ok_or_else(|| ContentionError::NoRule { paper: paper.name.into() })?;
         let cells = cell::cells(paper, machine, rule)?;
-        let (machine, benchmarks) = fit::fit(paper, Neighbourhood::of(machine), rule, &cells)?;
+        let (machine, benchmarks) = fit::fit(paper, Neighbourhood::new(machine), rule, &cells)?;
         let predicted = cells.iter().filter_map(|cell| {
             let fit = benchmarks.iter().find(|fit| cell.is_of(fit))?;
             Some(predict(cell, &cells, fit, machine))

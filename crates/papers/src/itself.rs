@@ -72,7 +72,7 @@ fn potentials<'a>(report: &'a PrintedReport, workload: &'a str) -> impl Iterator
 }
 
 /// A cell of Table IV for an application, from the first workload that has it.
-fn of_application(report: &PrintedReport, application: &str, column: &str) -> Option<Estimated> {
+fn application_cell(report: &PrintedReport, application: &str, column: &str) -> Option<Estimated> {
     let row = report.table("table-4").rows.iter().find(|row| row.label.ends_with(&format!(", {application}")))?;
     cell(report, "table-4", &row.label, column)
 }
@@ -121,7 +121,7 @@ fn median_interval_ms(report: &PrintedReport, application: &str) -> Option<(f64,
 /// A time slice holds at least one dispatch interval, so that its median isn't shorter.
 fn slices_hold_intervals(report: &PrintedReport) -> Judgement {
     let cases = report.table("table-2").rows.iter().map(|row| {
-        let slice = of_application(report, &row.label, "median slice, ms");
+        let slice = application_cell(report, &row.label, "median slice, ms");
         let interval = median_interval_ms(report, &row.label);
         let told = slice.zip(interval).map_or_else(String::new, |(slice, (ms, (from, to)))| {
             format!(
@@ -144,8 +144,8 @@ fn miss_ms(report: &PrintedReport) -> Option<f64> {
 fn stall_of_a_slice(report: &PrintedReport) -> Judgement {
     let about = number(report, "scientific-miss-percent").unwrap_or(f64::NAN);
     let cases = SCIENTIFIC.map(|application| {
-        let thousands = of_application(report, application, "intervening, thousands");
-        let slice_ms = of_application(report, application, "median slice, ms");
+        let thousands = application_cell(report, application, "intervening, thousands");
+        let slice_ms = application_cell(report, application, "median slice, ms");
         let share = miss_ms(report).zip(thousands).zip(slice_ms);
         let share = share.map(|((miss, thousands), slice)| scaled(over(scaled(thousands, 1e3 * miss), slice), 100.0));
         Case::new(application, share, (about - ABOUT_POINTS, about + ABOUT_POINTS), " % of its slice")

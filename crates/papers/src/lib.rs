@@ -1,18 +1,26 @@
 //! What papers print and claim, beside what we get.
 //!
-//! In goes what a paper prints (`papers/printed/*.toml`, embedded) and, where it was run here, the record of its study; out comes a
-//! [`Reproduction`]: its tables with ours next to every printed number, its figures, and a verdict on each claim. What we get is
-//! simulated or fitted when it is asked for. Nothing is read from disk, written or started.
+//! In goes what a paper prints (`papers/printed/*.toml`, embedded) and, where its study was run here, the record of it; out comes a
+//! [`Reproduction`]: the paper's tables with ours next to every printed number, its figures, and a verdict on each claim. What we get
+//! is simulated ([`cache_affinity()`]) or predicted by a fitted model ([`placement()`]) when it is asked for. It may read a journal
+//! ([`own_study`]), and writes and starts nothing.
+//!
+//! What comes out is typed, and `report` says it in sentences, but for three kinds of text: the names and captions that a table has
+//! from the paper; `departures`, which the plan keeps as sentences; and each claim's `why`. A `why` is made where the claim is checked,
+//! of the very numbers that decide: each of the some eighty checks has numbers of its own, so that a type for each and a sentence
+//! elsewhere would say everything twice.
 
 mod cache_affinity;
 mod case;
 mod cells;
 pub mod contention;
+pub mod departures;
 mod evidence;
 mod interval;
 mod itself;
 mod live;
 mod machine_claims;
+pub mod own_study;
 pub mod paper;
 mod placement;
 mod placement_claims;

@@ -16,7 +16,7 @@ use study::plan::UNBOUND;
 /// [`ContentionError`] when the paper's cells can't be predicted.
 pub fn placement(paper: &Paper, live: Option<&Live>) -> Result<Reproduction, ContentionError> {
     let machine = Machine::named(&paper.machine).expect("a test reads every paper's machine");
-    let model = Contention::of(paper, &machine)?;
+    let model = Contention::fit(paper, &machine)?;
     let claim = |claim: &PrintedClaim| {
         let (verdict, why) = judge(&claim.check, paper);
         JudgedClaim {

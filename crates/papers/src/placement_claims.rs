@@ -49,7 +49,7 @@ impl Gain<'_> {
 
 /// Judges a paper's claim by the check of that name, on what the paper prints.
 pub(super) fn judge(check: &str, paper: &Paper) -> Judgement {
-    of_runs(check, &Cells::of_print(paper)).or_else(|| of_print(check, paper)).unwrap_or_else(|| {
+    judge_runs(check, &Cells::printed(paper)).or_else(|| judge_print(check, paper)).unwrap_or_else(|| {
         machine_claims::judge(check, paper)
             .unwrap_or_else(|| (Verdict::Undecidable, "nothing is computed for it".into()))
     })
@@ -58,14 +58,14 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Judgement {
 /// Judges a paper's claim by the check of that name, on what this machine measured; none where the claim isn't one of runs. The
 /// intervals are those that hold all at once, and what wasn't run keeps a claim from holding.
 pub(super) fn judge_live(check: &str, paper: &Paper, live: &Live) -> Option<LiveVerdict> {
-    let first = Cells::of_live(paper, live, 1);
-    of_runs(check, &first)?;
+    let first = Cells::measured(paper, live, 1);
+    judge_runs(check, &first)?;
     let (asked, found) = first.found();
     if found == 0 {
         let why = "nothing that it speaks of was run often enough here".into();
         return Some(LiveVerdict { verdict: Verdict::Undecidable, why });
     }
-    let (verdict, why) = of_runs(check, &Cells::of_live(paper, live, found))?;
+    let (verdict, why) = judge_runs(check, &Cells::measured(paper, live, found))?;
     Some(if asked == found {
         LiveVerdict { verdict, why }
     } else {
@@ -80,10 +80,10 @@ pub(super) fn judge_live(check: &str, paper: &Paper, live: &Live) -> Option<Live
 }
 
 /// Judges by a check of what is printed, whoever ran it.
-fn of_print(check: &str, paper: &Paper) -> Option<Judgement> {
+fn judge_print(check: &str, paper: &Paper) -> Option<Judgement> {
     Some(match check {
         "ratios-of-times" => ratios(paper),
-        "measured-anew" => measured_anew(paper, &gains(&Cells::of_print(paper), "compact", "scatter", &[1, 8])),
+        "measured-anew" => measured_anew(paper, &gains(&Cells::printed(paper), "compact", "scatter", &[1, 8])),
         "figure-printed" => {
             let rows = rows(paper, Quantity::SpeedUp).filter(|(_, row)| row.placement.is_some());
             let cells: Vec<Option<Printed>> = rows.flat_map(|(_, row)| row.printed.iter().copied()).collect();
@@ -98,7 +98,7 @@ fn of_print(check: &str, paper: &Paper) -> Option<Judgement> {
 }
 
 /// Judges by a check of what was run.
-fn of_runs(check: &str, cells: &Cells) -> Option<Judgement> {
+fn judge_runs(check: &str, cells: &Cells) -> Option<Judgement> {
     let paper = cells.paper;
     let deviation = paper.relative_sd_below.map_or(f64::NAN, |share| 100.0 * share);
     let equal = (-deviation, deviation);
@@ -158,7 +158,7 @@ fn of_runs(check: &str, cells: &Cells) -> Option<Judgement> {
             let label = format!("changed by more than {deviation} %: {};", exceptions.join(", "));
             all(&[Case::new(label, share, (0.0, 100.0 * FEW), " % of the cells")])
         }
-        "most-with-32-and-64" => every(of_each_benchmark(paper, |benchmark, class| {
+        "most-with-32-and-64" => every(benchmark_cases(paper, |benchmark, class| {
             let most = |counts: &[u32]| {
                 let gains = affinity_gains(cells, counts);
                 gains.into_iter().filter(|gain| (gain.benchmark, gain.class) == (benchmark, class)).reduce(larger)
@@ -319,7 +319,7 @@ fn geometric_mean<'a>(gains: impl Iterator<Item = &'a Gain<'a>>) -> Option<Estim
     })
 }
 
-fn of_each_benchmark(paper: &Paper, case: impl Fn(&str, Option<&str>) -> Option<Case>) -> Vec<Case> {
+fn benchmark_cases(paper: &Paper, case: impl Fn(&str, Option<&str>) -> Option<Case>) -> Vec<Case> {
     let unbound = rows(paper, Quantity::Time).filter(|(_, row)| row.placement.as_deref() == Some("unbound"));
     unbound.filter_map(|(table, row)| case(&row.benchmark, table.class.as_deref())).collect()
 }

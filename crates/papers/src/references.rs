@@ -9,12 +9,12 @@ pub(super) fn cited_exist(references: &References) -> Judgement {
     let (cited, captioned) = (&references.cited, &references.captioned);
     let missing: Vec<&str> = cited.iter().filter(|name| !captioned.contains(name)).map(String::as_str).collect();
     let idle: Vec<&str> = captioned.iter().filter(|name| !cited.contains(name)).map(String::as_str).collect();
-    let mut why = format!("the text refers to {}", told(cited.iter().map(String::as_str)));
+    let mut why = format!("the text refers to {}", list(cited.iter().map(String::as_str)));
     if !missing.is_empty() {
         why += &format!(", but there is no {}", missing.join(", no "));
     }
     if !idle.is_empty() {
-        why += &format!("; to {} it never refers", told(idle.into_iter()));
+        why += &format!("; to {} it never refers", list(idle.into_iter()));
     }
     let verdict = match (cited.is_empty(), missing.is_empty()) {
         (true, _) => Verdict::Undecidable,
@@ -32,12 +32,12 @@ pub(super) fn captioned_have_data(references: &References, with_data: &[&str]) -
         (0, _) => (Verdict::Undecidable, "no caption is known".into()),
         (all, 0) => (Verdict::Holds, format!("all {all} have data")),
         (all, number) => {
-            (Verdict::Fails, format!("{number} of {all} have a caption and no data: {}", told(bare.into_iter())))
+            (Verdict::Fails, format!("{number} of {all} have a caption and no data: {}", list(bare.into_iter())))
         }
     }
 }
 
-fn told<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 

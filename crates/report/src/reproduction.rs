@@ -248,7 +248,7 @@ pub(crate) fn what_was_done(paper: &Reproduction) -> Vec<String> {
     [method::method(paper), method::live(paper)].concat()
 }
 
-/// A verdict in a word.
+/// The word for a verdict, in every form.
 pub(crate) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",

@@ -1,7 +1,6 @@
 //! `stayput study`: from a command line or a study file to a plan, its trials, a verdict and a report.
 
 mod candidates;
-mod departures;
 mod paper;
 mod plan;
 

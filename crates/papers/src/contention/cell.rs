@@ -105,8 +105,8 @@ pub(super) fn cells<'a>(paper: &'a Paper, machine: &Machine, rule: &Rule) -> Res
                     threads,
                     printed,
                     fitted,
-                    seating: Seating::of(machine, &cpus),
-                    misplaced: misplaced.map(|cpus| Seating::of(machine, &cpus)),
+                    seating: Seating::new(machine, &cpus),
+                    misplaced: misplaced.map(|cpus| Seating::new(machine, &cpus)),
                     barriers: if core_only { Barriers::One } else { Barriers::Many },
                 });
             }

@@ -127,7 +127,7 @@ mod tests {
             let demand = Demand { memory, crosstalk };
             let time = |place: fn(u32) -> u32| {
                 let cpus: Vec<CpuId> = cpus.iter().map(|&cpu| CpuId(place(cpu))).collect();
-                bound_time(&Seating::of(&machine, &cpus), demand, 2.0)
+                bound_time(&Seating::new(&machine, &cpus), demand, 2.0)
             };
             // The other CPU of each module; the modules of each die in reverse; the packages in reverse.
             let itself = time(|cpu| cpu);
@@ -142,7 +142,7 @@ mod tests {
             let demand = Demand { memory, crosstalk: 0.001 };
             let [compact, scatter] = [Policy::Compact, Policy::Scatter].map(|policy| {
                 let cpus = policy.place(&machine, threads).unwrap().cpus().unwrap();
-                bound_time(&Seating::of(&machine, &cpus), demand, slowdown)
+                bound_time(&Seating::new(&machine, &cpus), demand, slowdown)
             });
             prop_assert!(scatter <= compact + 1e-12);
         }

@@ -17,7 +17,7 @@ pub enum Neighbourhood {
 impl Neighbourhood {
     /// The one that a machine's tree shows. Where CPUs share units, their sharing can't be told from a clock step of the full
     /// package, and counts for both.
-    pub fn of(machine: &Machine) -> Self {
+    pub fn new(machine: &Machine) -> Self {
         if machine.count(Kind::Module) > 0 || machine.has_smt() { Self::SharedUnits } else { Self::PackageClock }
     }
 }
@@ -44,8 +44,8 @@ pub(super) struct Seating {
 
 impl Seating {
     /// Thread `i` on `cpus[i]`.
-    pub fn of(machine: &Machine, cpus: &[CpuId]) -> Self {
-        let neighbourhood = Neighbourhood::of(machine);
+    pub fn new(machine: &Machine, cpus: &[CpuId]) -> Self {
+        let neighbourhood = Neighbourhood::new(machine);
         let busy: BTreeSet<CpuId> = cpus.iter().copied().collect();
         let slowed = |cpu: CpuId| match neighbourhood {
             Neighbourhood::SharedUnits => in_object(machine, unit(machine, cpu), &busy) > 1,
@@ -113,7 +113,7 @@ mod tests {
     fn crowds(machine: &str, policy: &Policy, threads: usize) -> (Vec<Crowd>, Vec<Crowd>) {
         let machine = Machine::named(machine).unwrap();
         let cpus = policy.place(&machine, threads).unwrap().cpus().unwrap();
-        let crowds = |cpus: &[CpuId]| Seating::of(&machine, cpus).crowds;
+        let crowds = |cpus: &[CpuId]| Seating::new(&machine, cpus).crowds;
         (crowds(&cpus), misplaced(&machine, &cpus).map_or_else(Vec::new, |cpus| crowds(&cpus)))
     }
 

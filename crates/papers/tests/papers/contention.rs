@@ -12,7 +12,7 @@ fn paper(name: &str) -> &'static Paper {
 }
 
 fn model(paper: &Paper) -> Contention {
-    Contention::of(paper, &Machine::named(&paper.machine).unwrap()).unwrap()
+    Contention::fit(paper, &Machine::named(&paper.machine).unwrap()).unwrap()
 }
 
 fn held_out(name: &str) -> HeldOut {
@@ -111,11 +111,11 @@ fn no_misplaced_thread_explains_bt_unbound_on_eight_cpus() {
 fn a_paper_without_a_rule_or_without_a_fitted_cell_is_refused() {
     let machine = Machine::named("xeon-e5620").unwrap();
     let unknown = Paper { name: "somebody-1999", ..paper("pires-2016").clone() };
-    let refused = Contention::of(&unknown, &machine).unwrap_err();
+    let refused = Contention::fit(&unknown, &machine).unwrap_err();
     assert_eq!(refused, ContentionError::NoRule { paper: "somebody-1999".into() });
     let mut without = paper("pires-2016").clone();
     without.tables.truncate(1);
-    let refused = Contention::of(&without, &machine).unwrap_err();
+    let refused = Contention::fit(&without, &machine).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "pires-2016 prints no time of BT.B scatter in its column of 1, which the model is fitted on"

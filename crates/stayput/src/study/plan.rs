@@ -1,9 +1,9 @@
 //! From flags, study file and defaults to a plan.
 
-use super::{Guarantee, RaceArgs, StopArgs, StudyArgs, candidates, departures};
+use super::{Guarantee, RaceArgs, StopArgs, StudyArgs, candidates};
 use crate::UsageError;
 use machine::{Machine, PlaceError, Policy};
-use papers::Paper;
+use papers::{Paper, departures};
 use stats::RaceRule;
 use std::collections::BTreeSet;
 use std::path::Path;

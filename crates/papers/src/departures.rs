@@ -1,4 +1,4 @@
-//! Where a study isn't what was asked for, in sentences.
+//! Where a plan isn't the study that a file describes, in the sentences that the plan keeps.
 
 use machine::tree::ObjectIndex;
 use machine::{Kind, Machine, Placement, Policy};
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use study::Treatment;
 
 /// That `threads` are left out because there are only `usable` CPUs; none when nothing is left out.
-pub(super) fn left_out(threads: &[u32], usable: u32) -> Option<String> {
+pub fn left_out(threads: &[u32], usable: u32) -> Option<String> {
     (!threads.is_empty()).then(|| {
         let (cpus, verb) = (count(usable, "usable CPU"), if usable == 1 { "is" } else { "are" });
         format!("Left out: {}, for which this machine's {cpus} {verb} too few.", list_of(threads))
@@ -14,7 +14,7 @@ pub(super) fn left_out(threads: &[u32], usable: u32) -> Option<String> {
 }
 
 /// Which of a study's placements this machine can't make as they are defined, and which are the same here.
-pub(super) fn placements(threads: &[u32], treatments: &[Treatment], machine: &Machine) -> Vec<String> {
+pub fn placements(threads: &[u32], treatments: &[Treatment], machine: &Machine) -> Vec<String> {
     let mut sentences = unkept_promises(threads, treatments, machine);
     sentences.extend(twins(threads, treatments));
     sentences
@@ -66,11 +66,11 @@ fn twins(threads: &[u32], treatments: &[Treatment]) -> Vec<String> {
             }
         }
     }
-    let told = |(names, counts): (Vec<&str>, Vec<u32>)| {
+    let sentence = |(names, counts): (Vec<&str>, Vec<u32>)| {
         let (names, counts) = (list(&names), list_of(&counts));
         format!("{names} are the very same placement here with {counts}: what differs between them is chance.")
     };
-    groups.into_iter().map(told).collect()
+    groups.into_iter().map(sentence).collect()
 }
 
 /// What a policy's name promises.
@@ -122,7 +122,7 @@ impl Occupied {
 }
 
 /// `1 usable CPU`, `2 usable CPUs`.
-pub(super) fn count(number: u32, noun: &str) -> String {
+pub fn count(number: u32, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -132,7 +132,7 @@ fn list_of(counts: &[u32]) -> String {
 }
 
 /// `a`, `a and b`, `a, b and c`.
-pub(super) fn list(items: &[impl ToString]) -> String {
+pub fn list(items: &[impl ToString]) -> String {
     let mut words: Vec<String> = items.iter().map(ToString::to_string).collect();
     match words.pop() {
         Some(last) if !words.is_empty() => format!("{} and {last}", words.join(", ")),
