@@ -1,7 +1,5 @@
 //! The `stayput` command: wiring and exit codes; everything else lives in the crates behind it.
 
-#![cfg_attr(not(test), no_main)]
-
 mod doctor;
 mod place;
 mod placement_file;
@@ -20,8 +18,8 @@ mod workloads;
 use ::study::JournalError;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::ffi::{c_char, c_int};
 use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
 
 /// Find out whether it matters where your threads run, how much, and where they run best — and make them stay put.
 #[derive(Parser)]
@@ -89,11 +87,9 @@ pub(crate) const FAILURE: u8 = 1;
 /// The command line, or a file that it names, is wrong.
 const USAGE: u8 = 2;
 
-/// The C library's entry point. What Rust's runtime does before its own (look up the stack's bounds in `/proc/self/maps`,
-/// set up a signal stack, ignore SIGPIPE) would be paid by every `stayput run`, and nothing here needs it.
-#[cfg_attr(not(test), unsafe(export_name = "main"))]
-#[cfg_attr(test, expect(dead_code, reason = "tests come with a main of their own"))]
-extern "C" fn entry(_arguments: c_int, _values: *const *const c_char) -> c_int {
+fn main() -> ExitCode {
+    // A reader that has seen enough, such as `head`, ends us as it would any program, and not by a panic.
+    launch::restore_sigpipe();
     stayput().into()
 }
 

@@ -465,6 +465,22 @@ fn ignored_signals_stay_ignored_and_others_stay_default() {
     );
 }
 
+#[test]
+fn a_reader_that_has_left_ends_us_by_sigpipe() {
+    let closed = || std::io::pipe().unwrap().1;
+    let places = || stayput_with(&["place", "scatter", "-n", "1", "--machine", "package:1 core:2 pu:1"]);
+    let run = || stayput_with(&["run", "--", "true"]);
+    for status in [places().stdout(closed()).status(), run().stderr(closed()).status()] {
+        assert_eq!(status.unwrap().signal(), Some(libc::SIGPIPE));
+    }
+}
+
+fn stayput_with(arguments: &[&str]) -> Command {
+    let mut command = stayput();
+    command.args(arguments);
+    command
+}
+
 fn text_of(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
