@@ -3,6 +3,7 @@
 mod change;
 mod comparison;
 mod race;
+mod replay;
 mod simulation;
 mod space_sharing;
 mod warning;
@@ -65,7 +66,7 @@ fn sentences(verdict: &Verdict) -> Vec<Sentence> {
         Verdict::Race(verdict) => race::sentences(verdict),
         Verdict::Simulation(verdict) => simulation::sentences(verdict),
         Verdict::SpaceSharing(verdict) => space_sharing::sentences(verdict),
-        Verdict::Words { sentence } => vec![Sentence::Whole(sentence.clone())],
+        Verdict::Replay(verdict) => replay::sentences(verdict),
     }
 }
 

@@ -5,11 +5,13 @@
 //! [`kernel::play::account`], so that figures of one name mean the same.
 
 mod agreement;
+mod verdict;
 
-pub use agreement::{
-    AGREE_FACTOR, Agreement, Beside, PlayResult, PlayedPolicy, QUANTITIES, Quantity, analyse, verdicts, warnings,
-};
+pub use agreement::{AGREE_FACTOR, Agreement, Beside, PlayResult, PlayedPolicy, QUANTITIES, Quantity, analyse};
 pub use kernel::play::modelled::L2_MISSES;
+pub use verdict::{
+    AgreementVerdict, Disagreement, Fairness, MissFigures, ReplayFindings, ReplayVerdict, SchedulingFigures,
+};
 
 use crate::host::unix_seconds;
 use crate::observation::Observation;

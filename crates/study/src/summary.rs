@@ -2,7 +2,7 @@
 
 use crate::engine;
 use crate::plan::{Cell, Plan, StopRule};
-use crate::play::{self, PlayResult};
+use crate::play::{self, PlayResult, ReplayVerdict};
 use crate::race::{self, RaceResult};
 use crate::record::Record;
 use crate::simulation::{self, PointResult};
@@ -172,9 +172,8 @@ pub fn analyse(record: &Record) -> Analysis {
         return Analysis { summaries, best, races, simulated, played: None, verdicts, warnings };
     }
     if let Some(played) = play::analyse(record) {
-        let verdicts = play::verdicts(&played).into_iter().map(|sentence| Verdict::Words { sentence }).collect();
-        let warnings =
-            play::warnings(record, &played).into_iter().map(|sentence| Warning::Words { sentence }).collect();
+        let verdicts = vec![Verdict::Replay(ReplayVerdict::new(&played))];
+        let warnings = Warning::of_replays(record, &played);
         return Analysis { summaries, best, races, simulated, played: Some(played), verdicts, warnings };
     }
     let verdicts = if races.is_empty() {

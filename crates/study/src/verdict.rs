@@ -6,6 +6,7 @@ mod race;
 pub use comparison::{ComparisonHeadline, ComparisonVerdict, Difference, PlacementVerdict};
 pub use race::{RaceFinding, RaceOutcome, RaceVerdict, Slowest};
 
+use crate::play::ReplayVerdict;
 use crate::simulation::{SimulationVerdict, SpaceSharingVerdict};
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +22,8 @@ pub enum Verdict {
     Simulation(SimulationVerdict),
     /// Policies of space sharing, simulated.
     SpaceSharing(SpaceSharingVerdict),
-    /// What is still said in words.
-    Words {
-        /// One sentence.
-        sentence: String,
-    },
+    /// A workload replayed in a kernel, and simulated beside it.
+    Replay(ReplayVerdict),
 }
 
 /// A thread count under one treatment.

@@ -136,10 +136,33 @@ pub enum Warning {
         /// The policy.
         policy: String,
     },
-    /// What is still said in words.
-    Words {
-        /// One sentence.
-        sentence: String,
+    /// Replays under a policy failed.
+    ReplaysFailed {
+        /// The policy.
+        policy: String,
+        /// Replays that failed.
+        failed: u32,
+        /// All replays.
+        of: u32,
+        /// Why the first of them did, in one line.
+        cause: Option<String>,
+    },
+    /// In the simulator another rule stands in for what the kernel's own scheduler does.
+    StandIn {
+        /// The policy.
+        policy: String,
+        /// The simulator's policy.
+        stand_in: String,
+    },
+    /// The simulator has nothing like a policy.
+    NotSimulated {
+        /// The policy.
+        policy: String,
+    },
+    /// What replays noted about themselves.
+    ReplayNote {
+        /// The note.
+        text: String,
     },
 }
 
@@ -151,6 +174,8 @@ pub enum Work {
     Study,
     /// A simulation.
     Simulation,
+    /// Replays in a kernel.
+    Replay,
 }
 
 impl Warning {

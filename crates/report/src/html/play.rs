@@ -7,7 +7,7 @@ use crate::number;
 use crate::play::PlayView;
 use crate::sentences;
 use crate::simulation::Sheet;
-use crate::words::{capital, count, plain};
+use crate::words::{count, plain};
 use maud::{Markup, html};
 use study::play::{Beside, L2_MISSES, PlayedPolicy, Quantity};
 use study::simulation::TimeBin;
@@ -34,9 +34,8 @@ pub(super) fn title(play: &PlayView) -> String {
 }
 
 fn answer(play: &PlayView) -> Markup {
-    let verdicts = sentences::verdicts(play.analysis);
-    let (first, others) = verdicts.split_first().map_or(("Nothing was played.", &[][..]), |(f, o)| (f, o));
-    let own = format!("{}: ", play.workload());
+    let mut verdicts = sentences::all(play.analysis);
+    let first = verdicts.next().map_or("Nothing was played.".into(), |first| first.below(&play.workload()));
     html! {
         header {
             div.bar {
@@ -48,8 +47,8 @@ fn answer(play: &PlayView) -> Markup {
                     h2 { (play.workload()) }
                     (headline(play))
                     div {
-                        p.verdict { (capital(&plain(first.strip_prefix(&own).unwrap_or(first)))) }
-                        ul.verdicts { @for verdict in others { li { (capital(&plain(verdict))) } } }
+                        p.verdict { (first) }
+                        ul.verdicts { @for verdict in verdicts { li { (plain(&verdict.to_string())) } } }
                     }
                 }
             }
