@@ -14,7 +14,7 @@ pub(super) fn sentences(verdict: &SpaceSharingVerdict) -> Vec<Sentence> {
         SpaceSharingVerdict::Mixes { mixes, policies, affinity } => of_mixes(*mixes, policies, affinity.as_ref()),
         SpaceSharingVerdict::Swept { mix, parameter, least, most, replicates, policies, affinity } => {
             let span = format!("{mix}, over {parameter} from {least} to {most}");
-            of_sweep(&span, *replicates, policies, affinity.as_ref())
+            of_sweep(&span, *replicates, policies, affinity.as_deref())
         }
     }
 }

@@ -48,7 +48,7 @@ pub enum SpaceSharingVerdict {
         /// The policies that are compared.
         policies: Vec<SweptPolicy>,
         /// What affinity adds, where both were simulated.
-        affinity: Option<SweptAffinity>,
+        affinity: Option<Box<SweptAffinity>>,
     },
 }
 
@@ -216,7 +216,7 @@ impl SpaceSharingVerdict {
             most: values().fold(f64::NEG_INFINITY, f64::max),
             replicates: results.find(|result| !result.changes.is_empty()).map(|result| result.replicates),
             policies: Policy::ALL.into_iter().filter_map(|policy| SweptPolicy::new(points, policy)).collect(),
-            affinity: SweptAffinity::new(points),
+            affinity: SweptAffinity::new(points).map(Box::new),
         }
     }
 }

@@ -162,7 +162,8 @@ fn a_true_difference_is_claimed_and_an_equal_placement_is_not() {
     let [Verdict::Comparison(verdict)] = analysis.verdicts.as_slice() else { panic!("{:?}", analysis.verdicts) };
     let ComparisonHeadline::Matters { by, best } = &verdict.headline else { panic!("{:?}", verdict.headline) };
     assert_eq!(best.placement, "scatter");
-    assert!((by - (scatter.ratio.unwrap() - 1.0)).abs() < 1e-9, "{by}");
+    let largest = analysis.summaries.iter().filter_map(|summary| summary.ratio).fold(0.0, f64::max);
+    assert!((by - (largest - 1.0)).abs() < 1e-9, "{by} and {largest}, whatever the thread count");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use machine::Machine;
 use replay::{Policy, ReplayOutput, Run, Scenario};
 use sim::{Parameters, Workload};
 use std::collections::BTreeMap;
-use study::play::{Kernel, PlayResult, analyse, simulate, simulator_parameters, verdicts, warnings};
-use study::{Ending, HostFacts, Plan, Record, Status, Trial};
+use study::play::{AgreementVerdict, Kernel, PlayResult, ReplayVerdict, analyse, simulate, simulator_parameters};
+use study::{Ending, HostFacts, Plan, Record, Status, Trial, Warning};
 
 fn machine() -> Machine {
     Machine::named("pack:1 core:2 pu:1").unwrap()
@@ -101,12 +101,12 @@ fn worlds_agree_within_a_quarter_and_order_counts_where_the_simulator_sets_polic
     );
     // Light and heavy are simulated alike, so that their order in the kernel says nothing.
     assert_eq!((migrations.pairs, migrations.same_order), (2, 2));
-    let told = verdicts(&result);
-    assert_eq!(
-        told[0],
-        "spin:5: on migrations kernel and simulator agree within 25 % under standard and light, not under others \
-         (kernel over simulator: heavy, 0.42 (0.42 to 0.42)); the policies are in the same order."
-    );
+    let findings = ReplayVerdict::new(&result).findings.unwrap();
+    let AgreementVerdict { metric, within, beyond, pairs, same_order } = &findings.agreements[0];
+    assert_eq!((metric.as_str(), within, *pairs, *same_order), ("migrations_per_s", &migrations.within, 2, 2));
+    let [heavy] = beyond.as_slice() else { panic!("{beyond:?}") };
+    assert_eq!((heavy.policy.as_str(), heavy.kernel), ("heavy", 4.0));
+    assert!((heavy.ratio.unwrap().value - 4.0 / 9.5).abs() < 1e-9);
     let turned = compared(&[("standard", 5.0, 40.0), ("light", 9.0, 10.0)]);
     assert_eq!((turned.agreements[0].pairs, turned.agreements[0].same_order), (1, 0));
 }
@@ -118,8 +118,9 @@ fn zeros_agree_with_zeros_and_with_nothing_else() {
     assert_eq!(migrations.within, ["graded"]);
     assert_eq!(migrations.beyond, ["light", "heavy"], "what only stands in isn't judged");
     assert!(result.policies[0].beside("migrations_per_s").unwrap().ratio.is_none());
-    let told = &verdicts(&result)[0];
-    assert!(told.contains("(kernel over simulator: light, 3.0 against none in the simulator; heavy, 0.00)"), "{told}");
+    let findings = ReplayVerdict::new(&result).findings.unwrap();
+    let beyond: Vec<_> = findings.agreements[0].beyond.iter().map(|b| (b.kernel, b.ratio.map(|r| r.value))).collect();
+    assert_eq!(beyond, [(3.0, None), (0.0, Some(0.0))]);
 }
 
 #[test]
@@ -134,11 +135,11 @@ fn modelled_misses_are_told_of_the_policies_that_have_them() {
         plan.play_trial(turn, Ok(told(figures)), 0)
     };
     let trials = plan.turns_left(&[]).into_iter().map(play).collect();
-    let told = verdicts(&analyse(&record(plan.clone(), trials)).unwrap());
-    assert_eq!(
-        told,
-        ["spin:5: of 1,000 references, L2 and L3 would have missed: standard 316.6 and 120.9; light 46.6 and 2.6."]
-    );
+    let findings = ReplayVerdict::new(&analyse(&record(plan.clone(), trials)).unwrap()).findings.unwrap();
+    let misses: Vec<_> =
+        findings.misses.iter().map(|m| (m.policy.as_str(), [m.l2_per_1000, m.l3_per_1000].map(f64::round))).collect();
+    assert_eq!(misses, [("standard", [317.0, 121.0]), ("light", [47.0, 3.0])]);
+    assert!(findings.agreements.is_empty() && findings.scheduling.is_empty() && findings.least_fair.is_none());
 }
 
 #[test]
@@ -159,12 +160,17 @@ fn failures_notes_and_stand_ins_are_told() {
     let result = analyse(&record).unwrap();
     assert_eq!((result.policies[0].plays, result.policies[0].failed), (2, 1));
     assert_eq!(
-        warnings(&record, &result),
+        Warning::of_replays(&record, &result),
         [
-            "1 of 3 plays under standard failed: exit code 1: no.",
-            "Under eevdf the kernel's own scheduler decides; per-cpu in the simulator only stands in for it, and isn't expected to agree.",
-            "eevdf-llc is not simulated: nothing there is like it.",
-            "A play tells: 3 stays were not recorded.",
+            Warning::ReplaysFailed {
+                policy: "standard".into(),
+                failed: 1,
+                of: 3,
+                cause: Some("exit code 1: no".into())
+            },
+            Warning::StandIn { policy: "eevdf".into(), stand_in: "per-cpu".into() },
+            Warning::NotSimulated { policy: "eevdf-llc".into() },
+            Warning::ReplayNote { text: "3 stays were not recorded".into() },
         ]
     );
 }

@@ -213,3 +213,13 @@ fn what_always_fails_leaves_the_race_and_the_rest_go_on() {
     let is_told = |warning: &Warning| matches!(warning, Warning::Failures { placement, .. } if placement == "p2");
     assert!(analysis.warnings.iter().any(is_told), "{:?}", analysis.warnings);
 }
+
+#[test]
+fn a_reference_that_always_fails_leaves_the_gain_unknown() {
+    let plan = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
+    let mut runner = crate::model::Model::new(&spread(), 0.01);
+    runner.failing.insert(0, Status::ExitCode);
+    let (record, _) = whole(&plan, runner);
+    let analysis = analyse(&record);
+    assert_eq!(outcome(&analysis).finding, RaceFinding::GainUnknown);
+}
