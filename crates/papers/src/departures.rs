@@ -23,7 +23,7 @@ pub fn placements(threads: &[u32], treatments: &[Treatment], machine: &Machine) 
 fn unkept_promises(threads: &[u32], treatments: &[Treatment], machine: &Machine) -> Vec<String> {
     let mut sentences = Vec::new();
     let untold = [Kind::Package, Kind::Cache(2)].into_iter().find(|&kind| machine.count(kind) == 0);
-    for Treatment { name, placements } in treatments {
+    for Treatment { name, placements, .. } in treatments {
         let Some(definition) = name.parse().ok().and_then(|policy| definition(&policy)) else { continue };
         let promise = format!("{name} means {}", definition.words);
         if let Some(kind) = untold {

@@ -4,7 +4,7 @@ use crate::paper::Paper;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use study::study_file::StudyFile;
-use study::{Ending, Journal, JournalError, Record};
+use study::{Comparison, Ending, Journal, JournalError, Record};
 
 /// The papers' study files, by their papers' names.
 const FILES: [(&str, &str); 3] = [
@@ -39,14 +39,14 @@ pub fn study_file(paper: &Paper) -> StudyFile {
 ///
 /// # Errors
 /// [`OwnStudyError`] when the journal can't be read or is of another study.
-pub fn earlier(paper: &Paper, journal: &Path) -> Result<Option<Record>, OwnStudyError> {
-    let record = match Journal::read(journal) {
+pub fn earlier(paper: &Paper, journal: &Path) -> Result<Option<Record<Comparison>>, OwnStudyError> {
+    let record = match Journal::<Comparison>::read(journal) {
         Ok(record) => record,
         Err(JournalError::Empty { .. }) => return Ok(None),
         Err(JournalError::Open { .. }) if !journal.exists() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    if record.plan.paper.as_deref() != Some(paper.name) {
+    if record.plan.plan.paper.as_deref() != Some(paper.name) {
         return Err(OwnStudyError::Other { journal: journal.into(), paper: paper.name });
     }
     Ok(Some(record))
@@ -54,12 +54,12 @@ pub fn earlier(paper: &Paper, journal: &Path) -> Result<Option<Record>, OwnStudy
 
 /// Whether a record is at its end as it is asked for: all programs are of `class`, where one is given, and it is settled, or its budget
 /// is spent and no other is given.
-pub fn has_ended(record: &Record, class: Option<&str>, budget: Option<Duration>) -> bool {
+pub fn has_ended(record: &Record<Comparison>, class: Option<&str>, budget: Option<Duration>) -> bool {
     let is_of_class = |name: &str, class: &str| name.rsplit_once('.').is_some_and(|(_, of)| of == class);
-    let subjects = &record.plan.subjects;
+    let subjects = &record.plan.plan.subjects;
     let ended = match record.ending {
         Some(Ending::Finished) => true,
-        Some(Ending::BudgetSpent) => budget.is_none() || budget == record.plan.budget,
+        Some(Ending::BudgetSpent) => budget.is_none() || budget == record.plan.plan.budget,
         None => false,
     };
     ended && class.is_none_or(|class| subjects.iter().all(|subject| is_of_class(&subject.name, class)))

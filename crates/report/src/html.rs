@@ -3,8 +3,8 @@
 mod facts;
 mod figures;
 mod paper;
-mod replay;
 mod race;
+mod replay;
 pub(crate) mod reproduction;
 mod sheet;
 mod simulation;

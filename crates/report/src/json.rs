@@ -1,9 +1,9 @@
 //! Everything, for programs.
 
 use crate::paper_table::{PaperTable, Row};
-use crate::replay::ReplayView;
 use crate::programs::BuiltinProgram;
 use crate::ranking::{Place, Ranking};
+use crate::replay::ReplayView;
 use crate::sentences;
 use crate::simulation::{Contract, SimulationView};
 use crate::study_view::{Stop, StudyView, actual_cpus};
@@ -116,9 +116,8 @@ impl<'a> SampleRow<'a> {
             cause: failure.map_or("", |failure| &failure.what),
             time_s: measured.map(|measured| measured.makespan_s),
             started_unix_s: sample.started_s,
-            metrics: measured.map(|measured| {
-                measured.metrics.iter().map(|(metric, value)| (metric.to_string(), *value)).collect()
-            }),
+            metrics: measured
+                .map(|measured| measured.metrics.iter().map(|(metric, value)| (metric.to_string(), *value)).collect()),
             notes: measured.map_or(&[], |measured| &measured.notes),
         }
     }

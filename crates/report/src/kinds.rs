@@ -4,7 +4,9 @@ use crate::replay::ReplayView;
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
 use crate::{csv, html, json, latex, markdown, terminal};
-use simulation::{ReplayAnalysis, ReplayPlan, SimulationAnalysis, SimulationPlan, replay_analysis, simulation_analysis};
+use simulation::{
+    ReplayAnalysis, ReplayPlan, SimulationAnalysis, SimulationPlan, replay_analysis, simulation_analysis,
+};
 use std::path::Path;
 use strum::{EnumString, VariantNames};
 use study::{

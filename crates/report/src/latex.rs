@@ -9,7 +9,6 @@ use crate::words::{capital, count, plain, setting};
 use papers::paper::Quantity;
 use std::fmt::Write;
 
-
 /// A floating table to be `\input` into a paper. It needs the package `booktabs` and an engine that reads UTF-8 (any
 /// of the last ten years). The verdicts stand above it as comments, the setting in its caption. A ratio is bold where
 /// a difference is shown.

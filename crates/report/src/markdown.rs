@@ -10,7 +10,7 @@ use crate::table::{Cell, Table};
 use crate::words::{count, plain, setting};
 use papers::paper::Quantity;
 use std::fmt::Write;
-use study::{Claim};
+use study::Claim;
 
 /// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold where a
 /// difference is shown.

@@ -5,10 +5,10 @@ use crate::sentences;
 use crate::simulation::{Sheet, Table, figures, job_in_words, metric_columns, parameters};
 use crate::table::Cell;
 use crate::words::{count, plain};
-use machine::Machine;
-use serde_json::{Map, Value, json};
 use ::simulation::replays::{Beside, QUANTITIES, Quantity};
 use ::simulation::{Estimated, ReplayAnalysis, ReplayPlan, ReplayResult, ReplayedPolicy};
+use machine::Machine;
+use serde_json::{Map, Value, json};
 use study::{Claim, Record, Sample};
 
 /// A study of replays as the report sees it.

@@ -16,9 +16,9 @@ pub use self::terminal::terminal;
 pub use crate::html::reproduction::html;
 
 use crate::words::count;
+use ::simulation::Estimated;
 use papers::contention::{HeldOut, Role};
 use papers::reproduction::{Against, JudgedClaim, Panel, ReproducedCell, ReproducedTable, Reproduction, Verdict};
-use ::simulation::Estimated;
 
 /// A table as its readers want it: what is compared most closely comes first, with a margin.
 pub(crate) struct TableView<'a> {

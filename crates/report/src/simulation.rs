@@ -20,11 +20,11 @@ use crate::number;
 use crate::sentences;
 use crate::table::Cell;
 use crate::words::{count, plain};
-use machine::Machine;
 use ::simulation::metrics::{COMPLETION, ENDED, MAKESPAN, MEAN_COMPLETION, MIGRATIONS, MISSES, SLICE_MEDIAN};
 use ::simulation::{
     Estimated, PointResult, PolicyResult, Sharing, Simulation, SimulationAnalysis, SimulationPlan, SweepPoint,
 };
+use machine::Machine;
 use serde::Serialize;
 use serde_json::Value;
 use stats::{By, Metric};
@@ -276,11 +276,9 @@ impl<'a> SimulationView<'a> {
             doubt(Metric::from_name("dispatches"), "dispatches", number::seconds),
             doubt(MIGRATIONS, "migrations", number::seconds),
         ]);
-        all.extend(
-            DISTANCES.map(|(level, words)| {
-                part(MIGRATIONS.by(By::Distance(level.into())), &format!("  {words}"), number::seconds)
-            }),
-        );
+        all.extend(DISTANCES.map(|(level, words)| {
+            part(MIGRATIONS.by(By::Distance(level.into())), &format!("  {words}"), number::seconds)
+        }));
         all.extend([
             doubt(Metric::from_name("response_median_ms"), "median response, ms", number::seconds),
             doubt(Metric::from_name("response_longest_ms"), "longest response, ms", number::seconds),

@@ -8,8 +8,8 @@ use papers::Paper;
 use serde_json::Value;
 use study::race::RaceStop;
 use study::{
-    Analysis, Best, Comparison, Ending, HostFacts, Kind, PastSession, Plan, Race, RaceAnalysis, Record, StopRule, Summary,
-    ThreadObservation, Trial,
+    Analysis, Best, Comparison, Ending, HostFacts, Kind, PastSession, Plan, Race, RaceAnalysis, Record, StopRule,
+    Summary, ThreadObservation, Trial,
 };
 
 /// One study as the report sees it.

@@ -8,10 +8,10 @@ use crate::replay::ReplayView;
 use crate::sentences;
 use crate::simulation::Sheet;
 use crate::words::{capital, count, plain};
-use maud::{Markup, html};
 use ::simulation::metrics::SLICE_MEDIAN;
 use ::simulation::replays::{Beside, L2_MISSES, Quantity};
 use ::simulation::{ReplayedPolicy, TimeBin};
+use maud::{Markup, html};
 
 /// What a page shows above its data.
 pub(super) fn body(study: &ReplayView) -> Markup {
@@ -117,7 +117,10 @@ fn agreement(study: &ReplayView) -> Markup {
     }
 }
 
-fn each<'a>(study: &ReplayView<'a>, quantity: &Quantity) -> impl Iterator<Item = (usize, &'a ReplayedPolicy, &'a Beside)> {
+fn each<'a>(
+    study: &ReplayView<'a>,
+    quantity: &Quantity,
+) -> impl Iterator<Item = (usize, &'a ReplayedPolicy, &'a Beside)> {
     let policies = study.result.policies.iter().enumerate();
     policies.filter_map(move |(at, policy)| Some((at, policy, policy.beside(&quantity.metric)?)))
 }

@@ -9,9 +9,9 @@ use crate::number;
 use crate::sentences;
 use crate::simulation::{ENDS, Sheet, SimulationView, end_metric};
 use crate::words::{count, plain};
-use maud::{Markup, html};
 use ::simulation::metrics::{INTERVAL_MEDIAN, MAKESPAN, MISSES, SLICE_MEDIAN};
 use ::simulation::{Estimated, PointResult, PolicyResult, TimeBin};
+use maud::{Markup, html};
 use stats::Metric;
 
 /// What a page shows above its data.
@@ -254,19 +254,11 @@ struct Bins {
     whole: &'static str,
 }
 
-const SLICES: Bins = Bins {
-    of: |result| &result.slices,
-    median: SLICE_MEDIAN,
-    counted: "slices",
-    whole: "% of standard's",
-};
+const SLICES: Bins =
+    Bins { of: |result| &result.slices, median: SLICE_MEDIAN, counted: "slices", whole: "% of standard's" };
 
-const INTERVALS: Bins = Bins {
-    of: |result| &result.intervals,
-    median: INTERVAL_MEDIAN,
-    counted: "intervals",
-    whole: "% of the policy's",
-};
+const INTERVALS: Bins =
+    Bins { of: |result| &result.intervals, median: INTERVAL_MEDIAN, counted: "intervals", whole: "% of the policy's" };
 
 fn typical(result: &PolicyResult, median: &Metric) -> String {
     result.value(median).map_or_else(String::new, |ms| format!("median {} ms", number::seconds(ms)))

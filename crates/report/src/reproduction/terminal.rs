@@ -5,12 +5,12 @@ use super::{
 };
 use crate::terminal::paragraph;
 use crate::words::{capital, plain};
+use ::simulation::TimeBin;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use papers::Reproduction;
 use papers::reproduction::{Panel, ReproducedFigure, Verdict};
 use std::fmt::Write;
 use std::ops::Range;
-use ::simulation::TimeBin;
 
 /// `papers` in `width` columns: the answer, the tables, the figures as rows of bars, the claims, what was chosen. With `colour`,
 /// verdicts are coloured, and differences where a margin judges them; a star marks those beyond it either way.

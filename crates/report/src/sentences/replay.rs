@@ -14,7 +14,8 @@ pub(super) fn sentences(verdict: &ReplayVerdict) -> Vec<Sentence> {
         return vec![headline(format!("nothing was replayed to its end in Linux {release} ({place})."))];
     }
     let mut texts: Vec<String> = verdict.agreements.iter().map(agreement).collect();
-    if let Some(each) = each(&verdict.in_kernel, |[migrations, slice_ms]| format!("{migrations:.1} and {slice_ms:.1} ms"))
+    if let Some(each) =
+        each(&verdict.in_kernel, |[migrations, slice_ms]| format!("{migrations:.1} and {slice_ms:.1} ms"))
     {
         texts.push(format!("migrations a second and median effective slices in Linux {release} ({place}): {each}."));
     }

@@ -186,11 +186,11 @@ fn policy_in_sweep(shown: &SweptPolicy) -> Sentence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sim::space::Policy;
-    use std::collections::BTreeMap;
     use ::simulation::{
         Estimated, PointResult, PolicyResult, RESPONSE, SweepPoint, affinity_matters_at, affinity_matters_from,
     };
+    use sim::space::Policy;
+    use std::collections::BTreeMap;
 
     /// What is said of `points`.
     fn space_sharing(points: &[PointResult]) -> Vec<String> {

@@ -1,11 +1,11 @@
 //! What a simulation adds to the JSON form.
 
 use super::SimulationView;
-use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 use ::simulation::metrics::{MIGRATIONS, MISSES};
 use ::simulation::{Estimated, PointResult, PolicyResult, Sharing};
+use serde_json::{Map, Value, json};
 use stats::{By, Metric, Unit};
+use std::collections::BTreeSet;
 
 /// The estimates that every policy has a key for, null where there is none.
 const ALWAYS: [&str; 15] = [

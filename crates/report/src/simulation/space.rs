@@ -4,9 +4,9 @@ use super::{Quantity, Table, Told, change_cell, is_compared, percent, quantity, 
 use crate::number;
 use crate::table::Cell;
 use crate::words::{count, plain};
-use sim::space::{Graph, Kind, Mix, Tasks};
 use ::simulation::metrics::{MAKESPAN, RELOAD_FRACTION, RESPONSE};
 use ::simulation::{PointResult, PolicyResult, Sharing, SimulationPlan};
+use sim::space::{Graph, Kind, Mix, Tasks};
 use stats::{By, Metric};
 
 /// What the model leaves out, in sentences.
@@ -34,9 +34,7 @@ pub(super) fn quantities(kinds: &[&str]) -> Vec<Quantity> {
     }
     all.push(doubt(MAKESPAN, "all jobs done after, s", seconds));
     all.push(doubt(allocation(), "CPUs that a job has, on average", number::seconds));
-    all.extend(
-        kinds.iter().map(|kind| part(allocation().of_job(kind), &format!("  {kind}"), number::seconds)),
-    );
+    all.extend(kinds.iter().map(|kind| part(allocation().of_job(kind), &format!("  {kind}"), number::seconds)));
     all.extend([
         doubt(Metric::from_name("idle_held_fraction"), "of its CPU time a job has nothing for, %", percent),
         doubt(RELOAD_FRACTION, "brings back cached lines for, %", percent),
@@ -72,10 +70,8 @@ pub(super) fn of_points(points: &[PointResult], swept: Option<&str>) -> Table {
             (label.to_owned(), cells)
         };
         let rows = points.iter().flat_map(|point| {
-            let own = point
-                .kinds()
-                .into_iter()
-                .map(|kind| row(point, &format!("  {}", plain(kind)), &RESPONSE.of_job(kind)));
+            let own =
+                point.kinds().into_iter().map(|kind| row(point, &format!("  {}", plain(kind)), &RESPONSE.of_job(kind)));
             std::iter::once(row(point, &plain(&point.subject), &RESPONSE)).chain(own).collect::<Vec<_>>()
         });
         return Table { corner: "mix and kind of job: change of response time".into(), heads, rows: rows.collect() };

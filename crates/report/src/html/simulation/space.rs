@@ -7,11 +7,9 @@ use crate::chart::{Chart, Hue, Interval, Threshold};
 use crate::number;
 use crate::simulation::SimulationView;
 use crate::words::{count, plain};
-use maud::{Markup, html};
 use ::simulation::metrics::RESPONSE;
-use ::simulation::{
-    Estimated, MATTERS_PERCENT, PointResult, PolicyResult, affinity_matters_at, affinity_matters_from,
-};
+use ::simulation::{Estimated, MATTERS_PERCENT, PointResult, PolicyResult, affinity_matters_at, affinity_matters_from};
+use maud::{Markup, html};
 
 /// What is told of each replicate.
 pub(super) const METRICS: [(&str, &str); 8] = [
@@ -159,7 +157,9 @@ pub(super) fn sweep(study: &SimulationView) -> Markup {
     let against: Vec<_> = rivals
         .iter()
         .enumerate()
-        .map(|(at, policy)| trace_of(study, policy, policy, Hue::Series(at + 1), |result| result.changes.get(&RESPONSE)))
+        .map(|(at, policy)| {
+            trace_of(study, policy, policy, Hue::Series(at + 1), |result| result.changes.get(&RESPONSE))
+        })
         .collect();
     let added: Vec<_> = rivals
         .iter()
