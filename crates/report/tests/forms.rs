@@ -268,6 +268,21 @@ fn csv_has_a_row_a_trial_with_units_in_its_names() {
     insta::assert_snapshot!("csv_head", text.lines().take(6).collect::<Vec<_>>().join("\n"));
 }
 
+/// Study files check the name, but a journal can be of a later version.
+#[test]
+fn a_paper_whose_tables_are_missing_is_named_after_the_departures() {
+    let mut study = fixture::pires_2017_w();
+    study.record.plan.paper = Some("pires-2031".into());
+    let missing = "This version of stayput does not have the tables of `pires-2031`, whose study this is.";
+    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let departures = study.record.plan.departures.len();
+    assert!(departures > 0 && value["warnings"][departures] == missing, "{}", value["warnings"]);
+    assert!(value.get("paper").is_none());
+    for (form, tell) in FORMS.into_iter().filter(|(form, _)| ["terminal", "markdown", "latex"].contains(form)) {
+        assert_eq!(tell(&study.record, &study.analysis).matches("does not have").count(), 1, "{form}");
+    }
+}
+
 #[test]
 fn json_keeps_the_contract() {
     let study = fixture::opteron();
