@@ -321,6 +321,12 @@ fn table_cell(cell: &Cell) -> Markup {
     }
 }
 
+/// The other names of a cell's placement.
+fn twins(summary: &Summary) -> String {
+    let twins: Vec<String> = summary.same_as.iter().chain(&summary.also).map(|twin| plain(twin)).collect();
+    if twins.is_empty() { "–".into() } else { twins.join(", ") }
+}
+
 fn cells(study: &StudyView) -> Markup {
     let optional = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(|| "–".to_owned(), write);
     html! {
@@ -347,7 +353,7 @@ fn cells(study: &StudyView) -> Markup {
                             td { (claim(s.claim, study.reference())) }
                             td.n { (optional(s.speedup, |x| format!("{x:.2}"))) } td.n { (optional(s.drift, number::change)) }
                             td.n { (s.outliers.len()) } td { (if s.settled { "yes" } else { "no" }) }
-                            td { (plain(s.same_as.as_deref().unwrap_or("–"))) }
+                            td { (twins(s)) }
                         }
                     }
                 }

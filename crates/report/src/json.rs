@@ -325,7 +325,7 @@ impl<'a> RaceRow<'a> {
             smallest_detectable: race.standings.smallest_detectable,
             entrants: places.into_iter().map(entrant).collect(),
             history: ranking
-                .blocks(&study.trials)
+                .blocks(study.trials)
                 .iter()
                 .zip(&race.history)
                 .map(|(b, s)| BlockRow::new(ranking, b, s))
@@ -362,7 +362,8 @@ impl BlockRow {
 /// `races`, where the best was raced for: who won, who can't be told apart from it, each entrant's `loss` (its time over
 /// that of the best), and how those that ran in a block stood after it; and
 /// `programs`, where subjects are built-in programs: what each needs, and the rates that the smallest median
-/// reached at each thread count. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
+/// reached at each thread count. A summary's `also` names treatments that are the very same placement with as many threads, which have
+/// no summary of their own. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
 /// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
 /// the text can be searched and compared line by line.
 pub(crate) fn cells(study: &StudyView) -> String {

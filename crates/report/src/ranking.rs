@@ -2,6 +2,7 @@
 
 use crate::chart::{Exit, Hue};
 use crate::number;
+use crate::study_view::names;
 use crate::words::count;
 use stats::{DropReason, Standing};
 use study::{Analysis, Entrant, RaceResult, Status, Summary, Trial};
@@ -181,7 +182,7 @@ impl<'a> Ranking<'a> {
     /// One row of it, a text for each head; empty where there is nothing.
     pub(crate) fn row(&self, place: &Place, warmup_blocks: u32) -> Vec<String> {
         let (loss, range) = place.loss();
-        let mut row = vec![place.rank.clone(), place.entrant.placement.clone()];
+        let mut row = vec![place.rank.clone(), place.names()];
         if self.across_threads {
             row.push(place.entrant.threads.to_string());
         }
@@ -200,6 +201,11 @@ impl Place<'_> {
     /// Its median time in seconds, as text; empty without one.
     pub(crate) fn time(&self) -> String {
         self.summary.and_then(|summary| summary.median_s).map_or_else(String::new, number::seconds)
+    }
+
+    /// The names of its placement.
+    pub(crate) fn names(&self) -> String {
+        self.summary.map_or_else(|| self.entrant.placement.clone(), names)
     }
 
     /// How much slower than the best it is, as text: the figure, and its interval; empty where nothing is known.

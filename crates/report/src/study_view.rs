@@ -9,7 +9,7 @@ use serde_json::Value;
 use study::race::RaceStop;
 use study::{
     Analysis, Best, Comparison, Ending, HostFacts, Kind, PastSession, Plan, Race, RaceAnalysis, Record, StopRule,
-    Summary, ThreadObservation, Trial,
+    Summary, ThreadObservation, Treatment, Trial,
 };
 
 /// One study as the report sees it.
@@ -117,8 +117,39 @@ impl<'a> StudyView<'a> {
         self.plan.treatments.first().map_or("", |treatment| treatment.name.as_str())
     }
 
-    /// The summary of one cell.
+    /// The treatments that are run at some thread count, each by its name and by those of others that are the very same at all.
+    pub(crate) fn treatments(&self) -> impl Iterator<Item = (&'a Treatment, String)> {
+        let all = &self.plan.treatments;
+        all.iter().filter(|treatment| !self.is_run_as_others(treatment)).map(move |treatment| {
+            let is_always = |later: &&Treatment| {
+                let mut threads = self.plan.threads.iter();
+                self.is_run_as_others(later)
+                    && threads.all(|&count| later.same_placement(count) == Some(&treatment.name))
+            };
+            let twins = all.iter().filter(is_always).map(|twin| &twin.name);
+            (treatment, joined(&treatment.name, twins))
+        })
+    }
+
+    /// Whether at every thread count a treatment is the very placement of an earlier one, which is run for it.
+    pub(crate) fn is_run_as_others(&self, treatment: &Treatment) -> bool {
+        let mut threads = self.plan.threads.iter();
+        !treatment.same_as.is_empty() && threads.all(|&count| treatment.same_placement(count).is_some())
+    }
+
+    /// The name of the treatment that is run as `treatment` with so many threads: itself, or the earlier one that is the very same
+    /// placement.
+    fn run_as<'n>(&self, treatment: &'n str, threads: u32) -> &'n str
+    where
+        'a: 'n,
+    {
+        let mut all = self.plan.treatments.iter();
+        all.find(|t| t.name == treatment).and_then(|t| t.same_placement(threads)).unwrap_or(treatment)
+    }
+
+    /// The summary of one cell, which may be run for another of the very same placement.
     pub(crate) fn summary(&self, subject: &str, threads: u32, placement: &str) -> Option<&'a Summary> {
+        let placement = self.run_as(placement, threads);
         self.summaries(subject).find(|s| s.threads == threads && s.placement == placement)
     }
 
@@ -140,6 +171,7 @@ impl<'a> StudyView<'a> {
     /// Where the threads of `treatment` are put when there are `threads` of them; none when unbound.
     pub(crate) fn placement(&self, treatment: &str, threads: u32) -> Option<&'a Placement> {
         let plan = &self.plan;
+        let treatment = self.run_as(treatment, threads);
         let column = plan.threads.iter().position(|&count| count == threads)?;
         plan.treatments.iter().find(|t| t.name == treatment)?.placements.get(column)?.as_ref()
     }
@@ -155,6 +187,15 @@ impl<'a> StudyView<'a> {
     pub(crate) fn failures(&self) -> impl Iterator<Item = &'a Trial> + use<'a> {
         self.trials.iter().filter(|trial| trial.status.is_failure())
     }
+}
+
+/// The names of a cell's placement: `compact = scatter` where it is run for both.
+pub(crate) fn names(summary: &Summary) -> String {
+    joined(&summary.placement, summary.also.iter())
+}
+
+fn joined<'n>(name: &str, twins: impl Iterator<Item = &'n String>) -> String {
+    twins.fold(name.to_owned(), |names, twin| format!("{names} = {twin}"))
 }
 
 /// The threads of the process that has most of them (the first such process), in order of creation.

@@ -6,7 +6,7 @@
 use crate::number::{self, Ratio};
 use crate::study_view::StudyView;
 use papers::paper::Quantity;
-use study::{Claim, Summary};
+use study::{Claim, Summary, Treatment};
 
 /// The rows of every subject over the plan's thread counts.
 #[derive(Debug)]
@@ -55,24 +55,24 @@ impl Table {
     pub(crate) fn new(study: &StudyView) -> Self {
         let plan = &study.plan;
         let group = |subject: &study::Subject| {
-            let row = |quantity, placement: &str| Row {
-                quantity,
-                placement: placement.to_owned(),
-                cells: plan
-                    .threads
-                    .iter()
-                    .map(|&threads| {
-                        study
-                            .summary(&subject.name, threads, placement)
-                            .map_or_else(Cell::default, |s| Cell::new(s, quantity))
-                    })
-                    .collect(),
+            let cell = |quantity, treatment: &Treatment, threads| match treatment.same_placement(threads) {
+                Some(earlier) => Cell::twin(earlier),
+                None => study
+                    .summary(&subject.name, threads, &treatment.name)
+                    .map_or_else(Cell::default, |summary| Cell::new(summary, quantity)),
             };
-            let names = || plan.treatments.iter().map(|treatment| treatment.name.as_str());
-            let mut rows: Vec<Row> = names().map(|name| row(Quantity::Time, name)).collect();
-            rows.extend(names().skip(1).map(|name| row(Quantity::Ratio, name)));
+            let row = |quantity, treatment: &Treatment| Row {
+                quantity,
+                placement: treatment.name.clone(),
+                cells: plan.threads.iter().map(|&threads| cell(quantity, treatment, threads)).collect(),
+            };
+            let all = || plan.treatments.iter();
+            // Which other one it is stands among the times; a row that says nothing else isn't repeated.
+            let own = || all().filter(|treatment| !study.is_run_as_others(treatment));
+            let mut rows: Vec<Row> = all().map(|treatment| row(Quantity::Time, treatment)).collect();
+            rows.extend(own().skip(1).map(|treatment| row(Quantity::Ratio, treatment)));
             if plan.threads.len() > 1 && study.summaries(&subject.name).any(|s| s.speedup.is_some()) {
-                rows.extend(names().map(|name| row(Quantity::SpeedUp, name)));
+                rows.extend(own().map(|treatment| row(Quantity::SpeedUp, treatment)));
             }
             Group { subject: subject.name.clone(), rows }
         };
@@ -85,6 +85,11 @@ impl Table {
 }
 
 impl Cell {
+    /// That it is the very placement of `earlier`.
+    fn twin(earlier: &str) -> Self {
+        Self { text: format!("= {earlier}"), ..Self::default() }
+    }
+
     /// What `summary` says of `quantity`; a time is its median.
     pub(crate) fn new(summary: &Summary, quantity: Quantity) -> Self {
         let figure = match quantity {
@@ -93,7 +98,7 @@ impl Cell {
             Quantity::SpeedUp => summary.speedup.map(|s| format!("{s:.2}")),
         };
         match (figure, &summary.same_as) {
-            (None, Some(twin)) => Self { text: format!("= {twin}"), ..Self::default() },
+            (None, Some(twin)) => Self::twin(twin),
             (None, None) if summary.failed > 0 && quantity == Quantity::Time => {
                 Self { text: "failed".into(), ..Self::default() }
             }

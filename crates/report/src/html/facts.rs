@@ -9,7 +9,7 @@ use crate::words::{self, count, ending, plain, stop_rule};
 use machine::{CpuSet, Machine, Placement};
 use maud::{Markup, PreEscaped, html};
 use study::model::{DRIFT_RUNS, Noise, Slow};
-use study::{HostState, PastSession, SubjectModel, Trial};
+use study::{Cell, HostState, PastSession, SubjectModel, Trial};
 
 /// Most rows of a list that can grow with the study; the rest is in the data.
 const ROWS: usize = 40;
@@ -134,7 +134,9 @@ fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(u32, Vec<&'a s
     let all = || plan.threads.iter().copied();
     let partial = all().filter(|&threads| (threads as usize) < usable).max().or(all().max());
     let typical = plan.treatments.iter().filter_map(|treatment| Some((partial?, treatment.name.as_str())));
-    let best = study.analysis.best.iter().filter(|best| best.shown).map(|best| (best.threads, best.placement.as_str()));
+    let best = study.analysis.best.iter().filter(|best| best.shown).filter_map(|best| study.best_summary(best));
+    let best = best
+        .flat_map(|cell| std::iter::once(&cell.placement).chain(&cell.also).map(|name| (cell.threads, name.as_str())));
     let mut pictured: Vec<(u32, Vec<&str>, &Placement)> = Vec::new();
     for (threads, name) in typical.chain(best) {
         let Some(placement) = study.placement(name, threads) else { continue };
@@ -160,16 +162,17 @@ pub(super) fn cpus(study: &StudyView) -> Markup {
                 table.dense.wrap {
                     thead { tr { th { "placement" } th.n { "threads" } th { "intended CPUs" } th { "read back, over all subjects" } } }
                     tbody {
-                        @for treatment in &plan.treatments {
+                        @for (index, treatment) in plan.treatments.iter().enumerate() {
+                            @let names = |threads| plan.names(Cell { subject: 0, threads, treatment: index }).collect::<Vec<_>>().join(" = ");
                             @let trials = |threads: Option<u32>| study.trials.iter().filter(move |trial| {
                                 trial.placement == treatment.name && threads.is_none_or(|threads| threads == trial.threads)
                             });
                             @if treatment.placements.is_empty() {
                                 tr { td { (plain(&treatment.name)) } td.n { "all" } td { "free" } td { (roamed(trials(None))) } }
                             }
-                            @for (&threads, placement) in plan.threads.iter().zip(&treatment.placements) {
+                            @for (column, (&threads, placement)) in plan.threads.iter().zip(&treatment.placements).enumerate() {
                                 @if let Some(placement) = placement { tr {
-                                    td { (plain(&treatment.name)) } td.n { (threads) } td { code { (cpu_line(&placement.slots)) } }
+                                    td { (plain(&names(column))) } td.n { (threads) } td { code { (cpu_line(&placement.slots)) } }
                                     td { (read_back(trials(Some(threads)))) }
                                 } }
                             }
@@ -224,7 +227,7 @@ fn strays(trial: &Trial) -> impl Iterator<Item = (&Trial, String)> {
 /// Every failed trial with its cause and the last of its output.
 pub(super) fn failures(study: &StudyView) -> Markup {
     let failures: Vec<&Trial> = study.failures().collect();
-    let cut_off = cut_off(&study.trials);
+    let cut_off = cut_off(study.trials);
     html! {
         section #failures {
             h2 { "Failures" }

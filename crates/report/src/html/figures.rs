@@ -3,7 +3,7 @@
 use crate::chart::{Bar, Chart, Exit, Histogram, Hue, Interval, Line, LinePoint, Mark, Point, Strip};
 use crate::number::{self, Ratio};
 use crate::ranking::cut_off;
-use crate::study_view::StudyView;
+use crate::study_view::{StudyView, names};
 use crate::words::{claim, count, plain};
 use maud::{Markup, html};
 use simulation::TimeBin;
@@ -59,7 +59,7 @@ pub(super) fn distributions(study: &StudyView) -> Markup {
                 }
                 @for subject in plan.subjects.iter().filter(|_| !study.is_race()) {
                     @for &threads in &plan.threads {
-                        @let cells: Vec<(String, &Summary)> = study.summaries(&subject.name).filter(|s| s.threads == threads).map(|s| (s.placement.clone(), s)).collect();
+                        @let cells: Vec<(String, &Summary)> = study.summaries(&subject.name).filter(|s| s.threads == threads).map(|s| (names(s), s)).collect();
                         (cells_figure(format!("{}, {}", plain(&subject.name), count(threads as usize, "thread")), &cells))
                     }
                 }
@@ -134,17 +134,17 @@ pub(super) fn figure(chart: &Chart, drawn: Option<Markup>, lack: &str, data: Mar
 }
 
 fn legend(study: &StudyView) -> Markup {
-    let treatments = || study.plan.treatments.iter().filter(|_| !study.is_race());
+    let treatments = || study.treatments().filter(|_| !study.is_race());
     html! {
         ul.legend {
-            @for treatment in treatments() {
+            @for (treatment, names) in treatments() {
                 @let hue = Hue::Series(study.treatment_index(&treatment.name));
-                li { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) } " " (plain(&treatment.name)) }
+                li { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) } " " (plain(&names)) }
             }
             @if study.is_race() { (super::race::parts()) }
             li { span aria-hidden="true" { "○" } " warm-up" }
             li { span.worse aria-hidden="true" { "×" } " failed" }
-            @if cut_off(&study.trials) > 0 { li { span aria-hidden="true" { (Exit::CutOff.glyph()) } " cut off" } }
+            @if cut_off(study.trials) > 0 { li { span aria-hidden="true" { (Exit::CutOff.glyph()) } " cut off" } }
             li { span aria-hidden="true" { "◉" } " outlier" }
         }
     }
@@ -242,7 +242,7 @@ fn drift_table(study: &StudyView, subject: &Subject) -> Markup {
         study.summaries(&subject.name).filter(|s| s.trials > 1 || !study.is_race()).map(|s| {
             [
                 s.threads.to_string(),
-                plain(&s.placement),
+                plain(&names(s)),
                 s.median_s.map_or("–".into(), number::seconds),
                 s.drift.map_or("none shown".into(), number::change),
             ]
@@ -287,19 +287,19 @@ fn distribution_table(cells: &[(String, &Summary)]) -> Markup {
 }
 
 fn curves(study: &StudyView, subject: &Subject) -> Vec<Line> {
-    let curve = |treatment: &study::Treatment| {
-        let summaries = study.summaries(&subject.name).filter(|summary| summary.placement == treatment.name);
-        let point = |summary: &Summary| {
-            let (threads, y) = (summary.threads, summary.speedup?);
+    let curve = |(treatment, names): (&study::Treatment, String)| {
+        // A curve goes on where another treatment is run for this one.
+        let point = |&threads: &u32| {
+            let y = study.summary(&subject.name, threads, &treatment.name)?.speedup?;
             let hover = format!("{}, {}: {y:.2}", treatment.name, count(threads as usize, "thread"));
             Some(LinePoint { x: f64::from(threads), y, interval: None, hover })
         };
-        let mut points: Vec<LinePoint> = summaries.filter_map(point).collect();
+        let mut points: Vec<LinePoint> = study.plan.threads.iter().filter_map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         let hue = Hue::Series(study.treatment_index(&treatment.name));
-        Line { label: plain(&treatment.name), hue, points }
+        Line { label: plain(&names), hue, points }
     };
-    study.plan.treatments.iter().map(curve).collect()
+    study.treatments().map(curve).collect()
 }
 
 fn speedup_description(curves: &[Line]) -> String {
@@ -344,7 +344,7 @@ fn intervals(study: &StudyView, subject: &Subject) -> Vec<Interval> {
             heading: (rivals > 1 && fresh).then(|| threads.clone()),
             label: if rivals > 1 { summary.placement.clone() } else { threads.clone() },
             estimate: (value, low, high),
-            hover: format!("{}, {threads}: {figure}, {}", summary.placement, claim(summary.claim, study.reference())),
+            hover: format!("{}, {threads}: {figure}, {}", names(summary), claim(summary.claim, study.reference())),
             figure: format!("{arrow}{figure}"),
             hue,
         });
@@ -359,7 +359,7 @@ fn ratio_table(study: &StudyView, subject: &Subject) -> Markup {
             let ratio = s.ratio.map(|r| Ratio::new(r, s.ratio_low, s.ratio_high));
             [
                 s.threads.to_string(),
-                plain(&s.placement),
+                plain(&names(s)),
                 ratio.as_ref().map_or("–".into(), |r| r.value.clone()),
                 ratio.map_or("–".into(), |r| r.range("–")),
                 s.pairs.to_string(),

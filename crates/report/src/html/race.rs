@@ -56,7 +56,7 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
         title: format!("{name}: how much slower than the best, with 95 % intervals"),
         description: "One row for each of the first and for unbound; the ranking below has all of them.".into(),
     };
-    let blocks = ranking.blocks(&study.trials);
+    let blocks = ranking.blocks(study.trials);
     let ends: Vec<u32> = blocks
         .iter()
         .scan(0, |runs, block| {
@@ -340,7 +340,7 @@ fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
                         @let summary = |figure: fn(&study::Summary) -> Option<f64>| place.summary.and_then(figure);
                         tr {
                             td.n { (or_dash(place.rank.clone())) }
-                            td { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) " " } (plain(&place.entrant.placement)) }
+                            td { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) " " } (plain(&place.names())) }
                             td.n { (place.entrant.threads) }
                             td { code { (placement.map_or_else(|| "free".into(), |placement| cpu_line(&placement.slots))) } }
                             td { (placement.zip(study.machine.as_ref()).map_or_else(|| "–".into(), |(placement, machine)| occupied(&placement.footprint(machine).to_string()))) }

@@ -3,11 +3,21 @@
 use super::{Sentence, configuration, counted, least_seen, with_interval};
 use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Interval, PlacementVerdict};
 
-/// Whether placement matters, then a sentence on each placement.
+/// Whether placement matters, then a sentence on each placement, then on those that can't differ from the reference.
 pub(super) fn sentences(verdict: &ComparisonVerdict) -> Vec<Sentence> {
     let headline = Sentence::Headline { subject: verdict.subject.clone(), text: headline(&verdict.headline) };
     let details = verdict.placements.iter().map(|placement| detail(verdict, placement));
-    std::iter::once(headline).chain(details).collect()
+    let same = verdict.same_as_reference.iter().map(|same| Sentence::Detail {
+        subject: verdict.subject.clone(),
+        text: format!(
+            "{}: {} is the very same placement as {} here.",
+            counted(same.threads, "thread"),
+            same.placement,
+            verdict.reference
+        ),
+        is_shown: false,
+    });
+    std::iter::once(headline).chain(details).chain(same).collect()
 }
 
 fn headline(headline: &ComparisonHeadline) -> String {
@@ -52,14 +62,14 @@ fn detail(verdict: &ComparisonVerdict, shown: &PlacementVerdict) -> Sentence {
         }
         Difference::TooFew => format!("too few pairs ({}) to compare {placement} with {reference}", shown.pairs),
     };
-    let twin = shown
-        .same_as
-        .as_ref()
-        .map_or_else(String::new, |twin| format!("; {placement} is the very same placement as {twin} here"));
+    let earlier =
+        shown.same_as.iter().map(|earlier| format!("; {placement} is the very same placement as {earlier} here"));
+    let later = shown.also.iter().map(|later| format!("; {later} is the very same placement here"));
+    let twins: String = earlier.chain(later).collect();
     let threads = counted(shown.configuration.threads, "thread");
     Sentence::Detail {
         subject: verdict.subject.clone(),
-        text: format!("{threads}: {difference}{twin}."),
+        text: format!("{threads}: {difference}{twins}."),
         is_shown: matches!(shown.difference, Difference::Faster { .. } | Difference::Slower { .. }),
     }
 }

@@ -15,6 +15,9 @@ pub struct ComparisonVerdict {
     pub headline: ComparisonHeadline,
     /// Every cell but the reference's, in the plan's order.
     pub placements: Vec<PlacementVerdict>,
+    /// Treatments that are the very placement of the reference at some thread count, so that nothing was compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same_as_reference: Vec<Configuration>,
 }
 
 /// Whether placement matters for a subject, and where it is best.
@@ -58,8 +61,11 @@ pub struct PlacementVerdict {
     /// What is shown.
     #[serde(flatten)]
     pub difference: Difference,
-    /// An earlier treatment that is the very same placement at this thread count, if there is one.
+    /// An earlier treatment that is the very same placement at this thread count and was run, too, if there is one.
     pub same_as: Option<String>,
+    /// Later treatments that are the very same placement at this thread count, for which it was run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
 }
 
 /// What is shown of a placement against the reference. A ratio is the reference's time over the placement's, so that above
@@ -101,6 +107,14 @@ impl ComparisonVerdict {
                 .iter()
                 .filter(|summary| summary.claim != Claim::Reference)
                 .map(|summary| PlacementVerdict::new(summary))
+                .collect(),
+            same_as_reference: summaries
+                .iter()
+                .filter(|summary| summary.claim == Claim::Reference)
+                .flat_map(|summary| {
+                    let threads = summary.threads;
+                    summary.also.iter().map(move |name| Configuration { threads, placement: name.clone() })
+                })
                 .collect(),
         }
     }
@@ -144,6 +158,7 @@ impl PlacementVerdict {
             pairs: summary.pairs,
             difference,
             same_as: summary.same_as.clone(),
+            also: summary.also.clone(),
         }
     }
 }
