@@ -8,7 +8,7 @@ use simulation::{
     ReplayAnalysis, ReplayPlan, SimulationAnalysis, SimulationPlan, replay_analysis, simulation_analysis,
 };
 use std::path::Path;
-use strum::{EnumString, VariantNames};
+use strum::{EnumIter, EnumMessage, EnumString};
 use study::{
     Analysis, Comparison, Journal, JournalError, Kind, Race, RaceAnalysis, Record, comparison_analysis, journal,
     race_analysis,
@@ -28,7 +28,7 @@ pub enum Study {
 }
 
 /// The forms of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, EnumMessage, EnumString)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Format {
     /// Verdict and table for a terminal.

@@ -152,6 +152,16 @@ pub enum JournalError {
     },
 }
 
+impl JournalError {
+    /// Whether another file should have been named: the file isn't a journal of what is asked for, and nothing failed.
+    pub fn is_usage_error(&self) -> bool {
+        matches!(
+            self,
+            Self::Open { .. } | Self::Foreign { .. } | Self::Empty { .. } | Self::OtherKind { .. } | Self::Newer { .. }
+        )
+    }
+}
+
 /// An open journal of one kind of study, held against other writers for as long as it lives.
 #[derive(Debug)]
 pub struct Journal<K: Kind> {
