@@ -1,11 +1,16 @@
 //! Simulations as studies: their journal, going on after an interruption, and what is concluded from their trials.
 
+use crate::{ended, value};
 use machine::Machine;
-use rusqlite::Connection;
 use sim::{Policy, WorkloadFile};
-use std::path::Path;
-use study::simulation::{Direction, PolicyChanges, Simulation, SimulationError, SimulationVerdict, simulate};
-use study::{Analysis, Ending, HostFacts, Journal, Plan, Record, Trial, Verdict, Warning, analyse};
+use simulation::metrics::{MAKESPAN, MIGRATIONS, MISSES, SLICES};
+use simulation::verdict::PolicyChanges;
+use simulation::{
+    Direction, PolicyResult, Simulation, SimulationAnalysis, SimulationPlan, SimulationVerdict, TimeSharingVerdict,
+    simulation_analysis as analyse,
+};
+use stats::Metric;
+use study::{HostFacts, Journal, Kind, Record, Sample, Warning};
 
 const POLICIES: [Policy; 3] = [Policy::Light, Policy::Standard, Policy::Attached];
 
@@ -24,36 +29,22 @@ fn simulation(replicates: u32) -> Simulation {
     Simulation::new(workload, parameters)
 }
 
-fn simulated(plan: &Plan, done: &[Trial]) -> Vec<Trial> {
-    let mut trials = done.to_vec();
-    simulate(plan, &machine(), done, &mut |trial: Trial| -> Result<(), SimulationError> {
-        trials.push(trial);
-        Ok(())
-    })
-    .unwrap();
-    trials
+fn simulated(plan: &SimulationPlan, done: &[Sample]) -> Vec<Sample> {
+    crate::simulated(plan, &machine(), done)
 }
 
-fn record(plan: Plan) -> Record {
-    let trials = simulated(&plan, &[]);
-    Record {
-        plan,
-        machine: serde_json::to_value(machine()).unwrap(),
-        host: HostFacts::of_model(),
-        sessions: Vec::new(),
-        trials,
-        ending: Some(Ending::Finished),
-    }
+fn record(plan: &SimulationPlan) -> Record<SimulationPlan> {
+    ended(plan, &machine(), &simulated(plan, &[]))
 }
 
 #[test]
-fn a_replicate_under_a_policy_is_a_trial_and_standard_is_the_reference() {
-    let plan = Plan::of_simulations(vec![simulation(2)], &POLICIES, &machine());
+fn a_replicate_under_a_policy_is_a_sample_and_standard_is_the_reference() {
+    let plan = SimulationPlan::new(vec![simulation(2)], &POLICIES, &machine());
     plan.check().unwrap();
-    assert_eq!(plan.reference().name, "standard");
-    let trials = simulated(&plan, &[]);
+    assert_eq!((plan.policies[0].as_str(), plan.cpus), ("standard", 4));
+    let samples = simulated(&plan, &[]);
     let order: Vec<(u32, u32, &str)> =
-        trials.iter().map(|trial| (trial.sequence, trial.block, trial.placement.as_str())).collect();
+        samples.iter().map(|sample| (sample.sequence, sample.replicate, sample.policy.as_str())).collect();
     assert_eq!(
         order,
         [
@@ -65,22 +56,22 @@ fn a_replicate_under_a_policy_is_a_trial_and_standard_is_the_reference() {
             (5, 1, "attached")
         ]
     );
-    for trial in &trials {
-        let seen = trial.observation.as_ref().unwrap();
-        assert_eq!((trial.subject.as_str(), trial.threads), ("Matrix+Matrix", 4));
-        assert_eq!(trial.time_s, Some(seen.metrics["makespan_ms"] / 1e3));
-        let causes = ["misses_reload", "misses_steady", "misses_invalidation"].map(|cause| seen.metrics[cause]);
-        assert!((seen.metrics["misses"] - causes.iter().sum::<f64>()).abs() < 1e-6);
-        assert!((seen.metrics["work_ms"] - 4_000.0).abs() < 1e-3, "eight processes with 500 ms each");
-        let slices: u64 = seen.histograms["effective_slice_ms"].iter().map(|(_, count)| count).sum();
-        assert_eq!(slices as f64, seen.metrics["effective_slices"]);
+    for sample in &samples {
+        let measured = sample.measurements().unwrap();
+        assert_eq!(sample.subject, "Matrix+Matrix");
+        assert_eq!(Some(measured.makespan_s), sample.value(&MAKESPAN).map(|ms| ms / 1e3));
+        let causes = ["misses_reload", "misses_steady", "misses_invalidation"].map(|cause| value(sample, cause));
+        assert!((sample.value(&MISSES).unwrap() - causes.iter().sum::<f64>()).abs() < 1e-6);
+        assert!((value(sample, "work_ms") - 4_000.0).abs() < 1e-3, "eight processes with 500 ms each");
+        let slices: u64 = measured.histograms[&SLICES].iter().map(|(_, count)| count).sum();
+        assert_eq!(slices as f64, value(sample, "effective_slices"));
     }
 }
 
 #[test]
 fn an_interrupted_simulation_goes_on_as_if_it_had_not_been() {
     let points = [0.0, 6.0].map(|phi| simulation(3).at("phi", phi).unwrap()).to_vec();
-    let plan = Plan::of_simulations(points, &[Policy::Standard, Policy::Affinity], &machine());
+    let plan = SimulationPlan::new(points, &[Policy::Standard, Policy::Affinity], &machine());
     let whole = simulated(&plan, &[]);
     assert_eq!(whole.len(), 12);
     for cut in [0, 1, 5, 12] {
@@ -93,55 +84,20 @@ fn an_interrupted_simulation_goes_on_as_if_it_had_not_been() {
 fn a_journal_gives_a_simulation_back_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.stayput");
-    let plan = Plan::of_simulations(vec![simulation(2)], &POLICIES, &machine());
-    let trials = simulated(&plan, &[]);
+    let plan = SimulationPlan::new(vec![simulation(2)], &POLICIES, &machine());
+    let samples = simulated(&plan, &[]);
     let mut journal = Journal::open(&path).unwrap();
     journal.begin_study(&plan, &serde_json::to_value(machine()).unwrap(), &HostFacts::of_model()).unwrap();
-    trials.iter().for_each(|trial| journal.add(trial).unwrap());
+    samples.iter().for_each(|sample| journal.add(sample).unwrap());
     journal.close().unwrap();
     let record = Journal::read(&path).unwrap();
-    assert_eq!((record.plan, record.trials), (plan, trials));
-}
-
-/// Makes of a journal one of version 1, which had no metrics and no histograms.
-fn made_older(path: &Path) {
-    let connection = Connection::open(path).unwrap();
-    connection
-        .execute_batch(
-            "ALTER TABLE trial DROP COLUMN metrics; ALTER TABLE trial DROP COLUMN histograms; PRAGMA user_version = 1;",
-        )
-        .unwrap();
-}
-
-#[test]
-fn a_journal_of_version_1_is_read_and_gone_on_with() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.stayput");
-    let plan = crate::model::plan(1, &["compact"]);
-    let [first, second] = [0, 1].map(|sequence| Trial {
-        sequence,
-        block: sequence,
-        subject: "subject 0".into(),
-        placement: "compact".into(),
-        observation: Some(crate::model::observation(1.5)),
-        ..simulated(&Plan::of_simulations(vec![simulation(1)], &[Policy::Standard], &machine()), &[]).remove(0)
-    });
-    let mut journal = Journal::open(&path).unwrap();
-    journal.begin_study(&plan, &serde_json::json!({}), &HostFacts::default()).unwrap();
-    journal.add(&first).unwrap();
-    journal.close().unwrap();
-    made_older(&path);
-    assert_eq!(Journal::read(&path).unwrap().trials, std::slice::from_ref(&first), "read as it is");
-    let mut journal = Journal::open(&path).unwrap();
-    journal.add(&second).unwrap();
-    journal.close().unwrap();
-    assert_eq!(Journal::read(&path).unwrap().trials, [first, second]);
+    assert_eq!((record.plan, record.trials), (plan, samples));
 }
 
 /// How many replicates were compared, and what each policy changes.
-fn compared(analysis: &Analysis) -> (u32, &[PolicyChanges]) {
-    match analysis.verdicts.as_slice() {
-        [Verdict::Simulation(SimulationVerdict::Compared { subject, replicates, policies })] => {
+fn compared(analysis: &SimulationAnalysis) -> (u32, &[PolicyChanges]) {
+    match &analysis.verdict {
+        Some(SimulationVerdict::TimeSharing(TimeSharingVerdict::Compared { subject, replicates, policies })) => {
             assert_eq!(subject, "Matrix+Matrix");
             (*replicates, policies)
         }
@@ -151,27 +107,27 @@ fn compared(analysis: &Analysis) -> (u32, &[PolicyChanges]) {
 
 #[test]
 fn changes_are_told_against_standard_with_their_intervals() {
-    let record = record(Plan::of_simulations(vec![simulation(6)], &POLICIES, &machine()));
+    let record = record(&SimulationPlan::new(vec![simulation(6)], &POLICIES, &machine()));
     let analysis = analyse(&record);
-    let [point] = analysis.simulated.as_slice() else { panic!("one point") };
+    let [point] = analysis.points.as_slice() else { panic!("one point") };
     let [standard, light, attached] = point.policies.as_slice() else { panic!("three policies") };
     assert!(standard.changes.is_empty() && standard.replicates == 6);
-    let ratio = |block: u32| {
+    let ratio = |replicate: u32| {
         let misses = |policy: &str| {
-            let of = |trial: &&Trial| trial.block == block && trial.placement == policy;
-            record.trials.iter().find(of).unwrap().observation.as_ref().unwrap().metrics["misses"]
+            let is_it = |sample: &&Sample| sample.replicate == replicate && sample.policy == policy;
+            record.trials.iter().find(is_it).unwrap().value(&MISSES).unwrap()
         };
         misses("light") / misses("standard")
     };
-    let geometric = (0..6).map(|block| ratio(block).ln()).sum::<f64>() / 6.0;
-    let change = light.changes["misses"];
+    let geometric = (0..6).map(|replicate| ratio(replicate).ln()).sum::<f64>() / 6.0;
+    let change = light.changes[&MISSES];
     assert!((change.value - 100.0 * geometric.exp_m1()).abs() < 1e-9);
     assert!(change.low.unwrap() <= change.value && change.value <= change.high.unwrap());
-    assert!(attached.estimates["migrations"].value == 0.0 && !attached.changes.contains_key("migrations"));
+    assert!(attached.value(&MIGRATIONS) == Some(0.0) && !attached.changes.contains_key(&MIGRATIONS));
     let percent: f64 = standard.slices.iter().map(|bin| bin.percent).sum();
     assert!((percent - 100.0).abs() < 1e-9, "standard's slices are the whole");
     let fewer: f64 = light.slices.iter().map(|bin| bin.percent).sum();
-    let slices = |policy: &study::simulation::PolicyResult| policy.estimates["effective_slices"].value;
+    let slices = |policy: &PolicyResult| policy.value(&Metric::from_name("effective_slices")).unwrap();
     assert!((fewer - 100.0 * slices(light) / slices(standard)).abs() < 1e-6, "light's are told in standard's number");
     let (replicates, policies) = compared(&analysis);
     let [of_light, of_attached] = policies else { panic!("{policies:?}") };
@@ -183,17 +139,17 @@ fn changes_are_told_against_standard_with_their_intervals() {
 
 #[test]
 fn nothing_is_claimed_without_standard_or_with_one_replicate() {
-    let alone = analyse(&record(Plan::of_simulations(vec![simulation(2)], &[Policy::Light], &machine())));
-    assert!(alone.simulated[0].policies[0].changes.is_empty());
+    let alone = analyse(&record(&SimulationPlan::new(vec![simulation(2)], &[Policy::Light], &machine())));
+    assert!(alone.points[0].policies[0].changes.is_empty());
     assert_eq!(alone.warnings, [Warning::NothingCompared { reference: "standard".into() }]);
     assert!(
-        matches!(alone.verdicts.as_slice(), [Verdict::Simulation(SimulationVerdict::Uncompared { policies, .. })]
+        matches!(&alone.verdict, Some(SimulationVerdict::TimeSharing(TimeSharingVerdict::Uncompared { policies, .. }))
             if policies.len() == 1 && policies[0].makespan_ms.is_some()),
         "{:?}",
-        alone.verdicts
+        alone.verdict
     );
-    let once = analyse(&record(Plan::of_simulations(vec![simulation(1)], &POLICIES, &machine())));
-    assert_eq!(once.simulated[0].policies[1].changes["misses"].low, None);
+    let once = analyse(&record(&SimulationPlan::new(vec![simulation(1)], &POLICIES, &machine())));
+    assert_eq!(once.points[0].policies[1].changes[&MISSES].low, None);
     assert_eq!(compared(&once).0, 1);
 }
 
@@ -216,7 +172,7 @@ fn a_sweep_sets_what_it_says_and_refuses_what_is_not_there() {
 #[test]
 fn larger_caches_lose_less() {
     let points = [1.0, 4.0].map(|factor| simulation(2).at("caches", factor).unwrap()).to_vec();
-    let analysis = analyse(&record(Plan::of_simulations(points, &[Policy::Standard], &machine())));
-    let reload = |point: usize| analysis.simulated[point].policies[0].estimates["misses_reload"].value;
+    let analysis = analyse(&record(&SimulationPlan::new(points, &[Policy::Standard], &machine())));
+    let reload = |point: usize| analysis.points[point].policies[0].value(&Metric::from_name("misses_reload")).unwrap();
     assert!(reload(1) < reload(0), "{} against {}", reload(1), reload(0));
 }
