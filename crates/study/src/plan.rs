@@ -225,6 +225,14 @@ impl Plan {
         }
     }
 
+    /// The names of what a cell runs: its treatment's, and those of later treatments that are the very same placement with as many
+    /// threads, for which it is run, too.
+    pub fn names(&self, cell: Cell) -> impl Iterator<Item = &str> + Clone {
+        let (threads, name) = (self.threads[cell.threads], self.treatments[cell.treatment].name.as_str());
+        let later = self.treatments.iter().filter(move |later| later.same_placement(threads) == Some(name));
+        std::iter::once(name).chain(later.map(|later| later.name.as_str()))
+    }
+
     /// Where the threads of a cell are put; none when unbound.
     pub fn placement(&self, cell: Cell) -> Option<&Placement> {
         self.treatments[cell.treatment].placements.get(cell.threads)?.as_ref()
