@@ -1,6 +1,6 @@
 //! What the caches of a virtual machine would have missed in its replays, by the plugin that models them.
 
-use crate::output::ReplayOutput;
+use crate::output::{ReplayOutput, RunFailure};
 use crate::series::SeriesError;
 use machine::Kind;
 use misses::Report;
@@ -46,8 +46,8 @@ impl CacheModel {
     }
 
     /// Adds what the replay missed to what it showed.
-    pub(crate) fn with_misses(&self, mut output: ReplayOutput, replay: usize) -> Result<ReplayOutput, String> {
-        let unread = |cause: &dyn std::fmt::Display| format!("what its caches missed can't be read: {cause}");
+    pub(crate) fn with_misses(&self, mut output: ReplayOutput, replay: usize) -> Result<ReplayOutput, RunFailure> {
+        let unread = |cause: &dyn std::fmt::Display| RunFailure::UnreadableMisses(cause.to_string());
         let text = fs::read_to_string(&self.out).map_err(|error| unread(&error))?;
         let report: Report = serde_json::from_str(&text).map_err(|error| unread(&error))?;
         let section =
@@ -103,6 +103,7 @@ mod tests {
             model
                 .with_misses(ReplayOutput::default(), 0)
                 .unwrap_err()
+                .to_string()
                 .starts_with("what its caches missed can't be read: ")
         );
         fs::write(&model.out, serde_json::to_string(&report).unwrap()).unwrap();
@@ -111,7 +112,13 @@ mod tests {
         assert_eq!((output.metrics["l2_reload_misses_per_1000"], output.notes.len()), (2.0, 0));
         let idle = model.with_misses(ReplayOutput::default(), 0).unwrap();
         assert_eq!((idle.metrics.len(), idle.notes.len()), (0, 1));
-        assert!(model.with_misses(ReplayOutput::default(), 2).unwrap_err().ends_with("the plugin saw no such replay"));
+        assert!(
+            model
+                .with_misses(ReplayOutput::default(), 2)
+                .unwrap_err()
+                .to_string()
+                .ends_with("the plugin saw no such replay")
+        );
     }
 
     #[test]

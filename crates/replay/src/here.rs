@@ -1,8 +1,9 @@
 //! Replays on this very machine.
 
-use crate::output::ReplayOutput;
+use crate::output::{ReplayOutput, RunFailure};
 use crate::series::{OUTPUT, OnOutput, Programs, Run, SCHEDULER_OUTPUT, Series, SeriesError};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -27,18 +28,23 @@ impl Series {
 }
 
 /// Runs the programs of one run; what they wrote.
-fn output(command: &[String], folder: &Path) -> Result<ReplayOutput, String> {
+fn output(command: &[String], folder: &Path) -> Result<ReplayOutput, RunFailure> {
     let texts = [OUTPUT, SCHEDULER_OUTPUT].map(|name| folder.join(name));
     for text in &texts {
         // Of the run before; it may not be there.
         let _ = fs::remove_file(text);
     }
-    let (program, arguments) = command.split_first().ok_or("nothing is to be run")?;
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| RunFailure::NotStarted("nothing is to be run".into()))?;
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let Output { status, stderr, .. } = output.map_err(|error| format!("cannot run {program}: {error}"))?;
-    if !status.success() {
-        return Err(format!("{status}: {}", String::from_utf8_lossy(&stderr).trim()));
+    let Output { status, stderr, .. } =
+        output.map_err(|error| RunFailure::NotStarted(format!("cannot run {program}: {error}")))?;
+    let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
+    match (status.code(), status.signal()) {
+        (Some(0), _) => {}
+        (Some(code), _) => return Err(RunFailure::ExitCode { code, stderr }),
+        (None, signal) => return Err(RunFailure::Signal { signal: signal.unwrap_or_default(), stderr }),
     }
     let texts: String = texts.iter().filter_map(|text| fs::read_to_string(text).ok()).collect();
-    ReplayOutput::parse(&texts).map_err(|error| format!("its output can't be read: {error}"))
+    ReplayOutput::parse(&texts).map_err(|error| RunFailure::Unreadable(error.to_string()))
 }

@@ -1,7 +1,7 @@
 //! Replays in a virtual machine: one boot for all of them.
 
 use crate::cache_model::CacheModel;
-use crate::output::ReplayOutput;
+use crate::output::{ReplayOutput, RunFailure};
 use crate::series::{MACHINE, OUTPUT, OnOutput, Programs, Run, SCHEDULER_OUTPUT, Series, SeriesError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -99,14 +99,14 @@ fn in_bin(program: &Path) -> PathBuf {
 }
 
 /// What a replay showed, from how its step ended and the texts that it left.
-fn output(replay: &StepResult, texts: &str) -> Result<ReplayOutput, String> {
-    let stderr = replay.stderr.trim();
+fn output(replay: &StepResult, texts: &str) -> Result<ReplayOutput, RunFailure> {
+    let stderr = replay.stderr.trim().to_owned();
     match &replay.exit {
-        Exit::Code(0) => ReplayOutput::parse(texts).map_err(|error| format!("its output can't be read: {error}")),
-        Exit::Code(code) => Err(format!("exit code {code}: {stderr}")),
-        Exit::Signal(signal) => Err(format!("killed by signal {signal}: {stderr}")),
-        Exit::TimedOut => Err(format!("killed after {:.0} s: {stderr}", replay.seconds)),
-        Exit::NotStarted(cause) => Err(cause.clone()),
+        Exit::Code(0) => ReplayOutput::parse(texts).map_err(|error| RunFailure::Unreadable(error.to_string())),
+        Exit::Code(code) => Err(RunFailure::ExitCode { code: *code, stderr }),
+        Exit::Signal(signal) => Err(RunFailure::Signal { signal: *signal, stderr }),
+        Exit::TimedOut => Err(RunFailure::TimedOut { seconds: replay.seconds, stderr }),
+        Exit::NotStarted(cause) => Err(RunFailure::NotStarted(cause.clone())),
     }
 }
 
@@ -131,8 +131,8 @@ mod tests {
             (Exit::TimedOut, "killed after 61 s: stayput sched: no"),
             (Exit::NotStarted("/bin/x: not found".into()), "/bin/x: not found"),
         ] {
-            assert_eq!(output(&result(exit), texts), Err(words.into()));
+            assert_eq!(output(&result(exit), texts).unwrap_err().to_string(), words);
         }
-        assert!(output(&result(Exit::Code(0)), "").unwrap_err().starts_with("its output can't be read"));
+        assert!(output(&result(Exit::Code(0)), "").unwrap_err().to_string().starts_with("its output can't be read"));
     }
 }

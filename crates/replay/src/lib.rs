@@ -33,7 +33,7 @@ mod series;
 mod shared;
 
 pub use measurements::{CPU_TIME_RATIO, Measurements, Trace, WAITS, WAKES};
-pub use output::ReplayOutput;
+pub use output::{ReplayOutput, RunFailure};
 pub use policy::{ParsePolicyError, Policy};
 pub use scenario::Scenario;
 pub use series::{Programs, Run, Series, SeriesError};

@@ -24,6 +24,44 @@ pub struct ReplayOutput {
     pub notes: Vec<String>,
 }
 
+/// Why a replay showed nothing.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RunFailure {
+    /// It, or the scheduler that it ran under, ended with an exit code other than 0.
+    #[error("exit code {code}: {stderr}")]
+    ExitCode {
+        /// The exit code.
+        code: i32,
+        /// What it wrote to standard error.
+        stderr: String,
+    },
+    /// A signal killed it.
+    #[error("killed by signal {signal}: {stderr}")]
+    Signal {
+        /// The signal.
+        signal: i32,
+        /// What it wrote to standard error.
+        stderr: String,
+    },
+    /// It took longer than it may and was killed.
+    #[error("killed after {seconds:.0} s: {stderr}")]
+    TimedOut {
+        /// How long it ran.
+        seconds: f64,
+        /// What it wrote to standard error.
+        stderr: String,
+    },
+    /// It could not be started.
+    #[error("{0}")]
+    NotStarted(String),
+    /// What it wrote can't be read.
+    #[error("its output can't be read: {0}")]
+    Unreadable(String),
+    /// What the model of its caches wrote can't be read.
+    #[error("what its caches missed can't be read: {0}")]
+    UnreadableMisses(String),
+}
+
 impl ReplayOutput {
     /// Reads what the replay wrote, and after it what the scheduler did, where there was one. What both have is taken from the
     /// replay, which measures every scheduler alike.

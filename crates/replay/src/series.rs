@@ -1,6 +1,6 @@
 //! Replays of one workload under several policies: what is run for each.
 
-use crate::output::ReplayOutput;
+use crate::output::{ReplayOutput, RunFailure};
 use crate::policy::{LONGEST_SLICE_MS, Policy};
 use crate::scenario::Scenario;
 use machine::Machine;
@@ -67,7 +67,7 @@ pub enum SeriesError {
 }
 
 /// Takes what a run showed, or in a sentence why it failed.
-pub(crate) type OnOutput<'a, E> = &'a mut dyn FnMut(Run, Result<ReplayOutput, String>) -> Result<(), E>;
+pub(crate) type OnOutput<'a, E> = &'a mut dyn FnMut(Run, Result<ReplayOutput, RunFailure>) -> Result<(), E>;
 
 /// Files of a series, in a folder of its own.
 const SCENARIO: &str = "scenario.json";

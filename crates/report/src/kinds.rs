@@ -8,7 +8,7 @@ use simulation::{
     ReplayAnalysis, ReplayPlan, SimulationAnalysis, SimulationPlan, replay_analysis, simulation_analysis,
 };
 use std::path::Path;
-use strum::{EnumString, VariantNames};
+use strum::{EnumIter, EnumMessage, EnumString};
 use study::{
     Analysis, Comparison, Journal, JournalError, Kind, Race, RaceAnalysis, Record, comparison_analysis, journal,
     race_analysis,
@@ -16,7 +16,7 @@ use study::{
 
 /// A study of any kind, and what is concluded from it.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a report is of one study, not of many")]
+#[expect(clippy::large_enum_variant, reason = "a program holds one at a time")]
 pub enum Study {
     /// Every placement against the reference.
     Comparison(Record<Comparison>, Analysis),
@@ -29,7 +29,7 @@ pub enum Study {
 }
 
 /// The forms of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, VariantNames)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, EnumMessage, EnumString)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Format {
     /// Verdict and table for a terminal.

@@ -20,7 +20,7 @@ use crate::run::measurements_and_processes;
 use machine::Machine;
 use rayon::prelude::*;
 use replay::policy::LONGEST_SLICE_MS;
-use replay::{Policy, ReplayOutput, Run, Scenario, Series, Trace};
+use replay::{Policy, ReplayOutput, Run, RunFailure, Scenario, Series, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sim::{Parameters, QuantumEnd, Wake, Workload};
@@ -116,6 +116,13 @@ impl ReplayPlan {
         }
     }
 
+    /// How many samples there are in all.
+    pub fn samples(&self) -> u64 {
+        let simulated = self.known_policies().into_iter().filter(|policy| policy.simulated_by().is_some()).count();
+        let simulated = if self.simulated.is_some() { simulated } else { 0 };
+        u64::from(self.replicates) * (self.policies.len() + simulated) as u64
+    }
+
     /// What samples of the kernel have as their subject.
     pub fn kernel_subject(&self) -> String {
         let Kernel { release, place, .. } = &self.kernel;
@@ -150,8 +157,8 @@ impl ReplayPlan {
     }
 
     /// The sample that a replay was; `sequence` is its position in the study.
-    pub fn sample(&self, run: Run, output: Result<ReplayOutput, String>, sequence: u32) -> Sample {
-        let result = output.map(measurements).map_err(|what| Failure { cause: FailureCause::Replay, what });
+    pub fn sample(&self, run: Run, output: Result<ReplayOutput, RunFailure>, sequence: u32) -> Sample {
+        let result = output.map(measurements).map_err(|error| failure(&error));
         let ran_s = result.as_ref().map_or(0.0, |measured| measured.makespan_s);
         self.sample_of(self.kernel_subject(), run, sequence, unix_seconds() - ran_s, result)
     }
@@ -231,6 +238,17 @@ fn is_done(done: &[Sample], subject: &str, run: Run) -> bool {
         sample.replicate == run.replicate && sample.subject == subject && sample.policy == run.policy.name()
     };
     done.iter().any(is_it)
+}
+
+fn failure(error: &RunFailure) -> Failure {
+    let cause = match error {
+        RunFailure::ExitCode { .. } => FailureCause::ExitCode,
+        RunFailure::Signal { .. } => FailureCause::Signal,
+        RunFailure::TimedOut { .. } => FailureCause::Timeout,
+        RunFailure::NotStarted(_) => FailureCause::NotStarted,
+        RunFailure::Unreadable(_) | RunFailure::UnreadableMisses(_) => FailureCause::Unreadable,
+    };
+    Failure { cause, what: error.to_string() }
 }
 
 /// What a replay's output says, its names read as metrics.

@@ -3,7 +3,7 @@
 mod doctor;
 mod place;
 mod placement_file;
-mod play;
+mod replay;
 mod report;
 mod reproduce;
 mod rule;
@@ -15,11 +15,16 @@ mod study;
 mod topology;
 mod workloads;
 
+use ::simulation::{RunError, SimulationError};
 use ::study::JournalError;
+use ::study::session::SessionError;
 use anyhow::Context;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use std::str::FromStr;
+use strum::{EnumMessage, IntoEnumIterator};
 
 /// Find out whether it matters where your threads run, how much, and where they run best — and make them stay put.
 #[derive(Parser)]
@@ -57,7 +62,7 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     // The name that it had, for one release.
     #[command(alias = "play")]
-    Replay(Box<play::PlayArgs>),
+    Replay(Box<replay::ReplayArgs>),
     Place(place::PlaceArgs),
     Topology(topology::TopologyArgs),
     Workloads(workloads::WorkloadsArgs),
@@ -102,7 +107,7 @@ fn stayput() -> u8 {
         Command::Report(args) => report::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Simulate(args) => simulate::run(&args),
-        Command::Replay(args) => play::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Workloads(args) => workloads::run(&args),
@@ -125,20 +130,47 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// A choice among the variants of `T`, by their names, with their documentation as help.
+pub(crate) fn choice<T>() -> impl TypedValueParser<Value = T>
+where
+    T: IntoEnumIterator + EnumMessage + FromStr<Err = strum::ParseError> + Clone + Send + Sync + 'static,
+{
+    let value = |variant: T| {
+        let (names, help) = (variant.get_serializations(), variant.get_documentation().unwrap_or_default());
+        let (name, aliases) = names.split_first().map_or(("", &[][..]), |(name, aliases)| (*name, aliases));
+        PossibleValue::new(name).aliases(aliases.iter().copied()).help(help.trim_end_matches('.'))
+    };
+    PossibleValuesParser::new(T::iter().map(value).collect::<Vec<_>>()).try_map(|name| name.parse::<T>())
+}
+
+/// The command line, as journals keep it.
+pub(crate) fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// Whether the command line, or a file that it names, is what is wrong.
 fn is_usage_error(error: &anyhow::Error) -> bool {
-    let journal = error.downcast_ref::<JournalError>();
-    error.is::<UsageError>()
-        || error.is::<::study::simulation::SimulationError>()
+    if let Some(error) = error.downcast_ref::<SessionError>() {
+        return is_session_usage_error(error);
+    }
+    if let Some(error) = error.downcast_ref::<RunError>() {
+        return match error {
+            RunError::Simulation(_) => true,
+            RunError::Session(error) => is_session_usage_error(error),
+            RunError::Journal(error) => error.is_usage_error(),
+        };
+    }
+    error.downcast_ref::<JournalError>().is_some_and(JournalError::is_usage_error)
+        || error.is::<UsageError>()
+        || error.is::<SimulationError>()
         || error.is::<machine::PlaceError>()
         || error.is::<machine::DistinctError>()
         || error.is::<machine::MachineError>()
-        || matches!(
-            journal,
-            Some(
-                JournalError::Open { .. }
-                    | JournalError::Foreign { .. }
-                    | JournalError::Empty { .. }
-                    | JournalError::Newer { .. }
-            )
-        )
+}
+
+fn is_session_usage_error(error: &SessionError) -> bool {
+    match error {
+        SessionError::OtherPlan { .. } | SessionError::OtherMachine { .. } => true,
+        SessionError::Journal(error) => error.is_usage_error(),
+    }
 }

@@ -3,7 +3,7 @@
 use crate::UsageError;
 use machine::Placement;
 use std::path::Path;
-use study::{Best, Journal, Record};
+use study::{Analysis, Best, Plan};
 
 /// A placement that a study found best, and the thread count that goes with it.
 pub struct BestPlacement {
@@ -19,14 +19,20 @@ pub struct BestPlacement {
 /// # Errors
 /// When the journal can't be read, is unfinished, or holds no such subject.
 pub fn read(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacement> {
-    let record = Journal::read(path).map_err(UsageError::from)?;
-    let best = study::analyse(&record).best;
+    let study = report::Study::read(path).map_err(UsageError::from)?;
+    let (plan, Analysis { best, .. }) = match &study {
+        report::Study::Comparison(record, analysis) => (&record.plan.plan, analysis),
+        report::Study::Race(record, analysis) => (&record.plan.plan, &analysis.cells),
+        report::Study::Simulation(..) | report::Study::Replay(..) => {
+            return Err(UsageError::from(format!("journal {} holds no study of placements", path.display())));
+        }
+    };
     let chosen = match best.as_slice() {
         [] => {
             return Err(UsageError::from(format!("journal {} has no run that went well; study again", path.display())));
         }
         [only] => only,
-        several => several.iter().find(|best| runs_program(&record, best, argv)).ok_or_else(|| {
+        several => several.iter().find(|best| runs_program(plan, best, argv)).ok_or_else(|| {
             let names: Vec<&str> = several.iter().map(|best| best.subject.as_str()).collect();
             UsageError::from(format!(
                 "journal {} has several subjects ({}), none of which is this program; give --place a policy or CPU list",
@@ -35,23 +41,22 @@ pub fn read(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacement> {
             ))
         })?,
     };
-    let placement = record
-        .plan
+    let placement = plan
         .treatments
         .iter()
         .find(|treatment| treatment.name == chosen.placement)
-        .zip(record.plan.threads.iter().position(|threads| *threads == chosen.threads))
+        .zip(plan.threads.iter().position(|threads| *threads == chosen.threads))
         .and_then(|(treatment, position)| treatment.placements.get(position)?.clone());
     Ok(BestPlacement { placement, threads: chosen.threads })
 }
 
-fn runs_program(record: &Record, best: &Best, argv: &[String]) -> bool {
+fn runs_program(plan: &Plan, best: &Best, argv: &[String]) -> bool {
     let file_name = |program: &str| Path::new(program).file_name().map(ToOwned::to_owned);
-    let ours = record.plan.subjects.iter().filter(|subject| subject.name == best.subject);
+    let ours = plan.subjects.iter().filter(|subject| subject.name == best.subject);
     // The same arguments too where that tells two subjects apart.
     let same_program = |subject: &&study::Subject| {
         subject.argv.first().and_then(|p| file_name(p)) == argv.first().and_then(|p| file_name(p))
     };
-    let rivals = record.plan.subjects.iter().filter(same_program).count();
+    let rivals = plan.subjects.iter().filter(same_program).count();
     ours.filter(same_program).any(|subject| rivals == 1 || subject.argv[1..] == argv[1..])
 }

@@ -119,12 +119,9 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
         });
     }
     progress.finish_and_clear();
+    let screen = crate::study::screen();
     let text = match args.format {
-        Form::Terminal => report::reproduction::terminal(
-            &papers,
-            crate::study::terminal_width(),
-            args.out.is_none() && crate::study::colours(&std::io::stdout()),
-        ),
+        Form::Terminal => report::reproduction::terminal(&papers, screen.width, args.out.is_none() && screen.colour),
         Form::Html => report::reproduction::html(&papers),
         Form::Markdown => report::reproduction::markdown(&papers),
         Form::Csv => report::reproduction::csv(&papers),

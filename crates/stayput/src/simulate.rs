@@ -5,17 +5,17 @@ mod space_sharing;
 mod sweep;
 
 use crate::UsageError;
-use crate::report::Format;
 use crate::rule::{RuleArgs, check_phi_is_heeded};
+use ::report::{Format, Study};
 use clap::Subcommand;
 use indicatif::ProgressBar;
 use machine::Machine;
 use sim::workload_file::{DEFAULT_WORKLOAD, REPORT_WORKLOADS};
 use sim::{Parameters, Policy, Step, Workload, WorkloadFile};
+use simulation::{RunError, Simulation, SimulationPlan};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use study::simulation::{self, Simulation};
-use study::{Ending, HostFacts, HostState, Journal, Plan, Record, Trial, toml_file};
+use study::{Host, Kind, Session, toml_file};
 use sweep::Sweep;
 
 /// Simulate schedulers: what would they do for this workload on that machine?
@@ -95,7 +95,7 @@ pub(crate) struct Output {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// The form of the result
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    #[arg(long, value_parser = crate::choice::<Format>(), default_value = "terminal")]
     format: Format,
     /// Don't show progress
     #[arg(long, short)]
@@ -120,18 +120,19 @@ fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
 }
 
 /// Simulates a plan, or what its journal doesn't have of it yet, and tells what came out.
-fn simulate_and_tell(plan: &Plan, machine: &Machine, output: &Output) -> anyhow::Result<()> {
-    let record = match &output.out {
-        Some(path) => conduct_in(path, plan, machine, output.quiet)?,
-        None => conduct(plan, machine, output.quiet)?,
-    };
-    tell(&record, output)
+fn simulate_and_tell(plan: &SimulationPlan, machine: &Machine, output: &Output) -> anyhow::Result<()> {
+    let mut session = Session::open(output.out.as_deref(), plan, machine, Host::Modelled, &crate::command_line())?;
+    let progress = if output.quiet { ProgressBar::hidden() } else { ProgressBar::new(plan.samples()) };
+    progress.inc(session.trials().len() as u64);
+    let ending = simulation::simulate(&mut session, machine, &mut || progress.inc(1));
+    progress.finish_and_clear();
+    let record = session.end::<RunError>(ending)?;
+    tell(&record.into(), output)
 }
 
-/// Tells a record in the form that is asked for.
-pub(crate) fn tell(record: &Record, output: &Output) -> anyhow::Result<()> {
-    let analysis = study::analyse(record);
-    let mut text = output.format.write(record, &analysis);
+/// Tells a study in the form that is asked for.
+pub(crate) fn tell(study: &Study, output: &Output) -> anyhow::Result<()> {
+    let mut text = study.write(output.format, crate::study::screen());
     if let (Some(path), Format::Terminal) = (&output.out, output.format) {
         let _ = writeln!(text, "\njournal: {}", path.display());
     }
@@ -152,7 +153,7 @@ fn listed() -> String {
 }
 
 /// The plan that the command line asks for.
-fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
+fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<SimulationPlan> {
     let WorkloadFile { workload, parameters, .. } = workload_file(&args.workload)?;
     let defaults = args.rule.over(parameters);
     let parameters = Parameters {
@@ -172,7 +173,7 @@ fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
             points.collect::<Result<_, _>>().map_err(UsageError::from)?
         }
     };
-    let plan = Plan::of_simulations(simulations, policies, machine);
+    let plan = SimulationPlan::new(simulations, policies, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
 }
@@ -209,52 +210,4 @@ fn policies(args: &TimeSharingArgs) -> anyhow::Result<&[Policy]> {
         check_phi_is_heeded(policies.iter().copied())?;
     }
     Ok(policies)
-}
-
-/// Simulates all of the plan, and keeps it nowhere.
-fn conduct(plan: &Plan, machine: &Machine, quiet: bool) -> anyhow::Result<Record> {
-    let mut trials = Vec::new();
-    let progress = progress(plan, quiet);
-    simulation::simulate(plan, machine, &[], &mut |trial: Trial| -> anyhow::Result<()> {
-        trials.push(trial);
-        progress.inc(1);
-        Ok(())
-    })?;
-    progress.finish_and_clear();
-    Ok(Record {
-        plan: plan.clone(),
-        machine: serde_json::to_value(machine)?,
-        host: HostFacts::of_model(),
-        // When it was simulated would be all that differs from run to run.
-        sessions: Vec::new(),
-        trials,
-        ending: Some(Ending::Finished),
-    })
-}
-
-/// Simulates what the journal at `path` doesn't have yet.
-fn conduct_in(path: &Path, plan: &Plan, machine: &Machine, quiet: bool) -> anyhow::Result<Record> {
-    let mut journal = Journal::open(path)?;
-    crate::study::take_up(&mut journal, path, plan, machine, &HostFacts::of_model())?;
-    let done = journal.record()?.trials;
-    let session = journal.begin_session(&std::env::args().collect::<Vec<_>>(), &HostState::of_model())?;
-    let progress = progress(plan, quiet);
-    progress.inc(done.len() as u64);
-    simulation::simulate(plan, machine, &done, &mut |trial: Trial| -> anyhow::Result<()> {
-        journal.add(&trial)?;
-        progress.inc(1);
-        Ok(())
-    })?;
-    progress.finish_and_clear();
-    journal.set_ending(Some(Ending::Finished))?;
-    journal.end_session(session, &HostState::of_model())?;
-    let record = journal.record()?;
-    journal.close()?;
-    Ok(record)
-}
-
-/// How many replicates are done, on standard error where that is a terminal.
-fn progress(plan: &Plan, quiet: bool) -> ProgressBar {
-    let replicates = plan.replicates() as u64 * plan.cells().count() as u64;
-    if quiet { ProgressBar::hidden() } else { ProgressBar::new(replicates) }
 }

@@ -1,6 +1,5 @@
 //! `stayput study`: from a command line or a study file to a plan, its trials, a verdict and a report.
 
-mod candidates;
 mod paper;
 mod plan;
 
@@ -12,13 +11,16 @@ use clap::builder::NonEmptyStringValueParser;
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 use machine::Machine;
+use plan::CellPlan;
+use report::{Format, Screen};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
-use study::engine::{self, EngineError, Event, Runner, RunnerError};
+use study::candidates::Among;
+use study::engine::{self, CellStudy, EngineError, Event, Runner, RunnerError};
 use study::study_file::{Share, Span};
-use study::{Analysis, HostFacts, HostState, Journal, ModelRunner, Plan, ProgramRunner, Record, StopRule};
+use study::{Host, Kind, ModelRunner, Plan, ProgramRunner, Race, RaceAnalysis, Record, Session};
 
 /// Measure a program under several placements until it is clear whether they differ
 ///
@@ -82,7 +84,7 @@ struct RaceArgs {
     best: bool,
     /// Which placements race besides those of --place: the `important` ones, which differ in what the hardware shares;
     /// `all` distinct ones; or `named` ones only, those of --place [default: important]
-    #[arg(long, value_name = "WHICH", requires = "best")]
+    #[arg(long, value_name = "WHICH", requires = "best", value_parser = crate::choice::<Among>())]
     among: Option<Among>,
     /// Race them in every order of threads that shares differently
     #[arg(long, requires = "best")]
@@ -106,15 +108,6 @@ struct RaceArgs {
     /// The machine that the model runs on: a preset, an hwloc XML file, or a synthetic string [default: host]
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
-}
-
-/// Which placements race.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Among {
-    #[default]
-    Important,
-    All,
-    Named,
 }
 
 /// With which probability the placement called best is how close to the best.
@@ -211,40 +204,47 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         Some(name) => Machine::named(name).map_err(UsageError::from)?,
         None => Machine::host().context("cannot read this machine's topology")?,
     };
-    let plan = plan::make(args, &machine)?;
-    let journal_path = args.out.clone().unwrap_or_else(|| journal_name(&plan));
+    let study = plan::make(args, &machine)?;
+    let plan = match &study {
+        CellPlan::Comparison(study) => &study.plan,
+        CellPlan::Race(study) => &study.plan,
+    };
+    let journal_path = args.out.clone().unwrap_or_else(|| journal_name(plan));
     if args.resume && !journal_path.exists() {
         return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));
     }
     for departure in &plan.departures {
         eprintln!("stayput: {departure}");
     }
-    let (record, analysis) = conduct(&plan, &machine, &journal_path, args.quiet)?;
-
-    let mut text = report::terminal(&record, &analysis, terminal_width(), colours(&std::io::stdout()));
+    let study: report::Study = match study {
+        CellPlan::Comparison(study) => conduct(&study, &machine, &journal_path, args.quiet)?.into(),
+        CellPlan::Race(study) => conduct(&study, &machine, &journal_path, args.quiet)?.into(),
+    };
+    let mut text = study.write(Format::Terminal, screen());
     text.push_str(&format!("\njournal: {}\n", journal_path.display()));
     if !args.no_report {
         let path = args.report.clone().unwrap_or_else(|| journal_path.with_extension("html"));
-        std::fs::write(&path, report::html(&record, &analysis))
+        std::fs::write(&path, study.write(Format::Html, screen()))
             .with_context(|| format!("cannot write report {}", path.display()))?;
         text.push_str(&format!("report:  {}\n", path.display()));
     }
     crate::print(&text)?;
-    let too_slow = args.race.max_loss.as_ref().is_some_and(|most| exceeds(&analysis, &plan, most));
-    let empty = analysis.summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
+    let too_slow = match (&study, &args.race.max_loss) {
+        (report::Study::Race(record, analysis), Some(most)) => exceeds(&record.plan, analysis, most),
+        _ => false,
+    };
+    let summaries = study.cells().map_or(&[][..], |cells| &cells.summaries);
+    let empty = summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
     if empty > 0 {
-        eprintln!(
-            "stayput: {empty} of {} cells have no run that went well; the report says why",
-            analysis.summaries.len()
-        );
+        eprintln!("stayput: {empty} of {} cells have no run that went well; the report says why", summaries.len());
         return Ok(crate::FAILURE);
     }
     Ok(if too_slow { crate::FAILURE } else { crate::SUCCESS })
 }
 
 /// Whether some subject's race shows that the placement under check loses more than it may; says what was found.
-fn exceeds(analysis: &Analysis, plan: &Plan, most: &MaxLoss) -> bool {
-    let StopRule::Best { kept: Some(kept), .. } = &plan.stop else { return false };
+fn exceeds(race: &Race, analysis: &RaceAnalysis, most: &MaxLoss) -> bool {
+    let Some(kept) = &race.stop.kept else { return false };
     let allowed = 1.0 + most.percent / 100.0;
     let percent = |loss: f64| (loss - 1.0) * 100.0;
     let mut exceeded = false;
@@ -280,78 +280,28 @@ fn exceeds(analysis: &Analysis, plan: &Plan, most: &MaxLoss) -> bool {
     exceeded
 }
 
-/// Runs what is left of the plan; gives all that is in the journal then.
-fn conduct(plan: &Plan, machine: &Machine, path: &Path, quiet: bool) -> anyhow::Result<(Record, Analysis)> {
-    let mut journal = Journal::open(path)?;
+/// Runs what is left of the study; gives all that is in the journal then.
+fn conduct<S: CellStudy>(study: &S, machine: &Machine, path: &Path, quiet: bool) -> anyhow::Result<Record<S>> {
+    let plan = study.plan();
     let modelled = plan.subjects.iter().any(|subject| subject.model.is_some());
-    // A model's study is the same on every host.
-    let facts = if modelled { HostFacts::of_model() } else { HostFacts::read() };
-    take_up(&mut journal, path, plan, machine, &facts)?;
-    let done = journal.record()?.trials;
-    let resumed = done.len();
-    let state = || if modelled { HostState::of_model() } else { HostState::read() };
-    let session = journal.begin_session(&std::env::args().collect::<Vec<_>>(), &state())?;
+    let host = if modelled { Host::Modelled } else { Host::Real };
+    let mut session = Session::open(Some(path), study, machine, host, &crate::command_line())?;
     let mut runner: Box<dyn Runner> =
-        if modelled { Box::new(ModelRunner::after(&done)) } else { Box::new(ProgramRunner::new(plan)?) };
-    let mut progress = Progress::new(plan, engine::time_spent(&done), quiet);
+        if modelled { Box::new(ModelRunner::after(session.trials())) } else { Box::new(ProgramRunner::new(plan)?) };
+    let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);
+    let resumed = session.trials().len();
     if resumed > 0 && !quiet {
         progress.say(&format!("going on after {resumed} trials in {}", path.display()));
     }
-    let ending = engine::conduct(plan, done, &mut journal, runner.as_mut(), &mut |event| progress.show(plan, event));
+    let ending = engine::run_blocks(&mut session, runner.as_mut(), &mut |event| progress.show(plan, event));
     progress.finish();
-    match ending {
-        Ok(ending) => {
-            journal.set_ending(Some(ending))?;
-            journal.end_session(session, &state())?;
+    session.end(ending).map_err(|error| {
+        if let EngineError::Runner(RunnerError::Interrupted { signal }) = error {
+            eprintln!("stayput: interrupted; {} keeps what was measured, and the same command goes on", path.display());
+            launch::die_by(signal);
         }
-        Err(error) => {
-            // The first error is the one to tell; the session's end is a nicety.
-            let _ = journal.end_session(session, &state());
-            if let EngineError::Runner(RunnerError::Interrupted { signal }) = error {
-                eprintln!(
-                    "stayput: interrupted; {} keeps what was measured, and the same command goes on",
-                    path.display()
-                );
-                launch::die_by(signal);
-            }
-            return Err(error.into());
-        }
-    }
-    let record = journal.record()?;
-    journal.close()?;
-    let analysis = study::analyse(&record);
-    Ok((record, analysis))
-}
-
-/// Begins the study of `plan` in a new journal, or makes sure that it is the one in it.
-pub(crate) fn take_up(
-    journal: &mut Journal,
-    path: &Path,
-    plan: &Plan,
-    machine: &Machine,
-    facts: &HostFacts,
-) -> anyhow::Result<()> {
-    let Some(old) = journal.plan()? else {
-        journal.begin_study(plan, &serde_json::to_value(machine)?, facts)?;
-        return Ok(());
-    };
-    let differences = old.differences(plan);
-    if !differences.is_empty() {
-        return Err(UsageError::from(format!(
-            "journal {} holds another plan; give --out another file, or the same plan again:\n  {}",
-            path.display(),
-            differences.join("\n  ")
-        )));
-    }
-    let then = journal.record()?.host;
-    if (&then.cpu_model, &then.architecture) != (&facts.cpu_model, &facts.architecture) {
-        return Err(UsageError::from(format!(
-            "journal {} was begun on another machine ({}); give --out another file",
-            path.display(),
-            then.cpu_model.as_deref().unwrap_or("unnamed CPU")
-        )));
-    }
-    Ok(())
+        error.into()
+    })
 }
 
 /// The default journal, in the current folder: the paper's name, else the first subject's program or built-in name.
@@ -367,6 +317,7 @@ fn journal_name(plan: &Plan) -> PathBuf {
 /// A progress line on standard error: block, open groups, what runs, time left of the budget.
 struct Progress {
     bar: ProgressBar,
+    is_race: bool,
     budget_ms: u64,
     spent: Duration,
     trial_began: Instant,
@@ -374,13 +325,13 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(plan: &Plan, spent: Duration, quiet: bool) -> Self {
+    fn new(plan: &Plan, is_race: bool, spent: Duration, quiet: bool) -> Self {
         let budget_ms = plan.budget.map_or(0, |budget| budget.as_millis() as u64);
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(budget_ms) };
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {prefix} {msg}") {
             bar.set_style(style);
         }
-        Self { bar, budget_ms, spent, trial_began: Instant::now(), block: String::new() }
+        Self { bar, is_race, budget_ms, spent, trial_began: Instant::now(), block: String::new() }
     }
 
     fn say(&self, text: &str) {
@@ -392,7 +343,7 @@ impl Progress {
             Event::Block { block, open, of } => {
                 self.block = if block < plan.warmup_blocks {
                     format!("warm-up {}", block + 1)
-                } else if matches!(plan.stop, StopRule::Best { .. }) {
+                } else if self.is_race {
                     format!("block {}, {open}/{of} in the race", block + 1 - plan.warmup_blocks)
                 } else {
                     format!("block {}, {}/{of} settled", block + 1 - plan.warmup_blocks, of - open)
@@ -425,9 +376,10 @@ impl Progress {
     }
 }
 
-/// Columns to fill: the terminal's, and 100 where standard output is none.
-pub(crate) fn terminal_width() -> usize {
-    Term::stdout().size_checked().map_or(100, |(_, columns)| usize::from(columns))
+/// The terminal on standard output: its columns (100 where there is none), and whether it wants colours.
+pub(crate) fn screen() -> Screen {
+    let width = Term::stdout().size_checked().map_or(100, |(_, columns)| usize::from(columns));
+    Screen { width, colour: colours(&std::io::stdout()) }
 }
 
 /// Whether `stream` wants colours (NO_COLOR and TERM=dumb are heeded).

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod candidates;
 pub mod comparison;
 pub mod engine;
 pub mod host;

@@ -258,6 +258,7 @@ impl Plan {
 mod tests {
     use super::*;
     use machine::CpuId;
+    use proptest::prelude::*;
     use std::slice;
 
     fn plan() -> Plan {
@@ -265,7 +266,6 @@ mod tests {
             subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
             threads: vec![1, 2],
             treatments: vec![Treatment::unbound()],
-            stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 },
             warmup_blocks: 1,
             timeout: Duration::from_secs(60),
             budget: None,
@@ -273,36 +273,6 @@ mod tests {
             paper: None,
             departures: Vec::new(),
         }
-    }
-
-    #[test]
-    fn equal_plans_do_not_differ() {
-        assert_eq!(plan().differences(&plan()), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_difference_names_its_place_and_both_values() {
-        let asked = Plan { threads: vec![1, 4], seed: 2, ..plan() };
-        assert_eq!(
-            plan().differences(&asked),
-            ["seed: the journal has 1, you ask for 2", "threads: the journal has [1,2], you ask for [1,4]"]
-        );
-    }
-
-    #[test]
-    fn a_program_built_anew_is_another_study_unless_its_build_was_never_kept() {
-        let built = |build: Option<&str>| {
-            let mut plan = plan();
-            plan.subjects[0].build = build.map(str::to_owned);
-            plan
-        };
-        let gcc = built(Some("app 0.1.0 (gcc 12.2.0)"));
-        assert_eq!(gcc.subjects[0].compiler(), Some("gcc 12.2.0"));
-        assert_eq!(built(None).differences(&gcc), Vec::<String>::new());
-        assert_eq!(
-            gcc.differences(&built(Some("app 0.1.0 (clang 14.0.6)"))),
-            ["subjects.1.build: the journal has \"app 0.1.0 (gcc 12.2.0)\", you ask for \"app 0.1.0 (clang 14.0.6)\""]
-        );
     }
 
     #[test]
@@ -320,12 +290,68 @@ mod tests {
         assert!(twice.check().unwrap_err().0.contains("two subjects"));
         let placed = |slots: &[&[CpuSet]]| {
             let placements = slots.iter().map(|slots| Some(Placement { policy: "list".into(), slots: slots.to_vec() }));
-            let treatment = Treatment { name: "list".into(), placements: placements.collect() };
+            let treatment = Treatment::new("list".into(), placements.collect());
             Plan { treatments: vec![treatment], ..plan() }.check()
         };
         let cpu = CpuSet::from(CpuId(0));
         assert_eq!(placed(&[slice::from_ref(&cpu), &[cpu.clone(), cpu.clone()]]), Ok(()));
         assert!(placed(&[slice::from_ref(&cpu)]).unwrap_err().0.contains("lacks a placement for 2 threads"));
         assert!(placed(&[&[cpu], &[]]).unwrap_err().0.contains("without a CPU"));
+    }
+
+    /// Plans whose placements are often the same ones: few CPUs, and sometimes no placement at all.
+    fn crowded() -> impl Strategy<Value = Plan> {
+        let slot = prop::collection::btree_set(0_u32..3, 1..3).prop_map(|cpus| cpus.into_iter().map(CpuId).collect());
+        let placement = prop::option::weighted(0.9, prop::collection::vec(slot, 1..3));
+        let column_of_each = prop::collection::vec(placement, 3);
+        prop::collection::vec(prop::option::weighted(0.9, column_of_each), 1..7).prop_map(|treatments| {
+            let treatment = |(number, columns): (usize, Option<Vec<Option<Vec<CpuSet>>>>)| match columns {
+                None if number == 0 => Treatment::unbound(),
+                None => Treatment::new(format!("free {number}"), Vec::new()),
+                Some(columns) => {
+                    let policy = format!("policy {number}");
+                    let placed = |slots: Option<Vec<CpuSet>>| Some(Placement { policy: policy.clone(), slots: slots? });
+                    Treatment::new(policy.clone(), columns.into_iter().map(placed).collect())
+                }
+            };
+            let treatments = treatments.into_iter().enumerate().map(treatment).collect();
+            Plan { threads: vec![1, 2, 4], treatments, ..plan() }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn each_placement_is_run_once_and_every_name_says_where(before in crowded()) {
+            let mut merged = before.clone();
+            merged.merge_same_placements();
+            let mut again = merged.clone();
+            again.merge_same_placements();
+            prop_assert_eq!(&again, &merged, "there is nothing left to merge");
+
+            let name = |treatment: &Treatment| treatment.name.clone();
+            prop_assert_eq!(merged.treatments.iter().map(name).collect::<Vec<_>>(),
+                before.treatments.iter().map(name).collect::<Vec<_>>());
+            for (column, &threads) in before.threads.iter().enumerate() {
+                let runs: Vec<&Placement> =
+                    merged.treatments.iter().filter_map(|treatment| treatment.placements.get(column)?.as_ref()).collect();
+                for (position, placement) in runs.iter().enumerate() {
+                    prop_assert!(!runs[..position].iter().any(|other| other.same_slots(placement)));
+                }
+                for (was, is) in before.treatments.iter().zip(&merged.treatments) {
+                    let at = |treatment: &Treatment| treatment.placements.get(column).cloned().flatten();
+                    match is.same_placement(threads) {
+                        // Unbound and those without a placement among them.
+                        None => prop_assert_eq!(at(was), at(is)),
+                        Some(other) => {
+                            let run = merged.treatments.iter().find(|treatment| treatment.name == other);
+                            let run = run.and_then(at);
+                            prop_assert!(at(is).is_none() && run.is_some());
+                            prop_assert!(at(was).zip(run).is_some_and(|(was, run)| was.same_slots(&run)));
+                        }
+                    }
+                    prop_assert_eq!(was.placements.is_empty(), is.placements.is_empty());
+                }
+            }
+        }
     }
 }

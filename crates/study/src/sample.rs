@@ -50,12 +50,16 @@ pub struct Failure {
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureCause {
-    /// Its processes could not be made, or did not come to their end.
-    Replay,
-    /// The scheduler wasn't in force from its start to its end.
-    Scheduler,
-    /// The virtual machine failed.
-    Guest,
+    /// It, or the scheduler that it ran under, ended with an exit code other than 0.
+    ExitCode,
+    /// A signal killed it.
+    Signal,
+    /// It took longer than it may.
+    Timeout,
+    /// It could not be started.
+    NotStarted,
+    /// What it wrote can't be read.
+    Unreadable,
     /// A journal of an older version doesn't say.
     Unknown,
 }

@@ -6,10 +6,10 @@ use machine::Machine;
 use sim::Distribution;
 use sim::space::mix::{DEFAULT_MIX, REPORT_MIXES};
 use sim::space::{Graph, Mix, MixError, Parameters, Policy};
+use simulation::{Sharing, Simulation, SimulationPlan};
 use std::fmt::Write;
 use std::path::Path;
-use study::simulation::{Sharing, Simulation};
-use study::{Plan, toml_file};
+use study::{Kind, toml_file};
 
 /// Simulate jobs that hold CPUs and give them back, with the caches that their workers leave behind
 ///
@@ -96,7 +96,7 @@ pub(super) fn run(args: &SpaceSharingArgs) -> anyhow::Result<()> {
     super::simulate_and_tell(&plan, &machine, &args.output)
 }
 
-fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
+fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<SimulationPlan> {
     let scale = Parameters::of_machine(machine.name());
     let parameters = Parameters {
         gap_ms: (args.gap_ms != 0.0).then_some(Distribution::Exponential(args.gap_ms)),
@@ -116,7 +116,7 @@ fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
         names.extend(more.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
     }
     let mixes = names.into_iter().map(mix).collect::<anyhow::Result<Vec<Mix>>>()?;
-    let simulation = |mix: Mix| Simulation::of(Sharing::Space { mix, parameters: parameters.clone() });
+    let simulation = |mix: Mix| Simulation::from(Sharing::Space { mix, parameters: parameters.clone() });
     let simulations = match (&args.sweep, mixes.as_slice()) {
         (None, _) => mixes.into_iter().map(simulation).collect(),
         (Some(Sweep { parameter, values }), [mix]) => {
@@ -128,7 +128,7 @@ fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<Plan> {
         }
         (Some(_), _) => return Err(UsageError::from("a sweep is of one mix; name one with --mix")),
     };
-    let plan = Plan::of_simulations(simulations, &args.policy, machine);
+    let plan = SimulationPlan::new(simulations, &args.policy, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
 }

@@ -1,5 +1,6 @@
 //! A paper's study on this machine, as `stayput study papers/X.toml` does it, from the file that is built in.
 
+use super::plan::CellPlan;
 use super::{StudyArgs, conduct, plan};
 use crate::UsageError;
 use anyhow::Context;
@@ -8,8 +9,8 @@ use papers::Paper;
 use papers::own_study::{self, OwnStudyError};
 use std::path::Path;
 use std::time::Duration;
-use study::Record;
 use study::study_file::Span;
+use study::{Comparison, Kind, Record};
 
 /// Longest that all trials of a study may take where nobody says.
 const DEFAULT_BUDGET: Span = Span(Duration::from_secs(600));
@@ -22,7 +23,7 @@ pub(crate) fn conduct_paper(
     budget: Option<Span>,
     journal: &Path,
     quiet: bool,
-) -> anyhow::Result<Record> {
+) -> anyhow::Result<Record<Comparison>> {
     let earlier = own_study::earlier(paper, journal).map_err(|error| match error {
         OwnStudyError::Other { .. } => UsageError::from(error.to_string()),
         OwnStudyError::Journal(error) => error.into(),
@@ -35,8 +36,10 @@ pub(crate) fn conduct_paper(
     let tables = std::mem::take(&mut file.subjects);
     let mut args = StudyArgs { class: class.map(str::to_owned), ..StudyArgs::default() };
     args.stop.budget = Some(budget.unwrap_or(DEFAULT_BUDGET));
-    let plan = plan::of(&args, file, tables, &machine)?;
-    let differences = earlier.map(|earlier| earlier.plan.differences(&plan)).unwrap_or_default();
+    let CellPlan::Comparison(study) = plan::of(&args, file, tables, &machine)? else {
+        return Err(UsageError::from(format!("the study of {} is no comparison", paper.name)));
+    };
+    let differences = earlier.map(|earlier| earlier.plan.differences(&study)).unwrap_or_default();
     if !differences.is_empty() {
         return Err(UsageError::from(format!(
             "journal {} holds another plan; name another with --journal, or ask for the same again:\n  {}",
@@ -44,5 +47,5 @@ pub(crate) fn conduct_paper(
             differences.join("\n  ")
         )));
     }
-    Ok(conduct(&plan, &machine, journal, quiet)?.0)
+    conduct(&study, &machine, journal, quiet)
 }

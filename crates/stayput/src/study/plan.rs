@@ -1,6 +1,6 @@
 //! From flags, study file and defaults to a plan.
 
-use super::{Guarantee, RaceArgs, StopArgs, StudyArgs, candidates};
+use super::{Guarantee, RaceArgs, StopArgs, StudyArgs};
 use crate::UsageError;
 use machine::{Machine, PlaceError, Policy};
 use papers::{Paper, departures};
@@ -9,16 +9,24 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use study::candidates;
 use study::model_file::ModelFile;
-use study::plan::{Plan, StopRule, Subject, Treatment, UNBOUND};
+use study::plan::{Plan, Subject, Treatment, UNBOUND};
 use study::study_file::{BeyondMachine, StopTable, StudyFile, SubjectTable};
+use study::{Comparison, Kind, Race, RaceStop, StopRule};
 
 const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 const DEFAULT_CUT_OFF: f64 = 1.5;
 
+/// The plan of a study that runs programs, or models of them.
+pub(super) enum CellPlan {
+    Comparison(Comparison),
+    Race(Race),
+}
+
 /// Makes the plan from study file, flags and defaults, in falling order: a flag beats the file.
-pub(super) fn make(args: &StudyArgs, machine: &Machine) -> anyhow::Result<Plan> {
+pub(super) fn make(args: &StudyArgs, machine: &Machine) -> anyhow::Result<CellPlan> {
     let (file, tables) = asked_for(args)?;
     of(args, file, tables, machine)
 }
@@ -29,7 +37,7 @@ pub(super) fn of(
     file: StudyFile,
     mut tables: Vec<SubjectTable>,
     machine: &Machine,
-) -> anyhow::Result<Plan> {
+) -> anyhow::Result<CellPlan> {
     let model = args.race.subject_model.as_deref().map(ModelFile::read).transpose().map_err(UsageError::from)?;
     let mut departures = Vec::new();
     if let Some(class) = &args.class {
@@ -55,12 +63,17 @@ pub(super) fn of(
         departures.extend(departures::left_out(&too_many, usable));
     }
     let races = args.race.best || args.race.max_loss.is_some();
-    let (treatments, stop) = if races {
-        let named = placement_names(either(&args.placements, &file.placements, &[]));
-        race(&args.race, named, &threads, machine)?
+    let named = if races {
+        either(&args.placements, &file.placements, &[])
     } else {
-        let names = placement_names(either(&args.placements, &file.placements, &["unbound,compact,scatter"]));
-        (treatments(&names, &threads, machine)?, stop_rule(&args.stop, file.stop)?)
+        either(&args.placements, &file.placements, &["unbound,compact,scatter"])
+    };
+    let named = placement_names(named);
+    let (treatments, race_stop) = if races {
+        let (treatments, stop) = race(&args.race, named, &threads, machine)?;
+        (treatments, Some(stop))
+    } else {
+        (treatments(&named, &threads, machine)?, None)
     };
     if file.paper.is_some() {
         departures.extend(departures::placements(&threads, &treatments, machine));
@@ -70,7 +83,6 @@ pub(super) fn of(
         subjects,
         treatments,
         threads,
-        stop,
         warmup_blocks: args.stop.warmup.or(file.warmup_blocks).unwrap_or(warmup_blocks),
         timeout: args.stop.timeout.or(file.timeout).map_or(DEFAULT_TIMEOUT, |span| span.0),
         budget: Some(args.stop.budget.or(file.budget).map_or(DEFAULT_BUDGET, |span| span.0)),
@@ -78,12 +90,20 @@ pub(super) fn of(
         paper: file.paper,
         departures,
     };
+    plan.merge_same_placements();
     if let Some(model) = model {
         plan.budget = args.stop.budget.map(|span| span.0);
         plan.subjects[0].model = Some(model.for_plan(&plan, machine).map_err(UsageError::from)?);
     }
-    plan.check().map_err(UsageError::from)?;
-    Ok(plan)
+    Ok(match race_stop {
+        Some(stop) => CellPlan::Race(checked(Race { plan, stop })?),
+        None => CellPlan::Comparison(checked(Comparison { plan, stop: stop_rule(&args.stop, file.stop)? })?),
+    })
+}
+
+fn checked<K: Kind>(study: K) -> anyhow::Result<K> {
+    study.check().map_err(UsageError::from)?;
+    Ok(study)
 }
 
 /// The treatments of a race, and how it is run.
@@ -92,7 +112,7 @@ fn race(
     named: Vec<String>,
     threads: &[u32],
     machine: &Machine,
-) -> anyhow::Result<(Vec<Treatment>, StopRule)> {
+) -> anyhow::Result<(Vec<Treatment>, RaceStop)> {
     let kept = args.max_loss.as_ref().map(|most| {
         let first = || named.iter().find(|name| *name != UNBOUND).map_or(UNBOUND, String::as_str).to_owned();
         most.placement.clone().unwrap_or_else(first)
@@ -102,7 +122,8 @@ fn race(
     }
     let mut racing = named;
     racing.extend(kept.clone());
-    let treatments = candidates::treatments(args, &racing, threads, machine)?;
+    let treatments = candidates::treatments(args.among.unwrap_or_default(), args.ordered, &racing, threads, machine)
+        .map_err(UsageError::from)?;
     let cells: usize = treatments
         .iter()
         .map(|t| if t.is_unbound() { threads.len() } else { t.placements.iter().flatten().count() })
@@ -113,7 +134,7 @@ fn race(
         }
         None => RaceRule::Halving { runs: args.runs.unwrap_or(2 * cells as u32 + 40) },
     };
-    Ok((treatments, StopRule::Best { search, cut_off: args.cut_off.unwrap_or(DEFAULT_CUT_OFF), kept }))
+    Ok((treatments, RaceStop { search, cut_off: args.cut_off.unwrap_or(DEFAULT_CUT_OFF), kept }))
 }
 
 /// The study file, where one is named, and what is to be run: all of it as tables of such a file.
@@ -300,7 +321,7 @@ fn treatments(names: &[String], threads: &[u32], machine: &Machine) -> anyhow::R
         let policy: Policy = name.parse()?;
         let place = |&n: &u32| policy.place(machine, n as usize).map(Some);
         let placements = threads.iter().map(place).collect::<Result<Vec<_>, PlaceError>>()?;
-        treatments.push(Treatment { name: name.clone(), placements });
+        treatments.push(Treatment::new(name.clone(), placements));
     }
     Ok(treatments)
 }

@@ -6,13 +6,12 @@ use crate::simulate::{Output, tell, with_horizon, workload_file};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use machine::Machine;
-use replay::{Policy, Programs, ReplayOutput, Run, Scenario, SeriesError};
+use replay::{Policy, Programs, ReplayOutput, Run, RunFailure, Scenario, SeriesError};
+use simulation::SimulationError;
+use simulation::replays::{self, Kernel, ReplayPlan};
 use std::path::PathBuf;
 use std::str::FromStr;
-use study::journal::{Journal, JournalError};
-use study::play::{self, Kernel};
-use study::simulation::SimulationError;
-use study::{Ending, HostFacts, HostState, Plan, Record, Trial};
+use study::{Ending, Host, HostFacts, JournalError, Kind, Record, Session};
 use vm::{Topology, Vm};
 
 /// Play a workload with real processes in a running kernel, and in the simulator beside it
@@ -32,7 +31,7 @@ Examples:
 Policies: standard, light, heavy, affinity, complex-light, complex-heavy, complex, graded (stayput \
 sched, which needs sched_ext and root); eevdf (the kernel's own scheduler), eevdf-llc (the same with \
 its cache-aware balancing), attached (bound for life), long-slice (asking for long slices).")]
-pub struct PlayArgs {
+pub struct ReplayArgs {
     /// What runs: a built-in workload, spin:K, or a file ending in .toml
     #[arg(long, value_name = "NAME|FILE", default_value = "spin:24")]
     workload: String,
@@ -97,17 +96,19 @@ enum Venue {
     Vm(Box<Vm>),
 }
 
-/// Why a series of plays stopped.
+/// Why a series of replays stopped.
 #[derive(Debug, thiserror::Error)]
 enum Stop {
     #[error(transparent)]
     Series(#[from] SeriesError),
     #[error(transparent)]
     Journal(#[from] JournalError),
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
 }
 
-/// Plays, simulates, and tells what came out.
-pub fn run(args: &PlayArgs) -> anyhow::Result<u8> {
+/// Replays, simulates, and tells what came out.
+pub fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
     let (venue, kernel, machine) = venue(args)?;
     let plan = plan(args, kernel, &machine)?;
     let mut programs = Programs { replay: beside("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
@@ -121,7 +122,7 @@ pub fn run(args: &PlayArgs) -> anyhow::Result<u8> {
         }
     }
     let record = conduct(args, &plan, &machine, venue, &programs)?;
-    tell(&record, &args.output)?;
+    tell(&record.into(), &args.output)?;
     Ok(crate::SUCCESS)
 }
 
@@ -135,7 +136,7 @@ fn beside(name: &str) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-fn venue(args: &PlayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
+fn venue(args: &ReplayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
     let of = |release: &str, place: String| Kernel {
         release: release.into(),
         place,
@@ -168,7 +169,7 @@ fn venue(args: &PlayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
     }
 }
 
-fn plan(args: &PlayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<Plan> {
+fn plan(args: &ReplayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<ReplayPlan> {
     let file = workload_file(&args.workload)?;
     let defaults = args.rule.over(file.parameters);
     let parameters = sim::Parameters {
@@ -179,80 +180,57 @@ fn plan(args: &PlayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<Pl
     };
     let scenario = Scenario { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
     let emulated = matches!(args.on, Place::Vm(_)).then(|| machine.usable().count() as u32);
-    let simulator = (!args.no_simulation).then(|| play::simulator_parameters(&scenario.parameters, emulated));
+    let simulator = (!args.no_simulation).then(|| replays::simulator_parameters(&scenario.parameters, emulated));
     if args.rule.gives_phi() {
         check_phi_is_heeded(args.policy.iter().filter_map(|policy| policy.simulated_by()))?;
     }
-    let plan = Plan::of_play(&scenario, kernel, simulator, &args.policy, machine);
+    let plan = ReplayPlan::new(&scenario, kernel, simulator, &args.policy, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
 }
 
-/// Simulates and plays what isn't in the journal yet, where there is one.
+/// Simulates and replays what isn't in the journal yet, where there is one.
 fn conduct(
-    args: &PlayArgs,
-    plan: &Plan,
+    args: &ReplayArgs,
+    plan: &ReplayPlan,
     machine: &Machine,
     venue: Venue,
     programs: &Programs,
-) -> anyhow::Result<Record> {
-    let series = plan.series(machine).context("nothing is to be played")?;
-    let facts = HostFacts::read();
-    let mut journal = args.output.out.as_deref().map(Journal::open).transpose()?;
-    let mut trials = Vec::new();
-    let mut session = None;
-    if let (Some(journal), Some(path)) = (&mut journal, &args.output.out) {
-        crate::study::take_up(journal, path, plan, machine, &facts)?;
-        trials = journal.record()?.trials;
-        session = Some(journal.begin_session(&std::env::args().collect::<Vec<_>>(), &HostState::read())?);
-    }
-    let turns = plan.turns_left(&trials);
-    let simulated = play::simulate(plan, machine, &trials).map_err(|error| match error {
-        SimulationError::Caches(_) => anyhow::Error::new(error).context("give --no-simulation to play it all the same"),
-        error => error.into(),
-    })?;
-    let progress = match args.output.quiet {
-        true => ProgressBar::hidden(),
-        false => ProgressBar::new((turns.len() + simulated.len() + trials.len()) as u64),
-    };
-    progress.inc(trials.len() as u64);
-    let mut sequence = (trials.len() + simulated.len()) as u32;
-    let mut keep = |trial: Trial| -> Result<(), JournalError> {
-        if let Some(journal) = &mut journal {
-            journal.add(&trial)?;
+) -> anyhow::Result<Record<ReplayPlan>> {
+    let path = args.output.out.as_deref();
+    let mut session = Session::open(path, plan, machine, Host::Real, &crate::command_line())?;
+    let progress = if args.output.quiet { ProgressBar::hidden() } else { ProgressBar::new(plan.samples()) };
+    progress.inc(session.trials().len() as u64);
+    let work = replay_rest(&mut session, machine, venue, programs, &progress);
+    progress.finish_and_clear();
+    session.end(work.map(|()| Ending::Finished)).map_err(|stop| match stop {
+        Stop::Simulation(error @ SimulationError::Caches(_)) => {
+            anyhow::Error::new(error).context("give --no-simulation to replay it all the same")
         }
-        trials.push(trial);
+        Stop::Simulation(error) => error.into(),
+        stop => stop.into(),
+    })
+}
+
+/// Simulates and replays what is left of the study in `session`.
+fn replay_rest(
+    session: &mut Session<ReplayPlan>,
+    machine: &Machine,
+    venue: Venue,
+    programs: &Programs,
+    progress: &ProgressBar,
+) -> Result<(), Stop> {
+    replays::simulate::<Stop>(session, machine, &mut || progress.inc(1))?;
+    let plan = session.plan().clone();
+    let (series, runs) = (plan.series(machine), plan.runs_left(session.trials()));
+    let mut keep = |run: Run, output: Result<ReplayOutput, RunFailure>| -> Result<(), Stop> {
+        let sequence = session.trials().len() as u32;
+        session.add(plan.sample(run, output, sequence))?;
         progress.inc(1);
         Ok(())
     };
-    for trial in simulated {
-        keep(trial)?;
-    }
-    let mut told = |turn: Run, told: Result<ReplayOutput, String>| -> Result<(), Stop> {
-        keep(plan.play_trial(turn, told, sequence))?;
-        sequence += 1;
-        Ok(())
-    };
     match venue {
-        Venue::Here => series.run_here(&turns, programs, &mut told)?,
-        Venue::Vm(vm) => series.run_in_vm(&turns, programs, *vm, &mut told)?,
+        Venue::Here => series.run_here(&runs, programs, &mut keep),
+        Venue::Vm(vm) => series.run_in_vm(&runs, programs, *vm, &mut keep),
     }
-    progress.finish_and_clear();
-    let Some(mut journal) = journal else {
-        return Ok(Record {
-            plan: plan.clone(),
-            machine: serde_json::to_value(machine)?,
-            host: facts,
-            sessions: Vec::new(),
-            trials,
-            ending: Some(Ending::Finished),
-        });
-    };
-    journal.set_ending(Some(Ending::Finished))?;
-    if let Some(session) = session {
-        journal.end_session(session, &HostState::read())?;
-    }
-    let record = journal.record()?;
-    journal.close()?;
-    Ok(record)
 }
