@@ -68,7 +68,8 @@ fn result() -> impl Strategy<Value = Result<Measurements, Failure>> {
         prop::collection::btree_map(metric(), counts, 0..3),
         prop::collection::vec(text(), 0..3),
     );
-    let causes = vec![FailureCause::Replay, FailureCause::Scheduler, FailureCause::Guest, FailureCause::Unknown];
+    let causes =
+        vec![FailureCause::ExitCode, FailureCause::NotStarted, FailureCause::Unreadable, FailureCause::Unknown];
     prop_oneof![
         3 => measurements.prop_map(|(makespan_s, metrics, histograms, notes)| {
             Ok(Measurements { makespan_s, metrics, histograms, notes })
