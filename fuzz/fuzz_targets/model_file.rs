@@ -6,7 +6,7 @@ use machine::Machine;
 use std::sync::LazyLock;
 use std::time::Duration;
 use study::model_file::ModelFile;
-use study::{Plan, StopRule, Subject, Treatment};
+use study::{Plan, Subject, Treatment};
 
 static MACHINE: LazyLock<Machine> =
     LazyLock::new(|| Machine::named("pack:2 core:2 pu:2").expect("the synthetic string is right"));
@@ -22,7 +22,6 @@ fuzz_target!(|text: &str| {
                 subjects: vec![Subject { name: file.name.clone(), ..Subject::default() }],
                 threads: vec![1, 4],
                 treatments: vec![Treatment::unbound()],
-                stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 },
                 warmup_blocks: 0,
                 timeout: Duration::from_secs(600),
                 budget: None,

@@ -76,8 +76,8 @@ impl Study {
             Race::NAME => Journal::<Race>::read(path)?.into(),
             SimulationPlan::NAME => Journal::<SimulationPlan>::read(path)?.into(),
             ReplayPlan::NAME => Journal::<ReplayPlan>::read(path)?.into(),
-            // A kind that there isn't is reported as another one than this.
-            _ => Journal::<Comparison>::read(path)?.into(),
+            Comparison::NAME => Journal::<Comparison>::read(path)?.into(),
+            found => return Err(JournalError::UnknownKind { path: path.into(), found: found.into() }),
         })
     }
 
@@ -197,5 +197,40 @@ impl Forms for ReplayView<'_> {
     }
     fn json(&self) -> String {
         json::replay(self, json::Metrics::OfEachSample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::{Deserialize, Serialize};
+    use study::plan::PlanError;
+    use study::{HostFacts, Sample};
+
+    /// A kind that a later version might have.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Cluster {}
+
+    impl Kind for Cluster {
+        const NAME: &'static str = "cluster";
+        type Trial = Sample;
+
+        fn check(&self) -> Result<(), PlanError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_study_of_a_kind_to_come_is_refused_in_one_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.stayput");
+        let mut journal = Journal::open(&path).unwrap();
+        journal.begin_study(&Cluster {}, &serde_json::json!({}), &HostFacts::default()).unwrap();
+        journal.close().unwrap();
+        let said = format!(
+            "journal {} holds a study of an unknown kind (cluster); use the newer stayput that wrote it",
+            path.display()
+        );
+        assert_eq!(Study::read(&path).unwrap_err().to_string(), said);
     }
 }

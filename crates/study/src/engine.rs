@@ -1,7 +1,6 @@
 //! The engine: runs the blocks that a study asks for, trial by trial, until it asks for none.
 //!
-//! What a block runs is the study's to say: a [comparison](crate::comparison) runs its open groups, a [race](crate::race) those
-//! that may still win.
+//! What a block runs is the study's to say: a comparison runs its open groups, a race those that may still win.
 //!
 //! Every decision is a function of the plan and the trials of earlier blocks alone. So a study that was interrupted
 //! goes on exactly as it would have gone on, given the same outcomes.

@@ -1,7 +1,7 @@
 //! Kinds of study: what each has of its own, and what journals and sessions need to know of all.
 
-use crate::journal::Row;
 use crate::plan::PlanError;
+use crate::row::Row;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

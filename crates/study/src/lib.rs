@@ -7,9 +7,19 @@
 //! Comparison | Race ──> engine: blocks ──> runner: launch or model ──> trial ──┐
 //! a kind of another crate ────────────────────────────────────────> sample ────┴─> session ──> journal ──> record ──> analysis
 //! ```
+//!
+//! Files use those above them in this list, and none below, but for a parent and its children:
+//!
+//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`plan`], and the files that say it,
+//!   [`toml_file`], [`study_file`], [`model_file`]
+//! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
+//! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
+//! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`]
+//! - what it shows: [`summary`], [`verdict`] and [`warning`], [`analysis`]
 
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod candidates;
 pub mod comparison;
 pub mod engine;
@@ -18,9 +28,11 @@ pub mod journal;
 pub mod kind;
 pub mod model;
 pub mod model_file;
+mod model_runner;
 pub mod plan;
 pub mod race;
 pub mod record;
+pub mod row;
 pub mod runner;
 pub mod sample;
 pub mod session;
@@ -32,19 +44,21 @@ pub mod trial;
 pub mod verdict;
 pub mod warning;
 
+pub use analysis::{Analysis, RaceAnalysis, comparison_analysis, race_analysis};
 pub use comparison::{Comparison, StopRule};
 pub use host::{HostFacts, HostState, PastSession};
 pub use journal::{Journal, JournalError};
 pub use kind::Kind;
 pub use launch::{Exit, Observation, ThreadObservation};
-pub use model::{ModelRunner, SubjectModel};
+pub use model::SubjectModel;
+pub use model_runner::ModelRunner;
 pub use plan::{Cell, Plan, Subject, Treatment};
 pub use race::{Entrant, Race, RaceResult, RaceStop};
 pub use record::{Ending, Record};
 pub use runner::ProgramRunner;
 pub use sample::{Failure, FailureCause, Measurements, Sample};
 pub use session::{Host, Session};
-pub use summary::{Analysis, Best, Claim, RaceAnalysis, Summary, comparison_analysis, race_analysis};
+pub use summary::{Best, Claim, Summary};
 pub use trial::{Status, Trial};
 pub use verdict::Verdict;
 pub use warning::Warning;

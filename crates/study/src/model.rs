@@ -1,9 +1,6 @@
 //! A model in place of a program: times drawn from a table and a noise model, so that a search can be tried on a machine
 //! that one doesn't have. The engine that runs it is the one that runs programs.
 
-use crate::engine::{Runner, RunnerError, Turn};
-use crate::plan::Plan;
-use crate::trial::{Status, Trial};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -59,7 +56,7 @@ pub struct Noise {
 impl SubjectModel {
     /// The time of a run, in seconds; none for a cell that the model doesn't know. A function of its arguments: the same
     /// whatever ran before, but for `sequence`, by which it drifts.
-    fn draw_s(&self, seed: u64, threads: u32, placement: &str, block: u32, sequence: u32) -> Option<f64> {
+    pub(crate) fn draw_s(&self, seed: u64, threads: u32, placement: &str, block: u32, sequence: u32) -> Option<f64> {
         let position = self.times.iter().position(|time| time.threads == threads && time.placement == placement)?;
         let cell = &self.times[position];
         let mut key = [0; 32];
@@ -78,44 +75,6 @@ impl SubjectModel {
         let slow = slow(cell.slow) * slow(self.noise.outliers);
         let drift = 1.0 + self.noise.drift * f64::from(sequence) / DRIFT_RUNS;
         Some(cell.mean_s * factor * slow * drift)
-    }
-}
-
-/// Runs models: nothing is started, and no time passes but the model's own.
-#[derive(Debug, Default)]
-pub struct ModelRunner {
-    clock_s: f64,
-}
-
-impl ModelRunner {
-    /// A runner that goes on after `done`.
-    pub fn after(done: &[Trial]) -> Self {
-        Self { clock_s: done.iter().filter_map(|trial| trial.ran_s).sum() }
-    }
-}
-
-impl Runner for ModelRunner {
-    fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
-        let mut trial = turn.trial(plan, self.clock_s);
-        let model = plan.subjects[turn.cell.subject].model.as_ref();
-        let drawn_s =
-            model.and_then(|m| m.draw_s(plan.seed, trial.threads, &trial.placement, turn.block, turn.sequence));
-        let Some(time_s) = drawn_s else {
-            return Err(RunnerError::Broken(format!(
-                "the model has no time for {} with {} threads",
-                trial.placement, trial.threads
-            )));
-        };
-        let limit = turn.limit(plan);
-        let ran_s = time_s.min(limit.longest.as_secs_f64());
-        if ran_s < time_s {
-            (trial.status, trial.cause) = limit.exceeded();
-        } else {
-            (trial.status, trial.time_s) = (Status::Ok, Some(time_s));
-        }
-        self.clock_s += ran_s;
-        trial.ran_s = Some(ran_s);
-        Ok(trial)
     }
 }
 

@@ -1,15 +1,11 @@
-//! What the trials of a study say: a summary of each cell, and what is concluded from all of them.
+//! What the trials of one cell come to, and which cell of a subject is the best.
 
-use crate::comparison::Comparison;
 use crate::plan::{Cell, Plan};
-use crate::race::{Race, RaceResult};
-use crate::record::Record;
-use crate::times::{bootstrap_seed, counted, pairs};
+use crate::race::RaceResult;
+use crate::times::{counted, pairs};
 use crate::trial::{Status, Trial};
-use crate::verdict::{ComparisonVerdict, RaceVerdict, Verdict};
-use crate::warning::Warning;
 use serde::{Deserialize, Serialize};
-use stats::{Mark, PairedRatio};
+use stats::Mark;
 use std::collections::BTreeMap;
 
 /// What is claimed of a placement against the reference.
@@ -107,93 +103,11 @@ pub struct Best {
     pub shown: bool,
 }
 
-/// All that is concluded from a record of a study of cells.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Analysis {
-    /// Every cell, in the plan's order: subject, then threads, then treatment.
-    pub summaries: Vec<Summary>,
-    /// The best cell of every subject that has one.
-    pub best: Vec<Best>,
-    /// The answer with its doubt, one for each subject.
-    pub verdicts: Vec<Verdict>,
-    /// What disturbed the study or limits it.
-    pub warnings: Vec<Warning>,
-}
-
-/// All that is concluded from a record of a race.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RaceAnalysis {
-    /// What is concluded of cells.
-    pub cells: Analysis,
-    /// How the races ended, one for each subject.
-    pub races: Vec<RaceResult>,
-}
-
 /// A trend is told when its p-value is below this.
 const DRIFT_SIGNIFICANCE: f64 = 0.01;
 
-/// What a comparison shows; the same record gives the same conclusions.
-pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
-    let (study, trials) = (&record.plan, record.trials.as_slice());
-    let plan = &study.plan;
-    let cells: Vec<Cell> = plan.cells().collect();
-    let ratio = |&cell: &Cell| {
-        let is_compared = cell.treatment != 0;
-        is_compared.then(|| stats::paired_ratio(&pairs(plan, trials, cell), bootstrap_seed(plan, cell)).ok()).flatten()
-    };
-    let ratios: Vec<Option<PairedRatio>> = cells.iter().map(ratio).collect();
-    let mut claims = stats::claims(&ratios.iter().flatten().copied().collect::<Vec<_>>()).into_iter();
-    let comparisons = ratios.iter().flatten().count();
-    let mut summaries: Vec<Summary> = Vec::new();
-    for (&cell, ratio) in cells.iter().zip(&ratios) {
-        let claim = match ratio {
-            _ if cell.treatment == 0 => Claim::Reference,
-            None => Claim::TooFew,
-            Some(_) => claims.next().map_or(Claim::NoneShown, Claim::from),
-        };
-        summaries.push(Summary {
-            ratio: ratio.map(|ratio| ratio.ratio()),
-            ratio_low: ratio.map(|ratio| ratio.low()),
-            ratio_high: ratio.map(|ratio| ratio.high()),
-            p_value: ratio.map(|ratio| ratio.p_value()),
-            smallest_detectable: ratio.map(|ratio| ratio.smallest_detectable(comparisons)),
-            settled: study.is_settled(trials, cell),
-            ..summary_of_cell(plan, trials, cell, claim)
-        });
-    }
-    add_speedups(&mut summaries);
-    let best: Vec<Best> = plan.subjects.iter().filter_map(|subject| best_of(&subject.name, &summaries)).collect();
-    let verdict = |subject: &str| {
-        let ours: Vec<&Summary> = summaries.iter().filter(|summary| summary.subject == subject).collect();
-        let best = best.iter().find(|best| best.subject == subject);
-        Verdict::Comparison(ComparisonVerdict::new(subject, &plan.reference().name, &ours, best))
-    };
-    let verdicts = plan.subjects.iter().map(|subject| verdict(&subject.name)).collect();
-    Analysis { verdicts, warnings: Warning::of_comparison(record, &summaries), summaries, best }
-}
-
-/// What a race shows. What it may say of its cells is the race's to say: an interval of whoever happened to win would flatter it.
-pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
-    let plan = &record.plan.plan;
-    let races = record.plan.results(&record.trials);
-    let summary = |cell: Cell| {
-        let claim = if cell.treatment == 0 { Claim::Reference } else { Claim::NoneShown };
-        Summary { settled: true, ..summary_of_cell(plan, &record.trials, cell, claim) }
-    };
-    let mut summaries: Vec<Summary> = plan.cells().map(summary).collect();
-    races.iter().for_each(|race| add_gain(race, &mut summaries));
-    add_speedups(&mut summaries);
-    let cells = Analysis {
-        best: races.iter().filter_map(winner).collect(),
-        verdicts: races.iter().map(|race| Verdict::Race(RaceVerdict::new(race))).collect(),
-        warnings: Warning::of_race(record, &summaries),
-        summaries,
-    };
-    RaceAnalysis { cells, races }
-}
-
 /// Adds the speed-up over one thread of the reference, where that was run.
-fn add_speedups(summaries: &mut [Summary]) {
+pub(crate) fn add_speedups(summaries: &mut [Summary]) {
     let base: BTreeMap<String, f64> = summaries
         .iter()
         .filter(|summary| summary.threads == 1 && summary.claim == Claim::Reference)
@@ -205,7 +119,7 @@ fn add_speedups(summaries: &mut [Summary]) {
 }
 
 /// What the times of a cell say by themselves, without what they are compared with.
-fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: Claim) -> Summary {
+pub(crate) fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: Claim) -> Summary {
     let good: Vec<(&Trial, f64)> = counted(plan, trials, cell).collect();
     let times_s: Vec<f64> = good.iter().map(|(_, time_s)| *time_s).collect();
     let estimate = stats::estimate(&times_s);
@@ -254,7 +168,7 @@ fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: Claim) -> S
 
 /// The best cell of a subject: at the thread count whose fastest median is the fastest of all, the fastest of those
 /// placements that are shown to beat the reference; the reference itself when none is.
-fn best_of(subject: &str, summaries: &[Summary]) -> Option<Best> {
+pub(crate) fn best_of(subject: &str, summaries: &[Summary]) -> Option<Best> {
     let fastest =
         |a: &&Summary, b: &&Summary| a.median_s.unwrap_or(f64::MAX).total_cmp(&b.median_s.unwrap_or(f64::MAX));
     let ours = || summaries.iter().filter(|summary| summary.subject == subject && summary.median_s.is_some());
@@ -274,7 +188,7 @@ fn best_of(subject: &str, summaries: &[Summary]) -> Option<Best> {
 }
 
 /// Adds what a race says of its winner's gain to the summary of that cell.
-fn add_gain(race: &RaceResult, summaries: &mut [Summary]) {
+pub(crate) fn add_gain(race: &RaceResult, summaries: &mut [Summary]) {
     let (Some(best), Some(gain)) = (race.best(), race.gain()) else { return };
     let is_best = |summary: &&mut Summary| {
         summary.subject == race.subject
@@ -289,7 +203,7 @@ fn add_gain(race: &RaceResult, summaries: &mut [Summary]) {
 }
 
 /// What is best in a race: its winner where that is shown to beat the reference or there is none, else the reference.
-fn winner(race: &RaceResult) -> Option<Best> {
+pub(crate) fn winner(race: &RaceResult) -> Option<Best> {
     let best = race.best()?;
     let shown = race.beats_reference();
     let reference = || race.reference().map(|(entrant, _)| entrant);

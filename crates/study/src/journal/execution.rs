@@ -1,6 +1,6 @@
 //! Executions of programs in a journal: the tables `trial` and `thread`.
 
-use super::{JournalError, Reader, Row, integer, to_json};
+use crate::row::{JournalError, Reader, Row, integer, to_json};
 use crate::trial::Trial;
 use launch::{Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};

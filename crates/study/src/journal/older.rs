@@ -1,9 +1,9 @@
 //! Journals of versions 1 and 2: one kind of plan and one kind of trial for whatever was studied.
 
 use super::begin;
-use super::{Row, to_json};
 use crate::kind::Kind;
 use crate::record::Record;
+use crate::row::{Row, to_json};
 use rusqlite::{Connection, params};
 use serde_json::Value;
 

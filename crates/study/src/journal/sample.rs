@@ -1,6 +1,6 @@
 //! Samples of what is simulated or replayed in a journal: the tables `sample`, `metric`, `measurement` and `histogram`.
 
-use super::{JournalError, Reader, Row, to_json};
+use crate::row::{JournalError, Reader, Row, to_json};
 use crate::sample::{Failure, FailureCause, Measurements, Sample};
 use rusqlite::{Connection, OptionalExtension, params};
 use stats::Metric;

@@ -1,0 +1,93 @@
+//! What is concluded from a record of a study of cells: summaries, the best, verdicts and warnings.
+
+use crate::comparison::Comparison;
+use crate::plan::Cell;
+use crate::race::{Race, RaceResult};
+use crate::record::Record;
+use crate::summary::{Best, Claim, Summary, add_gain, add_speedups, best_of, summary_of_cell, winner};
+use crate::times::{bootstrap_seed, pairs};
+use crate::verdict::{ComparisonVerdict, RaceVerdict, Verdict};
+use crate::warning::Warning;
+use stats::PairedRatio;
+
+/// All that is concluded from a record of a study of cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Analysis {
+    /// Every cell, in the plan's order: subject, then threads, then treatment.
+    pub summaries: Vec<Summary>,
+    /// The best cell of every subject that has one.
+    pub best: Vec<Best>,
+    /// The answer with its doubt, one for each subject.
+    pub verdicts: Vec<Verdict>,
+    /// What disturbed the study or limits it.
+    pub warnings: Vec<Warning>,
+}
+
+/// All that is concluded from a record of a race.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RaceAnalysis {
+    /// What is concluded of cells.
+    pub cells: Analysis,
+    /// How the races ended, one for each subject.
+    pub races: Vec<RaceResult>,
+}
+
+/// What a comparison shows; the same record gives the same conclusions.
+pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
+    let (study, trials) = (&record.plan, record.trials.as_slice());
+    let plan = &study.plan;
+    let cells: Vec<Cell> = plan.cells().collect();
+    let ratio = |&cell: &Cell| {
+        let is_compared = cell.treatment != 0;
+        is_compared.then(|| stats::paired_ratio(&pairs(plan, trials, cell), bootstrap_seed(plan, cell)).ok()).flatten()
+    };
+    let ratios: Vec<Option<PairedRatio>> = cells.iter().map(ratio).collect();
+    let mut claims = stats::claims(&ratios.iter().flatten().copied().collect::<Vec<_>>()).into_iter();
+    let comparisons = ratios.iter().flatten().count();
+    let mut summaries: Vec<Summary> = Vec::new();
+    for (&cell, ratio) in cells.iter().zip(&ratios) {
+        let claim = match ratio {
+            _ if cell.treatment == 0 => Claim::Reference,
+            None => Claim::TooFew,
+            Some(_) => claims.next().map_or(Claim::NoneShown, Claim::from),
+        };
+        summaries.push(Summary {
+            ratio: ratio.map(|ratio| ratio.ratio()),
+            ratio_low: ratio.map(|ratio| ratio.low()),
+            ratio_high: ratio.map(|ratio| ratio.high()),
+            p_value: ratio.map(|ratio| ratio.p_value()),
+            smallest_detectable: ratio.map(|ratio| ratio.smallest_detectable(comparisons)),
+            settled: study.is_settled(trials, cell),
+            ..summary_of_cell(plan, trials, cell, claim)
+        });
+    }
+    add_speedups(&mut summaries);
+    let best: Vec<Best> = plan.subjects.iter().filter_map(|subject| best_of(&subject.name, &summaries)).collect();
+    let verdict = |subject: &str| {
+        let ours: Vec<&Summary> = summaries.iter().filter(|summary| summary.subject == subject).collect();
+        let best = best.iter().find(|best| best.subject == subject);
+        Verdict::Comparison(ComparisonVerdict::new(subject, &plan.reference().name, &ours, best))
+    };
+    let verdicts = plan.subjects.iter().map(|subject| verdict(&subject.name)).collect();
+    Analysis { verdicts, warnings: Warning::of_comparison(record, &summaries), summaries, best }
+}
+
+/// What a race shows. What it may say of its cells is the race's to say: an interval of whoever happened to win would flatter it.
+pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
+    let plan = &record.plan.plan;
+    let races = record.plan.results(&record.trials);
+    let summary = |cell: Cell| {
+        let claim = if cell.treatment == 0 { Claim::Reference } else { Claim::NoneShown };
+        Summary { settled: true, ..summary_of_cell(plan, &record.trials, cell, claim) }
+    };
+    let mut summaries: Vec<Summary> = plan.cells().map(summary).collect();
+    races.iter().for_each(|race| add_gain(race, &mut summaries));
+    add_speedups(&mut summaries);
+    let cells = Analysis {
+        best: races.iter().filter_map(winner).collect(),
+        verdicts: races.iter().map(|race| Verdict::Race(RaceVerdict::new(race))).collect(),
+        warnings: Warning::of_race(record, &summaries),
+        summaries,
+    };
+    RaceAnalysis { cells, races }
+}
