@@ -9,9 +9,11 @@ use crate::tree::{CpuState, Kind, Machine, ObjectIndex, PuIndex};
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
+use strum::IntoStaticStr;
 
 /// A rule for placing any number of threads on any machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Policy {
     /// The next thread sits next to the one before: the usable CPUs in tree order (Pires 2016: `0-7`; `KMP_AFFINITY=compact`).
     Compact,
@@ -67,14 +69,10 @@ pub enum PlaceError {
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Compact => "compact",
-            Self::Scatter => "scatter",
-            Self::Balanced => "balanced",
-            Self::SemiBalanced => "semi-balanced",
-            Self::Unbalanced => "unbalanced",
-            Self::List(cpus) => return f.write_str(&join(cpus, ",")),
-        })
+        match self {
+            Self::List(cpus) => f.write_str(&join(cpus, ",")),
+            named => f.write_str(named.into()),
+        }
     }
 }
 
@@ -89,15 +87,12 @@ impl FromStr for Policy {
 
     /// A policy's name, or a CPU list.
     fn from_str(text: &str) -> Result<Self, PlaceError> {
-        Ok(match text.trim() {
-            "compact" => Self::Compact,
-            "scatter" => Self::Scatter,
-            "balanced" => Self::Balanced,
-            "semi-balanced" => Self::SemiBalanced,
-            "unbalanced" => Self::Unbalanced,
-            list if list.starts_with(|c: char| c.is_ascii_digit()) => Self::List(parse_cpu_list(list)?),
-            _ => return Err(PlaceError::UnknownPolicy(text.into())),
-        })
+        let name = text.trim();
+        match Self::NAMED.into_iter().find(|policy| name == <&str>::from(policy)) {
+            Some(named) => Ok(named),
+            None if name.starts_with(|c: char| c.is_ascii_digit()) => Ok(Self::List(parse_cpu_list(name)?)),
+            None => Err(PlaceError::UnknownPolicy(text.into())),
+        }
     }
 }
 
