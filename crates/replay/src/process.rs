@@ -169,7 +169,7 @@ impl Process<'_> {
 
 impl Execution<'_> {
     fn follow_course(&mut self) -> Going {
-        for act in self.process.courses.of(ProcessIndex(self.process.number as u32)) {
+        for act in self.process.courses.acts(ProcessIndex(self.process.number as u32)) {
             match act {
                 Act::Work(ns) => self.work(ns)?,
                 Act::Yield(end) => self.give_up(end)?,

@@ -295,7 +295,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         } else if now_ns == self.balance_ns {
             self.balance_ns += self.timing.balance_period_ns;
             self.queue.balance();
-            // Balancing may have put processes before CPUs that idle; in their order, since the set of idle CPUs has none.
+            // Idle CPUs look again, by their numbers: the set of them has an order of its own.
             let mut idle: Vec<CpuIndex> = self.idle.iter().collect();
             idle.sort_unstable();
             for cpu in idle {

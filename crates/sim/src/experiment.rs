@@ -31,7 +31,7 @@ pub enum ExperimentError {
     /// Nothing can run there.
     #[error("machine `{0}` has no usable CPU")]
     NoCpu(String),
-    /// It would run for ever.
+    /// Some process never ends, and there is no horizon.
     #[error("processes of workload `{0}` never end; give them `work_ms`, or the simulation a horizon")]
     Endless(String),
 }

@@ -223,7 +223,7 @@ proptest! {
         let jobs: Vec<usize> = workload.job_of_processes().collect();
         for (number, job) in outcome.jobs.iter().enumerate() {
             let processes = (0..).map(ProcessIndex).zip(&jobs).filter(|(_, job)| **job == number);
-            let acts: Vec<Act> = processes.flat_map(|(process, _)| courses.of(process)).collect();
+            let acts: Vec<Act> = processes.flat_map(|(process, _)| courses.acts(process)).collect();
             let work_ns: u64 = acts.iter().map(|act| if let Act::Work(ns) = act { *ns } else { 0 }).sum();
             prop_assert!((work_ns as f64 / 1e6 - job.work_ms).abs() < 1e-6, "{} of {}", work_ns, job.work_ms);
             let blocks = acts.iter().filter(|act| matches!(act, Act::Block(_))).count() as u64;

@@ -40,15 +40,15 @@ impl End {
 /// One dispatch interval: from one look at the run queue to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Interval {
-    /// Who ran.
+    /// The process that ran.
     pub process: ProcessIndex,
-    /// Where.
+    /// The CPU that it ran on.
     pub cpu: CpuIndex,
     /// Since when it had been runnable, in ns: from then until `from_ns` it waited.
     pub runnable_ns: u64,
-    /// From when, in ns.
+    /// When the interval began, in ns.
     pub from_ns: u64,
-    /// Until when, in ns.
+    /// When it ended, in ns.
     pub until_ns: u64,
     /// Why it ended.
     pub end: End,

@@ -64,7 +64,7 @@ impl<'a> Experiment<'a> {
                 };
                 Stage {
                     tasks: stage.tasks.count() as u32,
-                    order: (!matches!(stage.tasks, Tasks::Independent(_))).then(|| Order::of(&stage.tasks)),
+                    order: (!matches!(stage.tasks, Tasks::Independent(_))).then(|| Order::new(&stage.tasks)),
                     work: Lengths::new(&stage.work_ms),
                     works,
                     footprint: number as u32,

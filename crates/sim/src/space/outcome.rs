@@ -31,7 +31,7 @@ impl Cause {
 /// Moves of workers to CPUs, and what they cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Add, AddAssign)]
 pub struct Moves {
-    /// How many.
+    /// The number of moves.
     pub count: u64,
     /// Time to bring back cached lines that the workers had, in ns.
     pub reload_ns: u64,
@@ -139,9 +139,9 @@ pub enum Change {
 /// A CPU changes hands, or a worker moves to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// When, in ns.
+    /// The time, in ns.
     pub at_ns: u64,
-    /// Which CPU.
+    /// The CPU.
     pub cpu: CpuIndex,
     /// What becomes of it.
     pub change: Change,

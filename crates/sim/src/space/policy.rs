@@ -76,7 +76,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub fn of(policy: Policy, yield_delay_ns: u64) -> Self {
+    pub fn new(policy: Policy, yield_delay_ns: u64) -> Self {
         Self {
             equal_shares: policy == Policy::Equipartition,
             affinity: !matches!(policy, Policy::Equipartition | Policy::Dynamic),
@@ -138,7 +138,7 @@ impl Parameters {
     /// were measured and well below 0.1 on a 16 MHz 80386, so tasks of the same work would take thousands of times as long; a
     /// thousand leaves room for programs of their time. Its caches of 64 KiB are a thirty-second of the 2 MiB there, and
     /// programs that are blocked for a cache have blocks to fit it.
-    pub fn of_machine(name: &str) -> Self {
+    pub fn for_machine(name: &str) -> Self {
         match name {
             "sequent-symmetry" => Self { speed: 1e-3, data: 1.0 / 32.0, ..Self::default() },
             _ => Self::default(),
