@@ -3,9 +3,9 @@
 //! The papers try a few placements by hand on regular machines. Each is generalised here to any tree, also where siblings
 //! differ and CPUs are missing, such that it gives the papers' own placements on the papers' machines.
 
-use crate::cpu::{CpuId, ParseCpuSetError, parse_cpu_list};
-use crate::placement::Placement;
-use crate::tree::{CpuState, Kind, Machine, ObjectIndex, PuIndex};
+use crate::cpu::{CpuId, parse_cpu_list};
+use crate::placement::{PlaceError, Placement};
+use crate::tree::{Kind, Machine, ObjectIndex, PuIndex};
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
@@ -33,38 +33,6 @@ pub enum Policy {
     Unbalanced,
     /// These CPUs in this order.
     List(Vec<CpuId>),
-}
-
-/// Why there is no such placement.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
-    /// The text is neither a policy's name nor starts like a CPU list.
-    #[error(
-        "`{0}` is no policy: write compact, scatter, balanced, semi-balanced, unbalanced, or a CPU list such as 0,8,1,9"
-    )]
-    UnknownPolicy(String),
-    /// The CPU list is malformed.
-    #[error(transparent)]
-    List(#[from] ParseCpuSetError),
-    /// A listed CPU can't be used.
-    #[error("CPU {cpu} of the list `{list}` can't be used: {state}")]
-    Unusable {
-        /// The CPU.
-        cpu: CpuId,
-        /// The whole list.
-        list: String,
-        /// Why not.
-        state: CpuState,
-    },
-    /// No thread to place.
-    #[error("the number of threads must be at least 1")]
-    NoThreads,
-    /// Every CPU is forbidden.
-    #[error("no CPU of machine `{0}` is usable")]
-    NoUsableCpu(String),
-    /// The kernel does not say which CPUs are usable.
-    #[error("cannot tell which CPUs are usable: sched_getaffinity: {0}")]
-    Affinity(String),
 }
 
 impl fmt::Display for Policy {

@@ -11,13 +11,17 @@
 use crate::behaviour::{Behaviour, Op};
 use crate::course::Course;
 use crate::cpus::Cpus;
+use crate::decay::Decay;
 use crate::durations::Durations;
 use crate::experiment::Experiment;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::{Memory, Misses};
 use crate::outcome::{End, Interval, JobOutcome, Outcome, ProcessOutcome};
-use crate::parameters::{Clocks, Decay, Policy};
+use crate::parameters::{Clocks, Policy};
+use crate::queue::affine::Affine;
+use crate::queue::fifo::Fifo;
 use crate::queue::idle::IdleCpus;
+use crate::queue::local::{Binding, Local};
 use crate::queue::{RunQueue, Search, Standing, Surroundings};
 use crate::random::{Draws, Purpose};
 use crate::rule;
@@ -29,6 +33,35 @@ use std::collections::BinaryHeap;
 use strum::{EnumCount, VariantArray};
 
 const NEVER: u64 = u64::MAX;
+
+impl Experiment<'_> {
+    /// Runs one replicate, from 0, under a policy; `watch` sees every dispatch interval as it ends.
+    pub fn run<M: Memory>(&self, policy: Policy, replicate: u32, memory: M, watch: impl FnMut(Interval)) -> Outcome {
+        let cpus = self.cpus.len();
+        let local = |binding| Local::new(binding, self.processes(), cpus, || self.cpus.nest());
+        match policy {
+            Policy::RoundRobin => self.run_with(Fifo::default(), policy, replicate, memory, watch),
+            Policy::Attached => self.run_with(local(Binding::ForLife), policy, replicate, memory, watch),
+            Policy::PerCpu => self.run_with(local(Binding::Loose), policy, replicate, memory, watch),
+            _ => {
+                let phi = self.parameters.phi(policy);
+                let queue = Affine::new(cpus, self.cpus.nest(), phi, self.parameters.wake);
+                self.run_with(queue, policy, replicate, memory, watch)
+            }
+        }
+    }
+
+    pub(crate) fn run_with<Q: RunQueue, M: Memory>(
+        &self,
+        queue: Q,
+        policy: Policy,
+        replicate: u32,
+        memory: M,
+        watch: impl FnMut(Interval),
+    ) -> Outcome {
+        Engine::new(self, policy, replicate, queue, memory, watch).run()
+    }
+}
 
 /// What a CPU does next.
 #[derive(Clone, Copy, Debug, Default)]

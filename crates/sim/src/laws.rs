@@ -2,11 +2,12 @@
 
 use crate::course::{Act, Courses};
 use crate::cpus::Cpus;
+use crate::decay::Decay;
 use crate::experiment::Experiment;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::NoMemory;
 use crate::outcome::{End, Interval, Outcome};
-use crate::parameters::{Clocks, Decay, Parameters, Policy, QuantumEnd, Wake};
+use crate::parameters::{Clocks, Parameters, Policy, QuantumEnd, Wake};
 use crate::queue::scan::Scan;
 use crate::workload::{Distribution, Ends, Intervals, Job, Phase, Process, Step, Workload};
 use machine::Machine;

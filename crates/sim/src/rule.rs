@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "the rule is C, so that a kernel can run it too")]
 
-use crate::parameters::Decay;
+use crate::decay::Decay;
 use strum::EnumCount;
 
 /// phi_p and phi_t of light affinity.

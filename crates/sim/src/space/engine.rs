@@ -19,6 +19,14 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// No CPU, job or worker.
 pub(super) const NONE: u32 = u32::MAX;
 
+impl Experiment<'_> {
+    /// Runs one replicate, from 0, under a policy; `watch` sees every CPU that changes hands and every
+    /// worker that moves.
+    pub fn run<M: TaskMemory>(&self, policy: Policy, replicate: u32, memory: M, watch: impl FnMut(Event)) -> Outcome {
+        Engine::new(self, policy, replicate, memory, watch).run()
+    }
+}
+
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
