@@ -198,7 +198,7 @@ pub enum LaunchError {
     System {
         /// The system call.
         call: &'static str,
-        /// Why.
+        /// The error that it returned.
         cause: io::Error,
     },
 }

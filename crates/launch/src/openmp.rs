@@ -38,7 +38,7 @@ impl Runtime {
         }
     }
 
-    fn of_library(soname: &str) -> Option<Self> {
+    fn from_library(soname: &str) -> Option<Self> {
         let stem = soname.split(".so").next()?;
         match stem {
             "libgomp" => Some(Self::Gnu),
@@ -108,7 +108,7 @@ pub(crate) fn linked_runtimes(executable: &Path) -> Linked {
             if !seen.insert(needed.clone()) || part_of_libc(&name) {
                 continue;
             }
-            match Runtime::of_library(&name) {
+            match Runtime::from_library(&name) {
                 // A runtime may itself need libraries, but never another runtime.
                 Some(runtime) => drop(linked.0.insert(runtime)),
                 None => waiting.extend(dynamic.find(needed, system.get_or_insert_with(system_dirs))),
@@ -256,7 +256,7 @@ mod tests {
             ("libompd.so", None),
             ("libcurl.so.4", None),
         ] {
-            assert_eq!(Runtime::of_library(soname), runtime, "{soname}");
+            assert_eq!(Runtime::from_library(soname), runtime, "{soname}");
         }
         assert!(part_of_libc("libc.so.6") && !part_of_libc("libcurl.so.4"));
     }

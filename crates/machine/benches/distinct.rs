@@ -35,7 +35,7 @@ fn count(name: &str, goal: &str) {
     let machine = Machine::named(name).unwrap();
     let cpus = machine.pus().len();
     let begin = Instant::now();
-    let distinct = Distinct::of(&machine).unwrap();
+    let distinct = Distinct::new(&machine).unwrap();
     let largest = (1..=cpus).map(|threads| distinct.classes(threads).unwrap()).max().unwrap();
     let taken = begin.elapsed();
     println!(
@@ -47,7 +47,7 @@ fn count(name: &str, goal: &str) {
 
 fn enumerate(name: &str, threads: usize) {
     let machine = Machine::named(name).unwrap();
-    let distinct = Distinct::of(&machine).unwrap();
+    let distinct = Distinct::new(&machine).unwrap();
     let begin = Instant::now();
     let mut classes = 0;
     while classes < CLASSES {
@@ -65,7 +65,7 @@ fn enumerate(name: &str, threads: usize) {
 
 /// The slowest of all numbers of threads.
 fn important(machine: &Machine, name: &str) {
-    let distinct = Distinct::of(machine).unwrap();
+    let distinct = Distinct::new(machine).unwrap();
     let timed = (1..=machine.usable().count()).map(|threads| {
         let begin = Instant::now();
         let classes = distinct.important(threads).unwrap().len();

@@ -3,7 +3,7 @@
 //! A symmetry exchanges objects of one type: it keeps the tree, kinds of object, cache facts, shared units, kinds of core, which
 //! CPUs may be used, the memory of NUMA nodes, and the distances between them. It may change all numbers.
 //!
-//! [`Distinct::of`] finds the symmetries of a machine, once. Classes are then counted without being made
+//! [`Distinct::new`] finds the symmetries of a machine, once. Classes are then counted without being made
 //! ([`Distinct::classes`]), made one by one ([`Distinct::iter`]), or picked ([`Distinct::important`]). The mathematics stands in
 //! `docs/design/distinct-placements.md`.
 
@@ -28,6 +28,7 @@ use polynomial::Polynomial;
 use shape::{Form, Rank, ShapeId, Shapes};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use symmetry::Symmetry;
 
 /// Why there are no distinct placements.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,8 +129,8 @@ impl<'m> Distinct<'m> {
     ///
     /// # Errors
     /// [`DistinctError::NoUsableCpu`], and [`DistinctError::TooSymmetric`] where NUMA distances leave too many symmetries.
-    pub fn of(machine: &'m Machine) -> Result<Self, DistinctError> {
-        let symmetry = symmetry::of(machine)?;
+    pub fn new(machine: &'m Machine) -> Result<Self, DistinctError> {
+        let symmetry = Symmetry::new(machine)?;
         let root = symmetry.root.ok_or_else(|| DistinctError::NoUsableCpu(machine.name().into()))?;
         let cpus: Vec<CpuId> = symmetry.cells.iter().map(|&pu| machine.pu(pu).cpu).collect();
         Ok(Self {

@@ -4,11 +4,11 @@ use crate::cpu::CpuId;
 use crate::placement::Placement;
 use crate::policy::join;
 use serde_json::json;
-use std::fmt;
-use std::str::FromStr;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// A program or file format that can be told where threads go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = ExportError, parse_err_fn = unknown)]
 pub enum Syntax {
     /// CPU numbers with commas.
     List,
@@ -55,7 +55,7 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
     /// The text names no syntax.
-    #[error("`{0}` is no export syntax: choose one of {all}", all = Syntax::ALL.map(|s| s.to_string()).join(", "))]
+    #[error("`{0}` is no export syntax: choose one of {all}", all = Syntax::VARIANTS.iter().map(<&str>::from).collect::<Vec<_>>().join(", "))]
     Unknown(String),
     /// The syntax has one CPU a thread.
     #[error("{syntax} takes one CPU a thread, and thread {thread} has several; omp-places can hold them")]
@@ -67,25 +67,11 @@ pub enum ExportError {
     },
 }
 
-impl Syntax {
-    /// Every syntax.
-    pub const ALL: [Self; 14] = [
-        Self::List,
-        Self::Gomp,
-        Self::Kmp,
-        Self::OmpPlaces,
-        Self::Taskset,
-        Self::Numactl,
-        Self::Likwid,
-        Self::Hwloc,
-        Self::SlurmMap,
-        Self::SlurmMask,
-        Self::OpenmpiRankfile,
-        Self::Systemd,
-        Self::Docker,
-        Self::Json,
-    ];
+fn unknown(text: &str) -> ExportError {
+    ExportError::Unknown(text.into())
+}
 
+impl Syntax {
     /// What becomes of the order of threads.
     pub fn order(self) -> Order {
         match self {
@@ -185,34 +171,4 @@ fn mask(cpus: &[CpuId]) -> String {
         })
         .collect();
     format!("0x{digits}")
-}
-
-impl fmt::Display for Syntax {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::List => "list",
-            Self::Gomp => "gomp",
-            Self::Kmp => "kmp",
-            Self::OmpPlaces => "omp-places",
-            Self::Taskset => "taskset",
-            Self::Numactl => "numactl",
-            Self::Likwid => "likwid",
-            Self::Hwloc => "hwloc",
-            Self::SlurmMap => "slurm-map",
-            Self::SlurmMask => "slurm-mask",
-            Self::OpenmpiRankfile => "openmpi-rankfile",
-            Self::Systemd => "systemd",
-            Self::Docker => "docker",
-            Self::Json => "json",
-        })
-    }
-}
-
-impl FromStr for Syntax {
-    type Err = ExportError;
-    fn from_str(text: &str) -> Result<Self, ExportError> {
-        (Self::ALL.into_iter())
-            .find(|syntax| syntax.to_string() == text)
-            .ok_or_else(|| ExportError::Unknown(text.into()))
-    }
 }

@@ -1,8 +1,7 @@
 //! A placement: which thread sits on which CPUs.
 
-use crate::cpu::{CpuId, CpuSet, parse_cpu_list};
+use crate::cpu::{CpuId, CpuSet, ParseCpuSetError, parse_cpu_list};
 use crate::host;
-use crate::policy::PlaceError;
 use crate::tree::{CpuState, Kind, Machine, ObjectIndex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -17,6 +16,38 @@ pub struct Placement {
     pub policy: String,
     /// `slots[i]` holds the CPUs of thread `i`; never empty, nor is any slot.
     pub slots: Vec<CpuSet>,
+}
+
+/// Why there is no such placement.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// The text is neither a policy's name nor starts like a CPU list.
+    #[error(
+        "`{0}` is no policy: write compact, scatter, balanced, semi-balanced, unbalanced, or a CPU list such as 0,8,1,9"
+    )]
+    UnknownPolicy(String),
+    /// The CPU list is malformed.
+    #[error(transparent)]
+    List(#[from] ParseCpuSetError),
+    /// A listed CPU can't be used.
+    #[error("CPU {cpu} of the list `{list}` can't be used: {state}")]
+    Unusable {
+        /// The CPU.
+        cpu: CpuId,
+        /// The whole list.
+        list: String,
+        /// Why not.
+        state: CpuState,
+    },
+    /// No thread to place.
+    #[error("the number of threads must be at least 1")]
+    NoThreads,
+    /// Every CPU is forbidden.
+    #[error("no CPU of machine `{0}` is usable")]
+    NoUsableCpu(String),
+    /// The kernel does not say which CPUs are usable.
+    #[error("cannot tell which CPUs are usable: sched_getaffinity: {0}")]
+    Affinity(String),
 }
 
 impl Placement {

@@ -3,15 +3,17 @@
 //! The papers try a few placements by hand on regular machines. Each is generalised here to any tree, also where siblings
 //! differ and CPUs are missing, such that it gives the papers' own placements on the papers' machines.
 
-use crate::cpu::{CpuId, ParseCpuSetError, parse_cpu_list};
-use crate::placement::Placement;
-use crate::tree::{CpuState, Kind, Machine, ObjectIndex, PuIndex};
+use crate::cpu::{CpuId, parse_cpu_list};
+use crate::placement::{PlaceError, Placement};
+use crate::tree::{Kind, Machine, ObjectIndex, PuIndex};
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
+use strum::IntoStaticStr;
 
 /// A rule for placing any number of threads on any machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Policy {
     /// The next thread sits next to the one before: the usable CPUs in tree order (Pires 2016: `0-7`; `KMP_AFFINITY=compact`).
     Compact,
@@ -33,48 +35,12 @@ pub enum Policy {
     List(Vec<CpuId>),
 }
 
-/// Why there is no such placement.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
-    /// The text is neither a policy's name nor starts like a CPU list.
-    #[error(
-        "`{0}` is no policy: write compact, scatter, balanced, semi-balanced, unbalanced, or a CPU list such as 0,8,1,9"
-    )]
-    UnknownPolicy(String),
-    /// The CPU list is malformed.
-    #[error(transparent)]
-    List(#[from] ParseCpuSetError),
-    /// A listed CPU can't be used.
-    #[error("CPU {cpu} of the list `{list}` can't be used: {state}")]
-    Unusable {
-        /// The CPU.
-        cpu: CpuId,
-        /// The whole list.
-        list: String,
-        /// Why not.
-        state: CpuState,
-    },
-    /// No thread to place.
-    #[error("the number of threads must be at least 1")]
-    NoThreads,
-    /// Every CPU is forbidden.
-    #[error("no CPU of machine `{0}` is usable")]
-    NoUsableCpu(String),
-    /// The kernel does not say which CPUs are usable.
-    #[error("cannot tell which CPUs are usable: sched_getaffinity: {0}")]
-    Affinity(String),
-}
-
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Compact => "compact",
-            Self::Scatter => "scatter",
-            Self::Balanced => "balanced",
-            Self::SemiBalanced => "semi-balanced",
-            Self::Unbalanced => "unbalanced",
-            Self::List(cpus) => return f.write_str(&join(cpus, ",")),
-        })
+        match self {
+            Self::List(cpus) => f.write_str(&join(cpus, ",")),
+            named => f.write_str(named.into()),
+        }
     }
 }
 
@@ -89,15 +55,12 @@ impl FromStr for Policy {
 
     /// A policy's name, or a CPU list.
     fn from_str(text: &str) -> Result<Self, PlaceError> {
-        Ok(match text.trim() {
-            "compact" => Self::Compact,
-            "scatter" => Self::Scatter,
-            "balanced" => Self::Balanced,
-            "semi-balanced" => Self::SemiBalanced,
-            "unbalanced" => Self::Unbalanced,
-            list if list.starts_with(|c: char| c.is_ascii_digit()) => Self::List(parse_cpu_list(list)?),
-            _ => return Err(PlaceError::UnknownPolicy(text.into())),
-        })
+        let name = text.trim();
+        match Self::NAMED.into_iter().find(|policy| name == <&str>::from(policy)) {
+            Some(named) => Ok(named),
+            None if name.starts_with(|c: char| c.is_ascii_digit()) => Ok(Self::List(parse_cpu_list(name)?)),
+            None => Err(PlaceError::UnknownPolicy(text.into())),
+        }
     }
 }
 

@@ -23,10 +23,12 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 /// What an object of the tree is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(into = "String", try_from = "String")]
+#[strum(serialize_all = "lowercase")]
 pub enum Kind {
     /// The whole machine; the root.
     Machine,
@@ -45,27 +47,26 @@ pub enum Kind {
     /// A core.
     Core,
     /// A processing unit: a hardware thread.
+    #[strum(serialize = "PU")]
     Pu,
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Machine => f.pad("machine"),
-            Self::Package => f.pad("package"),
-            Self::Die => f.pad("die"),
-            Self::Group => f.pad("group"),
-            Self::Module => f.pad("module"),
             Self::Cache(1) => f.pad("L1d"),
             Self::Cache(level) => write!(f, "L{level}"),
             Self::InstructionCache(level) => write!(f, "L{level}i"),
-            Self::Core => f.pad("core"),
-            Self::Pu => f.pad("PU"),
+            kind => f.pad(kind.into()),
         }
     }
 }
 
 impl Kind {
+    /// The kinds that are no caches.
+    const UNNUMBERED: [Self; 7] =
+        [Self::Machine, Self::Package, Self::Die, Self::Group, Self::Module, Self::Core, Self::Pu];
+
     /// Its word after the number `n`: `core` after 1, `cores` after 2; caches have no plural.
     pub fn counted(self, n: usize) -> String {
         let word = match self {
@@ -94,21 +95,9 @@ pub struct ParseKindError(String);
 impl FromStr for Kind {
     type Err = ParseKindError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text {
-            "machine" => Self::Machine,
-            "package" => Self::Package,
-            "die" => Self::Die,
-            "group" => Self::Group,
-            "module" => Self::Module,
-            "core" => Self::Core,
-            "PU" => Self::Pu,
-            "L1d" => Self::Cache(1),
-            _ => match text.strip_prefix('L').map(str::as_bytes) {
-                Some([level @ b'2'..=b'5']) => Self::Cache(level - b'0'),
-                Some([level @ b'1'..=b'3', b'i']) => Self::InstructionCache(level - b'0'),
-                _ => return Err(ParseKindError(text.into())),
-            },
-        })
+        let mut all =
+            Self::UNNUMBERED.into_iter().chain((1..=5).map(Self::Cache)).chain((1..=3).map(Self::InstructionCache));
+        all.find(|kind| kind.to_string() == text).ok_or_else(|| ParseKindError(text.into()))
     }
 }
 
@@ -237,7 +226,7 @@ impl fmt::Display for Source {
 }
 
 /// Classes of closeness, from the closest. Two CPUs at one level share everything further out as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, EnumCount, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// The same PU.

@@ -297,23 +297,30 @@ fn mask(node: Node, name: &str) -> Result<Option<CpuSet>, String> {
 }
 
 fn kind(name: &str) -> Option<Kind> {
-    Some(match name {
-        "Machine" => Kind::Machine,
-        "Package" => Kind::Package,
-        "Die" => Kind::Die,
-        "Group" => Kind::Group,
-        "L1Cache" => Kind::Cache(1),
-        "L2Cache" => Kind::Cache(2),
-        "L3Cache" => Kind::Cache(3),
-        "L4Cache" => Kind::Cache(4),
-        "L5Cache" => Kind::Cache(5),
-        "L1iCache" => Kind::InstructionCache(1),
-        "L2iCache" => Kind::InstructionCache(2),
-        "L3iCache" => Kind::InstructionCache(3),
-        "Core" => Kind::Core,
-        "PU" => Kind::Pu,
-        _ => return None,
-    })
+    HWLOC_NAMES.iter().find(|(hwloc, _)| *hwloc == name).map(|&(_, kind)| kind)
+}
+
+/// What hwloc calls each kind of object.
+const HWLOC_NAMES: [(&str, Kind); 14] = [
+    ("Machine", Kind::Machine),
+    ("Package", Kind::Package),
+    ("Die", Kind::Die),
+    ("Group", Kind::Group),
+    ("L1Cache", Kind::Cache(1)),
+    ("L2Cache", Kind::Cache(2)),
+    ("L3Cache", Kind::Cache(3)),
+    ("L4Cache", Kind::Cache(4)),
+    ("L5Cache", Kind::Cache(5)),
+    ("L1iCache", Kind::InstructionCache(1)),
+    ("L2iCache", Kind::InstructionCache(2)),
+    ("L3iCache", Kind::InstructionCache(3)),
+    ("Core", Kind::Core),
+    ("PU", Kind::Pu),
+];
+
+/// What hwloc calls a kind of object; a module, which it doesn't know, and anything else are groups to it.
+fn hwloc_name(kind: Kind) -> &'static str {
+    HWLOC_NAMES.iter().find(|(_, known)| *known == kind).map_or("Group", |(name, _)| name)
 }
 
 impl Machine {
@@ -343,7 +350,7 @@ impl Writer<'_> {
     fn object(&mut self, index: ObjectIndex, depth: usize) -> std::fmt::Result {
         let object = self.machine.object(index);
         let cpus = self.machine.cpus_of(index);
-        self.start(object.kind.hwloc_name(), depth)?;
+        self.start(hwloc_name(object.kind), depth)?;
         let root = index == ObjectIndex::MACHINE;
         if let Some(os_index) = object.os_index.or(root.then_some(0)) {
             write!(self.xml, " os_index=\"{os_index}\"")?;
@@ -467,27 +474,6 @@ impl Writer<'_> {
             }
         }
         Ok(())
-    }
-}
-
-impl Kind {
-    fn hwloc_name(self) -> &'static str {
-        match self {
-            Self::Machine => "Machine",
-            Self::Package => "Package",
-            Self::Die => "Die",
-            Self::Group | Self::Module => "Group",
-            Self::Cache(1) => "L1Cache",
-            Self::Cache(2) => "L2Cache",
-            Self::Cache(3) => "L3Cache",
-            Self::Cache(4) => "L4Cache",
-            Self::Cache(_) => "L5Cache",
-            Self::InstructionCache(1) => "L1iCache",
-            Self::InstructionCache(2) => "L2iCache",
-            Self::InstructionCache(_) => "L3iCache",
-            Self::Core => "Core",
-            Self::Pu => "PU",
-        }
     }
 }
 

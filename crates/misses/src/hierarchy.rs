@@ -155,7 +155,7 @@ struct Whereabouts {
 struct Path {
     /// By level.
     caches: [CacheIndex; MAX_LEVELS],
-    /// All of them.
+    /// The same caches as a set.
     set: Caches,
 }
 

@@ -10,7 +10,7 @@ use crate::window::ProcessIndex;
 pub(crate) enum Loss {
     /// Another line took its frame.
     Displaced {
-        /// When.
+        /// The time, counted in accesses.
         time: u64,
         /// The process of interest that brought the other line; none when something else did.
         by: Option<ProcessIndex>,
@@ -45,7 +45,7 @@ impl Losses {
     }
 
     /// How a cache that doesn't hold a line lost it; nothing when it hasn't held it since it is watched.
-    pub fn of(&self, cache: CacheIndex, line: Line) -> Option<Loss> {
+    pub fn last(&self, cache: CacheIndex, line: Line) -> Option<Loss> {
         self.last[cache.at()].get(line.0)
     }
 

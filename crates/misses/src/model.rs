@@ -106,7 +106,7 @@ impl Model {
         let memo = self.memos[self.hierarchy.innermost(cpu).at()];
         if memo.virtual_line == virtual_line && memo.cpu == cpu && (memo.is_sole || !is_store) {
             self.now += 1;
-            self.tallies.of(memo.whose).accesses += 1;
+            self.tallies.tally(memo.whose).accesses += 1;
             return None;
         }
         let place = Place::at(address);
@@ -132,18 +132,18 @@ impl Model {
             Place::Own(..) | Place::Shared(..) => self.on_cpu[cpu.0 as usize],
             _ => None,
         };
-        let whose = process.map_or(TallyIndex::OTHER, TallyIndex::of);
+        let whose = process.map_or(TallyIndex::OTHER, TallyIndex::for_process);
         let past = process.map(|process| self.remember(process, place, cpu, line));
         let missed = self.hierarchy.look_up(cpu, line);
-        self.tallies.of(whose).accesses += 1;
+        self.tallies.tally(whose).accesses += 1;
         if missed != Missed::NONE {
             for level in missed.levels() {
-                self.tallies.of(whose).misses[level.at()] += 1;
+                self.tallies.tally(whose).misses[level.at()] += 1;
                 if let Some(past) = past
                     && self.tallies.explains(level)
                 {
                     let cause = self.cause(past, cpu, level, line);
-                    *cause(&mut self.tallies.of(whose).causes[level.at()]) += 1;
+                    *cause(&mut self.tallies.tally(whose).causes[level.at()]) += 1;
                 }
             }
             self.hierarchy.load(cpu, line, missed, |event| match event {
@@ -187,7 +187,7 @@ impl Model {
         this.begin_run(cpu, self.now);
         this.alone.get_or_insert_with(|| self.hierarchy.alone(cpu));
         let shared = last_cpu.filter(|&last| last != cpu).and_then(|last| self.machine.sharing(last, cpu));
-        let tally = self.tallies.of(TallyIndex::of(process));
+        let tally = self.tallies.tally(TallyIndex::for_process(process));
         tally.runs += 1;
         if let Some(level) = shared {
             *tally.migrations.entry(level).or_default() += 1;
@@ -204,7 +204,7 @@ impl Model {
             Place::Own(_, offset) => process.own(offset >> self.line_shift),
             Place::Mark(_) | Place::Other => return Past { process: index, used_on: None, missed_alone },
         };
-        let used_on = memory.of(line);
+        let used_on = memory.cpu_for(line);
         if used_on != Some(cpu) {
             *memory = Use::new(cpu, line);
             if used_on.is_none() {
@@ -226,7 +226,7 @@ impl Model {
         if cache != self.hierarchy.on_path(cpu, level) && self.hierarchy.contains(cache, line) {
             return |causes| &mut causes.migration;
         }
-        match self.losses.of(cache, line) {
+        match self.losses.last(cache, line) {
             None => |causes| &mut causes.cold,
             Some(Loss::Invalidated) => |causes| &mut causes.invalidation,
             Some(Loss::Displaced { time, by }) => match self.processes[past.process.at()].cpu_at(time) {

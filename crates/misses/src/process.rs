@@ -81,7 +81,7 @@ impl Use {
     }
 
     /// The CPU through which it used that physical line; none when it used another or none.
-    pub fn of(self, line: Line) -> Option<CpuId> {
+    pub fn cpu_for(self, line: Line) -> Option<CpuId> {
         (self.0 != 0 && self.0 >> CPU_BITS == line.0).then(|| CpuId((self.0 as u32 & ((1 << CPU_BITS) - 1)) - 1))
     }
 }

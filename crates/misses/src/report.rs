@@ -4,7 +4,7 @@ use crate::hierarchy::CacheBuild;
 use machine::{Kind, Level};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::ops::{AddAssign, Sub};
+use std::ops::AddAssign;
 
 /// All that was counted in a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub struct Counts {
 }
 
 /// Misses by cause; the crate's documentation defines each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, derive_more::AddAssign)]
 pub struct Causes {
     /// The process hadn't used the line before.
     pub cold: u64,
@@ -69,7 +69,7 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// All of them.
+    /// Misses of all causes.
     pub fn total(&self) -> u64 {
         self.by_name().iter().map(|(_, misses)| misses).sum()
     }
@@ -97,7 +97,9 @@ pub struct OtherCounts {
 }
 
 /// Instructions that a CPU executed, by where their code lies. A block of code counts as a whole when it is entered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, derive_more::AddAssign, derive_more::Sub,
+)]
 pub struct Instructions {
     /// In user space.
     pub user: u64,
@@ -105,25 +107,6 @@ pub struct Instructions {
     pub kernel: u64,
     /// Where the kernel puts what it loads: modules, and BPF programs once compiled.
     pub loaded: u64,
-}
-
-impl AddAssign for Causes {
-    fn add_assign(&mut self, more: Self) {
-        self.cold += more.cold;
-        self.steady += more.steady;
-        self.reload += more.reload;
-        self.migration += more.migration;
-        self.contention += more.contention;
-        self.invalidation += more.invalidation;
-    }
-}
-
-impl Sub for Instructions {
-    type Output = Self;
-
-    fn sub(self, before: Self) -> Self {
-        Self { user: self.user - before.user, kernel: self.kernel - before.kernel, loaded: self.loaded - before.loaded }
-    }
 }
 
 impl AddAssign<&Self> for Counts {
@@ -154,14 +137,6 @@ impl AddAssign<&Self> for Section {
         for (mine, &more) in self.instructions.iter_mut().zip(&more.instructions) {
             *mine += more;
         }
-    }
-}
-
-impl AddAssign for Instructions {
-    fn add_assign(&mut self, more: Self) {
-        self.user += more.user;
-        self.kernel += more.kernel;
-        self.loaded += more.loaded;
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct TallyIndex(usize);
 impl TallyIndex {
     pub const OTHER: Self = Self(0);
 
-    pub fn of(process: ProcessIndex) -> Self {
+    pub fn for_process(process: ProcessIndex) -> Self {
         Self(process.at() + 1)
     }
 }
@@ -62,14 +62,14 @@ impl Tallies {
     }
 
     #[inline]
-    pub fn of(&mut self, whose: TallyIndex) -> &mut Tally {
+    pub fn tally(&mut self, whose: TallyIndex) -> &mut Tally {
         if whose.0 >= self.tallies.len() {
             self.tallies.resize(whose.0 + 1, self.nothing());
         }
         &mut self.tallies[whose.0]
     }
 
-    /// All of it, with zeros for every level at which nothing was missed.
+    /// The whole section, with zeros for every level at which nothing was missed.
     pub fn section(&self) -> Section {
         let mut section = Section { all: self.counts(&self.nothing()), ..Section::default() };
         let (other, processes) = match self.tallies.split_first() {

@@ -57,8 +57,8 @@ impl Evidence {
             space_sharing::Evidence::new(replicates, seed, &mut |share| progress(before + share * (1.0 - before)))?;
         let mut measured = BTreeMap::new();
         for application in &applications {
-            let caches =
-                CacheModel::of(machine, Timing::of(machine), &application.workload).map_err(SimulationError::from)?;
+            let caches = CacheModel::for_machine(machine, Timing::for_machine(machine), &application.workload)
+                .map_err(SimulationError::from)?;
             let mean_ms = application
                 .value(Policy::Standard, &Metric::from_name("dispatch_interval_mean_ms"))
                 .map_or(0.0, |mean| mean.value);

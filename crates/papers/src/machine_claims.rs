@@ -78,7 +78,7 @@ fn caches(paper: &Paper, machine: &Machine) -> Judgement {
 /// Each printed CPU list takes the CPUs of the strategy that the text calls it, or ones that symmetries of the machine map onto them,
 /// with each of the paper's thread counts.
 fn lists(paper: &Paper, machine: &Machine) -> Judgement {
-    let Ok(distinct) = Distinct::of(machine) else {
+    let Ok(distinct) = Distinct::new(machine) else {
         return (Verdict::Undecidable, format!("{} has too many symmetries", machine.name()));
     };
     let counts: BTreeSet<u32> = paper.tables.iter().flat_map(|table| table.threads.iter().copied()).collect();

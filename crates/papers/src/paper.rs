@@ -130,7 +130,7 @@ pub struct ProgramArray {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RunMention {
-    /// How many.
+    /// The number of runs.
     pub number: u32,
     /// Whether it is said of runs told of before: "these 10 runs".
     pub refers_back: bool,

@@ -39,8 +39,11 @@ impl Evidence {
     /// Simulates it. `progress` is called with how much of it is done, from 0 to 1.
     pub fn new(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Self, RunError> {
         let steps = (MACHINES.len() + 1) as f64;
-        let parameters =
-            |machine: &str| Parameters { replicates: replicates * REPLICATES, seed, ..Parameters::of_machine(machine) };
+        let parameters = |machine: &str| Parameters {
+            replicates: replicates * REPLICATES,
+            seed,
+            ..Parameters::for_machine(machine)
+        };
         let simulation =
             |mix, machine| Simulation::from(Sharing::Space { mix: named(mix), parameters: parameters(machine) });
         let mut mixes = Vec::new();

@@ -225,7 +225,7 @@ pub(crate) struct Arena {
     /// How many processes are ready, and whether the replay has begun.
     pub(crate) ready: Shared<AtomicU32>,
     pub(crate) begun: Shared<Gate>,
-    /// When it begins, on the clock of [`crate::presence::now_ns`].
+    /// When it begins, on the clock that counts from boot.
     start_ns: Shared<AtomicU64>,
     /// How long it may last.
     pub(crate) horizon_ns: u64,

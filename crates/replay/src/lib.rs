@@ -96,7 +96,7 @@ pub enum ReplayError {
         /// What is wrong where.
         cause: sim::WorkloadError,
     },
-    /// It would go on for ever.
+    /// Nothing would end the replay.
     #[error("processes of workload `{0}` never end; give them `work_ms`, or the replay a horizon")]
     Endless(String),
     /// There are more processes, or jobs with shared lines, than address space was set apart for.
@@ -106,7 +106,7 @@ pub enum ReplayError {
         name: String,
         /// What there are too many of.
         what: &'static str,
-        /// How many.
+        /// The number of them.
         count: usize,
         /// How many there may be.
         most: usize,
@@ -134,9 +134,9 @@ pub enum ReplayError {
     /// The kernel refused something.
     #[error("cannot {what}: {cause}")]
     System {
-        /// What we asked for.
+        /// The operation that it refused.
         what: &'static str,
-        /// Its answer.
+        /// The kernel's error.
         cause: std::io::Error,
     },
     /// Processes couldn't be made ready.
@@ -144,9 +144,9 @@ pub enum ReplayError {
     Process {
         /// Its number.
         process: usize,
-        /// What it tried.
+        /// The operation that failed.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         cause: std::io::Error,
     },
     /// The kernel took no notice of the slice that was asked for.
@@ -160,7 +160,7 @@ pub enum ReplayError {
     Killed {
         /// Its number.
         process: usize,
-        /// By what.
+        /// The number of the signal.
         signal: i32,
     },
     /// They didn't end.
@@ -168,9 +168,9 @@ pub enum ReplayError {
         "{left} of {of} processes still ran {grace_s} s after the horizon and were killed; the scheduler starves them"
     )]
     Starved {
-        /// How many.
+        /// The number of processes that still ran.
         left: usize,
-        /// Of how many.
+        /// The number of all processes.
         of: usize,
         /// How long they were waited for.
         grace_s: u64,

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Who decides what runs next, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Policy {
     /// One of the simulator's, carried out by `stayput-sched`: one with boosts, or standard, which has none.
     Affinity(sim::Policy),
@@ -34,7 +35,7 @@ const CARRIED_OUT: [sim::Policy; 8] = [
 pub const LONGEST_SLICE_MS: f64 = 100.0;
 
 impl Policy {
-    /// All of them.
+    /// Every policy, those that `stayput-sched` carries out first.
     pub fn all() -> impl Iterator<Item = Self> {
         let own = [Self::Eevdf, Self::EevdfLlc, Self::Attached, Self::LongSlice];
         CARRIED_OUT.map(Self::Affinity).into_iter().chain(own)
@@ -44,10 +45,7 @@ impl Policy {
     pub fn name(self) -> &'static str {
         match self {
             Self::Affinity(policy) => policy.name(),
-            Self::Eevdf => "eevdf",
-            Self::EevdfLlc => "eevdf-llc",
-            Self::Attached => "attached",
-            Self::LongSlice => "long-slice",
+            own => own.into(),
         }
     }
 

@@ -4,12 +4,13 @@ use crate::arena::{Arena, Barrier, JobState, ProcessState, SetupStep};
 use crate::memory::Memory;
 use crate::presence::Presence;
 use crate::{Binding, Replay};
-use machine::CpuId;
+use machine::linux::Tid;
+use machine::linux::affinity::Mask;
+use machine::{CpuId, CpuSet};
 use nix::errno::Errno;
-use nix::sched::{CpuSet, sched_setaffinity, sched_yield};
+use nix::sched::sched_yield;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
-use nix::unistd::Pid;
 use sim::{Act, Courses, End, ProcessIndex};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -161,16 +162,14 @@ impl Process<'_> {
                 break position;
             }
         };
-        let mut set = CpuSet::new();
-        set.set(self.cpus[position].0 as usize)?;
-        sched_setaffinity(Pid::from_raw(0), &set)?;
+        Mask::from(&CpuSet::from(self.cpus[position])).apply(Tid::CALLER)?;
         Ok(position)
     }
 }
 
 impl Execution<'_> {
     fn follow_course(&mut self) -> Going {
-        for act in self.process.courses.of(ProcessIndex(self.process.number as u32)) {
+        for act in self.process.courses.acts(ProcessIndex(self.process.number as u32)) {
             match act {
                 Act::Work(ns) => self.work(ns)?,
                 Act::Yield(end) => self.give_up(end)?,

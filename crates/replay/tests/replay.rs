@@ -113,7 +113,7 @@ fn processes_have_the_cpu_time_that_their_work_takes() {
     assert_eq!(recorded.json["completed"], true);
     let file = WorkloadFile::parse(workload).unwrap();
     let courses = Courses::new(&file.workload, 7, 2);
-    let acts: Vec<Act> = (0..5).flat_map(|process| courses.of(ProcessIndex(process))).collect();
+    let acts: Vec<Act> = (0..5).flat_map(|process| courses.acts(ProcessIndex(process))).collect();
     let work_ms = acts.iter().map(|act| if let Act::Work(ns) = act { *ns as f64 / 1e6 } else { 0.0 }).sum::<f64>();
     assert!((recorded.metric("work_ms") - work_ms).abs() < 1e-3, "{work_ms}");
     let cpu_ms = recorded.metric("cpu_ms");

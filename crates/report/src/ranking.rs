@@ -29,7 +29,7 @@ pub(crate) struct Place<'a> {
     pub arm: usize,
     /// `1`, `=1` for whoever can't be told apart from the best, else the position in the ranking.
     pub rank: String,
-    /// Who.
+    /// The entrant that has this rank.
     pub entrant: &'a Entrant,
     /// How it stands.
     pub standing: &'a Standing,

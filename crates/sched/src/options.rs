@@ -8,6 +8,7 @@ use sim::rule::{Distance, PHI_HEAVY, PHI_LIGHT, PHI_MAX};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use strum::EnumCount;
 
 /// Switch the affinity scheduler on: processes stay where they have run, as long as that is fair
 #[derive(Parser)]

@@ -5,6 +5,7 @@ use crate::machine_tree::MachineTree;
 use crate::options::{Options, Parameters};
 use anyhow::Context;
 use bytemuck::Zeroable;
+use machine::linux::system;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -240,15 +241,13 @@ impl Summary {
             metrics: BTreeMap<String, f64>,
             histograms: BTreeMap<&'static str, Vec<(f64, u64)>>,
         }
-        const RELEASE: &str = "/proc/sys/kernel/osrelease";
-        let kernel = std::fs::read_to_string(RELEASE).with_context(|| format!("{RELEASE} can't be read"))?;
         let histograms = BTreeMap::from([
             ("effective_slice_ms", self.stats.slices.recorded().collect()),
             ("dispatch_interval_ms", self.stats.intervals.recorded().collect()),
             ("wait_ms", self.stats.waits.recorded().collect()),
         ]);
         let file = File {
-            kernel: kernel.trim().to_owned(),
+            kernel: system::kernel_release().context("/proc/sys/kernel/osrelease can't be read")?,
             parameters: options.parameters(),
             seconds: self.seconds,
             metrics: self.metrics(),

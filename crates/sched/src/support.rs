@@ -1,5 +1,6 @@
 //! Whether this kernel can run the scheduler, and what is missing when it can't.
 
+use machine::linux::{process, system};
 use std::fs;
 use std::path::Path;
 
@@ -30,13 +31,12 @@ const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// Whether it can be used, now, by this user.
 pub fn check() -> Result<(), Unsupported> {
     if !Path::new(SCHED_EXT).exists() {
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        return Err(Unsupported::NoSchedExt(format!("Linux {}", release.trim())));
+        return Err(Unsupported::NoSchedExt(format!("Linux {}", system::kernel_release().unwrap_or_default())));
     }
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Err(Unsupported::NoBtf);
     }
-    if !is_privileged() {
+    if !process::has_capability(CAP_SYS_ADMIN) {
         return Err(Unsupported::NoPrivilege);
     }
     match fs::read_to_string(format!("{SCHED_EXT}/state")) {
@@ -49,11 +49,4 @@ pub fn check() -> Result<(), Unsupported> {
 }
 
 /// CAP_SYS_ADMIN: scheduling classes of others can't be changed without it, whatever else BPF takes.
-const CAP_SYS_ADMIN: u64 = 21;
-
-fn is_privileged() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    effective.is_some_and(|mask| mask >> CAP_SYS_ADMIN & 1 == 1)
-}
+const CAP_SYS_ADMIN: u32 = 21;

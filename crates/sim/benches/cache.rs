@@ -29,7 +29,8 @@ fn main() {
     ] {
         let machine = Machine::named(&description).unwrap_or_else(|error| panic!("{description}: {error}"));
         let cpus: Vec<_> = machine.usable().collect();
-        let hierarchy = Hierarchy::new(&machine, &cpus, Timing::of(&machine)).unwrap_or_else(|error| panic!("{error}"));
+        let hierarchy =
+            Hierarchy::new(&machine, &cpus, Timing::for_machine(&machine)).unwrap_or_else(|error| panic!("{error}"));
         let caches = hierarchy.depths();
         // The report's Matrix and Oracle.
         let matrix = Footprint { reload_lines: 3_000.0, steady_misses_per_ms: 125.0, ..Footprint::default() };

@@ -80,7 +80,7 @@ fn run_long(dispatches: f64) {
     let (workload, parameters) = simulated(SMALL, dispatches, Policy::Light, true);
     let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
     let begin_s = cpu_s();
-    let memory = CacheModel::of(&machine, Timing::of(&machine), &workload).unwrap();
+    let memory = CacheModel::for_machine(&machine, Timing::for_machine(&machine), &workload).unwrap();
     let dispatches = experiment.run(Policy::Light, 0, memory, |_| {}).dispatches;
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map_or("unknown", str::trim);
@@ -109,7 +109,11 @@ fn ours(what: &str, size: Size, dispatches: f64, goal: Option<f64>, policy: Poli
     let run = move || {
         let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
         Some(if with_caches {
-            rate(&experiment, policy, CacheModel::of(&machine, Timing::of(&machine), &workload).unwrap())
+            rate(
+                &experiment,
+                policy,
+                CacheModel::for_machine(&machine, Timing::for_machine(&machine), &workload).unwrap(),
+            )
         } else {
             rate(&experiment, policy, NoMemory)
         })

@@ -107,7 +107,7 @@ fn measured(machine: &Machine, mix: &Mix, policy: Policy, with_caches: bool) -> 
     for replicate in 0..(TASKS / tasks).max(1) as u32 {
         let (outcome, took_s) = if with_caches {
             let (footprints, jobs) = (experiment.footprints(), experiment.jobs_of_workers());
-            let caches = TaskCaches::of(machine, Timing::of(machine), footprints, &jobs).unwrap();
+            let caches = TaskCaches::for_machine(machine, Timing::for_machine(machine), footprints, &jobs).unwrap();
             timed(|| experiment.run(policy, replicate, caches, |_| {}))
         } else {
             timed(|| experiment.run(policy, replicate, NoMemory, |_| {}))

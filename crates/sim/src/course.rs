@@ -165,7 +165,7 @@ impl Courses {
     }
 
     /// What a process does from its arrival to its end, if it has one.
-    pub fn of(&self, process: ProcessIndex) -> Acts<'_> {
+    pub fn acts(&self, process: ProcessIndex) -> Acts<'_> {
         let job = self.job_of_processes[process.at()];
         let behaviour = &self.behaviours[job];
         let mut course = Course::new(job as u32, Draws::new(self.seed, self.replicate, Purpose::Process, process.0));

@@ -1,13 +1,13 @@
 //! The CPUs of a simulation: the usable ones of a machine in tree order, and how close they are.
 
-use crate::index::CpuIndex;
+use crate::index::{CpuIndex, all};
 use crate::rule::Distance;
 use crate::tournament::Nest;
 use machine::tree::{Machine, Object, ObjectIndex};
 use machine::{CpuId, Level};
+use strum::{EnumCount, VariantArray};
 
-const LEVELS: [Level; 8] =
-    [Level::Pu, Level::Core, Level::L2, Level::L3, Level::Node, Level::Package, Level::Group, Level::Machine];
+const LEVELS: [Level; Level::COUNT] = all(Level::VARIANTS);
 
 /// The usable CPUs of a machine.
 pub(crate) struct Cpus<'a> {

@@ -11,14 +11,18 @@
 use crate::behaviour::{Behaviour, Op};
 use crate::course::Course;
 use crate::cpus::Cpus;
+use crate::decay::Decay;
 use crate::durations::Durations;
 use crate::experiment::Experiment;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::{Memory, Misses};
 use crate::outcome::{End, Interval, JobOutcome, Outcome, ProcessOutcome};
-use crate::parameters::{Clocks, Decay, Policy};
+use crate::parameters::{Clocks, Policy};
+use crate::queue::affine::Affine;
+use crate::queue::fifo::Fifo;
 use crate::queue::idle::IdleCpus;
-use crate::queue::{RunQueue, Search, Standing};
+use crate::queue::local::{Binding, Local};
+use crate::queue::{RunQueue, Search, Standing, Surroundings};
 use crate::random::{Draws, Purpose};
 use crate::rule;
 use crate::timing::Timing;
@@ -26,18 +30,50 @@ use crate::tournament::{Nest, Tournament};
 use machine::Level;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use strum::{EnumCount, VariantArray};
 
 const NEVER: u64 = u64::MAX;
 
+impl Experiment<'_> {
+    /// Runs one replicate, from 0, under a policy; `watch` sees every dispatch interval as it ends.
+    pub fn run<M: Memory>(&self, policy: Policy, replicate: u32, memory: M, watch: impl FnMut(Interval)) -> Outcome {
+        let cpus = self.cpus.len();
+        let local = |binding| Local::new(binding, self.processes(), cpus, || self.cpus.nest());
+        match policy {
+            Policy::RoundRobin => self.run_with(Fifo::default(), policy, replicate, memory, watch),
+            Policy::Attached => self.run_with(local(Binding::ForLife), policy, replicate, memory, watch),
+            Policy::PerCpu => self.run_with(local(Binding::Loose), policy, replicate, memory, watch),
+            _ => {
+                let phi = self.parameters.phi(policy);
+                let queue = Affine::new(cpus, self.cpus.nest(), phi, self.parameters.wake);
+                self.run_with(queue, policy, replicate, memory, watch)
+            }
+        }
+    }
+
+    pub(crate) fn run_with<Q: RunQueue, M: Memory>(
+        &self,
+        queue: Q,
+        policy: Policy,
+        replicate: u32,
+        memory: M,
+        watch: impl FnMut(Interval),
+    ) -> Outcome {
+        Engine::new(self, policy, replicate, queue, memory, watch).run()
+    }
+}
+
 /// What a CPU does next.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Stop {
     /// Its process goes on with the next step.
+    #[default]
     Step,
     /// Its dispatch interval ends.
     End(End),
 }
 
+#[derive(Default)]
 struct Cpu {
     running: Option<ProcessIndex>,
     /// Who has run here last, and how long without another in between.
@@ -106,16 +142,20 @@ struct Job<'a> {
     /// Processes at the barrier, and barriers completed.
     at_barrier: u32,
     barriers: u32,
+    tally: Tally,
+}
+
+/// What is counted of a job's processes.
+#[derive(Default)]
+struct Tally {
     work_ns: u128,
     misses: Misses,
     intervals: Durations,
-    ends: [u64; End::ALL.len()],
+    ends: [u64; End::COUNT],
     slices: Durations,
-    migrations: [u64; LEVELS],
+    migrations: [u64; Level::COUNT],
     responses: Durations,
 }
-
-const LEVELS: usize = Level::Machine as usize + 1;
 
 /// A replicate under way.
 pub(crate) struct Engine<'a, Q, M, W> {
@@ -170,24 +210,16 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let seed = experiment.parameters.seed;
         let cpu_bits = usize::BITS - (experiment.cpus.len() - 1).leading_zeros();
         let mut timing = Timing::new(experiment.parameters, policy);
+        // Every time up to it must fit into a key of `stops`, beside the number of a CPU.
         timing.horizon_ns = timing.horizon_ns.min((NEVER >> cpu_bits) - 1);
         let mut clocks = Draws::new(seed, replicate, Purpose::Clocks, 0);
         let cpu_set = &experiment.cpus;
         let cpus = (0..cpu_set.len())
-            .map(|_| Cpu {
-                running: None,
-                last: None,
-                slice_ns: 0,
-                interval_ns: 0,
-                quantum_end_ns: 0,
-                stop: Stop::Step,
-                tick: 0,
-                next_tick_ns: match experiment.parameters.clocks {
-                    Clocks::Random => 1 + clocks.below(timing.tick_ns),
-                    Clocks::Together => timing.tick_ns,
-                },
-                idle_since_ns: 0,
+            .map(|_| match experiment.parameters.clocks {
+                Clocks::Random => 1 + clocks.below(timing.tick_ns),
+                Clocks::Together => timing.tick_ns,
             })
+            .map(|next_tick_ns| Cpu { next_tick_ns, ..Cpu::default() })
             .collect();
 
         let mut processes = Vec::new();
@@ -216,13 +248,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 holders: vec![None; job.locks.len()],
                 at_barrier: 0,
                 barriers: 0,
-                work_ns: 0,
-                misses: Misses::default(),
-                intervals: Durations::default(),
-                ends: [0; End::ALL.len()],
-                slices: Durations::default(),
-                migrations: [0; LEVELS],
-                responses: Durations::default(),
+                tally: Tally::default(),
             });
         }
         let (equals, group_of_job) = experiment.workload.equal_processes();
@@ -271,6 +297,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     pub(crate) fn run(mut self) -> Outcome {
         let mut now_ns = 0;
         while self.left > 0 {
+            // A key holds the time above and the CPU's number below, so that at one moment CPUs come in their order.
             let stop = self.stops.least();
             let stop_ns = stop >> self.cpu_bits;
             if self.timer_ns <= stop_ns && self.timer_ns < self.timing.horizon_ns {
@@ -301,6 +328,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         } else if now_ns == self.balance_ns {
             self.balance_ns += self.timing.balance_period_ns;
             self.queue.balance();
+            // Idle CPUs look again, by their numbers: the set of them has an order of its own.
             let mut idle: Vec<CpuIndex> = self.idle.iter().collect();
             idle.sort_unstable();
             for cpu in idle {
@@ -313,6 +341,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     }
 
     fn decay(&mut self, now_ns: u64) {
+        // Those that run are charged first, so that what they have had by now decays with the rest.
         for cpu in &mut self.cpus {
             let ticks = cpu.advance(now_ns, self.timing.tick_ns);
             if let Some(process) = cpu.running {
@@ -342,7 +371,8 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             process.course.begin(job.behaviour);
         }
         self.runnable += 1;
-        if let Some(cpu) = self.queue.join(index, &self.standings, &self.idle, &mut self.chance) {
+        let around = Surroundings { standings: &self.standings, idle: &self.idle, chance: &mut self.chance };
+        if let Some(cpu) = self.queue.join(index, around) {
             self.wake_cpu(cpu, now_ns);
         }
     }
@@ -382,9 +412,9 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let process = &mut self.processes[running.at()];
         let job = &mut self.jobs[process.course.job as usize];
         process.cpu_ns += ran_ns;
-        job.ends[end as usize] += 1;
+        job.tally.ends[end as usize] += 1;
         if end != End::Horizon {
-            job.intervals.record(ran_ns);
+            job.tally.intervals.record(ran_ns);
         }
         let again = match end {
             End::Horizon => {
@@ -393,7 +423,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             }
             End::Semaphore => {
                 if job.behaviour.interactive {
-                    job.responses.record(now_ns - self.histories[running.at()].woke_ns);
+                    job.tally.responses.record(now_ns - self.histories[running.at()].woke_ns);
                 }
                 let block_ns = self.block(running);
                 self.wakes.push(Reverse((now_ns.saturating_add(block_ns), running)));
@@ -416,6 +446,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 Some(running)
             }
         };
+        // An end at the very horizon counts as what it is, but nobody is dispatched any more.
         if now_ns >= self.timing.horizon_ns {
             self.stops.set(index.at(), NEVER);
             return;
@@ -429,15 +460,14 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         process.course.block_ns(self.jobs[process.course.job as usize].behaviour)
     }
 
+    /// A process is done: what it held is free, those at the barrier may have waited for it alone, and the next one arrives.
     fn exit(&mut self, index: ProcessIndex, now_ns: u64) {
         self.left -= 1;
         self.histories[index.at()].ended_ns = Some(now_ns);
         let number = self.processes[index.at()].course.job as usize;
         let job = &mut self.jobs[number];
-        for holder in &mut job.holders {
-            if *holder == Some(index) {
-                *holder = None;
-            }
+        for holder in job.holders.iter_mut().filter(|holder| **holder == Some(index)) {
+            *holder = None;
         }
         job.living -= 1;
         if job.at_barrier > 0 && job.at_barrier == job.living {
@@ -462,6 +492,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             return;
         }
         let mut cpu_ns: Vec<f64> = members.iter().map(|process| self.processes[process.at()].cpu_ns as f64).collect();
+        // Those that run have had the time since their dispatch as well.
         for cpu in &self.cpus {
             if let Some(position) = cpu.running.and_then(|running| members.binary_search(&running).ok()) {
                 cpu_ns[position] += (now_ns - cpu.interval_ns) as f64;
@@ -497,7 +528,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         if standing.last_cpu != Some(index) {
             if let Some(last) = standing.last_cpu {
                 let level = self.cpu_set.sharing(last, index);
-                self.jobs[process.course.job as usize].migrations[level as usize] += 1;
+                self.jobs[process.course.job as usize].tally.migrations[level as usize] += 1;
             }
             standing.last_cpu = Some(index);
         }
@@ -507,7 +538,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             start_ns = (now_ns + self.timing.switch_ns).min(self.timing.horizon_ns);
             if let Some(last) = cpu.last {
                 let job = self.processes[last.at()].course.job;
-                self.jobs[job as usize].slices.record(cpu.slice_ns);
+                self.jobs[job as usize].tally.slices.record(cpu.slice_ns);
             }
             cpu.last = Some(next);
             cpu.slice_ns = 0;
@@ -515,6 +546,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         cpu.running = Some(next);
         cpu.interval_ns = now_ns;
         let late_ns = if self.timing.jitter_ns > 0 { self.chance.below(self.timing.jitter_ns + 1) } else { 0 };
+        // Counted in ticks, the first one may come right away: such a quantum is up to a tick short.
         let due_ns = match self.timing.quantum_ticks {
             None => start_ns.saturating_add(self.timing.quantum_ns),
             Some(ticks) => start_ns.max(cpu.next_tick_ns.saturating_add((ticks - 1) * self.timing.tick_ns)),
@@ -530,6 +562,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let process = &mut self.processes[running.at()];
         let job = &mut self.jobs[process.course.job as usize];
         let cpu = &mut self.cpus[index.at()];
+        // The run is carried out now, though it lasts until later: nothing that happens in between can change it.
         let until_ns = cpu.quantum_end_ns.min(self.timing.horizon_ns);
         let cut = if until_ns < cpu.quantum_end_ns { End::Horizon } else { End::Quantum };
 
@@ -543,8 +576,8 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 let work_ns = process.course.work_ns();
                 let ran = self.memory.run(running, index, now_ns, work_ns, until_ns - now_ns);
                 process.course.worked(ran.work_ns);
-                job.work_ns += u128::from(ran.work_ns);
-                job.misses += ran.misses;
+                job.tally.work_ns += u128::from(ran.work_ns);
+                job.tally.misses += ran.misses;
                 let stop = if ran.work_ns < work_ns {
                     Stop::End(cut)
                 } else if process.course.is_done() {
@@ -579,7 +612,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         for cpu in &self.cpus {
             if let Some(last) = cpu.last {
                 let job = self.processes[last.at()].course.job;
-                self.jobs[job as usize].slices.record(cpu.slice_ns);
+                self.jobs[job as usize].tally.slices.record(cpu.slice_ns);
             }
         }
         let processes: Vec<ProcessOutcome> = (self.processes.iter().zip(&self.histories))
@@ -591,22 +624,22 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             .collect();
         let ms = |ns: u64| ns as f64 / 1e6;
         let jobs = (self.jobs.into_iter().zip(self.job_names).zip(&self.arrivals_ns))
-            .map(|((job, name), &arrival_ns)| {
-                let own = &processes[job.processes.start as usize..job.processes.end as usize];
+            .map(|((Job { processes: numbers, tally, .. }, name), &arrival_ns)| {
+                let own = &processes[numbers.start as usize..numbers.end as usize];
                 // None when one has not ended.
                 let last_end: Option<u64> =
                     own.iter().map(|process| process.ended_ns).reduce(|a, b| Some(a?.max(b?))).flatten();
                 JobOutcome {
                     name: name.to_owned(),
                     completion_ms: last_end.map(|end_ns| ms(end_ns - arrival_ns)),
-                    misses: job.misses,
+                    misses: tally.misses,
                     cpu_ms: own.iter().map(|process| u128::from(process.cpu_ns)).sum::<u128>() as f64 / 1e6,
-                    work_ms: job.work_ns as f64 / 1e6,
-                    intervals: job.intervals,
-                    ends: (End::ALL.into_iter().zip(job.ends)).filter(|&(_, n)| n > 0).collect(),
-                    slices: job.slices,
-                    migrations: (LEVEL_ORDER.into_iter().zip(job.migrations)).filter(|&(_, n)| n > 0).collect(),
-                    responses: job.responses,
+                    work_ms: tally.work_ns as f64 / 1e6,
+                    intervals: tally.intervals,
+                    ends: End::ALL.into_iter().zip(tally.ends).filter(|&(_, n)| n > 0).collect(),
+                    slices: tally.slices,
+                    migrations: Level::VARIANTS.iter().copied().zip(tally.migrations).filter(|&(_, n)| n > 0).collect(),
+                    responses: tally.responses,
                 }
             })
             .collect();
@@ -626,9 +659,6 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         }
     }
 }
-
-const LEVEL_ORDER: [Level; LEVELS] =
-    [Level::Pu, Level::Core, Level::L2, Level::L3, Level::Node, Level::Package, Level::Group, Level::Machine];
 
 /// What a process that has a CPU does with it.
 enum Outlook {

@@ -2,15 +2,8 @@
 
 use crate::behaviour::Behaviour;
 use crate::cpus::Cpus;
-use crate::engine::Engine;
 use crate::fault::WorkloadError;
-use crate::memory::Memory;
-use crate::outcome::{Interval, Outcome};
-use crate::parameters::{ParameterError, Parameters, Policy};
-use crate::queue::RunQueue;
-use crate::queue::affine::Affine;
-use crate::queue::fifo::Fifo;
-use crate::queue::local::{Binding, Local};
+use crate::parameters::{ParameterError, Parameters};
 use crate::workload::Workload;
 use machine::Machine;
 
@@ -31,7 +24,7 @@ pub enum ExperimentError {
     /// Nothing can run there.
     #[error("machine `{0}` has no usable CPU")]
     NoCpu(String),
-    /// It would run for ever.
+    /// Some process never ends, and there is no horizon.
     #[error("processes of workload `{0}` never end; give them `work_ms`, or the simulation a horizon")]
     Endless(String),
 }
@@ -67,34 +60,7 @@ impl<'a> Experiment<'a> {
         Ok(Self { workload, parameters, cpus, behaviours })
     }
 
-    /// Runs one replicate, from 0, under a policy; `watch` sees every dispatch interval as it ends.
-    pub fn run<M: Memory>(&self, policy: Policy, replicate: u32, memory: M, watch: impl FnMut(Interval)) -> Outcome {
-        let cpus = self.cpus.len();
-        let local = |binding| Local::new(binding, self.processes(), cpus, || self.cpus.nest());
-        match policy {
-            Policy::RoundRobin => self.run_with(Fifo::default(), policy, replicate, memory, watch),
-            Policy::Attached => self.run_with(local(Binding::ForLife), policy, replicate, memory, watch),
-            Policy::PerCpu => self.run_with(local(Binding::Loose), policy, replicate, memory, watch),
-            _ => {
-                let phi = self.parameters.phi(policy);
-                let queue = Affine::new(cpus, self.cpus.nest(), phi, self.parameters.wake);
-                self.run_with(queue, policy, replicate, memory, watch)
-            }
-        }
-    }
-
-    pub(crate) fn run_with<Q: RunQueue, M: Memory>(
-        &self,
-        queue: Q,
-        policy: Policy,
-        replicate: u32,
-        memory: M,
-        watch: impl FnMut(Interval),
-    ) -> Outcome {
-        Engine::new(self, policy, replicate, queue, memory, watch).run()
-    }
-
-    fn processes(&self) -> usize {
+    pub(crate) fn processes(&self) -> usize {
         self.workload.jobs.iter().map(|job| job.processes as usize).sum()
     }
 }

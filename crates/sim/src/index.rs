@@ -1,4 +1,4 @@
-//! Positions in the simulator's tables. Never kernel numbers.
+//! Positions in the simulator's tables, never kernel numbers; and enumerations as tables.
 
 use serde::Serialize;
 
@@ -11,6 +11,11 @@ pub struct ProcessIndex(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct CpuIndex(pub u32);
+
+/// The variants of an enumeration as an array.
+pub(crate) const fn all<T: Copy, const N: usize>(variants: &[T]) -> [T; N] {
+    *variants.first_chunk().expect("there are as many as the caller counts")
+}
 
 impl ProcessIndex {
     pub(crate) fn at(self) -> usize {

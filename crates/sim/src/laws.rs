@@ -2,11 +2,12 @@
 
 use crate::course::{Act, Courses};
 use crate::cpus::Cpus;
+use crate::decay::Decay;
 use crate::experiment::Experiment;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::NoMemory;
 use crate::outcome::{End, Interval, Outcome};
-use crate::parameters::{Clocks, Decay, Parameters, Policy, QuantumEnd, Wake};
+use crate::parameters::{Clocks, Parameters, Policy, QuantumEnd, Wake};
 use crate::queue::scan::Scan;
 use crate::workload::{Distribution, Ends, Intervals, Job, Phase, Process, Step, Workload};
 use machine::Machine;
@@ -223,7 +224,7 @@ proptest! {
         let jobs: Vec<usize> = workload.job_of_processes().collect();
         for (number, job) in outcome.jobs.iter().enumerate() {
             let processes = (0..).map(ProcessIndex).zip(&jobs).filter(|(_, job)| **job == number);
-            let acts: Vec<Act> = processes.flat_map(|(process, _)| courses.of(process)).collect();
+            let acts: Vec<Act> = processes.flat_map(|(process, _)| courses.acts(process)).collect();
             let work_ns: u64 = acts.iter().map(|act| if let Act::Work(ns) = act { *ns } else { 0 }).sum();
             prop_assert!((work_ns as f64 / 1e6 - job.work_ms).abs() < 1e-6, "{} of {}", work_ns, job.work_ms);
             let blocks = acts.iter().filter(|act| matches!(act, Act::Block(_))).count() as u64;

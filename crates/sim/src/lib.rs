@@ -8,6 +8,7 @@ mod behaviour;
 pub mod cache;
 pub mod course;
 mod cpus;
+mod decay;
 pub mod durations;
 mod engine;
 pub mod experiment;
@@ -30,14 +31,13 @@ pub mod workload_file;
 
 pub use cache::{CacheModel, Footprint, TaskCaches};
 pub use course::{Act, Courses};
+pub use decay::{Decay, ParseDecayError};
 pub use durations::Durations;
 pub use experiment::{Experiment, ExperimentError};
 pub use fault::{Fault, WorkloadError};
 pub use index::{CpuIndex, ProcessIndex};
 pub use memory::{Memory, Misses, NoMemory, Ran, Stopped, TaskMemory};
 pub use outcome::{End, Interval, JobOutcome, Outcome, ProcessOutcome};
-pub use parameters::{
-    Clocks, Decay, ParameterError, Parameters, ParseDecayError, ParsePolicyError, Policy, QuantumEnd, Wake,
-};
+pub use parameters::{Clocks, ParameterError, Parameters, ParsePolicyError, Policy, QuantumEnd, Wake};
 pub use workload::{Distribution, Ends, Intervals, Job, Phase, Process, Step, Workload};
 pub use workload_file::WorkloadFile;

@@ -1,11 +1,11 @@
 //! What the engine needs to know of caches: how long work takes from a state of the caches that earlier work left.
 
 use crate::index::{CpuIndex, ProcessIndex};
+use derive_more::{Add, AddAssign};
 use serde::Serialize;
-use std::ops::AddAssign;
 
 /// Misses by cause. They are expected numbers, so not whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Add, AddAssign)]
 pub struct Misses {
     /// Lines that the process had in this cache, or has in another, and must load again.
     pub reload: f64,
@@ -16,17 +16,9 @@ pub struct Misses {
 }
 
 impl Misses {
-    /// All of them.
+    /// Misses of all causes.
     pub fn total(&self) -> f64 {
         self.reload + self.steady + self.invalidation
-    }
-}
-
-impl AddAssign for Misses {
-    fn add_assign(&mut self, other: Self) {
-        self.reload += other.reload;
-        self.steady += other.steady;
-        self.invalidation += other.invalidation;
     }
 }
 

@@ -1,15 +1,17 @@
 //! What one replicate showed.
 
 use crate::durations::Durations;
-use crate::index::{CpuIndex, ProcessIndex};
+use crate::index::{CpuIndex, ProcessIndex, all};
 use crate::memory::Misses;
 use crate::parameters::Policy;
 use machine::Level;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ops::Add;
+use strum::{EnumCount, VariantArray};
 
 /// Why a dispatch interval ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, EnumCount, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// The quantum was used up.
@@ -31,31 +33,22 @@ pub enum End {
 }
 
 impl End {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Quantum,
-        Self::Semaphore,
-        Self::Synchronization,
-        Self::SystemCall,
-        Self::TlbFault,
-        Self::Other,
-        Self::Exit,
-        Self::Horizon,
-    ];
+    /// Every cause.
+    pub const ALL: [Self; Self::COUNT] = all(Self::VARIANTS);
 }
 
 /// One dispatch interval: from one look at the run queue to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Interval {
-    /// Who ran.
+    /// The process that ran.
     pub process: ProcessIndex,
-    /// Where.
+    /// The CPU that it ran on.
     pub cpu: CpuIndex,
     /// Since when it had been runnable, in ns: from then until `from_ns` it waited.
     pub runnable_ns: u64,
-    /// From when, in ns.
+    /// When the interval began, in ns.
     pub from_ns: u64,
-    /// Until when, in ns.
+    /// When it ended, in ns.
     pub until_ns: u64,
     /// Why it ended.
     pub end: End,
@@ -129,10 +122,7 @@ pub struct Outcome {
 impl Outcome {
     /// Misses of all jobs.
     pub fn misses(&self) -> Misses {
-        self.jobs.iter().fold(Misses::default(), |mut sum, job| {
-            sum += job.misses;
-            sum
-        })
+        self.jobs.iter().map(|job| job.misses).fold(Misses::default(), Add::add)
     }
 
     /// Effective time slices of all jobs.

@@ -1,13 +1,31 @@
 //! Policies, and the numbers that they and the machine are simulated with.
 
+use crate::decay::Decay;
+use crate::index::all;
 use crate::rule::{Distance, PHI_HEAVY, PHI_LIGHT, PHI_MAX, Phi, TimeBoost};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
+use strum::{Display, EnumCount, EnumString, IntoStaticStr, VariantArray};
 
 /// Who runs next, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumCount,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = ParsePolicyError, parse_err_fn = ParsePolicyError::new)]
 pub enum Policy {
     /// One queue in the order of arrival, without priorities.
     RoundRobin,
@@ -39,38 +57,12 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them.
-    pub const ALL: [Self; 12] = [
-        Self::RoundRobin,
-        Self::Standard,
-        Self::Light,
-        Self::Heavy,
-        Self::Affinity,
-        Self::ComplexLight,
-        Self::ComplexHeavy,
-        Self::Complex,
-        Self::Graded,
-        Self::Attached,
-        Self::LongQuantum,
-        Self::PerCpu,
-    ];
+    /// Every policy.
+    pub const ALL: [Self; Self::COUNT] = all(Self::VARIANTS);
 
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::RoundRobin => "round-robin",
-            Self::Standard => "standard",
-            Self::Light => "light",
-            Self::Heavy => "heavy",
-            Self::Affinity => "affinity",
-            Self::ComplexLight => "complex-light",
-            Self::ComplexHeavy => "complex-heavy",
-            Self::Complex => "complex",
-            Self::Graded => "graded",
-            Self::Attached => "attached",
-            Self::LongQuantum => "long-quantum",
-            Self::PerCpu => "per-cpu",
-        }
+        self.into()
     }
 
     /// Whether its boosts are those of [`Parameters::phi_p`] and [`Parameters::phi_t`], instead of fixed ones or none.
@@ -79,97 +71,14 @@ impl Policy {
     }
 }
 
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// A text that names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no time-sharing policy: name {names}", names = Policy::ALL.map(Policy::name).join(", "))]
 pub struct ParsePolicyError(String);
 
-impl FromStr for Policy {
-    type Err = ParsePolicyError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| ParsePolicyError(text.into()))
-    }
-}
-
-impl From<Policy> for String {
-    fn from(policy: Policy) -> Self {
-        policy.name().into()
-    }
-}
-
-impl TryFrom<String> for Policy {
-    type Error = ParsePolicyError;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-/// What becomes of the accumulated ticks at the end of each decay period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decay {
-    /// They stay.
-    None,
-    /// They are halved, as in System V.
-    Half,
-    /// They are multiplied by 2L / (2L + 1), as in 4.3BSD. L is the load average: processes running or runnable for each
-    /// CPU, averaged over the last minute.
-    Bsd,
-    /// So many are taken away.
-    Subtract(u32),
-}
-
-/// Ticks that `subtract` takes away: what each of two processes that share a CPU accumulates in a second.
-const SUBTRACTED_TICKS: u32 = 50;
-
-impl Decay {
-    /// The rule's value in `enum stayput_decay`, and the ticks that it takes away.
-    pub fn rule(self) -> (u32, u32) {
-        match self {
-            Self::None => (0, 0),
-            Self::Half => (1, 0),
-            Self::Bsd => (2, 0),
-            Self::Subtract(ticks) => (3, ticks),
-        }
-    }
-}
-
-/// As on the command line.
-impl fmt::Display for Decay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.pad("none"),
-            Self::Half => f.pad("half"),
-            Self::Bsd => f.pad("bsd"),
-            Self::Subtract(ticks) => write!(f, "subtract={ticks}"),
-        }
-    }
-}
-
-/// A text that is no decay rule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no decay rule; write half, bsd, none, subtract or subtract=TICKS")]
-pub struct ParseDecayError(String);
-
-impl FromStr for Decay {
-    type Err = ParseDecayError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "none" => Ok(Self::None),
-            "half" => Ok(Self::Half),
-            "bsd" => Ok(Self::Bsd),
-            "subtract" => Ok(Self::Subtract(SUBTRACTED_TICKS)),
-            other => {
-                let ticks = other.strip_prefix("subtract=").and_then(|ticks| ticks.parse().ok());
-                ticks.map(Self::Subtract).ok_or_else(|| ParseDecayError(other.into()))
-            }
-        }
+impl ParsePolicyError {
+    fn new(text: &str) -> Self {
+        Self(text.into())
     }
 }
 
@@ -302,6 +211,14 @@ pub enum ParameterError {
     Graded([u32; 5]),
 }
 
+/// Checks each parameter, given by its name, value, and the least and the most that it may be.
+pub(crate) fn check_ranges(values: &[(&'static str, f64, f64, f64)]) -> Result<(), ParameterError> {
+    match values.iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
+        Some(&(name, value, least, most)) => Err(ParameterError::Range { name, value, least, most }),
+        None => Ok(()),
+    }
+}
+
 /// The longest time that can be asked for, in ms: a year.
 pub(crate) const LONGEST_MS: f64 = 365.0 * 86_400_000.0;
 
@@ -315,7 +232,7 @@ impl Parameters {
         let count = |n: u32| f64::from(n);
         let most_phi = count(PHI_MAX);
         // Below a microsecond a simulated second would take hours.
-        for (name, value, least, most) in [
+        check_ranges(&[
             ("phi_p", count(self.phi_p), 0.0, most_phi),
             ("phi_t", count(self.phi_t), 0.0, most_phi),
             ("tick_ms", self.tick_ms, 1e-3, LONGEST_MS),
@@ -328,11 +245,7 @@ impl Parameters {
             ("balance_period_ms", self.balance_period_ms, 1e-3, LONGEST_MS),
             ("horizon_ms", self.horizon_ms.unwrap_or(1.0), nanosecond_ms, LONGEST_MS),
             ("replicates", count(self.replicates), 1.0, 1e6),
-        ] {
-            if !(least..=most).contains(&value) {
-                return Err(ParameterError::Range { name, value, least, most });
-            }
-        }
+        ])?;
         match self.graded {
             Some(graded) if !graded.is_sorted_by(|near, far| near >= far) || graded[0] > PHI_MAX => {
                 Err(ParameterError::Graded(graded))

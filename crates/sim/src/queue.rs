@@ -28,6 +28,8 @@ use crate::index::{CpuIndex, ProcessIndex};
 use crate::random::Draws;
 use crate::rule;
 use idle::IdleCpus;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// What queues know of a process.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +55,19 @@ impl Standing {
 /// A CPU that looks for a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
-    /// Which.
+    /// The CPU.
     pub(crate) cpu: CpuIndex,
     /// Its clock, in ticks.
     pub(crate) tick: u32,
     /// The process that has just run there, when it remains runnable.
     pub(crate) again: Option<ProcessIndex>,
+}
+
+/// What a queue sees when a process joins: all processes, the idle CPUs, and the draws that choose among equal ones.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) standings: &'a [Standing],
+    pub(crate) idle: &'a IdleCpus,
+    pub(crate) chance: &'a mut Draws,
 }
 
 /// Processes that are runnable and don't run.
@@ -67,13 +76,7 @@ pub(crate) trait RunQueue {
     const PRIORITIES: bool;
 
     /// A process arrives or wakes. The answer is an idle CPU that now looks for a process, if one does.
-    fn join(
-        &mut self,
-        process: ProcessIndex,
-        standings: &[Standing],
-        idle: &IdleCpus,
-        chance: &mut Draws,
-    ) -> Option<CpuIndex>;
+    fn join(&mut self, process: ProcessIndex, around: Surroundings<'_>) -> Option<CpuIndex>;
 
     /// A CPU takes a process; the one that has just run there joins before.
     fn take(&mut self, search: Search, standings: &[Standing]) -> Option<ProcessIndex>;
@@ -119,8 +122,19 @@ impl Place {
         ProcessIndex(self.0 as u32)
     }
 
-    /// The same place at another priority.
-    pub(crate) fn at(self, prio: i32) -> Self {
-        Self::new(prio, self.queued(), self.process())
+    /// The same place with the priority that its process has now.
+    fn updated(self, standings: &[Standing]) -> Self {
+        Self::new(standings[self.process().at()].prio(), self.queued(), self.process())
     }
+}
+
+/// Waiting processes by place, the first one at the top.
+type Heap = BinaryHeap<Reverse<Place>>;
+
+/// Puts a heap in order again after all priorities have changed.
+fn reorder_heap(heap: &mut Heap, standings: &[Standing]) {
+    let mut places = std::mem::take(heap).into_vec();
+    // Building the heap anew takes linear time; moving one place after another would take a logarithm more.
+    places.iter_mut().for_each(|Reverse(place)| *place = place.updated(standings));
+    *heap = places.into();
 }

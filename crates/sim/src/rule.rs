@@ -2,7 +2,8 @@
 
 #![expect(unsafe_code, reason = "the rule is C, so that a kernel can run it too")]
 
-use crate::parameters::Decay;
+use crate::decay::Decay;
+use strum::EnumCount;
 
 /// phi_p and phi_t of light affinity.
 pub const PHI_LIGHT: u32 = 6;
@@ -16,7 +17,7 @@ pub const BASE_MAX: u32 = 1 << 20;
 pub const LOAD_ONE: u32 = 2_048;
 
 /// `enum stayput_distance`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumCount)]
 #[repr(u32)]
 pub enum Distance {
     /// The CPU that it last ran on.
@@ -31,14 +32,6 @@ pub enum Distance {
     SameNode,
     /// Further away, or it never ran.
     Far,
-}
-
-impl Distance {
-    /// How many there are.
-    pub const COUNT: usize = 6;
-    /// All of them, from the nearest.
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::SameCpu, Self::SameCore, Self::SameL2, Self::SameL3, Self::SameNode, Self::Far];
 }
 
 /// `enum stayput_time_boost`.

@@ -1,7 +1,8 @@
 //! A policy's times in whole nanoseconds.
 
 use crate::behaviour::ns;
-use crate::parameters::{Decay, Parameters, Policy, QuantumEnd};
+use crate::decay::Decay;
+use crate::parameters::{Parameters, Policy, QuantumEnd};
 use crate::rule;
 
 /// The period over which the load average is taken.

@@ -134,7 +134,7 @@ impl WorkloadFile {
         }
         let jobs = name.split('+').map(application).collect::<Option<Vec<Job>>>().ok_or_else(unknown)?;
         let about = REPORT_WORKLOADS.iter().find(|(workload, _)| *workload == name).map_or("", |(_, about)| about);
-        let workload = Workload { name: name.into(), jobs: told_apart(jobs) };
+        let workload = Workload { name: name.into(), jobs: with_distinct_names(jobs) };
         Ok(Self { workload, about: about.into(), parameters: built_in().parameters.clone() })
     }
 
@@ -163,7 +163,7 @@ impl WorkloadFile {
         })?;
         let applications = file.applications.len();
         let jobs = file.applications.into_iter().map(ApplicationTable::job).chain(file.jobs).collect();
-        let workload = Workload { name: file.name, jobs: told_apart(jobs) };
+        let workload = Workload { name: file.name, jobs: with_distinct_names(jobs) };
         workload.check().map_err(|error| {
             let path = path_in_file(&error.at, applications);
             (at(&path), format!("`{path}`: {}", error.fault))
@@ -258,7 +258,7 @@ fn overlaid(base: Parameters, table: &Table) -> Result<Parameters, String> {
 }
 
 /// Numbers the later of jobs that have one name, so that results tell them apart.
-fn told_apart(mut jobs: Vec<Job>) -> Vec<Job> {
+fn with_distinct_names(mut jobs: Vec<Job>) -> Vec<Job> {
     for later in 1..jobs.len() {
         let (before, rest) = jobs.split_at_mut(later);
         let taken = |name: &str| before.iter().any(|job| job.name == name);

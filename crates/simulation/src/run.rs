@@ -33,8 +33,9 @@ impl<'a> Ready<'a> {
                 let experiment = Box::new(space_sharing::Experiment::new(machine, mix, parameters)?);
                 let any = experiment.footprints().iter().any(misses);
                 let timing = timing(simulation, machine);
-                let caches = any
-                    .then(|| TaskCaches::of(machine, timing, experiment.footprints(), &experiment.jobs_of_workers()));
+                let caches = any.then(|| {
+                    TaskCaches::for_machine(machine, timing, experiment.footprints(), &experiment.jobs_of_workers())
+                });
                 Ok(Self::Space { caches: caches.transpose()?, experiment, mix })
             }
         }
@@ -131,7 +132,7 @@ fn misses(memory: &Footprint) -> bool {
 }
 
 fn timing(simulation: &Simulation, machine: &Machine) -> Timing {
-    Timing::of(machine).faster(simulation.cache_speed_factor, simulation.memory_speed_factor)
+    Timing::for_machine(machine).faster(simulation.cache_speed_factor, simulation.memory_speed_factor)
 }
 
 /// The caches under a workload; none where nothing ever misses.
@@ -141,7 +142,7 @@ fn caches(
     workload: &Workload,
 ) -> Result<Option<CacheModel>, SimulationError> {
     let any = workload.jobs.iter().any(|job| misses(&job.process.memory));
-    Ok(any.then(|| CacheModel::of(machine, timing(simulation, machine), workload)).transpose()?)
+    Ok(any.then(|| CacheModel::for_machine(machine, timing(simulation, machine), workload)).transpose()?)
 }
 
 /// One replicate of a workload with these parameters, of their simulation: what became of its processes, and what it showed.

@@ -1,13 +1,7 @@
 //! What a study may claim when it compares many placements at once.
 
-use crate::paired::PairedRatio;
+use crate::paired::{CLAIM_LEVEL, PairedRatio};
 use serde::{Deserialize, Serialize};
-
-/// Holm's adjusted p-value up to which a difference is claimed.
-///
-/// A study without a difference should claim one in at most 5 % of cases. One per cent of that is kept for what p-values
-/// can't know: that the study looked after every block and stopped when it liked what it saw.
-pub const CLAIM_LEVEL: f64 = 0.04;
 
 /// What is claimed of a treatment against the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -30,14 +30,14 @@ mod race;
 mod select;
 mod stop;
 
-pub use claim::{CLAIM_LEVEL, Claim, claims, holm};
+pub use claim::{Claim, claims, holm};
 pub use disturbance::{Cause, Disturbance, IDLE_LOAD, LARGE_SHARE, Surroundings, disturbances};
 pub use draw::block_permutation;
 pub use drift::{Drift, MIN_DRIFT_POINTS, drift};
 pub use estimate::{Estimate, estimate, mean_interval, median_interval, quantile};
 pub use metric::{Better, By, Metric, Unit};
 pub use outlier::{Mark, OUTLIER_THRESHOLD, outlier_marks};
-pub use paired::{CONFIDENCE, MIN_PAIRS, Pair, PairError, PairedRatio, RESAMPLES, paired_ratio};
+pub use paired::{CLAIM_LEVEL, CONFIDENCE, MIN_PAIRS, Pair, PairError, PairedRatio, RESAMPLES, paired_ratio};
 pub use race::{Drop, DropReason, Gain, Outcome, Race, RaceRule, Run, Standing, Standings};
 pub use stop::{
     DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, PAPERS_MIN_RUNS, PAPERS_RELATIVE_SD,

@@ -142,7 +142,7 @@ pub struct Standing {
 pub struct Drop {
     /// The last block in which it was still in.
     pub block: u32,
-    /// Why.
+    /// Why it was left out then.
     pub why: DropReason,
 }
 

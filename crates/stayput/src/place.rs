@@ -94,7 +94,7 @@ pub fn run(args: &PlaceArgs) -> anyhow::Result<u8> {
 /// Prints the classes of placements, or their number.
 fn distinct(args: &PlaceArgs) -> anyhow::Result<u8> {
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
-    let distinct = Distinct::of(&machine).map_err(UsageError::from)?;
+    let distinct = Distinct::new(&machine).map_err(UsageError::from)?;
     // Clap has made sure that it is there.
     let threads = args.threads.unwrap_or(0);
     if args.count {

@@ -68,7 +68,7 @@ pub fn treatments(
         }
         return Ok(field.treatments);
     }
-    let distinct = Distinct::of(machine)?;
+    let distinct = Distinct::new(machine)?;
     for (column, &count) in threads.iter().enumerate() {
         let classes = classes(&distinct, among, ordered, count as usize)?;
         if classes.len() > MOST {

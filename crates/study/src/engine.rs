@@ -139,7 +139,7 @@ pub enum Event<'a> {
         block: u32,
         /// Groups that are still open, or cells that are still in their race.
         open: usize,
-        /// Of how many.
+        /// The number of all of these.
         of: usize,
     },
     /// A trial begins.

@@ -129,7 +129,7 @@ impl ModelFile {
     /// # Errors
     /// The first cell that has no time, or a placement that this machine can't make, in one sentence.
     pub fn for_plan(&self, plan: &Plan, machine: &Machine) -> Result<SubjectModel, String> {
-        let distinct = Distinct::of(machine).map_err(|error| error.to_string())?;
+        let distinct = Distinct::new(machine).map_err(|error| error.to_string())?;
         let class = |cpus: CpuSet| match distinct.class_of(&cpus) {
             Ok(class) => class.cpus.into_iter().collect(),
             // Threads that share CPUs are a class of their own.

@@ -13,7 +13,7 @@ pub enum FileError {
         noun: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// It isn't what it must be.

@@ -54,7 +54,7 @@ pub enum Warning {
     },
     /// Programs left processes behind, which were killed.
     Leftovers {
-        /// How many.
+        /// The number of processes.
         processes: u32,
     },
     /// The times of a cell changed over the study.

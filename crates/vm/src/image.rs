@@ -240,7 +240,7 @@ impl Cache {
         }
         let mut update = self.apt("apt-get");
         update.args(["-o", "Acquire::http::Timeout=20", "-o", "APT::Update::Error-Mode=any", "-qq", "update"]);
-        said("apt-get", &mut update)?;
+        stdout("apt-get", &mut update)?;
         write(&stamp, "").map_err(FetchError::Keep)
     }
 
@@ -250,7 +250,7 @@ impl Cache {
         let mut package = META_PACKAGE.to_owned();
         let mut newest = None;
         loop {
-            let depends = said("apt-cache", self.apt("apt-cache").args(["depends", "--important", &package]))?;
+            let depends = stdout("apt-cache", self.apt("apt-cache").args(["depends", "--important", &package]))?;
             let next =
                 depends.lines().filter_map(|line| line.trim_start().strip_prefix("Depends: ")).find_map(|name| {
                     let release = name.strip_prefix("linux-image-").or_else(|| name.strip_prefix("linux-binary-"))?;
@@ -269,11 +269,11 @@ impl Cache {
             move |cause| FetchError::Keep(KernelError::Cache { path, cause })
         };
         let folder = tempfile::tempdir_in(self.folder.join("kernels")).map_err(keep(&self.folder))?;
-        said("apt-get", self.apt("apt-get").args(["-qq", "download", package]).current_dir(&folder))?;
+        stdout("apt-get", self.apt("apt-get").args(["-qq", "download", package]).current_dir(&folder))?;
         let files = fs::read_dir(&folder).map_err(keep(folder.path()))?.flatten().map(|file| file.path());
         let archive = files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "deb"));
         let archive = archive.ok_or_else(|| FetchError::Package(format!("apt-get has downloaded no {package}")))?;
-        said("dpkg-deb", Command::new("dpkg-deb").arg("--extract").arg(archive).arg(folder.path()))?;
+        stdout("dpkg-deb", Command::new("dpkg-deb").arg("--extract").arg(archive).arg(folder.path()))?;
         let places = [format!("usr/lib/modules/{release}/vmlinuz"), format!("boot/vmlinuz-{release}")];
         let unpacked = places.iter().map(|place| folder.path().join(place)).find(|path| path.is_file());
         let unpacked = unpacked.ok_or_else(|| FetchError::Package(format!("{package} holds no kernel")))?;
@@ -289,7 +289,7 @@ fn write(path: &Path, text: &str) -> Result<(), KernelError> {
 }
 
 /// What a program wrote; if it failed, the first error that it names.
-fn said(name: &'static str, command: &mut Command) -> Result<String, FetchError> {
+fn stdout(name: &'static str, command: &mut Command) -> Result<String, FetchError> {
     let failed = |cause| FetchError::Program { name, cause };
     let output = command.output().map_err(|e| failed(e.to_string()))?;
     if output.status.success() {

@@ -14,7 +14,7 @@ use num_bigint::BigUint;
 /// Classes by threads, as their surroundings see them.
 #[derive(Clone)]
 struct Counted {
-    /// All of them.
+    /// All classes.
     total: Polynomial,
     /// Those in which no part has more than one thread.
     scattered: Polynomial,

@@ -50,6 +50,7 @@ impl Tables {
             let mut rows = Vec::new();
             let mut cursor = Cursor::first(shapes, self, id, threads);
             loop {
+                // One budget for all numbers of threads: a table is whole or isn't made.
                 left = left.checked_sub(1)?;
                 let mut cells = 0;
                 cursor.for_each_taken(shapes, id, 0, &mut |range| {
@@ -133,8 +134,10 @@ impl<'t> Cursor<'t> {
     /// The canonical order of two classes of one shape.
     fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
+            // Rows are in canonical order, so their positions compare as the classes do.
             (Self::Tabulated { at: a, .. }, Self::Tabulated { at: b, .. }) => a.cmp(b),
             (Self::Open(a), Self::Open(b)) => (b.split.cmp(&a.split)).then_with(|| order(&a.parts, &b.parts)),
+            // Parts of one shape with as many threads are both empty or both full.
             _ => Ordering::Equal,
         }
     }
@@ -199,6 +202,7 @@ impl<'t> Open<'t> {
                 self.start_split(shapes, tables);
                 return true;
             }
+            // Each orbit is visited once: at the class that no symmetry maps onto an earlier one.
             let is_first = self.keep_split.iter().all(|permutation| {
                 let images = permutation.iter().map(|&part| &self.parts[part]);
                 let orders = self.parts.iter().zip(images).map(|(own, image)| own.order(image));
@@ -232,6 +236,7 @@ impl<'t> Open<'t> {
         };
         let is_twins = shapes.is_twins(self.shape);
         for later in at + 1..self.parts.len() {
+            // A twin with as many threads must not come before the one on its left, so it starts where that one is.
             self.parts[later] = if is_twins && self.split[later] == self.split[at] {
                 self.parts[at].clone()
             } else {
@@ -250,6 +255,7 @@ impl<'t> Open<'t> {
             let Some(at) = (0..self.split.len()).rev().find(|&part| {
                 let own = self.split[part];
                 let room = if is_twins { own.saturating_sub(1) * (self.split.len() - part - 1) } else { room_after };
+                // It can give a thread away if those behind it can take it, besides all that they have.
                 if own > 0 && room > after {
                     return true;
                 }
@@ -278,6 +284,7 @@ impl<'t> Open<'t> {
                 self.split[a] == self.split[b] && self.parts[a].order(&self.parts[b]) == Ordering::Equal
             })
         } else {
+            // Orbit and stabiliser: a class stands for as many tuples as there are symmetries for each one that keeps it.
             let symmetries = shapes.symmetries(self.shape).len().max(1);
             let keep_all = (self.keep_split.iter())
                 .filter(|permutation| {
@@ -301,6 +308,7 @@ fn fill(shapes: &Shapes, id: ShapeId, split: &mut [usize], begin: usize, mut thr
     let is_twins = shapes.is_twins(id);
     for part in begin..split.len() {
         let mut most = shapes.get(shapes.part(id, part)).cpus;
+        // Twins have falling numbers of threads.
         if is_twins && part > 0 {
             most = most.min(split[part - 1]);
         }

@@ -11,25 +11,17 @@ use crate::tree::{Kind, Machine, ObjectIndex, PuIndex};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use strum::Display;
 
 /// How the threads of an object's children follow one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Neighbours {
     /// One child after the other: neighbours share a child.
     Together,
     /// In turn from each child: neighbours are in different children.
     Apart,
-}
-
-impl fmt::Display for Neighbours {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Together => "together",
-            Self::Apart => "apart",
-        })
-    }
 }
 
 /// The levels of a machine at which the order of threads can matter, from the outside in, with their names.

@@ -154,6 +154,7 @@ impl Shapes {
         cells: &mut [T],
         order: &impl Fn(ShapeId, &[T], &[T]) -> Ordering,
     ) {
+        // From the inside out: parts can only be compared once each is in its own first arrangement.
         for (part, range) in self.parts_with_cells(id) {
             self.arrange(part, &mut cells[range], order);
         }
@@ -161,6 +162,7 @@ impl Shapes {
             Form::Cpu => {}
             Form::Twins { part, .. } => {
                 let width = self.get(*part).cpus;
+                // Mostly they are sorted already, which costs no memory to find out.
                 if !cells.chunks(width).is_sorted_by(|a, b| order(*part, a, b) != Ordering::Greater) {
                     let mut chunks: Vec<Vec<T>> = cells.chunks(width).map(<[T]>::to_vec).collect();
                     chunks.sort_by(|a, b| order(*part, a, b));
@@ -170,6 +172,7 @@ impl Shapes {
                 }
             }
             Form::Tuple { .. } => {
+                // Few symmetries are left here, so each is tried.
                 let images = self.symmetries(id).iter().map(|permutation| self.permuted(id, cells, permutation));
                 if let Some(first) = images.min_by(|a, b| order(id, a, b)) {
                     cells.copy_from_slice(&first);

@@ -24,7 +24,7 @@ pub(super) const MAX_SYMMETRIES: usize = 10_000;
 /// Looking for permutations ends after so many tries.
 const MAX_TRIES: usize = 10_000_000;
 
-/// What is found.
+/// The symmetry of a machine.
 pub(super) struct Symmetry {
     pub shapes: Shapes,
     /// The shape of the machine; none when no CPU is usable.
@@ -33,10 +33,12 @@ pub(super) struct Symmetry {
     pub cells: Vec<PuIndex>,
 }
 
-pub(super) fn of(machine: &Machine) -> Result<Symmetry, DistinctError> {
-    let mut finder = Finder::new(machine);
-    let part = finder.object(ObjectIndex::MACHINE)?;
-    Ok(Symmetry { shapes: finder.shapes, root: part.shape, cells: part.cells })
+impl Symmetry {
+    pub fn new(machine: &Machine) -> Result<Self, DistinctError> {
+        let mut finder = Finder::new(machine);
+        let part = finder.object(ObjectIndex::MACHINE)?;
+        Ok(Self { shapes: finder.shapes, root: part.shape, cells: part.cells })
+    }
 }
 
 /// A type by its place in [`Finder::types`].
@@ -188,6 +190,7 @@ impl<'m> Finder<'m> {
         let mut groups_of: BTreeMap<(Type, &[ObjectIndex]), Vec<usize>> = BTreeMap::new();
         for (i, part) in parts.iter().enumerate() {
             let candidates = groups_of.entry((part.type_of, &part.around)).or_default();
+            // Being twins is transitive, so comparing with the first of a group is enough.
             match candidates.iter().find(|&&group| self.are_twins(parts, groups[group][0], i)) {
                 Some(&group) => groups[group].push(i),
                 None => {
@@ -236,6 +239,7 @@ impl<'m> Finder<'m> {
         let mut finished = true;
         for part in parts {
             let Some(&object) = part.around.last() else { continue };
+            // All else in the object has been joined into this part: the object can be whole again.
             if holders[&object] == 1 {
                 let mut around = part.around.clone();
                 around.pop();
@@ -257,6 +261,7 @@ impl<'m> Finder<'m> {
         level: Option<Rank>,
         around: Vec<ObjectIndex>,
     ) -> Result<Part, DistinctError> {
+        // Sorted, so that objects whose equal parts come in another order have the same key.
         parts.sort_by_key(|part| part.type_of);
         let types = parts.iter().map(|part| part.type_of).collect();
         let labels = parts.iter().map(|part| part.around.iter().map(|&object| self.label(object)).collect()).collect();
@@ -273,6 +278,7 @@ impl<'m> Finder<'m> {
     fn tuple(&mut self, parts: &[Part], type_of: Type, level: Option<Rank>) -> Option<ShapeId> {
         let places: Vec<usize> = (0..parts.len()).filter(|&i| parts[i].shape.is_some()).collect();
         let shapes: Vec<ShapeId> = parts.iter().filter_map(|part| part.shape).collect();
+        // A single part has nothing to change places with: the object is that part.
         if let [] | [_] = shapes.as_slice() {
             let only = *shapes.first()?;
             return Some(level.map_or(only, |level| self.shapes.seal(only, level)));
@@ -281,6 +287,7 @@ impl<'m> Finder<'m> {
         let mut symmetries: Vec<Permutation> = (self.types[type_of.0].symmetries.iter())
             .map(|permutation| places.iter().filter_map(|&place| place_of(permutation[place])).collect())
             .collect();
+        // Permutations that differ only in parts without a usable CPU are one.
         symmetries.sort_unstable();
         symmetries.dedup();
         let objects = self.members(&places.iter().map(|&place| &parts[place]).collect::<Vec<_>>());
@@ -325,6 +332,7 @@ impl<'m> Finder<'m> {
                 return Ok((known, arrangement));
             }
         }
+        // Its symmetries are the ways to map it onto itself; one more than allowed shows that there are too many.
         new.symmetries = isomorphisms(&new, &new, MAX_SYMMETRIES + 1)?;
         if new.symmetries.len() > MAX_SYMMETRIES {
             return Err(DistinctError::TooSymmetric);

@@ -25,7 +25,7 @@ proptest! {
     #[test]
     fn classes_are_the_orbits_that_brute_force_finds(record in random::machines(14)) {
         let machine = Machine::try_from(record.clone()).unwrap();
-        let distinct = Distinct::of(&machine).unwrap();
+        let distinct = Distinct::new(&machine).unwrap();
         let oracle = Oracle::new(&record);
         let orbits = oracle.orbits();
         let mut sizes: Vec<BTreeMap<usize, u64>> = vec![BTreeMap::new(); oracle.cpus.len() + 1];
@@ -48,7 +48,7 @@ proptest! {
     #[test]
     fn every_set_finds_the_class_that_it_is_in(record in random::machines(8)) {
         let machine = Machine::try_from(record.clone()).unwrap();
-        let distinct = Distinct::of(&machine).unwrap();
+        let distinct = Distinct::new(&machine).unwrap();
         let oracle = Oracle::new(&record);
         let orbits = oracle.orbits();
         for threads in 1..=oracle.cpus.len() {
@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn orders_are_those_that_no_symmetry_makes_equal(record in random::machines(7)) {
         let machine = Machine::try_from(record.clone()).unwrap();
-        let distinct = Distinct::of(&machine).unwrap();
+        let distinct = Distinct::new(&machine).unwrap();
         let oracle = Oracle::new(&record);
         let group = oracle.group();
         for threads in 1..=oracle.cpus.len() {
@@ -92,7 +92,7 @@ proptest! {
     #[test]
     fn every_policy_leads_to_one_class_under_its_name(record in random::machines(12)) {
         let machine = Machine::try_from(record).unwrap();
-        let distinct = Distinct::of(&machine).unwrap();
+        let distinct = Distinct::new(&machine).unwrap();
         for threads in 1..=machine.usable().count() {
             let classes: Vec<Class> = distinct.iter(threads).unwrap().collect();
             let important = distinct.important(threads).unwrap();
@@ -116,7 +116,7 @@ fn machine(name: &str) -> Machine {
 #[test]
 fn the_e5405_has_the_classes_of_the_poster() {
     let machine = machine("xeon-e5405");
-    let distinct = Distinct::of(&machine).unwrap();
+    let distinct = Distinct::new(&machine).unwrap();
     let shown = |threads| -> Vec<String> {
         (distinct.iter(threads).unwrap())
             .map(|class| {
@@ -135,7 +135,7 @@ fn the_e5405_has_the_classes_of_the_poster() {
 #[test]
 fn sizes_sum_to_the_number_of_sets_of_cpus() {
     let machine = machine("pack:4 core:8 pu:2");
-    let distinct = Distinct::of(&machine).unwrap();
+    let distinct = Distinct::new(&machine).unwrap();
     for threads in 1..=64 {
         let (mut sum, mut classes) = (BigUint::ZERO, 0_u64);
         for class in distinct.iter(threads).unwrap() {
@@ -153,14 +153,14 @@ fn sizes_sum_to_the_number_of_sets_of_cpus() {
 #[test]
 fn sizes_sum_to_the_number_of_sets_of_cpus_on_256_cpus_too() {
     let l3 = machine("l3:1 core:8 pu:2");
-    let distinct = Distinct::of(&l3).unwrap();
+    let distinct = Distinct::new(&l3).unwrap();
     let mut classes = vec![(0, BigUint::from(1_u32))];
     for threads in 1..=16 {
         classes.extend(distinct.iter(threads).unwrap().map(|class| (threads, class.cpu_sets)));
     }
     assert_eq!(classes.len(), 45);
     let whole = machine("pack:2 l3:8 core:8 pu:2");
-    let whole = Distinct::of(&whole).unwrap();
+    let whole = Distinct::new(&whole).unwrap();
     // By parts so far and threads: the number of multisets, and the sum of their sizes.
     let mut rows = vec![vec![(BigUint::ZERO, BigUint::ZERO); 129]; 9];
     rows[0][0] = (1_u32.into(), 1_u32.into());
@@ -206,7 +206,7 @@ fn a_ring_of_four_packages_tells_neighbours_from_opposites() {
     let distance = |a: usize, b: usize| [10, 16, 22, 16][(a + 4 - b) % 4];
     record.numa_distances = Some((0..4).map(|a| (0..4).map(|b| distance(a, b)).collect()).collect());
     let ring: Machine = record.try_into().unwrap();
-    let pairs: Vec<String> = Distinct::of(&ring)
+    let pairs: Vec<String> = Distinct::new(&ring)
         .unwrap()
         .iter(2)
         .unwrap()
@@ -234,7 +234,7 @@ fn the_short_list_holds_what_the_papers_ran() {
     ];
     for (name, cpus, threads) in lists {
         let machine = machine(name);
-        let distinct = Distinct::of(&machine).unwrap();
+        let distinct = Distinct::new(&machine).unwrap();
         let cpus: Vec<CpuId> = cpus.split(',').map(|cpu| CpuId(cpu.parse().unwrap())).collect();
         for threads in threads {
             let class = distinct.class_of(&cpus[..threads].iter().copied().collect()).unwrap();
@@ -246,7 +246,7 @@ fn the_short_list_holds_what_the_papers_ran() {
 #[test]
 fn on_a_regular_machine_the_short_list_has_one_class_for_each_way_to_use_it() {
     let machine = machine("pack:2 l3:2 core:4 pu:2");
-    let distinct = Distinct::of(&machine).unwrap();
+    let distinct = Distinct::new(&machine).unwrap();
     let used = |class: &Class, kind| -> usize {
         class.cpus.iter().filter_map(|&cpu| machine.enclosing(cpu, kind)).collect::<BTreeSet<_>>().len()
     };
@@ -264,7 +264,7 @@ fn on_a_regular_machine_the_short_list_has_one_class_for_each_way_to_use_it() {
 fn on_the_papers_machines_every_policy_has_an_order_of_its_class() {
     for name in preset::names() {
         let machine = machine(name);
-        let distinct = Distinct::of(&machine).unwrap();
+        let distinct = Distinct::new(&machine).unwrap();
         let usable = machine.usable().count();
         for threads in [1, 2, 4, 8, 64].into_iter().filter(|&threads| threads <= usable) {
             for policy in Policy::NAMED {
@@ -281,7 +281,7 @@ fn on_the_papers_machines_every_policy_has_an_order_of_its_class() {
 #[test]
 fn the_first_of_billions_come_at_once() {
     let machine = machine("pack:4 l3:8 core:16 pu:2");
-    let distinct = Distinct::of(&machine).unwrap();
+    let distinct = Distinct::new(&machine).unwrap();
     assert!(distinct.classes(100).unwrap() > BigUint::from(1_000_000_000_u64));
     let first: Vec<Class> = distinct.iter(100).unwrap().take(1000).collect();
     assert_eq!(first[0].name(), Some(&Policy::Unbalanced));
@@ -291,7 +291,7 @@ fn the_first_of_billions_come_at_once() {
 #[test]
 fn what_cannot_be_is_said_in_a_sentence() {
     let machine = machine("pack:2 core:2 pu:1");
-    let distinct = Distinct::of(&machine).unwrap();
+    let distinct = Distinct::new(&machine).unwrap();
     assert_eq!(distinct.classes(0), Err(DistinctError::NoThreads));
     let too_many = distinct.iter(5).map(|_| ()).unwrap_err().to_string();
     assert!(too_many.starts_with("5 threads can't each have a CPU: machine `pack:2 core:2 pu:1` has 4"), "{too_many}");

@@ -128,7 +128,7 @@ enum Half {
 }
 
 impl Half {
-    fn of(address: u64) -> Self {
+    fn containing(address: u64) -> Self {
         match address {
             LOADED.. => Self::Loaded,
             KERNEL.. => Self::Kernel,
@@ -258,7 +258,7 @@ unsafe extern "C" fn translated(_: PluginId, block: *mut Block) {
     // are numbers, never followed.
     unsafe {
         let instructions = (qemu.block_instructions)(block);
-        let half = Half::of((qemu.block_address)(block));
+        let half = Half::containing((qemu.block_address)(block));
         let data = (instructions << 2 | half as usize) as *mut c_void;
         (qemu.register_execution)(block, executed, NO_REGISTERS, data);
         if *others || matches!(half, Half::User) {

@@ -214,13 +214,26 @@ pub struct CacheModel {
     hand: usize,
 }
 
+/// How each footprint fits into each build of cache.
+#[derive(Clone, Debug)]
+struct Fits {
+    builds: usize,
+    /// By behaviour and build.
+    all: Vec<Fit>,
+}
+
+impl Fits {
+    #[inline]
+    fn get(&self, behaviour: u32, stage: Stage) -> &Fit {
+        &self.all[behaviour as usize * self.builds + usize::from(stage.build)]
+    }
+}
+
 /// What is in which cache.
 #[derive(Clone, Debug)]
 struct Caches {
     behaviours: Vec<Behaviour>,
-    builds: usize,
-    /// By behaviour and build.
-    fits: Vec<Fit>,
+    fits: Fits,
     /// By build, in random and in blocked order.
     survivals: Vec<[Survival; 2]>,
     /// Those that share lines.
@@ -239,7 +252,7 @@ impl CacheModel {
     ///
     /// # Errors
     /// The machine doesn't tell enough of its caches.
-    pub fn of(machine: &Machine, timing: Timing, workload: &Workload) -> Result<Self, HierarchyError> {
+    pub fn for_machine(machine: &Machine, timing: Timing, workload: &Workload) -> Result<Self, HierarchyError> {
         let cpus: Vec<_> = machine.usable().collect();
         let member = |job: usize| Member { footprint: workload.jobs[job].process.memory, job: job as u32 };
         let members: Vec<_> = workload.job_of_processes().map(member).collect();
@@ -286,8 +299,7 @@ impl CacheModel {
                     writes_per_ns: kind.shared_writes_per_ms * 1e-6,
                 })
                 .collect(),
-            builds: hierarchy.builds.len(),
-            fits: kinds.iter().flat_map(fits).collect(),
+            fits: Fits { builds: hierarchy.builds.len(), all: kinds.iter().flat_map(fits).collect() },
             survivals,
             jobs: vec![Job::default(); sharing.len()],
             processes: processes.len(),
@@ -343,6 +355,7 @@ impl CacheModel {
         if let Some(job) = cpu.sharing_job {
             self.caches.jobs[job as usize].running -= 1;
         }
+        // What it asked of the bus and did to its neighbours ends with it.
         self.buses[cpu.home as usize].replace(cpu.demand, Demand::default());
         cpu.demand = Demand::default();
         for (stage, pressure) in self.hierarchy.paths[index.at()].stages().iter().zip(&mut cpu.pressure) {
@@ -357,6 +370,7 @@ impl CacheModel {
     fn begin(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64) {
         let member = &mut self.processes[process.at()];
         let before = member.cpu.replace(index);
+        // As Linux places memory: on the node of the CPU that first touches it.
         if before.is_none() {
             member.home = self.hierarchy.node_of[index.at()];
         }
@@ -424,6 +438,7 @@ impl CacheModel {
         let Self { hierarchy, cpus, buses, caches, .. } = self;
         let cpu = &mut cpus[index.at()];
         let bus = &mut buses[cpu.home as usize];
+        // Rates are as of the beginning of the run: what neighbours do meanwhile is seen by the next one.
         let meeting = caches.meet(hierarchy, cpu, bus, process, index);
         let span = meeting.stall.span(&caches.decay, work_ns, wall_ns);
         let misses = meeting.misses(cpu.taken, span);
@@ -440,7 +455,7 @@ impl CacheModel {
 impl Caches {
     #[inline]
     fn fit(&self, behaviour: u32, stage: Stage) -> &Fit {
-        &self.fits[behaviour as usize * self.builds + usize::from(stage.build)]
+        self.fits.get(behaviour, stage)
     }
 
     /// Settles what is left of a process's lines in the caches around a CPU; the lines of its outermost cache that writers took.
@@ -451,7 +466,7 @@ impl Caches {
         for (depth, &stage) in hierarchy.paths[index.at()].stages().iter().enumerate() {
             let traffic = &self.traffic[stage.cache.at()];
             let survival = &self.survivals[usize::from(stage.build)][order as usize];
-            let fit = &self.fits[behaviour as usize * self.builds + usize::from(stage.build)];
+            let fit = self.fits.get(behaviour, stage);
             let left = |residency: &Residency, set, team| {
                 let lines = f64::from(residency.lines);
                 if lines == 0.0 {
@@ -472,6 +487,7 @@ impl Caches {
                 let written = self.jobs[job as usize].written;
                 let shared = self.residencies.shared(job, depth, stage.cache);
                 let left = left(&shared.residency, set, Team::shared(job));
+                // Each line escapes a write with the same probability, independently of the others.
                 let writes = (written - shared.written) * hierarchy.outside(stage.cache);
                 let lines = left * self.decay.left(writes / shared_lines);
                 taken = left - lines;
@@ -534,6 +550,7 @@ impl Caches {
         for (depth, &stage) in stages.iter().enumerate() {
             self.leave_at(cpu, process, depth, stage, Trace { work_ns: work, filled, used });
         }
+        // From here on nothing can be missing: later runs of the process skip the caches altogether.
         if filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none() {
             let fits = || stages.iter().map(|&stage| self.fit(cpu.behaviour, stage));
             let next_cache_ns = hierarchy.timing.next_cache_ns;
@@ -559,6 +576,7 @@ impl Caches {
             resident += f64::from(self.residencies.shared(job, depth, stage.cache).residency.lines);
             let Fit { shared, scale, .. } = self.fit(cpu.behaviour, stage);
             attainable += shared.attainable;
+            // Of mates on other CPUs under this cache, lines that are ours as well displace none of ours.
             let running = self.jobs[job as usize].running;
             of_mates = shared.intruding * (1.0 - 1.0 / f64::from(running.max(1)));
             let behaviour = &self.behaviours[cpu.behaviour as usize];
@@ -594,9 +612,7 @@ impl Caches {
     #[inline]
     fn pass_through(&mut self, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage, work_ns: f64) {
         let traffic = &mut self.traffic[stage.cache.at()];
-        traffic.bring_fresh(
-            self.fits[cpu.behaviour as usize * self.builds + usize::from(stage.build)].fresh_per_ns * work_ns,
-        );
+        traffic.bring_fresh(self.fits.get(cpu.behaviour, stage).fresh_per_ns * work_ns);
         self.residencies.latest(process)[depth].mark = traffic.now();
     }
 
@@ -604,7 +620,7 @@ impl Caches {
     #[inline(never)]
     fn leave_at(&mut self, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage, trace: Trace) {
         let Trace { work_ns, filled, used } = trace;
-        let fit = &self.fits[cpu.behaviour as usize * self.builds + usize::from(stage.build)];
+        let fit = self.fits.get(cpu.behaviour, stage);
         let fill = |resident: &mut f32, lines: Lines| {
             let missing = (lines.attainable - f64::from(*resident)).max(0.0);
             *resident = (lines.attainable - missing * (1.0 - filled)) as f32;

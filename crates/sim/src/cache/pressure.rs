@@ -1,9 +1,9 @@
 //! What running processes do to a cache at present, for their neighbours under it.
 
-use std::ops::{AddAssign, Sub, SubAssign};
+use derive_more::{AddAssign, Sub, SubAssign};
 
 /// Lines in use, and lines coming in. In fixed point, so that a sum from which all parts are taken is nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, AddAssign, Sub, SubAssign)]
 pub(super) struct Pressure {
     fresh_per_ns: i64,
     reused: i64,
@@ -31,25 +31,5 @@ impl Pressure {
     /// Lines that are used again and again.
     pub fn reused_lines(self) -> f64 {
         self.reused as f64 / REUSED_UNIT
-    }
-}
-
-impl AddAssign for Pressure {
-    fn add_assign(&mut self, other: Self) {
-        self.fresh_per_ns += other.fresh_per_ns;
-        self.reused += other.reused;
-    }
-}
-
-impl Sub for Pressure {
-    type Output = Self;
-    fn sub(self, part: Self) -> Self {
-        Self { fresh_per_ns: self.fresh_per_ns - part.fresh_per_ns, reused: self.reused - part.reused }
-    }
-}
-
-impl SubAssign for Pressure {
-    fn sub_assign(&mut self, part: Self) {
-        *self = *self - part;
     }
 }

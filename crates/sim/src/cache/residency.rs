@@ -46,7 +46,7 @@ struct Places {
     count: usize,
 }
 
-/// All of them.
+/// The residencies of all processes and jobs.
 #[derive(Clone, Debug)]
 pub(super) struct Residencies {
     depths: usize,

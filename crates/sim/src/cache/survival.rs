@@ -34,7 +34,7 @@ const MAX_WAYS: u32 = 32;
 /// Distinct lines that others have used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Intruders {
-    /// How many.
+    /// The number of lines.
     pub lines: f64,
     /// The sum of the squares of those that lie side by side, by intruder.
     pub squares: f64,

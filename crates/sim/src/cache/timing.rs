@@ -67,7 +67,7 @@ impl Timing {
         Self { next_cache_ns: 10.3, memory_ns: 112.0, other_node_ns: 112.0, other_package_ns: 190.0, bus_ns: 0.31 };
 
     /// What is known or assumed of a machine.
-    pub fn of(machine: &Machine) -> Self {
+    pub fn for_machine(machine: &Machine) -> Self {
         match machine.source() {
             Source::Preset(name) => match name.as_str() {
                 "sgi-4d340" => Self::SGI_4D340,

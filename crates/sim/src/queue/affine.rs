@@ -7,20 +7,17 @@
 //! that last ran on a CPU so recently that phi_t still counts are kept beside its heap and looked at one by one; there
 //! are no more of them than dispatches in phi_t ticks.
 
-use super::idle::IdleCpus;
-use super::{Place, RunQueue, Search, Standing};
+use super::{Heap, Place, RunQueue, Search, Standing, Surroundings, reorder_heap};
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::parameters::Wake;
-use crate::random::Draws;
 use crate::rule::{self, Distance, Phi};
 use crate::tournament::{Nest, Slot, Tournament};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Processes that last ran on one CPU.
 #[derive(Default)]
 struct Set {
-    heap: BinaryHeap<Reverse<Place>>,
+    heap: Heap,
     /// Those to which phi_t may still count, in the complex variant.
     recent: Vec<Place>,
 }
@@ -73,6 +70,7 @@ pub(crate) struct Affine {
 
 impl Affine {
     pub(crate) fn new(cpus: usize, nest: Nest, phi: Phi, wake: Wake) -> Self {
+        // One more leaf beside the machine: processes that never ran are near to no CPU.
         let everyone = Nest::Node(Distance::Far, vec![nest, Nest::Leaf]);
         let heads = Tournament::new(everyone, Place::NONE);
         let boost = |distance| phi.boost(distance, false, 0);
@@ -165,6 +163,7 @@ impl Affine {
             consider(place, self.just_ran);
         }
         let set = &self.sets[own];
+        // All in the heap have the same boost here, so its head is the best of them.
         if let Some(&Reverse(head)) = set.heap.peek() {
             consider(head, self.here);
         }
@@ -172,6 +171,8 @@ impl Affine {
             let ticks_away = search.tick - standings[place.process().at()].left_tick;
             consider(place, self.phi.boost(Distance::SameCpu, false, ticks_away));
         }
+        // A wider part contains the narrower ones, whose processes are then considered again with a lower boost: that can't
+        // make them win.
         for reach in &self.reaches[own] {
             consider(self.heads.least_in(reach.part), reach.boost);
         }
@@ -182,6 +183,7 @@ impl Affine {
         if again == Some(best) {
             return search.again;
         }
+        // Only now is it known that the one that has just run must wait: mostly it goes on and never enters a set.
         if let Some(place) = again {
             self.put(own, place);
         }
@@ -198,21 +200,15 @@ impl Affine {
 impl RunQueue for Affine {
     const PRIORITIES: bool = true;
 
-    fn join(
-        &mut self,
-        process: ProcessIndex,
-        standings: &[Standing],
-        idle: &IdleCpus,
-        chance: &mut Draws,
-    ) -> Option<CpuIndex> {
-        let standing = &standings[process.at()];
+    fn join(&mut self, process: ProcessIndex, around: Surroundings<'_>) -> Option<CpuIndex> {
+        let standing = &around.standings[process.at()];
         let place = self.place(process, standing);
         let set = self.set_of(standing);
         self.put(set, place);
         self.refresh(set);
         match (self.wake, standing.last_cpu) {
-            (Wake::Nearest, Some(last)) => idle.nearest(last, Distance::Far),
-            _ => idle.any(chance),
+            (Wake::Nearest, Some(last)) => around.idle.nearest(last, Distance::Far),
+            _ => around.idle.any(around.chance),
         }
     }
 
@@ -236,13 +232,10 @@ impl RunQueue for Affine {
     }
 
     fn reorder(&mut self, standings: &[Standing]) {
-        let at = |place: Place| place.at(standings[place.process().at()].prio());
         for set in 0..self.sets.len() {
             let Set { heap, recent } = &mut self.sets[set];
-            let mut places = std::mem::take(heap).into_vec();
-            places.iter_mut().for_each(|Reverse(place)| *place = at(*place));
-            *heap = places.into();
-            recent.iter_mut().for_each(|place| *place = at(*place));
+            reorder_heap(heap, standings);
+            recent.iter_mut().for_each(|place| *place = place.updated(standings));
             self.refresh(set);
         }
     }

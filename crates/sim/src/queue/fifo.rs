@@ -1,9 +1,7 @@
 //! Round robin: the order of joining, and nothing else.
 
-use super::idle::IdleCpus;
-use super::{RunQueue, Search, Standing};
+use super::{RunQueue, Search, Standing, Surroundings};
 use crate::index::{CpuIndex, ProcessIndex};
-use crate::random::Draws;
 use std::collections::VecDeque;
 
 /// One queue for all CPUs.
@@ -13,9 +11,9 @@ pub(crate) struct Fifo(VecDeque<ProcessIndex>);
 impl RunQueue for Fifo {
     const PRIORITIES: bool = false;
 
-    fn join(&mut self, process: ProcessIndex, _: &[Standing], idle: &IdleCpus, chance: &mut Draws) -> Option<CpuIndex> {
+    fn join(&mut self, process: ProcessIndex, around: Surroundings<'_>) -> Option<CpuIndex> {
         self.0.push_back(process);
-        idle.any(chance)
+        around.idle.any(around.chance)
     }
 
     #[inline]

@@ -33,6 +33,7 @@ impl IdleCpus {
 
     pub(crate) fn remove(&mut self, cpu: CpuIndex) {
         let position = std::mem::replace(&mut self.position[cpu.at()], BUSY) as usize;
+        // Draws choose by position, so the order in the list is part of what a seed means.
         self.list.swap_remove(position);
         if let Some(moved) = self.list.get(position) {
             self.position[moved.at()] = position as u32;

@@ -1,13 +1,11 @@
 //! A queue for each CPU: processes bound for life, or moved where today's kernels move them.
 
 use super::idle::IdleCpus;
-use super::{Place, RunQueue, Search, Standing};
+use super::{Heap, Place, RunQueue, Search, Standing, Surroundings, reorder_heap};
 use crate::index::{CpuIndex, ProcessIndex};
-use crate::random::Draws;
 use crate::rule::Distance;
 use crate::tournament::{Nest, Tournament};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Whether processes change queues.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +25,7 @@ const NO_CPU: Count = (u32::MAX, u32::MAX);
 /// Queues of CPUs.
 pub(crate) struct Local {
     binding: Binding,
-    heaps: Vec<BinaryHeap<Reverse<Place>>>,
+    heaps: Vec<Heap>,
     /// Home of each process; of use only for those that never ran, or are bound.
     home: Vec<CpuIndex>,
     /// By CPU: processes that are waiting or running there; bound to it, where they are bound.
@@ -45,14 +43,7 @@ impl Local {
             load.set(cpu, (0, cpu as u32));
             waiting.set(cpu, (u32::MAX, cpu as u32));
         }
-        Self {
-            binding,
-            heaps: (0..cpus).map(|_| BinaryHeap::new()).collect(),
-            home: vec![CpuIndex(0); processes],
-            load,
-            waiting,
-            joins: 0,
-        }
+        Self { binding, heaps: vec![Heap::new(); cpus], home: vec![CpuIndex(0); processes], load, waiting, joins: 0 }
     }
 
     fn add_load(&mut self, cpu: CpuIndex, change: i32) {
@@ -73,6 +64,14 @@ impl Local {
         Some(place)
     }
 
+    /// Takes the first process of one queue on behalf of another CPU, to which its load goes.
+    fn pull(&mut self, from: CpuIndex, to: CpuIndex) -> Option<Place> {
+        let place = self.pop(from)?;
+        self.add_load(from, -1);
+        self.add_load(to, 1);
+        Some(place)
+    }
+
     fn count_waiting(&mut self, cpu: CpuIndex) {
         self.waiting.set(cpu.at(), (u32::MAX - self.heaps[cpu.at()].len() as u32, cpu.0));
     }
@@ -88,7 +87,7 @@ impl Local {
         })
     }
 
-    /// Where a process goes that joins.
+    /// The CPU to whose queue a process goes that joins.
     fn target(&self, process: ProcessIndex, standing: &Standing, idle: &IdleCpus) -> CpuIndex {
         match (self.binding, standing.last_cpu) {
             (_, None) => CpuIndex(self.load.least().1),
@@ -101,13 +100,8 @@ impl Local {
 impl RunQueue for Local {
     const PRIORITIES: bool = true;
 
-    fn join(
-        &mut self,
-        process: ProcessIndex,
-        standings: &[Standing],
-        idle: &IdleCpus,
-        _: &mut Draws,
-    ) -> Option<CpuIndex> {
+    fn join(&mut self, process: ProcessIndex, around: Surroundings<'_>) -> Option<CpuIndex> {
+        let Surroundings { standings, idle, .. } = around;
         let standing = &standings[process.at()];
         let cpu = self.target(process, standing, idle);
         if self.binding == Binding::Loose || standing.last_cpu.is_none() {
@@ -129,10 +123,7 @@ impl RunQueue for Local {
             return None;
         }
         let from = self.fullest(search.cpu, 1)?;
-        let place = self.pop(from)?;
-        self.add_load(from, -1);
-        self.add_load(search.cpu, 1);
-        Some(place.process())
+        Some(self.pull(from, search.cpu)?.process())
     }
 
     fn left(&mut self, cpu: CpuIndex, ended: bool) {
@@ -142,13 +133,7 @@ impl RunQueue for Local {
     }
 
     fn reorder(&mut self, standings: &[Standing]) {
-        for heap in &mut self.heaps {
-            let mut places = std::mem::take(heap).into_vec();
-            for Reverse(place) in &mut places {
-                *place = place.at(standings[place.process().at()].prio());
-            }
-            *heap = places.into();
-        }
+        self.heaps.iter_mut().for_each(|heap| reorder_heap(heap, standings));
     }
 
     fn balance(&mut self) {
@@ -158,11 +143,11 @@ impl RunQueue for Local {
         for cpu in (0..self.heaps.len() as u32).map(CpuIndex) {
             // An idle CPU helps itself.
             if self.load.key(cpu.at()).0 > 0
+                // A lead of one would only change sides.
                 && let Some(from) = self.fullest(cpu, 2)
-                && let Some(place) = self.pop(from)
+                && let Some(place) = self.pull(from, cpu)
             {
-                self.add_load(from, -1);
-                self.add_load(cpu, 1);
+                // It keeps its place: joins are counted over all queues.
                 self.heaps[cpu.at()].push(Reverse(place));
                 self.count_waiting(cpu);
             }

@@ -1,11 +1,9 @@
 //! The affinity scheduler as the report words it: look at every process in the queue. What [`super::affine`] is held to.
 
-use super::idle::IdleCpus;
-use super::{RunQueue, Search, Standing};
+use super::{RunQueue, Search, Standing, Surroundings};
 use crate::cpus::Cpus;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::parameters::Wake;
-use crate::random::Draws;
 use crate::rule::{self, Distance, Phi};
 
 /// One list of everyone who waits, in the order of joining.
@@ -26,20 +24,14 @@ impl<'a> Scan<'a> {
 impl RunQueue for Scan<'_> {
     const PRIORITIES: bool = true;
 
-    fn join(
-        &mut self,
-        process: ProcessIndex,
-        standings: &[Standing],
-        idle: &IdleCpus,
-        chance: &mut Draws,
-    ) -> Option<CpuIndex> {
+    fn join(&mut self, process: ProcessIndex, around: Surroundings<'_>) -> Option<CpuIndex> {
         self.waiting.push(process);
-        match (self.wake, standings[process.at()].last_cpu) {
+        match (self.wake, around.standings[process.at()].last_cpu) {
             (Wake::Nearest, Some(last)) => {
                 // Of equally near CPUs the lowest.
-                idle.iter().min_by_key(|&cpu| (self.cpus.detour(last, cpu), cpu))
+                around.idle.iter().min_by_key(|&cpu| (self.cpus.detour(last, cpu), cpu))
             }
-            _ => idle.any(chance),
+            _ => around.idle.any(around.chance),
         }
     }
 

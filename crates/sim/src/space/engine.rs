@@ -19,6 +19,14 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// No CPU, job or worker.
 pub(super) const NONE: u32 = u32::MAX;
 
+impl Experiment<'_> {
+    /// Runs one replicate, from 0, under a policy; `watch` sees every CPU that changes hands and every
+    /// worker that moves.
+    pub fn run<M: TaskMemory>(&self, policy: Policy, replicate: u32, memory: M, watch: impl FnMut(Event)) -> Outcome {
+        Engine::new(self, policy, replicate, memory, watch).run()
+    }
+}
+
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -202,7 +210,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             experiment,
             policy,
             replicate,
-            rules: Rules::of(policy, at_speed(parameters.yield_delay_ms)),
+            rules: Rules::new(policy, at_speed(parameters.yield_delay_ms)),
             switch_ns: at_speed(parameters.switch_us / 1e3),
             horizon_ns: parameters.horizon_ms.map_or(NEVER, ns).min((NEVER >> cpu_bits) - 2),
             history: parameters.history as usize,
@@ -235,6 +243,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     #[inline]
     pub(super) fn next(&self) -> Option<(u64, Next)> {
         let stop = self.stops.least();
+        // The key of a stop is its time above and the CPU below: at one moment CPUs come in their order.
         let stop_ns = if stop == NEVER { NEVER } else { stop >> self.cpu_bits };
         let arrival = self.arrivals.last().filter(|&&(at_ns, _)| at_ns <= stop_ns);
         let next = match arrival {
@@ -271,9 +280,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             self.now_ns = self.horizon_ns;
             for cpu in 0..self.cpus.len() as u32 {
                 match self.cpus[cpu as usize].state {
-                    State::Running => {
-                        self.cut(cpu);
-                    }
+                    State::Running => _ = self.cut(cpu),
                     State::Willing | State::Kept => self.end_idle(cpu),
                     State::Free => {}
                 }
@@ -329,10 +336,9 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         } else if self.jobs[owner as usize].stopped.is_empty() {
             self.idle(number);
         } else {
-            self.stand_down(number);
-            self.cpus[number as usize].cause = Cause::Within;
-            self.seat_one(number);
+            self.make_way(number);
         }
+        // One task that became ready is its own to do; others are for idle CPUs, or worth asking for more.
         if newly > 1 {
             self.use_idle(owner);
             self.ask(owner);
@@ -361,10 +367,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
 
     /// A yield delay is over.
     fn give_up(&mut self, number: u32) {
-        let cpu = &mut self.cpus[number as usize];
-        cpu.state = State::Willing;
-        cpu.pool_place = self.willing.len() as u32;
-        self.willing.push(number);
+        self.be_willing(number);
         self.stops.set(number as usize, NEVER);
         self.offer(number);
     }
@@ -382,10 +385,15 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             cpu.state = State::Kept;
             self.stops.set(number as usize, stop);
         } else {
-            cpu.state = State::Willing;
-            cpu.pool_place = self.willing.len() as u32;
-            self.willing.push(number);
+            self.be_willing(number);
         }
+    }
+
+    /// Puts a CPU among those that their jobs would give.
+    fn be_willing(&mut self, number: u32) {
+        let cpu = &mut self.cpus[number as usize];
+        (cpu.state, cpu.pool_place) = (State::Willing, self.willing.len() as u32);
+        self.willing.push(number);
     }
 
     /// The key of a stop: what would be after the latest horizon is just beyond it.
@@ -397,15 +405,11 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     /// An idle CPU of a job has something to do again, or another job.
     fn end_idle(&mut self, number: u32) {
         let cpu = &self.cpus[number as usize];
-        let (is_willing, pool_place) = (cpu.state == State::Willing, cpu.pool_place);
         let job = &mut self.jobs[cpu.job as usize];
         job.account.idle_ns += self.now_ns - cpu.since_ns;
         remove(&mut job.idle_cpus, number);
-        if is_willing {
-            self.willing.swap_remove(pool_place as usize);
-            if let Some(&moved) = self.willing.get(pool_place as usize) {
-                self.cpus[moved as usize].pool_place = pool_place;
-            }
+        if cpu.state == State::Willing {
+            leave_pool(&mut self.willing, &mut self.cpus, number);
         } else {
             self.stops.set(number as usize, NEVER);
         }
@@ -421,11 +425,10 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             if worker == NONE {
                 self.seat_one(cpu);
             } else if self.jobs[number as usize].progress.ready() > 0 {
+                // The one that stands by needs no switch.
                 self.begin(cpu, worker, false, 0);
             } else {
-                self.stand_down(cpu);
-                self.cpus[cpu as usize].cause = Cause::Within;
-                self.seat_one(cpu);
+                self.make_way(cpu);
             }
         }
     }
@@ -446,6 +449,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             State::Running => {
                 let worker = self.cut(number);
                 self.workers[worker as usize].seat = Seat::Stopped;
+                // It wants back at once what it could use.
                 let job = &mut self.jobs[owner as usize];
                 job.stopped.push(worker);
                 job.asks_since_ns = job.asks_since_ns.min(self.now_ns);
@@ -465,14 +469,9 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     /// Gives a free CPU to a job, which has to put it to use.
     pub(super) fn give(&mut self, number: u32, owner: u32) {
         self.sum_held(owner);
-        let cpu = &mut self.cpus[number as usize];
-        let (job, pool_place) = (&mut self.jobs[owner as usize], cpu.pool_place as usize);
-        cpu.job = owner;
-        job.cpus.push(number);
-        self.free.swap_remove(pool_place);
-        if let Some(&moved) = self.free.get(pool_place) {
-            self.cpus[moved as usize].pool_place = pool_place as u32;
-        }
+        self.cpus[number as usize].job = owner;
+        self.jobs[owner as usize].cpus.push(number);
+        leave_pool(&mut self.free, &mut self.cpus, number);
         self.reallocations += 1;
         (self.watch)(Event { at_ns: self.now_ns, cpu: CpuIndex(number), change: Change::Given(JobIndex(owner)) });
     }
@@ -491,6 +490,13 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             self.workers[worker as usize].seat = Seat::Idle;
             self.jobs[cpu.job as usize].idle.push(worker);
         }
+    }
+
+    /// The worker of a CPU makes way for one of its job that was stopped in the middle of a task.
+    fn make_way(&mut self, number: u32) {
+        self.stand_down(number);
+        self.cpus[number as usize].cause = Cause::Within;
+        self.seat_one(number);
     }
 
     /// The worker that its job needs most begins to run on a CPU that the job has.
@@ -521,6 +527,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         moved.resumed = was_stopped;
         job.account.resumed.count += u64::from(was_stopped);
         cpu.worker = worker;
+        // The worker goes to the front, and those that were before its old place move back by one.
         let mut pushed = worker;
         for place in &mut cpu.history[..self.history] {
             std::mem::swap(place, &mut pushed);
@@ -563,6 +570,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     fn cut(&mut self, number: u32) -> u32 {
         let cpu = &self.cpus[number as usize];
         let elapsed_ns = self.now_ns - cpu.since_ns;
+        // A run that is cut in the middle of its switch has done no work yet.
         let switch_ns = cpu.switch_ns.min(elapsed_ns);
         let wall_ns = elapsed_ns - switch_ns;
         let worker = cpu.worker;
@@ -597,6 +605,15 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     }
 }
 
+/// Takes a CPU out of the pool that it is in: the last one of the pool gets its place.
+fn leave_pool(pool: &mut Vec<u32>, cpus: &mut [Cpu], number: u32) {
+    let place = cpus[number as usize].pool_place;
+    pool.swap_remove(place as usize);
+    if let Some(&moved) = pool.get(place as usize) {
+        cpus[moved as usize].pool_place = place;
+    }
+}
+
 /// Takes a number out of a list that has it, mostly as one of the last, and leaves the order.
 fn remove(list: &mut Vec<u32>, number: u32) {
     let Some(mut moved) = list.pop() else { return };
@@ -616,6 +633,7 @@ fn arrivals(experiment: &Experiment, replicate: u32) -> Vec<(u64, u32)> {
     let mut jobs: Vec<u32> = (0..experiment.mix.jobs()).collect();
     let mut at_ns = 0_u64;
     if let Some(gap) = parameters.gap_ms.as_ref().map(Lengths::new) {
+        // The order is shuffled by Fisher and Yates, before any gap is drawn.
         for left in (1..jobs.len()).rev() {
             jobs.swap(left, draws.below(left as u64 + 1) as usize);
         }

@@ -1,14 +1,11 @@
 //! A mix on a machine with parameters, and its replicates under each policy.
 
-use super::engine::Engine;
 use super::graph::{Graph, Order, Tasks};
 use super::mix::Mix;
-use super::outcome::{Event, Outcome};
-use super::policy::{Parameters, Policy};
+use super::policy::Parameters;
 use crate::behaviour::Lengths;
 use crate::cache::Footprint;
 use crate::experiment::ExperimentError;
-use crate::memory::TaskMemory;
 use machine::Machine;
 
 /// A stage, ready to be drawn from.
@@ -64,7 +61,7 @@ impl<'a> Experiment<'a> {
                 };
                 Stage {
                     tasks: stage.tasks.count() as u32,
-                    order: (!matches!(stage.tasks, Tasks::Independent(_))).then(|| Order::of(&stage.tasks)),
+                    order: (!matches!(stage.tasks, Tasks::Independent(_))).then(|| Order::new(&stage.tasks)),
                     work: Lengths::new(&stage.work_ms),
                     works,
                     footprint: number as u32,
@@ -77,7 +74,7 @@ impl<'a> Experiment<'a> {
         Ok(Self { mix, parameters, cpus, stages, footprints })
     }
 
-    /// What tasks do to caches, by the number that [`TaskMemory::turn`] gets.
+    /// What tasks do to caches, by the number that [`TaskMemory::turn`](crate::memory::TaskMemory::turn) gets.
     pub fn footprints(&self) -> &[Footprint] {
         &self.footprints
     }
@@ -85,12 +82,6 @@ impl<'a> Experiment<'a> {
     /// The job of each worker, by number: every job has as many workers as there are CPUs.
     pub fn jobs_of_workers(&self) -> Vec<u32> {
         (0..self.mix.jobs()).flat_map(|job| std::iter::repeat_n(job, self.cpus as usize)).collect()
-    }
-
-    /// Runs one replicate, from 0, under a policy; `watch` sees every CPU that changes hands and every
-    /// worker that moves.
-    pub fn run<M: TaskMemory>(&self, policy: Policy, replicate: u32, memory: M, watch: impl FnMut(Event)) -> Outcome {
-        Engine::new(self, policy, replicate, memory, watch).run()
     }
 
     /// The kind of a job.

@@ -150,7 +150,7 @@ impl Stage {
                 return Err(Fault::UnknownTask(unknown.clone()).at(format!("{}.after", at(number))));
             }
         }
-        let begun: BTreeSet<u32> = Order::of(&self.tasks).in_turn().into_iter().collect();
+        let begun: BTreeSet<u32> = Order::new(&self.tasks).in_turn().into_iter().collect();
         match (0..tasks.len()).find(|&task| !begun.contains(&(task as u32))) {
             None => Ok(()),
             Some(task) => Err(Fault::TaskCircle(tasks[task].name.clone()).at(format!("{}.after", at(task)))),
@@ -174,7 +174,7 @@ impl Stage {
             Tasks::Independent(_) => mean_ms(&self.work_ms),
             Tasks::Wavefront { rows, columns } => f64::from(rows + columns - 1) * mean_ms(&self.work_ms),
             Tasks::Listed(tasks) => {
-                let order = Order::of(&self.tasks);
+                let order = Order::new(&self.tasks);
                 let mut ends_ms: Vec<f64> = tasks.iter().map(|task| self.mean_of(task)).collect();
                 for task in order.in_turn() {
                     let end_ms = ends_ms[task as usize];
@@ -218,7 +218,7 @@ pub(super) struct Order {
 
 impl Order {
     /// Independent tasks have none.
-    pub fn of(tasks: &Tasks) -> Self {
+    pub fn new(tasks: &Tasks) -> Self {
         let mut edges: Vec<(u32, u32)> = Vec::new();
         let count = match tasks {
             Tasks::Independent(_) => 0,
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_wavefront_waits_above_and_on_the_left() {
-        let order = Order::of(&Tasks::Wavefront { rows: 2, columns: 3 });
+        let order = Order::new(&Tasks::Wavefront { rows: 2, columns: 3 });
         assert_eq!(order.waits_for(), [0, 1, 1, 1, 2, 2]);
         assert_eq!(
             (0..6).map(|task| order.successors(task).to_vec()).collect::<Vec<_>>(),

@@ -3,8 +3,8 @@
 use super::policy::Policy;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::Misses;
+use derive_more::{Add, AddAssign};
 use serde::Serialize;
-use std::ops::AddAssign;
 
 /// Position of a job among those of a mix: kind by kind, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -24,24 +24,17 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All of them.
+    /// Every cause.
     pub const ALL: [Self; 3] = [Self::Voluntary, Self::Forced, Self::Within];
 }
 
 /// Moves of workers to CPUs, and what they cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Add, AddAssign)]
 pub struct Moves {
-    /// How many.
+    /// The number of moves.
     pub count: u64,
     /// Time to bring back cached lines that the workers had, in ns.
     pub reload_ns: u64,
-}
-
-impl AddAssign for Moves {
-    fn add_assign(&mut self, other: Self) {
-        self.count += other.count;
-        self.reload_ns += other.reload_ns;
-    }
 }
 
 /// What a job did with the CPUs that it had. These times sum to the time that it had them.
@@ -84,10 +77,7 @@ impl Account {
 }
 
 fn sum(moves: &[Moves]) -> Moves {
-    moves.iter().fold(Moves::default(), |mut sum, moves| {
-        sum += *moves;
-        sum
-    })
+    moves.iter().copied().fold(Moves::default(), |sum, moves| sum + moves)
 }
 
 /// What became of one job.
@@ -149,9 +139,9 @@ pub enum Change {
 /// A CPU changes hands, or a worker moves to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// When, in ns.
+    /// The time, in ns.
     pub at_ns: u64,
-    /// Which CPU.
+    /// The CPU.
     pub cpu: CpuIndex,
     /// What becomes of it.
     pub change: Change,

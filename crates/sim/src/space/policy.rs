@@ -1,14 +1,31 @@
 //! Policies of space sharing, and the numbers that they are simulated with.
 
-use crate::parameters::{LONGEST_MS, ParameterError};
+use crate::index::all;
+use crate::parameters::{LONGEST_MS, ParameterError, check_ranges};
 use crate::workload::Distribution;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
+use strum::{Display, EnumCount, EnumString, IntoStaticStr, VariantArray};
 
 /// Which job has which CPUs, and which of its workers runs there. Section 5.1 of the cache-affinity report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumCount,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = ParsePolicyError, parse_err_fn = ParsePolicyError::new)]
 pub enum Policy {
     /// Equal shares, which change only when a job arrives or is done.
     Equipartition,
@@ -25,30 +42,12 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Equipartition,
-        Self::Dynamic,
-        Self::DynamicAffinity,
-        Self::DynamicAffinityDelay,
-        Self::DynamicAffinityNoPriority,
-    ];
+    /// Every policy.
+    pub const ALL: [Self; Self::COUNT] = all(Self::VARIANTS);
 
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Equipartition => "equipartition",
-            Self::Dynamic => "dynamic",
-            Self::DynamicAffinity => "dynamic-affinity",
-            Self::DynamicAffinityDelay => "dynamic-affinity-delay",
-            Self::DynamicAffinityNoPriority => "dynamic-affinity-no-priority",
-        }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        self.into()
     }
 }
 
@@ -57,23 +56,9 @@ impl fmt::Display for Policy {
 #[error("`{0}` is no space-sharing policy: name {names}", names = Policy::ALL.map(Policy::name).join(", "))]
 pub struct ParsePolicyError(String);
 
-impl FromStr for Policy {
-    type Err = ParsePolicyError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| ParsePolicyError(text.into()))
-    }
-}
-
-impl From<Policy> for String {
-    fn from(policy: Policy) -> Self {
-        policy.name().into()
-    }
-}
-
-impl TryFrom<String> for Policy {
-    type Error = ParsePolicyError;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
+impl ParsePolicyError {
+    fn new(text: &str) -> Self {
+        Self(text.into())
     }
 }
 
@@ -91,7 +76,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub fn of(policy: Policy, yield_delay_ns: u64) -> Self {
+    pub fn new(policy: Policy, yield_delay_ns: u64) -> Self {
         Self {
             equal_shares: policy == Policy::Equipartition,
             affinity: !matches!(policy, Policy::Equipartition | Policy::Dynamic),
@@ -153,7 +138,7 @@ impl Parameters {
     /// were measured and well below 0.1 on a 16 MHz 80386, so tasks of the same work would take thousands of times as long; a
     /// thousand leaves room for programs of their time. Its caches of 64 KiB are a thirty-second of the 2 MiB there, and
     /// programs that are blocked for a cache have blocks to fit it.
-    pub fn of_machine(name: &str) -> Self {
+    pub fn for_machine(name: &str) -> Self {
         match name {
             "sequent-symmetry" => Self { speed: 1e-3, data: 1.0 / 32.0, ..Self::default() },
             _ => Self::default(),
@@ -165,7 +150,7 @@ impl Parameters {
     /// # Errors
     /// [`ParameterError`] names the first that is wrong.
     pub fn check(&self) -> Result<(), ParameterError> {
-        for (name, value, least, most) in [
+        check_ranges(&[
             ("speed", self.speed, 1e-6, 1e6),
             ("data", self.data, 1e-6, 1e6),
             ("switch_us", self.switch_us, 0.0, 1e9),
@@ -173,18 +158,11 @@ impl Parameters {
             ("history", f64::from(self.history), 1.0, MOST_HISTORY as f64),
             ("horizon_ms", self.horizon_ms.unwrap_or(1.0), 1e-6, LONGEST_MS),
             ("replicates", f64::from(self.replicates), 1.0, 1e6),
-        ] {
-            if !(least..=most).contains(&value) {
-                return Err(ParameterError::Range { name, value, least, most });
-            }
-        }
-        match &self.gap_ms {
-            Some(gap) => {
-                let mean = crate::fault::mean_ms(gap);
-                let wrong = ParameterError::Range { name: "gap_ms", value: mean, least: 0.0, most: LONGEST_MS };
-                crate::fault::distribution(gap, "gap_ms").map_err(|_| wrong)
-            }
-            None => Ok(()),
-        }
+        ])?;
+        self.gap_ms.as_ref().map_or(Ok(()), |gap| {
+            let value = crate::fault::mean_ms(gap);
+            let wrong = ParameterError::Range { name: "gap_ms", value, least: 0.0, most: LONGEST_MS };
+            crate::fault::distribution(gap, "gap_ms").map_err(|_| wrong)
+        })
     }
 }

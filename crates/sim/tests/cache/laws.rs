@@ -35,7 +35,7 @@ pub fn hierarchy() -> impl Strategy<Value = Hierarchy> {
     prop_oneof![Just("sgi-4d340"), Just("xeon-e5405"), Just("xeon-e5620"), Just("opteron-6272")].prop_map(|preset| {
         let machine = Machine::named(preset).unwrap();
         let cpus: Vec<_> = machine.usable().collect();
-        Hierarchy::new(&machine, &cpus, Timing::of(&machine)).unwrap()
+        Hierarchy::new(&machine, &cpus, Timing::for_machine(&machine)).unwrap()
     })
 }
 
@@ -172,7 +172,7 @@ fn the_reports_experiments_give_its_numbers() {
 fn misses_cost_more_on_a_busy_bus() {
     let machine = Machine::named("sgi-4d340").unwrap();
     let cpus: Vec<_> = machine.usable().collect();
-    let hierarchy = Hierarchy::new(&machine, &cpus, Timing::of(&machine)).unwrap();
+    let hierarchy = Hierarchy::new(&machine, &cpus, Timing::for_machine(&machine)).unwrap();
     let footprint = Footprint { steady_misses_per_ms: 9_000.0, ..Footprint::default() };
     let mut model = CacheModel::new(hierarchy, &[Member { footprint, job: 0 }; 4]);
     let mut run = |process, now_ns| {

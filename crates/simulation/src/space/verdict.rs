@@ -26,7 +26,7 @@ pub enum SpaceSharingVerdict {
     },
     /// Several mixes.
     Mixes {
-        /// How many.
+        /// The number of mixes.
         mixes: u32,
         /// The policies that are compared.
         policies: Vec<MixesPolicy>,

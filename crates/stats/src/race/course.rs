@@ -97,6 +97,7 @@ impl Course {
         if let Some(leg) = &mut self.last_leg {
             leg.blocks += 1;
         }
+        // Whether an arm is out for its failures doesn't depend on the other arms, so that is settled first.
         let before = std::mem::take(&mut self.candidates);
         self.next.clear();
         for &arm in &before {

@@ -111,6 +111,7 @@ impl Effects {
         let mut members = vec![Vec::new(); blocks];
         core.iter().for_each(|(position, observation)| members[observation.block].push(*position));
 
+        // It depends on who ran where, not on the times, so one inverse serves all iterations.
         let inverse = laplacian(size, &members).inverse();
         let fitted = Fitted::new(&core, &members, &inverse);
         // Arms that were run again because their first times were alike make the noise look smaller than it is.
@@ -173,6 +174,7 @@ impl Effects {
         if cut + pairs.len() >= 5 {
             pairs.drain(..cut);
         }
+        // The pairs are of one block each, whose level cancels: a difference has twice the variance of a run.
         let left = pairs.len() as f64;
         let std_error = self.noise?.sd * (2.0 / left).sqrt();
         (left > 0.0).then(|| Difference { log: pairs.iter().sum::<f64>() / left, std_error })
@@ -286,6 +288,7 @@ impl Fitted {
         // How much smaller residuals are than the noise, on average.
         let shrinkage = (freedom / core.len() as f64).sqrt();
         let squares: f64 = core.iter().map(|run| fitted.residual(run).powi(2)).sum();
+        // Plain least squares give the scale to begin with: too large, if anything.
         let mut sd = (squares / freedom).sqrt();
         for _ in 0..ITERATIONS {
             // Each time is replaced by the fit and its cut residual, and these are fitted again: far runs pull no more than

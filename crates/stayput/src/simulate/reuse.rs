@@ -76,7 +76,8 @@ pub(super) fn run(args: &ReuseArgs) -> anyhow::Result<()> {
     }
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let file = workload_file(&args.workload)?;
-    let caches = CacheModel::of(&machine, Timing::of(&machine), &file.workload).map_err(UsageError::from)?;
+    let caches =
+        CacheModel::for_machine(&machine, Timing::for_machine(&machine), &file.workload).map_err(UsageError::from)?;
     let slices_ms = if args.interval_ms.is_empty() { slices_ms(&machine, &file, &caches)? } else { Vec::new() };
 
     let mut intervals = Vec::new();

@@ -97,7 +97,7 @@ pub(super) fn run(args: &SpaceSharingArgs) -> anyhow::Result<()> {
 }
 
 fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<SimulationPlan> {
-    let scale = Parameters::of_machine(machine.name());
+    let scale = Parameters::for_machine(machine.name());
     let parameters = Parameters {
         gap_ms: (args.gap_ms != 0.0).then_some(Distribution::Exponential(args.gap_ms)),
         speed: args.speed.unwrap_or(scale.speed),

@@ -75,7 +75,7 @@ impl TaskCaches {
     ///
     /// # Errors
     /// The machine doesn't tell enough of its caches.
-    pub fn of(
+    pub fn for_machine(
         machine: &Machine,
         timing: Timing,
         footprints: &[Footprint],
