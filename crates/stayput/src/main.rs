@@ -18,6 +18,7 @@ mod workloads;
 use ::simulation::{RunError, SimulationError};
 use ::study::JournalError;
 use ::study::session::SessionError;
+use ::workloads::GraphError;
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -161,6 +162,7 @@ fn is_usage_error(error: &anyhow::Error) -> bool {
         };
     }
     error.downcast_ref::<JournalError>().is_some_and(JournalError::is_usage_error)
+        || error.downcast_ref::<GraphError>().is_some_and(GraphError::is_usage_error)
         || error.is::<UsageError>()
         || error.is::<SimulationError>()
         || error.is::<machine::PlaceError>()

@@ -12,15 +12,18 @@
 
 pub mod candidates;
 pub mod comparison;
+mod departures;
 pub mod engine;
 pub mod host;
 pub mod journal;
 pub mod kind;
+pub mod max_loss;
 pub mod model;
 pub mod model_file;
 pub mod plan;
 pub mod race;
 pub mod record;
+pub mod request;
 pub mod runner;
 pub mod sample;
 pub mod session;
