@@ -19,10 +19,11 @@ use ::simulation::{RunError, SimulationError};
 use ::study::JournalError;
 use ::study::session::SessionError;
 use ::workloads::GraphError;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use strum::{EnumMessage, IntoEnumIterator};
@@ -142,6 +143,16 @@ where
         PossibleValue::new(name).aliases(aliases.iter().copied()).help(help.trim_end_matches('.'))
     };
     PossibleValuesParser::new(T::iter().map(value).collect::<Vec<_>>()).try_map(|name| name.parse::<T>())
+}
+
+/// The program or library of this name, which is built with this program.
+pub(crate) fn built_beside(name: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("the path of this program is unknown")?;
+    let path = own.with_file_name(name);
+    if !path.exists() {
+        bail!("{} isn't there: build it with `cargo build --release`", path.display());
+    }
+    Ok(path)
 }
 
 /// The command line, as journals keep it.

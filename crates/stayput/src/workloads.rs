@@ -8,7 +8,7 @@ use workloads::{Class, Program};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct WorkloadsArgs {
-    /// Programs to tell all about; without any, a short list of all
+    /// Programs to describe in full; without any, a short list of all
     names: Vec<String>,
     /// The form of the list
     #[arg(long, value_enum, default_value_t = Format::Text)]
