@@ -1,9 +1,15 @@
 //! The programs under study, written in C with OpenMP; each is its own executable.
 //!
 //! This library knows what there is: [`catalog`] describes every program and class, and [`resolve`] turns a subject
-//! such as `npb:cg.W` into what to run and how to read its output. The facts are in `workloads.toml`.
+//! such as `npb:cg.W` into what to run and how to read its output. The facts are in `workloads.toml`. It runs a program only to
+//! derive its task graph for the simulator ([`graph()`]), and to ask it how it was built.
 
+pub mod graph;
+pub mod recording;
+
+pub use graph::{GraphError, graph};
 use serde::{Deserialize, Serialize};
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 /// A program, with what a reader wants to know before running it.
@@ -61,6 +67,22 @@ pub struct Builtin {
     pub time_regex: String,
     /// Matches the output of a right result.
     pub verified_regex: String,
+}
+
+impl Builtin {
+    /// The executable that was built next to this program, else its name, for the PATH.
+    pub fn path(&self) -> String {
+        let beside = std::env::current_exe().ok().map(|own| own.with_file_name(&self.program));
+        let beside = beside.filter(|path| path.exists());
+        beside.map_or_else(|| self.program.clone(), |path| path.to_string_lossy().into_owned())
+    }
+
+    /// What the program says of itself: name, version, and the compiler that it was made by. None where it can't be started.
+    pub fn build(&self) -> Option<String> {
+        let output = Command::new(self.path()).arg("--version").stdin(Stdio::null()).output().ok()?;
+        let line = String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned();
+        (output.status.success() && !line.is_empty()).then_some(line)
+    }
 }
 
 /// Why a subject is not a built-in one.

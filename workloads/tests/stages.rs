@@ -1,10 +1,9 @@
 //! What the three jobs tell of their task graphs: that it adds up, and that the graphs of the simulator say the same.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use serde::Deserialize;
-use sim::cache::footprint::Order;
 use sim::space::{Graph, Stage, Tasks};
 use stayput_workloads::catalog;
+use stayput_workloads::recording::{Part, StageRecord};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -16,28 +15,8 @@ const JOBS: [(&str, &str); 3] = [
     ("GRAVITY", env!("CARGO_BIN_EXE_gravity")),
 ];
 
-/// A line of the file that `STAYPUT_TASKS` names.
-#[derive(Deserialize)]
-struct Told {
-    name: String,
-    rounds: u32,
-    wavefront: Option<(u32, u32)>,
-    order: Order,
-    passes: f64,
-    parts: Vec<Part>,
-    us: Vec<f64>,
-}
-
-#[derive(Deserialize)]
-struct Part {
-    what: String,
-    bytes: f64,
-    again: bool,
-    kept: f64,
-}
-
 /// A run with one thread that tells its stages, beside what it prints.
-fn run(executable: &str, class: &str) -> (Output, Vec<Told>) {
+fn run(executable: &str, class: &str) -> (Output, Vec<StageRecord>) {
     let name = PathBuf::from(executable).file_name().unwrap().to_string_lossy().into_owned();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = folder.join(format!("{name}-{class}-{:?}.stages", std::thread::current().id()));
@@ -59,7 +38,7 @@ fn numbers(output: &Output) -> BTreeMap<String, f64> {
     text.lines().filter_map(line).collect()
 }
 
-fn seconds(stages: &[Told], belongs: impl Fn(&str) -> bool) -> f64 {
+fn seconds(stages: &[StageRecord], belongs: impl Fn(&str) -> bool) -> f64 {
     stages.iter().filter(|stage| belongs(&stage.name)).flat_map(|stage| &stage.us).sum::<f64>() * 1e-6
 }
 
@@ -157,7 +136,7 @@ fn the_built_in_graphs_are_those_of_class_w() {
     }
 }
 
-fn same(graph: &str, stage: &Stage, told: &Told) {
+fn same(graph: &str, stage: &Stage, told: &StageRecord) {
     let what = format!("{graph}, {}: `make graphs` derives it anew", stage.name);
     let near = |ours: f64, theirs: f64, least: f64| {
         assert!(

@@ -2,11 +2,14 @@
 
 mod change;
 mod comparison;
+mod loss;
 mod race;
 mod replay;
 mod simulation;
 mod space_sharing;
 mod warning;
+
+pub use loss::loss;
 
 use crate::words::{capital, count, plain};
 use ::simulation::{ReplayAnalysis, SimulationAnalysis, SimulationVerdict};

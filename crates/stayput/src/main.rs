@@ -18,10 +18,12 @@ mod workloads;
 use ::simulation::{RunError, SimulationError};
 use ::study::JournalError;
 use ::study::session::SessionError;
-use anyhow::Context;
+use ::workloads::GraphError;
+use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use strum::{EnumMessage, IntoEnumIterator};
@@ -143,6 +145,16 @@ where
     PossibleValuesParser::new(T::iter().map(value).collect::<Vec<_>>()).try_map(|name| name.parse::<T>())
 }
 
+/// The program or library of this name, which is built with this program.
+pub(crate) fn built_beside(name: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("the path of this program is unknown")?;
+    let path = own.with_file_name(name);
+    if !path.exists() {
+        bail!("{} isn't there: build it with `cargo build --release`", path.display());
+    }
+    Ok(path)
+}
+
 /// The command line, as journals keep it.
 pub(crate) fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
@@ -161,6 +173,7 @@ fn is_usage_error(error: &anyhow::Error) -> bool {
         };
     }
     error.downcast_ref::<JournalError>().is_some_and(JournalError::is_usage_error)
+        || error.downcast_ref::<GraphError>().is_some_and(GraphError::is_usage_error)
         || error.is::<UsageError>()
         || error.is::<SimulationError>()
         || error.is::<machine::PlaceError>()

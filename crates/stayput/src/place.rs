@@ -111,7 +111,7 @@ fn distinct(args: &PlaceArgs) -> anyhow::Result<u8> {
     let classes = classes.take(args.limit.unwrap_or(usize::MAX));
     let mut out = BufWriter::new(std::io::stdout().lock());
     let written = match args.format {
-        Format::List => write_list(&mut out, classes, &Columns::of(&distinct, threads)?),
+        Format::List => write_list(&mut out, classes, &Columns::new(&distinct, threads)?),
         Format::Json => write_json(&mut out, classes, args.ordered),
     };
     match written.and_then(|()| out.flush()) {
@@ -150,7 +150,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(distinct: &Distinct, threads: usize) -> anyhow::Result<Self> {
+    fn new(distinct: &Distinct, threads: usize) -> anyhow::Result<Self> {
         let mut widths: Vec<usize> = distinct.machine().usable().map(|cpu| cpu.to_string().len() + 1).collect();
         widths.sort_unstable_by(|a, b| b.cmp(a));
         let cpu_sets = distinct.cpu_sets(threads).map_err(UsageError::from)?;

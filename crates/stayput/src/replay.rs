@@ -1,9 +1,9 @@
-//! `stayput replay`: a workload with real processes in a running kernel, and in the simulator beside it.
+//! `stayput replay`: a workload replayed with real processes in a running kernel, and in the simulator beside it.
 
 use crate::UsageError;
 use crate::rule::{RuleArgs, check_phi_is_heeded};
-use crate::simulate::{Output, tell, with_horizon, workload_file};
-use anyhow::{Context, bail};
+use crate::simulate::{Output, print_report, with_horizon, workload_file};
+use anyhow::Context;
 use indicatif::ProgressBar;
 use machine::Machine;
 use replay::{Policy, Programs, ReplayOutput, Run, RunFailure, Scenario, SeriesError};
@@ -14,7 +14,7 @@ use std::str::FromStr;
 use study::{Ending, Host, HostFacts, JournalError, Kind, Record, Session};
 use vm::{Topology, Vm};
 
-/// Play a workload with real processes in a running kernel, and in the simulator beside it
+/// Replay a workload with real processes in a running kernel, and in the simulator beside it
 ///
 /// Each of the workload's processes becomes a real one that works, sleeps and waits as the simulated one does, with the same
 /// draws. Every scheduler is measured alike: migrations, time slices, waits, fairness.
@@ -35,7 +35,7 @@ pub struct ReplayArgs {
     /// What runs: a built-in workload, spin:K, or a file ending in .toml
     #[arg(long, value_name = "NAME|FILE", default_value = "spin:24")]
     workload: String,
-    /// Policies to play
+    /// Policies to replay it under
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "standard,light,heavy,eevdf")]
     policy: Vec<Policy>,
     /// Where: here, or in a virtual machine; vm is vm:2x4, others are vm:dies, vm:nodes, and vm:1x4x2 and the like
@@ -43,10 +43,10 @@ pub struct ReplayArgs {
     on: Place,
     #[command(flatten)]
     rule: RuleArgs,
-    /// Stop each play then, in ms
+    /// Stop each replay then, in ms
     #[arg(long, value_name = "MS", default_value_t = 5_000.0)]
     horizon_ms: f64,
-    /// How often each is played, with other draws each time
+    /// How often each is replayed, with other draws each time
     #[arg(long, value_name = "R", default_value_t = 3)]
     replicates: u32,
     /// Where the draws start [default: 1]
@@ -59,7 +59,7 @@ pub struct ReplayArgs {
     /// none]
     #[arg(long, value_name = "W")]
     max_wait_ms: Option<f64>,
-    /// Model the caches of MACHINE in the virtual machine, and tell misses by cause: a preset, an hwloc XML file or a synthetic string
+    /// Model the caches of MACHINE in the virtual machine, and report misses by cause: a preset, an hwloc XML file or a synthetic string
     /// with as many CPUs. Takes some ten times as long
     #[arg(long, value_name = "MACHINE")]
     misses: Option<String>,
@@ -70,7 +70,7 @@ pub struct ReplayArgs {
     output: Output,
 }
 
-/// Where it is played.
+/// Where it is replayed.
 #[derive(Clone, Debug)]
 enum Place {
     Here,
@@ -85,13 +85,13 @@ impl FromStr for Place {
             ("here", _) => Ok(Self::Here),
             ("vm", _) => "2x4".parse().map(Self::Vm).map_err(|error: vm::ParseTopologyError| error.to_string()),
             (_, Some(topology)) => topology.parse().map(Self::Vm).map_err(|error| error.to_string()),
-            _ => Err(format!("`{text}` is no place to play; name here, vm or vm:TOPOLOGY")),
+            _ => Err(format!("`{text}` is no place to replay; name here, vm or vm:TOPOLOGY")),
         }
     }
 }
 
-/// A place that is ready.
-enum Venue {
+/// A kernel that is ready to replay in.
+enum Target {
     Here,
     Vm(Box<Vm>),
 }
@@ -107,37 +107,28 @@ enum Stop {
     Simulation(#[from] SimulationError),
 }
 
-/// Replays, simulates, and tells what came out.
+/// Replays, simulates, and reports on both.
 pub fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
-    let (venue, kernel, machine) = venue(args)?;
+    let (target, kernel, machine) = target(args)?;
     let plan = plan(args, kernel, &machine)?;
-    let mut programs = Programs { replay: beside("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
+    let mut programs =
+        Programs { replay: crate::built_beside("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
     if args.misses.is_some() {
-        programs.plugin = Some(beside("libstayput_misses.so")?);
+        programs.plugin = Some(crate::built_beside("libstayput_misses.so")?);
     }
     if args.policy.iter().any(|policy| policy.needs_scheduler()) {
-        programs.scheduler = beside("stayput-sched")?;
-        if let Venue::Here = venue {
+        programs.scheduler = crate::built_beside("stayput-sched")?;
+        if let Target::Here = target {
             crate::sched::check().map_err(anyhow::Error::msg)?;
         }
     }
-    let record = conduct(args, &plan, &machine, venue, &programs)?;
-    tell(&record.into(), &args.output)?;
+    let record = conduct(args, &plan, &machine, target, &programs)?;
+    print_report(&record.into(), &args.output)?;
     Ok(crate::SUCCESS)
 }
 
-/// A program that is built with this one.
-fn beside(name: &str) -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("the path of this program is unknown")?;
-    let program = own.with_file_name(name);
-    if !program.exists() {
-        bail!("{} isn't there: build it with `cargo build --release`", program.display());
-    }
-    Ok(program)
-}
-
-fn venue(args: &ReplayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
-    let of = |release: &str, place: String| Kernel {
+fn target(args: &ReplayArgs) -> anyhow::Result<(Target, Kernel, Machine)> {
+    let kernel = |release: &str, place: String| Kernel {
         release: release.into(),
         place,
         is_scalable: args.scalable,
@@ -149,7 +140,7 @@ fn venue(args: &ReplayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
         }
         Place::Here => {
             let release = HostFacts::read().kernel;
-            Ok((Venue::Here, of(&release, "here".into()), Machine::host()?))
+            Ok((Target::Here, kernel(&release, "here".into()), Machine::host()?))
         }
         Place::Vm(topology) => {
             let machine = match &args.misses {
@@ -162,9 +153,9 @@ fn venue(args: &ReplayArgs) -> anyhow::Result<(Venue, Kernel, Machine)> {
                 return Err(UsageError::from(wrong));
             }
             let image = vm::can_run().context("no virtual machine can be run here")?;
-            let kernel = of(image.release(), format!("vm:{topology}"));
-            let vm = Vm::new(image, topology.clone(), beside("stayput-guest")?);
-            Ok((Venue::Vm(Box::new(vm)), kernel, machine))
+            let kernel = kernel(image.release(), format!("vm:{topology}"));
+            let vm = Vm::new(image, topology.clone(), crate::built_beside("stayput-guest")?);
+            Ok((Target::Vm(Box::new(vm)), kernel, machine))
         }
     }
 }
@@ -194,14 +185,14 @@ fn conduct(
     args: &ReplayArgs,
     plan: &ReplayPlan,
     machine: &Machine,
-    venue: Venue,
+    target: Target,
     programs: &Programs,
 ) -> anyhow::Result<Record<ReplayPlan>> {
     let path = args.output.out.as_deref();
     let mut session = Session::open(path, plan, machine, Host::Real, &crate::command_line())?;
     let progress = if args.output.quiet { ProgressBar::hidden() } else { ProgressBar::new(plan.samples()) };
     progress.inc(session.trials().len() as u64);
-    let work = replay_rest(&mut session, machine, venue, programs, &progress);
+    let work = replay_rest(&mut session, machine, target, programs, &progress);
     progress.finish_and_clear();
     session.end(work.map(|()| Ending::Finished)).map_err(|stop| match stop {
         Stop::Simulation(error @ SimulationError::Caches(_)) => {
@@ -216,7 +207,7 @@ fn conduct(
 fn replay_rest(
     session: &mut Session<ReplayPlan>,
     machine: &Machine,
-    venue: Venue,
+    target: Target,
     programs: &Programs,
     progress: &ProgressBar,
 ) -> Result<(), Stop> {
@@ -229,8 +220,8 @@ fn replay_rest(
         progress.inc(1);
         Ok(())
     };
-    match venue {
-        Venue::Here => series.run_here(&runs, programs, &mut keep),
-        Venue::Vm(vm) => series.run_in_vm(&runs, programs, *vm, &mut keep),
+    match target {
+        Target::Here => series.run_here(&runs, programs, &mut keep),
+        Target::Vm(vm) => series.run_in_vm(&runs, programs, *vm, &mut keep),
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Context;
 use report::{Format, Study};
 use std::path::PathBuf;
 
-/// Tell what a study found
+/// Report what a study found
 #[derive(clap::Args)]
 pub struct ReportArgs {
     /// The study's journal, a .stayput file

@@ -14,7 +14,7 @@ use study::study_file::Span;
 
 /// Set what papers print and claim beside what we get
 ///
-/// Every number that a paper prints is told beside ours with the difference, figures of what is simulated are drawn again, and every
+/// Every number that a paper prints stands beside ours with the difference, figures of what is simulated are drawn again, and every
 /// claim of its text is judged by computation: on our numbers, or on what the paper itself prints. The same command gives the same
 /// bytes.
 #[derive(clap::Args)]
@@ -43,7 +43,7 @@ pub struct ReproduceArgs {
     /// Where the draws of simulations start
     #[arg(long, value_name = "S", default_value_t = Parameters::default().seed)]
     seed: u64,
-    /// Run the papers' studies on this machine and tell what they give beside what is printed
+    /// Run the papers' studies on this machine and show what they give beside what is printed
     #[arg(long)]
     live: bool,
     /// Longest that the trials of one paper may take in all [default: 10min]
@@ -89,20 +89,20 @@ fn papers() -> impl Iterator<Item = &'static str> {
     std::iter::once(SIMULATED).chain(Paper::names())
 }
 
-/// Reproduces, and tells what came out.
+/// Reproduces, and reports what came out.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
-    let asked = asked(&args.papers)?;
-    if args.live && asked == [SIMULATED] {
+    let names = paper_names(&args.papers)?;
+    if args.live && names == [SIMULATED] {
         return Err(UsageError::from(format!("{NO_PROGRAMS}; name a placement paper with --live")));
     }
-    let journal = journals(args, &asked)?;
+    let journal = journals(args, &names)?;
     let parameters = Parameters { replicates: args.replicates, seed: args.seed, ..Parameters::default() };
     parameters.check().map_err(UsageError::from)?;
     const STEPS: u64 = 100;
-    let progress = if args.quiet { ProgressBar::hidden() } else { ProgressBar::new(STEPS * asked.len() as u64) };
+    let progress = if args.quiet { ProgressBar::hidden() } else { ProgressBar::new(STEPS * names.len() as u64) };
     let mut papers = Vec::new();
-    for (number, name) in asked.into_iter().enumerate() {
-        let tell = &mut |share: f64| progress.set_position(((number as f64 + share) * STEPS as f64) as u64);
+    for (number, name) in names.into_iter().enumerate() {
+        let show_progress = &mut |share: f64| progress.set_position(((number as f64 + share) * STEPS as f64) as u64);
         papers.push(match Paper::named(name) {
             Some(paper) if args.live => {
                 let path = journal(name);
@@ -113,7 +113,7 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
             }
             Some(paper) => placement(paper, None)?,
             None => {
-                let simulated = cache_affinity(args.replicates, args.seed, tell)?;
+                let simulated = cache_affinity(args.replicates, args.seed, show_progress)?;
                 Reproduction { live: args.live.then_some(LiveStudy::NoPrograms), ..simulated }
             }
         });
@@ -135,9 +135,9 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
 }
 
 /// Where a paper's live study keeps its trials.
-fn journals(args: &ReproduceArgs, asked: &[&str]) -> anyhow::Result<impl Fn(&str) -> PathBuf + use<>> {
+fn journals(args: &ReproduceArgs, names: &[&str]) -> anyhow::Result<impl Fn(&str) -> PathBuf + use<>> {
     let path = args.journal.clone();
-    let studies = asked.iter().filter(|name| **name != SIMULATED).count();
+    let studies = names.iter().filter(|name| **name != SIMULATED).count();
     if let Some(path) = path.as_ref().filter(|path| !path.is_dir() && studies > 1) {
         return Err(UsageError::from(format!(
             "--journal {} is no folder, and {studies} studies need a journal each: name a folder",
@@ -151,10 +151,10 @@ fn journals(args: &ReproduceArgs, asked: &[&str]) -> anyhow::Result<impl Fn(&str
 }
 
 /// The papers named, each once; all of them when none is.
-fn asked(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
+fn paper_names(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
     if let Some(name) = names.iter().find(|name| papers().all(|known| known != name.as_str())) {
         let known = papers().collect::<Vec<_>>().join(", ");
         return Err(UsageError::from(format!("there is no paper `{name}`; there are: {known}")));
     }
-    Ok(papers().filter(|name| names.is_empty() || names.iter().any(|asked| asked == name)).collect())
+    Ok(papers().filter(|name| names.is_empty() || names.iter().any(|other| other == name)).collect())
 }

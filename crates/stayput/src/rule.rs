@@ -1,4 +1,4 @@
-//! Options of the scheduling rule, which simulations and plays share.
+//! Options of the scheduling rule, which simulations and replays share.
 
 use crate::UsageError;
 use sim::{Decay, Parameters, Policy};

@@ -102,10 +102,10 @@ pub(crate) struct Output {
     pub(crate) quiet: bool,
 }
 
-/// Simulates, and tells what came out.
+/// Simulates, and reports on it.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
     match &args.sharing {
-        Sharing::TimeSharing(args) if args.list => crate::print(&listed())?,
+        Sharing::TimeSharing(args) if args.list => crate::print(&built_in_list())?,
         Sharing::TimeSharing(args) => time_sharing(args)?,
         Sharing::SpaceSharing(args) => space_sharing::run(args)?,
         Sharing::Reuse(args) => reuse::run(args)?,
@@ -116,22 +116,22 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
 fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let plan = plan(args, &machine)?;
-    simulate_and_tell(&plan, &machine, &args.output)
+    simulate_and_report(&plan, &machine, &args.output)
 }
 
-/// Simulates a plan, or what its journal doesn't have of it yet, and tells what came out.
-fn simulate_and_tell(plan: &SimulationPlan, machine: &Machine, output: &Output) -> anyhow::Result<()> {
+/// Simulates a plan, or what its journal doesn't have of it yet, and reports on it.
+fn simulate_and_report(plan: &SimulationPlan, machine: &Machine, output: &Output) -> anyhow::Result<()> {
     let mut session = Session::open(output.out.as_deref(), plan, machine, Host::Modelled, &crate::command_line())?;
     let progress = if output.quiet { ProgressBar::hidden() } else { ProgressBar::new(plan.samples()) };
     progress.inc(session.trials().len() as u64);
     let ending = simulation::simulate(&mut session, machine, &mut || progress.inc(1));
     progress.finish_and_clear();
     let record = session.end::<RunError>(ending)?;
-    tell(&record.into(), output)
+    print_report(&record.into(), output)
 }
 
-/// Tells a study in the form that is asked for.
-pub(crate) fn tell(study: &Study, output: &Output) -> anyhow::Result<()> {
+/// Prints a study in the form that is asked for.
+pub(crate) fn print_report(study: &Study, output: &Output) -> anyhow::Result<()> {
     let mut text = study.write(output.format, crate::study::screen());
     if let (Some(path), Format::Terminal) = (&output.out, output.format) {
         let _ = writeln!(text, "\njournal: {}", path.display());
@@ -140,7 +140,7 @@ pub(crate) fn tell(study: &Study, output: &Output) -> anyhow::Result<()> {
 }
 
 /// The built-in workloads.
-fn listed() -> String {
+fn built_in_list() -> String {
     let mut text = String::from("Workloads:\n");
     for (name, about) in REPORT_WORKLOADS {
         let _ = writeln!(text, "  {name:<16} {about}");
@@ -197,14 +197,14 @@ pub(crate) fn workload_file(name: &str) -> anyhow::Result<WorkloadFile> {
     }
 }
 
-/// The policies asked for, or those that answer what is asked.
+/// The policies that are given, else those whose boosts are given or swept.
 fn policies(args: &TimeSharingArgs) -> anyhow::Result<&[Policy]> {
     let swept = args.sweep.as_ref().map(|sweep| sweep.parameter.as_str());
     let phi_is_given = swept.is_some_and(|name| name.starts_with("phi")) || args.rule.gives_phi();
     let policies: &[Policy] = match (args.policy.as_slice(), phi_is_given) {
         ([], false) => &[Policy::Standard, Policy::Light, Policy::Heavy],
         ([], true) => &[Policy::Standard, Policy::Affinity],
-        (asked, _) => asked,
+        (given, _) => given,
     };
     if phi_is_given {
         check_phi_is_heeded(policies.iter().copied())?;

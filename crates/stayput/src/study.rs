@@ -1,7 +1,6 @@
 //! `stayput study`: from a command line or a study file to a plan, its trials, a verdict and a report.
 
 mod paper;
-mod plan;
 
 pub(crate) use paper::conduct_paper;
 
@@ -11,16 +10,18 @@ use clap::builder::NonEmptyStringValueParser;
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 use machine::Machine;
-use plan::CellPlan;
+use papers::Paper;
 use report::{Format, Screen};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 use study::candidates::Among;
 use study::engine::{self, CellStudy, EngineError, Event, Runner, RunnerError};
-use study::study_file::{Share, Span};
-use study::{Host, Kind, ModelRunner, Plan, ProgramRunner, Race, RaceAnalysis, Record, Session};
+use study::max_loss::{LossVerdict, MaxLoss};
+use study::model_file::ModelFile;
+use study::request::{CellPlan, Guarantee, RaceRequest, Request};
+use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
+use study::{Host, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Subject};
 
 /// Measure a program under several placements until it is clear whether they differ
 ///
@@ -110,50 +111,6 @@ struct RaceArgs {
     machine: Option<String>,
 }
 
-/// With which probability the placement called best is how close to the best.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Guarantee {
-    epsilon: f64,
-    delta: f64,
-}
-
-impl FromStr for Guarantee {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let shares = text.split_once(',').map(|(epsilon, delta)| (epsilon.parse::<Share>(), delta.parse::<Share>()));
-        match shares {
-            Some((Ok(epsilon), Ok(delta))) if epsilon.0 < 1.0 && delta.0 < 1.0 => {
-                Ok(Self { epsilon: epsilon.0, delta: delta.0 })
-            }
-            _ => Err(format!("`{text}` is no guarantee; write two shares such as 0.02,0.05 or 2%,5%")),
-        }
-    }
-}
-
-/// How much slower than the best a placement may be.
-#[derive(Clone, Debug, PartialEq)]
-struct MaxLoss {
-    placement: Option<String>,
-    /// In percent.
-    percent: f64,
-}
-
-impl FromStr for MaxLoss {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (placement, number) = match text.rsplit_once('=') {
-            Some((placement, number)) => (Some(placement.trim().to_owned()), number),
-            None => (None, text),
-        };
-        match number.trim().trim_end_matches('%').trim_end().parse::<f64>() {
-            Ok(percent) if percent.is_finite() && percent >= 0.0 && placement.as_deref() != Some("") => {
-                Ok(Self { placement, percent })
-            }
-            _ => Err(format!("`{text}` is no loss; write percent such as 5, or with a placement scatter=5")),
-        }
-    }
-}
-
 #[derive(Default, clap::Args)]
 struct StopArgs {
     /// Stop when each ratio's 95 % interval is narrower than this [default: 2%]
@@ -204,7 +161,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         Some(name) => Machine::named(name).map_err(UsageError::from)?,
         None => Machine::host().context("cannot read this machine's topology")?,
     };
-    let study = plan::make(args, &machine)?;
+    let study = request(args)?.plan(&machine, builtin).map_err(UsageError::from)?;
     let plan = match &study {
         CellPlan::Comparison(study) => &study.plan,
         CellPlan::Race(study) => &study.plan,
@@ -229,55 +186,82 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         text.push_str(&format!("report:  {}\n", path.display()));
     }
     crate::print(&text)?;
-    let too_slow = match (&study, &args.race.max_loss) {
-        (report::Study::Race(record, analysis), Some(most)) => exceeds(&record.plan, analysis, most),
-        _ => false,
+    let losses = match (&study, &args.race.max_loss) {
+        (report::Study::Race(record, analysis), Some(max)) => LossVerdict::all(&record.plan, analysis, max.percent),
+        _ => Vec::new(),
     };
+    for loss in &losses {
+        eprintln!("stayput: {}", report::sentences::loss(loss));
+    }
     let summaries = study.cells().map_or(&[][..], |cells| &cells.summaries);
     let empty = summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
     if empty > 0 {
         eprintln!("stayput: {empty} of {} cells have no run that went well; the report says why", summaries.len());
         return Ok(crate::FAILURE);
     }
-    Ok(if too_slow { crate::FAILURE } else { crate::SUCCESS })
+    let is_too_slow = losses.iter().any(|loss| loss.is_exceeded() == Some(true));
+    Ok(if is_too_slow { crate::FAILURE } else { crate::SUCCESS })
 }
 
-/// Whether some subject's race shows that the placement under check loses more than it may; says what was found.
-fn exceeds(race: &Race, analysis: &RaceAnalysis, most: &MaxLoss) -> bool {
-    let Some(kept) = &race.stop.kept else { return false };
-    let allowed = 1.0 + most.percent / 100.0;
-    let percent = |loss: f64| (loss - 1.0) * 100.0;
-    let mut exceeded = false;
-    for race in &analysis.races {
-        let arm = race.entrants.iter().position(|entrant| entrant.placement == *kept);
-        let standing = arm.map(|arm| &race.standings.arms[arm]);
-        let found = standing.and_then(|standing| Some((standing.loss?, standing.loss_low?, standing.loss_high?)));
-        let (subject, limit) = (&race.subject, most.percent);
-        let said = match (race.best(), found) {
-            (Some(best), _) if best.placement == *kept => format!("{kept} is itself the fastest"),
-            (Some(best), Some((loss, low, high))) => {
-                let slower = format!(
-                    "{kept} takes {:.1} % more time than {} (95 % interval {:.1} to {:.1} %)",
-                    percent(loss),
-                    best.placement,
-                    percent(low),
-                    percent(high)
-                );
-                exceeded |= low > allowed;
-                match (low > allowed, high <= allowed) {
-                    (true, _) => format!("{slower}: more than the {limit} % allowed"),
-                    (_, true) => format!("{slower}: within the {limit} % allowed"),
-                    _ => format!("{slower}: not shown to be more than the {limit} % allowed; a longer race can tell"),
-                }
-            }
-            _ => {
-                exceeded = true;
-                format!("{kept} has no run that went well, so its loss can't be told")
-            }
-        };
-        eprintln!("stayput: {subject}: {said}");
-    }
-    exceeded
+/// What the command line asks for: a flag beats the study file.
+fn request(args: &StudyArgs) -> anyhow::Result<Request> {
+    let StopArgs { width, relative_sd, min_runs, max_runs, budget, timeout, warmup, seed } = args.stop;
+    let flags = StudyFile {
+        threads: args.threads.clone(),
+        placements: args.placements.clone(),
+        stop: StopTable { width, relative_sd, min_runs, max_runs },
+        warmup_blocks: warmup,
+        timeout,
+        budget,
+        seed,
+        ..StudyFile::default()
+    };
+    let builtins = args.subjects.iter().map(|name| SubjectTable { builtin: Some(name.clone()), ..Default::default() });
+    let command = (!args.command.is_empty()).then(|| SubjectTable {
+        builtin: None,
+        command: Some(args.command.clone()),
+        name: args.words.name.clone(),
+        time_regex: args.words.time_regex.clone(),
+        verified_regex: args.words.verified_regex.clone(),
+    });
+    let study = match args.subjects.iter().find(|name| name.ends_with(".toml")) {
+        None => StudyFile { subjects: builtins.chain(command).collect(), ..flags },
+        Some(name) if args.subjects.len() > 1 || command.is_some() => {
+            return Err(UsageError::from(format!("study file {name} can't be mixed with other subjects")));
+        }
+        Some(name) => {
+            let papers: Vec<&str> = Paper::names().collect();
+            StudyFile::read(Path::new(name), &papers).map_err(UsageError::from)?.with(flags)
+        }
+    };
+    let race = &args.race;
+    let races = race.best || race.max_loss.is_some();
+    Ok(Request {
+        study,
+        class: args.class.clone(),
+        model: race.subject_model.as_deref().map(ModelFile::read).transpose().map_err(UsageError::from)?,
+        race: races.then(|| RaceRequest {
+            among: race.among.unwrap_or_default(),
+            ordered: race.ordered,
+            runs: race.runs,
+            guarantee: race.guarantee,
+            cut_off: race.cut_off,
+            max_loss: race.max_loss.clone(),
+        }),
+    })
+}
+
+/// The subject of a built-in program with a class.
+fn builtin(name: &str) -> Result<Subject, String> {
+    let builtin = workloads::resolve(name).map_err(|error| error.to_string())?;
+    Ok(Subject {
+        name: name.to_owned(),
+        build: builtin.build(),
+        argv: std::iter::once(builtin.path()).chain(builtin.args).collect(),
+        time_regex: Some(builtin.time_regex),
+        verified_regex: Some(builtin.verified_regex),
+        ..Subject::default()
+    })
 }
 
 /// Runs what is left of the study; gives all that is in the journal then.

@@ -1,8 +1,5 @@
 //! `stayput workloads`: the built-in programs, what they stress, what each class takes, and their task graphs.
 
-mod graph;
-mod recording;
-
 use crate::UsageError;
 use std::fmt::Write;
 use workloads::{Class, Program};
@@ -11,7 +8,7 @@ use workloads::{Class, Program};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct WorkloadsArgs {
-    /// Programs to tell all about; without any, a short list of all
+    /// Programs to describe in full; without any, a short list of all
     names: Vec<String>,
     /// The form of the list
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -51,7 +48,7 @@ pub fn run(args: &WorkloadsArgs) -> anyhow::Result<u8> {
                 "--graph is of one program: name one, as in `stayput workloads mva --graph W`",
             ));
         };
-        crate::print(&graph::of_program(program, class)?)?;
+        crate::print(&workloads::graph(program, class)?)?;
         return Ok(crate::SUCCESS);
     }
     let text = match args.format {
@@ -61,15 +58,6 @@ pub fn run(args: &WorkloadsArgs) -> anyhow::Result<u8> {
     };
     crate::print(&text)?;
     Ok(crate::SUCCESS)
-}
-
-/// A built-in program: an executable that was built next to this one, or is on the PATH.
-pub(crate) fn beside(executable: &str) -> String {
-    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(executable)));
-    match beside.filter(|path| path.exists()) {
-        Some(path) => path.to_string_lossy().into_owned(),
-        None => executable.to_owned(),
-    }
 }
 
 /// Three lines a program.

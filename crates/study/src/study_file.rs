@@ -167,6 +167,31 @@ impl std::str::FromStr for Span {
 }
 
 impl StudyFile {
+    /// The same with what `flags` give in place of what it gives; subjects stay its own.
+    pub fn with(self, flags: Self) -> Self {
+        let either = |flags: Vec<String>, own: Vec<String>| if flags.is_empty() { own } else { flags };
+        // The kind of rule is chosen as a whole: a flag for one beats a file that asks for the other.
+        let (width, relative_sd) = match (flags.stop.width, flags.stop.relative_sd) {
+            (None, None) => (self.stop.width, self.stop.relative_sd),
+            chosen => chosen,
+        };
+        Self {
+            threads: either(flags.threads, self.threads),
+            placements: either(flags.placements, self.placements),
+            stop: StopTable {
+                width,
+                relative_sd,
+                min_runs: flags.stop.min_runs.or(self.stop.min_runs),
+                max_runs: flags.stop.max_runs.or(self.stop.max_runs),
+            },
+            warmup_blocks: flags.warmup_blocks.or(self.warmup_blocks),
+            timeout: flags.timeout.or(self.timeout),
+            budget: flags.budget.or(self.budget),
+            seed: flags.seed.or(self.seed),
+            ..self
+        }
+    }
+
     /// Reads the study file at `path`, which may name one of `papers`.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ enum Form {
 
 /// The JSON form.
 #[derive(Serialize)]
-struct Told<'a> {
+struct ReuseTable<'a> {
     machine: &'a str,
     workload: &'a str,
     intervals: Vec<Row>,
@@ -69,7 +69,7 @@ struct Row {
 const SHORTEST_MS: f64 = 1e-3;
 const LONGEST_MS: f64 = 1e6;
 
-/// Measures, and tells.
+/// Measures, and prints the result.
 pub(super) fn run(args: &ReuseArgs) -> anyhow::Result<()> {
     if let Some(ms) = args.interval_ms.iter().find(|ms| !(SHORTEST_MS..=LONGEST_MS).contains(*ms)) {
         return Err(UsageError::from(format!("an interval of {ms} ms is not from {SHORTEST_MS} to {LONGEST_MS} ms")));
@@ -97,10 +97,10 @@ pub(super) fn run(args: &ReuseArgs) -> anyhow::Result<()> {
             });
         }
     }
-    let told = Told { machine: machine.name(), workload: &file.workload.name, intervals };
+    let table = ReuseTable { machine: machine.name(), workload: &file.workload.name, intervals };
     crate::print(&match args.format {
-        Form::Terminal => text(&told),
-        Form::Json => serde_json::to_string_pretty(&told)? + "\n",
+        Form::Terminal => text(&table),
+        Form::Json => serde_json::to_string_pretty(&table)? + "\n",
     })
 }
 
@@ -118,15 +118,15 @@ fn printable(name: &str) -> String {
     name.replace(char::is_control, " ")
 }
 
-fn text(told: &Told) -> String {
+fn text(table: &ReuseTable) -> String {
     let mut text = format!(
         "What processes of {} on {} would lose with their cached lines, over an interval:\n\n",
-        printable(told.workload),
-        told.machine
+        printable(table.workload),
+        table.machine
     );
-    let width = told.intervals.iter().map(|row| row.job.chars().count()).max().unwrap_or(0).max("job".len());
+    let width = table.intervals.iter().map(|row| row.job.chars().count()).max().unwrap_or(0).max("job".len());
     let _ = writeln!(text, "  {:width$}  interval, ms  reload misses  intervening misses  potential, %", "job");
-    for Row { job, interval_ms, reload_misses, intervening_misses, potential_fraction } in &told.intervals {
+    for Row { job, interval_ms, reload_misses, intervening_misses, potential_fraction } in &table.intervals {
         let job = printable(job);
         let percent = 100.0 * potential_fraction;
         let _ = writeln!(

@@ -86,14 +86,14 @@ pub(super) struct SpaceSharingArgs {
 /// The word for all mixes that are listed.
 const ALL: &str = "all";
 
-/// Simulates, and tells what came out.
+/// Simulates, and reports on it.
 pub(super) fn run(args: &SpaceSharingArgs) -> anyhow::Result<()> {
     if args.list {
-        return crate::print(&listed());
+        return crate::print(&built_in_list());
     }
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let plan = plan(args, &machine)?;
-    super::simulate_and_tell(&plan, &machine, &args.output)
+    super::simulate_and_report(&plan, &machine, &args.output)
 }
 
 fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<SimulationPlan> {
@@ -149,7 +149,7 @@ enum NoMix {
 }
 
 /// The built-in jobs and mixes.
-fn listed() -> String {
+fn built_in_list() -> String {
     let mut text = String::from("Jobs:\n");
     for graph in Graph::built_in() {
         let _ = writeln!(

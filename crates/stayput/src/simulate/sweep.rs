@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sweep_is_told_by_example() {
+    fn what_is_no_sweep_is_refused_with_an_example() {
         for text in [
             "phi",
             "phi=",
@@ -79,8 +79,8 @@ mod tests {
             "phi=nan",
             "phi=1-inf",
         ] {
-            let told = text.parse::<Sweep>().unwrap_err();
-            assert!(told.contains("as phi=0-24/2"), "{text}: {told}");
+            let error = text.parse::<Sweep>().unwrap_err();
+            assert!(error.contains("as phi=0-24/2"), "{text}: {error}");
         }
         assert!("phi=0-1000000".parse::<Sweep>().unwrap_err().contains("more than 1000 points"));
     }

@@ -1,19 +1,15 @@
 //! A paper's study on this machine, as `stayput study papers/X.toml` does it, from the file that is built in.
 
-use super::plan::CellPlan;
-use super::{StudyArgs, conduct, plan};
+use super::{builtin, conduct};
 use crate::UsageError;
 use anyhow::Context;
 use machine::Machine;
 use papers::Paper;
 use papers::own_study::{self, OwnStudyError};
 use std::path::Path;
-use std::time::Duration;
-use study::study_file::Span;
+use study::request::{CellPlan, DEFAULT_BUDGET, Request};
+use study::study_file::{Span, StudyFile};
 use study::{Comparison, Kind, Record};
-
-/// Longest that all trials of a study may take where nobody says.
-const DEFAULT_BUDGET: Span = Span(Duration::from_secs(600));
 
 /// Runs what is left of a paper's study within `budget`, all programs with `class` where one is given, or reads the journal where the
 /// study that is asked for has ended; gives all that is in the journal then.
@@ -32,11 +28,10 @@ pub(crate) fn conduct_paper(
         return Ok(earlier.clone());
     }
     let machine = Machine::host().context("cannot read this machine's topology")?;
-    let mut file = own_study::study_file(paper);
-    let tables = std::mem::take(&mut file.subjects);
-    let mut args = StudyArgs { class: class.map(str::to_owned), ..StudyArgs::default() };
-    args.stop.budget = Some(budget.unwrap_or(DEFAULT_BUDGET));
-    let CellPlan::Comparison(study) = plan::of(&args, file, tables, &machine)? else {
+    let flags = StudyFile { budget: Some(budget.unwrap_or(Span(DEFAULT_BUDGET))), ..StudyFile::default() };
+    let study = own_study::study_file(paper).with(flags);
+    let request = Request { study, class: class.map(str::to_owned), ..Request::default() };
+    let CellPlan::Comparison(study) = request.plan(&machine, builtin).map_err(UsageError::from)? else {
         return Err(UsageError::from(format!("the study of {} is no comparison", paper.name)));
     };
     let differences = earlier.map(|earlier| earlier.plan.differences(&study)).unwrap_or_default();

@@ -1,17 +1,16 @@
-//! `stayput workloads NAME --graph CLASS`: a program's task graph, derived from recorded runs.
+//! A program's task graph, derived from recorded runs: `stayput workloads NAME --graph CLASS`.
 //!
 //! Tasks do the same in every run, and what else goes on in a machine only ever adds to their time: a task takes the least
 //! that it took in any run. Stages get the distribution of their tasks' times and keep their total. Where the number of tasks
 //! varies from round to round, its mean is rounded, and times are scaled so that the total is kept then, too.
 
-use super::recording::{Part, Recording, StageRecord};
-use crate::UsageError;
-use machine::Machine;
+use crate::recording::{Part, Recording, RecordingError, StageRecord};
+use crate::{Program, ResolveError, catalog};
+use machine::linux::system;
+use machine::{Machine, MachineError};
 use sim::space::{Graph, Stage, Tasks};
 use sim::{Distribution, Footprint};
-use study::HostFacts;
 use toml::{Table, Value};
-use workloads::Program;
 
 /// How many runs a graph is derived from.
 const RUNS: usize = 9;
@@ -28,30 +27,55 @@ const CUTS_PERCENT: [f64; 13] = [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 
 /// The fewest times that make a histogram; below it, one of its bins would hold none. Fewer have only their mean.
 const FEWEST_FOR_HISTOGRAM: usize = 100;
 
+/// Why a program has no graph.
+#[derive(Debug, thiserror::Error)]
+pub enum GraphError {
+    /// It has no such class.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// It doesn't record its tasks.
+    #[error("{program} tells no tasks, so that it has no graph; {others} have one")]
+    NoGraph {
+        /// Its name.
+        program: String,
+        /// Those that record theirs.
+        others: String,
+    },
+    /// This machine can't be read.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A run recorded nothing.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// There is no CPU to run it on, or its runs make no graph.
+    #[error("{0}")]
+    Derivation(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl GraphError {
+    /// Whether what is asked for can't be, so that no program was run.
+    pub fn is_usage_error(&self) -> bool {
+        matches!(self, Self::Resolve(_) | Self::NoGraph { .. } | Self::Machine(_))
+    }
+}
+
 /// Runs the program and derives its graph, as the text of a graph file.
 ///
 /// # Errors
-/// A [`UsageError`] for a class that the program hasn't, or a program without a graph; else what became of a run.
-pub(super) fn of_program(program: &Program, class: &str) -> anyhow::Result<String> {
-    let builtin = workloads::resolve(&format!("{}.{class}", program.name)).map_err(UsageError::from)?;
+/// [`GraphError`].
+pub fn graph(program: &Program, class: &str) -> Result<String, GraphError> {
+    let builtin = crate::resolve(&format!("{}.{class}", program.name))?;
     let Some(name) = &program.graph else {
-        let with: Vec<&str> = workloads::catalog()
-            .iter()
-            .filter(|other| other.graph.is_some())
-            .map(|other| other.name.as_str())
-            .collect();
-        return Err(UsageError::from(format!(
-            "{} tells no tasks, so that it has no graph; {} have one",
-            program.name,
-            with.join(", ")
-        )));
+        let others: Vec<&str> =
+            catalog().iter().filter(|other| other.graph.is_some()).map(|other| other.name.as_str()).collect();
+        return Err(GraphError::NoGraph { program: program.name.clone(), others: others.join(", ") });
     };
     // Interrupts are mostly served by the first CPUs.
     let machine = Machine::host()?;
-    let cpu = machine.usable().last().ok_or_else(|| anyhow::anyhow!("no CPU may be used here"))?;
-    let runs = (0..RUNS).map(|_| Recording::make(&builtin, cpu)).collect::<anyhow::Result<Vec<_>>>()?;
+    let cpu = machine.usable().last().ok_or_else(|| wrong("no CPU may be used here"))?;
+    let runs = (0..RUNS).map(|_| Recording::run(&builtin, cpu)).collect::<Result<Vec<_>, _>>()?;
 
-    let cpu_model = HostFacts::read().cpu_model.unwrap_or_else(|| "a CPU that doesn't tell its model".into());
+    let cpu_model = system::cpu_model().unwrap_or_else(|| "a CPU that doesn't tell its model".into());
     let graph = Graph {
         name: name.clone(),
         about: program.title.clone(),
@@ -61,15 +85,19 @@ pub(super) fn of_program(program: &Program, class: &str) -> anyhow::Result<Strin
             rounded(least(runs.iter().map(|run| run.seconds))),
             runs[0].compiler
         ),
-        ..derive(&runs)?
+        ..derive(&runs).map_err(wrong)?
     };
-    graph.check()?;
-    Ok(text_of(&graph)?)
+    graph.check().map_err(wrong)?;
+    graph_text(&graph).map_err(wrong)
+}
+
+fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GraphError {
+    GraphError::Derivation(error.into())
 }
 
 /// Why recordings make no graph.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(super) enum DeriveError {
+enum DeriveError {
     /// There is nothing recorded.
     #[error("no tasks were recorded")]
     Nothing,
@@ -96,7 +124,7 @@ fn derive(runs: &[Recording]) -> Result<Graph, DeriveError> {
     let rounds = first.stages.first().ok_or(DeriveError::Nothing)?.rounds;
     let stages = (0..first.stages.len()).map(|number| {
         let record = &first.stages[number];
-        let times: Option<Vec<&[f64]>> = runs.iter().map(|run| times_of(run.stages.get(number)?, record)).collect();
+        let times: Option<Vec<&[f64]>> = runs.iter().map(|run| task_times(run.stages.get(number)?, record)).collect();
         let times = times.ok_or_else(|| DeriveError::Differs(record.name.clone()))?;
         let times_ms: Vec<f64> =
             (0..record.us.len()).map(|task| least(times.iter().map(|times| times[task])) * 1e-3).collect();
@@ -107,7 +135,7 @@ fn derive(runs: &[Recording]) -> Result<Graph, DeriveError> {
 }
 
 /// A run's times of the tasks of `like`; none if it did others.
-fn times_of<'a>(stage: &'a StageRecord, like: &StageRecord) -> Option<&'a [f64]> {
+fn task_times<'a>(stage: &'a StageRecord, like: &StageRecord) -> Option<&'a [f64]> {
     (stage.name == like.name && stage.us.len() == like.us.len()).then_some(&stage.us)
 }
 
@@ -193,7 +221,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// A graph as the text of a graph file, without what has its default.
-fn text_of(graph: &Graph) -> Result<String, toml::ser::Error> {
+fn graph_text(graph: &Graph) -> Result<String, toml::ser::Error> {
     let lines = |table: &Table, keys: &[&str]| -> String {
         keys.iter().filter_map(|&key| Some(format!("{key} = {}\n", table.get(key)?))).collect()
     };
@@ -245,7 +273,7 @@ mod tests {
             run(&[(WAVE, &[101.0, 200.0, 8100.0, 200.0]), (SUM, &[4.0, 5.0, 999.0])]),
             run(&[(WAVE, &[103.0, 4200.0, 100.0, 200.0]), (SUM, &[4.0, 77.0, 6.0])]),
         ]);
-        let text = text_of(&graph).unwrap();
+        let text = graph_text(&graph).unwrap();
         assert_eq!(
             text,
             r#"name = "NET"
@@ -295,14 +323,14 @@ memory = { line_bytes = 64.0 }
 
     #[test]
     fn runs_that_contradict_each_other_or_themselves_are_refused() {
-        let told = |runs: &[Recording]| derive(runs).unwrap_err().to_string();
-        assert_eq!(told(&[]), "no tasks were recorded");
+        let error = |runs: &[Recording]| derive(runs).unwrap_err().to_string();
+        assert_eq!(error(&[]), "no tasks were recorded");
         let (two, three) = (run(&[(SUM, &[1.0, 2.0])]), run(&[(SUM, &[1.0, 2.0, 3.0])]));
         let differs = "stage `sum` did not have the same tasks in every run, so that their times can't be put together";
-        assert_eq!(told(&[two.clone(), three]), differs);
-        assert_eq!(told(&[two, run(&[(WAVE, &[1.0; 4])])]), differs);
+        assert_eq!(error(&[two.clone(), three]), differs);
+        assert_eq!(error(&[two, run(&[(WAVE, &[1.0; 4])])]), differs);
         assert_eq!(
-            told(&[run(&[(WAVE, &[1.0; 5])])]),
+            error(&[run(&[(WAVE, &[1.0; 5])])]),
             "stage `wave` recorded 5 tasks in 2 rounds, which its shape or the other stages' rounds contradict"
         );
         assert!(matches!(derive(&[run(&[(SUM, &[])])]), Err(DeriveError::Shape { tasks: 0, .. })));
@@ -310,12 +338,12 @@ memory = { line_bytes = 64.0 }
 
     #[test]
     fn what_is_not_verified_or_cannot_be_read_is_refused() {
-        let told = |printed: &str, written: &str| format!("{:#}", Recording::read(printed, written).unwrap_err());
+        let error = |printed: &str, written: &str| Recording::read(printed, written).unwrap_err();
         let line = SUM.replace("TIMES", "1.5");
-        assert_eq!(told(&PRINTED.replace("successful", "failed"), &line), "its result is wrong");
-        assert_eq!(told("seconds: 1\n", &line), "printed no line `verification: `");
-        assert_eq!(told(PRINTED, ""), "wrote no tasks: it was built without its graph; build it again");
-        let said = told(PRINTED, &format!("{line}\n{}", line.replace("passes", "paces")));
-        assert!(said.starts_with("line 2 of its tasks can't be read: unknown field `paces`"), "{said}");
+        assert_eq!(error(&PRINTED.replace("successful", "failed"), &line), "its result is wrong");
+        assert_eq!(error("seconds: 1\n", &line), "printed no line `verification: `");
+        assert_eq!(error(PRINTED, ""), "wrote no tasks: it was built without its graph; build it again");
+        let line_2 = error(PRINTED, &format!("{line}\n{}", line.replace("passes", "paces")));
+        assert!(line_2.starts_with("line 2 of its tasks can't be read: unknown field `paces`"), "{line_2}");
     }
 }

@@ -1,0 +1,323 @@
+//! What a user asks to be studied, by flags or by a study file, and the plan that it comes to.
+
+mod list;
+
+use crate::candidates::{self, Among};
+use crate::comparison::{Comparison, StopRule};
+use crate::departures;
+use crate::kind::Kind;
+use crate::max_loss::MaxLoss;
+use crate::model_file::ModelFile;
+use crate::plan::{Plan, PlanError, Subject, Treatment, UNBOUND};
+use crate::race::{Race, RaceStop};
+use crate::study_file::{BeyondMachine, Share, StopTable, StudyFile, SubjectTable};
+use machine::{Machine, PlaceError, Policy};
+use stats::RaceRule;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Longest that all trials of a study may take where nothing else is asked for.
+pub const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+const DEFAULT_CUT_OFF: f64 = 1.5;
+const DEFAULT_PLACEMENTS: [&str; 3] = [UNBOUND, "compact", "scatter"];
+
+/// What is to be studied.
+#[derive(Debug, Default)]
+pub struct Request {
+    /// What a study file says, or flags in the place of one.
+    pub study: StudyFile,
+    /// Problem class of every built-in program, whatever class it is named with.
+    pub class: Option<String>,
+    /// A model that is studied instead of programs.
+    pub model: Option<ModelFile>,
+    /// How the best placement is looked for; without it, every placement is compared with the reference.
+    pub race: Option<RaceRequest>,
+}
+
+/// How the best placement is to be looked for.
+#[derive(Clone, Debug, Default)]
+pub struct RaceRequest {
+    /// Which placements race besides those that are named.
+    pub among: Among,
+    /// Whether they race in every order of threads that shares differently.
+    pub ordered: bool,
+    /// Most runs of each subject's race.
+    pub runs: Option<u32>,
+    /// How good what is called best is to be; without it, the race halves its field.
+    pub guarantee: Option<Guarantee>,
+    /// A run is stopped when it has taken this many times as long as the best surely takes.
+    pub cut_off: Option<f64>,
+    /// The loss that is checked at the end.
+    pub max_loss: Option<MaxLoss>,
+}
+
+/// With which probability the placement called best is how close to the best.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Guarantee {
+    epsilon: f64,
+    delta: f64,
+}
+
+impl FromStr for Guarantee {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shares = text.split_once(',').map(|(epsilon, delta)| (epsilon.parse::<Share>(), delta.parse::<Share>()));
+        match shares {
+            Some((Ok(epsilon), Ok(delta))) if epsilon.0 < 1.0 && delta.0 < 1.0 => {
+                Ok(Self { epsilon: epsilon.0, delta: delta.0 })
+            }
+            _ => Err(format!("`{text}` is no guarantee; write two shares such as 0.02,0.05 or 2%,5%")),
+        }
+    }
+}
+
+/// The plan of a study that runs programs, or models of them.
+pub enum CellPlan {
+    /// Every placement is compared with the reference.
+    Comparison(Comparison),
+    /// The best placement is looked for.
+    Race(Race),
+}
+
+/// Any error as what is wrong with the plan that would come of it.
+fn wrong(error: impl Display) -> PlanError {
+    PlanError(error.to_string())
+}
+
+impl Request {
+    /// The plan on `machine`, where `builtin` gives the subject of a built-in program's name.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, in one sentence.
+    pub fn plan(
+        self,
+        machine: &Machine,
+        builtin: impl Fn(&str) -> Result<Subject, String>,
+    ) -> Result<CellPlan, PlanError> {
+        let Self { mut study, class, model, race } = self;
+        let mut departures: Vec<String> = Vec::new();
+        if let Some(class) = class {
+            departures.extend(replace_classes(&mut study.subjects, &class)?);
+        }
+        let mut subjects =
+            study.subjects.iter().map(|table| subject(table, &builtin)).collect::<Result<Vec<_>, _>>()?;
+        subjects.extend(model.iter().map(|model| Subject { name: model.name.clone(), ..Subject::default() }));
+        if subjects.is_empty() {
+            return Err(wrong(
+                "nothing to study: name a built-in such as npb:cg.W, a study file, or a program after --",
+            ));
+        }
+        let usable = machine.usable_cpus().len() as u32;
+        let mut threads = list::thread_counts(&study.threads, usable)?;
+        if study.beyond_machine == BeyondMachine::LeaveOut {
+            let too_many: Vec<u32> = threads.extract_if(.., |count| *count > usable).collect();
+            if threads.is_empty() {
+                return Err(wrong(format!(
+                    "this machine has {}, too few for any thread count of the study; give others with -n",
+                    departures::count(usable, "usable CPU")
+                )));
+            }
+            departures.extend(departures::left_out(&too_many, usable));
+        }
+        let named = list::placement_names(&study.placements);
+        let (treatments, race_stop) = match race {
+            Some(race) => race.field(named, &threads, machine).map(|(treatments, stop)| (treatments, Some(stop)))?,
+            None => (treatments(named, &threads, machine).map_err(wrong)?, None),
+        };
+        if study.paper.is_some() {
+            departures.extend(departures::placements(&threads, &treatments, machine));
+        }
+        // A model's machine needs no warming, and its clock no budget.
+        let (warmup_blocks, budget) = if model.is_some() { (0, None) } else { (1, Some(DEFAULT_BUDGET)) };
+        let mut plan = Plan {
+            subjects,
+            treatments,
+            threads,
+            warmup_blocks: study.warmup_blocks.unwrap_or(warmup_blocks),
+            timeout: study.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
+            budget: study.budget.map(|span| span.0).or(budget),
+            seed: study.seed.unwrap_or(1),
+            paper: study.paper,
+            departures,
+        };
+        plan.merge_same_placements();
+        if let Some(model) = model {
+            plan.subjects[0].model = Some(model.for_plan(&plan, machine).map_err(wrong)?);
+        }
+        Ok(match race_stop {
+            Some(stop) => CellPlan::Race(checked(Race { plan, stop })?),
+            None => CellPlan::Comparison(checked(Comparison { plan, stop: stop_rule(study.stop)? })?),
+        })
+    }
+}
+
+impl RaceRequest {
+    /// The treatments that race, `named` ones among them, and how.
+    fn field(
+        self,
+        mut named: Vec<String>,
+        threads: &[u32],
+        machine: &Machine,
+    ) -> Result<(Vec<Treatment>, RaceStop), PlanError> {
+        let kept = self.max_loss.map(|max| {
+            let first = || named.iter().find(|name| *name != UNBOUND).map_or(UNBOUND, String::as_str).to_owned();
+            max.placement.unwrap_or_else(first)
+        });
+        if kept.is_some() && threads.len() > 1 {
+            return Err(wrong("--max-loss compares at one thread count; give one with -n"));
+        }
+        named.extend(kept.clone());
+        let treatments = candidates::treatments(self.among, self.ordered, &named, threads, machine).map_err(wrong)?;
+        let cells: usize = treatments
+            .iter()
+            .map(|t| if t.is_unbound() { threads.len() } else { t.placements.iter().flatten().count() })
+            .sum();
+        let search = match self.guarantee {
+            Some(Guarantee { epsilon, delta }) => {
+                RaceRule::Guarantee { epsilon, delta, max_runs: self.runs.unwrap_or(100 * cells as u32 + 1000) }
+            }
+            None => RaceRule::Halving { runs: self.runs.unwrap_or(2 * cells as u32 + 40) },
+        };
+        Ok((treatments, RaceStop { search, cut_off: self.cut_off.unwrap_or(DEFAULT_CUT_OFF), kept }))
+    }
+}
+
+fn checked<K: Kind>(study: K) -> Result<K, PlanError> {
+    study.check()?;
+    Ok(study)
+}
+
+/// Gives every built-in program of `tables` the class `class`, and keeps one of those that are then the same. Gives the sentence that
+/// says so.
+fn replace_classes(tables: &mut Vec<SubjectTable>, class: &str) -> Result<Option<String>, PlanError> {
+    let mut replaced: Vec<String> = Vec::new();
+    for name in tables.iter_mut().filter_map(|table| table.builtin.as_mut()) {
+        let (program, old) = name.rsplit_once('.').unwrap_or((name, class));
+        if old != class && !replaced.iter().any(|other| other == old) {
+            replaced.push(old.to_owned());
+        }
+        *name = format!("{program}.{class}");
+    }
+    if tables.iter().all(|table| table.builtin.is_none()) {
+        return Err(wrong(format!("--class {class} is for built-in programs, and there is none here")));
+    }
+    let (mut names, before) = (BTreeSet::new(), tables.len());
+    tables.retain(|table| match &table.builtin {
+        Some(name) if table.name.is_none() => names.insert(name.clone()),
+        _ => true,
+    });
+    let once = match before - tables.len() {
+        0 => String::new(),
+        _ => format!("; what differs in nothing else is run once, so that {before} subjects become {}", tables.len()),
+    };
+    let sentence = || format!("Class {class} takes the place of {}{once}.", departures::list(&replaced));
+    Ok((!replaced.is_empty()).then(sentence))
+}
+
+fn stop_rule(table: StopTable) -> Result<StopRule, PlanError> {
+    let (least, most) = (table.min_runs, table.max_runs);
+    if let Some((least, most)) = least.zip(most).filter(|(least, most)| least > most) {
+        return Err(wrong(format!("at least {least} runs and at most {most} can't both hold")));
+    }
+    let most = most.unwrap_or(stats::DEFAULT_MAX_BLOCKS.max(least.unwrap_or(0)));
+    Ok(match table.relative_sd {
+        Some(share) => StopRule::RelativeSd {
+            relative_sd: share.0,
+            min_runs: least.unwrap_or(stats::PAPERS_MIN_RUNS).min(most),
+            max_runs: most,
+        },
+        None => StopRule::Paired {
+            width: table.width.map_or(stats::DEFAULT_WIDTH, |share| share.0),
+            min_blocks: least.unwrap_or(stats::DEFAULT_MIN_BLOCKS).min(most),
+            max_blocks: most,
+        },
+    })
+}
+
+fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, String>) -> Result<Subject, PlanError> {
+    let mut subject = match (&table.builtin, &table.command) {
+        (Some(name), _) => builtin(name).map_err(wrong)?,
+        (None, Some(command)) => Subject { name: command.join(" "), argv: command.clone(), ..Subject::default() },
+        (None, None) => return Err(wrong("a subject needs `builtin` or `command`")),
+    };
+    if let Some(name) = &table.name {
+        subject.name.clone_from(name);
+    }
+    subject.time_regex = table.time_regex.clone().or(subject.time_regex);
+    subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
+    Ok(subject)
+}
+
+/// The placement of each name at every thread count; the reference comes first.
+fn treatments(mut names: Vec<String>, threads: &[u32], machine: &Machine) -> Result<Vec<Treatment>, PlaceError> {
+    if names.is_empty() {
+        names = DEFAULT_PLACEMENTS.map(str::to_owned).to_vec();
+    }
+    let mut treatments: Vec<Treatment> = Vec::new();
+    for name in names {
+        if treatments.iter().any(|treatment| treatment.name == name) {
+            continue;
+        }
+        if name == UNBOUND {
+            treatments.insert(0, Treatment::unbound());
+            continue;
+        }
+        let policy: Policy = name.parse()?;
+        let place = |&n: &u32| policy.place(machine, n as usize).map(Some);
+        let placements = threads.iter().map(place).collect::<Result<Vec<_>, PlaceError>>()?;
+        treatments.push(Treatment::new(name, placements));
+    }
+    Ok(treatments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_replaces_those_of_built_in_programs_and_only_theirs() {
+        let builtin = |name: &str| SubjectTable { builtin: Some(name.into()), ..SubjectTable::default() };
+        let command = SubjectTable { command: Some(vec!["./app.A".into()]), ..SubjectTable::default() };
+        let mut tables = ["npb:bt.A", "npb:cg.A", "npb:bt.C", "npb:cg.W", "npb:ep"].map(builtin).to_vec();
+        tables.push(command.clone());
+        assert_eq!(
+            replace_classes(&mut tables, "W").unwrap().unwrap(),
+            "Class W takes the place of A and C; what differs in nothing else is run once, so that 6 subjects become 4."
+        );
+        let mut expected = ["npb:bt.W", "npb:cg.W", "npb:ep.W"].map(builtin).to_vec();
+        expected.push(command.clone());
+        assert_eq!(tables, expected);
+        assert_eq!(replace_classes(&mut tables, "W").unwrap(), None, "nothing is replaced");
+        let error = replace_classes(&mut vec![command], "W").unwrap_err().to_string();
+        assert_eq!(error, "--class W is for built-in programs, and there is none here");
+    }
+
+    #[test]
+    fn flags_beat_the_study_file_and_defaults_fill_the_rest() {
+        let file = StudyFile {
+            threads: vec!["1".into()],
+            placements: vec!["compact".into()],
+            stop: StopTable { relative_sd: Some(Share(0.05)), max_runs: Some(9), ..StopTable::default() },
+            seed: Some(7),
+            subjects: vec![SubjectTable { command: Some(vec!["./app".into()]), ..SubjectTable::default() }],
+            ..StudyFile::default()
+        };
+        let flags = StudyFile {
+            threads: vec!["2".into()],
+            stop: StopTable { width: Some(Share(0.01)), ..StopTable::default() },
+            ..StudyFile::default()
+        };
+        let machine = Machine::named("xeon-e5620").unwrap();
+        let request = Request { study: file.with(flags), ..Request::default() };
+        let CellPlan::Comparison(study) = request.plan(&machine, |_| Err("none".into())).unwrap() else {
+            panic!("no race is asked for");
+        };
+        let rule = StopRule::Paired { width: 0.01, min_blocks: stats::DEFAULT_MIN_BLOCKS.min(9), max_blocks: 9 };
+        assert_eq!((study.plan.threads, study.plan.seed, study.stop), (vec![2], 7, rule));
+        assert_eq!(study.plan.treatments[0].name, "compact");
+        assert_eq!((study.plan.budget, study.plan.warmup_blocks), (Some(DEFAULT_BUDGET), 1));
+    }
+}

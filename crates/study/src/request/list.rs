@@ -1,0 +1,76 @@
+//! Thread counts and placements as they are written: in lists, with commas or as words of their own.
+
+use super::wrong;
+use crate::plan::PlanError;
+
+const MAX_THREADS: u32 = 65_536;
+
+/// Thread counts from words such as `1`, `2-8` and `all`, which is the default; each once, in the order given.
+pub(super) fn thread_counts(words: &[String], usable: u32) -> Result<Vec<u32>, PlanError> {
+    if words.is_empty() {
+        return Ok(vec![usable]);
+    }
+    let bad = |word: &str| {
+        wrong(format!("`{word}` is not a thread count; write 4, 1-8 or all (here {usable}), at most {MAX_THREADS}"))
+    };
+    let mut counts: Vec<u32> = Vec::new();
+    for word in words.iter().flat_map(|word| word.split(',')).map(str::trim) {
+        let number = |text: &str| match text {
+            "all" => Ok(usable),
+            digits => digits.parse::<u32>().ok().filter(|n| (1..=MAX_THREADS).contains(n)).ok_or_else(|| bad(word)),
+        };
+        let (first, last) = match word.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(word)?, number(word)?),
+        };
+        if first > last {
+            return Err(bad(word));
+        }
+        counts.extend((first..=last).filter(|n| !counts.contains(n)).collect::<Vec<_>>());
+    }
+    Ok(counts)
+}
+
+/// Splits `unbound,compact,0,8,1,9` into `unbound`, `compact` and the CPU list `0,8,1,9`.
+pub(super) fn placement_names(words: &[String]) -> Vec<String> {
+    let is_list = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    let mut names: Vec<String> = Vec::new();
+    for word in words {
+        let mut open_list = false;
+        for part in word.split(',').map(str::trim) {
+            match names.last_mut() {
+                Some(list) if open_list && is_list(part) => {
+                    list.push(',');
+                    list.push_str(part);
+                }
+                _ => names.push(part.to_owned()),
+            }
+            open_list = is_list(part);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_list_keeps_its_commas_among_placements() {
+        let names = |text: &str| placement_names(&[text.to_owned()]);
+        assert_eq!(names("unbound,compact,0,8,1,9"), ["unbound", "compact", "0,8,1,9"]);
+        assert_eq!(names("0-3,scatter,4-7"), ["0-3", "scatter", "4-7"]);
+        assert_eq!(placement_names(&["0,1".into(), "2,3".into()]), ["0,1", "2,3"]);
+    }
+
+    #[test]
+    fn thread_counts_are_numbers_ranges_and_all() {
+        let counts = |text: &str| thread_counts(&[text.to_owned()], 8);
+        assert_eq!(counts("1,2-4,all,3").unwrap(), [1, 2, 3, 4, 8]);
+        assert_eq!(counts("2-all").unwrap(), [2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(thread_counts(&[], 8).unwrap(), [8]);
+        for text in ["0", "", "4-2", "-1", "x", "1-", "99999999999"] {
+            assert!(counts(text).is_err(), "{text}");
+        }
+    }
+}
