@@ -1,6 +1,7 @@
 //! Sentences that several forms of the report share.
 
 use crate::number;
+use crate::sentences::on_a_busy_machine;
 use crate::study_view::{Stop, StudyView};
 use stats::RaceRule;
 use study::{Claim, Ending, RaceStop, StopRule};
@@ -117,10 +118,15 @@ pub(crate) fn setting(study: &StudyView) -> String {
     } else {
         format!("Machine: {machine}, Linux {}", host.kernel)
     };
+    let busy = study.plan.subjects.iter().filter_map(|subject| {
+        let disturbances = study.disturbances(&subject.name);
+        (!disturbances.is_empty()).then(|| format!(" {} was {}.", subject.name, on_a_busy_machine(disturbances)))
+    });
     format!(
-        "{place}. {} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.",
+        "{place}. {} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.{}",
         trials_a_cell(study),
         study.plan.seed,
-        host.stayput_version
+        host.stayput_version,
+        busy.collect::<String>()
     )
 }

@@ -13,6 +13,7 @@
 pub mod candidates;
 pub mod comparison;
 pub mod engine;
+mod environment;
 pub mod host;
 pub mod journal;
 pub mod kind;

@@ -1,6 +1,7 @@
 //! What the trials of a study say: a summary of each cell, and what is concluded from all of them.
 
 use crate::comparison::Comparison;
+use crate::environment::Environment;
 use crate::plan::{Cell, Plan, Treatment};
 use crate::race::{Race, RaceResult};
 use crate::record::Record;
@@ -9,7 +10,7 @@ use crate::trial::{Status, Trial};
 use crate::verdict::{ComparisonVerdict, RaceVerdict, Verdict};
 use crate::warning::Warning;
 use serde::{Deserialize, Serialize};
-use stats::{Mark, PairedRatio};
+use stats::{Disturbance, Mark, PairedRatio};
 use std::collections::BTreeMap;
 
 /// What is claimed of a placement against the reference.
@@ -78,6 +79,9 @@ pub struct Summary {
     pub smallest_detectable: Option<f64>,
     /// What is claimed of it.
     pub claim: Claim,
+    /// What else may have made the difference that is claimed: it was then measured on a busy machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<Disturbance>,
     /// Median of the reference at the plan's smallest thread count, over this median, when that count is 1.
     pub speedup: Option<f64>,
     /// Change of the times over the study (0.02 = 2 % slower at the end), when a trend is shown.
@@ -144,6 +148,7 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
     let ratios: Vec<Option<PairedRatio>> = cells.iter().map(ratio).collect();
     let mut claims = stats::claims(&ratios.iter().flatten().copied().collect::<Vec<_>>()).into_iter();
     let comparisons = ratios.iter().flatten().count();
+    let environment = Environment::new(plan, record);
     let mut summaries: Vec<Summary> = Vec::new();
     for (&cell, ratio) in cells.iter().zip(&ratios) {
         let claim = match ratio {
@@ -151,7 +156,13 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
             None => Claim::TooFew,
             Some(_) => claims.next().map_or(Claim::NoneShown, Claim::from),
         };
+        let claimed = ratio.filter(|_| matches!(claim, Claim::Faster | Claim::Slower));
+        let disturbances = |ratio: PairedRatio| {
+            let reference = Cell { treatment: 0, ..cell };
+            environment.disturbances(reference, cell, ratio.ratio())
+        };
         summaries.push(Summary {
+            disturbances: claimed.map(disturbances).unwrap_or_default(),
             ratio: ratio.map(|ratio| ratio.ratio()),
             ratio_low: ratio.map(|ratio| ratio.low()),
             ratio_high: ratio.map(|ratio| ratio.high()),
@@ -181,11 +192,13 @@ pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
         Summary { settled: true, ..summary_of_cell(plan, &record.trials, cell, claim) }
     };
     let mut summaries: Vec<Summary> = plan.cells().map(summary).collect();
-    races.iter().for_each(|race| add_gain(race, &mut summaries));
+    let environment = Environment::new(plan, record);
+    let verdicts: Vec<RaceVerdict> = races.iter().map(|race| RaceVerdict::new(race, plan, &environment)).collect();
+    races.iter().zip(&verdicts).for_each(|(race, verdict)| add_gain(race, verdict, &mut summaries));
     add_speedups(&mut summaries);
     let cells = Analysis {
         best: races.iter().filter_map(winner).collect(),
-        verdicts: races.iter().map(|race| Verdict::Race(RaceVerdict::new(race))).collect(),
+        verdicts: verdicts.into_iter().map(Verdict::Race).collect(),
         warnings: Warning::of_race(record, &summaries),
         summaries,
     };
@@ -239,6 +252,7 @@ fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: Claim) -> S
         p_value: None,
         smallest_detectable: None,
         claim,
+        disturbances: Vec::new(),
         speedup: None,
         drift: stats::drift(&over_study)
             .filter(|drift| drift.p_value < DRIFT_SIGNIFICANCE)
@@ -276,7 +290,7 @@ fn best_of(subject: &str, summaries: &[Summary]) -> Option<Best> {
 }
 
 /// Adds what a race says of its winner's gain to the summary of that cell.
-fn add_gain(race: &RaceResult, summaries: &mut [Summary]) {
+fn add_gain(race: &RaceResult, verdict: &RaceVerdict, summaries: &mut [Summary]) {
     let (Some(best), Some(gain)) = (race.best(), race.gain()) else { return };
     let is_best = |summary: &&mut Summary| {
         summary.subject == race.subject
@@ -287,6 +301,9 @@ fn add_gain(race: &RaceResult, summaries: &mut [Summary]) {
         (summary.ratio, summary.ratio_low, summary.ratio_high) = (Some(gain.ratio), Some(gain.low), Some(gain.high));
         summary.pairs = gain.pairs as u32;
         summary.claim = gain.claim.into();
+        if let Some(outcome) = verdict.outcome.as_ref().filter(|_| summary.claim == Claim::Faster) {
+            summary.disturbances.clone_from(&outcome.disturbances);
+        }
     }
 }
 

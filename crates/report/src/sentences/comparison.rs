@@ -1,6 +1,7 @@
 //! What a comparison of placements shows, in sentences.
 
-use super::{Sentence, configuration, counted, least_seen, with_interval};
+use super::disturbance::{on_a_busy_machine, qualified};
+use super::{Sentence, configuration, counted, least_seen, matters, with_interval};
 use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Interval, PlacementVerdict};
 
 /// Whether placement matters, then a sentence on each placement.
@@ -13,8 +14,9 @@ pub(super) fn sentences(verdict: &ComparisonVerdict) -> Vec<Sentence> {
 fn headline(headline: &ComparisonHeadline) -> String {
     match headline {
         ComparisonHeadline::NoRuns => "nothing to say, no run went well.".into(),
-        ComparisonHeadline::Matters { by, best } => {
-            format!("where its threads run matters, by up to {:.1} %; best here: {}.", by * 100.0, configuration(best))
+        ComparisonHeadline::Matters { by, best, disturbances } => {
+            let (matters, by, best) = (matters(disturbances), by * 100.0, configuration(best));
+            qualified(format!("where its threads run {matters}, by up to {by:.1} %; best here: {best}."), disturbances)
         }
         ComparisonHeadline::NoneShown { best } => {
             format!("no placement is shown to differ; fastest here: {}.", configuration(best))
@@ -56,10 +58,14 @@ fn detail(verdict: &ComparisonVerdict, shown: &PlacementVerdict) -> Sentence {
         .same_as
         .as_ref()
         .map_or_else(String::new, |twin| format!("; {placement} is the very same placement as {twin} here"));
+    let busy = match shown.disturbances.as_slice() {
+        [] => String::new(),
+        disturbances => format!("; {}", on_a_busy_machine(disturbances)),
+    };
     let threads = counted(shown.configuration.threads, "thread");
     Sentence::Detail {
         subject: verdict.subject.clone(),
-        text: format!("{threads}: {difference}{twin}."),
+        text: format!("{threads}: {difference}{twin}{busy}."),
         is_shown: matches!(shown.difference, Difference::Faster { .. } | Difference::Slower { .. }),
     }
 }
