@@ -83,7 +83,7 @@ fn fields(trial: &Trial, outlier: bool) -> [String; COLUMNS.len()] {
         outlier.to_string(),
         trial.started_unix_s.to_string(),
         trial.time_s.map_or_else(String::new, |s| s.to_string()),
-        seen(trial, |o| Some(o.wall_s)),
+        trial.ran_s.map_or_else(String::new, |s| s.to_string()),
         seen(trial, |o| Some(o.user_s)),
         seen(trial, |o| Some(o.system_s)),
         seen(trial, |o| Some(o.max_rss_bytes)),

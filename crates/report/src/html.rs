@@ -10,6 +10,7 @@ mod sheet;
 mod simulation;
 
 use crate::chart::Hue;
+use crate::json::{self, Metrics};
 use crate::number::{self, Ratio};
 use crate::paste;
 use crate::replay::ReplayView;
@@ -52,18 +53,19 @@ pub(crate) fn cells_page(study: &StudyView) -> String {
             (paste_lines(study))
         }
     };
-    page(study.host, &title, &body, &crate::json::page_data(study))
+    page(study.host, &title, &body, &json::page_data(study))
 }
 
 /// A simulation as one HTML file, likewise.
 pub(crate) fn simulation_page(study: &SimulationView) -> String {
-    let data = crate::json::simulation(study);
+    let data = json::simulation(study, Metrics::Summarised);
     page(&study.record.host, &simulation::title(study), &simulation::body(study), &data)
 }
 
 /// Replays as one HTML file, likewise.
 pub(crate) fn replay_page(study: &ReplayView) -> String {
-    page(&study.record.host, &replay::title(study), &replay::body(study), &crate::json::replay(study))
+    let data = json::replay(study, Metrics::Summarised);
+    page(&study.record.host, &replay::title(study), &replay::body(study), &data)
 }
 
 /// The page of a study.

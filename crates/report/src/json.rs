@@ -13,7 +13,7 @@ use serde::Serialize;
 use stats::{DropReason, Standing, Standings};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use study::{Entrant, Kind, Plan, Record, Sample, Status, Trial, Warning};
+use study::{Entrant, Kind, Measurements, Plan, Record, Sample, Status, Trial, Warning};
 
 /// A trial in the words of the contract.
 #[derive(Serialize)]
@@ -103,8 +103,11 @@ struct SampleRow<'a> {
 }
 
 impl<'a> SampleRow<'a> {
-    fn new(sample: &'a Sample, cpus: u32) -> Self {
+    fn new(sample: &'a Sample, cpus: u32, metrics: Metrics) -> Self {
         let measured = sample.measurements();
+        let by_name = |measured: &Measurements| {
+            measured.metrics.iter().map(|(metric, value)| (metric.to_string(), *value)).collect()
+        };
         let failure = sample.result.as_ref().err();
         Self {
             sequence: sample.sequence,
@@ -116,11 +119,18 @@ impl<'a> SampleRow<'a> {
             cause: failure.map_or("", |failure| &failure.what),
             time_s: measured.map(|measured| measured.makespan_s),
             started_unix_s: sample.started_s,
-            metrics: measured
-                .map(|measured| measured.metrics.iter().map(|(metric, value)| (metric.to_string(), *value)).collect()),
+            metrics: measured.filter(|_| metrics == Metrics::OfEachSample).map(by_name),
             notes: measured.map_or(&[], |measured| &measured.notes),
         }
     }
+}
+
+/// Whether the numbers of each sample are written, or what they come to alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metrics {
+    OfEachSample,
+    /// As in pages, which grow with all that is in them.
+    Summarised,
 }
 
 /// A paper with its tables, ours beside what is printed, in the words of the contract.
@@ -412,7 +422,7 @@ struct PlanRow<'a, S: Serialize> {
 
 /// A simulation as one JSON object: `verdicts`, `warnings` and `findings` as of other studies, the `plan`, the keys of
 /// [`Contract`], and every sample among the `trials`.
-pub(crate) fn simulation(study: &SimulationView) -> String {
+pub(crate) fn simulation(study: &SimulationView, metrics: Metrics) -> String {
     let SimulationView { record, analysis, .. } = study;
     let mut text = String::from("{");
     list(&mut text, "verdicts", &sentences::simulation_verdicts(analysis));
@@ -422,11 +432,11 @@ pub(crate) fn simulation(study: &SimulationView) -> String {
     value(&mut text, "plan", &record.plan);
     values.iter().for_each(|(key, json)| value(&mut text, key, json));
     lists.iter().for_each(|(key, json)| list(&mut text, key, json));
-    end_of_samples(text, record, record.plan.cpus)
+    end_of_samples(text, record, record.plan.cpus, metrics)
 }
 
 /// Replays as one JSON object, likewise, with the keys of [`ReplayView::json`].
-pub(crate) fn replay(study: &ReplayView) -> String {
+pub(crate) fn replay(study: &ReplayView, metrics: Metrics) -> String {
     let ReplayView { record, analysis, .. } = study;
     let mut text = String::from("{");
     list(&mut text, "verdicts", &sentences::replay_verdicts(analysis));
@@ -436,7 +446,7 @@ pub(crate) fn replay(study: &ReplayView) -> String {
     let (values, policies) = study.json();
     values.iter().for_each(|(key, json)| value(&mut text, key, json));
     list(&mut text, "policies", &policies);
-    end_of_samples(text, record, record.plan.cpus)
+    end_of_samples(text, record, record.plan.cpus, metrics)
 }
 
 /// What verdicts and warnings say, as values.
@@ -448,8 +458,14 @@ fn findings(text: &mut String, verdicts: &[impl Serialize], warnings: &[Warning]
 }
 
 /// Samples, machine, host and ending of a study that simulates or replays.
-fn end_of_samples<K: Kind<Trial = Sample>>(mut text: String, record: &Record<K>, cpus: u32) -> String {
-    list(&mut text, "trials", &record.trials.iter().map(|sample| SampleRow::new(sample, cpus)).collect::<Vec<_>>());
+fn end_of_samples<K: Kind<Trial = Sample>>(
+    mut text: String,
+    record: &Record<K>,
+    cpus: u32,
+    metrics: Metrics,
+) -> String {
+    let row = |sample| SampleRow::new(sample, cpus, metrics);
+    list(&mut text, "trials", &record.trials.iter().map(row).collect::<Vec<_>>());
     value(&mut text, "machine", &record.machine);
     value(&mut text, "host", &record.host);
     list(&mut text, "sessions", &record.sessions);

@@ -174,7 +174,7 @@ impl Forms for SimulationView<'_> {
         crate::simulation::csv(self)
     }
     fn json(&self) -> String {
-        json::simulation(self)
+        json::simulation(self, json::Metrics::OfEachSample)
     }
 }
 
@@ -195,6 +195,6 @@ impl Forms for ReplayView<'_> {
         ReplayView::csv(self)
     }
     fn json(&self) -> String {
-        json::replay(self)
+        json::replay(self, json::Metrics::OfEachSample)
     }
 }

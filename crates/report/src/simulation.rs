@@ -42,7 +42,7 @@ pub(crate) struct SimulationView<'a> {
     pub machine: Option<Machine>,
 }
 
-/// What a simulation, or a play beside one, says in the forms that are text alone.
+/// What a simulation, or a replay beside one, says in the forms that are text alone.
 pub(crate) struct Sheet<'a> {
     /// The answer, a sentence each.
     pub verdicts: Vec<String>,

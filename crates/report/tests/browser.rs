@@ -8,7 +8,7 @@ mod fixture;
 mod reproduction;
 
 use serde_json::{Value, json};
-use stayput_report as report;
+use stayput_report::{self as report, Format};
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[test]
 fn every_page_loads_nothing_else_fits_its_width_and_raises_no_error() {
     let Some(mut browser) = Browser::start() else { return };
-    let studies = fixture::all().into_iter().chain([("race-of-200", fixture::race_of_200())]);
-    let pages = studies.map(|(name, study)| (name, report::html(&study.record, &study.analysis)));
+    let studies = fixture::all().into_iter().chain([("race-of-200", fixture::race_of_200().study())]);
+    let pages = studies.map(|(name, study)| (name, fixture::write(&study, Format::Html)));
     for (name, page) in pages.chain([("papers", papers())]) {
         let file = browser.write(name, &page);
         for width in WIDTHS {
@@ -55,8 +55,8 @@ fn every_page_loads_nothing_else_fits_its_width_and_raises_no_error() {
 #[test]
 fn chart_text_stays_legible() {
     let Some(mut browser) = Browser::start() else { return };
-    let studies = fixture::all().into_iter().chain([("race-of-200", fixture::race_of_200())]);
-    let pages = studies.map(|(name, study)| (name, report::html(&study.record, &study.analysis)));
+    let studies = fixture::all().into_iter().chain([("race-of-200", fixture::race_of_200().study())]);
+    let pages = studies.map(|(name, study)| (name, fixture::write(&study, Format::Html)));
     for (name, page) in pages.chain([("papers", papers())]) {
         let file = browser.write(name, &page);
         for width in WIDTHS {
@@ -75,7 +75,7 @@ fn papers() -> String {
 fn a_race_grows_with_the_page_and_its_text_does_not() {
     let Some(mut browser) = Browser::start() else { return };
     let study = fixture::race();
-    let file = browser.write("race", &report::html(&study.record, &study.analysis));
+    let file = browser.write("race", &study.write(Format::Html));
     let mut look = |width: u32| {
         browser.visit(&file, width, true);
         let look = browser.evaluate(
@@ -119,7 +119,7 @@ fn legible(browser: &mut Browser, name: &str) {
 fn both_themes_change_charts_and_paper() {
     let Some(mut browser) = Browser::start() else { return };
     let study = fixture::two_cpus();
-    let file = browser.write("two-cpus", &report::html(&study.record, &study.analysis));
+    let file = browser.write("two-cpus", &study.write(Format::Html));
     let look = "({ paper: getComputedStyle(document.body).backgroundColor, \
         text: getComputedStyle(document.querySelector('svg.chart text')).fill, \
         mark: getComputedStyle(document.querySelector('svg.chart .h1:not(.open)')).fill })";
@@ -146,7 +146,7 @@ fn both_themes_change_charts_and_paper() {
 fn the_table_of_trials_sorts_and_filters() {
     let Some(mut browser) = Browser::start() else { return };
     let study = fixture::opteron();
-    let file = browser.write("opteron", &report::html(&study.record, &study.analysis));
+    let file = browser.write("opteron", &study.write(Format::Html));
     browser.visit(&file, 1280, true);
     let order = |browser: &mut Browser| -> Vec<u64> {
         let rows = browser.evaluate("[...document.getElementById('trials').tBodies[0].rows].filter(row => !row.hidden).map(row => +row.cells[0].textContent)");

@@ -4,27 +4,19 @@
 
 mod fixture;
 
-use stayput_report as report;
-use study::{Analysis, Record};
+use fixture::{Fixture, write};
+use stayput_report::{Format, Screen, Study};
+use study::Comparison;
 
-type Form = (&'static str, fn(&Record, &Analysis) -> String);
-
-const FORMS: [Form; 6] = [
-    ("terminal", |record, analysis| report::terminal(record, analysis, 80, false)),
-    ("html", report::html),
-    ("markdown", report::markdown),
-    ("latex", report::latex),
-    ("csv", report::csv),
-    ("json", report::json),
-];
+const FORMS: [Format; 6] = [Format::Terminal, Format::Html, Format::Markdown, Format::Latex, Format::Csv, Format::Json];
 
 #[test]
 fn every_form_tells_every_study_the_same_way_twice() {
     for (name, study) in fixture::all() {
-        for (form, tell) in FORMS {
-            let text = tell(&study.record, &study.analysis);
-            assert!(text.ends_with('\n') || form == "html", "{form} of {name} ends with a line end");
-            assert_eq!(text, tell(&study.record, &study.analysis), "{form} of {name}");
+        for form in FORMS {
+            let text = write(&study, form);
+            assert!(text.ends_with('\n') || form == Format::Html, "{form:?} of {name} ends with a line end");
+            assert_eq!(text, write(&study, form), "{form:?} of {name}");
         }
     }
 }
@@ -32,13 +24,13 @@ fn every_form_tells_every_study_the_same_way_twice() {
 #[test]
 fn terminal_when_nothing_is_shown() {
     let study = fixture::two_cpus();
-    insta::assert_snapshot!(report::terminal(&study.record, &study.analysis, 80, false));
+    insta::assert_snapshot!(study.terminal(80));
 }
 
 #[test]
 fn terminal_with_claims_failures_and_many_columns() {
     let study = fixture::opteron();
-    insta::assert_snapshot!(report::terminal(&study.record, &study.analysis, 100, false));
+    insta::assert_snapshot!(study.terminal(100));
 }
 
 #[test]
@@ -49,22 +41,22 @@ fn terminal_of_papers_studies() {
         ("terminal_of_weber_2010", fixture::weber_2010()),
     ];
     for (name, study) in studies {
-        insta::assert_snapshot!(name, report::terminal(&study.record, &study.analysis, 100, false));
+        insta::assert_snapshot!(name, study.terminal(100));
     }
 }
 
 #[test]
 fn terminal_of_studies_without_an_answer() {
     for (name, study) in [("empty", fixture::empty()), ("nothing-started", fixture::nothing_started())] {
-        insta::assert_snapshot!(name, report::terminal(&study.record, &study.analysis, 60, false));
+        insta::assert_snapshot!(name, study.terminal(60));
     }
 }
 
 #[test]
 fn the_line_to_paste_has_the_thread_count_where_the_command_has_its_word() {
     let mut study = fixture::opteron();
-    study.record.plan.subjects[1].argv = vec!["./cg".into(), "--threads={threads}".into()];
-    let text = report::terminal(&study.record, &study.analysis, 80, false);
+    study.record.plan.plan.subjects[1].argv = vec!["./cg".into(), "--threads={threads}".into()];
+    let text = study.terminal(80);
     assert!(text.contains("stayput run -n 32 --place scatter -- ./cg '--threads=32'"), "{text}");
     assert!(!text.contains("{threads}"), "{text}");
 }
@@ -73,7 +65,7 @@ fn the_line_to_paste_has_the_thread_count_where_the_command_has_its_word() {
 fn terminal_keeps_to_its_width() {
     for (name, study) in fixture::all() {
         for width in [60, 80, 132] {
-            let text = report::terminal(&study.record, &study.analysis, width, false);
+            let text = study.write(Format::Terminal, Screen { width, colour: false });
             // What is there to be copied is never wrapped.
             let prose =
                 text.lines().filter(|line| !line.starts_with("  stayput") && !line.starts_with("  OMP_NUM_THREADS"));
@@ -87,7 +79,8 @@ fn terminal_keeps_to_its_width() {
 
 #[test]
 fn terminal_is_coloured_only_where_a_difference_is_shown() {
-    let coloured = |study: fixture::Study| report::terminal(&study.record, &study.analysis, 80, true);
+    let coloured =
+        |fixture: Fixture<Comparison>| fixture.study().write(Format::Terminal, Screen { width: 80, colour: true });
     assert!(!coloured(fixture::two_cpus()).contains('\u{1b}'));
     let study = fixture::opteron();
     let claims =
@@ -102,68 +95,67 @@ fn terminal_is_coloured_only_where_a_difference_is_shown() {
 #[test]
 fn no_name_steers_a_terminal() {
     let study = fixture::hostile();
-    let text = report::terminal(&study.record, &study.analysis, 80, false);
+    let text = study.terminal(80);
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
 }
 
 #[test]
 fn markdown_of_two_programs() {
     let study = fixture::two_cpus();
-    insta::assert_snapshot!(report::markdown(&study.record, &study.analysis));
+    insta::assert_snapshot!(study.write(Format::Markdown));
 }
 
 #[test]
 fn markdown_of_hostile_names() {
     let study = fixture::hostile();
-    insta::assert_snapshot!(report::markdown(&study.record, &study.analysis));
+    insta::assert_snapshot!(study.write(Format::Markdown));
 }
 
 #[test]
 fn latex_of_two_programs() {
     let study = fixture::two_cpus();
-    insta::assert_snapshot!(report::latex(&study.record, &study.analysis));
+    insta::assert_snapshot!(study.write(Format::Latex));
 }
 
 #[test]
 fn latex_of_hostile_names() {
     let study = fixture::hostile();
-    insta::assert_snapshot!(report::latex(&study.record, &study.analysis));
+    insta::assert_snapshot!(study.write(Format::Latex));
 }
 
 #[test]
 fn markdown_of_pires_2016() {
     let study = fixture::pires_2016();
-    insta::assert_snapshot!(report::markdown(&study.record, &study.analysis));
+    insta::assert_snapshot!(study.write(Format::Markdown));
 }
 
 #[test]
 fn latex_of_pires_2017_scaled_down() {
     let study = fixture::pires_2017_w();
-    insta::assert_snapshot!(report::latex(&study.record, &study.analysis));
+    insta::assert_snapshot!(study.write(Format::Latex));
 }
 
 #[test]
 fn a_table_of_a_paper_gives_way_to_ours_where_it_would_hide_a_cell() {
-    let generic = |study: &fixture::Study| {
-        let text = report::terminal(&study.record, &study.analysis, 100, false);
+    let generic = |study: &Fixture<Comparison>| {
+        let text = study.terminal(100);
         assert!(text.contains("Table 1 of Pires and Lobosco 2016, class B, beside ours"), "{text}");
         text.contains("\n  time, s ")
     };
     let mut study = fixture::pires_2016();
     assert!(!generic(&study));
-    let mut another = study.record.plan.subjects[0].clone();
+    let mut another = study.record.plan.plan.subjects[0].clone();
     another.name = "./app".into();
-    study.record.plan.subjects.push(another);
+    study.record.plan.plan.subjects.push(another);
     assert!(generic(&study), "./app is in no table of the paper");
 }
 
 #[test]
 fn no_ratio_stands_beside_the_papers_when_unbound_was_left_out() {
     let mut study = fixture::pires_2016();
-    study.record.plan.treatments.remove(0);
+    study.record.plan.plan.treatments.remove(0);
     study.record.trials.retain(|trial| trial.placement != "unbound");
-    let analysis = study::analyse(&study.record);
-    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &analysis)).unwrap();
+    let value = Fixture::new(study.record).json();
     let rows = value["paper"]["tables"][0]["rows"].as_array().unwrap();
     let row = |quantity: &str| rows.iter().find(|r| r["quantity"] == quantity && r["placement"] == "compact").unwrap();
     assert!(row("time")["ours"][3].is_f64());
@@ -174,7 +166,7 @@ fn no_ratio_stands_beside_the_papers_when_unbound_was_left_out() {
 #[test]
 fn programs_read_the_printed_figures_beside_ours() {
     let study = fixture::pires_2017_w();
-    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let value = study.json();
     let paper = &value["paper"];
     assert_eq!((&paper["name"], &paper["machine"]), (&"pires-2017".into(), &"opteron-6272".into()));
     let rows = paper["tables"][0]["rows"].as_array().unwrap();
@@ -205,7 +197,7 @@ fn programs_read_the_printed_figures_beside_ours() {
     same(&speedup["printed"][5], Some(3.29 / 0.18));
     same(&speedup["ours"][1], summary("scatter").speedup);
 
-    let text = report::csv(&study.record, &study.analysis);
+    let text = study.write(Format::Csv);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().unwrap().clone();
     let column = |name: &str| header.iter().position(|column| column == name).unwrap();
@@ -219,7 +211,7 @@ fn programs_read_the_printed_figures_beside_ours() {
 #[test]
 fn programs_read_the_rates_of_built_in_programs() {
     let study = fixture::built_ins();
-    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let value = study.json();
     let programs = value["programs"].as_array().unwrap();
     assert_eq!(programs.iter().map(|p| &p["subject"]).collect::<Vec<_>>(), ["npb:ep.W", "npb:cg.W"]);
     assert_eq!((&programs[0]["bytes"], &programs[0]["flops_per_byte"]), (&0.into(), &serde_json::Value::Null));
@@ -241,7 +233,7 @@ fn programs_read_the_rates_of_built_in_programs() {
 #[test]
 fn markdown_tells_needs_and_rates_of_built_in_programs_only() {
     let study = fixture::built_ins();
-    let text = report::markdown(&study.record, &study.analysis);
+    let text = study.write(Format::Markdown);
     let program = workloads::program("npb:cg").unwrap();
     let class = &program.classes[1];
     let gigabytes = class.bytes as f64 / 1e9;
@@ -250,13 +242,13 @@ fn markdown_tells_needs_and_rates_of_built_in_programs_only() {
     let facts = text.lines().find(|line| line.starts_with("- npb:cg.W: conjugate gradient")).unwrap();
     assert!(facts.contains(&program.stresses) && facts.contains(&program.verification), "{facts}");
     let study = fixture::hostile();
-    assert!(!report::markdown(&study.record, &study.analysis).contains("Gflop"));
+    assert!(!study.write(Format::Markdown).contains("Gflop"));
 }
 
 #[test]
 fn csv_has_a_row_a_trial_with_units_in_its_names() {
     let study = fixture::hostile();
-    let text = report::csv(&study.record, &study.analysis);
+    let text = study.write(Format::Csv);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().unwrap().clone();
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
@@ -264,7 +256,7 @@ fn csv_has_a_row_a_trial_with_units_in_its_names() {
     let column = |name: &str| header.iter().position(|column| column == name).unwrap();
     assert_eq!(&rows[9][column("status")], "exit-code");
     assert_eq!(&rows[9][column("time_s")], "");
-    assert_eq!(&rows[9][column("subject")], study.record.plan.subjects[0].name);
+    assert_eq!(&rows[9][column("subject")], study.record.plan.plan.subjects[0].name);
     insta::assert_snapshot!("csv_head", text.lines().take(6).collect::<Vec<_>>().join("\n"));
 }
 
@@ -272,21 +264,21 @@ fn csv_has_a_row_a_trial_with_units_in_its_names() {
 #[test]
 fn a_paper_whose_tables_are_missing_is_named_after_the_departures() {
     let mut study = fixture::pires_2017_w();
-    study.record.plan.paper = Some("pires-2031".into());
+    study.record.plan.plan.paper = Some("pires-2031".into());
     let missing = "This version of stayput does not have the tables of `pires-2031`, whose study this is.";
-    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
-    let departures = study.record.plan.departures.len();
+    let value = study.json();
+    let departures = study.record.plan.plan.departures.len();
     assert!(departures > 0 && value["warnings"][departures] == missing, "{}", value["warnings"]);
     assert!(value.get("paper").is_none());
-    for (form, tell) in FORMS.into_iter().filter(|(form, _)| ["terminal", "markdown", "latex"].contains(form)) {
-        assert_eq!(tell(&study.record, &study.analysis).matches("does not have").count(), 1, "{form}");
+    for form in [Format::Terminal, Format::Markdown, Format::Latex] {
+        assert_eq!(study.write(form).matches("does not have").count(), 1, "{form:?}");
     }
 }
 
 #[test]
 fn json_keeps_the_contract() {
     let study = fixture::opteron();
-    let value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let value = study.json();
     let keys: std::collections::BTreeSet<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     let contract = [
         "best",
@@ -323,7 +315,7 @@ fn json_keeps_the_contract() {
     assert_eq!(trials[301]["status"], "not-started");
     assert!(trials[301]["wall_s"].is_null() && trials[301]["time_s"].is_null());
     let study = fixture::hostile();
-    let failed: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let failed = study.json();
     insta::assert_snapshot!("json_trial", serde_json::to_string_pretty(&failed["trials"][9]).unwrap());
     insta::assert_snapshot!("json_summary", rounded(&value["summaries"][5]));
 }
@@ -348,15 +340,15 @@ fn rounded(value: &serde_json::Value) -> String {
 #[test]
 fn a_race_is_told_by_its_ranking() {
     let study = fixture::race();
-    insta::assert_snapshot!("terminal_of_a_race", report::terminal(&study.record, &study.analysis, 100, false));
-    insta::assert_snapshot!("markdown_of_a_race", report::markdown(&study.record, &study.analysis));
-    insta::assert_snapshot!("latex_of_a_race", report::latex(&study.record, &study.analysis));
+    insta::assert_snapshot!("terminal_of_a_race", study.terminal(100));
+    insta::assert_snapshot!("markdown_of_a_race", study.write(Format::Markdown));
+    insta::assert_snapshot!("latex_of_a_race", study.write(Format::Latex));
 }
 
 #[test]
 fn programs_read_who_won_a_race_and_how_it_went() {
     let study = fixture::race();
-    let mut value: serde_json::Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let mut value = study.json();
     let race = value["races"][0].take();
     let history = race["history"].as_array().unwrap();
     let ran: Vec<usize> = history.iter().map(|block| block["entrants"].as_array().unwrap().len()).collect();
@@ -379,42 +371,76 @@ fn a_long_ranking_shows_the_first_the_tied_and_unbound() {
     let tied = race.standings.tied.len();
     let rows = tied.max(12) + usize::from(!race.standings.tied.contains(&0));
     assert!(race.standings.shown && rows < 60, "{tied} of 200 tied");
-    let text = report::terminal(&study.record, &study.analysis, 100, false);
+    let text = study.terminal(100);
     assert_eq!(text.matches("\n  =1  ").count(), tied - 1, "{text}");
     assert!(text.lines().any(|line| line.contains("  unbound  ")), "{text}");
     assert!(text.contains(&format!("\n  and {} more, dropped after 1 to ", 200 - rows)), "{text}");
-    assert!(report::markdown(&study.record, &study.analysis).matches("\n| =1 |").count() == tied - 1);
-    assert!(report::latex(&study.record, &study.analysis).matches("\n=1 &").count() == tied - 1);
+    assert!(study.write(Format::Markdown).matches("\n| =1 |").count() == tied - 1);
+    assert!(study.write(Format::Latex).matches("\n=1 &").count() == tied - 1);
 }
 
 #[test]
 fn a_race_over_thread_counts_tells_them() {
     let study = fixture::race_of_a_model();
-    let text = report::terminal(&study.record, &study.analysis, 100, false);
+    let text = study.terminal(100);
     let heads = |line: &str| line.split_whitespace().take(3).eq(["threads", "runs", "time,"]);
     assert!(text.lines().any(heads), "{text}");
-    assert!(report::markdown(&study.record, &study.analysis).contains("| placement | threads | runs |"));
-    for form in
-        [report::terminal(&study.record, &study.analysis, 80, false), report::markdown(&study.record, &study.analysis)]
-    {
+    assert!(study.write(Format::Markdown).contains("| placement | threads | runs |"));
+    for form in [study.terminal(80), study.write(Format::Markdown)] {
         let form = form.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(form.contains("since it is a model and no program") && !form.contains("stayput run -n"), "{form}");
     }
-    let caption = report::latex(&study.record, &study.analysis);
+    let caption = study.write(Format::Latex);
     assert!(caption.contains("drawn from a model on the machine xeon-e5405, 8 CPUs."), "{caption}");
     assert!(!caption.contains("Linux"), "{caption}");
 }
 
 #[test]
+fn a_run_of_a_model_took_its_time_and_nothing_else_is_known_of_it() {
+    let study = fixture::race_of_a_model();
+    let value = study.json();
+    let trial = value["trials"][0].as_object().unwrap();
+    assert!(trial["wall_s"].is_f64() && trial["wall_s"] == trial["time_s"], "{trial:?}");
+    for key in ["user_s", "max_rss_bytes", "voluntary_switches", "migrations", "strayed_threads", "actual_cpus"] {
+        assert!(trial[key].is_null(), "{key}: {trial:?}");
+    }
+    let text = study.write(Format::Csv);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let row = reader.records().next().unwrap().unwrap();
+    let field = |name: &str| &row[header.iter().position(|column| column == name).unwrap()];
+    assert!(!field("wall_s").is_empty() && field("wall_s") == field("time_s"), "{row:?}");
+    assert_eq!((field("user_s"), field("strayed_threads")), ("", ""));
+}
+
+#[test]
+fn every_verdict_is_a_value_of_a_kind_too() {
+    let kinds = |study: &Study| -> Vec<String> {
+        let value: serde_json::Value = serde_json::from_str(&write(study, Format::Json)).unwrap();
+        let verdicts = value["findings"]["verdicts"].as_array().unwrap();
+        verdicts.iter().map(|verdict| verdict["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    for (study, kind) in [
+        (fixture::weber_2010().study(), "comparison"),
+        (fixture::race().study(), "race"),
+        (fixture::simulation().study(), "simulation"),
+        (fixture::space().study(), "space-sharing"),
+        (fixture::replays().study(), "replay"),
+    ] {
+        assert_eq!(kinds(&study), [kind]);
+    }
+}
+
+#[test]
 fn where_nothing_beats_unbound_a_race_gives_nothing_to_paste() {
     let mut study = fixture::race();
-    study.analysis.best[0].shown = false;
-    let text = report::terminal(&study.record, &study.analysis, 200, false);
+    study.analysis.cells.best[0].shown = false;
+    let text = study.terminal(200);
     let nothing = "npb:cg.B: nothing needs pasting. No placement is shown to be faster than unbound with 4 threads";
     assert!(text.contains(nothing) && !text.contains("stayput run"), "{text}");
     for entrant in &mut study.analysis.races[0].entrants {
         entrant.reference = false;
     }
-    let text = report::terminal(&study.record, &study.analysis, 200, false);
+    let text = study.terminal(200);
     assert!(text.contains("nothing needs pasting. Unbound with 4 threads was not in the race"), "{text}");
 }

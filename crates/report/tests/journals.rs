@@ -5,10 +5,9 @@
 #![expect(clippy::unwrap_used, reason = "what is none or an error fails the test")]
 
 use serde_json::Value;
-use stayput_report as report;
+use stayput_report::{Format, Screen, Study};
 use std::fs;
 use std::path::{Path, PathBuf};
-use study::Journal;
 
 /// What is compared, by the ending of the file that has it.
 struct Told {
@@ -18,15 +17,15 @@ struct Told {
 
 /// Reads a journal and tells of it.
 fn told(journal: &Path) -> Told {
-    let record = Journal::read(journal).unwrap_or_else(|error| panic!("{error}"));
-    let analysis = study::analyse(&record);
+    let study = Study::read(journal).unwrap_or_else(|error| panic!("{error}"));
+    let write = |format| study.write(format, Screen { width: 100, colour: false });
     let texts = [
-        ("txt", report::terminal(&record, &analysis, 100, false)),
-        ("md", report::markdown(&record, &analysis)),
-        ("tex", report::latex(&record, &analysis)),
-        ("csv", report::csv(&record, &analysis)),
+        ("txt", write(Format::Terminal)),
+        ("md", write(Format::Markdown)),
+        ("tex", write(Format::Latex)),
+        ("csv", write(Format::Csv)),
     ];
-    Told { texts, json: serde_json::from_str(&report::json(&record, &analysis)).unwrap() }
+    Told { texts, json: serde_json::from_str(&write(Format::Json)).unwrap() }
 }
 
 fn journals() -> Vec<PathBuf> {

@@ -9,10 +9,10 @@ use papers::reproduction::{LiveStudy, LiveVerdict, ReproducedCell, Verdict};
 use papers::{Paper, Reproduction, placement};
 use scraper::{ElementRef, Html, Selector};
 use serde_json::Value;
+use simulation::Estimated;
 use stayput_report::reproduction as report;
 use std::collections::BTreeSet;
 use study::record::Ending;
-use study::simulation::Estimated;
 
 fn papers() -> Vec<Reproduction> {
     vec![fixture::paper(), fixture::empty()]

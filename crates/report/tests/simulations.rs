@@ -4,13 +4,14 @@
 
 mod fixture;
 
+use fixture::{Fixture, Reported};
 use scraper::{Html, Selector};
-use serde_json::Value;
-use stayput_report as report;
-use study::simulation::{Estimated, affinity_matters_from};
+use simulation::metrics::{MISSES, RESPONSE};
+use simulation::{Estimated, affinity_matters_from};
+use stayput_report::{Format, sentences};
 
-fn terminal(study: &fixture::Study) -> String {
-    report::terminal(&study.record, &study.analysis, 120, false)
+fn terminal<K: Reported>(study: &Fixture<K>) -> String {
+    study.terminal(120)
 }
 
 #[test]
@@ -29,7 +30,7 @@ fn the_answer_comes_first_and_the_limits_last() {
 fn changes_are_told_of_rivals_only() {
     let study = fixture::simulation();
     let text = terminal(&study);
-    let misses = &study.analysis.simulated[0].policies[1].changes["misses"];
+    let misses = &study.analysis.points[0].policies[1].changes[&MISSES];
     let mut rows = text.lines().skip_while(|line| !line.trim_start().starts_with("misses, thousands"));
     let row = rows.find(|line| line.trim_start().starts_with("change")).unwrap();
     let told: Vec<&str> = row.split_whitespace().filter(|word| *word != "%*" && *word != "%").collect();
@@ -45,7 +46,7 @@ fn a_sweep_is_a_row_a_point_and_a_chart() {
     for phi in ["0", "4", "8"] {
         assert!(text.lines().any(|line| line.split_whitespace().next() == Some(phi) && line.contains('%')), "{phi}");
     }
-    let page = Html::parse_document(&report::html(&study.record, &study.analysis));
+    let page = Html::parse_document(&study.write(Format::Html));
     let chart = Selector::parse("#sweep svg title").unwrap();
     let titles: Vec<String> = page.select(&chart).map(|title| title.text().collect()).collect();
     assert!(titles.iter().any(|title| title == "affinity: misses and time over phi"), "{titles:?}");
@@ -56,13 +57,13 @@ fn a_sweep_is_a_row_a_point_and_a_chart() {
 #[test]
 fn the_page_draws_slices_and_intervals_of_every_policy() {
     let study = fixture::simulation();
-    let page = Html::parse_document(&report::html(&study.record, &study.analysis));
+    let page = Html::parse_document(&study.write(Format::Html));
     let titles = |section: &str| -> Vec<String> {
         let marks = Selector::parse(&format!("{section} svg rect title")).unwrap();
         page.select(&marks).map(|title| title.text().collect()).collect()
     };
     let (slices, intervals) = (titles("#slices"), titles("#intervals"));
-    for result in &study.analysis.simulated[0].policies {
+    for result in &study.analysis.points[0].policies {
         for (titles, bins) in [(&slices, &result.slices), (&intervals, &result.intervals)] {
             let bars = bins.iter().filter(|bin| bin.count > 0.0).count();
             let drawn = titles.iter().filter(|title| title.starts_with(&format!("{}, ", result.policy))).count();
@@ -76,7 +77,7 @@ fn the_page_draws_slices_and_intervals_of_every_policy() {
 #[test]
 fn the_json_contract_holds() {
     let study = fixture::simulation();
-    let told: Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let told = study.json();
     assert_eq!(told["machine"]["name"], "sgi-4d340");
     assert_eq!(told["workload"]["name"], "Matrix+Oracle");
     assert_eq!(told["parameters"]["quantum_ms"], 30.0);
@@ -115,7 +116,7 @@ fn the_json_contract_holds() {
 #[test]
 fn the_json_of_a_sweep_lists_its_points() {
     let study = fixture::sweep();
-    let told: Value = serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap();
+    let told = study.json();
     assert_eq!(told["sweep"], "phi");
     let points = told["points"].as_array().unwrap();
     let values: Vec<f64> = points.iter().map(|point| point["value"].as_f64().unwrap()).collect();
@@ -128,7 +129,7 @@ fn the_json_of_a_sweep_lists_its_points() {
 #[test]
 fn csv_has_a_row_a_replicate_and_a_column_a_metric() {
     let study = fixture::sweep();
-    let text = report::csv(&study.record, &study.analysis);
+    let text = study.write(Format::Csv);
     let lines: Vec<&str> = text.lines().collect();
     assert!(
         lines[0].starts_with("workload,phi,policy,replicate,") && lines[0].contains(",misses_reload,"),
@@ -140,14 +141,10 @@ fn csv_has_a_row_a_replicate_and_a_column_a_metric() {
 }
 
 /// The text of the elements that a selector finds on a study's page, no-break spaces as ordinary ones.
-fn on_page(study: &fixture::Study, selector: &str) -> Vec<String> {
-    let page = Html::parse_document(&report::html(&study.record, &study.analysis));
+fn on_page<K: Reported>(study: &Fixture<K>, selector: &str) -> Vec<String> {
+    let page = Html::parse_document(&study.write(Format::Html));
     let selector = Selector::parse(selector).unwrap();
     page.select(&selector).map(|element| element.text().collect::<String>().replace('\u{a0}', " ")).collect()
-}
-
-fn json(study: &fixture::Study) -> Value {
-    serde_json::from_str(&report::json(&study.record, &study.analysis)).unwrap()
 }
 
 const ALLOCATORS: [&str; 3] = ["equipartition", "dynamic", "dynamic-affinity"];
@@ -156,7 +153,7 @@ const ALLOCATORS: [&str; 3] = ["equipartition", "dynamic", "dynamic-affinity"];
 fn space_sharing_is_told_by_policy_with_the_answer_first() {
     let study = fixture::space();
     for width in [80, 120] {
-        let text = report::terminal(&study.record, &study.analysis, width, false);
+        let text = study.terminal(width);
         let start = "2*wave+steps: under dynamic ";
         assert!(text.starts_with(start), "{text}");
         let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("no `{words}` at {width} in\n{text}"));
@@ -186,15 +183,15 @@ fn several_mixes_are_a_row_each_with_their_kinds_of_job_below() {
     assert!(text.starts_with("Under dynamic, ") && text.contains(" kinds of job in 2 mixes answer sooner"), "{text}");
     assert!(text.contains("by mix and kind of job: change of response time:"), "{text}");
     assert!(text.contains("Simulated: 2 mixes on sgi-4d340, 4 CPUs, 6 replicates"), "{text}");
-    let [mixed, alone] = study.analysis.simulated.as_slice() else { panic!("two mixes") };
-    let told = json(&study);
+    let [mixed, alone] = study.analysis.points.as_slice() else { panic!("two mixes") };
+    let told = study.json();
     let mixes = told["mixes"].as_array().unwrap();
     assert!(told.get("policies").is_none() && told.get("points").is_none(), "one list");
     for (mix, point, kinds) in [(&mixes[0], mixed, 2), (&mixes[1], alone, 1)] {
         assert_eq!(mix["mix"]["name"], point.subject.as_str());
         for (policy, result) in mix["policies"].as_array().unwrap().iter().zip(&point.policies) {
             assert_eq!(policy["policy"], result.policy.as_str());
-            assert_eq!(policy["response_ms"].as_f64(), result.value("response_ms"));
+            assert_eq!(policy["response_ms"].as_f64(), result.value(&RESPONSE));
             assert_eq!(policy["jobs"].as_array().unwrap().len(), kinds, "of this mix alone");
         }
     }
@@ -209,7 +206,7 @@ fn several_mixes_are_a_row_each_with_their_kinds_of_job_below() {
 #[test]
 fn a_sweep_of_space_sharing_says_and_marks_where_affinity_begins_to_matter() {
     let study = fixture::space_sweep();
-    let from = affinity_matters_from(&study.analysis.simulated).expect("reloads get ever dearer");
+    let from = affinity_matters_from(&study.analysis.points).expect("reloads get ever dearer");
     let text = terminal(&study);
     assert!(text.starts_with("wave+steps, over future from 1 to 10000: affinity "), "{text}");
     let heads = "dynamic-affinity against dynamic";
@@ -224,7 +221,7 @@ fn a_sweep_of_space_sharing_says_and_marks_where_affinity_begins_to_matter() {
     assert_eq!(svgs.len(), 2, "against equipartition, and what affinity adds");
     assert!(svgs.iter().all(|svg| svg.contains("affinity matters \u{2192}")), "the point is marked: {svgs:?}");
     assert!(svgs[0].contains("dynamic") && svgs[1].contains("dynamic-affinity"), "{svgs:?}");
-    let told = json(&study);
+    let told = study.json();
     assert_eq!((&told["sweep"], &told["mix"]["name"]), (&"future".into(), &"wave+steps".into()));
     let points = told["points"].as_array().unwrap();
     let speeds: Vec<f64> = points.iter().map(|point| point["parameters"]["speed"].as_f64().unwrap()).collect();
@@ -235,10 +232,10 @@ fn a_sweep_of_space_sharing_says_and_marks_where_affinity_begins_to_matter() {
 fn a_sweep_in_which_affinity_matters_nowhere_or_not_for_good_says_so() {
     let mut study = fixture::space_sweep();
     let mut put = |changes: [f64; 3]| {
-        for (point, percent) in study.analysis.simulated.iter_mut().zip(changes) {
+        for (point, percent) in study.analysis.points.iter_mut().zip(changes) {
             let change = Estimated { value: percent, low: Some(percent - 0.1), high: Some(percent + 0.1) };
             let affinity = point.policies.iter_mut().find(|result| result.policy == "dynamic-affinity").unwrap();
-            affinity.affinity_changes.insert("response_ms".into(), change);
+            affinity.affinity_changes.insert(RESPONSE, change);
         }
         (on_page(&study, "#sweep p b")[0].clone(), on_page(&study, "header p.figure")[0].clone())
     };
@@ -253,7 +250,7 @@ fn a_sweep_in_which_affinity_matters_nowhere_or_not_for_good_says_so() {
 #[test]
 fn the_json_contract_of_space_sharing_holds() {
     let study = fixture::space();
-    let told = json(&study);
+    let told = study.json();
     assert_eq!(told["mix"]["name"], "2*wave+steps");
     assert_eq!(told["mix"]["kinds"][0]["count"], 2);
     assert_eq!(told["parameters"]["history"], 2);
@@ -291,26 +288,26 @@ fn the_json_contract_of_space_sharing_holds() {
 fn csv_of_space_sharing_has_a_row_a_replicate_of_each_mix_or_point() {
     let (mixes, sweep) = (fixture::space_mixes(), fixture::space_sweep());
     for (study, start) in [(&mixes, "workload,policy,replicate,"), (&sweep, "workload,future,policy,replicate,")] {
-        let text = report::csv(&study.record, &study.analysis);
+        let text = study.write(Format::Csv);
         let rows: Vec<&str> = text.lines().collect();
-        let subjects = study.record.plan.subjects.len();
+        let subjects = study.record.plan.points.len();
         assert_eq!(rows.len(), 1 + subjects * 3 * 6);
         assert!(rows[0].starts_with(start) && rows[0].contains(",response_ms:wave,"), "{}", rows[0]);
     }
-    let text = report::csv(&sweep.record, &sweep.analysis);
+    let text = sweep.write(Format::Csv);
     assert!(text.lines().nth(1).unwrap().starts_with("wave+steps,1,equipartition,0,"), "{text}");
 }
 
 #[test]
 fn hostile_names_of_jobs_and_mixes_stay_text_in_markdown_and_latex() {
     for study in [fixture::space(), fixture::space_mixes()] {
-        let markdown = report::markdown(&study.record, &study.analysis);
+        let markdown = study.write(Format::Markdown);
         assert!(!markdown.contains("<b>") && !markdown.contains("<i>"), "{markdown}");
         assert!(markdown.contains(r"&lt;b>steps&lt;/b> \| \$x\_1\$ \#&amp;"), "{markdown}");
         let cells = |line: &str| line.replace(r"\|", "").matches('|').count();
         let table: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
         assert!(table.len() > 2 && table.iter().all(|row| cells(row) == cells(table[0])), "{markdown}");
-        let latex = report::latex(&study.record, &study.analysis);
+        let latex = study.write(Format::Latex);
         let body = latex.split_once("\\begin{table}").unwrap().1;
         assert!(body.contains(r"\textless{}b\textgreater{}steps"), "{latex}");
         assert!(!body.contains("\\input{x}"), "{latex}");
@@ -325,7 +322,7 @@ fn the_page_of_space_sharing_needs_no_script() {
     for (name, study) in
         [("one", fixture::space()), ("mixes", fixture::space_mixes()), ("sweep", fixture::space_sweep())]
     {
-        let whole = report::html(&study.record, &study.analysis);
+        let whole = study.write(Format::Html);
         let page = Html::parse_document(&whole);
         assert_eq!(page.errors, Vec::<std::borrow::Cow<str>>::new(), "{name}");
         assert_eq!(
@@ -340,7 +337,7 @@ fn the_page_of_space_sharing_needs_no_script() {
             let sentence = verdict.strip_prefix("2*wave+steps: ").unwrap_or(verdict);
             answer.to_lowercase().contains(&sentence.to_lowercase())
         };
-        assert!(report::sentences::verdicts(&study.analysis).iter().all(told), "{name}: {answer}");
+        assert!(sentences::simulation_verdicts(&study.analysis).iter().all(told), "{name}: {answer}");
         assert!(page.select(&Selector::parse("section svg.chart").unwrap()).next().is_some(), "{name}: a chart");
     }
 }

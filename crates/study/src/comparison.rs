@@ -135,3 +135,55 @@ fn block_order(plan: &Plan, groups: &[(usize, usize)], block: u32) -> Vec<Cell> 
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Subject, Treatment};
+    use std::time::Duration;
+
+    fn study() -> Comparison {
+        let plan = Plan {
+            subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
+            threads: vec![1, 2],
+            treatments: vec![Treatment::unbound()],
+            warmup_blocks: 1,
+            timeout: Duration::from_secs(60),
+            budget: None,
+            seed: 1,
+            paper: None,
+            departures: Vec::new(),
+        };
+        Comparison { plan, stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 } }
+    }
+
+    #[test]
+    fn equal_plans_do_not_differ() {
+        assert_eq!(study().differences(&study()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_difference_names_its_place_and_both_values() {
+        let asked = Comparison { plan: Plan { threads: vec![1, 4], seed: 2, ..study().plan }, ..study() };
+        assert_eq!(
+            study().differences(&asked),
+            ["seed: the journal has 1, you ask for 2", "threads: the journal has [1,2], you ask for [1,4]"]
+        );
+    }
+
+    #[test]
+    fn a_program_built_anew_is_another_study_unless_its_build_was_never_kept() {
+        let built = |build: Option<&str>| {
+            let mut study = study();
+            study.plan.subjects[0].build = build.map(str::to_owned);
+            study
+        };
+        let gcc = built(Some("app 0.1.0 (gcc 12.2.0)"));
+        assert_eq!(gcc.plan.subjects[0].compiler(), Some("gcc 12.2.0"));
+        assert_eq!(built(None).differences(&gcc), Vec::<String>::new());
+        assert_eq!(
+            gcc.differences(&built(Some("app 0.1.0 (clang 14.0.6)"))),
+            ["subjects.1.build: the journal has \"app 0.1.0 (gcc 12.2.0)\", you ask for \"app 0.1.0 (clang 14.0.6)\""]
+        );
+    }
+}

@@ -205,7 +205,7 @@ fn evenly(seed: u64, threads: u32, class: Option<&CpuSet>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{StopRule, Subject, Treatment};
+    use crate::plan::{Subject, Treatment};
     use std::time::Duration;
 
     fn example() -> String {
@@ -215,15 +215,14 @@ mod tests {
     }
 
     fn plan(machine: &Machine, threads: u32, lists: &[&str]) -> Plan {
-        let listed = |list: &&str| Treatment {
-            name: (*list).to_owned(),
-            placements: vec![list.parse::<Policy>().unwrap().place(machine, threads as usize).ok()],
+        let listed = |list: &&str| {
+            let placement = list.parse::<Policy>().unwrap().place(machine, threads as usize).ok();
+            Treatment::new((*list).to_owned(), vec![placement])
         };
         Plan {
             subjects: vec![Subject { name: "app".into(), argv: vec!["app".into()], ..Subject::default() }],
             threads: vec![threads],
             treatments: std::iter::once(Treatment::unbound()).chain(lists.iter().map(listed)).collect(),
-            stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 },
             warmup_blocks: 0,
             timeout: Duration::from_secs(600),
             budget: None,

@@ -266,7 +266,6 @@ mod tests {
             subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
             threads: vec![1, 2],
             treatments: vec![Treatment::unbound()],
-            stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 },
             warmup_blocks: 1,
             timeout: Duration::from_secs(60),
             budget: None,
@@ -274,36 +273,6 @@ mod tests {
             paper: None,
             departures: Vec::new(),
         }
-    }
-
-    #[test]
-    fn equal_plans_do_not_differ() {
-        assert_eq!(plan().differences(&plan()), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_difference_names_its_place_and_both_values() {
-        let asked = Plan { threads: vec![1, 4], seed: 2, ..plan() };
-        assert_eq!(
-            plan().differences(&asked),
-            ["seed: the journal has 1, you ask for 2", "threads: the journal has [1,2], you ask for [1,4]"]
-        );
-    }
-
-    #[test]
-    fn a_program_built_anew_is_another_study_unless_its_build_was_never_kept() {
-        let built = |build: Option<&str>| {
-            let mut plan = plan();
-            plan.subjects[0].build = build.map(str::to_owned);
-            plan
-        };
-        let gcc = built(Some("app 0.1.0 (gcc 12.2.0)"));
-        assert_eq!(gcc.subjects[0].compiler(), Some("gcc 12.2.0"));
-        assert_eq!(built(None).differences(&gcc), Vec::<String>::new());
-        assert_eq!(
-            gcc.differences(&built(Some("app 0.1.0 (clang 14.0.6)"))),
-            ["subjects.1.build: the journal has \"app 0.1.0 (gcc 12.2.0)\", you ask for \"app 0.1.0 (clang 14.0.6)\""]
-        );
     }
 
     #[test]
@@ -321,7 +290,7 @@ mod tests {
         assert!(twice.check().unwrap_err().0.contains("two subjects"));
         let placed = |slots: &[&[CpuSet]]| {
             let placements = slots.iter().map(|slots| Some(Placement { policy: "list".into(), slots: slots.to_vec() }));
-            let treatment = Treatment { name: "list".into(), placements: placements.collect() };
+            let treatment = Treatment::new("list".into(), placements.collect());
             Plan { treatments: vec![treatment], ..plan() }.check()
         };
         let cpu = CpuSet::from(CpuId(0));

@@ -24,7 +24,7 @@ pub struct Race {
 
 /// How the best is found, and what that may cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "rule", rename = "best")]
+#[serde(tag = "rule", rename = "best")]
 pub struct RaceStop {
     /// The search.
     pub search: RaceRule,

@@ -429,7 +429,7 @@ fn trial_table(study: &StudyView) -> Markup {
                             td { (plain(&trial.placement)) }
                             td.bad[trial.status.is_failure()] { (trial.status) @if trial.warmup { " (warm-up)" } }
                             td { (trial.time_s.map_or_else(|| "–".into(), number::seconds)) }
-                            td { (seen(trial, &|o| number::seconds(o.wall_s))) }
+                            td { (trial.ran_s.map_or_else(|| "–".into(), number::seconds)) }
                             td { (seen(trial, &|o| number::seconds(o.user_s))) }
                             td { (seen(trial, &|o| number::seconds(o.system_s))) }
                             td { (seen(trial, &|o| format!("{:.1}", o.max_rss_bytes as f64 / f64::from(1 << 20)))) }

@@ -75,7 +75,7 @@ fn headline(study: &ReplayView) -> Markup {
         .fold((0, 0), |(within, beyond), agreement| (within + agreement.within.len(), beyond + agreement.beyond.len()));
     if within + beyond == 0 {
         let policies = study.result.policies.iter().filter(|policy| policy.replays > 0).count();
-        return html! { div { p.figure.words { (count(policies, "policy")) " replayed" } p.doubt { "nothing to compare them with" } } };
+        return html! { div { p.figure.words { (policies) @if policies == 1 { " policy" } @else { " policies" } " replayed" } p.doubt { "nothing to compare them with" } } };
     }
     html! {
         div {

@@ -82,3 +82,81 @@ fn each(pairs: &[PolicyPair], words: impl Fn([f64; 2]) -> String) -> Option<Stri
     let each: Vec<String> = pairs.iter().map(|pair| format!("{} {}", pair.policy, words(pair.figures))).collect();
     (!each.is_empty()).then(|| each.join("; "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simulation::replays::{MIGRATIONS_PER_S, PolicyFigure};
+
+    /// A verdict on replays of which one came to its end, and that shows nothing.
+    fn verdict() -> ReplayVerdict {
+        ReplayVerdict {
+            workload: "spin:5".into(),
+            kernel: Kernel { release: "7.3".into(), place: "here".into(), is_scalable: false, max_wait_ms: None },
+            any: true,
+            agreements: Vec::new(),
+            in_kernel: Vec::new(),
+            misses: Vec::new(),
+            least_fair: None,
+        }
+    }
+
+    fn texts(verdict: &ReplayVerdict) -> Vec<String> {
+        sentences(verdict).iter().map(Sentence::to_string).collect()
+    }
+
+    fn agreeing(within: &[&str], beyond: Vec<Disagreement>, pairs: u32, same_order: u32) -> String {
+        let within = within.iter().map(|policy| (*policy).to_owned()).collect();
+        let agreement = AgreementVerdict { metric: MIGRATIONS_PER_S, within, beyond, pairs, same_order };
+        texts(&ReplayVerdict { agreements: vec![agreement], ..verdict() }).remove(0)
+    }
+
+    #[test]
+    fn an_agreement_names_the_policies_and_what_sets_the_others_apart() {
+        let heavy = Disagreement {
+            policy: "heavy".into(),
+            kernel: 4.0,
+            ratio: Some(Estimated { value: 0.42, low: Some(0.4), high: Some(0.45) }),
+        };
+        let light = Disagreement { policy: "light".into(), kernel: 3.0, ratio: None };
+        let start = "spin:5: on migrations kernel and simulator agree within 25 % under";
+        assert_eq!(
+            agreeing(&["standard", "light"], vec![heavy.clone()], 2, 2),
+            format!(
+                "{start} standard and light, not under others (kernel over simulator: heavy, 0.42 (0.40 to 0.45)); the policies are in the same order."
+            )
+        );
+        assert_eq!(
+            agreeing(&[], vec![light, heavy], 3, 1),
+            format!(
+                "{start} no policy (kernel over simulator: light, 3.0 against none in the simulator; heavy, 0.42 (0.40 to 0.45)); 1 of 3 pairs of policies are in the same order."
+            )
+        );
+        assert_eq!(
+            agreeing(&["a", "b", "c"], Vec::new(), 0, 0),
+            format!("{start} a, b and c; the simulator sets no two policies apart.")
+        );
+    }
+
+    #[test]
+    fn what_policies_do_in_the_kernel_is_told_of_those_that_have_the_figures() {
+        let pair = |policy: &str, figures| PolicyPair { policy: policy.into(), figures };
+        let shown = ReplayVerdict {
+            in_kernel: vec![pair("standard", [50.0, 32.04])],
+            misses: vec![pair("standard", [316.6, 120.9]), pair("light", [46.6, 2.6])],
+            least_fair: Some(PolicyFigure { policy: "heavy".into(), figure: 0.876 }),
+            ..verdict()
+        };
+        assert_eq!(
+            texts(&shown),
+            [
+                "spin:5: migrations a second and median effective slices in Linux 7.3 (here): standard 50.0 and 32.0 ms.",
+                "Of 1,000 references, L2 and L3 would have missed: standard 316.6 and 120.9; light 46.6 and 2.6.",
+                "Of equal processes, the one with the least CPU time has at least 0.88 of what the one with the most has (under heavy).",
+            ]
+        );
+        let nothing = texts(&ReplayVerdict { any: false, ..verdict() });
+        assert_eq!(nothing, ["spin:5: nothing was replayed to its end in Linux 7.3 (here)."]);
+        assert_eq!(texts(&verdict()), Vec::<String>::new());
+    }
+}

@@ -186,9 +186,8 @@ fn policy_in_sweep(shown: &SweptPolicy) -> Sentence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::simulation::{
-        Estimated, PointResult, PolicyResult, RESPONSE, SweepPoint, affinity_matters_at, affinity_matters_from,
-    };
+    use ::simulation::metrics::{RELOAD_FRACTION, RESPONSE};
+    use ::simulation::{Estimated, PointResult, PolicyResult, SweepPoint, affinity_matters_at, affinity_matters_from};
     use sim::space::Policy;
     use std::collections::BTreeMap;
 
@@ -211,7 +210,7 @@ mod tests {
         PolicyResult {
             policy: policy.name().into(),
             replicates,
-            estimates: BTreeMap::from([("reload_fraction".into(), near(0.0125))]),
+            estimates: BTreeMap::from([(RELOAD_FRACTION, near(0.0125))]),
             changes: BTreeMap::new(),
             affinity_changes: BTreeMap::new(),
             slices: Vec::new(),
@@ -223,11 +222,11 @@ mod tests {
     fn mix(name: &str, dynamic: Estimated, kinds: &[(&str, Estimated)], affinity: Option<Estimated>) -> PointResult {
         let replicates = if dynamic.low.is_some() { 9 } else { 1 };
         let mut policies = vec![result(Policy::Equipartition, replicates), result(Policy::Dynamic, replicates)];
-        policies[1].changes = kinds.iter().map(|(kind, change)| (format!("response_ms:{kind}"), *change)).collect();
-        policies[1].changes.insert(RESPONSE.into(), dynamic);
+        policies[1].changes = kinds.iter().map(|(kind, change)| (RESPONSE.of_job(kind), *change)).collect();
+        policies[1].changes.insert(RESPONSE, dynamic);
         if let Some(change) = affinity {
             let mut result = result(Policy::DynamicAffinity, replicates);
-            result.affinity_changes.insert(RESPONSE.into(), change);
+            result.affinity_changes.insert(RESPONSE, change);
             policies.push(result);
         }
         PointResult { subject: name.into(), point: None, reference: Some("equipartition".into()), policies }

@@ -106,7 +106,7 @@ pub struct Agreement {
     pub same_order: u32,
 }
 
-fn name_of<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn name_of<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(metric)
 }
 

@@ -1,7 +1,8 @@
 //! What replays show, and what may be said of it.
 
 use super::agreement::{
-    CPU_TIME_RATIO, L2_MISSES, L3_MISSES, MIGRATIONS_PER_S, ReplayResult, ReplayedPolicy, SLICE_MEDIAN, replay_result,
+    CPU_TIME_RATIO, L2_MISSES, L3_MISSES, MIGRATIONS_PER_S, ReplayResult, ReplayedPolicy, SLICE_MEDIAN, name_of,
+    replay_result,
 };
 use super::{Kernel, ReplayPlan};
 use crate::results::Estimated;
@@ -25,6 +26,7 @@ pub struct ReplayAnalysis {
 
 /// What replays show. Every list is empty where there is nothing of the kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename = "replay")]
 pub struct ReplayVerdict {
     /// Name of the workload.
     pub workload: String,
@@ -45,7 +47,8 @@ pub struct ReplayVerdict {
 /// Whether kernel and simulator agree on a metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgreementVerdict {
-    /// The metric.
+    /// The metric; serialised by its name.
+    #[serde(serialize_with = "name_of")]
     pub metric: Metric,
     /// Policies under which they do.
     pub within: Vec<String>,

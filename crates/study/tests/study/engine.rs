@@ -1,32 +1,32 @@
 //! The order of trials, when they stop, and what an interruption changes (nothing).
 
-use crate::model::{Model, plan};
+use crate::model::{Model, comparison};
+use machine::Machine;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
-use study::engine::{EngineError, FAILURES_TO_GIVE_UP, Runner, conduct};
+use study::engine::{CellStudy, EngineError, FAILURES_TO_GIVE_UP, Runner, run_blocks};
+use study::session::{Host, Session};
 use study::verdict::{ComparisonHeadline, Verdict};
-use study::{Claim, Ending, HostFacts, HostState, Journal, Plan, Record, Status, StopRule, Trial, Warning, analyse};
+use study::{
+    Claim, Comparison, Ending, Journal, Record, Status, StopRule, Trial, Warning, comparison_analysis as analyse,
+};
 
-/// Runs `plan` with `runner` in the journal at `path`, going on with what is there.
-pub fn work(path: &Path, plan: &Plan, runner: &mut dyn Runner) -> Result<Ending, EngineError> {
-    let mut journal = Journal::open(path)?;
-    if journal.plan()?.is_none() {
-        journal.begin_study(plan, &serde_json::json!({"usable_cpus": [0, 1]}), &HostFacts::default())?;
-    }
-    journal.begin_session(&["stayput".into()], &HostState::default())?;
-    let done = journal.record()?.trials;
-    let ending = conduct(plan, done, &mut journal, runner, &mut |_| ())?;
-    journal.set_ending(Some(ending))?;
-    journal.close()?;
-    Ok(ending)
+/// Runs `study` with `runner` in the journal at `path`, going on with what is there.
+pub fn work<S: CellStudy>(path: &Path, study: &S, runner: &mut dyn Runner) -> Result<Record<S>, EngineError> {
+    let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+    let mut session = Session::open(Some(path), study, &machine, Host::Modelled, &["stayput".into()]).unwrap();
+    let ending = run_blocks(&mut session, runner, &mut |_| ());
+    session.end(ending)
 }
 
-pub fn whole(plan: &Plan, mut runner: impl Runner) -> (Record, Ending) {
+pub fn whole<S: CellStudy>(study: &S, mut runner: impl Runner) -> (Record<S>, Ending) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("study.stayput");
-    let ending = work(&path, plan, &mut runner).unwrap();
-    (Journal::read(&path).unwrap(), ending)
+    let record = work(&path, study, &mut runner).unwrap();
+    assert_eq!(Journal::read(&path).unwrap(), record);
+    let ending = record.ending.unwrap();
+    (record, ending)
 }
 
 fn key(trial: &Trial) -> (u32, String, u32, String) {
@@ -35,8 +35,8 @@ fn key(trial: &Trial) -> (u32, String, u32, String) {
 
 #[test]
 fn every_block_runs_every_treatment_of_a_group_once_and_side_by_side() {
-    let plan = plan(2, &["compact", "scatter"]);
-    let (record, ending) = whole(&plan, Model::new(&[1.0, 0.9, 0.8], 0.01));
+    let study = comparison(2, &["compact", "scatter"]);
+    let (record, ending) = whole(&study, Model::new(&[1.0, 0.9, 0.8], 0.01));
     assert_eq!(ending, Ending::Finished);
     assert!(record.trials.len() >= 9 * 12);
     for group in record.trials.chunks(3) {
@@ -51,8 +51,8 @@ fn every_block_runs_every_treatment_of_a_group_once_and_side_by_side() {
 
 #[test]
 fn blocks_run_in_different_orders_and_each_treatment_comes_first_at_times() {
-    let plan = plan(2, &["compact", "scatter"]);
-    let (record, _) = whole(&plan, Model::new(&[1.0, 0.9, 0.8], 0.01));
+    let study = comparison(2, &["compact", "scatter"]);
+    let (record, _) = whole(&study, Model::new(&[1.0, 0.9, 0.8], 0.01));
     let first: BTreeSet<_> = record.trials.chunks(3).map(|group| group[0].placement.clone()).collect();
     assert_eq!(first.len(), 3);
     let order = |block| -> Vec<_> {
@@ -64,21 +64,21 @@ fn blocks_run_in_different_orders_and_each_treatment_comes_first_at_times() {
 
 #[test]
 fn a_study_cut_off_anywhere_goes_on_as_if_it_had_not_been() {
-    let plan = plan(2, &["compact", "scatter"]);
+    let study = comparison(2, &["compact", "scatter"]);
     let model = || Model::new(&[1.0, 1.0, 0.97], 0.05);
-    let (expected, _) = whole(&plan, model());
+    let (expected, _) = whole(&study, model());
     for step in [7, 40] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("study.stayput");
         loop {
             let mut runner = Model { trials_left: step, ..model() };
-            match work(&path, &plan, &mut runner) {
+            match work(&path, &study, &mut runner) {
                 Ok(_) => break,
                 Err(EngineError::Runner(_)) => {}
                 Err(error) => panic!("{error}"),
             }
         }
-        let record = Journal::read(&path).unwrap();
+        let record: Record<Comparison> = Journal::read(&path).unwrap();
         assert_eq!(record.trials, expected.trials, "cut off after every {step} trials");
         assert_eq!(record.ending, expected.ending);
     }
@@ -86,9 +86,9 @@ fn a_study_cut_off_anywhere_goes_on_as_if_it_had_not_been() {
 
 #[test]
 fn what_is_settled_stops_and_what_is_noisy_goes_on() {
-    let plan = plan(1, &["compact"]);
+    let study = comparison(1, &["compact"]);
     let blocks = |noise| {
-        let (record, ending) = whole(&plan, Model::new(&[1.0, 0.9], noise));
+        let (record, ending) = whole(&study, Model::new(&[1.0, 0.9], noise));
         assert_eq!(ending, Ending::Finished);
         record.trials.iter().map(|trial| trial.block).max().unwrap()
     };
@@ -98,22 +98,22 @@ fn what_is_settled_stops_and_what_is_noisy_goes_on() {
 
 #[test]
 fn the_papers_rule_stops_at_its_relative_deviation() {
-    let mut plan = plan(1, &["compact"]);
-    plan.stop = StopRule::RelativeSd { relative_sd: 0.05, min_runs: 5, max_runs: 50 };
-    plan.warmup_blocks = 0;
-    let (record, _) = whole(&plan, Model::new(&[1.0, 1.0], 0.02));
+    let mut study = comparison(1, &["compact"]);
+    study.stop = StopRule::RelativeSd { relative_sd: 0.05, min_runs: 5, max_runs: 50 };
+    study.plan.warmup_blocks = 0;
+    let (record, _) = whole(&study, Model::new(&[1.0, 1.0], 0.02));
     assert_eq!(record.trials.len(), 5 * 4);
-    let (record, _) = whole(&plan, Model::new(&[1.0, 1.0], 3.0));
+    let (record, _) = whole(&study, Model::new(&[1.0, 1.0], 3.0));
     assert_eq!(record.trials.len(), 50 * 4);
     assert!(analyse(&record).summaries.iter().all(|summary| !summary.settled));
 }
 
 #[test]
 fn a_cell_that_always_fails_is_given_up_and_the_others_go_on() {
-    let plan = plan(1, &["compact", "scatter"]);
+    let study = comparison(1, &["compact", "scatter"]);
     let mut runner = Model::new(&[1.0, 0.9, 0.8], 0.001);
     runner.failing.insert(1, Status::Timeout);
-    let (record, ending) = whole(&plan, runner);
+    let (record, ending) = whole(&study, runner);
     assert_eq!(ending, Ending::Finished);
     let runs = |name: &str| record.trials.iter().filter(|t| t.placement == name && t.threads == 2).count();
     assert_eq!(runs("compact"), FAILURES_TO_GIVE_UP);
@@ -129,28 +129,28 @@ fn a_cell_that_always_fails_is_given_up_and_the_others_go_on() {
 
 #[test]
 fn a_program_that_is_not_there_is_tried_once_a_cell() {
-    let plan = plan(1, &["compact"]);
+    let study = comparison(1, &["compact"]);
     let mut runner = Model::new(&[1.0, 1.0], 0.01);
     runner.failing = [(0, Status::NotStarted), (1, Status::NotStarted)].into();
-    let (record, ending) = whole(&plan, runner);
+    let (record, ending) = whole(&study, runner);
     assert_eq!((record.trials.len(), ending), (4, Ending::Finished));
 }
 
 #[test]
 fn a_spent_budget_ends_the_study_and_the_report_says_so() {
-    let mut plan = plan(1, &["compact"]);
-    plan.budget = Some(Duration::from_secs(20));
-    let (record, ending) = whole(&plan, Model::new(&[1.0, 1.0], 0.5));
+    let mut study = comparison(1, &["compact"]);
+    study.plan.budget = Some(Duration::from_secs(20));
+    let (record, ending) = whole(&study, Model::new(&[1.0, 1.0], 0.5));
     assert_eq!(ending, Ending::BudgetSpent);
-    let spent_s: f64 = record.trials.iter().map(|t| t.observation.as_ref().unwrap().wall_s).sum();
+    let spent_s: f64 = record.trials.iter().map(|trial| trial.ran_s.unwrap()).sum();
     assert!((20.0..22.0).contains(&spent_s));
     assert!(analyse(&record).warnings.iter().any(|warning| matches!(warning, Warning::BudgetSpent { open: 1.., .. })));
 }
 
 #[test]
 fn a_true_difference_is_claimed_and_an_equal_placement_is_not() {
-    let plan = plan(1, &["compact", "scatter"]);
-    let (record, _) = whole(&plan, Model::new(&[1.0, 1.0, 0.8], 0.02));
+    let study = comparison(1, &["compact", "scatter"]);
+    let (record, _) = whole(&study, Model::new(&[1.0, 1.0, 0.8], 0.02));
     let analysis = analyse(&record);
     let claim = |name: &str| analysis.summaries.iter().find(|s| s.placement == name && s.threads == 2).unwrap();
     assert_eq!(claim("compact").claim, Claim::NoneShown);
@@ -168,13 +168,13 @@ fn a_true_difference_is_claimed_and_an_equal_placement_is_not() {
 
 #[test]
 fn a_study_of_equals_claims_a_difference_in_at_most_five_percent() {
-    let mut plan = plan(1, &["compact", "scatter"]);
-    plan.stop = StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 20 };
+    let mut study = comparison(1, &["compact", "scatter"]);
+    study.stop = StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 20 };
     let studies = 100;
     let claiming = (0..studies)
         .filter(|&seed| {
-            plan.seed = seed;
-            let (record, _) = whole(&plan, Model::new(&[1.0, 1.0, 1.0], 0.06));
+            study.plan.seed = seed;
+            let (record, _) = whole(&study, Model::new(&[1.0, 1.0, 1.0], 0.06));
             analyse(&record).summaries.iter().any(|s| matches!(s.claim, Claim::Faster | Claim::Slower))
         })
         .count();

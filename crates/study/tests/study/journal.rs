@@ -1,9 +1,12 @@
 //! What a journal survives, and what it says of a file that isn't one.
 
-use crate::model::{observation, plan};
+use crate::model::{comparison, observation};
 use std::fs;
 use std::io::Write;
-use study::{HostFacts, HostState, Journal, JournalError, Status, ThreadObservation, Trial};
+use std::path::Path;
+use study::{Comparison, HostFacts, HostState, JournalError, Record, Status, ThreadObservation, Trial};
+
+type Journal = study::Journal<Comparison>;
 
 fn trial(sequence: u32) -> Trial {
     let mut seen = observation(1.5);
@@ -29,15 +32,16 @@ fn trial(sequence: u32) -> Trial {
         cause: "wrong".into(),
         time_s: None,
         started_unix_s: 1.25,
+        ran_s: Some(seen.wall_s),
         intended_cpus: Some(vec!["0".parse().unwrap(), "1".parse().unwrap()]),
         observation: Some(seen),
         output_tail: "the end\u{1F980}".into(),
     }
 }
 
-fn begun(path: &std::path::Path) -> Journal {
+fn begun(path: &Path) -> Journal {
     let mut journal = Journal::open(path).unwrap();
-    journal.begin_study(&plan(1, &["compact"]), &serde_json::json!({}), &HostFacts::default()).unwrap();
+    journal.begin_study(&comparison(1, &["compact"]), &serde_json::json!({}), &HostFacts::default()).unwrap();
     journal
 }
 
@@ -47,13 +51,14 @@ fn what_goes_in_comes_out() {
     let path = folder.path().join("a.stayput");
     let mut journal = begun(&path);
     let session = journal.begin_session(&["stayput".into(), "study".into()], &HostState::default()).unwrap();
-    let unstarted = Trial { status: Status::NotStarted, observation: None, intended_cpus: None, ..trial(1) };
+    let unstarted =
+        Trial { status: Status::NotStarted, ran_s: None, observation: None, intended_cpus: None, ..trial(1) };
     journal.add(&trial(0)).unwrap();
     journal.add(&unstarted).unwrap();
     journal.end_session(session, &HostState { unix_s: 2.0, ..HostState::default() }).unwrap();
     journal.close().unwrap();
-    let record = Journal::read(&path).unwrap();
-    assert_eq!(record.plan, plan(1, &["compact"]));
+    let record: Record<Comparison> = Journal::read(&path).unwrap();
+    assert_eq!(record.plan, comparison(1, &["compact"]));
     assert_eq!(record.trials, [trial(0), unstarted]);
     assert_eq!(record.sessions[0].command_line, ["stayput", "study"]);
     assert_eq!(record.sessions[0].after.as_ref().unwrap().unix_s, 2.0);
@@ -68,7 +73,7 @@ fn the_same_trial_is_not_kept_twice() {
     journal.add(&trial(0)).unwrap();
     let again = Trial { sequence: 1, block: 0, ..trial(1) };
     assert!(matches!(journal.add(&again), Err(JournalError::Write { .. })));
-    assert_eq!(journal.record().unwrap().trials, [trial(0)]);
+    assert_eq!(journal.record().unwrap().unwrap().trials, [trial(0)]);
 }
 
 #[test]
@@ -154,7 +159,7 @@ fn a_journal_whose_writer_was_killed_in_the_middle_of_a_write_is_read() {
         .execute_batch("PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN; UPDATE study SET host = 'half'")
         .unwrap();
     writer.execute_batch("CREATE TABLE filler (x); INSERT INTO filler SELECT randomblob(4000) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) SELECT i FROM n)").unwrap();
-    let rollback = |of: &std::path::Path| of.with_extension("stayput-journal");
+    let rollback = |of: &Path| of.with_extension("stayput-journal");
     fs::copy(&path, &cut_off).unwrap();
     fs::copy(rollback(&path), rollback(&cut_off)).unwrap();
     assert_eq!(Journal::read(&cut_off).unwrap().trials, [trial(0)]);

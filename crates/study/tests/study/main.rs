@@ -6,7 +6,4 @@ mod engine;
 mod journal;
 mod malformed;
 mod model;
-mod play;
 mod race;
-mod simulation;
-mod space_sharing;

@@ -1,13 +1,15 @@
 //! Study files and journals that nobody sane wrote: each is refused with a sentence, or read and then of use.
 
-use crate::model::{Model, plan};
+use crate::engine::work;
+use crate::model::{Model, comparison};
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
-use study::engine::conduct;
 use study::study_file::StudyFile;
-use study::{HostFacts, HostState, Journal, JournalError};
+use study::{Comparison, JournalError, comparison_analysis as analyse};
+
+type Journal = study::Journal<Comparison>;
 
 const STUDY_FILE: &str = r#"threads = ["1", "2-8", "all"]
 placements = ["unbound", "compact", "0,8,1,9"]
@@ -49,13 +51,7 @@ fn told_with_its_line(text: &str) -> Result<(), TestCaseError> {
 static JOURNAL: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.stayput");
-    let plan = plan(1, &["compact"]);
-    let mut journal = Journal::open(&path).unwrap();
-    journal.begin_study(&plan, &serde_json::json!({}), &HostFacts::default()).unwrap();
-    let session = journal.begin_session(&["stayput".into()], &HostState::default()).unwrap();
-    conduct(&plan, Vec::new(), &mut journal, &mut Model::new(&[1.0, 0.5], 0.01), &mut |_| {}).unwrap();
-    journal.end_session(session, &HostState::default()).unwrap();
-    journal.close().unwrap();
+    work(&path, &comparison(1, &["compact"]), &mut Model::new(&[1.0, 0.5], 0.01)).unwrap();
     fs::read(&path).unwrap()
 });
 
@@ -67,7 +63,7 @@ fn refused_or_of_use(content: &[u8]) -> Result<(), TestCaseError> {
     match Journal::read(&path) {
         Ok(record) => {
             study::engine::time_spent(&record.trials);
-            prop_assert_eq!(study::analyse(&record).summaries.len(), 4);
+            prop_assert_eq!(analyse(&record).summaries.len(), 4);
         }
         Err(error) => prop_assert!(error.to_string().contains("a.stayput"), "{error}"),
     }
@@ -151,7 +147,7 @@ fn values_that_no_study_writes_are_damage() {
             "UPDATE study SET plan = json_set(plan, '$.threads', json('[1,2,4]'))",
             "plan: `compact` lacks a placement for 4",
         ),
-        ("DELETE FROM study", "no rows"),
+        ("DELETE FROM study", "table study has no row"),
     ] {
         let what = error_after(statement);
         assert!(what.contains(said), "{statement}: {what}");
@@ -167,5 +163,5 @@ fn enormous_values_do_not_overflow_what_is_concluded() {
     connection.execute_batch("UPDATE trial SET leftovers = 4294967295, wall_s = 1e308, time_s = 1e308").unwrap();
     let record = Journal::read(&path).unwrap();
     assert_eq!(study::engine::time_spent(&record.trials), std::time::Duration::MAX);
-    assert!(!study::analyse(&record).verdicts.is_empty());
+    assert!(!analyse(&record).verdicts.is_empty());
 }

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use study::engine::{Runner, RunnerError, Turn};
-use study::{Cell, Exit, Observation, Plan, Status, StopRule, Subject, Treatment, Trial};
+use study::{Cell, Comparison, Exit, Observation, Plan, Status, StopRule, Subject, Treatment, Trial};
 
 pub struct Model {
     /// Time of each treatment, over 1 s.
@@ -39,7 +39,8 @@ impl Runner for Model {
         trial.status = self.failing.get(&treatment).copied().unwrap_or(Status::Ok);
         trial.cause = if trial.status == Status::Ok { String::new() } else { "as the model says".into() };
         trial.time_s = (trial.status == Status::Ok).then_some(time_s);
-        trial.observation = (trial.status != Status::NotStarted).then(|| observation(time_s));
+        trial.ran_s = (trial.status != Status::NotStarted).then_some(time_s);
+        trial.observation = trial.ran_s.map(observation);
         Ok(trial)
     }
 }
@@ -70,19 +71,22 @@ pub fn observation(wall_s: f64) -> Observation {
         minor_faults: 4,
         major_faults: 0,
         counters: BTreeMap::from([("cycles".into(), 5)]),
-        metrics: BTreeMap::new(),
-        histograms: BTreeMap::new(),
         threads: Vec::new(),
         leftovers: 0,
         notes: Vec::new(),
     }
 }
 
-/// A plan of `subjects` x 1 and 2 threads x unbound and `placements`.
-pub fn plan(subjects: usize, placements: &[&str]) -> Plan {
-    let placed = |name: &&str| Treatment {
-        name: (*name).to_owned(),
-        placements: (1..=2).map(|n| Some(Placement::from_cpus(*name, (0..n).map(CpuId)))).collect(),
+/// A comparison of `subjects` x 1 and 2 threads x unbound and `placements`.
+pub fn comparison(subjects: usize, placements: &[&str]) -> Comparison {
+    let stop = StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 30 };
+    Comparison { plan: plan(subjects, placements), stop }
+}
+
+fn plan(subjects: usize, placements: &[&str]) -> Plan {
+    let placed = |name: &&str| {
+        let placements = (1..=2).map(|n| Some(Placement::from_cpus(*name, (0..n).map(CpuId))));
+        Treatment::new((*name).to_owned(), placements.collect())
     };
     Plan {
         subjects: (0..subjects)
@@ -94,7 +98,6 @@ pub fn plan(subjects: usize, placements: &[&str]) -> Plan {
             .collect(),
         threads: vec![1, 2],
         treatments: std::iter::once(Treatment::unbound()).chain(placements.iter().map(placed)).collect(),
-        stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 30 },
         warmup_blocks: 1,
         timeout: Duration::from_secs(60),
         budget: None,

@@ -9,47 +9,47 @@ use study::engine::EngineError;
 use study::model::{CellTime, Noise, Slow};
 use study::verdict::{RaceFinding, RaceOutcome, Verdict};
 use study::{
-    Analysis, Cell, Ending, Journal, ModelRunner, Plan, Record, Status, StopRule, Subject, SubjectModel, Treatment,
-    Warning, analyse,
+    Cell, Ending, Journal, Kind, ModelRunner, Plan, Race, RaceAnalysis, RaceStop, Record, Status, Subject,
+    SubjectModel, Treatment, Warning, race_analysis as analyse,
 };
 
 /// A race between unbound, which takes `times_s[0]`, and placements called `p1`, `p2`, ... which take the others, with
 /// 2 threads.
-fn race(times_s: &[f64], noise: Noise, search: RaceRule) -> Plan {
+fn race(times_s: &[f64], noise: Noise, search: RaceRule) -> Race {
     let name = |position: usize| if position == 0 { "unbound".to_owned() } else { format!("p{position}") };
     let treatment = |position: usize| {
         let cpus = [CpuId(2 * position as u32), CpuId(2 * position as u32 + 1)];
-        Treatment { name: name(position), placements: vec![Some(Placement::from_cpus("list", cpus))] }
+        Treatment::new(name(position), vec![Some(Placement::from_cpus("list", cpus))])
     };
     let time = |(position, &mean_s)| CellTime { threads: 2, placement: name(position), mean_s, slow: None };
     let model = SubjectModel { times: times_s.iter().enumerate().map(time).collect(), noise };
-    Plan {
+    let plan = Plan {
         subjects: vec![Subject { name: "model".into(), model: Some(model), ..Subject::default() }],
         threads: vec![2],
         treatments: std::iter::once(Treatment::unbound()).chain((1..times_s.len()).map(treatment)).collect(),
-        stop: StopRule::Best { search, cut_off: 1.5, kept: None },
         warmup_blocks: 0,
         timeout: Duration::from_secs(600),
         budget: None,
         seed: 3,
         paper: None,
         departures: Vec::new(),
-    }
+    };
+    Race { plan, stop: RaceStop { search, cut_off: 1.5, kept: None } }
 }
 
 const QUIET: Noise = Noise { lognormal: 0.01, drift: 0.0, outliers: None };
 
-fn run(plan: &Plan) -> (Record, Analysis) {
-    plan.check().unwrap();
-    let (record, ending) = whole(plan, ModelRunner::default());
+fn run(study: &Race) -> (Record<Race>, RaceAnalysis) {
+    study.check().unwrap();
+    let (record, ending) = whole(study, ModelRunner::default());
     assert_eq!(ending, Ending::Finished);
     let analysis = analyse(&record);
     (record, analysis)
 }
 
 /// What came of the only race.
-fn outcome(analysis: &Analysis) -> &RaceOutcome {
-    let [Verdict::Race(verdict)] = analysis.verdicts.as_slice() else { panic!("{:?}", analysis.verdicts) };
+fn outcome(analysis: &RaceAnalysis) -> &RaceOutcome {
+    let [Verdict::Race(verdict)] = analysis.cells.verdicts.as_slice() else { panic!("{:?}", analysis.cells) };
     verdict.outcome.as_ref().unwrap()
 }
 
@@ -60,14 +60,14 @@ fn spread() -> Vec<f64> {
 
 #[test]
 fn the_best_is_found_named_and_told_with_its_gain() {
-    let plan = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
-    let (record, analysis) = run(&plan);
+    let study = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
+    let (record, analysis) = run(&study);
     assert!(record.trials.len() <= 60);
     let result = &analysis.races[0];
     assert_eq!(result.best().unwrap().placement, "p4");
     let gain = result.gain().unwrap();
     assert!(gain.low > 1.05 && gain.high < 1.15 && gain.low < 1.1 && 1.1 < gain.high, "{gain:?}");
-    assert_eq!((analysis.best[0].placement.as_str(), analysis.best[0].shown), ("p4", true));
+    assert_eq!((analysis.cells.best[0].placement.as_str(), analysis.cells.best[0].shown), ("p4", true));
     let outcome = outcome(&analysis);
     assert_eq!((outcome.best.placement.as_str(), outcome.entrants, outcome.threads), ("p4", 9, Some(2)));
     assert!(matches!(outcome.finding, RaceFinding::Faster { ratio, .. } if ratio.low == gain.low), "{outcome:?}");
@@ -100,23 +100,23 @@ fn equal_placements_are_not_told_apart_and_nothing_is_to_be_applied() {
     let (_, analysis) = run(&race(&[1.0; 9], QUIET, RaceRule::Halving { runs: 60 }));
     let outcome = outcome(&analysis);
     assert!(matches!(outcome.finding, RaceFinding::NoneShown { .. }) && outcome.entrants == 9, "{outcome:?}");
-    assert_eq!((analysis.best[0].placement.as_str(), analysis.best[0].shown), ("unbound", false));
+    assert_eq!((analysis.cells.best[0].placement.as_str(), analysis.cells.best[0].shown), ("unbound", false));
 }
 
 #[test]
 fn a_run_that_has_lost_is_stopped_and_counted_as_such() {
     let mut times_s = spread();
     times_s[6] = 9.0;
-    let plan = race(&times_s, QUIET, RaceRule::Halving { runs: 60 });
-    let (record, analysis) = run(&plan);
+    let study = race(&times_s, QUIET, RaceRule::Halving { runs: 60 });
+    let (record, analysis) = run(&study);
     let lost: Vec<_> = record.trials.iter().filter(|trial| trial.placement == "p6").collect();
     assert_eq!(lost.len(), 1, "it doesn't run again");
     if record.trials[0].placement != "p6" {
         assert_eq!(lost[0].status, Status::CutOff);
-        assert!(lost[0].time_s.is_none() && lost[0].observation.as_ref().unwrap().wall_s < 3.0);
+        assert!(lost[0].time_s.is_none() && lost[0].ran_s.unwrap() < 3.0);
         assert_eq!(analysis.races[0].standings.arms[6].dropped.unwrap().why, DropReason::Outpaced);
     }
-    let summary = analysis.summaries.iter().find(|summary| summary.placement == "p6").unwrap();
+    let summary = analysis.cells.summaries.iter().find(|summary| summary.placement == "p6").unwrap();
     assert_eq!((summary.failed, summary.cut_off), (0, 1), "it lost; it didn't fail");
 }
 
@@ -125,44 +125,45 @@ fn an_interrupted_race_ends_as_an_uninterrupted_one() {
     let outliers = Some(Slow { share: 0.05, factor: 1.7 });
     let noisy = Noise { lognormal: 0.03, drift: 0.05, outliers };
     for search in [RaceRule::Halving { runs: 50 }, RaceRule::Guarantee { epsilon: 0.02, delta: 0.05, max_runs: 400 }] {
-        let plan = race(&spread(), noisy, search);
-        let (expected, analysis) = run(&plan);
+        let study = race(&spread(), noisy, search);
+        let (expected, analysis) = run(&study);
         for step in [1, 7, 20] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("race.stayput");
             loop {
-                let done = if path.exists() { Journal::read(&path).unwrap().trials } else { Vec::new() };
+                let done = if path.exists() { Journal::<Race>::read(&path).unwrap().trials } else { Vec::new() };
                 let mut runner = crate::model::Interrupted { inner: ModelRunner::after(&done), trials_left: step };
-                match work(&path, &plan, &mut runner) {
+                match work(&path, &study, &mut runner) {
                     Ok(_) => break,
                     Err(EngineError::Runner(_)) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
-            let record = Journal::read(&path).unwrap();
+            let record: Record<Race> = Journal::read(&path).unwrap();
             assert_eq!(record.trials, expected.trials, "cut off after every {step} trials");
-            let Analysis { summaries, best, races, verdicts, .. } = analyse(&record);
-            assert_eq!(verdicts, analysis.verdicts);
-            assert!(races == analysis.races && best == analysis.best && summaries == analysis.summaries);
+            let RaceAnalysis { cells, races } = analyse(&record);
+            assert_eq!(cells.verdicts, analysis.cells.verdicts);
+            assert!(races == analysis.races && cells.best == analysis.cells.best);
+            assert!(cells.summaries == analysis.cells.summaries);
         }
     }
 }
 
 #[test]
 fn a_race_goes_over_thread_counts_with_placements_of_their_own() {
-    let mut plan = race(&[1.0, 0.8], QUIET, RaceRule::Halving { runs: 60 });
-    plan.threads = vec![2, 4];
-    plan.treatments[1].placements.push(None);
+    let mut study = race(&[1.0, 0.8], QUIET, RaceRule::Halving { runs: 60 });
+    study.plan.threads = vec![2, 4];
+    study.plan.treatments[1].placements.push(None);
     let four = Placement::from_cpus("list", (0..4).map(CpuId));
-    plan.treatments.push(Treatment { name: "wide".into(), placements: vec![None, Some(four)] });
+    study.plan.treatments.push(Treatment::new("wide".into(), vec![None, Some(four)]));
     let time = |threads, placement: &str, mean_s| CellTime { threads, placement: placement.into(), mean_s, slow: None };
-    plan.subjects[0].model.as_mut().unwrap().times =
+    study.plan.subjects[0].model.as_mut().unwrap().times =
         vec![time(2, "unbound", 1.0), time(2, "p1", 0.8), time(4, "unbound", 0.6), time(4, "wide", 0.5)];
-    let cells: Vec<Cell> = plan.cells().collect();
+    let cells: Vec<Cell> = study.plan.cells().collect();
     assert_eq!(cells.len(), 4);
-    let (record, analysis) = run(&plan);
+    let (record, analysis) = run(&study);
     assert!(record.trials.iter().all(|trial| (trial.placement == "wide") <= (trial.threads == 4)));
-    let best = &analysis.best[0];
+    let best = &analysis.cells.best[0];
     assert_eq!((best.threads, best.placement.as_str(), best.shown), (4, "wide", true));
     let gain = analysis.races[0].gain().unwrap();
     assert!((gain.ratio - 1.2).abs() < 0.03, "against unbound with 4 threads, not with 2: {gain:?}");
@@ -172,9 +173,9 @@ fn a_race_goes_over_thread_counts_with_placements_of_their_own() {
 
 #[test]
 fn a_placement_under_check_stays_to_the_end() {
-    let mut plan = race(&spread(), QUIET, RaceRule::Halving { runs: 70 });
-    plan.stop = StopRule::Best { search: RaceRule::Halving { runs: 70 }, cut_off: 1.5, kept: Some("p1".into()) };
-    let (record, analysis) = run(&plan);
+    let mut study = race(&spread(), QUIET, RaceRule::Halving { runs: 70 });
+    study.stop.kept = Some("p1".into());
+    let (record, analysis) = run(&study);
     let blocks = record.trials.last().unwrap().block + 1;
     assert_eq!(record.trials.iter().filter(|trial| trial.placement == "p1").count() as u32, blocks);
     let standing = &analysis.races[0].standings.arms[1];
@@ -183,9 +184,9 @@ fn a_placement_under_check_stays_to_the_end() {
 
 #[test]
 fn a_warm_up_runs_one_cell_and_counts_nothing() {
-    let mut plan = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
-    plan.warmup_blocks = 1;
-    let (record, analysis) = run(&plan);
+    let mut study = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
+    study.plan.warmup_blocks = 1;
+    let (record, analysis) = run(&study);
     assert_eq!(record.trials.iter().filter(|trial| trial.warmup).count(), 1);
     assert_eq!(analysis.races[0].runs as usize, record.trials.len() - 1);
     assert!(analysis.races[0].runs <= 60);
@@ -193,33 +194,33 @@ fn a_warm_up_runs_one_cell_and_counts_nothing() {
 
 #[test]
 fn a_budget_of_time_ends_the_race_and_the_report_says_so() {
-    let mut plan = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
-    plan.budget = Some(Duration::from_secs(12));
-    let (record, ending) = whole(&plan, ModelRunner::default());
+    let mut study = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
+    study.plan.budget = Some(Duration::from_secs(12));
+    let (record, ending) = whole(&study, ModelRunner::default());
     assert_eq!(ending, Ending::BudgetSpent);
-    assert!(analyse(&record).warnings.contains(&Warning::RaceBudgetSpent));
+    assert!(analyse(&record).cells.warnings.contains(&Warning::RaceBudgetSpent));
 }
 
 #[test]
 fn what_always_fails_leaves_the_race_and_the_rest_go_on() {
-    let plan = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
+    let study = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
     let mut runner = crate::model::Model::new(&spread(), 0.01);
     runner.failing.insert(2, Status::ExitCode);
-    let (record, ending) = whole(&plan, runner);
+    let (record, ending) = whole(&study, runner);
     assert_eq!(ending, Ending::Finished);
     let analysis = analyse(&record);
-    assert_eq!(analysis.best[0].placement, "p4");
+    assert_eq!(analysis.cells.best[0].placement, "p4");
     assert_eq!(analysis.races[0].standings.arms[2].loss, None);
     let is_told = |warning: &Warning| matches!(warning, Warning::Failures { placement, .. } if placement == "p2");
-    assert!(analysis.warnings.iter().any(is_told), "{:?}", analysis.warnings);
+    assert!(analysis.cells.warnings.iter().any(is_told), "{:?}", analysis.cells.warnings);
 }
 
 #[test]
 fn a_reference_that_always_fails_leaves_the_gain_unknown() {
-    let plan = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
+    let study = race(&spread(), QUIET, RaceRule::Halving { runs: 60 });
     let mut runner = crate::model::Model::new(&spread(), 0.01);
     runner.failing.insert(0, Status::ExitCode);
-    let (record, _) = whole(&plan, runner);
+    let (record, _) = whole(&study, runner);
     let analysis = analyse(&record);
     assert_eq!(outcome(&analysis).finding, RaceFinding::GainUnknown);
 }

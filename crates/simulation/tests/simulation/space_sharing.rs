@@ -1,13 +1,13 @@
 //! Simulations of space sharing as studies: what a replicate tells, going on after an interruption, sweeps, and the two kinds
 //! of simulation in journals.
 
+use crate::value;
 use machine::Machine;
 use serde_json::{Value, json};
 use sim::space::{Mix, MixError, Parameters, Policy};
 use sim::{Distribution, Workload, WorkloadFile};
-use std::collections::BTreeMap;
-use study::simulation::{Sharing, Simulation, SimulationError, simulate};
-use study::{HostFacts, Journal, Plan, Trial};
+use simulation::{Sharing, Simulation, SimulationPlan};
+use study::{HostFacts, Journal, Kind, Record, Sample};
 
 const POLICIES: [Policy; 3] = [Policy::Dynamic, Policy::Equipartition, Policy::DynamicAffinity];
 
@@ -34,21 +34,11 @@ fn mix(name: &str) -> Mix {
 
 fn simulation(name: &str, replicates: u32) -> Simulation {
     let parameters = Parameters { gap_ms: Some(Distribution::Exponential(0.5)), replicates, ..Parameters::default() };
-    Simulation::of(Sharing::Space { mix: mix(name), parameters })
+    Simulation::from(Sharing::Space { mix: mix(name), parameters })
 }
 
-fn simulated(plan: &Plan, done: &[Trial]) -> Vec<Trial> {
-    let mut trials = done.to_vec();
-    simulate(plan, &machine(), done, &mut |trial: Trial| -> Result<(), SimulationError> {
-        trials.push(trial);
-        Ok(())
-    })
-    .unwrap();
-    trials
-}
-
-fn metrics(trial: &Trial) -> &BTreeMap<String, f64> {
-    &trial.observation.as_ref().unwrap().metrics
+fn simulated(plan: &SimulationPlan, done: &[Sample]) -> Vec<Sample> {
+    crate::simulated(plan, &machine(), done)
 }
 
 /// Whether two sums of the same times in another order are the same.
@@ -57,74 +47,63 @@ fn same(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn a_replicate_under_a_policy_is_a_trial_and_equipartition_is_the_reference() {
-    let plan =
-        Plan::of_simulations(["MVA", "2*MATRIX"].map(|name| simulation(name, 2)).to_vec(), &POLICIES, &machine());
+fn a_replicate_under_a_policy_is_a_sample_and_equipartition_is_the_reference() {
+    let plan = SimulationPlan::new(["MVA", "2*MATRIX"].map(|name| simulation(name, 2)).to_vec(), &POLICIES, &machine());
     plan.check().unwrap();
-    assert_eq!(plan.reference().name, "equipartition");
-    let trials = simulated(&plan, &[]);
+    assert_eq!((plan.policies[0].as_str(), plan.cpus), ("equipartition", 4));
+    let samples = simulated(&plan, &[]);
     let order: Vec<(u32, &str, &str)> =
-        trials.iter().map(|trial| (trial.block, trial.subject.as_str(), trial.placement.as_str())).collect();
-    let replicate = |block: u32| {
+        samples.iter().map(|sample| (sample.replicate, sample.subject.as_str(), sample.policy.as_str())).collect();
+    let replicate = |replicate: u32| {
         ["MVA", "2*MATRIX"].into_iter().flat_map(move |mix| {
-            ["equipartition", "dynamic", "dynamic-affinity"].into_iter().map(move |policy| (block, mix, policy))
+            ["equipartition", "dynamic", "dynamic-affinity"].into_iter().map(move |policy| (replicate, mix, policy))
         })
     };
     assert_eq!(order, replicate(0).chain(replicate(1)).collect::<Vec<_>>());
-    for trial in &trials {
-        assert_eq!((trial.threads, trial.time_s), (4, Some(metrics(trial)["makespan_ms"] / 1e3)));
+    for sample in &samples {
+        assert_eq!(sample.measurements().unwrap().makespan_s, value(sample, "makespan_ms") / 1e3);
     }
 }
 
 #[test]
 fn cpu_time_that_jobs_had_is_accounted_for() {
-    let plan = Plan::of_simulations(vec![simulation("MVA+MATRIX+GRAVITY", 3)], &Policy::ALL, &machine());
-    let trials = simulated(&plan, &[]);
-    assert_eq!(trials.len(), 3 * Policy::ALL.len());
+    let plan = SimulationPlan::new(vec![simulation("MVA+MATRIX+GRAVITY", 3)], &Policy::ALL, &machine());
+    let samples = simulated(&plan, &[]);
+    assert_eq!(samples.len(), 3 * Policy::ALL.len());
     const TIMES: [&str; 4] = ["work_ms", "idle_held_ms", "switch_ms", "reload_ms"];
     const SUMS: [&str; 5] = ["moves", "moves_voluntary", "moves_forced", "moves_within", "misses"];
-    for trial in &trials {
-        let seen = metrics(trial);
+    for sample in &samples {
+        let seen = |name: &str| value(sample, name);
         let kinds = ["MVA", "MATRIX", "GRAVITY"];
         let mut held_ms = 0.0;
         for kind in kinds {
             // One job of each kind, so that means are its own.
-            let own = |name: &str| seen[&format!("{name}:{kind}")];
+            let own = |name: &str| seen(&format!("{name}:{kind}"));
             let accounted: f64 = TIMES.iter().map(|name| own(name)).sum();
             let held = own("response_ms") * own("allocation_mean_cpus");
-            assert!(same(accounted, held), "{kind} under {}: {accounted} of {held} ms", trial.placement);
+            assert!(same(accounted, held), "{kind} under {}: {accounted} of {held} ms", sample.policy);
             assert!(same(own("idle_held_fraction"), own("idle_held_ms") / held));
             held_ms += held;
         }
-        assert!(held_ms <= 4.0 * seen["makespan_ms"] * (1.0 + 1e-9), "no more than there is");
+        assert!(held_ms <= 4.0 * seen("makespan_ms") * (1.0 + 1e-9), "no more than there is");
         for name in TIMES.iter().chain(&SUMS) {
-            let parts: f64 = kinds.iter().map(|kind| seen[&format!("{name}:{kind}")]).sum();
-            assert!(same(parts, seen[*name]), "{name}: {parts} of {}", seen[*name]);
+            let parts: f64 = kinds.iter().map(|kind| seen(&format!("{name}:{kind}"))).sum();
+            assert!(same(parts, seen(name)), "{name}: {parts} of {}", seen(name));
         }
-        assert!(seen["moves"] > 0.0 && seen["switch_ms"] > 0.0, "{}", trial.placement);
-        let causes: f64 = SUMS[1..4].iter().map(|name| seen[*name]).sum();
-        assert!(same(causes, seen["moves"]), "every move has a cause");
-        let responses: f64 = kinds.iter().map(|kind| seen[&format!("response_ms:{kind}")]).sum();
-        assert!(same(responses / 3.0, seen["response_ms"]), "the whole is the mean over jobs");
-        let observation = trial.observation.as_ref().unwrap();
-        assert_eq!(
-            (observation.voluntary_switches + observation.involuntary_switches) as f64,
-            seen["moves"],
-            "switches are moves"
-        );
-        assert!(same(
-            observation.user_s,
-            (TIMES.iter().map(|name| seen[*name]).sum::<f64>() - seen["idle_held_ms"]) / 1e3
-        ));
+        assert!(seen("moves") > 0.0 && seen("switch_ms") > 0.0, "{}", sample.policy);
+        let causes: f64 = SUMS[1..4].iter().map(|name| seen(name)).sum();
+        assert!(same(causes, seen("moves")), "every move has a cause");
+        let responses: f64 = kinds.iter().map(|kind| seen(&format!("response_ms:{kind}"))).sum();
+        assert!(same(responses / 3.0, seen("response_ms")), "the whole is the mean over jobs");
     }
-    assert!(trials.iter().any(|trial| metrics(trial)["reload_ms"] > 0.0), "somebody lost cached lines");
+    assert!(samples.iter().any(|sample| value(sample, "reload_ms") > 0.0), "somebody lost cached lines");
 }
 
 #[test]
 fn an_interrupted_simulation_goes_on_as_if_it_had_not_been_on_any_number_of_threads() {
     let points = [1.0, 100.0].map(|factor| simulation("MVA+GRAVITY", 3).at("future", factor).unwrap()).to_vec();
-    let plan = Plan::of_simulations(points, &POLICIES, &machine());
-    let on = |threads: usize, done: &[Trial]| {
+    let plan = SimulationPlan::new(points, &POLICIES, &machine());
+    let on = |threads: usize, done: &[Sample]| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| simulated(&plan, done))
     };
@@ -140,19 +119,19 @@ fn an_interrupted_simulation_goes_on_as_if_it_had_not_been_on_any_number_of_thre
 fn a_journal_gives_space_sharing_back_as_it_was_and_goes_on_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.stayput");
-    let plan = Plan::of_simulations(vec![simulation("2*MVA+MATRIX", 2)], &POLICIES, &machine());
+    let plan = SimulationPlan::new(vec![simulation("2*MVA+MATRIX", 2)], &POLICIES, &machine());
     let whole = simulated(&plan, &[]);
     let mut journal = Journal::open(&path).unwrap();
     journal.begin_study(&plan, &serde_json::to_value(machine()).unwrap(), &HostFacts::of_model()).unwrap();
-    whole[..2].iter().for_each(|trial| journal.add(trial).unwrap());
+    whole[..2].iter().for_each(|sample| journal.add(sample).unwrap());
     journal.close().unwrap();
-    let done = Journal::read(&path).unwrap().trials;
-    let mut journal = Journal::open(&path).unwrap();
-    simulated(&plan, &done)[2..].iter().for_each(|trial| journal.add(trial).unwrap());
+    let done = Journal::<SimulationPlan>::read(&path).unwrap().trials;
+    let mut journal = Journal::<SimulationPlan>::open(&path).unwrap();
+    simulated(&plan, &done)[2..].iter().for_each(|sample| journal.add(sample).unwrap());
     journal.close().unwrap();
-    let record = Journal::read(&path).unwrap();
+    let record: Record<SimulationPlan> = Journal::read(&path).unwrap();
     assert_eq!(record.plan, plan);
-    assert!(record.trials == whole, "the same trials, read back");
+    assert!(record.trials == whole, "the same samples, read back");
 }
 
 #[test]
@@ -200,7 +179,7 @@ fn time_sharing() -> Simulation {
 #[test]
 fn policies_of_the_other_sharing_are_refused() {
     let told = |simulations: Vec<Simulation>, policies: &[&str]| {
-        Plan::of_simulations(simulations, policies, &machine()).check().unwrap_err().to_string()
+        SimulationPlan::new(simulations, policies, &machine()).check().unwrap_err().to_string()
     };
     let space = "is no space-sharing policy: name equipartition, dynamic, dynamic-affinity, dynamic-affinity-delay, dynamic-affinity-no-priority";
     assert!(told(vec![simulation("MVA", 1)], &["dynamic", "light"]).ends_with(&format!("`light` {space}")));

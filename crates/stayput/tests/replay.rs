@@ -52,7 +52,7 @@ fn a_workload_is_played_and_simulated_once_and_the_same_command_goes_on() {
     let trials = told["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 8);
     for policy in told["policies"].as_array().unwrap() {
-        assert_eq!((&policy["plays"], &policy["failed"]), (&2.into(), &0.into()));
+        assert_eq!((&policy["replays"], &policy["failed"]), (&2.into(), &0.into()));
         let work_ms = &policy["metrics"]["work_ms"];
         for world in ["kernel", "simulator"] {
             assert!((work_ms[world].as_f64().unwrap() - 130.0).abs() < 1e-3, "{world}: {work_ms}");
