@@ -1,7 +1,6 @@
 //! Sentences that several forms of the report share.
 
 use crate::number;
-use crate::sentences::on_a_busy_machine;
 use crate::study_view::{Stop, StudyView};
 use stats::RaceRule;
 use study::{Claim, Ending, RaceStop, StopRule};
@@ -118,15 +117,17 @@ pub(crate) fn setting(study: &StudyView) -> String {
     } else {
         format!("Machine: {machine}, Linux {}", host.kernel)
     };
-    let busy = study.plan.subjects.iter().filter_map(|subject| {
-        let disturbances = study.disturbances(&subject.name);
-        (!disturbances.is_empty()).then(|| format!(" {} was {}.", subject.name, on_a_busy_machine(disturbances)))
-    });
+    let is_busy = |name: &&str| !study.disturbances(name).is_empty();
+    let subjects = study.plan.subjects.iter().map(|subject| subject.name.as_str());
+    let busy = match subjects.filter(is_busy).collect::<Vec<_>>() {
+        busy if busy.is_empty() => String::new(),
+        busy if busy.len() == study.plan.subjects.len() => " Measured on a busy machine.".into(),
+        busy => format!(" Measured on a busy machine: {}.", busy.join(", ")),
+    };
     format!(
-        "{place}. {} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.{}",
+        "{place}. {} trials a cell, interleaved in randomised blocks (seed {}), Stayput {}.{busy}",
         trials_a_cell(study),
         study.plan.seed,
-        host.stayput_version,
-        busy.collect::<String>()
+        host.stayput_version
     )
 }

@@ -2,6 +2,8 @@
 
 use super::disturbance::{on_a_busy_machine, qualified};
 use super::{Sentence, configuration, counted, least_seen, matters, with_interval};
+use stats::Disturbance;
+use std::mem::discriminant;
 use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Interval, PlacementVerdict};
 
 /// Whether placement matters, then a sentence on each placement.
@@ -58,8 +60,13 @@ fn detail(verdict: &ComparisonVerdict, shown: &PlacementVerdict) -> Sentence {
         .same_as
         .as_ref()
         .map_or_else(String::new, |twin| format!("; {placement} is the very same placement as {twin} here"));
+    let in_headline = |disturbance: &Disturbance| {
+        let told = verdict.headline.disturbances();
+        told.iter().any(|told| discriminant(&told.cause) == discriminant(&disturbance.cause))
+    };
     let busy = match shown.disturbances.as_slice() {
         [] => String::new(),
+        disturbances if disturbances.iter().all(in_headline) => "; measured on a busy machine".into(),
         disturbances => format!("; {}", on_a_busy_machine(disturbances)),
     };
     let threads = counted(shown.configuration.threads, "thread");
