@@ -112,7 +112,13 @@ mod tests {
         assert_eq!((output.metrics["l2_reload_misses_per_1000"], output.notes.len()), (2.0, 0));
         let idle = model.with_misses(ReplayOutput::default(), 0).unwrap();
         assert_eq!((idle.metrics.len(), idle.notes.len()), (0, 1));
-        assert!(model.with_misses(ReplayOutput::default(), 2).unwrap_err().to_string().ends_with("the plugin saw no such replay"));
+        assert!(
+            model
+                .with_misses(ReplayOutput::default(), 2)
+                .unwrap_err()
+                .to_string()
+                .ends_with("the plugin saw no such replay")
+        );
     }
 
     #[test]

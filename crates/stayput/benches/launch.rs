@@ -88,7 +88,7 @@ fn study_overhead() {
         .status()
         .unwrap();
     assert!(status.success());
-    let trials = study::Journal::read(&journal).unwrap().trials;
+    let trials = study::Journal::<study::Comparison>::read(&journal).unwrap().trials;
     let gaps_ms: Vec<f64> = trials
         .windows(2)
         .map(|pair| {

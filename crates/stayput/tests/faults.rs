@@ -96,7 +96,11 @@ fn killed_at_twenty_random_moments_a_study_loses_and_repeats_nothing() {
     let report = json(&journal);
     let trials = report["trials"].as_array().unwrap();
     let keys: BTreeSet<String> = trials.iter().map(|t| format!("{} {}", t["block"], t["placement"])).collect();
-    assert_eq!(trials.len(), 31 * 2, "30 blocks after one of warm-up, two placements: of one thread, scatter is compact");
+    assert_eq!(
+        trials.len(),
+        31 * 2,
+        "30 blocks after one of warm-up, two placements: of one thread, scatter is compact"
+    );
     assert_eq!(keys.len(), trials.len(), "no trial twice");
     for (position, trial) in trials.iter().enumerate() {
         assert_eq!(trial["sequence"], position, "none missing");

@@ -1,10 +1,10 @@
 //! Whom the scheduler's loader runs a command as, and CPUs that come online while the scheduler is loaded.
 
 use crate::guest;
-use kernel::vm::{Exit, Step};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use vm::{Exit, Step};
 
 /// What `stayput-sched --json` writes, as far as these tests look.
 #[derive(Debug, Deserialize)]
