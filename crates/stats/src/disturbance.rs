@@ -102,6 +102,11 @@ pub fn disturbances(pairs: &[Pair], ratio: f64, surroundings: &Surroundings) -> 
 }
 
 impl Surroundings {
+    /// As many threads as can run at once.
+    fn threads_with_a_cpu(&self) -> f64 {
+        self.threads.clamp(1, self.usable_cpus.max(1)) as f64
+    }
+
     /// The log of how much longer a run may take beside the load: its threads wait for the slowest, and that one for as many
     /// others as share its CPU.
     ///
@@ -112,14 +117,15 @@ impl Surroundings {
         let before = || self.load_average.map(|load_average| (Cause::LoadBefore { load_average }, load_average));
         let (cause, others) = during.or_else(before).filter(|(_, others)| *others > IDLE_LOAD)?;
         let cpus = self.usable_cpus.max(1) as f64;
-        let threads = (self.threads as f64).clamp(1.0, cpus);
+        let threads = self.threads_with_a_cpu();
         Some((cause, (others * threads / cpus).max(others + threads - cpus).ln_1p()))
     }
 
-    /// The log of how much longer a run takes when all that was stolen was the time of one thread, for which the others wait.
+    /// The log of how much longer a run takes whose threads wait for one another, so that what is stolen from each is lost to all;
+    /// so it is, on average, if all was stolen from one CPU.
     fn steal(&self) -> Option<(Cause, f64)> {
         let share = self.steal_share?;
-        let stolen = (share * self.usable_cpus.max(1) as f64).clamp(0.0, MOST_STOLEN);
+        let stolen = (share * self.threads_with_a_cpu()).clamp(0.0, MOST_STOLEN);
         Some((Cause::Steal { share }, -(-stolen).ln_1p()))
     }
 }
@@ -271,11 +277,13 @@ mod tests {
             Some((Cause::Load { busy_cpus: 1.0 }, 1.0)),
             "it came after the study began"
         );
-        // A fortieth of two CPUs is 5 % of one: the thread that lost it took 1 / 0.95.
+        // A fortieth of each of two threads is 5 % of a run in which each waits for the other: it takes 1 / 0.95.
         let stolen = |steal_share| relative_change(Surroundings { steal_share: Some(steal_share), ..CALM });
         assert_eq!(stolen(0.025), Some((Cause::Steal { share: 0.025 }, 0.052632)));
         assert_eq!(stolen(0.01), None, "1 / 0.98 is less than the square root of 1.07");
         assert_eq!(stolen(1.0), Some((Cause::Steal { share: 1.0 }, 9.0)));
+        let of_two = Surroundings { usable_cpus: 64, threads: 2, steal_share: Some(0.01), ..CALM };
+        assert_eq!(relative_change(of_two), None, "what 62 other CPUs lost doesn't concern two threads");
         let unknown = Surroundings { others_busy_cpus: None, load_average: None, steal_share: None, ..CALM };
         assert_eq!(relative_change(unknown), None);
     }

@@ -46,7 +46,7 @@ const QUIET: fn(f64) -> f64 = |_| 1.0;
 /// A neighbour that wants ever more: times double within two minutes.
 const EVER_MORE: fn(f64) -> f64 = |now_s| 1.0 + now_s / 120.0;
 /// A neighbour that is there for 20 of 40 seconds.
-const COMES_AND_GOES: fn(f64) -> f64 = |now_s| if (now_s / 20.0) as u64 % 2 == 0 { 1.0 } else { 1.5 };
+const COMES_AND_GOES: fn(f64) -> f64 = |now_s| if ((now_s / 20.0) as u64).is_multiple_of(2) { 1.0 } else { 1.5 };
 
 fn plan(placements: usize) -> Plan {
     let bound = |number: usize| {
