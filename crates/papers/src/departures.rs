@@ -68,7 +68,7 @@ fn twins(threads: &[u32], treatments: &[Treatment]) -> Vec<String> {
     }
     let sentence = |(names, counts): (Vec<&str>, Vec<u32>)| {
         let (names, counts) = (list(&names), list_of(&counts));
-        format!("{names} are the very same placement here with {counts}: what differs between them is chance.")
+        format!("{names} are the very same placement here with {counts}, and are run once.")
     };
     groups.into_iter().map(sentence).collect()
 }
@@ -149,7 +149,7 @@ mod tests {
             let policy: Policy = name.parse().unwrap();
             threads.iter().map(|&count| policy.place(machine, count as usize).ok()).collect()
         };
-        names.iter().map(|&name| Treatment { name: name.into(), placements: place(name) }).collect()
+        names.iter().map(|&name| Treatment::new(name.into(), place(name))).collect()
     }
 
     #[test]
@@ -175,8 +175,8 @@ mod tests {
                 "balanced means that no two threads share an L2 or a package; this machine can't do that with 4 and 8 threads, and what comes nearest is run.",
                 "semi-balanced means that no two threads share an L2, on one package; this machine can't do that with 4 and 8 threads, and what comes nearest is run.",
                 "unbalanced means that every thread shares its L2 with another, on one package; this machine can't do that with 8 threads, and what comes nearest is run.",
-                "balanced, semi-balanced and unbalanced are the very same placement here with 1 thread: what differs between them is chance.",
-                "balanced and unbalanced are the very same placement here with 8 threads: what differs between them is chance.",
+                "balanced, semi-balanced and unbalanced are the very same placement here with 1 thread, and are run once.",
+                "balanced and unbalanced are the very same placement here with 8 threads, and are run once.",
             ]
         );
     }
@@ -192,7 +192,7 @@ mod tests {
         assert!(sentences[1].starts_with("unbalanced means"), "{sentences:?}");
         assert_eq!(
             sentences[2],
-            "balanced, semi-balanced and unbalanced are the very same placement here with 1 and 2 threads: what differs between them is chance."
+            "balanced, semi-balanced and unbalanced are the very same placement here with 1 and 2 threads, and are run once."
         );
     }
 
@@ -215,9 +215,7 @@ mod tests {
         let sentences = placements(&threads, &treatments(&["compact", "scatter"], &threads, &machine), &machine);
         assert_eq!(
             sentences,
-            [
-                "compact and scatter are the very same placement here with 1 thread: what differs between them is chance."
-            ]
+            ["compact and scatter are the very same placement here with 1 thread, and are run once."]
         );
     }
 }

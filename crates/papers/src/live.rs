@@ -33,43 +33,22 @@ impl Live {
         for (benchmark, class, subject) in benchmarks(paper, record) {
             ran.insert((benchmark.to_owned(), class.map(str::to_owned)), subject.to_owned());
             for cell in plan.cells().filter(|cell| plan.subjects[cell.subject].name == subject) {
-                let name = |cell: Cell| plan.treatments[cell.treatment].name.clone();
-                let place = Place {
+                let place = |placement: &str| Place {
                     benchmark: benchmark.into(),
                     class: class.map(str::to_owned),
-                    placement: name(cell),
+                    placement: placement.into(),
                     threads: plan.threads[cell.threads],
                 };
                 for treatment in (0..plan.treatments.len()).filter(|&treatment| treatment != cell.treatment) {
                     let other = Cell { treatment, ..cell };
                     let pairs = pairs_to(plan, &record.trials, cell, other);
-                    if let Ok(ratio) = stats::paired_ratio(&pairs, bootstrap_seed(plan, other)) {
-                        ratios.insert((place.clone(), name(other)), ratio);
+                    let Ok(ratio) = stats::paired_ratio(&pairs, bootstrap_seed(plan, other)) else { continue };
+                    for name in plan.names(cell) {
+                        ratios.extend(plan.names(other).map(|other| ((place(name), other.to_owned()), ratio)));
                     }
                 }
-                times_s.insert(place, counted_times(plan, &record.trials, cell));
-            }
-        }
-        // Where a placement is another's, which was run for both, both have its times.
-        for treatment in &plan.treatments {
-            for same in &treatment.same_as {
-                let renamed = |place: &Place| Place { placement: treatment.name.clone(), ..place.clone() };
-                let is_same = |place: &Place| place.threads == same.threads && place.placement == same.treatment;
-                let times: Vec<_> =
-                    times_s.iter().filter(|(place, _)| is_same(place)).map(|(p, t)| (renamed(p), t.clone())).collect();
-                times_s.extend(times);
-                let own: Vec<_> = ratios
-                    .iter()
-                    .filter(|((place, _), _)| is_same(place))
-                    .map(|((p, to), r)| ((renamed(p), to.clone()), *r))
-                    .collect();
-                let of = |(place, to): &(Place, String)| place.threads == same.threads && *to == same.treatment;
-                let others: Vec<_> = ratios
-                    .iter()
-                    .filter(|(key, _)| of(key))
-                    .map(|((p, _), r)| ((p.clone(), treatment.name.clone()), *r))
-                    .collect();
-                ratios.extend(own.into_iter().chain(others));
+                let times = counted_times(plan, &record.trials, cell);
+                times_s.extend(plan.names(cell).map(|name| (place(name), times.clone())));
             }
         }
         let study = LiveStudy::Ran {
@@ -165,6 +144,71 @@ fn deviation_percent(times: &[f64], among: usize) -> Option<Estimated> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::{CpuId, Placement};
+    use std::time::Duration;
+    use study::engine::Turn;
+    use study::{Ending, HostFacts, Plan, Status, StopRule, Subject, Treatment, Trial};
+
+    /// Unbound and compact with two threads, and scatter, which is compact there.
+    fn record() -> Record<Comparison> {
+        let placement =
+            |name: &str| Placement { policy: name.into(), slots: [0, 1].map(|cpu| CpuId(cpu).into()).into() };
+        let bound = |name: &str| Treatment::new(name.into(), vec![Some(placement(name))]);
+        let subject = Subject { name: "npb:bt.B".into(), argv: vec!["bt".into()], ..Subject::default() };
+        let mut plan = Plan {
+            subjects: vec![subject],
+            threads: vec![2],
+            treatments: vec![Treatment::unbound(), bound("compact"), bound("scatter")],
+            warmup_blocks: 0,
+            timeout: Duration::from_secs(60),
+            budget: None,
+            seed: 1,
+            paper: Some("pires-2016".into()),
+            departures: Vec::new(),
+        };
+        plan.merge_same_placements();
+        let trial = |block: u32, (at, cell): (usize, Cell)| Trial {
+            status: Status::Ok,
+            time_s: Some(1.0 + 0.5 * at as f64 + 0.01 * f64::from(block % 3)),
+            ..Turn { cell, sequence: 0, block, warmup: false, cut_off: None }.trial(&plan, 0.0)
+        };
+        Record {
+            trials: (0..6)
+                .flat_map(|block| plan.cells().enumerate().map(move |cell| (block, cell)))
+                .map(|(b, c)| trial(b, c))
+                .collect(),
+            plan: Comparison {
+                plan: plan.clone(),
+                stop: StopRule::Paired { width: 0.02, min_blocks: 6, max_blocks: 6 },
+            },
+            machine: serde_json::Value::Null,
+            host: HostFacts::of_model(),
+            sessions: Vec::new(),
+            ending: Some(Ending::Finished),
+        }
+    }
+
+    #[test]
+    fn a_placement_that_is_run_for_another_has_its_numbers() {
+        let live = Live::new(Paper::named("pires-2016").unwrap(), &record(), "journal");
+        let place = |placement: &str| Place {
+            benchmark: "BT".into(),
+            class: Some("B".into()),
+            placement: placement.into(),
+            threads: 2,
+        };
+        let names = ["compact", "scatter", UNBOUND];
+        let [compact, scatter, unbound] = names.map(place);
+        assert!(live.times_s.keys().eq([&compact, &scatter, &unbound]), "{:?}", live.times_s);
+        assert_eq!(live.times_s[&scatter], live.times_s[&compact]);
+        for (one, other) in [
+            (live.ratio(&scatter, UNBOUND, 1), live.ratio(&compact, UNBOUND, 1)),
+            (live.ratio(&unbound, "scatter", 1), live.ratio(&unbound, "compact", 1)),
+        ] {
+            assert!(one.is_some() && one == other, "{one:?} {other:?}");
+        }
+        assert_eq!(live.ratio(&compact, "scatter", 1), None, "nothing was compared with itself");
+    }
 
     #[test]
     fn a_deviation_has_the_interval_of_the_textbooks() {

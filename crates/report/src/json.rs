@@ -325,7 +325,7 @@ impl<'a> RaceRow<'a> {
             smallest_detectable: race.standings.smallest_detectable,
             entrants: places.into_iter().map(entrant).collect(),
             history: ranking
-                .blocks(&study.trials)
+                .blocks(study.trials)
                 .iter()
                 .zip(&race.history)
                 .map(|(b, s)| BlockRow::new(ranking, b, s))

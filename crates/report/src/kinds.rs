@@ -16,6 +16,7 @@ use study::{
 
 /// A study of any kind, and what is concluded from it.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a program holds one at a time")]
 pub enum Study {
     /// Every placement against the reference.
     Comparison(Record<Comparison>, Analysis),

@@ -205,7 +205,7 @@ impl<'a> Group<'a> {
         benchmark: &'static str,
     ) -> Self {
         let class = table.class.as_deref();
-        let subject = paper.subject(&study.plan, benchmark, class);
+        let subject = paper.subject(study.plan, benchmark, class);
         let unbound = study::plan::UNBOUND;
         let ours = |quantity, placement: Option<&str>, threads| {
             // The paper's ratios are to unbound; ours are not when it was left out.

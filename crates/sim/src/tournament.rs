@@ -4,7 +4,6 @@
 //! among the CPUs of this L3" is one node; objects with many children are split into nodes of at most eight.
 
 use crate::rule::Distance;
-use std::hint::cold_path;
 
 /// Most children of a node: one cache line of the smaller keys.
 const FANOUT: usize = 8;
@@ -168,6 +167,11 @@ impl<K: Copy + Ord> Tournament<K> {
         self.around(leaf).take_while(|&(_, d)| d <= distance).last().map_or(self.leaves[leaf], |(slot, _)| slot)
     }
 }
+
+/// Makes the branch that calls it the unlikely one (`std::hint::cold_path` asks for Rust 1.95).
+#[cold]
+#[inline]
+fn cold_path() {}
 
 #[cfg(test)]
 mod tests {

@@ -51,8 +51,11 @@ CREATE TABLE session (
 ) STRICT;
 ";
 
+/// How a journal is written while a study is at work: see the head of this file.
+const WRITING: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;";
+
 /// What a journal has a row of: an execution, or a sample.
-pub trait Row: Clone + Debug + Sized {
+pub trait Row: Clone + Debug + PartialEq + Sized {
     /// The tables that hold it, as SQL.
     const TABLES: &'static str;
 
@@ -107,6 +110,17 @@ pub enum JournalError {
         found: String,
         /// The kind that was asked for.
         asked: &'static str,
+    },
+    /// It holds a study of a kind that there isn't, or not yet.
+    #[error(
+        "journal {path} holds a study of an unknown kind ({found}); use the newer stayput that wrote it",
+        path = path.display()
+    )]
+    UnknownKind {
+        /// The journal.
+        path: PathBuf,
+        /// The kind as the journal names it.
+        found: String,
     },
     /// A newer Stayput wrote it.
     #[error(
@@ -169,15 +183,18 @@ pub struct Journal<K: Kind> {
     connection: Connection,
     path: PathBuf,
     _lock: Flock<File>,
+    /// Whether it still has the schema of an earlier version.
+    is_older: bool,
     kind: PhantomData<K>,
 }
 
 impl<K: Kind> Journal<K> {
     /// Opens the journal at `path` for writing, making the file when there is none. Whether it already holds a study
-    /// is what [`Journal::record`] says. A journal of an older version becomes one of this version.
+    /// is what [`Journal::record`] says. Nothing is written yet, so that a journal which turns out to be of another study stays
+    /// as it is: one of an older version becomes one of this version when a [session](Self::begin_session) begins.
     ///
     /// # Errors
-    /// Any [`JournalError`]; the file is then as it was.
+    /// Any [`JournalError`].
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let io_error = |cause| JournalError::Open { path: path.into(), cause };
         let file =
@@ -188,21 +205,10 @@ impl<K: Kind> Journal<K> {
         })?;
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .map_err(|error| write_error(path, error))?;
-        let mut journal = Self { connection, path: path.into(), _lock: lock, kind: PhantomData };
-        if !is_empty(&journal.connection).map_err(|error| read_error(path, error))? {
-            let reader = Reader::new(&journal.connection, path)?;
-            if reader.version < SCHEMA_VERSION {
-                let record = reader.record::<K>()?;
-                journal.write(|connection| older::upgrade(connection, &record))?;
-            } else {
-                reader.check_kind::<K>()?;
-            }
-        }
-        journal
-            .connection
-            .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")
-            .map_err(|error| write_error(path, error))?;
-        Ok(journal)
+        let reader = Reader::new(&connection, path)?;
+        reader.iter().try_for_each(Reader::check_kind::<K>)?;
+        let is_older = reader.is_some_and(|reader| reader.is_older());
+        Ok(Self { connection, path: path.into(), _lock: lock, is_older, kind: PhantomData })
     }
 
     /// Reads the whole study at `path`; also while a study is at work on it. The file is changed only to finish or undo
@@ -219,10 +225,7 @@ impl<K: Kind> Journal<K> {
     /// # Errors
     /// Any [`JournalError`] of reading.
     pub fn record(&self) -> Result<Option<Record<K>>, JournalError> {
-        if is_empty(&self.connection).map_err(|error| read_error(&self.path, error))? {
-            return Ok(None);
-        }
-        Reader::new(&self.connection, &self.path)?.record().map(Some)
+        Reader::new(&self.connection, &self.path)?.map(|reader| reader.record()).transpose()
     }
 
     /// Writes plan and machine into a new journal.
@@ -231,18 +234,27 @@ impl<K: Kind> Journal<K> {
     /// Any [`JournalError`] of writing.
     pub fn begin_study(&mut self, plan: &K, machine: &serde_json::Value, host: &HostFacts) -> Result<(), JournalError> {
         self.write(|connection| {
+            connection.execute_batch(WRITING)?;
             let transaction = connection.transaction()?;
             begin(&transaction, plan, machine, host)?;
             transaction.commit()
         })
     }
 
-    /// Writes the start of a stretch of work; gives its id for [`Journal::end_session`].
+    /// Writes the start of a stretch of work; gives its id for [`Journal::end_session`]. A journal of an older version is first
+    /// written anew as one of this version.
     ///
     /// # Errors
-    /// Any [`JournalError`] of writing.
+    /// Any [`JournalError`].
     pub fn begin_session(&mut self, command_line: &[String], before: &HostState) -> Result<i64, JournalError> {
+        if self.is_older
+            && let Some(record) = self.record()?
+        {
+            self.write(|connection| older::upgrade(connection, &record))?;
+            self.is_older = false;
+        }
         self.write(|connection| {
+            connection.execute_batch(WRITING)?;
             connection.execute(
                 "INSERT INTO session (command_line, before) VALUES (?1, ?2)",
                 params![to_json(&command_line), to_json(before)],
@@ -329,10 +341,8 @@ fn read_with<T>(path: &Path, read: impl Fn(&Reader) -> Result<T, JournalError>) 
     File::open(path).map_err(|cause| JournalError::Open { path: path.into(), cause })?;
     let read_by = |flags: OpenFlags| {
         let connection = Connection::open_with_flags(path, flags).map_err(|error| read_error(path, error))?;
-        if is_empty(&connection).map_err(|error| read_error(path, error))? {
-            return Err(JournalError::Empty { path: path.into() });
-        }
-        read(&Reader::new(&connection, path)?)
+        let reader = Reader::new(&connection, path)?.ok_or_else(|| JournalError::Empty { path: path.into() })?;
+        read(&reader)
     };
     match read_by(OpenFlags::SQLITE_OPEN_READ_ONLY) {
         // Killed in the middle of a write: SQLite has to recover the file before anyone can read it.
@@ -351,15 +361,23 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of a journal that isn't empty.
-    fn new(connection: &'a Connection, path: &'a Path) -> Result<Self, JournalError> {
+    /// A reader of the journal; none while it is empty.
+    fn new(connection: &'a Connection, path: &'a Path) -> Result<Option<Self>, JournalError> {
+        let is_empty = connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0));
+        if is_empty.map_err(|error| read_error(path, error))? {
+            return Ok(None);
+        }
         let version = schema_version(connection, path)?;
-        Ok(Self { connection, path, version })
+        Ok(Some(Self { connection, path, version }))
+    }
+
+    fn is_older(&self) -> bool {
+        self.version < SCHEMA_VERSION
     }
 
     /// The kind of the study.
     fn kind(&self) -> Result<String, JournalError> {
-        if self.version < SCHEMA_VERSION {
+        if self.is_older() {
             return Ok(older::kind_of_plan(&self.json(&self.study_column::<String>("plan")?, "plan")?).to_owned());
         }
         self.study_column("kind")
@@ -388,13 +406,12 @@ impl<'a> Reader<'a> {
                 after: self.optional_json_column(row, "after")?,
             });
         }
-        let is_older = self.version < SCHEMA_VERSION;
         Ok(Record {
             plan: self.plan()?,
             machine: self.json(&self.study_column::<String>("machine")?, "machine")?,
             host: self.json(&self.study_column::<String>("host")?, "host")?,
             sessions,
-            trials: if is_older { K::Trial::read_older(self)? } else { K::Trial::read_all(self)? },
+            trials: if self.is_older() { K::Trial::read_older(self)? } else { K::Trial::read_all(self)? },
             ending: ending.map(|text| self.json(&text, "ending")).transpose()?,
         })
     }
@@ -402,7 +419,7 @@ impl<'a> Reader<'a> {
     /// A plan that can be carried out, so that nobody who reads a journal need ask again.
     fn plan<K: Kind>(&self) -> Result<K, JournalError> {
         let text: String = self.study_column("plan")?;
-        let plan = if self.version < SCHEMA_VERSION {
+        let plan = if self.is_older() {
             K::from_older(self.json(&text, "plan")?).map_err(|error| self.damaged(format!("plan: {error}")))?
         } else {
             self.json::<K>(&text, "plan")?
@@ -474,10 +491,6 @@ impl<'a> Reader<'a> {
     fn seconds(&self, row: &rusqlite::Row, column: &str) -> Result<f64, JournalError> {
         self.optional_seconds(row, column)?.ok_or_else(|| self.damaged(format!("{column} is missing")))
     }
-}
-
-fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
 /// The version of the schema; an error for a file that is none of ours, or damaged.

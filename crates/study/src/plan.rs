@@ -234,6 +234,14 @@ impl Plan {
         }
     }
 
+    /// The names of what a cell runs: its treatment's, and those of later treatments that are the very same placement with as many
+    /// threads, for which it is run, too.
+    pub fn names(&self, cell: Cell) -> impl Iterator<Item = &str> + Clone {
+        let (threads, name) = (self.threads[cell.threads], self.treatments[cell.treatment].name.as_str());
+        let later = self.treatments.iter().filter(move |later| later.same_placement(threads) == Some(name));
+        std::iter::once(name).chain(later.map(|later| later.name.as_str()))
+    }
+
     /// Where the threads of a cell are put; none when unbound.
     pub fn placement(&self, cell: Cell) -> Option<&Placement> {
         self.treatments[cell.treatment].placements.get(cell.threads)?.as_ref()
@@ -259,6 +267,7 @@ impl Plan {
 mod tests {
     use super::*;
     use machine::CpuId;
+    use proptest::prelude::*;
     use std::slice;
 
     fn plan() -> Plan {
@@ -297,5 +306,61 @@ mod tests {
         assert_eq!(placed(&[slice::from_ref(&cpu), &[cpu.clone(), cpu.clone()]]), Ok(()));
         assert!(placed(&[slice::from_ref(&cpu)]).unwrap_err().0.contains("lacks a placement for 2 threads"));
         assert!(placed(&[&[cpu], &[]]).unwrap_err().0.contains("without a CPU"));
+    }
+
+    /// Plans whose placements are often the same ones: few CPUs, and sometimes no placement at all.
+    fn crowded() -> impl Strategy<Value = Plan> {
+        let slot = prop::collection::btree_set(0_u32..3, 1..3).prop_map(|cpus| cpus.into_iter().map(CpuId).collect());
+        let placement = prop::option::weighted(0.9, prop::collection::vec(slot, 1..3));
+        let column_of_each = prop::collection::vec(placement, 3);
+        prop::collection::vec(prop::option::weighted(0.9, column_of_each), 1..7).prop_map(|treatments| {
+            let treatment = |(number, columns): (usize, Option<Vec<Option<Vec<CpuSet>>>>)| match columns {
+                None if number == 0 => Treatment::unbound(),
+                None => Treatment::new(format!("free {number}"), Vec::new()),
+                Some(columns) => {
+                    let policy = format!("policy {number}");
+                    let placed = |slots: Option<Vec<CpuSet>>| Some(Placement { policy: policy.clone(), slots: slots? });
+                    Treatment::new(policy.clone(), columns.into_iter().map(placed).collect())
+                }
+            };
+            let treatments = treatments.into_iter().enumerate().map(treatment).collect();
+            Plan { threads: vec![1, 2, 4], treatments, ..plan() }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn each_placement_is_run_once_and_every_name_says_where(before in crowded()) {
+            let mut merged = before.clone();
+            merged.merge_same_placements();
+            let mut again = merged.clone();
+            again.merge_same_placements();
+            prop_assert_eq!(&again, &merged, "there is nothing left to merge");
+
+            let name = |treatment: &Treatment| treatment.name.clone();
+            prop_assert_eq!(merged.treatments.iter().map(name).collect::<Vec<_>>(),
+                before.treatments.iter().map(name).collect::<Vec<_>>());
+            for (column, &threads) in before.threads.iter().enumerate() {
+                let runs: Vec<&Placement> =
+                    merged.treatments.iter().filter_map(|treatment| treatment.placements.get(column)?.as_ref()).collect();
+                for (position, placement) in runs.iter().enumerate() {
+                    prop_assert!(!runs[..position].iter().any(|other| other.same_slots(placement)));
+                }
+                for (was, is) in before.treatments.iter().zip(&merged.treatments) {
+                    let at = |treatment: &Treatment| treatment.placements.get(column).cloned().flatten();
+                    match is.same_placement(threads) {
+                        // Unbound and those without a placement among them.
+                        None => prop_assert_eq!(at(was), at(is)),
+                        Some(other) => {
+                            let run = merged.treatments.iter().find(|treatment| treatment.name == other);
+                            let run = run.and_then(at);
+                            prop_assert!(at(is).is_none() && run.is_some());
+                            prop_assert!(at(was).zip(run).is_some_and(|(was, run)| was.same_slots(&run)));
+                        }
+                    }
+                    prop_assert_eq!(was.placements.is_empty(), is.placements.is_empty());
+                }
+            }
+        }
     }
 }

@@ -164,16 +164,27 @@ fn check_is_same<K: Kind>(
         return Err(SessionError::OtherPlan { path: path.into(), differences });
     }
     let then = &record.host;
-    let cpus_differ = (&then.cpu_model, &then.architecture) != (&facts.cpu_model, &facts.architecture);
-    // Kernels don't name the CPUs of every architecture, so the tree of the machine has to be the same, too.
-    if cpus_differ || tree(&record.machine).zip(tree(topology)).is_some_and(|(then, now)| then != now) {
+    // Earlier versions named the CPUs of fewer architectures.
+    let models_differ = then.cpu_model.as_ref().zip(facts.cpu_model.as_ref()).is_some_and(|(then, now)| then != now);
+    let trees_differ = tree(&record.machine).zip(tree(topology)).is_some_and(|(then, now)| then != now);
+    if models_differ || trees_differ || then.architecture != facts.architecture {
         let cpu_model = then.cpu_model.clone().unwrap_or_else(|| "unnamed CPU".into());
         return Err(SessionError::OtherMachine { path: path.into(), cpu_model });
     }
     Ok(())
 }
 
-/// The objects of a topology, whichever of them may be used now.
-fn tree(topology: &Value) -> Option<&Value> {
-    topology.get("tree")
+/// The objects of a topology, whichever of their CPUs may be used now, and however much memory this kernel leaves.
+fn tree(topology: &Value) -> Option<Value> {
+    fn forget(object: &mut Value) {
+        let Some(fields) = object.as_object_mut() else { return };
+        fields.remove("forbidden_by");
+        for node in fields.get_mut("numa_nodes").and_then(Value::as_array_mut).into_iter().flatten() {
+            node.as_object_mut().map(|node| node.remove("memory_bytes"));
+        }
+        fields.get_mut("children").and_then(Value::as_array_mut).into_iter().flatten().for_each(forget);
+    }
+    let mut tree = topology.get("tree")?.clone();
+    forget(&mut tree);
+    Some(tree)
 }

@@ -2,7 +2,7 @@
 
 use crate::comparison::Comparison;
 use crate::environment::Environment;
-use crate::plan::{Cell, Plan, Treatment};
+use crate::plan::{Cell, Plan};
 use crate::race::{Race, RaceResult};
 use crate::record::Record;
 use crate::times::{bootstrap_seed, counted, pairs};
@@ -230,13 +230,11 @@ fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: Claim) -> S
         let slots = |treatment| plan.placement(Cell { treatment, ..cell }).map(|placement| &placement.slots);
         slots(treatment).is_some() && slots(treatment) == slots(cell.treatment)
     });
-    let (threads, name) = (plan.threads[cell.threads], &plan.treatments[cell.treatment].name);
-    let is_this = |other: &&Treatment| other.same_placement(threads) == Some(name);
     Summary {
         subject: plan.subjects[cell.subject].name.clone(),
-        threads,
-        placement: name.clone(),
-        also: plan.treatments.iter().filter(is_this).map(|other| other.name.clone()).collect(),
+        threads: plan.threads[cell.threads],
+        placement: plan.treatments[cell.treatment].name.clone(),
+        also: plan.names(cell).skip(1).map(str::to_owned).collect(),
         trials: good.len() as u32,
         failed: ended(Status::is_failure),
         cut_off: ended(|status| status == Status::CutOff),

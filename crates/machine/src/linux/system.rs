@@ -37,9 +37,17 @@ pub fn distribution() -> Option<String> {
     value_of(&fs::read_to_string("/etc/os-release").ok()?, "PRETTY_NAME", '=').map(str::to_owned)
 }
 
-/// Model name of the first CPU.
+/// Model name of the first CPU; on Arm, where kernels give none, its numbers.
 pub fn cpu_model() -> Option<String> {
-    CpuInfo::current().ok()?.model_name(0).map(str::to_owned)
+    model_of(&CpuInfo::current().ok()?)
+}
+
+fn model_of(cpus: &CpuInfo) -> Option<String> {
+    let by_numbers = || {
+        let (implementer, part) = (cpus.get_field(0, "CPU implementer")?, cpus.get_field(0, "CPU part")?);
+        Some(format!("CPU part {part} of implementer {implementer}"))
+    };
+    cpus.model_name(0).map(str::to_owned).or_else(by_numbers)
 }
 
 /// The hypervisor that this machine runs under; none on bare metal or where it can't be told.
@@ -132,6 +140,18 @@ pub fn perf_event_paranoid() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::FromBufRead;
+
+    #[test]
+    fn a_cpu_is_named_or_has_its_numbers() {
+        let model = |text: &str| model_of(&CpuInfo::from_buf_read(text.as_bytes()).unwrap());
+        let xeon = "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) CPU E5620 @ 2.40GHz\n\n";
+        assert_eq!(model(xeon).as_deref(), Some("Intel(R) Xeon(R) CPU E5620 @ 2.40GHz"));
+        let neoverse = "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\n\
+                        CPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\n";
+        assert_eq!(model(neoverse).as_deref(), Some("CPU part 0xd0c of implementer 0x41"));
+        assert_eq!(model("processor\t: 0\nhart\t\t: 2\nisa\t\t: rv64imafdc\n\n"), None);
+    }
 
     #[test]
     fn this_machine_says_what_every_linux_says() {

@@ -224,7 +224,7 @@ fn strays(trial: &Trial) -> impl Iterator<Item = (&Trial, String)> {
 /// Every failed trial with its cause and the last of its output.
 pub(super) fn failures(study: &StudyView) -> Markup {
     let failures: Vec<&Trial> = study.failures().collect();
-    let cut_off = cut_off(&study.trials);
+    let cut_off = cut_off(study.trials);
     html! {
         section #failures {
             h2 { "Failures" }

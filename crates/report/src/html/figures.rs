@@ -144,7 +144,7 @@ fn legend(study: &StudyView) -> Markup {
             @if study.is_race() { (super::race::parts()) }
             li { span aria-hidden="true" { "○" } " warm-up" }
             li { span.worse aria-hidden="true" { "×" } " failed" }
-            @if cut_off(&study.trials) > 0 { li { span aria-hidden="true" { (Exit::CutOff.glyph()) } " cut off" } }
+            @if cut_off(study.trials) > 0 { li { span aria-hidden="true" { (Exit::CutOff.glyph()) } " cut off" } }
             li { span aria-hidden="true" { "◉" } " outlier" }
         }
     }

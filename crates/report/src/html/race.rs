@@ -57,7 +57,7 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
         title: format!("{name}: how much slower than the best, with 95 % intervals"),
         description: "One row for each of the first and for unbound; the ranking below has all of them.".into(),
     };
-    let blocks = ranking.blocks(&study.trials);
+    let blocks = ranking.blocks(study.trials);
     let ends: Vec<u32> = blocks
         .iter()
         .scan(0, |runs, block| {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod older;
 mod replays;
 mod space_sharing;
 mod time_sharing;

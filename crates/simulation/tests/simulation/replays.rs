@@ -2,7 +2,7 @@
 
 use crate::{ended, session, value};
 use machine::Machine;
-use replay::{Policy, ReplayOutput, Run, Scenario};
+use replay::{Policy, ReplayOutput, Run, RunFailure, Scenario};
 use sim::{Parameters, Workload};
 use simulation::replays::{AgreementVerdict, MIGRATIONS_PER_S, PolicyPair, simulate, simulator_parameters};
 use simulation::{Kernel, ReplayAnalysis, ReplayPlan, RunError, replay_analysis};
@@ -69,12 +69,12 @@ fn replays_that_were_cut_off_go_on_with_what_is_left() {
     assert_eq!(done.iter().map(|sample| sample.sequence).collect::<Vec<_>>(), (0..9).collect::<Vec<_>>());
     assert_eq!(plan.runs_left(&done), runs);
     for (number, run) in runs[..5].iter().enumerate() {
-        let outcome = if number == 2 { Err("it failed".into()) } else { Ok(output(&[])) };
+        let outcome = if number == 2 { Err(RunFailure::NotStarted("it failed".into())) } else { Ok(output(&[])) };
         done.push(plan.sample(*run, outcome, done.len() as u32));
     }
     assert_eq!(plan.runs_left(&done), runs[5..]);
     let failure = done[11].result.as_ref().unwrap_err();
-    assert_eq!((failure.cause, failure.what.as_str()), (FailureCause::Replay, "it failed"));
+    assert_eq!((failure.cause, failure.what.as_str()), (FailureCause::NotStarted, "it failed"));
     assert_eq!(simulated(&plan, &done[..4]), done[4..9]);
 }
 
@@ -151,7 +151,7 @@ fn failures_notes_and_stand_ins_are_told() {
     let plan = plan(&["standard", "eevdf", "eevdf-llc"]);
     let replay = |run: Run, number: usize| {
         let outcome = match number {
-            0 => Err("exit code 1: no\nand more".into()),
+            0 => Err(RunFailure::ExitCode { code: 1, stderr: "no\nand more".into() }),
             _ => Ok(ReplayOutput {
                 notes: vec!["3 stays were not recorded".into()],
                 ..output(&[("migrations_per_s", 1.0)])

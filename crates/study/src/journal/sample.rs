@@ -30,7 +30,7 @@ CREATE TABLE metric (
     better TEXT NOT NULL,
     by TEXT,
     job TEXT,
-    UNIQUE (name, unit, by, job)
+    UNIQUE (name, unit, better, by, job)
 ) STRICT;
 CREATE TABLE measurement (
     sequence INTEGER NOT NULL REFERENCES sample (sequence),
@@ -164,8 +164,10 @@ fn by_metric<T>(by_name: Option<BTreeMap<String, T>>) -> BTreeMap<Metric, T> {
 fn metric_id(connection: &Connection, metric: &Metric) -> rusqlite::Result<i64> {
     let (unit, better, by) = (word(&metric.unit), word(&metric.better), metric.by.as_ref().map(to_json));
     let found = connection
-        .prepare_cached("SELECT id FROM metric WHERE name = ?1 AND unit = ?2 AND by IS ?3 AND job IS ?4")?
-        .query_row(params![metric.name, unit, by, metric.job], |row| row.get(0))
+        .prepare_cached(
+            "SELECT id FROM metric WHERE name = ?1 AND unit = ?2 AND better = ?3 AND by IS ?4 AND job IS ?5",
+        )?
+        .query_row(params![metric.name, unit, better, by, metric.job], |row| row.get(0))
         .optional()?;
     if let Some(id) = found {
         return Ok(id);

@@ -7,3 +7,5 @@ mod journal;
 mod malformed;
 mod model;
 mod race;
+mod sample;
+mod session;
