@@ -14,6 +14,7 @@ use crate::json::{self, Metrics};
 use crate::number::{self, Ratio};
 use crate::paste;
 use crate::replay::ReplayView;
+use crate::sentences::{advice, causes};
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
@@ -194,26 +195,54 @@ fn sentences(study: &StudyView, subject: &Subject) -> Markup {
     }
 }
 
-/// The figure that answers for one subject, and its doubt.
+/// The answer on one subject in large type, and what stands behind it.
+struct Headline {
+    /// Whether it is a number that shows a gain; else it is words.
+    is_gain: bool,
+    text: Markup,
+    doubt: Markup,
+}
+
+/// The figure that answers for one subject, and its doubt. On a busy machine that is the answer, and the figure steps back.
 fn headline(study: &StudyView, subject: &Subject) -> Markup {
-    if let Some(ranking) = study.ranking(&subject.name) {
-        return race::headline(ranking);
+    let Headline { is_gain, text, doubt } = match study.ranking(&subject.name) {
+        Some(ranking) => race::headline(ranking),
+        None => comparison_headline(study, subject),
+    };
+    let class = if is_gain { "figure better" } else { "figure words" };
+    let disturbances = study.disturbances(&subject.name);
+    html! {
+        div {
+            @if disturbances.is_empty() {
+                p class=(class) { (text) }
+            } @else {
+                p.figure.words { "Busy machine" }
+                p.doubt { (capital(&causes(disturbances))) ": " (advice(disturbances)) "." }
+                p.doubt.muted { "As measured: " (text) }
+            }
+            (doubt)
+        }
     }
+}
+
+fn comparison_headline(study: &StudyView, subject: &Subject) -> Headline {
     let reference = study.reference();
     let best = study.analysis.best.iter().find(|best| best.subject == subject.name);
     let Some((best, summary)) = best.and_then(|best| Some((best, study.best_summary(best)?))) else {
-        return html! { div { p.figure.words { "No answer" } p.doubt { "No trial of it went well." } } };
+        let doubt = html! { p.doubt { "No trial of it went well." } };
+        return Headline { is_gain: false, text: html! { "No answer" }, doubt };
     };
     let place = format!("{}, {}", plain(&best.placement), count(best.threads as usize, "thread"));
     match summary.ratio.map(|r| Ratio::new(r, summary.ratio_low, summary.ratio_high)) {
-        Some(ratio) if best.shown => html! {
-            div {
-                p.figure.better { (ratio.value) "×" small { " as fast" } }
+        Some(ratio) if best.shown => Headline {
+            is_gain: true,
+            text: html! { (ratio.value) "×" small { " as fast" } },
+            doubt: html! {
                 p.doubt { b { (place) } ", against " (reference) }
                 p.doubt.muted { "95 % interval " (ratio.range("–")) ", " (count(summary.pairs as usize, "pair")) }
-            }
+            },
         },
-        _ => html! { div { p.figure.words { (unshown(study, best)) } (doubt(study, best)) } },
+        _ => Headline { is_gain: false, text: html! { (unshown(study, best)) }, doubt: doubt(study, best) },
     }
 }
 

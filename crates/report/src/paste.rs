@@ -1,5 +1,6 @@
 //! The line to paste: the best placement of each subject in three syntaxes, when it is shown to be better.
 
+use crate::sentences::on_a_busy_machine;
 use crate::study_view::StudyView;
 use crate::words::count;
 use machine::{Placement, Syntax};
@@ -37,9 +38,13 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
         return nothing(format!("{name}: there is nothing to paste, since no trial went well."));
     };
     let threads = count(best.threads as usize, "thread");
+    let doubt = match study.disturbances(name) {
+        [] => String::new(),
+        disturbances => format!("; it was {}, so study again before you rely on it", on_a_busy_machine(disturbances)),
+    };
     match study.placement(&best.placement, best.threads) {
         Some(placement) if best.shown => Advice {
-            sentence: format!("{name}: to run it under {} with {threads}, paste one of these:", best.placement),
+            sentence: format!("{name}: to run it under {} with {threads}, paste one of these{doubt}:", best.placement),
             lines: lines(subject, &best.placement, placement, best.threads),
         },
         _ if study.ranking(name).is_some_and(|ranking| !ranking.has_reference()) => nothing(format!(

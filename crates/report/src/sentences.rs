@@ -2,6 +2,7 @@
 
 mod change;
 mod comparison;
+mod disturbance;
 mod loss;
 mod race;
 mod replay;
@@ -9,10 +10,12 @@ mod simulation;
 mod space_sharing;
 mod warning;
 
+pub(crate) use disturbance::{advice, causes, on_a_busy_machine};
 pub use loss::loss;
 
 use crate::words::{capital, count, plain};
 use ::simulation::{ReplayAnalysis, SimulationAnalysis, SimulationVerdict};
+use stats::Disturbance;
 use std::fmt;
 use study::verdict::{Configuration, Interval, Verdict};
 use study::{Analysis, Warning};
@@ -88,6 +91,11 @@ impl fmt::Display for Sentence {
 /// `1 thread`, `2 threads`.
 fn counted(number: u32, noun: &str) -> String {
     count(number as usize, noun)
+}
+
+/// What is said of an effect: that it is so, or where something else may have made it, that it seems so.
+fn matters(disturbances: &[Disturbance]) -> &'static str {
+    if disturbances.is_empty() { "matters" } else { "seems to matter" }
 }
 
 /// `scatter with 4 threads`.

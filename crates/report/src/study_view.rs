@@ -6,6 +6,7 @@ use crate::sentences;
 use machine::{CpuSet, Machine, Placement};
 use papers::Paper;
 use serde_json::Value;
+use stats::Disturbance;
 use study::race::RaceStop;
 use study::{
     Analysis, Best, Comparison, Ending, HostFacts, Kind, PastSession, Plan, Race, RaceAnalysis, Record, StopRule,
@@ -161,6 +162,12 @@ impl<'a> StudyView<'a> {
     /// The summary that `best` names.
     pub(crate) fn best_summary(&self, best: &Best) -> Option<&'a Summary> {
         self.summary(&best.subject, best.threads, &best.placement)
+    }
+
+    /// What else may have made the effect that is headlined for a subject; empty when that may be told plainly.
+    pub(crate) fn disturbances(&self, subject: &str) -> &'a [Disturbance] {
+        let verdict = self.analysis.verdicts.iter().find(|verdict| verdict.subject() == subject);
+        verdict.map_or(&[], |verdict| verdict.disturbances())
     }
 
     /// Position of a treatment in the plan; unknown names count as the reference.

@@ -38,13 +38,24 @@ pub struct Surroundings {
 }
 
 /// What disturbs an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "kebab-case")]
 pub enum Cause {
     /// Others had threads to run.
-    Load,
+    Load {
+        /// Usable CPUs that they kept busy, on average.
+        busy_cpus: f64,
+    },
+    /// Others had threads to run before the study; whether they had any during it isn't known.
+    LoadBefore {
+        /// Load average over one minute.
+        load_average: f64,
+    },
     /// The hypervisor gave the CPUs to others.
-    Steal,
+    Steal {
+        /// Share of the time of all CPUs (0.01 = 1 %).
+        share: f64,
+    },
     /// Times rose or fell over the study, for reference and treatment alike.
     DriftingTimes,
     /// Times stayed high or low for several blocks, for reference and treatment alike.
@@ -59,6 +70,7 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// What disturbs.
+    #[serde(flatten)]
     pub cause: Cause,
     /// By how much it may have changed times, or their ratio, up or down (0.5 = 50 % more).
     pub relative_change: f64,
@@ -74,37 +86,47 @@ pub fn disturbances(pairs: &[Pair], ratio: f64, surroundings: &Surroundings) -> 
     let levels: Vec<f64> = pairs.iter().map(|pair| pair.reference_s.sqrt() * pair.treatment_s.sqrt()).collect();
     let ratios: Vec<f64> = pairs.iter().map(|pair| pair.reference_s / pair.treatment_s).collect();
     let causes = [
-        (Cause::Load, surroundings.load()),
-        (Cause::Steal, surroundings.steal()),
-        (Cause::DriftingTimes, trend(&levels)),
-        (Cause::ChangingTimes, slow_change(&levels)),
-        (Cause::DriftingRatio, trend(&ratios)),
-        (Cause::ChangingRatio, slow_change(&ratios)),
+        surroundings.load(),
+        surroundings.steal(),
+        trend(&levels).map(|log| (Cause::DriftingTimes, log)),
+        slow_change(&levels).map(|log| (Cause::ChangingTimes, log)),
+        trend(&ratios).map(|log| (Cause::DriftingRatio, log)),
+        slow_change(&ratios).map(|log| (Cause::ChangingRatio, log)),
     ];
     causes
         .into_iter()
-        .filter_map(|(cause, log)| Some((cause, log.filter(|log| *log > 0.0 && *log >= least_log)?)))
+        .flatten()
+        .filter(|(_, log)| *log > 0.0 && *log >= least_log)
         .map(|(cause, log)| Disturbance { cause, relative_change: log.exp_m1() })
         .collect()
 }
 
 impl Surroundings {
+    /// As many threads as can run at once.
+    fn threads_with_a_cpu(&self) -> f64 {
+        self.threads.clamp(1, self.usable_cpus.max(1)) as f64
+    }
+
     /// The log of how much longer a run may take beside the load: its threads wait for the slowest, and that one for as many
     /// others as share its CPU.
     ///
     /// Others that may run anywhere share CPUs with ours when there are more threads than CPUs; others that are bound do so
     /// with the probability that theirs is one of ours.
-    fn load(&self) -> Option<f64> {
-        let others = self.others_busy_cpus.or(self.load_average).filter(|others| *others > IDLE_LOAD)?;
+    fn load(&self) -> Option<(Cause, f64)> {
+        let during = self.others_busy_cpus.map(|busy_cpus| (Cause::Load { busy_cpus }, busy_cpus));
+        let before = || self.load_average.map(|load_average| (Cause::LoadBefore { load_average }, load_average));
+        let (cause, others) = during.or_else(before).filter(|(_, others)| *others > IDLE_LOAD)?;
         let cpus = self.usable_cpus.max(1) as f64;
-        let threads = (self.threads as f64).clamp(1.0, cpus);
-        Some((others * threads / cpus).max(others + threads - cpus).ln_1p())
+        let threads = self.threads_with_a_cpu();
+        Some((cause, (others * threads / cpus).max(others + threads - cpus).ln_1p()))
     }
 
-    /// The log of how much longer a run takes when all that was stolen was the time of one thread, for which the others wait.
-    fn steal(&self) -> Option<f64> {
-        let stolen = (self.steal_share? * self.usable_cpus.max(1) as f64).clamp(0.0, MOST_STOLEN);
-        Some(-(-stolen).ln_1p())
+    /// The log of how much longer a run takes whose threads wait for one another, so that what is stolen from each is lost to all;
+    /// so it is, on average, if all was stolen from one CPU.
+    fn steal(&self) -> Option<(Cause, f64)> {
+        let share = self.steal_share?;
+        let stolen = (share * self.threads_with_a_cpu()).clamp(0.0, MOST_STOLEN);
+        Some((Cause::Steal { share }, -(-stolen).ln_1p()))
     }
 }
 
@@ -235,17 +257,33 @@ mod tests {
             })
         };
         assert_eq!(loaded(2, 2, 0.25), None, "an idle machine");
-        assert_eq!(loaded(2, 2, 1.0), Some((Cause::Load, 1.0)), "one of two threads has half a CPU");
-        assert_eq!(loaded(8, 4, 1.0), Some((Cause::Load, 0.5)), "a bound neighbour meets it in half of the cases");
+        assert_eq!(
+            loaded(2, 2, 1.0),
+            Some((Cause::LoadBefore { load_average: 1.0 }, 1.0)),
+            "one of two threads has half a CPU"
+        );
+        assert_eq!(
+            loaded(8, 4, 1.0),
+            Some((Cause::LoadBefore { load_average: 1.0 }, 0.5)),
+            "a bound neighbour meets it in half of the cases"
+        );
         assert_eq!(loaded(64, 1, 1.0), None, "seldom");
-        assert_eq!(loaded(8, 6, 4.0), Some((Cause::Load, 3.0)), "three of four in six");
+        assert_eq!(loaded(8, 6, 4.0), Some((Cause::LoadBefore { load_average: 4.0 }, 3.0)), "three of four in six");
         let others = Surroundings { others_busy_cpus: Some(0.1), load_average: Some(2.0), ..CALM };
         assert_eq!(relative_change(others), None, "the load was over when the study began");
-        // A fortieth of two CPUs is 5 % of one: the thread that lost it took 1 / 0.95.
+        let others = Surroundings { others_busy_cpus: Some(1.0), ..CALM };
+        assert_eq!(
+            relative_change(others),
+            Some((Cause::Load { busy_cpus: 1.0 }, 1.0)),
+            "it came after the study began"
+        );
+        // A fortieth of each of two threads is 5 % of a run in which each waits for the other: it takes 1 / 0.95.
         let stolen = |steal_share| relative_change(Surroundings { steal_share: Some(steal_share), ..CALM });
-        assert_eq!(stolen(0.025), Some((Cause::Steal, 0.052632)));
+        assert_eq!(stolen(0.025), Some((Cause::Steal { share: 0.025 }, 0.052632)));
         assert_eq!(stolen(0.01), None, "1 / 0.98 is less than the square root of 1.07");
-        assert_eq!(stolen(1.0), Some((Cause::Steal, 9.0)));
+        assert_eq!(stolen(1.0), Some((Cause::Steal { share: 1.0 }, 9.0)));
+        let of_two = Surroundings { usable_cpus: 64, threads: 2, steal_share: Some(0.01), ..CALM };
+        assert_eq!(relative_change(of_two), None, "what 62 other CPUs lost doesn't concern two threads");
         let unknown = Surroundings { others_busy_cpus: None, load_average: None, steal_share: None, ..CALM };
         assert_eq!(relative_change(unknown), None);
     }

@@ -1,6 +1,7 @@
 //! What is concluded from a record of a study of cells: summaries, the best, verdicts and warnings.
 
 use crate::comparison::Comparison;
+use crate::environment::Environment;
 use crate::plan::Cell;
 use crate::race::{Race, RaceResult};
 use crate::record::Record;
@@ -44,6 +45,7 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
     let ratios: Vec<Option<PairedRatio>> = cells.iter().map(ratio).collect();
     let mut claims = stats::claims(&ratios.iter().flatten().copied().collect::<Vec<_>>()).into_iter();
     let comparisons = ratios.iter().flatten().count();
+    let environment = Environment::new(plan, record);
     let mut summaries: Vec<Summary> = Vec::new();
     for (&cell, ratio) in cells.iter().zip(&ratios) {
         let claim = match ratio {
@@ -51,7 +53,13 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
             None => Claim::TooFew,
             Some(_) => claims.next().map_or(Claim::NoneShown, Claim::from),
         };
+        let claimed = ratio.filter(|_| matches!(claim, Claim::Faster | Claim::Slower));
+        let disturbances = |ratio: PairedRatio| {
+            let reference = Cell { treatment: 0, ..cell };
+            environment.disturbances(reference, cell, ratio.ratio())
+        };
         summaries.push(Summary {
+            disturbances: claimed.map(disturbances).unwrap_or_default(),
             ratio: ratio.map(|ratio| ratio.ratio()),
             ratio_low: ratio.map(|ratio| ratio.low()),
             ratio_high: ratio.map(|ratio| ratio.high()),
@@ -81,11 +89,13 @@ pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
         Summary { settled: true, ..summary_of_cell(plan, &record.trials, cell, claim) }
     };
     let mut summaries: Vec<Summary> = plan.cells().map(summary).collect();
-    races.iter().for_each(|race| add_gain(race, &mut summaries));
+    let environment = Environment::new(plan, record);
+    let verdicts: Vec<RaceVerdict> = races.iter().map(|race| RaceVerdict::new(race, plan, &environment)).collect();
+    races.iter().zip(&verdicts).for_each(|(race, verdict)| add_gain(race, verdict, &mut summaries));
     add_speedups(&mut summaries);
     let cells = Analysis {
         best: races.iter().filter_map(winner).collect(),
-        verdicts: races.iter().map(|race| Verdict::Race(RaceVerdict::new(race))).collect(),
+        verdicts: verdicts.into_iter().map(Verdict::Race).collect(),
         warnings: Warning::of_race(record, &summaries),
         summaries,
     };

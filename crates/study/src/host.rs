@@ -1,6 +1,6 @@
 //! The machine around a study: what stays the same (facts) and what moves (state).
 
-use machine::linux::{control_group, system};
+use machine::linux::{control_group, process, system};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,6 +35,12 @@ pub struct HostState {
     pub steal_s: Option<f64>,
     /// CPU time of all kinds since boot, over all CPUs, in seconds.
     pub total_cpu_s: Option<f64>,
+    /// CPU time used since boot, by whomever, on the CPUs that this process may use, in seconds. Journals used not to keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_cpu_s: Option<f64>,
+    /// What this process and all that it ran to its end used of it, in seconds. Journals used not to keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_cpu_s: Option<f64>,
     /// Frequency governors in use; empty where the machine has none to see.
     pub governors: Vec<String>,
     /// Whether several threads of a core are online; none where it can't be told.
@@ -102,6 +108,8 @@ impl HostState {
             load_average: system::load_average(),
             steal_s: cpu_time.map(|time| time.steal_s),
             total_cpu_s: cpu_time.map(|time| time.total_s),
+            busy_cpu_s: cpu_time.map(|time| time.allowed_busy_s),
+            own_cpu_s: process::own_cpu_s(),
             governors: system::governors(),
             smt_active: system::smt_active(),
             cgroup_cpu_limit: control_group::cpu_limit(),
@@ -113,6 +121,15 @@ impl HostState {
     pub fn steal_since(&self, earlier: &Self) -> Option<f64> {
         let total_s = self.total_cpu_s? - earlier.total_cpu_s?;
         (total_s > 0.0).then_some((self.steal_s? - earlier.steal_s?) / total_s)
+    }
+
+    /// CPU time that others used since `earlier`, which the same process read, in seconds; 0 at least, since the kernel counts a
+    /// CPU's time in ticks and a process's exactly.
+    pub fn others_cpu_s_since(&self, earlier: &Self) -> Option<f64> {
+        let busy_s = self.busy_cpu_s? - earlier.busy_cpu_s?;
+        let own_s = self.own_cpu_s? - earlier.own_cpu_s?;
+        // Some sandboxes count no CPU's time at all.
+        (busy_s > 0.0 || own_s == 0.0).then_some((busy_s - own_s).max(0.0))
     }
 }
 

@@ -204,6 +204,15 @@ impl Plan {
         treatment.placements.is_empty() || self.placement(cell).is_some()
     }
 
+    /// The cell of these names.
+    pub(crate) fn cell(&self, subject: &str, threads: u32, treatment: &str) -> Option<Cell> {
+        Some(Cell {
+            subject: self.subjects.iter().position(|other| other.name == subject)?,
+            threads: self.threads.iter().position(|&other| other == threads)?,
+            treatment: self.treatments.iter().position(|other| other.name == treatment)?,
+        })
+    }
+
     /// Leaves one cell of those that are the same placement with as many threads: the first.
     pub fn merge_same_placements(&mut self) {
         for column in 0..self.threads.len() {

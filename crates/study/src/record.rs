@@ -21,6 +21,13 @@ pub struct Record<K: Kind> {
     pub ending: Option<Ending>,
 }
 
+impl<K: Kind> Record<K> {
+    /// How many CPUs the study may use; 1 where the topology doesn't say.
+    pub(crate) fn usable_cpus(&self) -> usize {
+        self.machine["usable_cpus"].as_array().map_or(1, Vec::len)
+    }
+}
+
 /// Why a study ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

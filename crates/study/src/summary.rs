@@ -4,8 +4,9 @@ use crate::plan::{Cell, Plan};
 use crate::race::RaceResult;
 use crate::times::{counted, pairs};
 use crate::trial::{Status, Trial};
+use crate::verdict::RaceVerdict;
 use serde::{Deserialize, Serialize};
-use stats::Mark;
+use stats::{Disturbance, Mark};
 use std::collections::BTreeMap;
 
 /// What is claimed of a placement against the reference.
@@ -74,6 +75,9 @@ pub struct Summary {
     pub smallest_detectable: Option<f64>,
     /// What is claimed of it.
     pub claim: Claim,
+    /// What else may have made the difference that is claimed: it was then measured on a busy machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<Disturbance>,
     /// Median of the reference at the plan's smallest thread count, over this median, when that count is 1.
     pub speedup: Option<f64>,
     /// Change of the times over the study (0.02 = 2 % slower at the end), when a trend is shown.
@@ -151,6 +155,7 @@ pub(crate) fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: 
         p_value: None,
         smallest_detectable: None,
         claim,
+        disturbances: Vec::new(),
         speedup: None,
         drift: stats::drift(&over_study)
             .filter(|drift| drift.p_value < DRIFT_SIGNIFICANCE)
@@ -188,7 +193,7 @@ pub(crate) fn best_of(subject: &str, summaries: &[Summary]) -> Option<Best> {
 }
 
 /// Adds what a race says of its winner's gain to the summary of that cell.
-pub(crate) fn add_gain(race: &RaceResult, summaries: &mut [Summary]) {
+pub(crate) fn add_gain(race: &RaceResult, verdict: &RaceVerdict, summaries: &mut [Summary]) {
     let (Some(best), Some(gain)) = (race.best(), race.gain()) else { return };
     let is_best = |summary: &&mut Summary| {
         summary.subject == race.subject
@@ -199,6 +204,9 @@ pub(crate) fn add_gain(race: &RaceResult, summaries: &mut [Summary]) {
         (summary.ratio, summary.ratio_low, summary.ratio_high) = (Some(gain.ratio), Some(gain.low), Some(gain.high));
         summary.pairs = gain.pairs as u32;
         summary.claim = gain.claim.into();
+        if let Some(outcome) = verdict.outcome.as_ref().filter(|_| summary.claim == Claim::Faster) {
+            summary.disturbances.clone_from(&outcome.disturbances);
+        }
     }
 }
 

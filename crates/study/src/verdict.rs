@@ -7,6 +7,7 @@ pub use comparison::{ComparisonHeadline, ComparisonVerdict, Difference, Placemen
 pub use race::{RaceFinding, RaceOutcome, RaceVerdict, Slowest};
 
 use serde::{Deserialize, Serialize};
+use stats::Disturbance;
 
 /// What a study comes to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,24 @@ pub enum Verdict {
     Comparison(ComparisonVerdict),
     /// The race for the best placement of one subject.
     Race(RaceVerdict),
+}
+
+impl Verdict {
+    /// Name of the subject.
+    pub fn subject(&self) -> &str {
+        match self {
+            Self::Comparison(verdict) => &verdict.subject,
+            Self::Race(verdict) => &verdict.subject,
+        }
+    }
+
+    /// What else may have made the effect that it headlines: it was then measured on a busy machine.
+    pub fn disturbances(&self) -> &[Disturbance] {
+        match self {
+            Self::Comparison(verdict) => verdict.headline.disturbances(),
+            Self::Race(verdict) => verdict.outcome.as_ref().map_or(&[], |outcome| &outcome.disturbances),
+        }
+    }
 }
 
 /// A thread count under one treatment.

@@ -246,7 +246,7 @@ impl Warning {
     /// What the machine did to a study.
     fn of_host<S: Kind<Trial = Trial>>(plan: &Plan, record: &Record<S>) -> Vec<Self> {
         let mut warnings = Vec::new();
-        let usable = record.machine["usable_cpus"].as_array().map_or(1, Vec::len);
+        let usable = record.usable_cpus();
         let threads = plan.threads.iter().copied().max().unwrap_or(1);
         if threads as usize > usable {
             warnings.push(Self::MoreThreadsThanCpus { threads, cpus: usable as u32 });

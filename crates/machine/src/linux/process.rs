@@ -98,6 +98,13 @@ pub fn has_capability(number: u32) -> bool {
     Status::from_file("/proc/self/status").is_ok_and(|status| status.capeff >> number & 1 == 1)
 }
 
+/// CPU time of this process so far, and of all descendants that were waited for, in seconds.
+pub fn own_cpu_s() -> Option<f64> {
+    let stat = Stat::from_file("/proc/self/stat").ok()?;
+    let ticks = stat.utime + stat.stime + u64::try_from(stat.cutime + stat.cstime).ok()?;
+    Some(ticks as f64 / procfs::ticks_per_second() as f64)
+}
+
 /// Whether no other thread of this process exists. While that is so, none can come but by the caller.
 pub fn is_only_thread() -> bool {
     Pid(std::process::id() as libc::pid_t).threads().len() == 1
@@ -139,6 +146,15 @@ mod tests {
         }
         child.wait().unwrap();
         assert!(!pid.is_zombie());
+    }
+
+    #[test]
+    fn a_child_that_has_ended_counts_to_the_time_of_its_parent() {
+        let before_s = own_cpu_s().unwrap();
+        // Other tests of this process use a little time of their own as well.
+        let count = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        assert!(std::process::Command::new("sh").args(["-c", count]).status().unwrap().success());
+        assert!(own_cpu_s().unwrap() > before_s);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The kernel, the CPUs and their load, as a whole.
 
+use super::affinity::allowed_cpus;
 use super::{read_word, value_of};
 use crate::cpu::CpuSet;
 use procfs::{CpuInfo, Current, CurrentSI, KernelStats, LoadAverage, Meminfo};
@@ -10,13 +11,15 @@ use std::path::Path;
 /// Where sysfs keeps what it says of CPUs.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// CPU time since boot, over all CPUs, in seconds.
+/// CPU time since boot, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuTime {
-    /// Of all kinds.
+    /// Of all kinds, over all CPUs.
     pub total_s: f64,
-    /// What the hypervisor took.
+    /// What the hypervisor took, over all CPUs.
     pub steal_s: f64,
+    /// What was used by whomever on the CPUs that the calling thread may use; what the hypervisor took isn't part of it.
+    pub allowed_busy_s: f64,
 }
 
 /// Kernel release, as `uname -r` prints it.
@@ -65,12 +68,27 @@ pub fn load_average() -> Option<[f64; 3]> {
 
 /// CPU time since boot.
 pub fn cpu_time() -> Option<CpuTime> {
-    let time = KernelStats::current().ok()?.total;
-    // Guest time is part of user time and would count twice.
-    let kinds = [Some(time.user), Some(time.nice), Some(time.system), Some(time.idle), time.iowait, time.irq];
-    let ticks: u64 = kinds.into_iter().chain([time.softirq, time.steal]).flatten().sum();
+    let stats = KernelStats::current().ok()?;
+    let time = &stats.total;
+    let ticks = busy_ticks(time) + time.idle + time.iowait.unwrap_or(0) + time.steal?;
     let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second() as f64;
-    Some(CpuTime { total_s: seconds(ticks), steal_s: seconds(time.steal?) })
+    // There is a line for each CPU that is online, rising; `procfs` drops their numbers. Where a container's lines are for other
+    // CPUs than sysfs has, they are those that the container may use.
+    let online: Option<CpuSet> = read_word(Path::new(CPUS).join("online")).and_then(|list| list.parse().ok());
+    let online = online.filter(|online| online.len() == stats.cpu_time.len());
+    let allowed_busy = match (online, allowed_cpus()) {
+        (Some(online), Ok(allowed)) => {
+            let lines = online.iter().zip(&stats.cpu_time).filter(|(cpu, _)| allowed.contains(*cpu));
+            lines.map(|(_, time)| busy_ticks(time)).sum()
+        }
+        _ => busy_ticks(time),
+    };
+    Some(CpuTime { total_s: seconds(ticks), steal_s: seconds(time.steal?), allowed_busy_s: seconds(allowed_busy) })
+}
+
+/// Ticks in which something ran. Guest time is part of user time and would count twice.
+fn busy_ticks(time: &procfs::CpuTime) -> u64 {
+    time.user + time.nice + time.system + time.irq.unwrap_or(0) + time.softirq.unwrap_or(0)
 }
 
 /// Memory that can be had without swapping, in bytes.
@@ -146,6 +164,8 @@ mod tests {
         assert!(load.iter().all(|load| format!("{load}").len() <= format!("{load:.2}").len()), "{load:?} {written:?}");
         let (before, after) = (cpu_time().unwrap(), cpu_time().unwrap());
         assert!(0.0 < before.total_s && before.total_s <= after.total_s && before.steal_s < before.total_s);
+        assert!(0.0 < before.allowed_busy_s && before.allowed_busy_s <= after.allowed_busy_s);
+        assert!(after.allowed_busy_s + after.steal_s <= after.total_s);
         assert!(available_memory_bytes().unwrap() > 1 << 20);
     }
 }

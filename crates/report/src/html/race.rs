@@ -1,5 +1,6 @@
 //! A race for the best placement: who was dropped when, the ranking, and the best beside unbound and the worst.
 
+use super::Headline;
 use super::facts::picture;
 use super::figures::{figure, table};
 use crate::chart::{Chart, Exit, Interval, Racer, Step};
@@ -363,40 +364,39 @@ fn occupied(footprint: &str) -> String {
 }
 
 /// The figure that answers for one subject, and its doubt.
-pub(super) fn headline(ranking: &Ranking) -> Markup {
+pub(super) fn headline(ranking: &Ranking) -> Headline {
     let standings = &ranking.race.standings;
     let Some(best) = ranking.places.first().filter(|place| place.part == Part::Best) else {
-        return html! { div { p.figure.words { "No answer" } p.doubt { "No run of it went well." } } };
+        let doubt = html! { p.doubt { "No run of it went well." } };
+        return Headline { is_gain: false, text: html! { "No answer" }, doubt };
     };
     let name = plain(&ranking.name(best));
     let tied = ranking.tied().saturating_sub(1);
     let gain = standings.gain.as_ref().filter(|gain| gain.claim == Claim::Faster);
-    html! {
-        div {
-            @if let Some(gain) = gain {
-                @let ratio = Ratio::new(gain.ratio, Some(gain.low), Some(gain.high));
-                p.figure.better { (ratio.value) "×" small { " as fast" } }
-                p.doubt { b { (name) } ", against unbound" }
-                p.doubt.muted { "95 % interval " (ratio.range("–")) ", " (count(gain.pairs, "pair")) }
-            } @else if !standings.shown {
-                p.figure.words { "No difference shown" }
-                p.doubt { "among " (count(ranking.places.len(), "placement")) }
-            } @else if best.entrant.reference {
-                p.figure.words { "Leave it unbound" }
-                p.doubt { "no placement beats it" }
-            } @else if ranking.reference().is_some() {
-                p.figure.words { @if standings.gain.is_some() { "No gain shown" } @else { "Gain not measured" } }
-                p.doubt { "over unbound; best is " b { (name) } }
-            } @else {
-                p.figure.words { (name) }
-                p.doubt { "is best; unbound was not in the race" }
-            }
-            @if standings.shown && tied > 0 { p.doubt.muted { (count(tied, "other")) " can't be told apart from it" } }
-            @if let Some(least) = standings.smallest_detectable.filter(|_| gain.is_none()) {
-                p.doubt.muted { "The smallest difference that this race could have seen is " (number::percent(least)) "." }
-            }
+    let tail = html! {
+        @if standings.shown && tied > 0 { p.doubt.muted { (count(tied, "other")) " can't be told apart from it" } }
+        @if let Some(least) = standings.smallest_detectable.filter(|_| gain.is_none()) {
+            p.doubt.muted { "The smallest difference that this race could have seen is " (number::percent(least)) "." }
         }
-    }
+    };
+    let (text, doubt) = if let Some(gain) = gain {
+        let ratio = Ratio::new(gain.ratio, Some(gain.low), Some(gain.high));
+        let doubt = html! {
+            p.doubt { b { (name) } ", against unbound" }
+            p.doubt.muted { "95 % interval " (ratio.range("–")) ", " (count(gain.pairs, "pair")) }
+        };
+        (html! { (ratio.value) "×" small { " as fast" } }, doubt)
+    } else if !standings.shown {
+        (html! { "No difference shown" }, html! { p.doubt { "among " (count(ranking.places.len(), "placement")) } })
+    } else if best.entrant.reference {
+        (html! { "Leave it unbound" }, html! { p.doubt { "no placement beats it" } })
+    } else if ranking.reference().is_some() {
+        let text = if standings.gain.is_some() { "No gain shown" } else { "Gain not measured" };
+        (html! { (text) }, html! { p.doubt { "over unbound; best is " b { (name) } } })
+    } else {
+        (html! { (name) }, html! { p.doubt { "is best; unbound was not in the race" } })
+    };
+    Headline { is_gain: gain.is_some(), text, doubt: html! { (doubt) (tail) } }
 }
 
 /// How to read a race.

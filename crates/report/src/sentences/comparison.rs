@@ -1,6 +1,9 @@
 //! What a comparison of placements shows, in sentences.
 
-use super::{Sentence, configuration, counted, least_seen, with_interval};
+use super::disturbance::{on_a_busy_machine, qualified};
+use super::{Sentence, configuration, counted, least_seen, matters, with_interval};
+use stats::Disturbance;
+use std::mem::discriminant;
 use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Interval, PlacementVerdict};
 
 /// Whether placement matters, then a sentence on each placement, then on those that can't differ from the reference.
@@ -23,8 +26,9 @@ pub(super) fn sentences(verdict: &ComparisonVerdict) -> Vec<Sentence> {
 fn headline(headline: &ComparisonHeadline) -> String {
     match headline {
         ComparisonHeadline::NoRuns => "nothing to say, no run went well.".into(),
-        ComparisonHeadline::Matters { by, best } => {
-            format!("where its threads run matters, by up to {:.1} %; best here: {}.", by * 100.0, configuration(best))
+        ComparisonHeadline::Matters { by, best, disturbances } => {
+            let (matters, by, best) = (matters(disturbances), by * 100.0, configuration(best));
+            qualified(format!("where its threads run {matters}, by up to {by:.1} %; best here: {best}."), disturbances)
         }
         ComparisonHeadline::NoneShown { best } => {
             format!("no placement is shown to differ; fastest here: {}.", configuration(best))
@@ -66,10 +70,19 @@ fn detail(verdict: &ComparisonVerdict, shown: &PlacementVerdict) -> Sentence {
         shown.same_as.iter().map(|earlier| format!("; {placement} is the very same placement as {earlier} here"));
     let later = shown.also.iter().map(|later| format!("; {later} is the very same placement here"));
     let twins: String = earlier.chain(later).collect();
+    let in_headline = |disturbance: &Disturbance| {
+        let told = verdict.headline.disturbances();
+        told.iter().any(|told| discriminant(&told.cause) == discriminant(&disturbance.cause))
+    };
+    let busy = match shown.disturbances.as_slice() {
+        [] => String::new(),
+        disturbances if disturbances.iter().all(in_headline) => "; measured on a busy machine".into(),
+        disturbances => format!("; {}", on_a_busy_machine(disturbances)),
+    };
     let threads = counted(shown.configuration.threads, "thread");
     Sentence::Detail {
         subject: verdict.subject.clone(),
-        text: format!("{threads}: {difference}{twins}."),
+        text: format!("{threads}: {difference}{twins}{busy}."),
         is_shown: matches!(shown.difference, Difference::Faster { .. } | Difference::Slower { .. }),
     }
 }

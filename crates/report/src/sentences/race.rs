@@ -1,6 +1,7 @@
 //! How a race ended, in sentences.
 
-use super::{Sentence, configuration, counted, least_seen, with_interval};
+use super::disturbance::qualified;
+use super::{Sentence, configuration, counted, least_seen, matters, with_interval};
 use study::verdict::{Configuration, RaceFinding, RaceOutcome, RaceVerdict};
 
 /// A verdict names so many of those that can't be told apart from the best; the ranking has all of them.
@@ -32,35 +33,35 @@ fn headline(outcome: &RaceOutcome) -> String {
         None => format!("{placements} over thread counts"),
     };
     let runs = counted(outcome.runs, "run");
-    match &outcome.finding {
+    let matters = format!("where its threads run {}", matters(&outcome.disturbances));
+    let text = match &outcome.finding {
         RaceFinding::Faster { ratio, pairs } => {
             let ((ratio, interval), pairs) = (with_interval(ratio), counted(*pairs, "pair"));
-            format!(
-                "where its threads run matters; best of {field}: {best}, {ratio}x faster than unbound ({interval}, {pairs}; {runs})."
-            )
+            format!("{matters}; best of {field}: {best}, {ratio}x faster than unbound ({interval}, {pairs}; {runs}).")
         }
         RaceFinding::FasterAmongAll { ratio } => {
             let (ratio, interval) = with_interval(ratio);
             format!(
-                "where its threads run matters; best of {field}: {best}, {ratio}x faster than unbound ({interval}, among all comparisons; {runs})."
+                "{matters}; best of {field}: {best}, {ratio}x faster than unbound ({interval}, among all comparisons; {runs})."
             )
         }
         RaceFinding::ReferenceIsBest => {
-            format!("where its threads run matters, and no placement beats {best}; {field} ({runs}).")
+            format!("{matters}, and no placement beats {best}; {field} ({runs}).")
         }
         RaceFinding::NotShownFaster { ratio, pairs } => {
             let ((ratio, interval), pairs) = (with_interval(ratio), counted(*pairs, "pair"));
             format!(
-                "where its threads run matters, but best of {field}, {best}, is not shown to be faster than unbound (ratio {ratio}, {interval}, {pairs}; {runs})."
+                "{matters}, but best of {field}, {best}, is not shown to be faster than unbound (ratio {ratio}, {interval}, {pairs}; {runs})."
             )
         }
-        RaceFinding::GainUnknown => format!(
-            "where its threads run matters; best of {field}: {best} ({runs}), its gain over unbound not measured."
-        ),
+        RaceFinding::GainUnknown => {
+            format!("{matters}; best of {field}: {best} ({runs}), its gain over unbound not measured.")
+        }
         RaceFinding::NoneShown { smallest_detectable } => {
             format!("no difference shown among {field} ({runs}){}.", least_seen("that this race", *smallest_detectable))
         }
-    }
+    };
+    qualified(text, &outcome.disturbances)
 }
 
 fn rivals(outcome: &RaceOutcome) -> Option<String> {
@@ -104,6 +105,7 @@ mod tests {
             runs: 36,
             rivals: is_shown.then(|| rivals.iter().map(|name| entrant(name)).collect()),
             slowest: is_shown.then(|| Slowest { configuration: entrant("0,0,4,4"), loss: 1.5, loss_low: 1.42 }),
+            disturbances: Vec::new(),
         };
         let verdict = RaceVerdict { subject: "app".into(), outcome: Some(outcome) };
         sentences(&verdict).iter().map(Sentence::to_string).collect()

@@ -1,8 +1,10 @@
 //! What a comparison of placements shows for one subject.
 
 use super::{Configuration, Interval};
+use crate::environment::merged;
 use crate::summary::{Best, Claim, Summary};
 use serde::{Deserialize, Serialize};
+use stats::Disturbance;
 
 /// What is shown for one subject: first whether placement matters, then each placement against the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +34,9 @@ pub enum ComparisonHeadline {
         by: f64,
         /// The best configuration.
         best: Configuration,
+        /// What else may have made that difference, or that of the best: they were then measured on a busy machine.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        disturbances: Vec<Disturbance>,
     },
     /// No placement is shown to differ from the reference.
     NoneShown {
@@ -61,6 +66,9 @@ pub struct PlacementVerdict {
     /// What is shown.
     #[serde(flatten)]
     pub difference: Difference,
+    /// What else may have made a difference that is shown: it was then measured on a busy machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<Disturbance>,
     /// An earlier treatment that is the very same placement at this thread count and was run, too, if there is one.
     pub same_as: Option<String>,
     /// Later treatments that are the very same placement at this thread count, for which it was run.
@@ -121,14 +129,22 @@ impl ComparisonVerdict {
 }
 
 impl ComparisonHeadline {
+    /// What else may have made the difference that it tells.
+    pub fn disturbances(&self) -> &[Disturbance] {
+        if let Self::Matters { disturbances, .. } = self { disturbances } else { &[] }
+    }
+
     fn new(summaries: &[&Summary], best: Option<&Best>) -> Self {
         let Some(best) = best else { return Self::NoRuns };
         let best = Configuration { threads: best.threads, placement: best.placement.clone() };
         let is_claimed = |summary: &&&Summary| matches!(summary.claim, Claim::Faster | Claim::Slower);
         // Half as fast and twice as fast are equally far from 1.
-        let distances = summaries.iter().filter(is_claimed).filter_map(|s| Some(s.ratio?.ln().abs()));
-        if summaries.iter().any(|summary| is_claimed(&summary)) {
-            Self::Matters { by: distances.fold(0.0, f64::max).exp() - 1.0, best }
+        let distances = summaries.iter().filter(is_claimed).filter_map(|s| Some((s, s.ratio?.ln().abs())));
+        if let Some((largest, distance)) = distances.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            let is_best = |s: &&&Summary| (s.threads, &s.placement) == (best.threads, &best.placement);
+            let of_best = summaries.iter().find(is_best).map(|s| s.disturbances.clone()).unwrap_or_default();
+            let disturbances = merged(largest.disturbances.clone(), of_best);
+            Self::Matters { by: distance.exp() - 1.0, best, disturbances }
         } else if summaries.iter().any(|summary| summary.ratio.is_some()) {
             Self::NoneShown { best }
         } else if summaries.iter().any(|summary| summary.claim == Claim::TooFew) {
@@ -157,6 +173,7 @@ impl PlacementVerdict {
             configuration: Configuration { threads: summary.threads, placement: summary.placement.clone() },
             pairs: summary.pairs,
             difference,
+            disturbances: summary.disturbances.clone(),
             same_as: summary.same_as.clone(),
             also: summary.also.clone(),
         }

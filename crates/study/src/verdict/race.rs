@@ -1,9 +1,11 @@
 //! How the race of one subject ended.
 
 use super::{Configuration, Interval};
+use crate::environment::Environment;
+use crate::plan::Plan;
 use crate::race::{Entrant, RaceResult};
 use serde::{Deserialize, Serialize};
-use stats::{Claim, DropReason};
+use stats::{Claim, Disturbance, DropReason};
 
 /// How the race of one subject ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +34,10 @@ pub struct RaceOutcome {
     pub rivals: Option<Vec<Configuration>>,
     /// The slowest that ran to its end, where it is shown to be slower than the best.
     pub slowest: Option<Slowest>,
+    /// What else may have made the gain of the best, or where none is shown, the loss of the slowest: they were then measured on
+    /// a busy machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<Disturbance>,
 }
 
 /// What is claimed of the best of a race. A ratio is the time of unbound over that of the best, with as many threads.
@@ -87,9 +93,10 @@ impl From<&Entrant> for Configuration {
 }
 
 impl RaceVerdict {
-    /// How `race` ended.
-    pub(crate) fn new(race: &RaceResult) -> Self {
+    /// How `race` ended, one of `plan`.
+    pub(crate) fn new(race: &RaceResult, plan: &Plan, environment: &Environment) -> Self {
         let outcome = race.best().map(|best| RaceOutcome {
+            disturbances: disturbances(race, best, plan, environment).unwrap_or_default(),
             finding: RaceFinding::new(race, best),
             best: best.into(),
             entrants: race.entrants.len() as u32,
@@ -100,6 +107,18 @@ impl RaceVerdict {
         });
         Self { subject: race.subject.clone(), outcome }
     }
+}
+
+/// All that is large against what is told first of the race.
+fn disturbances(race: &RaceResult, best: &Entrant, plan: &Plan, environment: &Environment) -> Option<Vec<Disturbance>> {
+    let (than, ratio) = match RaceFinding::new(race, best) {
+        RaceFinding::Faster { ratio, .. } | RaceFinding::FasterAmongAll { ratio } => {
+            (race.reference()?.0.into(), ratio.value)
+        }
+        _ => Slowest::new(race).map(|slowest| (slowest.configuration, slowest.loss))?,
+    };
+    let cell = |entrant: &Configuration| plan.cell(&race.subject, entrant.threads, &entrant.placement);
+    Some(environment.disturbances(cell(&than)?, cell(&best.into())?, ratio))
 }
 
 impl RaceFinding {

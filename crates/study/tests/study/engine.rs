@@ -160,7 +160,7 @@ fn a_true_difference_is_claimed_and_an_equal_placement_is_not() {
     assert_eq!(scatter.same_as.as_deref(), Some("compact"), "the model gives both the same CPUs");
     assert_eq!((analysis.best[0].placement.as_str(), analysis.best[0].shown), ("scatter", true));
     let [Verdict::Comparison(verdict)] = analysis.verdicts.as_slice() else { panic!("{:?}", analysis.verdicts) };
-    let ComparisonHeadline::Matters { by, best } = &verdict.headline else { panic!("{:?}", verdict.headline) };
+    let ComparisonHeadline::Matters { by, best, .. } = &verdict.headline else { panic!("{:?}", verdict.headline) };
     assert_eq!(best.placement, "scatter");
     let largest = analysis.summaries.iter().filter_map(|summary| summary.ratio).fold(0.0, f64::max);
     assert!((by - (largest - 1.0)).abs() < 1e-9, "{by} and {largest}, whatever the thread count");
