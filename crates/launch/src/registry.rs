@@ -105,6 +105,13 @@ impl SlotCounter {
     }
 }
 
+impl Unit {
+    /// The indexes of what is left alone, for things of one kind: `skip` counts those that take slots.
+    fn skipped(self, kind: Self, skip: &[u32]) -> &[u32] {
+        if self == kind { skip } else { &[] }
+    }
+}
+
 struct Process {
     index: u32,
     exec: u32,
@@ -193,14 +200,9 @@ impl ThreadRegistry {
 
     /// Enters a process with its main thread. The first is the command.
     pub(crate) fn add_process(&mut self, pid: Pid) {
-        let no_skip: &[u32] = &[];
-        let (skip_processes, skip_threads) = match self.unit {
-            Unit::Process => (self.skip.as_slice(), no_skip),
-            Unit::Thread => (no_skip, self.skip.as_slice()),
-        };
-        let (index, slot) = self.started.next(skip_processes);
+        let (index, slot) = self.started.next(self.unit.skipped(Unit::Process, &self.skip));
         let mut threads = SlotCounter::default();
-        let (_, main_slot) = threads.next(skip_threads);
+        let (_, main_slot) = threads.next(self.unit.skipped(Unit::Thread, &self.skip));
         let tid = pid.main_thread();
         let intended = match (&self.slots, self.binder, self.unit) {
             (Some(slots), Binder::Creation, Unit::Process) => {
@@ -230,10 +232,7 @@ impl ThreadRegistry {
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };
-        let skip: &[u32] = match self.unit {
-            Unit::Thread => &self.skip,
-            Unit::Process => &[],
-        };
+        let skip = self.unit.skipped(Unit::Thread, &self.skip);
         let (thread, slot) = process.threads.next(skip);
         let (index, exec) = (process.index, process.exec);
         let intended = match (&self.slots, self.binder, self.unit) {
@@ -287,10 +286,7 @@ impl ThreadRegistry {
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };
-        let skip: &[u32] = match self.unit {
-            Unit::Thread => &self.skip,
-            Unit::Process => &[],
-        };
+        let skip = self.unit.skipped(Unit::Thread, &self.skip);
         let had_threads = process.threads.created > 1;
         process.exec += 1;
         process.threads = SlotCounter::default();

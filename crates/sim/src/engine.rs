@@ -368,6 +368,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             history.arrived_ns = Some(now_ns);
             let job = &mut self.jobs[process.course.job as usize];
             job.living += 1;
+            // Drawn from the process's own stream, so that it does the same under every policy.
             process.course.begin(job.behaviour);
         }
         self.runnable += 1;
@@ -393,6 +394,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let Some(running) = cpu.running else {
             return;
         };
+        // A step that ends within the interval leaves the CPU to the process: nobody looks at the queue.
         let end = match cpu.stop {
             Stop::Step => return self.segment(index, running, now_ns),
             Stop::End(end) => end,
@@ -439,6 +441,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 None
             }
             _ => {
+                // What the quantum cut goes on with the next dispatch.
                 if process.course.burst_is_done() {
                     process.course.begin_burst(job.behaviour);
                 }
@@ -533,6 +536,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             standing.last_cpu = Some(index);
         }
         let mut start_ns = now_ns;
+        // A time slice goes on over intervals, also with idle time in between, until another process runs here.
         if cpu.last != Some(next) {
             self.switches += 1;
             start_ns = (now_ns + self.timing.switch_ns).min(self.timing.horizon_ns);

@@ -152,9 +152,8 @@ impl Outcome {
     }
 
     fn merged(&self, of: impl Fn(&JobOutcome) -> &Durations) -> Durations {
-        self.jobs.iter().fold(Durations::default(), |mut sum, job| {
-            sum.merge(of(job));
-            sum
-        })
+        let mut sum = Durations::default();
+        self.jobs.iter().for_each(|job| sum.merge(of(job)));
+        sum
     }
 }

@@ -43,13 +43,7 @@ impl Timing {
     ///
     /// Its bus moves 53.3 MB/s (Argonne's list of parallel machines, netlib.org/machines, sequent2.tex): a line of 16 bytes holds it
     /// for 300 ns. Assumption: a miss takes 1 us, 16 cycles of its CPU.
-    pub const SEQUENT_SYMMETRY: Self = Self {
-        next_cache_ns: 0.0,
-        memory_ns: 1_000.0,
-        other_node_ns: 1_000.0,
-        other_package_ns: 1_000.0,
-        bus_ns: 300.0,
-    };
+    pub const SEQUENT_SYMMETRY: Self = Self { bus_ns: 300.0, ..Self::SGI_4D340 };
 
     /// The Opteron 6272, by measurements of its predecessors.
     ///
