@@ -1,7 +1,7 @@
 //! How much slower than the best a placement may be, and whether a race shows that it is.
 
-use crate::race::{Race, RaceResult};
 use crate::analysis::RaceAnalysis;
+use crate::race::{Race, RaceResult};
 use crate::verdict::Interval;
 use std::str::FromStr;
 

@@ -171,6 +171,12 @@ impl RaceRequest {
         }
         named.extend(kept.clone());
         let treatments = candidates::treatments(self.among, self.ordered, &named, threads, machine).map_err(wrong)?;
+        // A placement that another is run for has no cell of its own.
+        let run_as = |name: String| {
+            let treatment = treatments.iter().find(|treatment| treatment.name == name);
+            treatment.and_then(|treatment| treatment.same_placement(threads[0])).map_or(name, str::to_owned)
+        };
+        let kept = kept.map(run_as);
         let cells: usize = treatments
             .iter()
             .map(|t| if t.is_unbound() { threads.len() } else { t.placements.iter().flatten().count() })
@@ -293,6 +299,21 @@ mod tests {
         assert_eq!(replace_classes(&mut tables, "W").unwrap(), None, "nothing is replaced");
         let error = replace_classes(&mut vec![command], "W").unwrap_err().to_string();
         assert_eq!(error, "--class W is for built-in programs, and there is none here");
+    }
+
+    #[test]
+    fn the_loss_of_a_placement_that_another_is_run_for_is_that_ones() {
+        let machine = Machine::named("package:1 core:2 pu:1").unwrap();
+        let race = RaceRequest {
+            among: Among::Named,
+            max_loss: Some("scatter=5".parse().unwrap()),
+            ..RaceRequest::default()
+        };
+        let (treatments, stop) = race.field(vec!["compact".into()], &[2], &machine).unwrap();
+        assert_eq!(stop.kept.as_deref(), Some("compact"), "two threads fill the machine either way");
+        let names: Vec<&str> = treatments.iter().map(|treatment| treatment.name.as_str()).collect();
+        assert_eq!(names, [UNBOUND, "compact", "scatter"]);
+        assert_eq!(treatments[2].same_placement(2), Some("compact"));
     }
 
     #[test]
