@@ -47,9 +47,27 @@ pub enum GraphError {
     /// A run recorded nothing.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// There is no CPU to run it on, or its runs make no graph.
+    /// There is nothing recorded.
+    #[error("no tasks were recorded")]
+    NoTasks,
+    /// Runs did different things.
+    #[error("stage `{0}` did not have the same tasks in every run, so that their times can't be put together")]
+    Differs(String),
+    /// A stage contradicts itself or the first one.
+    #[error(
+        "stage `{stage}` recorded {tasks} tasks in {rounds} rounds, which its shape or the other stages' rounds contradict"
+    )]
+    Shape {
+        /// Its name.
+        stage: String,
+        /// Tasks recorded.
+        tasks: usize,
+        /// Rounds that it says it had.
+        rounds: u32,
+    },
+    /// What was derived is no graph, or there is no CPU to run the program on.
     #[error("{0}")]
-    Derivation(Box<dyn std::error::Error + Send + Sync>),
+    Other(String),
 }
 
 impl GraphError {
@@ -72,7 +90,7 @@ pub fn graph(program: &Program, class: &str) -> Result<String, GraphError> {
     };
     // Interrupts are mostly served by the first CPUs.
     let machine = Machine::host()?;
-    let cpu = machine.usable().last().ok_or_else(|| wrong("no CPU may be used here"))?;
+    let cpu = machine.usable().last().ok_or_else(|| GraphError::Other("no CPU may be used here".into()))?;
     let runs = (0..RUNS).map(|_| Recording::run(&builtin, cpu)).collect::<Result<Vec<_>, _>>()?;
 
     let cpu_model = system::cpu_model().unwrap_or_else(|| "a CPU that doesn't tell its model".into());
@@ -85,47 +103,20 @@ pub fn graph(program: &Program, class: &str) -> Result<String, GraphError> {
             rounded(least(runs.iter().map(|run| run.seconds))),
             runs[0].compiler
         ),
-        ..derive(&runs).map_err(wrong)?
+        ..derive(&runs)?
     };
-    graph.check().map_err(wrong)?;
-    graph_text(&graph).map_err(wrong)
-}
-
-fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GraphError {
-    GraphError::Derivation(error.into())
-}
-
-/// Why recordings make no graph.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-enum DeriveError {
-    /// There is nothing recorded.
-    #[error("no tasks were recorded")]
-    Nothing,
-    /// Runs did different things.
-    #[error("stage `{0}` did not have the same tasks in every run, so that their times can't be put together")]
-    Differs(String),
-    /// A stage contradicts itself or the first one.
-    #[error(
-        "stage `{stage}` recorded {tasks} tasks in {rounds} rounds, which its shape or the other stages' rounds contradict"
-    )]
-    Shape {
-        /// Its name.
-        stage: String,
-        /// Tasks recorded.
-        tasks: usize,
-        /// Rounds that it says it had.
-        rounds: u32,
-    },
+    graph.check().map_err(|error| GraphError::Other(error.to_string()))?;
+    graph_text(&graph).map_err(|error| GraphError::Other(error.to_string()))
 }
 
 /// The graph of recorded runs, without name and words.
-fn derive(runs: &[Recording]) -> Result<Graph, DeriveError> {
-    let [first, ..] = runs else { return Err(DeriveError::Nothing) };
-    let rounds = first.stages.first().ok_or(DeriveError::Nothing)?.rounds;
+fn derive(runs: &[Recording]) -> Result<Graph, GraphError> {
+    let [first, ..] = runs else { return Err(GraphError::NoTasks) };
+    let rounds = first.stages.first().ok_or(GraphError::NoTasks)?.rounds;
     let stages = (0..first.stages.len()).map(|number| {
         let record = &first.stages[number];
         let times: Option<Vec<&[f64]>> = runs.iter().map(|run| task_times(run.stages.get(number)?, record)).collect();
-        let times = times.ok_or_else(|| DeriveError::Differs(record.name.clone()))?;
+        let times = times.ok_or_else(|| GraphError::Differs(record.name.clone()))?;
         let times_ms: Vec<f64> =
             (0..record.us.len()).map(|task| least(times.iter().map(|times| times[task])) * 1e-3).collect();
         stage(record, rounds, times_ms)
@@ -139,7 +130,7 @@ fn task_times<'a>(stage: &'a StageRecord, like: &StageRecord) -> Option<&'a [f64
     (stage.name == like.name && stage.us.len() == like.us.len()).then_some(&stage.us)
 }
 
-fn stage(record: &StageRecord, rounds: u32, times_ms: Vec<f64>) -> Result<Stage, DeriveError> {
+fn stage(record: &StageRecord, rounds: u32, times_ms: Vec<f64>) -> Result<Stage, GraphError> {
     let recorded = times_ms.len() as f64;
     let a_round = recorded / f64::from(rounds.max(1));
     let (tasks, fits) = match record.wavefront {
@@ -148,7 +139,7 @@ fn stage(record: &StageRecord, rounds: u32, times_ms: Vec<f64>) -> Result<Stage,
     };
     if !fits || record.rounds != rounds {
         let (stage, tasks, rounds) = (record.name.clone(), times_ms.len(), record.rounds);
-        return Err(DeriveError::Shape { stage, tasks, rounds });
+        return Err(GraphError::Shape { stage, tasks, rounds });
     }
     let mean_ms = times_ms.iter().sum::<f64>() / recorded;
     let (memory, kept) = footprint(record, mean_ms);
@@ -333,7 +324,7 @@ memory = { line_bytes = 64.0 }
             error(&[run(&[(WAVE, &[1.0; 5])])]),
             "stage `wave` recorded 5 tasks in 2 rounds, which its shape or the other stages' rounds contradict"
         );
-        assert!(matches!(derive(&[run(&[(SUM, &[])])]), Err(DeriveError::Shape { tasks: 0, .. })));
+        assert!(matches!(derive(&[run(&[(SUM, &[])])]), Err(GraphError::Shape { tasks: 0, .. })));
     }
 
     #[test]
