@@ -254,6 +254,12 @@ impl Plan {
             // Journals used not to keep it.
             want.build = have.build.as_ref().and(want.build.take());
         }
+        // Earlier versions ran equal placements of a comparison each by itself; such a study is gone on with as it was begun.
+        let mut merged = self.clone();
+        merged.merge_same_placements();
+        if merged.treatments == asked.treatments {
+            asked.treatments.clone_from(&self.treatments);
+        }
         asked
     }
 
@@ -282,6 +288,26 @@ mod tests {
             paper: None,
             departures: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_study_that_ran_equal_placements_each_by_itself_is_the_same_study() {
+        let treatment = |name: &str| {
+            let slots = |cpus: &[u32]| cpus.iter().map(|&cpu| CpuSet::from(CpuId(cpu))).collect();
+            let placement = |cpus: &[u32]| Some(Placement { policy: name.into(), slots: slots(cpus) });
+            Treatment::new(
+                name.into(),
+                vec![placement(&[0]), placement(if name == "list" { &[1, 0] } else { &[0, 1] })],
+            )
+        };
+        let treatments = ["compact", "scatter", "list"].map(treatment);
+        let begun = Plan { treatments: [vec![Treatment::unbound()], treatments.to_vec()].concat(), ..plan() };
+        let mut asked = begun.clone();
+        asked.merge_same_placements();
+        assert_ne!(asked, begun);
+        assert_eq!(begun.aligned(&asked), begun);
+        let other = Plan { treatments: asked.treatments[..3].to_vec(), ..asked.clone() };
+        assert_ne!(begun.aligned(&other), begun, "one placement less is another study");
     }
 
     #[test]

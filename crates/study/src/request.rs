@@ -304,11 +304,8 @@ mod tests {
     #[test]
     fn the_loss_of_a_placement_that_another_is_run_for_is_that_ones() {
         let machine = Machine::named("package:1 core:2 pu:1").unwrap();
-        let race = RaceRequest {
-            among: Among::Named,
-            max_loss: Some("scatter=5".parse().unwrap()),
-            ..RaceRequest::default()
-        };
+        let race =
+            RaceRequest { among: Among::Named, max_loss: Some("scatter=5".parse().unwrap()), ..RaceRequest::default() };
         let (treatments, stop) = race.field(vec!["compact".into()], &[2], &machine).unwrap();
         assert_eq!(stop.kept.as_deref(), Some("compact"), "two threads fill the machine either way");
         let names: Vec<&str> = treatments.iter().map(|treatment| treatment.name.as_str()).collect();
