@@ -206,6 +206,9 @@ mod tests {
     #[test]
     #[expect(clippy::zombie_processes, reason = "Command::wait waits for them")]
     fn a_command_gets_a_hang_up_once() {
+        // Where tests are started by nohup, commands would inherit that it is ignored.
+        // SAFETY: no handler is set, so that nothing runs when a signal comes.
+        unsafe { nix::sys::signal::signal(UnixSignal::SIGHUP, nix::sys::signal::SigHandler::SigDfl) }.unwrap();
         let start = || {
             let child = process::Command::new("sleep").arg("1000").spawn().unwrap();
             Command { pid: Pid::from_raw(child.id() as i32), has_hung_up: false }
