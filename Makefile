@@ -1,6 +1,9 @@
 # make study: does thread placement matter on this machine? make test: everything that must hold.
 # make test-kernel: what must hold of the scheduler in a kernel, in virtual machines; SET=short: the quicker part of it.
 
+# Where `make setup` may have put Rust.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
 STAYPUT = target/release/stayput
 CPUS = all
 SET = all

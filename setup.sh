@@ -43,10 +43,15 @@ kernel) packages=$(printf '%s\n%s' "$build_packages" "$kernel_packages") ;;
     ;;
 esac
 
-if ! command -v cargo >/dev/null; then
-    echo "setup: Rust is missing; install it with rustup (or Debian's cargo, if it is new enough) and run this again" >&2
-    exit 1
-fi
+# What `rustup` installs lands here, and need not be on the PATH yet. The Makefile looks here first, too.
+PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+oldest_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/Cargo.toml")
+
+# Whether there is a cargo that is new enough. Without a toolchain rustup's cargo prints nothing: it may not fetch one unasked.
+new_rust() {
+    rust=$(cd "$(dirname "$0")" && RUSTUP_AUTO_INSTALL=0 cargo --version 2>/dev/null | cut -d' ' -f2)
+    [ -n "$rust" ] && [ "$(printf '%s\n' "$oldest_rust" "$rust" | sort -V | head -n1)" = "$oldest_rust" ]
+}
 
 # Whether there is a clang, of whatever name, that is new enough for BPF programs of today.
 new_clang() {
@@ -64,7 +69,7 @@ present() {
     qemu-system-x86) command -v qemu-system-x86_64 >/dev/null && return 0 ;;
     busybox-static) command -v busybox >/dev/null && return 0 ;;
     clang-16) new_clang && return 0 ;;
-    make | gcc | g++ | clang | clang-format | python3 | chromium | numactl) command -v "$1" >/dev/null && return 0 ;;
+    make | gcc | g++ | clang | clang-format | python3 | chromium | numactl | curl) command -v "$1" >/dev/null && return 0 ;;
     esac
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
@@ -78,26 +83,70 @@ done <<END
 $(printf '%s\n' "$packages")
 END
 
-if [ -z "$missing" ]; then
+# May we install packages, and how?
+as_root=
+may_install=yes
+if ! command -v apt-get >/dev/null; then
+    may_install="no apt-get here; install what your system calls:"
+elif [ "$(id -u)" != 0 ]; then
+    as_root=sudo
+    command -v sudo >/dev/null || may_install="neither root nor sudo; ask an administrator for: apt-get install"
+fi
+# Whether this release of Debian has a package.
+available() {
+    apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'
+}
+updated=
+update() {
+    [ -n "$updated" ] || $as_root apt-get update -qq
+    updated=yes
+}
+
+if ! new_rust; then
+    echo "setup: Rust $oldest_rust or later is missing${rust:+ (this one is $rust)}: it compiles Stayput"
+    if ! command -v rustup >/dev/null; then
+        # Debian's rustup would remove Debian's cargo, so it is only for who has none.
+        if [ "$may_install" = yes ] && ! command -v cargo >/dev/null && update && available rustup; then
+            missing="$missing rustup"
+        else
+            present curl || missing="$missing curl"
+        fi
+    fi
+    present ca-certificates || missing="$missing ca-certificates"
+elif [ -z "$missing" ]; then
     echo "setup: nothing to install for $purpose"
     exit 0
 fi
-if ! command -v apt-get >/dev/null; then
-    echo "setup: no apt-get here; install what your system calls:$missing" >&2
-    exit 1
+
+if [ -n "$missing" ]; then
+    if [ "$may_install" != yes ]; then
+        echo "setup: $may_install$missing" >&2
+        exit 1
+    fi
+    echo "setup: installing$missing"
+    update
+    # Debian 12's own clang is too old, and later releases have no clang-16.
+    available clang-16 || missing=$(echo "$missing" | sed 's/clang-16/clang/')
+    # shellcheck disable=SC2086 # a list of words
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi
-if [ "$(id -u)" = 0 ]; then
-    as_root=
-elif command -v sudo >/dev/null; then
-    as_root=sudo
-else
-    echo "setup: neither root nor sudo; ask an administrator for: apt-get install$missing" >&2
-    exit 1
+
+if ! new_rust; then
+    if ! command -v rustup >/dev/null; then
+        installer=https://static.rust-lang.org/rustup/rustup-init.sh
+        echo "setup: installing rustup for $(id -un), in ${CARGO_HOME:-$HOME/.cargo}, from $installer"
+        script=$(mktemp)
+        trap 'rm -f "$script"' EXIT
+        curl --proto '=https' --tlsv1.2 -sSf "$installer" -o "$script"
+        # An older Rust may be on the PATH: it stays where it is.
+        RUSTUP_INIT_SKIP_PATH_CHECK=yes sh "$script" -y -q --no-modify-path --profile minimal --default-toolchain none >/dev/null
+    fi
+    echo "setup: installing the stable Rust by rustup, for this directory"
+    rustup toolchain install stable --profile minimal --component clippy --component rustfmt --no-self-update >/dev/null
+    (cd "$(dirname "$0")" && rustup override set stable)
+    if ! new_rust; then
+        echo "setup: Rust is ${rust:-missing} even so; $oldest_rust or later is needed" >&2
+        exit 1
+    fi
 fi
-echo "setup: installing$missing"
-$as_root apt-get update -qq
-# Debian 12's own clang is too old, and later releases have no clang-16.
-apt-cache show clang-16 >/dev/null 2>&1 || missing=$(echo "$missing" | sed 's/clang-16/clang/')
-# shellcheck disable=SC2086 # a list of words
-DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
 echo "setup: done"
