@@ -1,11 +1,10 @@
 //! The whole study as one HTML page that loads nothing, works without JavaScript, and is its own data file.
 
 mod facts;
-mod figures;
+pub(crate) mod figures;
 mod paper;
 mod race;
 mod replay;
-pub(crate) mod reproduction;
 mod sheet;
 mod simulation;
 
@@ -15,11 +14,12 @@ use crate::number::{self, Ratio};
 use crate::paste;
 use crate::replay::ReplayView;
 use crate::sentences::{advice, causes};
+use crate::setting;
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::verdict::Verdicts;
-use crate::words::{self, capital, claim, count, plain};
+use crate::words::{capital, claim, count, plain};
 use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use papers::paper::Quantity;
@@ -80,14 +80,15 @@ fn page(host: &HostFacts, title: &str, body: &Markup, json: &str) -> String {
 }
 
 /// The data inside a page.
-struct Data<'a> {
+pub(crate) struct Data<'a> {
     /// The id of its element.
-    id: &'a str,
-    json: &'a str,
+    pub id: &'a str,
+    /// The data itself.
+    pub json: &'a str,
 }
 
 /// A page around `body`, with `style` beside the style of all pages: nothing is loaded, and its data is embedded.
-fn document(title: &str, style: &str, body: &Markup, footer: &Markup, data: &Data) -> String {
+pub(crate) fn document(title: &str, style: &str, body: &Markup, footer: &Markup, data: &Data) -> String {
     // Only this very script may run and nothing may be loaded: what a subject is called can't change that.
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT));
     let policy = format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'");
@@ -139,7 +140,7 @@ fn answer(study: &StudyView) -> Markup {
             div.bar {
                 h1 {
                     "Stayput study"
-                    @if study.is_simulated() { " of a model, on machine " (plain(&words::machine(study))) }
+                    @if study.is_simulated() { " of a model, on machine " (plain(&setting::machine(study))) }
                     @else if let Some(session) = study.sessions.first() { " of " (number::moment(session.before.unix_s)) }
                 }
                 button.script-only #theme type="button" hidden { "Dark" }

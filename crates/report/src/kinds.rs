@@ -1,5 +1,6 @@
 //! A study of any kind with its analysis: the one place where kinds are told apart.
 
+use crate::format::{Format, Screen};
 use crate::replay::ReplayView;
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
@@ -8,7 +9,6 @@ use simulation::{
     ReplayAnalysis, ReplayPlan, SimulationAnalysis, SimulationPlan, replay_analysis, simulation_analysis,
 };
 use std::path::Path;
-use strum::{EnumIter, EnumMessage, EnumString};
 use study::{
     Analysis, Comparison, Journal, JournalError, Kind, Race, RaceAnalysis, Record, comparison_analysis, journal,
     race_analysis,
@@ -28,44 +28,6 @@ pub enum Study {
     Replay(Record<ReplayPlan>, ReplayAnalysis),
 }
 
-/// The forms of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, EnumMessage, EnumString)]
-#[strum(serialize_all = "kebab-case")]
-pub enum Format {
-    /// Verdict and table for a terminal.
-    #[strum(serialize = "terminal", serialize = "text")]
-    Terminal,
-    /// Everything, as one HTML file that loads nothing from outside.
-    Html,
-    /// Verdict and table in Markdown.
-    Markdown,
-    /// The table for a paper.
-    Latex,
-    /// Every trial, one row each.
-    Csv,
-    /// Everything, for programs.
-    Json,
-}
-
-/// What text for a terminal is fitted to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Screen {
-    /// Columns to fill; 40 at least are used.
-    pub width: usize,
-    /// Whether it may be coloured.
-    pub colour: bool,
-}
-
-/// A kind of study in every form.
-pub(crate) trait Forms {
-    fn terminal(&self, screen: Screen) -> String;
-    fn html(&self) -> String;
-    fn markdown(&self) -> String;
-    fn latex(&self) -> String;
-    fn csv(&self) -> String;
-    fn json(&self) -> String;
-}
-
 impl Study {
     /// Reads the journal at `path`, of whichever kind its study is.
     ///
@@ -83,19 +45,12 @@ impl Study {
 
     /// The study in one form; `screen` is for terminals.
     pub fn write(&self, format: Format, screen: Screen) -> String {
-        let forms: Box<dyn Forms> = match self {
-            Self::Comparison(record, analysis) => Box::new(StudyView::of_comparison(record, analysis)),
-            Self::Race(record, analysis) => Box::new(StudyView::of_race(record, analysis)),
-            Self::Simulation(record, analysis) => Box::new(SimulationView::new(record, analysis)),
-            Self::Replay(record, analysis) => Box::new(ReplayView::new(record, analysis)),
-        };
-        match format {
-            Format::Terminal => forms.terminal(Screen { width: screen.width.max(40), ..screen }),
-            Format::Html => forms.html(),
-            Format::Markdown => forms.markdown(),
-            Format::Latex => forms.latex(),
-            Format::Csv => forms.csv(),
-            Format::Json => forms.json(),
+        let screen = Screen { width: screen.width.max(40), ..screen };
+        match self {
+            Self::Comparison(record, analysis) => cells(&StudyView::of_comparison(record, analysis), format, screen),
+            Self::Race(record, analysis) => cells(&StudyView::of_race(record, analysis), format, screen),
+            Self::Simulation(record, analysis) => simulation(&SimulationView::new(record, analysis), format, screen),
+            Self::Replay(record, analysis) => replay(&ReplayView::new(record, analysis), format, screen),
         }
     }
 
@@ -137,66 +92,37 @@ impl From<Record<ReplayPlan>> for Study {
     }
 }
 
-impl Forms for StudyView<'_> {
-    fn terminal(&self, screen: Screen) -> String {
-        terminal::cells(self, screen)
-    }
-    fn html(&self) -> String {
-        html::cells_page(self)
-    }
-    fn markdown(&self) -> String {
-        markdown::cells(self)
-    }
-    fn latex(&self) -> String {
-        latex::cells(self)
-    }
-    fn csv(&self) -> String {
-        csv::cells(self)
-    }
-    fn json(&self) -> String {
-        json::cells(self)
+/// A comparison or a race in one form.
+fn cells(study: &StudyView, format: Format, screen: Screen) -> String {
+    match format {
+        Format::Terminal => terminal::cells(study, screen),
+        Format::Html => html::cells_page(study),
+        Format::Markdown => markdown::cells(study),
+        Format::Latex => latex::cells(study),
+        Format::Csv => csv::cells(study),
+        Format::Json => json::cells(study),
     }
 }
 
-impl Forms for SimulationView<'_> {
-    fn terminal(&self, screen: Screen) -> String {
-        crate::simulation::terminal(&self.sheet(), screen)
-    }
-    fn html(&self) -> String {
-        html::simulation_page(self)
-    }
-    fn markdown(&self) -> String {
-        crate::simulation::markdown(&self.sheet())
-    }
-    fn latex(&self) -> String {
-        crate::simulation::latex(&self.sheet())
-    }
-    fn csv(&self) -> String {
-        crate::simulation::csv(self)
-    }
-    fn json(&self) -> String {
-        json::simulation(self, json::Metrics::OfEachSample)
+fn simulation(study: &SimulationView, format: Format, screen: Screen) -> String {
+    match format {
+        Format::Terminal => crate::simulation::terminal(&study.sheet(), screen),
+        Format::Html => html::simulation_page(study),
+        Format::Markdown => crate::simulation::markdown(&study.sheet()),
+        Format::Latex => crate::simulation::latex(&study.sheet()),
+        Format::Csv => crate::simulation::csv(study),
+        Format::Json => json::simulation(study, json::Metrics::OfEachSample),
     }
 }
 
-impl Forms for ReplayView<'_> {
-    fn terminal(&self, screen: Screen) -> String {
-        crate::simulation::terminal(&self.sheet(), screen)
-    }
-    fn html(&self) -> String {
-        html::replay_page(self)
-    }
-    fn markdown(&self) -> String {
-        crate::simulation::markdown(&self.sheet())
-    }
-    fn latex(&self) -> String {
-        crate::simulation::latex(&self.sheet())
-    }
-    fn csv(&self) -> String {
-        ReplayView::csv(self)
-    }
-    fn json(&self) -> String {
-        json::replay(self, json::Metrics::OfEachSample)
+fn replay(study: &ReplayView, format: Format, screen: Screen) -> String {
+    match format {
+        Format::Terminal => crate::simulation::terminal(&study.sheet(), screen),
+        Format::Html => html::replay_page(study),
+        Format::Markdown => crate::simulation::markdown(&study.sheet()),
+        Format::Latex => crate::simulation::latex(&study.sheet()),
+        Format::Csv => study.csv(),
+        Format::Json => json::replay(study, json::Metrics::OfEachSample),
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::ranking::{self, Ranking};
 use crate::sentences;
+use crate::setting::setting;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
-use crate::words::{capital, count, plain, setting};
+use crate::words::{capital, count, plain};
 use papers::paper::Quantity;
 use std::fmt::Write;
 

@@ -8,6 +8,7 @@
 
 mod chart;
 mod csv;
+mod format;
 mod grid;
 mod html;
 mod json;
@@ -23,6 +24,7 @@ mod ranking;
 mod replay;
 pub mod reproduction;
 pub mod sentences;
+mod setting;
 mod simulation;
 mod study_view;
 mod table;
@@ -30,5 +32,6 @@ mod terminal;
 mod verdict;
 mod words;
 
-pub use kinds::{Format, Screen, Study};
+pub use format::{Format, Screen};
+pub use kinds::Study;
 pub use picture::svg;

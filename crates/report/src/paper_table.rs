@@ -1,9 +1,9 @@
 //! A paper's own tables, with ours beside what is printed.
 
 use crate::number;
+use crate::setting::{machine, trials_a_cell};
 use crate::study_view::StudyView;
 use crate::table::Cell;
-use crate::words::{machine, trials_a_cell};
 use papers::paper::{Paper, Printed, PrintedTable, Quantity};
 use std::mem;
 use study::{Plan, Summary};

@@ -2,8 +2,7 @@
 
 use crate::chart::{Exit, Hue};
 use crate::number;
-use crate::study_view::names;
-use crate::words::count;
+use crate::words::{count, names};
 use stats::{DropReason, Standing};
 use study::{Analysis, Entrant, RaceResult, Status, Summary, Trial};
 

@@ -3,17 +3,18 @@
 //! All forms say the same things in the same order: the answer, the tables, the figures, the claims, what was chosen.
 
 mod csv;
+mod html;
 mod json;
 mod markdown;
 mod method;
 mod terminal;
 
 pub use self::csv::csv;
+pub use self::html::html;
 pub use self::json::json;
 pub use self::markdown::markdown;
 pub use self::method::NO_PROGRAMS;
 pub use self::terminal::terminal;
-pub use crate::html::reproduction::html;
 
 use crate::words::count;
 use ::simulation::Estimated;

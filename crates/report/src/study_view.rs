@@ -3,6 +3,7 @@
 use crate::chart::Hue;
 use crate::ranking::{Part, Ranking};
 use crate::sentences;
+use crate::words::joined;
 use machine::{CpuSet, Machine, Placement};
 use papers::Paper;
 use serde_json::Value;
@@ -194,15 +195,6 @@ impl<'a> StudyView<'a> {
     pub(crate) fn failures(&self) -> impl Iterator<Item = &'a Trial> + use<'a> {
         self.trials.iter().filter(|trial| trial.status.is_failure())
     }
-}
-
-/// The names of a cell's placement: `compact = scatter` where it is run for both.
-pub(crate) fn names(summary: &Summary) -> String {
-    joined(&summary.placement, summary.also.iter())
-}
-
-fn joined<'n>(name: &str, twins: impl Iterator<Item = &'n String>) -> String {
-    twins.fold(name.to_owned(), |names, twin| format!("{names} = {twin}"))
 }
 
 /// The threads of the process that has most of them (the first such process), in order of creation.

@@ -1,7 +1,7 @@
 //! The answer and the papers' table, for a terminal.
 
+use crate::format::Screen;
 use crate::grid::Grid;
-use crate::kinds::Screen;
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;

@@ -4,8 +4,9 @@ use crate::chart::Hue;
 use crate::number;
 use crate::programs::{BuiltinProgram, KEY};
 use crate::ranking::cut_off;
+use crate::setting;
 use crate::study_view::{StudyView, cpu_line, program_threads};
-use crate::words::{self, count, ending, plain, stop_rule};
+use crate::words::{count, plain};
 use machine::{CpuSet, Machine, Placement};
 use maud::{Markup, PreEscaped, html};
 use study::model::{DRIFT_RUNS, Noise, Slow};
@@ -259,7 +260,7 @@ pub(super) fn machine(study: &StudyView) -> Markup {
         section #machine {
             h2 { @if simulated { "Model and study" } @else { "Machine and study" } }
             dl {
-                @if simulated { dt { "machine" } dd { (plain(&words::machine(study))) ", modelled" } }
+                @if simulated { dt { "machine" } dd { (plain(&setting::machine(study))) ", modelled" } }
                 @else { dt { "CPU" } dd { (host.cpu_model.as_deref().unwrap_or("unknown model")) " (" (host.architecture) ")" } }
                 @if let Some(cpus) = cpus { dt { "usable CPUs" } dd { (cpus.len()) ": " (cpus.to_string()) } }
                 @if !simulated {
@@ -268,10 +269,10 @@ pub(super) fn machine(study: &StudyView) -> Markup {
                 }
                 dt { "Stayput" } dd { (host.stayput_version) }
                 dt { "seed" } dd { (plan.seed) }
-                dt { "stop rule" } dd { (stop_rule(study)) }
+                dt { "stop rule" } dd { (setting::stop_rule(study)) }
                 dt { "warm-up" } dd { (count(plan.warmup_blocks as usize, "block")) }
                 dt { "timeout" } dd { (number::duration(plan.timeout.as_secs_f64())) " a trial" }
-                dt { "ending" } dd { (ending(study)) }
+                dt { "ending" } dd { (setting::ending(study)) }
                 @for subject in &plan.subjects {
                     dt { "subject" }
                     dd {

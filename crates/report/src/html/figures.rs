@@ -3,8 +3,8 @@
 use crate::chart::{Bar, Chart, Exit, Histogram, Hue, Interval, Line, LinePoint, Mark, Point, Strip};
 use crate::number::{self, Ratio};
 use crate::ranking::cut_off;
-use crate::study_view::{StudyView, names};
-use crate::words::{claim, count, plain};
+use crate::study_view::StudyView;
+use crate::words::{claim, count, names, plain};
 use maud::{Markup, html};
 use simulation::TimeBin;
 use study::{Claim, Status, Subject, Summary, Trial};
@@ -118,7 +118,7 @@ pub(super) fn ratios(study: &StudyView) -> Markup {
 const MOST_STRIPS: usize = 8;
 
 /// A chart under its title, or why there is none, and its data as a table.
-pub(super) fn figure(chart: &Chart, drawn: Option<Markup>, lack: &str, data: Markup) -> Markup {
+pub(crate) fn figure(chart: &Chart, drawn: Option<Markup>, lack: &str, data: Markup) -> Markup {
     html! {
         figure {
             figcaption { (chart.title) }
@@ -382,7 +382,7 @@ pub(super) fn table<const N: usize>(heads: &[&str; N], rows: impl Iterator<Item 
 }
 
 /// The bars of `bins`, of which the last is as wide as the first; hovering also tells how many there were of what is `counted`.
-pub(super) fn histogram(label: &str, hue: Hue, bins: &[TimeBin], counted: Option<&str>) -> Histogram {
+pub(crate) fn histogram(label: &str, hue: Hue, bins: &[TimeBin], counted: Option<&str>) -> Histogram {
     let width = bins.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
     let bar = |bin: &TimeBin| {
         let until = bin.to_ms.map_or_else(|| "on".into(), |to| format!("to {to} ms"));
@@ -394,7 +394,7 @@ pub(super) fn histogram(label: &str, hue: Hue, bins: &[TimeBin], counted: Option
 }
 
 /// The data of histograms.
-pub(super) fn bin_table<'a>(
+pub(crate) fn bin_table<'a>(
     heads: &[&str; 5],
     histograms: impl Iterator<Item = (impl AsRef<str>, &'a [TimeBin])>,
 ) -> Markup {

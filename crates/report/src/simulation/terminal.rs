@@ -1,8 +1,8 @@
 //! A simulation, or replays, for a terminal.
 
 use super::Sheet;
+use crate::format::Screen;
 use crate::grid::Grid;
-use crate::kinds::Screen;
 use crate::sentences;
 use crate::terminal::paragraph;
 

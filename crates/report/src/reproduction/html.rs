@@ -1,18 +1,18 @@
 //! The page of papers beside ours.
 
-use super::figures::{bin_table, figure, histogram};
-use super::{Data, document};
-use crate::chart::{Chart, Heights, Histogram, Hue};
-use crate::reproduction::{
+use super::{
     Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, VERDICTS, has_live, judged_by, median, what_was_done,
     word,
 };
+use crate::chart::{Chart, Heights, Histogram, Hue};
+use crate::html::figures::{bin_table, figure, histogram};
+use crate::html::{Data, document};
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use papers::Reproduction;
 use papers::reproduction::{JudgedClaim, Panel, ReproducedCell, ReproducedFigure, Verdict};
 
-const STYLE: &str = include_str!("reproduction.css");
+const STYLE: &str = include_str!("style.css");
 
 /// `papers` as one HTML file that loads nothing: the answer, tables with ours beside what is printed, figures, claims with their
 /// verdicts, what was chosen, and how to read it. The JSON form is embedded as `<script type="application/json" id="papers">`.
