@@ -1,6 +1,6 @@
 //! Charts as inline SVG, from plain series: they know nothing of studies.
 //!
-//! Each kind of chart is one function of [`Chart`]. [`scale`] says where a value lies, and [`canvas`] writes the marks. What a
+//! Each kind of chart is one function, which draws on a [`Canvas`]. [`scale`] says where a value lies, and [`canvas`] writes the marks. What a
 //! mark stands for is its CSS class, so that colours follow the page's light or dark theme and its print.
 //!
 //! Charts are drawn for a column 360 pixels wide, so that text keeps its size on a phone; a page sets several
@@ -14,22 +14,14 @@ mod race;
 mod scale;
 mod trials;
 
-pub(crate) use histograms::{Bar, Heights, Histogram};
-pub(crate) use intervals::Interval;
-pub(crate) use lines::{Line, LinePoint, Threshold};
-pub(crate) use race::{Exit, Racer, Step};
-pub(crate) use trials::{Mark, Point, Strip};
+pub(crate) use canvas::Canvas;
+pub(crate) use histograms::{Heights, Histogram, histograms};
+pub(crate) use intervals::{Interval, intervals};
+pub(crate) use lines::{Line, LinePoint, speedup, sweep};
+pub(crate) use race::{Racer, Step, exit_class, exit_glyph, race};
+pub(crate) use trials::{Mark, Point, Strip, in_order, strips};
 
 use canvas::Shape;
-
-/// What every chart carries besides its marks.
-#[derive(Clone, Debug)]
-pub(crate) struct Chart {
-    /// The title, also its accessible name.
-    pub title: String,
-    /// What it shows, in a sentence or two, for those who can't see it.
-    pub description: String,
-}
 
 /// What a mark is painted for; the page's style sheet gives it a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -107,7 +107,7 @@ fn cells(study: &StudyView, format: Format, screen: Screen) -> String {
 fn simulation(study: &SimulationView, format: Format, screen: Screen) -> String {
     match format {
         Format::Terminal => crate::simulation::terminal(&study.sheet(), screen),
-        Format::Html => html::simulation_page(study),
+        Format::Html => html::simulation::page(study),
         Format::Markdown => crate::simulation::markdown(&study.sheet()),
         Format::Latex => crate::simulation::latex(&study.sheet()),
         Format::Csv => crate::simulation::csv(study),
@@ -118,7 +118,7 @@ fn simulation(study: &SimulationView, format: Format, screen: Screen) -> String 
 fn replay(study: &ReplayView, format: Format, screen: Screen) -> String {
     match format {
         Format::Terminal => crate::simulation::terminal(&study.sheet(), screen),
-        Format::Html => html::replay_page(study),
+        Format::Html => html::replay::page(study),
         Format::Markdown => crate::simulation::markdown(&study.sheet()),
         Format::Latex => crate::simulation::latex(&study.sheet()),
         Format::Csv => study.csv(),

@@ -1,6 +1,6 @@
 //! The ranking of a race: who came where, and how each left it.
 
-use crate::chart::{Exit, Hue};
+use crate::chart::Hue;
 use crate::number;
 use crate::words::{count, names};
 use stats::{DropReason, Standing};
@@ -230,14 +230,14 @@ impl Place<'_> {
         self.summary.is_some_and(|summary| summary.median_s.is_none() && summary.cut_off > 0)
     }
 
-    /// The mark of its end, if it was dropped.
-    pub(crate) fn exit(&self) -> Option<Exit> {
-        self.standing.dropped.map(|drop| match drop.why {
-            DropReason::Slower => Exit::Slower,
-            DropReason::Outpaced => Exit::CutOff,
-            DropReason::Halved => Exit::Halved,
-            DropReason::Failed => Exit::Failed,
-        })
+    /// Whether `trial` is one of its runs.
+    pub(crate) fn ran(&self, trial: &Trial) -> bool {
+        self.entrant.threads == trial.threads && self.entrant.placement == trial.placement
+    }
+
+    /// Why it was dropped, if it was.
+    pub(crate) fn exit(&self) -> Option<DropReason> {
+        self.standing.dropped.map(|drop| drop.why)
     }
 
     /// How it left the race and in which block, counted as trials count them: from the first of `warmup_blocks`. Empty

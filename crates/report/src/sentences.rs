@@ -32,7 +32,7 @@ pub fn simulation_verdicts(analysis: &SimulationAnalysis) -> Vec<String> {
 
 /// The answer of replays in sentences, likewise.
 pub fn replay_verdicts(analysis: &ReplayAnalysis) -> Vec<String> {
-    replay::sentences(&analysis.verdict).iter().map(Sentence::to_string).collect()
+    of_replay(analysis).iter().map(Sentence::to_string).collect()
 }
 
 /// The answer of a comparison or a race, apart from the names that its sentences begin with.
@@ -50,6 +50,11 @@ pub(crate) fn of_simulation(analysis: &SimulationAnalysis) -> Vec<Sentence> {
         Some(SimulationVerdict::TimeSharing(verdict)) => simulation::sentences(verdict),
         Some(SimulationVerdict::SpaceSharing(verdict)) => space_sharing::sentences(verdict),
     }
+}
+
+/// The same of replays.
+pub(crate) fn of_replay(analysis: &ReplayAnalysis) -> Vec<Sentence> {
+    replay::sentences(&analysis.verdict)
 }
 
 /// What disturbed a study or limits it, in sentences.

@@ -110,7 +110,7 @@ impl<'a> StudyView<'a> {
             Some(ranking) => {
                 ranking.place_of(summary.threads, &summary.placement).map_or(Part::Other, |p| p.part).hue()
             }
-            None => Hue::Series(self.treatment_index(&summary.placement)),
+            None => self.series(&summary.placement),
         }
     }
 
@@ -171,9 +171,9 @@ impl<'a> StudyView<'a> {
         verdict.map_or(&[], |verdict| verdict.disturbances())
     }
 
-    /// Position of a treatment in the plan; unknown names count as the reference.
-    pub(crate) fn treatment_index(&self, name: &str) -> usize {
-        self.plan.treatments.iter().position(|treatment| treatment.name == name).unwrap_or(0)
+    /// How a treatment is painted; unknown names count as the reference.
+    pub(crate) fn series(&self, treatment: &str) -> Hue {
+        Hue::Series(self.plan.treatments.iter().position(|t| t.name == treatment).unwrap_or(0))
     }
 
     /// Where the threads of `treatment` are put when there are `threads` of them; none when unbound.

@@ -1,6 +1,5 @@
 //! A drawing under way: texts, lines, boxes and marks in CSS pixels, painted by their CSS classes.
 
-use super::Chart;
 use super::scale::Scale;
 use crate::words::{plain, short};
 use maud::{Markup, PreEscaped, Render, html};
@@ -87,7 +86,8 @@ pub(super) struct EndLabel {
     pub text: String,
 }
 
-pub(super) struct Canvas {
+/// What is drawn so far.
+pub(crate) struct Canvas {
     height: f64,
     svg: String,
 }
@@ -97,9 +97,9 @@ impl Canvas {
         Self { height, svg: String::new() }
     }
 
-    /// The whole picture.
-    pub(super) fn finish(self, chart: &Chart) -> Markup {
-        let (title, description) = (plain(&chart.title), plain(&chart.description));
+    /// The whole picture. Those who can't see it are told `title` as its name, and what it shows by `description`.
+    pub(crate) fn finish(self, title: &str, description: &str) -> Markup {
+        let (title, description) = (plain(title), plain(description));
         html! {
             svg.chart viewBox=(format!("0 0 {WIDTH} {}", self.height)) role="img" aria-label=(title) {
                 title { (title) }
@@ -271,7 +271,7 @@ mod tests {
     fn drawn(draw: impl FnOnce(&mut Canvas)) -> String {
         let mut canvas = Canvas::new(100.0);
         draw(&mut canvas);
-        canvas.finish(&Chart { title: "a < b".into(), description: "\"described\"".into() }).into_string()
+        canvas.finish("a < b", "\"described\"").into_string()
     }
 
     #[test]

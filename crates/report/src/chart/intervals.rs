@@ -2,8 +2,7 @@
 
 use super::canvas::{Anchor, Canvas, WIDTH, apart, width};
 use super::scale::{Scale, padded, span};
-use super::{Chart, Hue, signed_percent};
-use maud::Markup;
+use super::{Hue, signed_percent};
 
 /// One row of an interval plot.
 #[derive(Clone, Debug)]
@@ -22,58 +21,56 @@ pub(crate) struct Interval {
     pub hover: String,
 }
 
-impl Chart {
-    /// Ratios with their intervals on a logarithmic scale around 1, which `below` and `above` explain; in `percent`, as
-    /// changes from 1.
-    pub(crate) fn intervals(&self, rows: &[Interval], below: &str, above: &str, percent: bool) -> Option<Markup> {
-        let (row_height, top) = (22.0, 22.0);
-        let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(112.0);
-        let usable = |row: &&Interval| {
-            let (value, low, high) = row.estimate;
-            low > 0.0 && high.is_finite() && value.is_finite()
-        };
-        let ends = span(rows.iter().filter(usable).flat_map(|row| [row.estimate.1.ln(), row.estimate.2.ln()]))?;
-        let logs = padded(ends.start.min(-0.02)..ends.end.max(0.02));
-        let lines = rows.len() + rows.iter().filter(|row| row.heading.is_some()).count();
-        let foot = top + lines as f64 * row_height;
-        let x = Scale::logarithmic(logs.start.exp()..logs.end.exp(), left..WIDTH - 136.0);
-        let one = x.at(1.0);
-        let mut canvas = Canvas::new(foot + 24.0);
-        let name = |(tick, name)| (x.at(tick), if percent { signed_percent(tick - 1.0) } else { name });
-        let ticks = |most| x.ticks(most).into_iter().filter(|(tick, _)| *tick > 0.0).map(name).collect::<Vec<_>>();
-        // As many as have room for all their names.
-        let names = (1..=4).rev().map(ticks).find(|names| apart(names.clone()).len() == names.len());
-        let names = names.unwrap_or_default();
-        for (place, _) in &names {
-            canvas.line("grid", [(*place, top), (*place, foot)]);
-        }
-        canvas.names(foot + 12.0, names);
-        canvas.line("ink", [(one, top - 4.0), (one, foot)]);
-        canvas.text("muted", (one - 6.0, 8.0), Anchor::End, &format!("← {below}"));
-        canvas.text("muted", (one + 6.0, 8.0), Anchor::Start, &format!("{above} →"));
-        let mut middle = top - row_height / 2.0;
-        for row in rows {
-            if let Some(heading) = &row.heading {
-                middle += row_height;
-                canvas.text("muted", (2.0, middle + 3.0), Anchor::Start, heading);
-            }
-            middle += row_height;
-            canvas.label("ink", (2.0, middle), &row.label, left - 8.0);
-            let class = row.hue.class();
-            let figure_class = if row.hue == Hue::Neutral { "muted" } else { class };
-            canvas.text(figure_class, (WIDTH - 2.0, middle), Anchor::End, &row.figure);
-            if usable(&row) {
-                let (value, low, high) = row.estimate;
-                let (low, high) = (x.at(low), x.at(high));
-                canvas.line(class, [(low, middle), (high, middle)]);
-                for end in [low, high] {
-                    canvas.line(class, [(end, middle - 4.0), (end, middle + 4.0)]);
-                }
-                canvas.mark(class, row.hue.shape(), (x.at(value), middle), &row.hover);
-            }
-        }
-        Some(canvas.finish(self))
+/// Ratios with their intervals on a logarithmic scale around 1, which `below` and `above` explain; in `percent`, as
+/// changes from 1.
+pub(crate) fn intervals(rows: &[Interval], below: &str, above: &str, percent: bool) -> Option<Canvas> {
+    let (row_height, top) = (22.0, 22.0);
+    let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(112.0);
+    let usable = |row: &&Interval| {
+        let (value, low, high) = row.estimate;
+        low > 0.0 && high.is_finite() && value.is_finite()
+    };
+    let ends = span(rows.iter().filter(usable).flat_map(|row| [row.estimate.1.ln(), row.estimate.2.ln()]))?;
+    let logs = padded(ends.start.min(-0.02)..ends.end.max(0.02));
+    let lines = rows.len() + rows.iter().filter(|row| row.heading.is_some()).count();
+    let foot = top + lines as f64 * row_height;
+    let x = Scale::logarithmic(logs.start.exp()..logs.end.exp(), left..WIDTH - 136.0);
+    let one = x.at(1.0);
+    let mut canvas = Canvas::new(foot + 24.0);
+    let name = |(tick, name)| (x.at(tick), if percent { signed_percent(tick - 1.0) } else { name });
+    let ticks = |most| x.ticks(most).into_iter().filter(|(tick, _)| *tick > 0.0).map(name).collect::<Vec<_>>();
+    // As many as have room for all their names.
+    let names = (1..=4).rev().map(ticks).find(|names| apart(names.clone()).len() == names.len());
+    let names = names.unwrap_or_default();
+    for (place, _) in &names {
+        canvas.line("grid", [(*place, top), (*place, foot)]);
     }
+    canvas.names(foot + 12.0, names);
+    canvas.line("ink", [(one, top - 4.0), (one, foot)]);
+    canvas.text("muted", (one - 6.0, 8.0), Anchor::End, &format!("← {below}"));
+    canvas.text("muted", (one + 6.0, 8.0), Anchor::Start, &format!("{above} →"));
+    let mut middle = top - row_height / 2.0;
+    for row in rows {
+        if let Some(heading) = &row.heading {
+            middle += row_height;
+            canvas.text("muted", (2.0, middle + 3.0), Anchor::Start, heading);
+        }
+        middle += row_height;
+        canvas.label("ink", (2.0, middle), &row.label, left - 8.0);
+        let class = row.hue.class();
+        let figure_class = if row.hue == Hue::Neutral { "muted" } else { class };
+        canvas.text(figure_class, (WIDTH - 2.0, middle), Anchor::End, &row.figure);
+        if usable(&row) {
+            let (value, low, high) = row.estimate;
+            let (low, high) = (x.at(low), x.at(high));
+            canvas.line(class, [(low, middle), (high, middle)]);
+            for end in [low, high] {
+                canvas.line(class, [(end, middle - 4.0), (end, middle + 4.0)]);
+            }
+            canvas.mark(class, row.hue.shape(), (x.at(value), middle), &row.hover);
+        }
+    }
+    Some(canvas)
 }
 
 #[cfg(test)]
@@ -90,8 +87,7 @@ mod tests {
             hover: "hover".into(),
         };
         let rows: Vec<Interval> = estimates.iter().map(row).collect();
-        let chart = Chart { title: "ratios".into(), description: "described".into() };
-        chart.intervals(&rows, "-", "+", false).map(Markup::into_string)
+        intervals(&rows, "-", "+", false).map(|canvas| canvas.finish("ratios", "described").into_string())
     }
 
     #[test]

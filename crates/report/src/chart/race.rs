@@ -2,8 +2,8 @@
 
 use super::canvas::{Anchor, Canvas, EndLabel, Shape, WIDTH};
 use super::scale::Scale;
-use super::{Chart, Hue, signed_percent};
-use maud::Markup;
+use super::{Hue, signed_percent};
+use stats::DropReason;
 use std::ops::Range;
 
 /// Whoever takes longer than so many times the best is at the edge, even if it stands out.
@@ -25,7 +25,7 @@ pub(crate) struct Racer {
     /// Its runs in their order.
     pub steps: Vec<Step>,
     /// How it left the race before the end.
-    pub exit: Option<Exit>,
+    pub exit: Option<DropReason>,
 }
 
 /// One run, and what was known of its entrant after the run's block.
@@ -41,38 +41,23 @@ pub(crate) struct Step {
     pub hover: String,
 }
 
-/// How an entrant left a race before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// Shown to be slower than the best.
-    Slower,
-    /// Its run was cut off.
-    CutOff,
-    /// Others were better so far.
-    Halved,
-    /// Its run failed.
-    Failed,
+fn shape(exit: DropReason) -> Shape {
+    match exit {
+        DropReason::Slower => Shape::Block,
+        DropReason::Outpaced => Shape::Stop,
+        DropReason::Halved => Shape::Ring,
+        DropReason::Failed => Shape::Cross,
+    }
 }
 
-impl Exit {
-    fn shape(self) -> Shape {
-        match self {
-            Self::Slower => Shape::Block,
-            Self::CutOff => Shape::Stop,
-            Self::Halved => Shape::Ring,
-            Self::Failed => Shape::Cross,
-        }
-    }
+/// The mark of an entrant that left so, for legends.
+pub(crate) fn exit_glyph(exit: DropReason) -> &'static str {
+    shape(exit).glyph()
+}
 
-    /// The shape of its mark, for legends.
-    pub(crate) fn glyph(self) -> &'static str {
-        self.shape().glyph()
-    }
-
-    /// The colour of its mark, as [`Hue::class`] names it: what isn't shown stays grey.
-    pub(crate) fn class(self) -> &'static str {
-        if self == Self::Halved { Hue::Neutral.class() } else { Hue::Worse.class() }
-    }
+/// The colour of that mark, as [`Hue::class`] names it: what isn't shown stays grey.
+pub(crate) fn exit_class(exit: DropReason) -> &'static str {
+    if exit == DropReason::Halved { Hue::Neutral.class() } else { Hue::Worse.class() }
 }
 
 impl Racer {
@@ -84,9 +69,11 @@ impl Racer {
     /// The class and shape of the mark of its last run, or of the others.
     fn mark(&self, is_last: bool) -> (&'static str, Shape) {
         match self.exit.filter(|_| is_last) {
-            Some(exit @ Exit::Failed) => (exit.class(), exit.shape()),
-            Some(exit @ (Exit::Slower | Exit::CutOff)) if !self.prominent => (exit.class(), exit.shape()),
-            Some(exit) => (self.class(), exit.shape()),
+            Some(exit @ DropReason::Failed) => (exit_class(exit), shape(exit)),
+            Some(exit @ (DropReason::Slower | DropReason::Outpaced)) if !self.prominent => {
+                (exit_class(exit), shape(exit))
+            }
+            Some(exit) => (self.class(), shape(exit)),
             None if self.prominent => (self.class(), self.hue.shape()),
             None => (self.class(), Shape::Dot),
         }
@@ -104,70 +91,68 @@ impl Step {
     }
 }
 
-impl Chart {
-    /// Each entrant's way through a race: runs to the right, how much slower than the best it seems upward, on a
-    /// logarithmic scale. `blocks` are the numbers of runs after which each block ended; a block is as wide as the square
-    /// root of its runs, so that the last ones, of a few finalists each, aren't lost beside the first. Those far behind
-    /// sit at the upper edge, and so do those of which nothing is known but that they were too slow.
-    pub(crate) fn race(&self, racers: &[Racer], blocks: &[u32]) -> Option<Markup> {
-        let steps = || racers.iter().flat_map(|racer| &racer.steps);
-        steps().find(|step| step.is_known())?;
-        let course = Course::new(blocks, steps().map(|step| step.order).max()?);
-        let has_failures = racers.iter().any(|racer| racer.exit == Some(Exit::Failed));
-        let (left, right, top, foot) = (50.0, WIDTH - 92.0, 8.0, 266.0);
-        let height = foot + if has_failures { 50.0 } else { 34.0 };
-        let x = Scale::linear(0.0..course.length(), left..right);
-        let y = Scale::logarithmic(heights(racers), foot..top);
-        let at = |step: &Step| {
-            let ratio = if step.is_known() { step.ratio } else { f64::INFINITY };
-            (x.at(course.at(f64::from(step.order) - 0.5)), y.within(ratio))
-        };
-        let mut canvas = Canvas::new(height);
-        let ticks = y.ticks(7).into_iter().filter(|(tick, _)| *tick > 0.0);
-        let losses = ticks.map(|(tick, _)| (tick, signed_percent(tick - 1.0)));
-        canvas.levels(&y, left..right, Some((1.0, "best")), losses);
-        let ends = || blocks.iter().rev().map(|&runs| (x.at(course.at(f64::from(runs))), runs));
-        for (place, _) in ends() {
-            canvas.line("grid", [(place, top), (place, foot)]);
-        }
-        // The last block's number always has its place, since it comes first.
-        canvas.names(foot + 12.0, ends().map(|(place, runs)| (place, runs.to_string())));
-        canvas.text("muted", ((left + right) / 2.0, height - 8.0), Anchor::Middle, "runs so far");
-        if has_failures {
-            canvas.text("muted", (left - 6.0, foot + 26.0), Anchor::End, "failed");
-        }
-        let (prominent, others): (Vec<&Racer>, Vec<&Racer>) = racers.iter().partition(|racer| racer.prominent);
-        let in_front_last = || others.iter().chain(&prominent);
-        for racer in in_front_last() {
-            let way: Vec<(f64, f64)> = racer.steps.iter().filter(|step| step.is_known()).map(at).collect();
-            if way.len() > 1 {
-                canvas.line(racer.class(), way);
-            }
-        }
-        for racer in in_front_last() {
-            for (index, step) in racer.steps.iter().enumerate() {
-                let (is_last, (place, level)) = (index + 1 == racer.steps.len(), at(step));
-                let has_bar = match racer.prominent {
-                    true => is_last || prominent.len() <= MOST_PROMINENT,
-                    false => is_last && racers.len() <= MOST_INTERVALS,
-                };
-                let interval = step.interval.filter(|(low, high)| has_bar && *low > 0.0 && high >= low);
-                if let Some((low, high)) = interval {
-                    canvas.line("faint", [(place, y.within(low)), (place, y.within(high))]);
-                }
-                let (class, shape) = racer.mark(is_last);
-                let is_failure = is_last && racer.exit == Some(Exit::Failed);
-                canvas.mark(class, shape, (place, if is_failure { foot + 26.0 } else { level }), &step.hover);
-            }
-        }
-        let label = |racer: &&Racer| {
-            let end = racer.steps.iter().rfind(|step| step.is_known()).map(at)?;
-            Some(EndLabel { end, class: racer.class(), text: racer.label.clone() })
-        };
-        let labels = prominent.into_iter().filter(|racer| !racer.label.is_empty()).filter_map(|racer| label(&racer));
-        canvas.end_labels(labels.collect(), right + 8.0, top + 4.0..foot);
-        Some(canvas.finish(self))
+/// Each entrant's way through a race: runs to the right, how much slower than the best it seems upward, on a
+/// logarithmic scale. `blocks` are the numbers of runs after which each block ended; a block is as wide as the square
+/// root of its runs, so that the last ones, of a few finalists each, aren't lost beside the first. Those far behind
+/// sit at the upper edge, and so do those of which nothing is known but that they were too slow.
+pub(crate) fn race(racers: &[Racer], blocks: &[u32]) -> Option<Canvas> {
+    let steps = || racers.iter().flat_map(|racer| &racer.steps);
+    steps().find(|step| step.is_known())?;
+    let course = Course::new(blocks, steps().map(|step| step.order).max()?);
+    let has_failures = racers.iter().any(|racer| racer.exit == Some(DropReason::Failed));
+    let (left, right, top, foot) = (50.0, WIDTH - 92.0, 8.0, 266.0);
+    let height = foot + if has_failures { 50.0 } else { 34.0 };
+    let x = Scale::linear(0.0..course.length(), left..right);
+    let y = Scale::logarithmic(heights(racers), foot..top);
+    let at = |step: &Step| {
+        let ratio = if step.is_known() { step.ratio } else { f64::INFINITY };
+        (x.at(course.at(f64::from(step.order) - 0.5)), y.within(ratio))
+    };
+    let mut canvas = Canvas::new(height);
+    let ticks = y.ticks(7).into_iter().filter(|(tick, _)| *tick > 0.0);
+    let losses = ticks.map(|(tick, _)| (tick, signed_percent(tick - 1.0)));
+    canvas.levels(&y, left..right, Some((1.0, "best")), losses);
+    let ends = || blocks.iter().rev().map(|&runs| (x.at(course.at(f64::from(runs))), runs));
+    for (place, _) in ends() {
+        canvas.line("grid", [(place, top), (place, foot)]);
     }
+    // The last block's number always has its place, since it comes first.
+    canvas.names(foot + 12.0, ends().map(|(place, runs)| (place, runs.to_string())));
+    canvas.text("muted", ((left + right) / 2.0, height - 8.0), Anchor::Middle, "runs so far");
+    if has_failures {
+        canvas.text("muted", (left - 6.0, foot + 26.0), Anchor::End, "failed");
+    }
+    let (prominent, others): (Vec<&Racer>, Vec<&Racer>) = racers.iter().partition(|racer| racer.prominent);
+    let in_front_last = || others.iter().chain(&prominent);
+    for racer in in_front_last() {
+        let way: Vec<(f64, f64)> = racer.steps.iter().filter(|step| step.is_known()).map(at).collect();
+        if way.len() > 1 {
+            canvas.line(racer.class(), way);
+        }
+    }
+    for racer in in_front_last() {
+        for (index, step) in racer.steps.iter().enumerate() {
+            let (is_last, (place, level)) = (index + 1 == racer.steps.len(), at(step));
+            let has_bar = match racer.prominent {
+                true => is_last || prominent.len() <= MOST_PROMINENT,
+                false => is_last && racers.len() <= MOST_INTERVALS,
+            };
+            let interval = step.interval.filter(|(low, high)| has_bar && *low > 0.0 && high >= low);
+            if let Some((low, high)) = interval {
+                canvas.line("faint", [(place, y.within(low)), (place, y.within(high))]);
+            }
+            let (class, shape) = racer.mark(is_last);
+            let is_failure = is_last && racer.exit == Some(DropReason::Failed);
+            canvas.mark(class, shape, (place, if is_failure { foot + 26.0 } else { level }), &step.hover);
+        }
+    }
+    let label = |racer: &&Racer| {
+        let end = racer.steps.iter().rfind(|step| step.is_known()).map(at)?;
+        Some(EndLabel { end, class: racer.class(), text: racer.label.clone() })
+    };
+    let labels = prominent.into_iter().filter(|racer| !racer.label.is_empty()).filter_map(|racer| label(&racer));
+    canvas.end_labels(labels.collect(), right + 8.0, top + 4.0..foot);
+    Some(canvas)
 }
 
 /// Where runs lie from left to right.
@@ -220,11 +205,11 @@ fn heights(racers: &[Racer]) -> Range<f64> {
 mod tests {
     use super::*;
 
-    fn chart() -> Chart {
-        Chart { title: "race".into(), description: "described".into() }
+    fn drawn(racers: &[Racer], blocks: &[u32]) -> Option<String> {
+        race(racers, blocks).map(|canvas| canvas.finish("race", "described").into_string())
     }
 
-    fn racer(label: &str, ratios: &[(u32, f64)], exit: Option<Exit>) -> Racer {
+    fn racer(label: &str, ratios: &[(u32, f64)], exit: Option<DropReason>) -> Racer {
         let step = |&(order, ratio): &(u32, f64)| Step {
             order,
             ratio,
@@ -237,25 +222,24 @@ mod tests {
 
     #[test]
     fn a_race_without_a_usable_value_is_none() {
-        assert!(chart().race(&[], &[]).is_none());
-        assert!(chart().race(&[racer("a", &[(1, f64::NAN), (2, 0.0)], Some(Exit::Failed))], &[2]).is_none());
+        assert!(drawn(&[], &[]).is_none());
+        assert!(drawn(&[racer("a", &[(1, f64::NAN), (2, 0.0)], Some(DropReason::Failed))], &[2]).is_none());
     }
 
     #[test]
     fn values_that_are_no_numbers_leave_no_trace() {
         let odd = racer("odd", &[(1, f64::INFINITY), (2, -1.0), (3, f64::NAN), (4, 1e300), (5, 1.0)], None);
-        let svg =
-            chart().race(&[odd, racer("", &[(6, f64::NAN)], Some(Exit::CutOff))], &[3, 3, 0]).unwrap().into_string();
+        let svg = drawn(&[odd, racer("", &[(6, f64::NAN)], Some(DropReason::Outpaced))], &[3, 3, 0]).unwrap();
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         assert!(svg.contains("<title> 6</title>"), "who never had a value is at the edge: {svg}");
     }
 
     #[test]
     fn every_exit_has_its_mark_and_the_best_its_line() {
-        let exits = [Exit::Slower, Exit::CutOff, Exit::Halved, Exit::Failed];
+        let exits = [DropReason::Slower, DropReason::Outpaced, DropReason::Halved, DropReason::Failed];
         let mut racers = vec![racer("best", &[(1, 1.0), (6, 1.0)], None)];
         racers.extend((2_u32..).zip(exits).map(|(order, exit)| racer("", &[(order, 1.2)], Some(exit))));
-        let svg = chart().race(&racers, &[5, 6]).unwrap().into_string();
+        let svg = drawn(&racers, &[5, 6]).unwrap();
         for (order, class, shape) in [
             (2, "worse", Shape::Block),
             (3, "worse open", Shape::Stop),
@@ -282,7 +266,7 @@ mod tests {
     fn names_stay_apart_where_lines_end_together() {
         let names = ["a", "b", "c", "d", "e"];
         let racers: Vec<Racer> = (1_u32..).zip(names).map(|(order, name)| racer(name, &[(order, 1.0)], None)).collect();
-        let svg = chart().race(&racers, &[5]).unwrap().into_string();
+        let svg = drawn(&racers, &[5]).unwrap();
         let height = |name: &str| -> f64 {
             let end = svg.find(&format!("{name}</text>")).unwrap();
             let tag = &svg[svg[..end].rfind("<text ").unwrap()..end];

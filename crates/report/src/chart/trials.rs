@@ -2,8 +2,7 @@
 
 use super::canvas::{Anchor, Canvas, Shape, WIDTH};
 use super::scale::{Scale, padded, span};
-use super::{Chart, Hue, signed_percent};
-use maud::Markup;
+use super::{Hue, signed_percent};
 
 /// What kind of measurement a mark stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,84 +69,82 @@ pub(crate) struct Strip {
     pub median: Option<f64>,
 }
 
-impl Chart {
-    /// Measurements in their order, as relative changes (0.05 = 5 % above), so that drift shows. Values far outside
-    /// what counts sit at the edge. `breaks` are orders before which work was interrupted.
-    pub(crate) fn in_order(&self, points: &[Point], breaks: &[f64]) -> Option<Markup> {
-        let mut beside = vec![(Mark::Failed, "failed"), (Mark::CutOff, "cut off")];
-        beside.retain(|(mark, _)| points.iter().any(|point| point.mark == *mark));
-        let (left, right, top, foot) = (50.0, WIDTH - 6.0, 8.0, 154.0);
-        let height = foot + 20.0 + 16.0 * beside.len().max(1) as f64;
-        let inliers = points.iter().filter(|p| p.mark == Mark::Counted && p.value.is_finite()).map(|p| p.value.abs());
-        let reach = inliers.reduce(f64::max)?.max(0.01) * 1.15;
-        let orders = span(points.iter().map(|point| point.order))?;
-        let x = Scale::linear(orders.start - 0.5..orders.end + 0.5, left..right);
-        let y = Scale::linear(-reach..reach, foot..top);
-        let mut canvas = Canvas::new(height);
-        let ticks = y.ticks(5).into_iter().map(|(tick, _)| (tick, signed_percent(tick)));
-        canvas.levels(&y, left..right, Some((0.0, "0 %")), ticks);
-        for place in breaks.iter().map(|order| x.at(order - 0.5)) {
-            canvas.line("dashed", [(place, top), (place, foot)]);
-        }
-        let numbers = x.ticks(6).into_iter().filter(|(tick, _)| tick.fract() == 0.0);
-        canvas.names(height - 10.0, numbers.map(|(tick, _)| (x.at(tick), format!("#{tick}"))));
-        let row_at = |row: usize| height - 26.0 - 16.0 * row as f64;
-        for (row, &(_, name)) in beside.iter().enumerate() {
-            canvas.text("muted", (left - 6.0, row_at(row)), Anchor::End, name);
-        }
-        for point in points {
-            let row = beside.iter().position(|(mark, _)| *mark == point.mark);
-            if row.is_some() || point.value.is_finite() {
-                point.draw(&mut canvas, (x.at(point.order), row.map_or_else(|| y.within(point.value), row_at)));
-            }
-        }
-        Some(canvas.finish(self))
+/// Measurements in their order, as relative changes (0.05 = 5 % above), so that drift shows. Values far outside
+/// what counts sit at the edge. `breaks` are orders before which work was interrupted.
+pub(crate) fn in_order(points: &[Point], breaks: &[f64]) -> Option<Canvas> {
+    let mut beside = vec![(Mark::Failed, "failed"), (Mark::CutOff, "cut off")];
+    beside.retain(|(mark, _)| points.iter().any(|point| point.mark == *mark));
+    let (left, right, top, foot) = (50.0, WIDTH - 6.0, 8.0, 154.0);
+    let height = foot + 20.0 + 16.0 * beside.len().max(1) as f64;
+    let inliers = points.iter().filter(|p| p.mark == Mark::Counted && p.value.is_finite()).map(|p| p.value.abs());
+    let reach = inliers.reduce(f64::max)?.max(0.01) * 1.15;
+    let orders = span(points.iter().map(|point| point.order))?;
+    let x = Scale::linear(orders.start - 0.5..orders.end + 0.5, left..right);
+    let y = Scale::linear(-reach..reach, foot..top);
+    let mut canvas = Canvas::new(height);
+    let ticks = y.ticks(5).into_iter().map(|(tick, _)| (tick, signed_percent(tick)));
+    canvas.levels(&y, left..right, Some((0.0, "0 %")), ticks);
+    for place in breaks.iter().map(|order| x.at(order - 0.5)) {
+        canvas.line("dashed", [(place, top), (place, foot)]);
     }
+    let numbers = x.ticks(6).into_iter().filter(|(tick, _)| tick.fract() == 0.0);
+    canvas.names(height - 10.0, numbers.map(|(tick, _)| (x.at(tick), format!("#{tick}"))));
+    let row_at = |row: usize| height - 26.0 - 16.0 * row as f64;
+    for (row, &(_, name)) in beside.iter().enumerate() {
+        canvas.text("muted", (left - 6.0, row_at(row)), Anchor::End, name);
+    }
+    for point in points {
+        let row = beside.iter().position(|(mark, _)| *mark == point.mark);
+        if row.is_some() || point.value.is_finite() {
+            point.draw(&mut canvas, (x.at(point.order), row.map_or_else(|| y.within(point.value), row_at)));
+        }
+    }
+    Some(canvas)
+}
 
-    /// One row of marks a series along a common scale from the smallest to the largest value, the first measurement
-    /// of each row at its top. `unit` follows the numbers of the scale.
-    pub(crate) fn strips(&self, strips: &[Strip], unit: &str) -> Option<Markup> {
-        let (label, band, gap, axis) = (16.0, 26.0, 8.0, 22.0);
-        let points = || strips.iter().flat_map(|strip| &strip.points);
-        let values = span(points().filter(|point| !point.mark.is_beside()).map(|point| point.value))?;
-        let has_failures = points().any(|point| point.mark.is_beside());
-        let right = WIDTH - if has_failures { 26.0 } else { 8.0 };
-        let height = strips.len() as f64 * (label + band + gap) + axis;
-        let x = Scale::linear(padded(values), 8.0..right);
-        let ticks = x.ticks(4);
-        let mut canvas = Canvas::new(height);
-        canvas.names(height - 9.0, ticks.iter().map(|(tick, name)| (x.at(*tick), format!("{name}{unit}"))));
-        for (row, strip) in strips.iter().enumerate() {
-            let top = row as f64 * (label + band + gap);
-            canvas.row_head("ink", (2.0, top + 8.0), &strip.label, &strip.figure);
-            let (upper, lower) = (top + label, top + label + band);
-            canvas.rect("panel", 0.0..right + 8.0, upper..lower, "");
-            for place in ticks.iter().map(|(tick, _)| x.at(*tick)) {
-                canvas.line("grid", [(place, upper), (place, lower)]);
-            }
-            if has_failures {
-                canvas.rect("panel", right + 10.0..WIDTH, upper..lower, "");
-            }
-            let orders = span(strip.points.iter().map(|point| point.order)).unwrap_or(0.0..0.0);
-            let y = Scale::linear(padded(orders), upper + 4.0..lower - 4.0);
-            for point in strip.points.iter().filter(|point| point.mark.is_beside() || point.value.is_finite()) {
-                let place = if point.mark.is_beside() { right + 18.0 } else { x.at(point.value) };
-                point.draw(&mut canvas, (place, y.at(point.order)));
-            }
-            if let Some(middle) = strip.median.filter(|median| median.is_finite()).map(|median| x.at(median)) {
-                canvas.rect("ink", middle - 1.0..middle + 1.0, upper - 1.0..lower + 1.0, "");
-            }
+/// One row of marks a series along a common scale of seconds from the smallest to the largest value, the first measurement
+/// of each row at its top.
+pub(crate) fn strips(strips: &[Strip]) -> Option<Canvas> {
+    let (label, band, gap, axis) = (16.0, 26.0, 8.0, 22.0);
+    let points = || strips.iter().flat_map(|strip| &strip.points);
+    let values = span(points().filter(|point| !point.mark.is_beside()).map(|point| point.value))?;
+    let has_failures = points().any(|point| point.mark.is_beside());
+    let right = WIDTH - if has_failures { 26.0 } else { 8.0 };
+    let height = strips.len() as f64 * (label + band + gap) + axis;
+    let x = Scale::linear(padded(values), 8.0..right);
+    let ticks = x.ticks(4);
+    let mut canvas = Canvas::new(height);
+    canvas.names(height - 9.0, ticks.iter().map(|(tick, name)| (x.at(*tick), format!("{name} s"))));
+    for (row, strip) in strips.iter().enumerate() {
+        let top = row as f64 * (label + band + gap);
+        canvas.row_head("ink", (2.0, top + 8.0), &strip.label, &strip.figure);
+        let (upper, lower) = (top + label, top + label + band);
+        canvas.rect("panel", 0.0..right + 8.0, upper..lower, "");
+        for place in ticks.iter().map(|(tick, _)| x.at(*tick)) {
+            canvas.line("grid", [(place, upper), (place, lower)]);
         }
-        Some(canvas.finish(self))
+        if has_failures {
+            canvas.rect("panel", right + 10.0..WIDTH, upper..lower, "");
+        }
+        let orders = span(strip.points.iter().map(|point| point.order)).unwrap_or(0.0..0.0);
+        let y = Scale::linear(padded(orders), upper + 4.0..lower - 4.0);
+        for point in strip.points.iter().filter(|point| point.mark.is_beside() || point.value.is_finite()) {
+            let place = if point.mark.is_beside() { right + 18.0 } else { x.at(point.value) };
+            point.draw(&mut canvas, (place, y.at(point.order)));
+        }
+        if let Some(middle) = strip.median.filter(|median| median.is_finite()).map(|median| x.at(median)) {
+            canvas.rect("ink", middle - 1.0..middle + 1.0, upper - 1.0..lower + 1.0, "");
+        }
     }
+    Some(canvas)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn chart() -> Chart {
-        Chart { title: "times".into(), description: "described".into() }
+    fn finished(canvas: Option<Canvas>) -> String {
+        canvas.unwrap().finish("times", "described").into_string()
     }
 
     fn point(order: u32, value: f64, mark: Mark) -> Point {
@@ -161,9 +158,9 @@ mod tests {
     #[test]
     fn a_chart_without_a_usable_value_is_none() {
         let failed = point(0, f64::NAN, Mark::Failed);
-        assert!(chart().in_order(&[], &[]).is_none());
-        assert!(chart().in_order(std::slice::from_ref(&failed), &[]).is_none());
-        assert!(chart().strips(&[strip(vec![failed])], " s").is_none());
+        assert!(in_order(&[], &[]).is_none());
+        assert!(in_order(std::slice::from_ref(&failed), &[]).is_none());
+        assert!(strips(&[strip(vec![failed])]).is_none());
     }
 
     #[test]
@@ -171,12 +168,8 @@ mod tests {
         let values = [0.0, f64::NAN, f64::INFINITY, -1e12, 1e12, 0.0];
         let points: Vec<Point> = (0..).zip(values).map(|(order, value)| point(order, value, Mark::Counted)).collect();
         let equal = vec![point(0, 2.0, Mark::Counted), point(1, 2.0, Mark::Counted)];
-        let drawn = [
-            chart().in_order(&points, &[1.0]),
-            chart().strips(&[strip(points)], " s"),
-            chart().strips(&[strip(equal)], " s"),
-        ];
-        for svg in drawn.map(|svg| svg.unwrap().into_string()) {
+        let drawn = [in_order(&points, &[1.0]), strips(&[strip(points)]), strips(&[strip(equal)])];
+        for svg in drawn.map(finished) {
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
     }
@@ -191,8 +184,8 @@ mod tests {
             (Mark::CutOff, "h1 open", Shape::Stop),
         ];
         let points: Vec<Point> = (0..).zip(kinds).map(|(order, (mark, ..))| point(order, 0.01, mark)).collect();
-        for svg in [chart().in_order(&points, &[]), chart().strips(&[strip(points.clone())], " s")] {
-            let svg = svg.unwrap().into_string();
+        for svg in [in_order(&points, &[]), strips(&[strip(points.clone())])] {
+            let svg = finished(svg);
             for (order, (_, class, shape)) in kinds.into_iter().enumerate() {
                 let is_mark = |path: &&str| {
                     path.starts_with(&format!("class=\"{class}\""))
@@ -207,7 +200,7 @@ mod tests {
     #[test]
     fn every_mark_of_very_many_has_its_title() {
         let points: Vec<Point> = (0..70_000).map(|order| point(order, 0.0, Mark::Counted)).collect();
-        let svg = chart().in_order(&points, &[]).unwrap().into_string();
+        let svg = finished(in_order(&points, &[]));
         assert_eq!(svg.matches("</title></path>").count(), 70_000);
         assert_eq!(svg.matches("trial 65536.").count(), 1);
     }

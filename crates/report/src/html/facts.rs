@@ -1,6 +1,8 @@
 //! What stands behind the figures: programs, placements, CPUs, failures, the machine and the plan.
 
-use crate::chart::Hue;
+use super::figure::{or_dash, scrolled, swatch};
+use super::page::{Section, heading};
+use super::thread_heads;
 use crate::number;
 use crate::programs::{BuiltinProgram, KEY};
 use crate::ranking::cut_off;
@@ -15,79 +17,67 @@ use study::{Cell, HostState, PastSession, SubjectModel, Trial};
 /// Most rows of a list that can grow with the study; the rest is in the data.
 const ROWS: usize = 40;
 
-/// Whether a subject is a built-in program.
-pub(super) fn has_programs(study: &StudyView) -> bool {
-    !BuiltinProgram::all(study).is_empty()
-}
-
-/// What the built-in programs need, and the rates that they reached; nothing for a study without any.
-pub(super) fn programs(study: &StudyView) -> Markup {
+/// What the built-in programs need, and the rates that they reached; none for a study without any.
+pub(super) fn programs(study: &StudyView) -> Option<Section> {
     let programs = BuiltinProgram::all(study);
     let threads = &study.plan.threads;
-    html! {
-        @if !programs.is_empty() {
-            section #programs {
-                h2 { "Programs and the rates they reached" }
-                dl {
-                    @for program in &programs {
-                        dt { (program.subject) }
-                        dd { (program.title) br; span.muted { "stresses " (program.stresses) } }
+    let section = heading("programs", "Programs", "Programs and the rates they reached").above(html! {
+        dl {
+            @for program in &programs {
+                dt { (program.subject) }
+                dd { (program.title) br; span.muted { "stresses " (program.stresses) } }
+            }
+        }
+        (scrolled("Programs and the rates they reached", false, html! {
+            table.paper {
+                thead {
+                    tr {
+                        th scope="col" { "Rate" } th.n scope="col" { "in all" }
+                        (thread_heads(threads))
                     }
                 }
-                div.scroll tabindex="0" role="region" aria-label="Programs and the rates they reached" {
-                    table.paper {
-                        thead {
-                            tr {
-                                th scope="col" { "Rate" } th.n scope="col" { "in all" }
-                                @for threads in threads { th.n scope="col" { (count(*threads as usize, "thread")) } }
+                @for program in &programs {
+                    tbody {
+                        tr.subject {
+                            th colspan=(threads.len() + 2) scope="rowgroup" {
+                                div { (program.subject) " " small.muted { (program.needs()) } }
                             }
                         }
-                        @for program in &programs {
-                            tbody {
-                                tr.subject {
-                                    th colspan=(threads.len() + 2) scope="rowgroup" {
-                                        div { (program.subject) " " small.muted { (program.needs()) } }
-                                    }
-                                }
-                                @for row in program.rows(threads) {
-                                    tr.first {
-                                        th scope="row" { (row.label) }
-                                        td.n { (row.total) }
-                                        @for cell in &row.cells { td.n { @if cell.is_empty() { "–" } @else { (plain(cell)) } } }
-                                    }
-                                }
+                        @for row in program.rows(threads) {
+                            tr.first {
+                                th scope="row" { (row.label) }
+                                td.n { (row.total) }
+                                @for cell in &row.cells { td.n { @if cell.is_empty() { "–" } @else { (plain(cell)) } } }
                             }
                         }
                     }
                 }
-                p.muted { (KEY) }
-                details {
-                    summary { "What they compute, how they are verified, where they are defined" }
-                    dl.wide {
-                        @for program in &programs {
-                            dt { (program.subject) }
-                            dd {
-                                (program.description) br; "verified: " (program.verification) br; span.muted { (program.definition) }
-                            }
-                        }
+            }
+        }))
+        p.muted { (KEY) }
+        details {
+            summary { "What they compute, how they are verified, where they are defined" }
+            dl.wide {
+                @for program in &programs {
+                    dt { (program.subject) }
+                    dd {
+                        (program.description) br; "verified: " (program.verification) br; span.muted { (program.definition) }
                     }
                 }
             }
         }
-    }
+    });
+    (!programs.is_empty()).then_some(section)
 }
 
-/// Each placement on the topology; nothing for a race, which pictures its best, its worst and unbound.
-pub(super) fn placements(study: &StudyView) -> Markup {
-    html! {
-        @if !study.is_race() { section #placements {
-            h2 { "Placements on the machine" }
-            @match &study.machine {
-                None => p.muted { "The record holds no topology that this version can read." }
-                Some(machine) => { (pictures(study, machine)) }
-            }
-        } }
-    }
+/// Each placement on the topology.
+pub(super) fn placements(study: &StudyView) -> Section {
+    heading("placements", "Placements", "Placements on the machine").above(html! {
+        @match &study.machine {
+            None => p.muted { "The record holds no topology that this version can read." }
+            Some(machine) => { (pictures(study, machine)) }
+        }
+    })
 }
 
 fn pictures(study: &StudyView, machine: &Machine) -> Markup {
@@ -104,9 +94,8 @@ fn pictures(study: &StudyView, machine: &Machine) -> Markup {
                         figure {
                             figcaption {
                                 @for (index, name) in names.iter().enumerate() {
-                                    @let hue = Hue::Series(study.treatment_index(name));
                                     @if index > 0 { " and " }
-                                    span class=(hue.class()) aria-hidden="true" { (hue.glyph()) " " } (plain(name))
+                                    (swatch(study.series(name), " ")) (plain(name))
                                 }
                                 ", " (count(threads as usize, "thread"))
                             }
@@ -121,11 +110,7 @@ fn pictures(study: &StudyView, machine: &Machine) -> Markup {
 }
 
 pub(super) fn picture(machine: &Machine, placement: Option<&Placement>) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Picture of the machine" {
-            (PreEscaped(crate::picture::svg(machine, placement)))
-        }
-    }
+    scrolled("Picture of the machine", false, PreEscaped(crate::picture::svg(machine, placement)))
 }
 
 /// Which placements are pictured, under all their names: each treatment at the largest thread count that leaves a CPU
@@ -150,53 +135,55 @@ fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(u32, Vec<&'a s
     pictured
 }
 
-/// Where threads were meant to be, and where they were; nothing where a model stands for the program.
-pub(super) fn cpus(study: &StudyView) -> Markup {
+/// Where threads were meant to be, and where they were.
+pub(super) fn cpus(study: &StudyView) -> Section {
     let plan = &study.plan;
-    let many = plan.treatments.len() * plan.threads.len() > ROWS;
+    let is_long = plan.treatments.len() * plan.threads.len() > ROWS;
     let strayed: Vec<(&Trial, String)> = study.trials.iter().flat_map(strays).collect();
-    html! {
-        @if !study.is_simulated() { section #cpus {
-            h2 { "Intended and actual CPUs" }
-            p { "In the order in which threads were created. Each thread's CPUs were read back from the kernel while it ran." }
-            div.scroll.tall[many] tabindex="0" role="region" aria-label="Intended and actual CPUs" {
-                table.dense.wrap {
-                    thead { tr { th { "placement" } th.n { "threads" } th { "intended CPUs" } th { "read back, over all subjects" } } }
+    heading("cpus", "CPUs", "Intended and actual CPUs").above(html! {
+        p { "In the order in which threads were created. Each thread's CPUs were read back from the kernel while it ran." }
+        (scrolled("Intended and actual CPUs", is_long, html! {
+            table.dense.wrap {
+                thead { tr { th { "placement" } th.n { "threads" } th { "intended CPUs" } th { "read back, over all subjects" } } }
+                tbody {
+                    @for (index, treatment) in plan.treatments.iter().enumerate() {
+                        @let names = |threads| plan.names(Cell { subject: 0, threads, treatment: index }).collect::<Vec<_>>().join(" = ");
+                        @let trials = |threads: Option<u32>| study.trials.iter().filter(move |trial| {
+                            trial.placement == treatment.name && threads.is_none_or(|threads| threads == trial.threads)
+                        });
+                        @if treatment.placements.is_empty() {
+                            tr { td { (plain(&treatment.name)) } td.n { "all" } td { "free" } td { (roamed(trials(None))) } }
+                        }
+                        @for (column, (&threads, placement)) in plan.threads.iter().zip(&treatment.placements).enumerate() {
+                            @if let Some(placement) = placement { tr {
+                                td { (plain(&names(column))) } td.n { (threads) } td { code { (cpu_line(&placement.slots)) } }
+                                td { (read_back(trials(Some(threads)))) }
+                            } }
+                        }
+                    }
+                }
+            }
+        }))
+        @if !strayed.is_empty() {
+            h3 { "Threads read back elsewhere" }
+            (scrolled("Threads read back elsewhere", false, html! {
+                table.dense {
+                    thead { tr { th.n { "trial" } th { "subject" } th { "placement" } th { "thread, intended and actual CPUs" } } }
                     tbody {
-                        @for (index, treatment) in plan.treatments.iter().enumerate() {
-                            @let names = |threads| plan.names(Cell { subject: 0, threads, treatment: index }).collect::<Vec<_>>().join(" = ");
-                            @let trials = |threads: Option<u32>| study.trials.iter().filter(move |trial| {
-                                trial.placement == treatment.name && threads.is_none_or(|threads| threads == trial.threads)
-                            });
-                            @if treatment.placements.is_empty() {
-                                tr { td { (plain(&treatment.name)) } td.n { "all" } td { "free" } td { (roamed(trials(None))) } }
-                            }
-                            @for (column, (&threads, placement)) in plan.threads.iter().zip(&treatment.placements).enumerate() {
-                                @if let Some(placement) = placement { tr {
-                                    td { (plain(&names(column))) } td.n { (threads) } td { code { (cpu_line(&placement.slots)) } }
-                                    td { (read_back(trials(Some(threads)))) }
-                                } }
-                            }
+                        @for (trial, words) in strayed.iter().take(ROWS) {
+                            tr { td.n { (trial.sequence) } td { (plain(&trial.subject)) } td { (plain(&trial.placement)) } td { (words) } }
                         }
                     }
                 }
-            }
-            @if !strayed.is_empty() {
-                h3 { "Threads read back elsewhere" }
-                div.scroll tabindex="0" role="region" aria-label="Threads read back elsewhere" {
-                    table.dense {
-                        thead { tr { th.n { "trial" } th { "subject" } th { "placement" } th { "thread, intended and actual CPUs" } } }
-                        tbody {
-                            @for (trial, words) in strayed.iter().take(ROWS) {
-                                tr { td.n { (trial.sequence) } td { (plain(&trial.subject)) } td { (plain(&trial.placement)) } td { (words) } }
-                            }
-                        }
-                    }
-                }
-                @if strayed.len() > ROWS { p.muted { "And " (strayed.len() - ROWS) " more, in the data." } }
-            }
-        } }
-    }
+            }))
+            (more(strayed.len()))
+        }
+    })
+}
+
+/// How many rows of a list are left out.
+fn more(rows: usize) -> Markup {
+    html! { @if rows > ROWS { p.muted { "And " (rows - ROWS) " more, in the data." } } }
 }
 
 /// Where the threads of unbound trials were allowed to be.
@@ -226,76 +213,71 @@ fn strays(trial: &Trial) -> impl Iterator<Item = (&Trial, String)> {
 }
 
 /// Every failed trial with its cause and the last of its output.
-pub(super) fn failures(study: &StudyView) -> Markup {
+pub(super) fn failures(study: &StudyView) -> Section {
     let failures: Vec<&Trial> = study.failures().collect();
     let cut_off = cut_off(study.trials);
-    html! {
-        section #failures {
-            h2 { "Failures" }
-            @if failures.is_empty() { p { "None: no trial went wrong." } }
-            @if cut_off > 0 {
-                p { (count(cut_off, "trial")) " more cut off, having lost the race by then: counted as lost, not as failed." }
-            }
-            @for trial in failures.iter().take(ROWS) {
-                h3 { "#" (trial.sequence) " " span.bad { (trial.status) } }
-                p {
-                    (plain(&trial.subject)) ", " (count(trial.threads as usize, "thread")) ", " (plain(&trial.placement))
-                    @if trial.warmup { ", warm-up" } ": " (plain(&trial.cause))
-                }
-                @if !trial.output_tail.trim().is_empty() {
-                    details { summary { "The last of its output" } pre tabindex="0" { (plain(trial.output_tail.trim_end())) } }
-                }
-            }
-            @if failures.len() > ROWS { p.muted { "And " (failures.len() - ROWS) " more, in the data." } }
+    heading("failures", "Failures", "Failures").above(html! {
+        @if failures.is_empty() { p { "None: no trial went wrong." } }
+        @if cut_off > 0 {
+            p { (count(cut_off, "trial")) " more cut off, having lost the race by then: counted as lost, not as failed." }
         }
-    }
+        @for trial in failures.iter().take(ROWS) {
+            h3 { "#" (trial.sequence) " " span.bad { (trial.status) } }
+            p {
+                (plain(&trial.subject)) ", " (count(trial.threads as usize, "thread")) ", " (plain(&trial.placement))
+                @if trial.warmup { ", warm-up" } ": " (plain(&trial.cause))
+            }
+            @if !trial.output_tail.trim().is_empty() {
+                details { summary { "The last of its output" } pre tabindex="0" { (plain(trial.output_tail.trim_end())) } }
+            }
+        }
+        (more(failures.len()))
+    })
 }
 
 /// The machine, the study on it, and what moved meanwhile.
-pub(super) fn machine(study: &StudyView) -> Markup {
+pub(super) fn machine(study: &StudyView) -> Section {
     let (host, plan) = (study.host, study.plan);
     let cpus = study.machine.as_ref().map(|machine| machine.usable_cpus());
     let simulated = study.is_simulated();
-    html! {
-        section #machine {
-            h2 { @if simulated { "Model and study" } @else { "Machine and study" } }
-            dl {
-                @if simulated { dt { "machine" } dd { (plain(&setting::machine(study))) ", modelled" } }
-                @else { dt { "CPU" } dd { (host.cpu_model.as_deref().unwrap_or("unknown model")) " (" (host.architecture) ")" } }
-                @if let Some(cpus) = cpus { dt { "usable CPUs" } dd { (cpus.len()) ": " (cpus.to_string()) } }
-                @if !simulated {
-                    dt { "kernel" } dd { "Linux " (host.kernel) @if let Some(name) = &host.distribution { ", " (name) } }
-                    dt { "hypervisor" } dd { (host.hypervisor.as_deref().unwrap_or("none seen")) }
-                }
-                dt { "Stayput" } dd { (host.stayput_version) }
-                dt { "seed" } dd { (plan.seed) }
-                dt { "stop rule" } dd { (setting::stop_rule(study)) }
-                dt { "warm-up" } dd { (count(plan.warmup_blocks as usize, "block")) }
-                dt { "timeout" } dd { (number::duration(plan.timeout.as_secs_f64())) " a trial" }
-                dt { "ending" } dd { (setting::ending(study)) }
-                @for subject in &plan.subjects {
-                    dt { "subject" }
-                    dd {
-                        @match &subject.model {
-                            Some(model) => { (plain(&subject.name)) ": " (modelled(model)) }
-                            None => code { (plain(&shell_words::join(&subject.argv))) }
-                        }
-                        @if let Some(build) = &subject.build { br; "which says it is " (plain(build)) }
-                        @if let Some(regex) = &subject.time_regex { br; "its own time: " code { (plain(regex)) } }
-                        @if let Some(regex) = &subject.verified_regex { br; "verified by: " code { (plain(regex)) } }
-                    }
-                }
-            }
+    let title = if simulated { "Model and study" } else { "Machine and study" };
+    heading("machine", "Machine", title).above(html! {
+        dl {
+            @if simulated { dt { "machine" } dd { (plain(&setting::machine(study))) ", modelled" } }
+            @else { dt { "CPU" } dd { (host.cpu_model.as_deref().unwrap_or("unknown model")) " (" (host.architecture) ")" } }
+            @if let Some(cpus) = cpus { dt { "usable CPUs" } dd { (cpus.len()) ": " (cpus.to_string()) } }
             @if !simulated {
-                h3 { "Environment" }
-                @if host.environment.is_empty() { p { "No variable that reaches OpenMP runtimes, allocators or the loader was set." } }
-                @else {
-                    dl { @for (name, value) in &host.environment { dt { code { (plain(name)) } } dd { code { (plain(value)) } } } }
+                dt { "kernel" } dd { "Linux " (host.kernel) @if let Some(name) = &host.distribution { ", " (name) } }
+                dt { "hypervisor" } dd { (host.hypervisor.as_deref().unwrap_or("none seen")) }
+            }
+            dt { "Stayput" } dd { (host.stayput_version) }
+            dt { "seed" } dd { (plan.seed) }
+            dt { "stop rule" } dd { (setting::stop_rule(study)) }
+            dt { "warm-up" } dd { (count(plan.warmup_blocks as usize, "block")) }
+            dt { "timeout" } dd { (number::duration(plan.timeout.as_secs_f64())) " a trial" }
+            dt { "ending" } dd { (setting::ending(study)) }
+            @for subject in &plan.subjects {
+                dt { "subject" }
+                dd {
+                    @match &subject.model {
+                        Some(model) => { (plain(&subject.name)) ": " (modelled(model)) }
+                        None => code { (plain(&shell_words::join(&subject.argv))) }
+                    }
+                    @if let Some(build) = &subject.build { br; "which says it is " (plain(build)) }
+                    @if let Some(regex) = &subject.time_regex { br; "its own time: " code { (plain(regex)) } }
+                    @if let Some(regex) = &subject.verified_regex { br; "verified by: " code { (plain(regex)) } }
                 }
-                @for (index, session) in study.sessions.iter().enumerate() { (stretch(index, study.sessions.len(), session)) }
             }
         }
-    }
+        @if !simulated {
+            h3 { "Environment" }
+            @if host.environment.is_empty() { p { "No variable that reaches OpenMP runtimes, allocators or the loader was set." } }
+            @else {
+                dl { @for (name, value) in &host.environment { dt { code { (plain(name)) } } dd { code { (plain(value)) } } } }
+            }
+            @for (index, session) in study.sessions.iter().enumerate() { (stretch(index, study.sessions.len(), session)) }
+        }
+    })
 }
 
 /// How a model draws its times.
@@ -316,32 +298,31 @@ fn modelled(model: &SubjectModel) -> String {
 }
 
 fn stretch(index: usize, stretches: usize, session: &PastSession) -> Markup {
+    type Fact = (&'static str, fn(&HostState) -> Option<String>);
+    let facts: [Fact; 6] = [
+        ("time", |s| Some(number::moment(s.unix_s))),
+        ("load over 1, 5, 15 min", |s| s.load_average.map(|load| load.map(|l| format!("{l:.2}")).join(" "))),
+        ("frequency governors", |s| (!s.governors.is_empty()).then(|| plain(&s.governors.join(", ")))),
+        ("several threads a core", |s| s.smt_active.map(|on| if on { "yes" } else { "no" }.to_owned())),
+        ("CPU limit of the control group", |s| s.cgroup_cpu_limit.map(|cpus| format!("{cpus:.2} CPUs"))),
+        ("available memory", |s| s.available_memory_bytes.map(number::bytes)),
+    ];
     let (before, after) = (&session.before, session.after.as_ref());
-    let state_row = |name: &str, read: &dyn Fn(&HostState) -> Option<String>| {
-        let cell = |state: Option<&HostState>| state.and_then(read).unwrap_or_else(|| "–".into());
-        html! { tr { th scope="row" { (name) } td { (cell(Some(before))) } td { (cell(after)) } } }
-    };
-    let share = |part: fn(&HostState) -> Option<f64>| {
-        let (from, to) = (part(before)?, part(after?)?);
-        Some(to - from)
-    };
-    let steal = share(|state| state.steal_s).zip(share(|state| state.total_cpu_s)).filter(|(_, total)| *total > 0.0);
+    let grown = |part: fn(&HostState) -> Option<f64>| Some(part(after?)? - part(before)?);
+    let steal = grown(|state| state.steal_s).zip(grown(|state| state.total_cpu_s)).filter(|(_, total)| *total > 0.0);
     html! {
         h3 { @if stretches > 1 { "Stretch " (index + 1) " of " (stretches) } @else { "Before and after" } }
         p { code { (plain(&shell_words::join(&session.command_line))) } }
-        div.scroll tabindex="0" role="region" aria-label="The machine before and after" {
+        (scrolled("The machine before and after", false, html! {
             table.dense {
                 thead { tr { td {} th scope="col" { "before" } th scope="col" { @if after.is_some() { "after" } @else { "after (interrupted)" } } } }
                 tbody {
-                    (state_row("time", &|s| Some(number::moment(s.unix_s))))
-                    (state_row("load over 1, 5, 15 min", &|s| s.load_average.map(|load| load.map(|l| format!("{l:.2}")).join(" "))))
-                    (state_row("frequency governors", &|s| (!s.governors.is_empty()).then(|| plain(&s.governors.join(", ")))))
-                    (state_row("several threads a core", &|s| s.smt_active.map(|on| if on { "yes" } else { "no" }.to_owned())))
-                    (state_row("CPU limit of the control group", &|s| s.cgroup_cpu_limit.map(|cpus| format!("{cpus:.2} CPUs"))))
-                    (state_row("available memory", &|s| s.available_memory_bytes.map(number::bytes)))
+                    @for (name, fact) in facts {
+                        tr { th scope="row" { (name) } td { (or_dash(fact(before), |fact| fact)) } td { (or_dash(after.and_then(fact), |fact| fact)) } }
+                    }
                 }
             }
-        }
+        }))
         @if let Some((steal, total)) = steal {
             p { "The hypervisor took " (number::percent(steal / total)) " of CPU time in between (steal)." }
         }

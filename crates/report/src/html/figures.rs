@@ -1,150 +1,123 @@
 //! The charts of a study: from trials and summaries to plain series.
 
-use crate::chart::{Bar, Chart, Exit, Histogram, Hue, Interval, Line, LinePoint, Mark, Point, Strip};
+use super::figure::{figure, filter, or_dash, scrolled, swatch, table};
+use super::page::{Section, heading};
+use super::race;
+use crate::chart::{self, Hue, Interval, Line, LinePoint, Mark, Point, Strip};
 use crate::number::{self, Ratio};
 use crate::ranking::cut_off;
 use crate::study_view::StudyView;
 use crate::words::{claim, count, names, plain};
 use maud::{Markup, html};
-use simulation::TimeBin;
-use study::{Claim, Status, Subject, Summary, Trial};
+use stats::DropReason;
+use study::{Claim, Observation, Status, Subject, Summary, Treatment, Trial};
 
 /// The trials of each subject in the order in which they were run, each against the median of its cell.
-pub(super) fn in_order(study: &StudyView) -> Markup {
-    let subjects = &study.plan.subjects;
-    html! {
-        section #order {
-            h2 { "Trials in order" }
-            p {
-                "Every trial against the median of its own cell. A tilt or a step is drift: the machine changed while the study ran."
-                @if study.is_race() { " Cells with a single trial say nothing of that and are left out." }
-            }
-            (legend(study))
-            div.charts {
-                @for subject in subjects {
-                    @let points = ordered_points(study, subject);
-                    @let chart = Chart {
-                        title: format!("{}: trials in order", plain(&subject.name)),
-                        description: order_description(study, subject, &points),
-                    };
-                    @let drawn = chart.in_order(&points, &interruptions(study));
-                    @let lack = if study.is_race() { "no cell has two trials that count" } else { "no trial that counts yet" };
-                    (figure(&chart, drawn, lack, drift_table(study, subject)))
-                }
-            }
-            details {
-                summary { "All " (count(study.trials.len(), "trial")) " as a table" }
-                (trial_table(study))
-            }
+pub(super) fn in_order(study: &StudyView) -> Section {
+    let lack = if study.is_race() { "no cell has two trials that count" } else { "no trial that counts yet" };
+    let in_order = |subject: &Subject| {
+        let points = ordered_points(study, subject);
+        figure(
+            &format!("{}: trials in order", plain(&subject.name)),
+            &order_description(study, subject, &points),
+            chart::in_order(&points, &interruptions(study)),
+            lack,
+            drift_table(study, subject),
+        )
+    };
+    heading("order", "Trials in order", "Trials in order").above(html! {
+        p {
+            "Every trial against the median of its own cell. A tilt or a step is drift: the machine changed while the study ran."
+            @if study.is_race() { " Cells with a single trial say nothing of that and are left out." }
         }
-    }
+        (legend(study))
+        div.charts { @for subject in &study.plan.subjects { (in_order(subject)) } }
+        details {
+            summary { "All " (count(study.trials.len(), "trial")) " as a table" }
+            (trial_table(study))
+        }
+    })
 }
 
 /// Every trial of each cell along a scale of time.
-pub(super) fn distributions(study: &StudyView) -> Markup {
+pub(super) fn distributions(study: &StudyView) -> Section {
     let plan = &study.plan;
-    let cells_figure = |title: String, cells: &[(String, &Summary)]| {
-        let chart = Chart { title, description: distribution_description(cells) };
-        figure(&chart, chart.strips(&strips(study, cells), " s"), "no trial with a time yet", distribution_table(cells))
+    let distribution = |title: &str, cells: &[(String, &Summary)]| {
+        let drawn = chart::strips(&strips(study, cells));
+        figure(title, &distribution_description(cells), drawn, "no trial with a time yet", distribution_table(cells))
     };
-    html! {
-        section #distributions {
-            h2 { "Distributions" }
-            p { "Each mark is one trial, the first of its cell at the top of its strip, the last at the bottom; the bar is the median. Scales differ from chart to chart." }
-            (legend(study))
-            div.charts {
-                @for ranking in &study.rankings {
-                    @let cells: Vec<(String, &Summary)> = ranking.top(MOST_STRIPS).into_iter().filter_map(|place| Some((ranking.name(place), place.summary?))).collect();
-                    (cells_figure(format!("{}: the first of the ranking", plain(&ranking.race.subject)), &cells))
-                }
-                @for subject in plan.subjects.iter().filter(|_| !study.is_race()) {
-                    @for &threads in &plan.threads {
-                        @let cells: Vec<(String, &Summary)> = study.summaries(&subject.name).filter(|s| s.threads == threads).map(|s| (names(s), s)).collect();
-                        (cells_figure(format!("{}, {}", plain(&subject.name), count(threads as usize, "thread")), &cells))
-                    }
+    heading("distributions", "Distributions", "Distributions").above(html! {
+        p { "Each mark is one trial, the first of its cell at the top of its strip, the last at the bottom; the bar is the median. Scales differ from chart to chart." }
+        (legend(study))
+        div.charts {
+            @for ranking in &study.rankings {
+                @let cells: Vec<(String, &Summary)> = ranking.top(MOST_STRIPS).into_iter().filter_map(|place| Some((ranking.name(place), place.summary?))).collect();
+                (distribution(&format!("{}: the first of the ranking", plain(&ranking.race.subject)), &cells))
+            }
+            @for subject in plan.subjects.iter().filter(|_| !study.is_race()) {
+                @for &threads in &plan.threads {
+                    @let cells: Vec<(String, &Summary)> = study.summaries(&subject.name).filter(|s| s.threads == threads).map(|s| (names(s), s)).collect();
+                    (distribution(&format!("{}, {}", plain(&subject.name), count(threads as usize, "thread")), &cells))
                 }
             }
         }
-    }
+    })
 }
 
 /// How each placement scales.
-pub(super) fn speedup(study: &StudyView) -> Markup {
-    let plan = &study.plan;
+pub(super) fn speedup(study: &StudyView) -> Section {
     let reference = plain(study.reference());
-    html! {
-        section #speedup {
-            h2 { "Speed-up" }
-            p { "Time of " (reference) " with 1 thread over the median time; both scales double at each step." }
-            div.charts {
-                @for subject in &plan.subjects {
-                    @let curves = curves(study, subject);
-                    @let chart = Chart {
-                        title: format!("{}: speed-up over threads", plain(&subject.name)),
-                        description: speedup_description(&curves),
-                    };
-                    @let several = plan.threads.len() > 1;
-                    @let drawn = if several { chart.speedup(&curves) } else { None };
-                    @let lack = if several { "it needs a time with 1 thread and without binding" } else { "there is one thread count only" };
-                    (figure(&chart, drawn, lack, speedup_table(&curves)))
-                }
-            }
-        }
-    }
+    let (is_drawn, lack) = match study.plan.threads.len() > 1 {
+        true => (true, "it needs a time with 1 thread and without binding"),
+        false => (false, "there is one thread count only"),
+    };
+    let speedup = |subject: &Subject| {
+        let curves = curves(study, subject);
+        figure(
+            &format!("{}: speed-up over threads", plain(&subject.name)),
+            &speedup_description(&curves),
+            chart::speedup(&curves).filter(|_| is_drawn),
+            lack,
+            speedup_table(&curves),
+        )
+    };
+    heading("speedup", "Speed-up", "Speed-up").above(html! {
+        p { "Time of " (reference) " with 1 thread over the median time; both scales double at each step." }
+        div.charts { @for subject in &study.plan.subjects { (speedup(subject)) } }
+    })
 }
 
 /// The ratio of each placement with its interval.
-pub(super) fn ratios(study: &StudyView) -> Markup {
+pub(super) fn ratios(study: &StudyView) -> Section {
     let reference = plain(study.reference());
-    html! {
-        section #ratios {
-            h2 { "Ratios to " (reference) }
-            p { "The line at 1 is " (reference) ". A bar that crosses it, in grey, shows no difference." }
-            div.charts {
-                @for subject in &study.plan.subjects {
-                    @let intervals = intervals(study, subject);
-                    @let chart = Chart {
-                        title: format!("{}: ratio to {reference} with 95 % interval", plain(&subject.name)),
-                        description: "One row for each placement and thread count; the table below has the same figures.".into(),
-                    };
-                    (figure(&chart, chart.intervals(&intervals, "slower", "faster", false), "no pair of trials to compare yet", ratio_table(study, subject)))
-                }
-            }
-        }
-    }
+    let ratios = |subject: &Subject| {
+        figure(
+            &format!("{}: ratio to {reference} with 95 % interval", plain(&subject.name)),
+            "One row for each placement and thread count; the table below has the same figures.",
+            chart::intervals(&intervals(study, subject), "slower", "faster", false),
+            "no pair of trials to compare yet",
+            ratio_table(study, subject),
+        )
+    };
+    heading("ratios", "Ratios", format!("Ratios to {reference}")).above(html! {
+        p { "The line at 1 is " (reference) ". A bar that crosses it, in grey, shows no difference." }
+        div.charts { @for subject in &study.plan.subjects { (ratios(subject)) } }
+    })
 }
 
 /// Most strips of a race, whose first are told apart by little and whose last by much.
 const MOST_STRIPS: usize = 8;
 
-/// A chart under its title, or why there is none, and its data as a table.
-pub(crate) fn figure(chart: &Chart, drawn: Option<Markup>, lack: &str, data: Markup) -> Markup {
-    html! {
-        figure {
-            figcaption { (chart.title) }
-            @match drawn {
-                Some(svg) => {
-                    (svg)
-                    details { summary { "Data" } (data) }
-                }
-                None => p.muted { "Nothing to draw: " (lack) "." }
-            }
-        }
-    }
-}
-
 fn legend(study: &StudyView) -> Markup {
-    let treatments = || study.treatments().filter(|_| !study.is_race());
     html! {
         ul.legend {
-            @for (treatment, names) in treatments() {
-                @let hue = Hue::Series(study.treatment_index(&treatment.name));
-                li { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) } " " (plain(&names)) }
+            @for (treatment, names) in study.treatments().filter(|_| !study.is_race()) {
+                li { (swatch(study.series(&treatment.name), "")) " " (plain(&names)) }
             }
-            @if study.is_race() { (super::race::parts()) }
+            @if study.is_race() { (race::parts()) }
             li { span aria-hidden="true" { "○" } " warm-up" }
             li { span.worse aria-hidden="true" { "×" } " failed" }
-            @if cut_off(study.trials) > 0 { li { span aria-hidden="true" { (Exit::CutOff.glyph()) } " cut off" } }
+            @if cut_off(study.trials) > 0 { li { span aria-hidden="true" { (chart::exit_glyph(DropReason::Outpaced)) } " cut off" } }
             li { span aria-hidden="true" { "◉" } " outlier" }
         }
     }
@@ -243,7 +216,7 @@ fn drift_table(study: &StudyView, subject: &Subject) -> Markup {
             [
                 s.threads.to_string(),
                 plain(&names(s)),
-                s.median_s.map_or("–".into(), number::seconds),
+                or_dash(s.median_s, number::seconds),
                 s.drift.map_or("none shown".into(), number::change),
             ]
         }),
@@ -253,23 +226,26 @@ fn drift_table(study: &StudyView, subject: &Subject) -> Markup {
 fn strips(study: &StudyView, cells: &[(String, &Summary)]) -> Vec<Strip> {
     let strip = |(name, summary): &(String, &Summary)| Strip {
         label: name.clone(),
-        figure: summary.median_s.map_or_else(|| "no time".into(), |s| format!("median {} s", number::seconds(s))),
+        figure: median(summary),
         points: points(study, summary, |time| time).collect(),
         median: summary.median_s,
     };
     cells.iter().map(strip).collect()
 }
 
+fn median(summary: &Summary) -> String {
+    summary.median_s.map_or_else(|| "no time".into(), |s| format!("median {} s", number::seconds(s)))
+}
+
 fn distribution_description(cells: &[(String, &Summary)]) -> String {
     let row = |(name, summary): &(String, &Summary)| {
-        let median = summary.median_s.map_or_else(|| "no time".into(), |s| format!("median {} s", number::seconds(s)));
-        format!("{}: {median}, {}", plain(name), count(summary.trials as usize, "trial"))
+        format!("{}: {}, {}", plain(name), median(summary), count(summary.trials as usize, "trial"))
     };
     cells.iter().map(row).collect::<Vec<_>>().join("; ") + "."
 }
 
 fn distribution_table(cells: &[(String, &Summary)]) -> Markup {
-    let time = |s: Option<f64>| s.map_or("–".into(), number::seconds);
+    let time = |s: Option<f64>| or_dash(s, number::seconds);
     table(
         &["placement", "trials", "failed", "fastest, s", "median, s", "slowest, s", "relative sd"],
         cells.iter().map(|(name, s)| {
@@ -280,14 +256,14 @@ fn distribution_table(cells: &[(String, &Summary)]) -> Markup {
                 time(s.min_s),
                 time(s.median_s),
                 time(s.max_s),
-                s.relative_sd.map_or("–".into(), number::percent),
+                or_dash(s.relative_sd, number::percent),
             ]
         }),
     )
 }
 
 fn curves(study: &StudyView, subject: &Subject) -> Vec<Line> {
-    let curve = |(treatment, names): (&study::Treatment, String)| {
+    let curve = |(treatment, names): (&Treatment, String)| {
         // A curve goes on where another treatment is run for this one.
         let point = |&threads: &u32| {
             let y = study.summary(&subject.name, threads, &treatment.name)?.speedup?;
@@ -296,8 +272,7 @@ fn curves(study: &StudyView, subject: &Subject) -> Vec<Line> {
         };
         let mut points: Vec<LinePoint> = study.plan.threads.iter().filter_map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let hue = Hue::Series(study.treatment_index(&treatment.name));
-        Line { label: plain(&names), hue, points }
+        Line { label: plain(&names), hue: study.series(&treatment.name), points }
     };
     study.treatments().map(curve).collect()
 }
@@ -360,62 +335,21 @@ fn ratio_table(study: &StudyView, subject: &Subject) -> Markup {
             [
                 s.threads.to_string(),
                 plain(&names(s)),
-                ratio.as_ref().map_or("–".into(), |r| r.value.clone()),
-                ratio.map_or("–".into(), |r| r.range("–")),
+                or_dash(ratio.as_ref(), |r| r.value.clone()),
+                or_dash(ratio, |r| r.range("–")),
                 s.pairs.to_string(),
-                s.smallest_detectable.map_or("–".into(), number::percent),
+                or_dash(s.smallest_detectable, number::percent),
                 claim(s.claim, study.reference()),
             ]
         }),
     )
 }
 
-pub(super) fn table<const N: usize>(heads: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Data of the chart" {
-            table.dense {
-                thead { tr { @for head in heads { th scope="col" { (head) } } } }
-                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
-            }
-        }
-    }
-}
-
-/// The bars of `bins`, of which the last is as wide as the first; hovering also tells how many there were of what is `counted`.
-pub(crate) fn histogram(label: &str, hue: Hue, bins: &[TimeBin], counted: Option<&str>) -> Histogram {
-    let width = bins.first().and_then(|bin| Some(bin.to_ms? - bin.from_ms)).unwrap_or(1.0);
-    let bar = |bin: &TimeBin| {
-        let until = bin.to_ms.map_or_else(|| "on".into(), |to| format!("to {to} ms"));
-        let number = counted.map_or_else(String::new, |counted| format!(", {:.1} {counted}", bin.count));
-        let hover = format!("{label}, {} ms {until}: {:.2} %{number}", bin.from_ms, bin.percent);
-        Bar { from: bin.from_ms, to: bin.to_ms.unwrap_or(bin.from_ms + width), percent: bin.percent, hover }
-    };
-    Histogram { label: label.into(), figure: String::new(), hue, bars: bins.iter().map(bar).collect(), median: None }
-}
-
-/// The data of histograms.
-pub(crate) fn bin_table<'a>(
-    heads: &[&str; 5],
-    histograms: impl Iterator<Item = (impl AsRef<str>, &'a [TimeBin])>,
-) -> Markup {
-    let rows = histograms.flat_map(|(label, bins)| {
-        let row = move |bin: &TimeBin| {
-            let to = bin.to_ms.map_or_else(|| "–".into(), |to| to.to_string());
-            let (from, count) = (bin.from_ms.to_string(), format!("{:.1}", bin.count));
-            [plain(label.as_ref()), from, to, count, format!("{:.2}", bin.percent)]
-        };
-        bins.iter().map(row)
-    });
-    table(heads, rows)
-}
-
 fn trial_table(study: &StudyView) -> Markup {
-    let seen = |trial: &Trial, metric: &dyn Fn(&study::Observation) -> String| {
-        trial.observation.as_ref().map_or_else(|| "–".into(), metric)
-    };
+    let seen = |trial: &Trial, metric: &dyn Fn(&Observation) -> String| or_dash(trial.observation.as_ref(), metric);
     html! {
-        input.script-only type="search" hidden placeholder="Show only rows with ..." aria-label="Show only rows with these words" data-filters="trials";
-        div.scroll.tall tabindex="0" role="region" aria-label="All trials" {
+        (filter("trials"))
+        (scrolled("All trials", true, html! {
             table.dense.sortable #trials {
                 thead { tr {
                     th { "#" } th { "block" } th { "subject" } th { "threads" } th { "placement" } th { "status" } th { "time, s" }
@@ -428,18 +362,18 @@ fn trial_table(study: &StudyView) -> Markup {
                             td { (trial.sequence) } td { (trial.block) } td { (plain(&trial.subject)) } td { (trial.threads) }
                             td { (plain(&trial.placement)) }
                             td.bad[trial.status.is_failure()] { (trial.status) @if trial.warmup { " (warm-up)" } }
-                            td { (trial.time_s.map_or_else(|| "–".into(), number::seconds)) }
-                            td { (trial.ran_s.map_or_else(|| "–".into(), number::seconds)) }
+                            td { (or_dash(trial.time_s, number::seconds)) }
+                            td { (or_dash(trial.ran_s, number::seconds)) }
                             td { (seen(trial, &|o| number::seconds(o.user_s))) }
                             td { (seen(trial, &|o| number::seconds(o.system_s))) }
                             td { (seen(trial, &|o| format!("{:.1}", o.max_rss_bytes as f64 / f64::from(1 << 20)))) }
                             td { (seen(trial, &|o| o.voluntary_switches.to_string())) }
                             td { (seen(trial, &|o| o.involuntary_switches.to_string())) }
-                            td { (seen(trial, &|o| o.migrations.map_or_else(|| "–".into(), |m| m.to_string()))) }
+                            td { (seen(trial, &|o| or_dash(o.migrations, |m| m.to_string()))) }
                         }
                     }
                 }
             }
-        }
+        }))
     }
 }

@@ -2,15 +2,16 @@
 
 use super::Headline;
 use super::facts::picture;
-use super::figures::{figure, table};
-use crate::chart::{Chart, Exit, Interval, Racer, Step};
+use super::figure::{figure, filter, or_dash, scrolled, swatch, table};
+use super::page::{Section, heading};
+use crate::chart::{self, Interval, Racer, Step};
 use crate::number::{self, Ratio};
 use crate::ranking::{Part, Place, Ranking};
 use crate::study_view::{StudyView, cpu_line};
 use crate::words::{count, plain};
 use maud::{Markup, html};
-use stats::{Claim, Standing, Standings};
-use study::Trial;
+use stats::{Claim, DropReason, Standing, Standings};
+use study::{Summary, Trial};
 
 /// Most rows of the chart of the ranking.
 const MOST_ROWS: usize = 14;
@@ -19,44 +20,29 @@ const MOST_TIED: usize = 6;
 /// Most names in a sentence or a cell.
 const MOST_NAMES: usize = 3;
 
-/// The section; nothing for a study that isn't a race.
-pub(super) fn section(study: &StudyView) -> Markup {
-    html! {
-        @if study.is_race() {
-            section #race {
-                h2 { "The race" }
-                p {
-                    "Each mark is one run: to the right in the order of the runs, and as high as its entrant seemed slower than the best once the block was over. "
-                    "A line ends where its entrant was dropped. Upright lines part the blocks, of which those with more runs get less room for each; hover over a mark for who it is."
-                }
-                @for ranking in &study.rankings { (subject(study, ranking)) }
-            }
+pub(super) fn section(study: &StudyView) -> Section {
+    heading("race", "The race", "The race").above(html! {
+        p {
+            "Each mark is one run: to the right in the order of the runs, and as high as its entrant seemed slower than the best once the block was over. "
+            "A line ends where its entrant was dropped. Upright lines part the blocks, of which those with more runs get less room for each; hover over a mark for who it is."
         }
-    }
+        @for ranking in &study.rankings { (subject(study, ranking)) }
+    })
 }
 
 /// The parts that entrants play, for legends.
 pub(super) fn parts() -> Markup {
-    let part = |part: Part, words: &str| {
-        let hue = part.hue();
-        html! { li { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) } " " (words) } }
-    };
-    html! {
-        (part(Part::Best, "best"))
-        (part(Part::Tied, "not told apart from it"))
-        (part(Part::Reference, "unbound, as many threads"))
-        (part(Part::Other, "others"))
-    }
+    let parts = [
+        (Part::Best, "best"),
+        (Part::Tied, "not told apart from it"),
+        (Part::Reference, "unbound, as many threads"),
+        (Part::Other, "others"),
+    ];
+    html! { @for (part, words) in parts { li { (swatch(part.hue(), "")) " " (words) } } }
 }
 
 fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
     let name = plain(&ranking.race.subject);
-    let picture = Chart { title: format!("{name}: the race, run by run"), description: race_description(ranking) };
-    let rows = intervals(ranking);
-    let chart = Chart {
-        title: format!("{name}: how much slower than the best, with 95 % intervals"),
-        description: "One row for each of the first and for unbound; the ranking below has all of them.".into(),
-    };
     let blocks = ranking.blocks(study.trials);
     let ends: Vec<u32> = blocks
         .iter()
@@ -65,13 +51,24 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
             Some(*runs)
         })
         .collect();
+    let run_by_run = figure(
+        &format!("{name}: the race, run by run"),
+        &race_description(ranking),
+        chart::race(&racers(study, ranking, &blocks), &ends),
+        "no run has a time yet",
+        block_table(ranking, &blocks),
+    );
+    let losses = figure(
+        &format!("{name}: how much slower than the best, with 95 % intervals"),
+        "One row for each of the first and for unbound; the ranking below has all of them.",
+        chart::intervals(&intervals(ranking), "faster", "slower than the best", true),
+        "no run has a time yet",
+        interval_table(ranking),
+    );
     html! {
         @if study.rankings.len() > 1 { h3 { (name) } }
         (legend(ranking))
-        div.race {
-            (figure(&picture, picture.race(&racers(study, ranking, &blocks), &ends), "no run has a time yet", block_table(ranking, &blocks)))
-            (figure(&chart, chart.intervals(&rows, "faster", "slower than the best", true), "no run has a time yet", interval_table(ranking)))
-        }
+        div.race { (run_by_run) (losses) }
         (extremes(study, ranking))
         details {
             summary { "All " (count(ranking.places.len(), "entrant")) " of the race" }
@@ -82,18 +79,18 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
 
 fn legend(ranking: &Ranking) -> Markup {
     let exits = [
-        (Exit::Slower, "dropped: shown to be slower"),
-        (Exit::CutOff, "cut off"),
-        (Exit::Halved, "halved: not shown to be slower"),
-        (Exit::Failed, "failed"),
+        (DropReason::Slower, "dropped: shown to be slower"),
+        (DropReason::Outpaced, "cut off"),
+        (DropReason::Halved, "halved: not shown to be slower"),
+        (DropReason::Failed, "failed"),
     ];
-    let seen = |exit: Exit| ranking.places.iter().any(|place| place.exit() == Some(exit));
+    let is_seen = |exit: DropReason| ranking.places.iter().any(|place| place.exit() == Some(exit));
     html! {
         ul.legend {
             (parts())
             @if ranking.across_threads { li { span aria-hidden="true" { "×8" } " with 8 threads" } }
-            @for (exit, words) in exits.into_iter().filter(|(exit, _)| seen(*exit)) {
-                li { span class=(exit.class()) aria-hidden="true" { (exit.glyph()) } " " (words) }
+            @for (exit, words) in exits.into_iter().filter(|(exit, _)| is_seen(*exit)) {
+                li { span class=(chart::exit_class(exit)) aria-hidden="true" { (chart::exit_glyph(exit)) } " " (words) }
             }
         }
     }
@@ -106,28 +103,17 @@ fn racers(study: &StudyView, ranking: &Ranking, blocks: &[Vec<&Trial>]) -> Vec<R
     for (trials, standings) in blocks.iter().zip(&ranking.race.history) {
         for trial in trials {
             order += 1;
-            let found = ranking.places.iter().enumerate().find(|(_, place)| {
-                place.entrant.threads == trial.threads && place.entrant.placement == trial.placement
-            });
-            let Some((row, place)) = found else { continue };
+            let Some(row) = ranking.places.iter().position(|place| place.ran(trial)) else { continue };
+            let place = &ranking.places[row];
             let Some(standing) = standings.arms.get(place.arm) else { continue };
-            let left = place.standing.dropped.filter(|_| steps[row].len() + 1 == place.standing.runs);
+            let has_left = place.standing.dropped.is_some() && steps[row].len() + 1 == place.standing.runs;
+            let left = has_left.then(|| format!("; left the race: {}", place.left(study.plan.warmup_blocks)));
+            let (name, behind) = (ranking.name(place), behind(standings, place.arm, standing));
             steps[row].push(Step {
                 order,
                 ratio: standing.loss.or(standing.loss_low).unwrap_or(f64::NAN),
                 interval: standing.loss_low.zip(standing.loss_high).filter(|_| standings.best != Some(place.arm)),
-                hover: {
-                    let end = match left {
-                        Some(_) => format!("; left the race: {}", place.left(study.plan.warmup_blocks)),
-                        None => String::new(),
-                    };
-                    format!(
-                        "{}: run {order}, block {}; {}{end}",
-                        ranking.name(place),
-                        trial.block,
-                        behind(standings, place.arm, standing)
-                    )
-                },
+                hover: format!("{name}: run {order}, block {}; {behind}{}", trial.block, left.unwrap_or_default()),
             });
         }
     }
@@ -164,20 +150,18 @@ fn behind(standings: &Standings, arm: usize, standing: &Standing) -> String {
 }
 
 fn race_description(ranking: &Ranking) -> String {
-    let exits = |exit: Exit| ranking.places.iter().filter(|place| place.exit() == Some(exit)).count();
-    let best = ranking.race.best().map_or_else(
-        || "none has a time".to_owned(),
-        |_| format!("{} best", ranking.places.first().map_or_else(String::new, |place| plain(&ranking.name(place)))),
-    );
+    let exits = |exit: DropReason| ranking.places.iter().filter(|place| place.exit() == Some(exit)).count();
+    let first = ranking.places.first().filter(|_| ranking.race.best().is_some());
     format!(
-        "{} in {}: {best}, {} not told apart from it; dropped: {} shown to be slower, {} cut off, {} halved, {} failed.",
+        "{} in {}: {}, {} not told apart from it; dropped: {} shown to be slower, {} cut off, {} halved, {} failed.",
         count(ranking.places.len(), "entrant"),
         count(ranking.race.runs as usize, "run"),
+        first.map_or_else(|| "none has a time".into(), |place| format!("{} best", plain(&ranking.name(place)))),
         ranking.tied().saturating_sub(1),
-        exits(Exit::Slower),
-        exits(Exit::CutOff),
-        exits(Exit::Halved),
-        exits(Exit::Failed)
+        exits(DropReason::Slower),
+        exits(DropReason::Outpaced),
+        exits(DropReason::Halved),
+        exits(DropReason::Failed)
     )
 }
 
@@ -194,35 +178,25 @@ fn names(all: &[String]) -> String {
 fn block_table(ranking: &Ranking, blocks: &[Vec<&Trial>]) -> Markup {
     let name = |arm: usize| ranking.places.iter().find(|place| place.arm == arm).map(|place| ranking.name(place));
     let mut runs = 0;
-    let rows: Vec<[String; 6]> = blocks
-        .iter()
-        .zip(&ranking.race.history)
-        .map(|(trials, standings)| {
-            runs += trials.len();
-            let block = trials[0].block.to_string();
-            let ran = |place: &&Place| {
-                trials.iter().any(|t| t.threads == place.entrant.threads && t.placement == place.entrant.placement)
-            };
-            let ended = |place: &&Place| {
-                place.standing.dropped.is_some()
-                    && standings.arms.get(place.arm).is_some_and(|then| then.runs == place.standing.runs)
-            };
-            let dropped: Vec<String> =
-                ranking.places.iter().filter(ran).filter(ended).map(|place| ranking.name(place)).collect();
-            [
-                block,
-                trials.len().to_string(),
-                runs.to_string(),
-                standings.best.and_then(name).map_or("–".into(), |name| plain(&name)),
-                standings.tied.len().saturating_sub(1).to_string(),
-                names(&dropped),
-            ]
-        })
-        .collect();
-    table(
-        &["block", "runs", "runs so far", "best so far", "not told apart from it", "dropped after it"],
-        rows.into_iter(),
-    )
+    let row = |(trials, standings): (&Vec<&Trial>, &Standings)| {
+        runs += trials.len();
+        let ended = |place: &&Place| {
+            place.standing.dropped.is_some()
+                && standings.arms.get(place.arm).is_some_and(|then| then.runs == place.standing.runs)
+        };
+        let ran = ranking.places.iter().filter(|place| trials.iter().any(|trial| place.ran(trial)));
+        let dropped: Vec<String> = ran.filter(ended).map(|place| ranking.name(place)).collect();
+        [
+            trials[0].block.to_string(),
+            trials.len().to_string(),
+            runs.to_string(),
+            or_dash(standings.best.and_then(name), |name| plain(&name)),
+            standings.tied.len().saturating_sub(1).to_string(),
+            names(&dropped),
+        ]
+    };
+    let heads = &["block", "runs", "runs so far", "best so far", "not told apart from it", "dropped after it"];
+    table(heads, blocks.iter().zip(&ranking.race.history).map(row))
 }
 
 fn intervals(ranking: &Ranking) -> Vec<Interval> {
@@ -261,15 +235,15 @@ fn interval_table(ranking: &Ranking) -> Markup {
                 place.rank.clone(),
                 plain(&ranking.name(place)),
                 place.standing.runs.to_string(),
-                or_dash(place.time()),
-                or_dash(loss),
-                or_dash(range),
+                text_or_dash(place.time()),
+                text_or_dash(loss),
+                text_or_dash(range),
             ]
         }),
     )
 }
 
-fn or_dash(text: String) -> String {
+fn text_or_dash(text: String) -> String {
     if text.is_empty() { "–".into() } else { text }
 }
 
@@ -286,10 +260,9 @@ fn extremes(study: &StudyView, ranking: &Ranking) -> Markup {
         div.charts.placements.broad[machine.usable_cpus().len() > 16] {
             @for (word, place) in pictured.into_iter().filter_map(|(word, place)| Some((word, place?))) {
                 @let placement = study.placement(&place.entrant.placement, place.entrant.threads);
-                @let hue = place.part.hue();
                 figure.free[placement.is_none()] {
                     figcaption {
-                        span class=(hue.class()) aria-hidden="true" { (hue.glyph()) " " }
+                        (swatch(place.part.hue(), " "))
                         (word) @if word != "Unbound" { ": " (plain(&place.entrant.placement)) } ", "
                         (count(place.entrant.threads as usize, "thread"))
                     }
@@ -322,12 +295,11 @@ fn outcome(place: &Place) -> String {
 }
 
 fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
-    let id =
-        format!("ranking-{}", study.rankings.iter().position(|r| r.race.subject == ranking.race.subject).unwrap_or(0));
-    let figure = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(|| "–".to_owned(), write);
+    let position = study.rankings.iter().position(|other| other.race.subject == ranking.race.subject);
+    let id = format!("ranking-{}", position.unwrap_or(0));
     html! {
-        input.script-only type="search" hidden placeholder="Show only rows with ..." aria-label="Show only rows with these words" data-filters=(id);
-        div.scroll.tall tabindex="0" role="region" aria-label="All entrants" {
+        (filter(&id))
+        (scrolled("All entrants", true, html! {
             table.dense.sortable id=(id) {
                 thead { tr {
                     th.n { "rank" } th { "placement" } th.n { "threads" } th { "CPUs, thread by thread" } th { "occupies" } th.n { "runs" } th.n { "median, s" }
@@ -337,24 +309,23 @@ fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
                     @for place in &ranking.places {
                         @let placement = study.placement(&place.entrant.placement, place.entrant.threads);
                         @let (loss, range) = place.loss();
-                        @let hue = place.part.hue();
-                        @let summary = |figure: fn(&study::Summary) -> Option<f64>| place.summary.and_then(figure);
+                        @let summary = |figure: fn(&Summary) -> Option<f64>| place.summary.and_then(figure);
                         tr {
-                            td.n { (or_dash(place.rank.clone())) }
-                            td { span class=(hue.class()) aria-hidden="true" { (hue.glyph()) " " } (plain(&place.names())) }
+                            td.n { (text_or_dash(place.rank.clone())) }
+                            td { (swatch(place.part.hue(), " ")) (plain(&place.names())) }
                             td.n { (place.entrant.threads) }
                             td { code { (placement.map_or_else(|| "free".into(), |placement| cpu_line(&placement.slots))) } }
-                            td { (placement.zip(study.machine.as_ref()).map_or_else(|| "–".into(), |(placement, machine)| occupied(&placement.footprint(machine).to_string()))) }
-                            td.n { (place.standing.runs) } td.n { (or_dash(place.time())) }
-                            td.n { (figure(summary(|s| s.min_s), number::seconds)) } td.n { (figure(summary(|s| s.max_s), number::seconds)) }
-                            td.n { (figure(summary(|s| s.relative_sd), number::percent)) }
-                            td.n data-v=[place.loss_known()] { (or_dash(loss)) } td.n { (or_dash(range)) }
-                            td { (or_dash(place.left(study.plan.warmup_blocks))) }
+                            td { (or_dash(placement.zip(study.machine.as_ref()), |(placement, machine)| occupied(&placement.footprint(machine).to_string()))) }
+                            td.n { (place.standing.runs) } td.n { (text_or_dash(place.time())) }
+                            td.n { (or_dash(summary(|s| s.min_s), number::seconds)) } td.n { (or_dash(summary(|s| s.max_s), number::seconds)) }
+                            td.n { (or_dash(summary(|s| s.relative_sd), number::percent)) }
+                            td.n data-v=[place.loss_known()] { (text_or_dash(loss)) } td.n { (text_or_dash(range)) }
+                            td { (text_or_dash(place.left(study.plan.warmup_blocks))) }
                         }
                     }
                 }
             }
-        }
+        }))
     }
 }
 
@@ -367,51 +338,47 @@ fn occupied(footprint: &str) -> String {
 pub(super) fn headline(ranking: &Ranking) -> Headline {
     let standings = &ranking.race.standings;
     let Some(best) = ranking.places.first().filter(|place| place.part == Part::Best) else {
-        let doubt = html! { p.doubt { "No run of it went well." } };
-        return Headline { is_gain: false, text: html! { "No answer" }, doubt };
+        return Headline::words("No answer", html! { p.doubt { "No run of it went well." } });
     };
     let name = plain(&ranking.name(best));
     let tied = ranking.tied().saturating_sub(1);
     let gain = standings.gain.as_ref().filter(|gain| gain.claim == Claim::Faster);
-    let tail = html! {
+    let mut headline = if let Some(gain) = gain {
+        let ratio = Ratio::new(gain.ratio, Some(gain.low), Some(gain.high));
+        Headline::gain(&ratio, &name, "unbound", gain.pairs)
+    } else if !standings.shown {
+        let doubt = html! { p.doubt { "among " (count(ranking.places.len(), "placement")) } };
+        Headline::words("No difference shown", doubt)
+    } else if best.entrant.reference {
+        Headline::words("Leave it unbound", html! { p.doubt { "no placement beats it" } })
+    } else if ranking.reference().is_some() {
+        let text = if standings.gain.is_some() { "No gain shown" } else { "Gain not measured" };
+        Headline::words(text, html! { p.doubt { "over unbound; best is " b { (name) } } })
+    } else {
+        Headline::words(name, html! { p.doubt { "is best; unbound was not in the race" } })
+    };
+    headline.doubt = html! {
+        (headline.doubt)
         @if standings.shown && tied > 0 { p.doubt.muted { (count(tied, "other")) " can't be told apart from it" } }
         @if let Some(least) = standings.smallest_detectable.filter(|_| gain.is_none()) {
             p.doubt.muted { "The smallest difference that this race could have seen is " (number::percent(least)) "." }
         }
     };
-    let (text, doubt) = if let Some(gain) = gain {
-        let ratio = Ratio::new(gain.ratio, Some(gain.low), Some(gain.high));
-        let doubt = html! {
-            p.doubt { b { (name) } ", against unbound" }
-            p.doubt.muted { "95 % interval " (ratio.range("–")) ", " (count(gain.pairs, "pair")) }
-        };
-        (html! { (ratio.value) "×" small { " as fast" } }, doubt)
-    } else if !standings.shown {
-        (html! { "No difference shown" }, html! { p.doubt { "among " (count(ranking.places.len(), "placement")) } })
-    } else if best.entrant.reference {
-        (html! { "Leave it unbound" }, html! { p.doubt { "no placement beats it" } })
-    } else if ranking.reference().is_some() {
-        let text = if standings.gain.is_some() { "No gain shown" } else { "Gain not measured" };
-        (html! { (text) }, html! { p.doubt { "over unbound; best is " b { (name) } } })
-    } else {
-        (html! { (name) }, html! { p.doubt { "is best; unbound was not in the race" } })
-    };
-    Headline { is_gain: gain.is_some(), text, doubt: html! { (doubt) (tail) } }
+    headline
 }
 
 /// How to read a race.
 pub(super) fn guide() -> Markup {
-    let entry = |term: &str, words: &str| html! { dt { (term) } dd { (words) } };
     html! {
-        (entry("race", "All placements start; those that have lost are dropped, so that the runs go to those that may still win."))
-        (entry("block", "One run of each placement that is still in the race, in an order drawn anew. Only runs of the same block are compared, so a machine that gets slower does so for all of them."))
-        (entry("slower by", "Time over that of the best: +3 % takes 3 % longer. It is estimated from all blocks that both ran in; early in the race, and for whoever left it early, from few runs."))
-        (entry("95 % interval", "In 95 of 100 such races all intervals of the race would hold the true values at once. One that reaches 0 % doesn't tell its placement apart from the best."))
-        (entry("best", "The shortest estimated time. Being first among many takes some luck too: its gain over unbound is taken from later blocks only, and is told with an interval."))
-        (entry("not told apart, =1", "Nothing shows that it is slower than the best; it may be as fast, or faster. Each of them is a good choice."))
-        (entry("dropped: slower", "Shown to be slower than the best, allowing for how many entrants there are."))
-        (entry("dropped: cut off", "Outpaced: its run had taken so much longer than the best surely takes that it was stopped. How slow it is in the end stays unknown; it didn't fail."))
-        (entry("dropped: halved", "Others were better so far, and the runs are limited. It is not shown to be slower, and may be among those not told apart from the best."))
-        (entry("smallest detectable", "The smallest difference that this race would have shown."))
+        dt { "race" } dd { "All placements start; those that have lost are dropped, so that the runs go to those that may still win." }
+        dt { "block" } dd { "One run of each placement that is still in the race, in an order drawn anew. Only runs of the same block are compared, so a machine that gets slower does so for all of them." }
+        dt { "slower by" } dd { "Time over that of the best: +3 % takes 3 % longer. It is estimated from all blocks that both ran in; early in the race, and for whoever left it early, from few runs." }
+        dt { "95 % interval" } dd { "In 95 of 100 such races all intervals of the race would hold the true values at once. One that reaches 0 % doesn't tell its placement apart from the best." }
+        dt { "best" } dd { "The shortest estimated time. Being first among many takes some luck too: its gain over unbound is taken from later blocks only, and is told with an interval." }
+        dt { "not told apart, =1" } dd { "Nothing shows that it is slower than the best; it may be as fast, or faster. Each of them is a good choice." }
+        dt { "dropped: slower" } dd { "Shown to be slower than the best, allowing for how many entrants there are." }
+        dt { "dropped: cut off" } dd { "Outpaced: its run had taken so much longer than the best surely takes that it was stopped. How slow it is in the end stays unknown; it didn't fail." }
+        dt { "dropped: halved" } dd { "Others were better so far, and the runs are limited. It is not shown to be slower, and may be among those not told apart from the best." }
+        dt { "smallest detectable" } dd { "The smallest difference that this race would have shown." }
     }
 }

@@ -2,9 +2,11 @@
 
 mod space;
 
-use super::figures::{bin_table, figure, histogram, table};
+use super::figure::{figure, histogram_figure, median_ms, medians, or_dash, scrolled, table};
+use super::page::{self, Section, heading};
 use super::sheet;
-use crate::chart::{Chart, Heights, Histogram, Hue, Line, LinePoint};
+use crate::chart::{self, Heights, Histogram, Hue, Line, LinePoint};
+use crate::json::{self, Metrics};
 use crate::number;
 use crate::sentences;
 use crate::simulation::{ENDS, Sheet, SimulationView, end_metric};
@@ -14,75 +16,50 @@ use ::simulation::{Estimated, PointResult, PolicyResult, TimeBin};
 use maud::{Markup, html};
 use stats::Metric;
 
-/// What a page shows above its data.
-pub(super) fn body(study: &SimulationView) -> Markup {
+/// A simulation as one HTML file.
+pub(crate) fn page(study: &SimulationView) -> String {
     let sheet = study.sheet();
-    html! {
-        (answer(study))
-        main {
-            @if study.shares_space() {
-                @if study.swept().is_some() { (space::sweep(study)) } @else { (space::responses(study)) }
-                (policies(study, &sheet))
-            } @else {
-                (policies(study, &sheet))
-                @if study.swept().is_some() { (sweep(study)) }
-                (slices(study))
-                (intervals(study))
-            }
-            (replicates(study))
-            (sheet::model(&sheet, study.machine.as_ref(), &study.record.sessions))
-            (guide(study))
+    let is_swept = study.swept().is_some();
+    let mut sections = vec![policies(study, &sheet)];
+    match study.shares_space() {
+        true if is_swept => sections.push(space::sweep(study)),
+        true => sections.insert(0, space::responses(study)),
+        false => {
+            sections.extend(is_swept.then(|| sweep(study)));
+            sections.extend([slices(study), intervals(study)]);
         }
     }
-}
-
-/// The page's title.
-pub(super) fn title(study: &SimulationView) -> String {
+    sections.extend([
+        replicates(study),
+        sheet::model(&sheet, study.machine.as_ref(), &study.record.sessions),
+        guide(study),
+    ]);
+    let head = answer(study, &sections);
+    if study.shares_space() && is_swept {
+        // The answer is where affinity begins to matter, which the table tells less plainly.
+        sections.swap(0, 1);
+    }
     let who = if study.shares_space() { "allocators" } else { "schedulers" };
-    format!("{}: what {who} would do", study.workload())
+    let title = format!("{}: what {who} would do", study.workload());
+    page::study_page(&study.record.host, &title, &head, &sections, &json::simulation(study, Metrics::Summarised))
 }
-
-/// What a point of a sweep is.
-const POINT: (&str, &str) = ("point", "One value of the swept parameter; everything else stays.");
 
 /// How a policy is painted: the reference grey, the others in their order.
 fn hue(study: &SimulationView, policy: &str) -> Hue {
     Hue::Series(study.policies().iter().position(|name| *name == policy).unwrap_or(0))
 }
 
-fn answer(study: &SimulationView) -> Markup {
+fn answer(study: &SimulationView, sections: &[Section]) -> Markup {
     let machine = study.machine.as_ref().map_or("unknown", machine::Machine::name);
-    let mut verdicts = sentences::of_simulation(study.analysis).into_iter();
-    let first = verdicts.next().map_or("Nothing was simulated.".into(), |first| first.below(&study.workload()));
-    html! {
-        header {
-            div.bar {
-                h1 { "Stayput simulation on " (plain(machine)) }
-                button.script-only #theme type="button" hidden { "Dark" }
-            }
-            div.answers {
-                article.answer {
-                    h2 { (study.workload()) }
-                    (headline(study))
-                    div {
-                        p.verdict { (first) }
-                        ul.verdicts { @for verdict in verdicts { li { (plain(&verdict.to_string())) } } }
-                    }
-                }
-            }
-            @if !study.analysis.warnings.is_empty() {
-                div.notice { ul { @for warning in sentences::warnings(&study.analysis.warnings) { li { (plain(&warning)) } } } }
-            }
-            nav aria-label="Sections" {
-                @if study.shares_space() && study.swept().is_none() { a href="#responses" { "Response times" } }
-                a href="#policies" { @if study.points().len() > 1 { "Table" } @else { "Policies" } }
-                @if study.swept().is_some() { a href="#sweep" { "Sweep" } }
-                @if !study.shares_space() { a href="#slices" { "Effective slices" } a href="#intervals" { "Dispatch intervals" } }
-                a href="#replicates" { "Replicates" }
-                a href="#model" { "Model" } a href="#reading" { "How to read" }
-            }
-        }
-    }
+    sheet::answer(
+        html! { "Stayput simulation on " (plain(machine)) },
+        &study.workload(),
+        headline(study),
+        sentences::of_simulation(study.analysis),
+        "Nothing was simulated.",
+        &study.analysis.warnings,
+        sections,
+    )
 }
 
 /// The largest figure: misses that the first policy removes, at the point where it removes most.
@@ -117,39 +94,40 @@ fn range(estimate: &Estimated) -> Option<String> {
 }
 
 /// The table of everything.
-fn policies(study: &SimulationView, sheet: &Sheet) -> Markup {
-    html! {
-        section #policies {
-            h2 { @if study.swept().is_some() { "Point by point" } @else if study.compares_mixes() { "Mix by mix" } @else { "Policies" } }
-            p { (sheet.key) }
-            (sheet::whole(&sheet.table, "Policies"))
-        }
-    }
+fn policies(study: &SimulationView, sheet: &Sheet) -> Section {
+    let title = match study.swept() {
+        Some(_) => "Point by point",
+        None if study.compares_mixes() => "Mix by mix",
+        None => "Policies",
+    };
+    let link = if study.points().len() > 1 { "Table" } else { "Policies" };
+    heading("policies", link, title).above(html! {
+        p { (sheet.key) }
+        (sheet::whole(&sheet.table, "Policies"))
+    })
 }
 
 /// What the swept parameter does to misses and time.
-fn sweep(study: &SimulationView) -> Markup {
+fn sweep(study: &SimulationView) -> Section {
     let parameter = plain(study.swept().unwrap_or_default());
     let rivals = study.policies().into_iter().filter(|policy| {
         study.points().first().is_some_and(|point| point.reference.as_deref().is_some_and(|r| r != *policy))
     });
-    html! {
-        section #sweep {
-            h2 { "The sweep" }
-            p { "Changes against standard at the same point. Bars are 95 % intervals; below 0 is fewer misses, or less time." }
-            div.charts.large {
-                @for policy in rivals {
-                    @let chart = Chart {
-                        title: format!("{}: misses and time over {parameter}", plain(policy)),
-                        description: format!("{} over {parameter}, against standard.", count(study.points().len(), "point")),
-                    };
-                    @let traces = [(MISSES, "misses", Hue::Series(1)), (MAKESPAN, "time", Hue::Series(2))]
-                        .map(|(metric, label, hue)| trace_of(study, policy, label, hue, |result| result.changes.get(&metric)));
-                    (figure(&chart, chart.sweep(&traces, &parameter, None), "nothing is compared", sweep_table(&traces)))
-                }
-            }
-        }
-    }
+    let of_policy = |policy: &str| {
+        let traces = [(MISSES, "misses", Hue::Series(1)), (MAKESPAN, "time", Hue::Series(2))]
+            .map(|(metric, label, hue)| trace_of(study, policy, label, hue, |result| result.changes.get(&metric)));
+        figure(
+            &format!("{}: misses and time over {parameter}", plain(policy)),
+            &format!("{} over {parameter}, against standard.", count(study.points().len(), "point")),
+            chart::sweep(&traces, &parameter, None),
+            "nothing is compared",
+            sweep_table(&traces),
+        )
+    };
+    heading("sweep", "Sweep", "The sweep").above(html! {
+        p { "Changes against standard at the same point. Bars are 95 % intervals; below 0 is fewer misses, or less time." }
+        div.charts.large { @for policy in rivals { (of_policy(policy)) } }
+    })
 }
 
 /// A change over the points.
@@ -182,7 +160,7 @@ fn sweep_table(traces: &[Line]) -> Markup {
     table(
         &["quantity", "at", "change, %", "from", "to"],
         rows.map(|(trace, LinePoint { x, y, interval, .. })| {
-            let end = |end: Option<f64>| end.map_or_else(|| "–".into(), |end| format!("{end:.2}"));
+            let end = |end: Option<f64>| or_dash(end, |end| format!("{end:.2}"));
             let (low, high) = interval.unzip();
             [trace.label.clone(), x.to_string(), format!("{y:.2}"), end(low), end(high)]
         }),
@@ -190,52 +168,28 @@ fn sweep_table(traces: &[Line]) -> Markup {
 }
 
 /// How long effective slices last, under each policy.
-fn slices(study: &SimulationView) -> Markup {
-    html! {
-        section #slices {
-            h2 { "Effective time slices" }
-            p {
-                "Time on a CPU with no other process in between, in percent of the number of slices under standard, so that fewer slices make "
-                "less of a picture. Each policy has a vertical scale of its own; the last bar holds all that are longer."
-            }
-            div.charts.large {
-                @for point in ends_of_sweep(study) {
-                    @let chart = Chart {
-                        title: format!("{}: how long effective slices last", plain(&point.subject)),
-                        description: typical_of_all(point, &SLICE_MEDIAN),
-                    };
-                    @let drawn = chart.histograms(&histograms(study, point, &SLICES), Heights::Own, " ms");
-                    (figure(&chart, drawn, "no slice ended", bins_of(point, &SLICES)))
-                }
-            }
+fn slices(study: &SimulationView) -> Section {
+    heading("slices", "Effective slices", "Effective time slices").above(html! {
+        p {
+            "Time on a CPU with no other process in between, in percent of the number of slices under standard, so that fewer slices make "
+            "less of a picture. Each policy has a vertical scale of its own; the last bar holds all that are longer."
         }
-    }
+        (durations(study, &SLICES))
+    })
 }
 
 /// How long dispatch intervals last under each policy, and why they end.
-fn intervals(study: &SimulationView) -> Markup {
-    html! {
-        section #intervals {
-            h2 { "Dispatch intervals" }
-            p { "From one look at the run queue to the next, in percent of the policy's own. The last bar holds all that are longer." }
-            div.charts.large {
-                @for point in ends_of_sweep(study) {
-                    @let chart = Chart {
-                        title: format!("{}: how long dispatch intervals last", plain(&point.subject)),
-                        description: typical_of_all(point, &INTERVAL_MEDIAN),
-                    };
-                    @let drawn = chart.histograms(&histograms(study, point, &INTERVALS), Heights::Own, " ms");
-                    (figure(&chart, drawn, "no interval ended", bins_of(point, &INTERVALS)))
-                }
-            }
-            h3 { "Why they end" }
-            p { "In percent of the job's own intervals, and how long these are." }
-            @for point in ends_of_sweep(study) {
-                @if study.swept().is_some() { p { b { (plain(&point.subject)) } } }
-                (end_table(study, point))
-            }
+fn intervals(study: &SimulationView) -> Section {
+    heading("intervals", "Dispatch intervals", "Dispatch intervals").above(html! {
+        p { "From one look at the run queue to the next, in percent of the policy's own. The last bar holds all that are longer." }
+        (durations(study, &INTERVALS))
+        h3 { "Why they end" }
+        p { "In percent of the job's own intervals, and how long these are." }
+        @for point in ends_of_sweep(study) {
+            @if study.swept().is_some() { p { b { (plain(&point.subject)) } } }
+            (end_table(study, point))
         }
-    }
+    })
 }
 
 /// The first and the last point of a sweep, or the only one.
@@ -247,47 +201,67 @@ fn ends_of_sweep<'a>(study: &SimulationView<'a>) -> Vec<&'a PointResult> {
 }
 
 /// One of the two histograms of a policy.
-struct Bins {
-    of: fn(&PolicyResult) -> &[TimeBin],
+struct Durations {
+    bins: fn(&PolicyResult) -> &[TimeBin],
     median: Metric,
+    /// What is counted, in few words and in full, and one of them.
     counted: &'static str,
-    whole: &'static str,
+    in_full: &'static str,
+    one: &'static str,
+    /// What a bin's percentage is of.
+    percent: &'static str,
 }
 
-const SLICES: Bins =
-    Bins { of: |result| &result.slices, median: SLICE_MEDIAN, counted: "slices", whole: "% of standard's" };
+const SLICES: Durations = Durations {
+    bins: |result| &result.slices,
+    median: SLICE_MEDIAN,
+    counted: "slices",
+    in_full: "effective slices",
+    one: "slice",
+    percent: "% of standard's",
+};
 
-const INTERVALS: Bins =
-    Bins { of: |result| &result.intervals, median: INTERVAL_MEDIAN, counted: "intervals", whole: "% of the policy's" };
+const INTERVALS: Durations = Durations {
+    bins: |result| &result.intervals,
+    median: INTERVAL_MEDIAN,
+    counted: "intervals",
+    in_full: "dispatch intervals",
+    one: "interval",
+    percent: "% of the policy's",
+};
 
-fn typical(result: &PolicyResult, median: &Metric) -> String {
-    result.value(median).map_or_else(String::new, |ms| format!("median {} ms", number::seconds(ms)))
-}
-
-fn typical_of_all(point: &PointResult, median: &Metric) -> String {
-    let told = point.policies.iter().map(|result| format!("{}: {}", plain(&result.policy), typical(result, median)));
-    told.collect::<Vec<_>>().join("; ")
-}
-
-fn histograms(study: &SimulationView, point: &PointResult, bins: &Bins) -> Vec<Histogram> {
-    let row = |result: &PolicyResult| Histogram {
-        figure: typical(result, &bins.median),
-        ..histogram(&result.policy, hue(study, &result.policy), (bins.of)(result), Some(bins.counted))
+fn durations<'a>(study: &SimulationView<'a>, durations: &'a Durations) -> Markup {
+    let Durations { bins, median, counted, in_full, one, percent } = durations;
+    let of_point = |point: &'a PointResult| {
+        let row = |result: &'a PolicyResult| Histogram {
+            label: result.policy.clone(),
+            figure: median_ms(result.value(median)),
+            hue: hue(study, &result.policy),
+            bins: bins(result),
+            counted: Some(counted),
+            median: None,
+        };
+        let rows: Vec<Histogram> = point.policies.iter().map(row).collect();
+        histogram_figure(
+            &format!("{}: how long {in_full} last", plain(&point.subject)),
+            &medians(&rows),
+            &rows,
+            Heights::Own,
+            &format!("no {one} ended"),
+            ["policy", &format!("{counted} a replicate"), percent],
+        )
     };
-    point.policies.iter().map(row).collect()
-}
-
-fn bins_of(point: &PointResult, bins: &Bins) -> Markup {
-    let heads = ["policy", "from, ms", "to, ms", &format!("{} a replicate", bins.counted), bins.whole];
-    bin_table(&heads, point.policies.iter().map(|result| (result.policy.as_str(), (bins.of)(result))))
+    html! { div.charts.large { @for point in ends_of_sweep(study) { (of_point(point)) } } }
 }
 
 /// Of the intervals of each job under each policy, the percentage that each cause ended: the report's Table III.
 fn end_table(study: &SimulationView, point: &PointResult) -> Markup {
     let jobs = study.job_names();
     let rows = point.policies.iter().flat_map(|result| jobs.iter().map(move |job| (result, *job)));
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Why dispatch intervals end" {
+    scrolled(
+        "Why dispatch intervals end",
+        false,
+        html! {
             table.dense {
                 thead { tr {
                     th scope="col" { "policy" } th scope="col" { "job" }
@@ -299,20 +273,18 @@ fn end_table(study: &SimulationView, point: &PointResult) -> Markup {
                         @let value = |metric: Metric| result.value(&metric.of_job(job));
                         tr {
                             td { (plain(&result.policy)) } td { (plain(job)) }
-                            @for (end, _) in ENDS {
-                                td.n { (value(end_metric(end)).map_or_else(|| "–".into(), |share| format!("{:.1}", 100.0 * share))) }
-                            }
-                            td.n { (value(Metric::from_name("dispatch_interval_mean_ms")).map_or_else(|| "–".into(), number::seconds)) }
+                            @for (end, _) in ENDS { td.n { (or_dash(value(end_metric(end)), |share| format!("{:.1}", 100.0 * share))) } }
+                            td.n { (or_dash(value(Metric::from_name("dispatch_interval_mean_ms")), number::seconds)) }
                         }
                     }
                 }
             }
-        }
-    }
+        },
+    )
 }
 
 /// Every replicate.
-fn replicates(study: &SimulationView) -> Markup {
+fn replicates(study: &SimulationView) -> Section {
     const METRICS: [(&str, &str); 8] = [
         ("makespan_ms", "execution time, ms"),
         ("mean_completion_ms", "mean completion, ms"),
@@ -323,77 +295,36 @@ fn replicates(study: &SimulationView) -> Markup {
         ("jain_index", "Jain"),
         ("longest_wait_ms", "longest wait, ms"),
     ];
-    let metrics = if study.shares_space() { &space::METRICS } else { &METRICS };
-    html! {
-        section #replicates {
-            h2 { "Replicates" }
-            p { "Each draws the workload anew, the same under every policy and at every point." }
-            details {
-                summary { "All " (count(study.record.trials.len(), "replicate")) " as a table" }
-                div.scroll.tall tabindex="0" role="region" aria-label="All replicates" {
-                    table.dense.sortable {
-                        thead { tr {
-                            th { "subject" } th { "policy" } th.n { "replicate" } @for (_, head) in metrics { th.n { (head) } }
-                        } }
-                        tbody {
-                            @for sample in &study.record.trials {
-                                tr {
-                                    td { (plain(&sample.subject)) } td { (plain(&sample.policy)) } td.n { (sample.replicate) }
-                                    @for (metric, _) in metrics {
-                                        @let value = sample.value(&Metric::from_name(metric));
-                                        td.n { (value.map_or_else(|| "–".into(), number::seconds)) }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
+    let metrics = if study.shares_space() { space::METRICS } else { METRICS };
+    sheet::replicates(
+        "Each draws the workload anew, the same under every policy and at every point.",
+        &study.record.trials,
+        ["subject", "policy"],
+        |sample| [sample.subject.clone(), sample.policy.clone()],
+        &metrics.map(|(metric, head)| (Metric::from_name(metric), head)),
+        false,
+    )
 }
 
-fn guide(study: &SimulationView) -> Markup {
+fn guide(study: &SimulationView) -> Section {
     if study.shares_space() {
         return space::guide(study);
     }
-    let mut entries = vec![
-        (
-            "replicate",
-            "One simulation of the whole workload under one policy. Replicate 3 has the same arrivals, work, intervals and blocking times under every policy, so differences are the policies'.",
-        ),
-        (
-            "change",
-            "By how much a policy differs from standard, from pairs of replicates with the same draws: the geometric mean of their ratios.",
-        ),
-        (
-            "95 % interval",
-            "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws.",
-        ),
-        (
-            "bold, colour",
-            "The interval excludes 0. Each is told by itself: among very many, one in twenty does so by chance.",
-        ),
-        (
-            "reload, steady, invalidation",
-            "Misses to load again what the process had cached; misses that it has even with all that cached; misses because a writer elsewhere took a line away.",
-        ),
-        (
-            "effective slice",
-            "Time on a CPU with no other process in between; several dispatch intervals when the same process is chosen again.",
-        ),
-        (
-            "dispatch interval",
-            "From one look of a CPU at the run queue to its next. Of the causes that end it, only a semaphore takes the process out of the queue.",
-        ),
-        ("dispatch", "A CPU looked at the run queue and took a process, perhaps the same again."),
-        (
-            "Jain's index",
-            "Fairness of CPU time among equal processes when the first of them ends: 1 is perfectly fair, 1 over their number is all for one.",
-        ),
-    ];
-    if study.swept().is_some() {
-        entries.push(POINT);
-    }
-    sheet::reading(&entries)
+    page::reading(html! {
+        dt { "replicate" } dd { "One simulation of the whole workload under one policy. Replicate 3 has the same arrivals, work, intervals and blocking times under every policy, so differences are the policies'." }
+        dt { "change" } dd { "By how much a policy differs from standard, from pairs of replicates with the same draws: the geometric mean of their ratios." }
+        dt { "95 % interval" } dd { "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws." }
+        dt { "bold, colour" } dd { "The interval excludes 0. Each is told by itself: among very many, one in twenty does so by chance." }
+        dt { "reload, steady, invalidation" } dd { "Misses to load again what the process had cached; misses that it has even with all that cached; misses because a writer elsewhere took a line away." }
+        dt { "effective slice" } dd { "Time on a CPU with no other process in between; several dispatch intervals when the same process is chosen again." }
+        dt { "dispatch interval" } dd { "From one look of a CPU at the run queue to its next. Of the causes that end it, only a semaphore takes the process out of the queue." }
+        dt { "dispatch" } dd { "A CPU looked at the run queue and took a process, perhaps the same again." }
+        dt { "Jain's index" } dd { "Fairness of CPU time among equal processes when the first of them ends: 1 is perfectly fair, 1 over their number is all for one." }
+        @if study.swept().is_some() { (point_entry()) }
+    })
+}
+
+/// What a point of a sweep is.
+fn point_entry() -> Markup {
+    html! { dt { "point" } dd { "One value of the swept parameter; everything else stays." } }
 }

@@ -4,9 +4,9 @@ use super::{
     Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, VERDICTS, has_live, judged_by, median, what_was_done,
     word,
 };
-use crate::chart::{Chart, Heights, Histogram, Hue};
-use crate::html::figures::{bin_table, figure, histogram};
-use crate::html::{Data, document};
+use crate::chart::{Heights, Histogram, Hue};
+use crate::html::figure::{histogram_figure, medians, scrolled};
+use crate::html::page::{document, head};
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
 use papers::Reproduction;
@@ -18,18 +18,13 @@ const STYLE: &str = include_str!("style.css");
 /// verdicts, what was chosen, and how to read it. The JSON form is embedded as `<script type="application/json" id="papers">`.
 pub fn html(papers: &[Reproduction]) -> String {
     let names: Vec<String> = papers.iter().map(|paper| plain(&paper.paper)).collect();
+    let links = html! {
+        @for paper in papers { (sections(paper, papers.len() > 1)) }
+        a href="#reading" { "How to read" }
+    };
+    let answers = html! { @for paper in papers { (answer(paper)) } };
     let body = html! {
-        header {
-            div.bar {
-                h1 { "Stayput, beside what is printed" }
-                button.script-only #theme type="button" hidden { "Dark" }
-            }
-            div.answers { @for paper in papers { (answer(paper)) } }
-            nav aria-label="Sections" {
-                @for paper in papers { (sections(paper, papers.len() > 1)) }
-                a href="#reading" { "How to read" }
-            }
-        }
+        (head(html! { "Stayput, beside what is printed" }, answers, &[], links))
         main {
             @for paper in papers {
                 @for view in TableView::all(paper) { (beside(paper, &view)) }
@@ -40,13 +35,8 @@ pub fn html(papers: &[Reproduction]) -> String {
             (guide(papers.iter().any(|paper| paper.live.is_some())))
         }
     };
-    let footer = html! {
-        p {
-            "Made by Stayput " (env!("CARGO_PKG_VERSION")) ". The data as JSON is inside this file, in the element " code { "#papers" } "."
-        }
-    };
-    let data = &Data { id: "papers", json: &crate::reproduction::json(papers) };
-    document(&format!("{}: printed and ours", names.join(", ")), STYLE, &body, &footer, data)
+    let title = format!("{}: printed and ours", names.join(", "));
+    document(&title, STYLE, &body, env!("CARGO_PKG_VERSION"), "papers", &super::json(papers))
 }
 
 /// The address of a part of a paper within the page.
@@ -86,20 +76,14 @@ fn answer(paper: &Reproduction) -> Markup {
             div {
                 @for (against, verdicts) in &answer.verdicts {
                     p.verdict.tally {
-                        @for (verdict, number) in VERDICTS.into_iter().zip(*verdicts) {
-                            @let (class, sign) = look(verdict);
-                            span.(class) { (sign) " " (number) " " (tally(verdict, number)) } " "
-                        }
+                        (tallies(*verdicts))
                         "of " a href={ "#" (address(paper, "claims")) } { (count(verdicts.iter().sum(), "claim")) }
                         ", judged " (judged_by(*against))
                     }
                 }
                 @if answer.live.iter().sum::<usize>() > 0 {
                     p.verdict.tally {
-                        @for (verdict, number) in VERDICTS.into_iter().zip(answer.live) {
-                            @let (class, sign) = look(verdict);
-                            span.(class) { (sign) " " (number) " " (tally(verdict, number)) } " "
-                        }
+                        (tallies(answer.live))
                         "of " (count(answer.live.iter().sum(), "claim")) " of runs, judged by this machine's"
                     }
                 }
@@ -119,6 +103,15 @@ fn answer(paper: &Reproduction) -> Markup {
                     p.muted { (plain(&paper.citation)) "." }
                 }
             }
+        }
+    }
+}
+
+fn tallies(numbers: [usize; 3]) -> Markup {
+    html! {
+        @for (verdict, number) in VERDICTS.into_iter().zip(numbers) {
+            @let (class, sign) = look(verdict);
+            span.(class) { (sign) " " (number) " " (tally(verdict, number)) } " "
         }
     }
 }
@@ -152,9 +145,7 @@ fn beside(paper: &Reproduction, view: &TableView) -> Markup {
         section #(address(paper, &table.name)) {
             h2 { (plain(&table.title)) }
             p { (capital(&plain(&table.about))) "." }
-            div.scroll tabindex="0" role="region" aria-label=(plain(&table.title)) {
-                @if view.is_prose() { (prose(view)) } @else { (numbers(view)) }
-            }
+            (scrolled(&plain(&table.title), false, if view.is_prose() { prose(view) } else { numbers(view) }))
         }
     }
 }
@@ -230,6 +221,19 @@ fn compared(view: &TableView, cell: &ReproducedCell, is_live: bool) -> Markup {
 
 /// The paper's figures, a column each, so that the same row is of the same thing in all.
 fn figures(paper: &Reproduction) -> Markup {
+    let panels = paper.figures.iter().flat_map(|figure| &figure.panels);
+    let highest = panels.flat_map(|panel| &panel.bins).map(|bin| bin.percent).fold(0.0, f64::max);
+    let ours = |(number, shown): (usize, &ReproducedFigure)| {
+        let rows: Vec<Histogram> = shown.panels.iter().map(|panel| row(panel, number)).collect();
+        histogram_figure(
+            &format!("{}, ours", plain(&shown.title)),
+            &medians(&rows),
+            &rows,
+            Heights::Common(highest),
+            "nothing was counted",
+            ["of", "a replicate", "%"],
+        )
+    };
     html! {
         @if !paper.figures.is_empty() {
             section #(address(paper, "figures")) {
@@ -239,42 +243,21 @@ fn figures(paper: &Reproduction) -> Markup {
                     "what is common; the last bar holds all that is longer; the upright line is the median."
                 }
                 @for shown in &paper.figures { p { b { (plain(&shown.title)) ": " } (plain(&shown.about)) "." } }
-                @let panels = paper.figures.iter().flat_map(|figure| &figure.panels);
-                @let highest = panels.flat_map(|panel| &panel.bins).map(|bin| bin.percent).fold(0.0, f64::max);
-                div.charts.figures {
-                    @for (number, shown) in paper.figures.iter().enumerate() {
-                        @let chart = Chart {
-                            title: format!("{}, ours", plain(&shown.title)),
-                            description: medians(shown),
-                        };
-                        @let rows: Vec<Histogram> = shown.panels.iter().map(|panel| row(panel, number)).collect();
-                        (figure(&chart, chart.histograms(&rows, Heights::Common(highest), " ms"), "nothing was counted", bins(shown)))
-                    }
-                }
+                div.charts.figures { @for figure in paper.figures.iter().enumerate().map(ours) { (figure) } }
             }
         }
     }
 }
 
-fn told(panel: &Panel) -> String {
-    median(panel).map_or_else(String::new, |ms| format!("median {ms} ms"))
-}
-
-fn medians(figure: &ReproducedFigure) -> String {
-    figure.panels.iter().map(|panel| format!("{}: {}", plain(&panel.label), told(panel))).collect::<Vec<_>>().join("; ")
-}
-
-fn row(panel: &Panel, figure: usize) -> Histogram {
+fn row(panel: &Panel, figure: usize) -> Histogram<'_> {
     Histogram {
-        figure: told(panel),
+        label: panel.label.clone(),
+        figure: median(panel).map_or_else(String::new, |ms| format!("median {ms} ms")),
+        hue: Hue::Series(figure),
+        bins: &panel.bins,
+        counted: None,
         median: panel.median_ms,
-        ..histogram(&panel.label, Hue::Series(figure), &panel.bins, None)
     }
-}
-
-fn bins(figure: &ReproducedFigure) -> Markup {
-    let rows = figure.panels.iter().map(|panel| (panel.label.as_str(), panel.bins.as_slice()));
-    bin_table(&["of", "from, ms", "to, ms", "a replicate", "%"], rows)
 }
 
 fn claims(paper: &Reproduction) -> Markup {
@@ -331,25 +314,24 @@ fn chosen(paper: &Reproduction) -> Markup {
 }
 
 fn guide(is_live: bool) -> Markup {
-    let entry = |term: Markup, words: &str| html! { dt { (term) } dd { (words) } };
     html! {
         section #reading {
             h2 { "How to read this" }
             dl.wide {
-                (entry(html! { "bold" }, "Ours: the mean of all replicates, or what a fitted model says."))
-                (entry(html! { (FITTED) }, "A model was fitted on what is printed here, so that it says little of how good the model is."))
-                (entry(html! { "… to …" }, "Its 95 % interval: if everything were simulated again with other seeds, 95 of 100 such intervals would hold the mean of all draws. It says nothing of how far the model is from the paper's machine."))
-                (entry(html! { "printed" }, "What the paper prints in this place. Cells without it are ours alone: the paper prints nothing there, or it has not come down to us."))
-                (entry(html! { "+, -" }, "The difference, ours less printed, in the table's unit."))
-                (entry(html! { span.better { "✓" } " " span.worse { "✗" } " in a table" }, "The difference is within the margin that the answer names, or beyond it. Tables without these have no margin."))
+                dt { "bold" } dd { "Ours: the mean of all replicates, or what a fitted model says." }
+                dt { (FITTED) } dd { "A model was fitted on what is printed here, so that it says little of how good the model is." }
+                dt { "… to …" } dd { "Its 95 % interval: if everything were simulated again with other seeds, 95 of 100 such intervals would hold the mean of all draws. It says nothing of how far the model is from the paper's machine." }
+                dt { "printed" } dd { "What the paper prints in this place. Cells without it are ours alone: the paper prints nothing there, or it has not come down to us." }
+                dt { "+, -" } dd { "The difference, ours less printed, in the table's unit." }
+                dt { span.better { "✓" } " " span.worse { "✗" } " in a table" } dd { "The difference is within the margin that the answer names, or beyond it. Tables without these have no margin." }
                 @if is_live {
-                    (entry(html! { "live" }, "What this machine measured when the paper's study was run on it, with the 95 % interval. Seconds of different machines and classes can't be compared; ratios and speed-ups can. A claim is judged by intervals so much wider that all those it asks for hold at once."))
-                    (entry(html! { (NOT_HERE) }, "This machine hasn't run it, or not often enough: it has too few CPUs, another class stands in its place, or the budget was spent."))
+                    dt { "live" } dd { "What this machine measured when the paper's study was run on it, with the 95 % interval. Seconds of different machines and classes can't be compared; ratios and speed-ups can. A claim is judged by intervals so much wider that all those it asks for hold at once." }
+                    dt { (NOT_HERE) } dd { "This machine hasn't run it, or not often enough: it has too few CPUs, another class stands in its place, or the budget was spent." }
                 }
-                (entry(html! { (LOST) }, "What was printed there hasn't come down to us, and nothing predicts it."))
-                (entry(html! { span.better { "✓ holds" } }, "What the claim says is so in the numbers of the last column, intervals included."))
-                (entry(html! { span.worse { "✗ fails" } }, "It isn't, interval included; the last column tells the numbers, and what in the paper makes it so where that is known."))
-                (entry(html! { span.neutral { "? undecidable" } }, "The interval holds both, or there is no number for it."))
+                dt { (LOST) } dd { "What was printed there hasn't come down to us, and nothing predicts it." }
+                dt { span.better { "✓ holds" } } dd { "What the claim says is so in the numbers of the last column, intervals included." }
+                dt { span.worse { "✗ fails" } } dd { "It isn't, interval included; the last column tells the numbers, and what in the paper makes it so where that is known." }
+                dt { span.neutral { "? undecidable" } } dd { "The interval holds both, or there is no number for it." }
             }
         }
     }

@@ -1,9 +1,9 @@
 //! What is particular to the page of space sharing: response times relative to equal shares, and where affinity begins to matter.
 
-use super::super::figures::{figure, table};
-use super::super::sheet;
-use super::{range, sweep_table, trace_of};
-use crate::chart::{Chart, Hue, Interval, Threshold};
+use super::super::figure::{figure, table};
+use super::super::page::{Section, heading, reading};
+use super::{hue, point_entry, range, sweep_table, trace_of};
+use crate::chart::{self, Hue, Interval, Line};
 use crate::number;
 use crate::simulation::SimulationView;
 use crate::words::{count, plain};
@@ -71,55 +71,49 @@ fn matters_at(points: &[PointResult]) -> String {
 }
 
 /// Response times of each kind of job relative to equal shares: the report's Figure 3.
-pub(super) fn responses(study: &SimulationView) -> Markup {
-    html! {
-        section #responses {
-            h2 { "Response times relative to equipartition" }
-            p {
-                "For each kind of job, its mean response time over that under equipartition, from replicates with the same draws. Bars are 95 % "
-                "intervals; left of 1 jobs answer sooner. What the cache-affinity report's Figure 3 shows."
-            }
-            div.charts.large {
-                @for point in study.points() {
-                    @let chart = Chart {
-                        title: format!("{}: response times relative to equipartition", plain(&point.subject)),
-                        description: format!("{} under {}.", count(point.kinds().len(), "kind of job"), count(point.policies.len().saturating_sub(1), "policy")),
-                    };
-                    @let rows = rows(study, point);
-                    (figure(&chart, chart.intervals(&rows, "sooner", "later", false), "nothing is compared", response_table(&rows)))
-                }
-            }
+pub(super) fn responses(study: &SimulationView) -> Section {
+    let of_point = |point: &PointResult| {
+        let (kinds, rivals) = (point.kinds().len(), point.policies.len().saturating_sub(1));
+        let rows = rows(study, point);
+        figure(
+            &format!("{}: response times relative to equipartition", plain(&point.subject)),
+            &format!("{} under {}.", count(kinds, "kind of job"), count(rivals, "policy")),
+            chart::intervals(&rows, "sooner", "later", false),
+            "nothing is compared",
+            response_table(&rows),
+        )
+    };
+    heading("responses", "Response times", "Response times relative to equipartition").above(html! {
+        p {
+            "For each kind of job, its mean response time over that under equipartition, from replicates with the same draws. Bars are 95 % "
+            "intervals; left of 1 jobs answer sooner. What the cache-affinity report's Figure 3 shows."
         }
-    }
+        div.charts.large { @for point in study.points() { (of_point(point)) } }
+    })
 }
 
 fn rows(study: &SimulationView, point: &PointResult) -> Vec<Interval> {
-    let of_kind = |kind: &'_ str| {
-        let kind = kind.to_owned();
-        let metric = RESPONSE.of_job(&kind);
-        let mut heading = Some(plain(&kind));
-        let row = |result: &PolicyResult| {
-            let change = result.changes.get(&metric)?;
+    let mut rows = Vec::new();
+    for kind in point.kinds() {
+        let metric = RESPONSE.of_job(kind);
+        let mut heading = Some(plain(kind));
+        for result in &point.policies {
+            let Some(change) = result.changes.get(&metric) else { continue };
             let ratio = |percent: f64| 1.0 + percent / 100.0;
             let value = ratio(change.value);
             let (low, high) = (change.low.map_or(value, ratio), change.high.map_or(value, ratio));
             let interval = if low == high { String::new() } else { format!(" ({low:.3} to {high:.3})") };
-            let hue = Hue::Series(study.policies().iter().position(|name| *name == result.policy).unwrap_or(0));
-            Some((result.policy.clone(), value, (low, high), interval, hue))
-        };
-        let told: Vec<_> = point.policies.iter().filter_map(row).collect();
-        told.into_iter()
-            .map(|(policy, value, (low, high), interval, hue)| Interval {
+            rows.push(Interval {
                 heading: heading.take(),
-                label: policy.clone(),
+                label: result.policy.clone(),
                 estimate: (value, low, high),
                 figure: format!("{value:.3}"),
-                hue,
-                hover: format!("{kind} under {policy}: {value:.3}{interval}"),
-            })
-            .collect::<Vec<_>>()
-    };
-    point.kinds().into_iter().flat_map(of_kind).collect()
+                hue: hue(study, &result.policy),
+                hover: format!("{kind} under {}: {value:.3}{interval}", result.policy),
+            });
+        }
+    }
+    rows
 }
 
 fn response_table(rows: &[Interval]) -> Markup {
@@ -137,10 +131,9 @@ fn response_table(rows: &[Interval]) -> Markup {
 }
 
 /// What the swept parameter does to response times, and from where on affinity matters.
-pub(super) fn sweep(study: &SimulationView) -> Markup {
+pub(super) fn sweep(study: &SimulationView) -> Section {
     let parameter = plain(study.swept().unwrap_or_default());
     let matters = affinity_matters_from(study.points());
-    let threshold = matters.map(|value| Threshold { value, label: "affinity matters".into() });
     let words = match matters {
         Some(from) => format!(
             "From {parameter} {from} on affinity matters: there and at every later point it saves {MATTERS_PERCENT} % or more of the response time under dynamic, and the interval leaves no doubt."
@@ -153,81 +146,46 @@ pub(super) fn sweep(study: &SimulationView) -> Markup {
             matters_at(study.points())
         ),
     };
-    let rivals: Vec<&str> = study.policies().into_iter().skip(1).collect();
-    let against: Vec<_> = rivals
-        .iter()
-        .enumerate()
-        .map(|(at, policy)| {
-            trace_of(study, policy, policy, Hue::Series(at + 1), |result| result.changes.get(&RESPONSE))
-        })
-        .collect();
-    let added: Vec<_> = rivals
-        .iter()
-        .enumerate()
-        .map(|(at, policy)| {
-            trace_of(study, policy, policy, Hue::Series(at + 1), |result| result.affinity_changes.get(&RESPONSE))
-        })
-        .filter(|trace| !trace.points.is_empty())
-        .collect();
-    html! {
-        section #sweep {
-            h2 { "The sweep" }
-            p { b { (words) } }
-            div.charts.large {
-                @let chart = Chart {
-                    title: format!("response times over {parameter}, against equipartition"),
-                    description: format!("{}; below 0 jobs answer sooner.", count(study.points().len(), "point")),
-                };
-                (figure(&chart, chart.sweep(&against, &parameter, threshold.as_ref()), "nothing is compared", sweep_table(&against)))
-                @if !added.is_empty() {
-                    @let chart = Chart {
-                        title: format!("what affinity adds over {parameter}, against dynamic"),
-                        description: words.clone(),
-                    };
-                    (figure(&chart, chart.sweep(&added, &parameter, threshold.as_ref()), "nothing is compared", sweep_table(&added)))
-                }
+    type Change = fn(&PolicyResult) -> Option<&Estimated>;
+    let traces = |change: Change| -> Vec<Line> {
+        let rivals = study.policies().into_iter().enumerate().skip(1);
+        rivals.map(|(at, policy)| trace_of(study, policy, policy, Hue::Series(at), change)).collect()
+    };
+    let drawn = |title: &str, description: &str, traces: &[Line]| {
+        let drawn = chart::sweep(traces, &parameter, matters.map(|value| (value, "affinity matters")));
+        figure(title, description, drawn, "nothing is compared", sweep_table(traces))
+    };
+    let against = drawn(
+        &format!("response times over {parameter}, against equipartition"),
+        &format!("{}; below 0 jobs answer sooner.", count(study.points().len(), "point")),
+        &traces(|result| result.changes.get(&RESPONSE)),
+    );
+    let mut added = traces(|result| result.affinity_changes.get(&RESPONSE));
+    added.retain(|trace| !trace.points.is_empty());
+    heading("sweep", "Sweep", "The sweep").above(html! {
+        p { b { (words) } }
+        div.charts.large {
+            (against)
+            @if !added.is_empty() {
+                (drawn(&format!("what affinity adds over {parameter}, against dynamic"), &words, &added))
             }
         }
-    }
+    })
 }
 
-pub(super) fn guide(study: &SimulationView) -> Markup {
-    let mut entries = vec![
-        ("response time", "From a job's arrival to its end: the mean over its kind's jobs."),
-        (
-            "change, ratio",
-            "Against equipartition, from pairs of replicates with the same arrivals and the same work of every task: the geometric mean of their ratios.",
-        ),
-        (
-            "95 % interval",
-            "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws.",
-        ),
-        (
-            "worker",
-            "What the kernel schedules: it does one task of its job after another. When its CPU is taken it keeps the task that it is at.",
-        ),
-        (
-            "CPU given, worker moved",
-            "A CPU goes from one job, or from none, to another; a worker begins on a CPU where it had not just run.",
-        ),
-        (
-            "nobody used, taken, their job had",
-            "A worker moves to a CPU that was free or given up; that was taken from a job that used it; or that its own job had.",
-        ),
-        (
-            "reload",
-            "Time to bring back cached lines that a worker had when it last stopped and that are gone, or are in other caches. First misses of a task are part of its work.",
-        ),
-        (
-            "accounting",
-            "Work, time in hand without work, switches and reloads of a job are exactly its response time times the CPUs that it had on average.",
-        ),
-    ];
-    if study.swept().is_some() {
-        entries.extend([
-            super::POINT,
-            ("future", "CPU speed times cache size, as a multiple of the machine's: each grows by the square root, working sets as caches do, and memory becomes faster by the fourth root only."),
-        ]);
-    }
-    sheet::reading(&entries)
+pub(super) fn guide(study: &SimulationView) -> Section {
+    reading(html! {
+        dt { "response time" } dd { "From a job's arrival to its end: the mean over its kind's jobs." }
+        dt { "change, ratio" } dd { "Against equipartition, from pairs of replicates with the same arrivals and the same work of every task: the geometric mean of their ratios." }
+        dt { "95 % interval" } dd { "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws." }
+        dt { "worker" } dd { "What the kernel schedules: it does one task of its job after another. When its CPU is taken it keeps the task that it is at." }
+        dt { "CPU given, worker moved" } dd { "A CPU goes from one job, or from none, to another; a worker begins on a CPU where it had not just run." }
+        dt { "nobody used, taken, their job had" } dd { "A worker moves to a CPU that was free or given up; that was taken from a job that used it; or that its own job had." }
+        dt { "reload" } dd { "Time to bring back cached lines that a worker had when it last stopped and that are gone, or are in other caches. First misses of a task are part of its work." }
+        dt { "accounting" } dd { "Work, time in hand without work, switches and reloads of a job are exactly its response time times the CPUs that it had on average." }
+        @if study.swept().is_some() {
+            (point_entry())
+            dt { "future" } dd { "CPU speed times cache size, as a multiple of the machine's: each grows by the square root, working sets as caches do, and memory becomes faster by the fourth root only." }
+        }
+    })
 }
