@@ -42,7 +42,7 @@ impl Live {
                 for treatment in (0..plan.treatments.len()).filter(|&treatment| treatment != cell.treatment) {
                     let other = Cell { treatment, ..cell };
                     let pairs = pairs_to(plan, &record.trials, cell, other);
-                    let Ok(ratio) = stats::paired_ratio(&pairs, bootstrap_seed(plan, other)) else { continue };
+                    let Some(ratio) = stats::paired_ratio(&pairs, bootstrap_seed(plan, other)) else { continue };
                     for name in plan.names(cell) {
                         ratios.extend(plan.names(other).map(|other| ((place(name), other.to_owned()), ratio)));
                     }

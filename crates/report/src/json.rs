@@ -313,7 +313,7 @@ impl<'a> RaceRow<'a> {
             subject: &race.subject,
             best: race.best().map(cpus),
             tied: race.standings.tied.iter().filter_map(|&arm| race.entrants.get(arm)).map(cpus).collect(),
-            shown: race.standings.shown,
+            shown: race.standings.difference_shown,
             gain: race.gain().map(|gain| GainRow {
                 ratio: gain.ratio,
                 ratio_low: gain.low,

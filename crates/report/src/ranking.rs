@@ -112,7 +112,7 @@ impl<'a> Ranking<'a> {
     /// The same with everyone who can't be told apart from the best; where no difference is shown that is everyone, so
     /// they get no more room than others.
     pub(crate) fn top_and_tied(&self, most: usize) -> Vec<&Place<'a>> {
-        self.top(if self.race.standings.shown { most.max(self.tied()) } else { most })
+        self.top(if self.race.standings.difference_shown { most.max(self.tied()) } else { most })
     }
 
     /// What is said of those whom a list of `shown` leaves out; empty when there are none.

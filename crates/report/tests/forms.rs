@@ -370,7 +370,7 @@ fn a_long_ranking_shows_the_first_the_tied_and_unbound() {
     let race = &study.analysis.races[0];
     let tied = race.standings.tied.len();
     let rows = tied.max(12) + usize::from(!race.standings.tied.contains(&0));
-    assert!(race.standings.shown && rows < 60, "{tied} of 200 tied");
+    assert!(race.standings.difference_shown && rows < 60, "{tied} of 200 tied");
     let text = study.terminal(100);
     assert_eq!(text.matches("\n  =1  ").count(), tied - 1, "{text}");
     assert!(text.lines().any(|line| line.contains("  unbound  ")), "{text}");

@@ -4,17 +4,16 @@
 //! bytes on every machine.
 //!
 //! ```text
-//! times of one cell   ──> estimate, median_interval, outlier_marks, drift, relative_sd_below
-//! pairs of two cells  ──> paired_ratio ──> settled (is it enough?)
+//! times of one cell   ──> estimate, median_interval, outliers, drift, relative_sd_below
+//! pairs of two cells  ──> paired_ratio ──> is_settled (is it enough?)
 //!                                      ├─> claims  (may we say so, among all the comparisons of the study?)
 //!                                      └─> disturbances (was the machine too busy to say it plainly?)
 //! seed, block, group  ──> block_permutation (who runs when)
 //! runs of many arms   ──> Race: next_block, limit_s ──> standings (which is best, and what can't be told apart from it)
 //! ```
 //!
-//! Nothing here panics or returns NaN: what can't be said is `None` or a [`PairError`]. `tests/coverage.rs`
-//! and `tests/disturbed.rs` draw thousands of studies, and `tests/races.rs` of races; they hold intervals and claims to what they
-//! promise.
+//! Nothing here panics or returns NaN: what can't be said is `None`. `tests/coverage.rs` and `tests/disturbed.rs` draw
+//! thousands of studies, and `tests/races.rs` of races; they hold intervals and claims to what they promise.
 
 #![forbid(unsafe_code)]
 
@@ -36,10 +35,9 @@ pub use draw::block_permutation;
 pub use drift::{Drift, MIN_DRIFT_POINTS, drift};
 pub use estimate::{Estimate, estimate, mean_interval, median_interval, quantile};
 pub use metric::{Better, By, Metric, Unit};
-pub use outlier::{Mark, OUTLIER_THRESHOLD, outlier_marks};
-pub use paired::{CLAIM_LEVEL, CONFIDENCE, MIN_PAIRS, Pair, PairError, PairedRatio, RESAMPLES, paired_ratio};
-pub use race::{Drop, DropReason, Gain, Outcome, Race, RaceRule, Run, Standing, Standings};
+pub use outlier::{Mark, OUTLIER_THRESHOLD, outliers};
+pub use paired::{CLAIM_LEVEL, CONFIDENCE, MIN_PAIRS, Pair, PairedRatio, RESAMPLES, paired_ratio};
+pub use race::{DropReason, Elimination, Gain, Outcome, Race, RaceRule, Run, Standing, Standings};
 pub use stop::{
-    DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, PAPERS_MIN_RUNS, PAPERS_RELATIVE_SD,
-    relative_sd_below, settled,
+    DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, PAPERS_MIN_RUNS, is_settled, relative_sd_below,
 };

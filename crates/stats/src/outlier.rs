@@ -32,7 +32,7 @@ pub enum Mark {
 ///
 /// When more than half of the times are equal, as with a coarse clock, the MAD is 0 and the mean absolute deviation from
 /// the median takes its place, as Iglewicz and Hoaglin propose.
-pub fn outlier_marks(times_s: &[f64]) -> Vec<Mark> {
+pub fn outliers(times_s: &[f64]) -> Vec<Mark> {
     let typical = vec![Mark::Typical; times_s.len()];
     let Some(sorted_s) = sorted(times_s).filter(|sorted_s| sorted_s.len() >= 3) else { return typical };
     let median_s = quantile_of_sorted(&sorted_s, 0.5);
@@ -62,11 +62,11 @@ mod tests {
     #[test]
     fn marks_by_hand() {
         // Median 10, deviations 0 1 1 2 2 5 6: MAD 2, so beyond 3.5 * 1.4826 * 2 = 10.4 is far.
-        assert_eq!(outlier_marks(&[10.0, 9.0, 11.0, 8.0, 12.0, 5.0, 16.0]), [Typical; 7]);
+        assert_eq!(outliers(&[10.0, 9.0, 11.0, 8.0, 12.0, 5.0, 16.0]), [Typical; 7]);
         // Median 10, deviations 0 0.1 0.1 0.2 0.2 1 5: MAD 0.2, so beyond 1.04 is far.
-        let marks = outlier_marks(&[15.0, 9.9, 10.1, 9.8, 10.2, 9.0, 10.0]);
+        let marks = outliers(&[15.0, 9.9, 10.1, 9.8, 10.2, 9.0, 10.0]);
         assert_eq!(marks, [Slow, Typical, Typical, Typical, Typical, Typical, Typical]);
-        let marks = outlier_marks(&[15.0, 9.9, 10.1, 9.8, 10.2, 8.9, 10.0]);
+        let marks = outliers(&[15.0, 9.9, 10.1, 9.8, 10.2, 8.9, 10.0]);
         assert_eq!(marks, [Slow, Typical, Typical, Typical, Typical, Fast, Typical]);
     }
 
@@ -74,16 +74,16 @@ mod tests {
     fn a_coarse_clock_does_not_hide_an_outlier() {
         let mut times_s = [0.05; 12];
         times_s[3] = 0.5;
-        let marks = outlier_marks(&times_s);
+        let marks = outliers(&times_s);
         assert_eq!(marks.iter().filter(|&&mark| mark == Slow).count(), 1);
         assert_eq!(marks[3], Slow);
-        assert_eq!(outlier_marks(&[0.05; 12]), [Typical; 12]);
+        assert_eq!(outliers(&[0.05; 12]), [Typical; 12]);
     }
 
     #[test]
     fn too_few_or_unreal_times_are_typical() {
-        assert_eq!(outlier_marks(&[]), []);
-        assert_eq!(outlier_marks(&[1.0, 100.0]), [Typical; 2]);
-        assert_eq!(outlier_marks(&[1.0, 1.0, 1.0, f64::NAN]), [Typical; 4]);
+        assert_eq!(outliers(&[]), []);
+        assert_eq!(outliers(&[1.0, 100.0]), [Typical; 2]);
+        assert_eq!(outliers(&[1.0, 1.0, 1.0, f64::NAN]), [Typical; 4]);
     }
 }

@@ -19,7 +19,7 @@
 //! | bootstrap-t, trimmed          | 94 to 97 %   | holds from 10 pairs on; unbounded at 5                         |
 //!
 //! so the bootstrap gives the critical value from 10 pairs, and Student's t below, where the few distinct resamples
-//! leave it too wild. Looking again after every block is the stop rule's business: see [`crate::settled`].
+//! leave it too wild. Looking again after every block is the stop rule's business: see [`crate::is_settled`].
 
 use crate::draw::{Draws, Purpose};
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ const MIN_BOOTSTRAP_PAIRS: usize = 10;
 
 /// How much an interval is widened for each natural log of the looks that a study may have taken before it: looking after
 /// every block and stopping when the noise seems small finds noise that seems small. With the stop rule of
-/// [`crate::settled`], 0.015 brings intervals that stopped a study from 92.5 to 94 % and more, and takes those of a fixed
+/// [`crate::is_settled`], 0.015 brings intervals that stopped a study from 92.5 to 94 % and more, and takes those of a fixed
 /// number of pairs to 96.9 % at most.
 const WIDENING_PER_LOG_LOOK: f64 = 0.015;
 
@@ -66,27 +66,6 @@ pub struct Pair {
     pub treatment_s: f64,
 }
 
-/// Why pairs give no ratio.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub enum PairError {
-    /// There are fewer than [`MIN_PAIRS`].
-    #[error("{pairs} pairs are too few for an interval of the ratio; run at least {MIN_PAIRS} blocks")]
-    TooFew {
-        /// How many there are.
-        pairs: usize,
-    },
-    /// A time is zero, negative or not finite.
-    #[error("pair {index} has a time that is no positive number of seconds: {reference_s} s against {treatment_s} s")]
-    BadTime {
-        /// Which pair, from 0.
-        index: usize,
-        /// Its reference time, in seconds.
-        reference_s: f64,
-        /// Its treatment time, in seconds.
-        treatment_s: f64,
-    },
-}
-
 /// The ratio reference time / treatment time, with its doubt. Above 1 the treatment is faster.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairedRatio {
@@ -102,17 +81,11 @@ pub struct PairedRatio {
 /// Estimates the ratio from `pairs`, in any order; `seed` is that of the bootstrap.
 ///
 /// Exchanging reference and treatment in all pairs negates `log_ratio` and keeps `std_error`, exactly.
-///
-/// # Errors
-/// [`PairError`] when there are too few pairs, or a time is no positive number.
-pub fn paired_ratio(pairs: &[Pair], seed: u64) -> Result<PairedRatio, PairError> {
-    for (index, &Pair { reference_s, treatment_s }) in pairs.iter().enumerate() {
-        if ![reference_s, treatment_s].iter().all(|time_s| time_s.is_finite() && *time_s > 0.0) {
-            return Err(PairError::BadTime { index, reference_s, treatment_s });
-        }
-    }
-    if pairs.len() < MIN_PAIRS {
-        return Err(PairError::TooFew { pairs: pairs.len() });
+/// None for fewer than [`MIN_PAIRS`], or when a time is no positive number.
+pub fn paired_ratio(pairs: &[Pair], seed: u64) -> Option<PairedRatio> {
+    let mut times_s = pairs.iter().flat_map(|pair| [pair.reference_s, pair.treatment_s]);
+    if pairs.len() < MIN_PAIRS || !times_s.all(|time_s| time_s.is_finite() && time_s > 0.0) {
+        return None;
     }
     let mut log_ratios: Vec<f64> = pairs.iter().map(|pair| pair.reference_s.ln() - pair.treatment_s.ln()).collect();
     log_ratios.sort_unstable_by(f64::total_cmp);
@@ -138,7 +111,7 @@ pub fn paired_ratio(pairs: &[Pair], seed: u64) -> Result<PairedRatio, PairError>
         Ordering::Equal => 0.0,
         Ordering::Greater => 0.0 - (middle + trimmed.mean),
     };
-    Ok(PairedRatio { pairs: pairs.len(), log_ratio, std_error })
+    Some(PairedRatio { pairs: pairs.len(), log_ratio, std_error })
 }
 
 impl PairedRatio {
@@ -352,11 +325,11 @@ mod tests {
     }
 
     #[test]
-    fn what_gives_no_ratio_is_said() {
-        assert_eq!(paired_ratio(&pairs(&[1.0; 4]), 1), Err(PairError::TooFew { pairs: 4 }));
-        let error = paired_ratio(&pairs(&[1.0, 1.0, 0.0, 1.0, 1.0]), 1).unwrap_err();
-        assert_eq!(error, PairError::BadTime { index: 2, reference_s: 0.0, treatment_s: 1.0 });
-        assert_eq!(error.to_string(), "pair 2 has a time that is no positive number of seconds: 0 s against 1 s");
+    fn few_pairs_and_times_that_are_none_give_no_ratio() {
+        assert_eq!(paired_ratio(&pairs(&[1.0; 4]), 1), None);
+        for no_time in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(paired_ratio(&pairs(&[1.0, 1.0, no_time, 1.0, 1.0]), 1), None, "{no_time}");
+        }
     }
 
     #[test]

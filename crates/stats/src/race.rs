@@ -96,7 +96,7 @@ pub struct Standings {
     pub tied: Vec<usize>,
     /// Whether some arm is told apart from the best: whether a difference is shown at all. If all arms are equal, in at most
     /// 5 % of races.
-    pub shown: bool,
+    pub difference_shown: bool,
     /// The best against its reference, from blocks that were run after the finalists were chosen; none when there were too few,
     /// or the best is a reference.
     pub gain: Option<Gain>,
@@ -134,12 +134,12 @@ pub struct Standing {
     /// Upper end of that interval; none when all its runs were cut off.
     pub loss_high: Option<f64>,
     /// When and why it was left out.
-    pub dropped: Option<Drop>,
+    pub dropped: Option<Elimination>,
 }
 
 /// When and why an arm was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drop {
+pub struct Elimination {
     /// The last block in which it was still in.
     pub block: u32,
     /// Why it was left out then.
@@ -228,14 +228,17 @@ mod tests {
         close(Some(noise.sd), 0.0127);
         assert_eq!(noise.freedom, 3.0);
         let standings = race.standings(&runs);
-        assert_eq!((standings.best, standings.tied.as_slice(), standings.shown), (Some(0), [0, 1].as_slice(), true));
+        assert_eq!(
+            (standings.best, standings.tied.as_slice(), standings.difference_shown),
+            (Some(0), [0, 1].as_slice(), true)
+        );
         let by_hand = [(1.0, 1.0, 1.008), (1.032, 1.0, 1.074), (1.196, 1.078, 1.285), (1.295, 1.168, 1.392)];
         for (standing, (loss, low, high)) in standings.arms.iter().zip(by_hand) {
             close(standing.loss, loss);
             close(standing.loss_low, low);
             close(standing.loss_high, high);
         }
-        let halved = Some(Drop { block: 0, why: DropReason::Halved });
+        let halved = Some(Elimination { block: 0, why: DropReason::Halved });
         assert_eq!(standings.arms.iter().map(|arm| arm.dropped).collect::<Vec<_>>(), [None, None, halved, halved]);
     }
 }

@@ -20,9 +20,6 @@ pub const NARROW_LOOKS: usize = 5;
 /// Runs before the first look of the papers' rule (Pires 2017, section 3).
 pub const PAPERS_MIN_RUNS: u32 = 5;
 
-/// Relative standard deviation of the papers' rule (Pires 2017, section 3).
-pub const PAPERS_RELATIVE_SD: f64 = 0.05;
-
 /// The paired rule: whether there are at least `min_blocks` pairs and the 95 % interval of the ratio is narrower than
 /// `width` relative to the ratio, now and at each of the last [`NARROW_LOOKS`] looks. `pairs` are in the order of
 /// their blocks.
@@ -30,10 +27,10 @@ pub const PAPERS_RELATIVE_SD: f64 = 0.05;
 /// A study that stops at the first narrow interval stops when its noise happens to look small: of 2,000 drawn studies as
 /// few as 90 % then covered. Asking for five looks in a row costs about five blocks and brings most of it back; five is also
 /// how often trimming takes a pair more from either end, at which the interval jumps.
-pub fn settled(pairs: &[Pair], width: f64, min_blocks: usize, seed: u64) -> bool {
+pub fn is_settled(pairs: &[Pair], width: f64, min_blocks: usize, seed: u64) -> bool {
     pairs.len() >= min_blocks.max(NARROW_LOOKS)
         && (pairs.len() - NARROW_LOOKS + 1..=pairs.len()).rev().all(|blocks| {
-            paired_ratio(&pairs[..blocks], seed).is_ok_and(|comparison| comparison.relative_width() < width)
+            paired_ratio(&pairs[..blocks], seed).is_some_and(|comparison| comparison.relative_width() < width)
         })
 }
 
@@ -57,9 +54,9 @@ mod tests {
 
     #[test]
     fn the_paired_rule_wants_blocks_and_a_narrow_interval() {
-        assert!(!settled(&steady(9, 0.001), 0.02, 10, 1));
-        assert!(settled(&steady(10, 0.001), 0.02, 10, 1));
-        assert!(!settled(&steady(10, 0.1), 0.02, 10, 1));
+        assert!(!is_settled(&steady(9, 0.001), 0.02, 10, 1));
+        assert!(is_settled(&steady(10, 0.001), 0.02, 10, 1));
+        assert!(!is_settled(&steady(10, 0.1), 0.02, 10, 1));
     }
 
     #[test]
@@ -72,15 +69,15 @@ mod tests {
         let narrow = |blocks: usize| paired_ratio(&pairs[..blocks], 1).unwrap().relative_width() < 0.02;
         let first = (10..=40).find(|&blocks| narrow(blocks)).unwrap();
         assert!(first > 10);
-        let stop = (10..=40).find(|&blocks| settled(&pairs[..blocks], 0.02, 10, 1)).unwrap();
+        let stop = (10..=40).find(|&blocks| is_settled(&pairs[..blocks], 0.02, 10, 1)).unwrap();
         assert!(stop >= first + NARROW_LOOKS - 1 && (stop - NARROW_LOOKS + 1..=stop).all(narrow), "{first} {stop}");
     }
 
     #[test]
     fn nothing_is_settled_without_pairs() {
-        assert!(!settled(&[], 0.02, 0, 1));
-        assert!(!settled(&steady(4, 0.0), 0.02, 0, 1));
-        assert!(settled(&steady(9, 0.0), 0.02, 0, 1));
+        assert!(!is_settled(&[], 0.02, 0, 1));
+        assert!(!is_settled(&steady(4, 0.0), 0.02, 0, 1));
+        assert!(is_settled(&steady(9, 0.0), 0.02, 0, 1));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use stayput_stats::{
     CONFIDENCE, Claim, DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, NARROW_LOOKS, Pair, PairedRatio, claims, drift,
-    median_interval, paired_ratio, settled,
+    is_settled, median_interval, paired_ratio,
 };
 use std::ops::RangeInclusive;
 
@@ -91,7 +91,7 @@ fn stop(pairs: &[Pair], width: f64) -> usize {
         match (blocks - NARROW_LOOKS + 1..=blocks).rev().find(|&look| !narrow(look)) {
             Some(wide) => blocks = wide + NARROW_LOOKS,
             None => {
-                assert!(settled(&pairs[..blocks], width, min_blocks, 1));
+                assert!(is_settled(&pairs[..blocks], width, min_blocks, 1));
                 return blocks;
             }
         }

@@ -9,7 +9,7 @@ mod draw;
 use draw::Draw;
 use stayput_stats::{
     Claim, DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, Pair, PairedRatio, Surroundings,
-    block_permutation, claims, disturbances, paired_ratio, settled,
+    block_permutation, claims, disturbances, is_settled, paired_ratio,
 };
 
 /// Studies of a scenario whose rates are far from their bounds, and of one whose are near.
@@ -301,7 +301,7 @@ fn stop(pairs: &[Pair]) -> usize {
         match (blocks - NARROW_LOOKS + 1..=blocks).rev().find(|&look| !narrow(look)) {
             Some(wide) => blocks = wide + NARROW_LOOKS,
             None => {
-                assert!(settled(&pairs[..blocks], DEFAULT_WIDTH, DEFAULT_MIN_BLOCKS as usize, 1));
+                assert!(is_settled(&pairs[..blocks], DEFAULT_WIDTH, DEFAULT_MIN_BLOCKS as usize, 1));
                 return blocks;
             }
         }

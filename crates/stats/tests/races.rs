@@ -43,7 +43,7 @@ fn tally(name: &str, races: u64, draw_field: impl Fn(&mut Draw, u64) -> (Field, 
         runs_used.push(runs.len());
         counts[0] += f64::from(field.is_good(standings.best));
         counts[1] += f64::from(standings.tied.iter().any(|&arm| field.times_s[arm] <= field.best_s()));
-        counts[2] += f64::from(standings.shown);
+        counts[2] += f64::from(standings.difference_shown);
         if let (Some(best), Some(gain)) = (standings.best, standings.gain) {
             let reference = field.reference[best].expect("a gain is measured against a reference");
             let truth = field.times_s[reference] / field.times_s[best];
@@ -265,7 +265,7 @@ fn slow_runs_are_cut_off_and_failures_left_out() {
         [None, None, Some((0, DropReason::Outpaced)), Some((0, DropReason::Failed))]
     );
     assert_eq!((standings.arms[2].loss_high, standings.arms[3].loss), (None, None));
-    assert!(!standings.shown, "one run each shows nothing");
+    assert!(!standings.difference_shown, "one run each shows nothing");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
     let cells: Vec<Cell> = plan.cells().collect();
     let ratio = |&cell: &Cell| {
         let is_compared = cell.treatment != 0;
-        is_compared.then(|| stats::paired_ratio(&pairs(plan, trials, cell), bootstrap_seed(plan, cell)).ok()).flatten()
+        is_compared.then(|| stats::paired_ratio(&pairs(plan, trials, cell), bootstrap_seed(plan, cell))).flatten()
     };
     let ratios: Vec<Option<PairedRatio>> = cells.iter().map(ratio).collect();
     let mut claims = stats::claims(&ratios.iter().flatten().copied().collect::<Vec<_>>()).into_iter();

@@ -110,7 +110,7 @@ impl Comparison {
             // The reference is settled with whatever is compared to it.
             StopRule::Paired { .. } if cell.treatment == 0 => true,
             StopRule::Paired { width, min_blocks, .. } => {
-                stats::settled(&pairs(plan, trials, cell), width, min_blocks as usize, bootstrap_seed(plan, cell))
+                stats::is_settled(&pairs(plan, trials, cell), width, min_blocks as usize, bootstrap_seed(plan, cell))
             }
             StopRule::RelativeSd { relative_sd, min_runs, .. } => {
                 stats::relative_sd_below(&counted_times(plan, trials, cell), min_runs as usize, relative_sd)

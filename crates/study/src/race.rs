@@ -112,7 +112,9 @@ impl RaceResult {
         let is_reference =
             |arm: &usize| self.reference().is_some_and(|(entrant, _)| self.entrants.get(*arm) == Some(entrant));
         self.gain().is_some_and(|gain| gain.claim == Claim::Faster)
-            || (self.standings.shown && self.reference().is_some() && !self.standings.tied.iter().any(is_reference))
+            || (self.standings.difference_shown
+                && self.reference().is_some()
+                && !self.standings.tied.iter().any(is_reference))
     }
 
     /// Those that can't be told apart from the best, without it.

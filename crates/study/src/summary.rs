@@ -160,7 +160,7 @@ pub(crate) fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: 
         drift: stats::drift(&over_study)
             .filter(|drift| drift.p_value < DRIFT_SIGNIFICANCE)
             .map(|drift| drift.relative_change),
-        outliers: stats::outlier_marks(&times_s)
+        outliers: stats::outliers(&times_s)
             .into_iter()
             .zip(&good)
             .filter(|(mark, _)| *mark != Mark::Typical)

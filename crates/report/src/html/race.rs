@@ -346,7 +346,7 @@ pub(super) fn headline(ranking: &Ranking) -> Headline {
     let mut headline = if let Some(gain) = gain {
         let ratio = Ratio::new(gain.ratio, Some(gain.low), Some(gain.high));
         Headline::gain(&ratio, &name, "unbound", gain.pairs)
-    } else if !standings.shown {
+    } else if !standings.difference_shown {
         let doubt = html! { p.doubt { "among " (count(ranking.places.len(), "placement")) } };
         Headline::words("No difference shown", doubt)
     } else if best.entrant.reference {
@@ -359,7 +359,7 @@ pub(super) fn headline(ranking: &Ranking) -> Headline {
     };
     headline.doubt = html! {
         (headline.doubt)
-        @if standings.shown && tied > 0 { p.doubt.muted { (count(tied, "other")) " can't be told apart from it" } }
+        @if standings.difference_shown && tied > 0 { p.doubt.muted { (count(tied, "other")) " can't be told apart from it" } }
         @if let Some(least) = standings.smallest_detectable.filter(|_| gain.is_none()) {
             p.doubt.muted { "The smallest difference that this race could have seen is " (number::percent(least)) "." }
         }

@@ -4,7 +4,7 @@
 
 use super::effects::Effects;
 use super::simultaneous::maximum_modulus;
-use super::{Drop, DropReason, Outcome, Race, RaceRule, Run};
+use super::{DropReason, Elimination, Outcome, Race, RaceRule, Run};
 use crate::draw::block_permutation;
 use crate::paired::{CONFIDENCE, MIN_PAIRS};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -52,7 +52,7 @@ pub(super) struct Course {
     /// Arms that ran beside them in the last block without being candidates, or will in the next.
     guests: Vec<usize>,
     /// When and why the others were left out.
-    pub(super) dropped: Vec<Option<Drop>>,
+    pub(super) dropped: Vec<Option<Elimination>>,
     /// The last leg, once it has begun.
     pub(super) last_leg: Option<LastLeg>,
 }
@@ -102,7 +102,7 @@ impl Course {
         self.next.clear();
         for &arm in &before {
             match look.spoilt_reason(arm) {
-                Some(why) => self.dropped[arm] = Some(Drop { block, why }),
+                Some(why) => self.dropped[arm] = Some(Elimination { block, why }),
                 None => self.candidates.push(arm),
             }
         }
@@ -232,7 +232,7 @@ impl Course {
                 .zip(look.effects.difference(arm, best))
                 .is_some_and(|(critical, difference)| difference.log > critical * difference.std_error);
             let why = if slower { DropReason::Slower } else { DropReason::Halved };
-            self.dropped[arm] = Some(Drop { block, why });
+            self.dropped[arm] = Some(Elimination { block, why });
         }
     }
 }

@@ -102,7 +102,7 @@ impl RaceVerdict {
             entrants: race.entrants.len() as u32,
             threads: Some(best.threads).filter(|&t| race.entrants.iter().all(|entrant| entrant.threads == t)),
             runs: race.runs,
-            rivals: race.standings.shown.then(|| race.rivals().map(Configuration::from).collect()),
+            rivals: race.standings.difference_shown.then(|| race.rivals().map(Configuration::from).collect()),
             slowest: Slowest::new(race),
         });
         Self { subject: race.subject.clone(), outcome }
@@ -132,7 +132,7 @@ impl RaceFinding {
         });
         match (gain, reference_loss) {
             (Some((Claim::Faster, ratio, pairs)), _) => Self::Faster { ratio, pairs },
-            _ if !standings.shown => Self::NoneShown { smallest_detectable: standings.smallest_detectable },
+            _ if !standings.difference_shown => Self::NoneShown { smallest_detectable: standings.smallest_detectable },
             (_, Some(ratio)) if race.beats_reference() => Self::FasterAmongAll { ratio },
             _ if best.reference => Self::ReferenceIsBest,
             (Some((_, ratio, pairs)), _) => Self::NotShownFaster { ratio, pairs },
@@ -152,7 +152,7 @@ impl Slowest {
             .filter(|(standing, _)| standing.dropped.is_none_or(|drop| drop.why != DropReason::Outpaced))
             .filter_map(|(standing, entrant)| Some((standing.loss_low?, standing.loss?, entrant)));
         let (loss_low, loss, entrant) = ran_to_its_end.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let is_slower = standings.shown && loss_low > 1.0;
+        let is_slower = standings.difference_shown && loss_low > 1.0;
         is_slower.then(|| Self { configuration: entrant.into(), loss, loss_low })
     }
 }
