@@ -9,20 +9,31 @@
 //! most the trial that was running, and a machine that loses power loses the last trials but not the file.
 //! `application_id` marks the file as ours, `user_version` is the schema's version.
 
+mod error;
 mod execution;
 mod older;
 mod sample;
 
+pub use error::JournalError;
+
 use crate::host::{HostFacts, HostState, PastSession};
 use crate::kind::Kind;
 use crate::record::{Ending, Record};
-use crate::row::{APPLICATION_ID, Reader, Row, read_error, to_json, write_error};
-pub use crate::row::{JournalError, SCHEMA_VERSION};
+use crate::row::{Columns, Row, RowError, insert, rows, to_json};
 use nix::fcntl::{Flock, FlockArg};
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags};
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+
+/// "STPY" in ASCII.
+const APPLICATION_ID: i32 = 0x5354_5059;
+
+/// Version of the schema; raised with every change that an older Stayput could not read. Version 2 brought races, cells without a
+/// placement, models, trials that were cut off, and simulations among the trials of programs. Version 3 names the kind of study, and
+/// has tables of its own for samples.
+pub const SCHEMA_VERSION: i32 = 3;
 
 /// The tables of every study.
 const SCHEMA: &str = "
@@ -69,11 +80,11 @@ impl<K: Kind> Journal<K> {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io_error)?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
-            nix::errno::Errno::EAGAIN => JournalError::Busy { path: path.into() },
+            nix::errno::Errno::EAGAIN => JournalError::Busy(path.into()),
             other => io_error(other.into()),
         })?;
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
-            .map_err(|error| write_error(path, error))?;
+            .map_err(|error| JournalError::writing(path, &error))?;
         let reader = Reader::new(&connection, path)?;
         reader.iter().try_for_each(Reader::check_kind::<K>)?;
         let is_older = reader.is_some_and(|reader| reader.is_older());
@@ -124,10 +135,7 @@ impl<K: Kind> Journal<K> {
         }
         self.write(|connection| {
             connection.execute_batch(WRITING)?;
-            connection.execute(
-                "INSERT INTO session (command_line, before) VALUES (?1, ?2)",
-                params![to_json(&command_line), to_json(before)],
-            )?;
+            insert_session(connection, command_line, before, None)?;
             Ok(connection.last_insert_rowid())
         })
     }
@@ -138,8 +146,7 @@ impl<K: Kind> Journal<K> {
     /// Any [`JournalError`] of writing.
     pub fn end_session(&mut self, session: i64, after: &HostState) -> Result<(), JournalError> {
         self.write(|connection| {
-            connection.execute("UPDATE session SET after = ?2 WHERE id = ?1", params![session, to_json(after)])?;
-            Ok(())
+            connection.execute("UPDATE session SET after = ?2 WHERE id = ?1", (session, to_json(after))).map(drop)
         })
     }
 
@@ -160,10 +167,7 @@ impl<K: Kind> Journal<K> {
     /// # Errors
     /// Any [`JournalError`] of writing.
     pub fn set_ending(&mut self, ending: Option<Ending>) -> Result<(), JournalError> {
-        self.write(|connection| {
-            connection.execute("UPDATE study SET ending = ?1", [ending.map(|ending| to_json(&ending))])?;
-            Ok(())
-        })
+        self.write(|connection| write_ending(connection, ending))
     }
 
     /// Folds the write-ahead file back, so that the study is one plain file again.
@@ -175,7 +179,7 @@ impl<K: Kind> Journal<K> {
     }
 
     fn write<T>(&mut self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, JournalError> {
-        work(&mut self.connection).map_err(|error| write_error(&self.path, error))
+        work(&mut self.connection).map_err(|error| JournalError::writing(&self.path, &error))
     }
 }
 
@@ -198,19 +202,43 @@ fn begin<K: Kind>(
     connection.execute_batch(K::Trial::TABLES)?;
     connection
         .execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"))?;
-    connection.execute(
-        "INSERT INTO study (id, kind, plan, machine, host) VALUES (1, ?1, ?2, ?3, ?4)",
-        params![K::NAME, to_json(plan), to_json(machine), to_json(host)],
-    )?;
-    Ok(())
+    insert(
+        connection,
+        "study",
+        &[
+            ("id", &1),
+            ("kind", &K::NAME),
+            ("plan", &to_json(plan)),
+            ("machine", &to_json(machine)),
+            ("host", &to_json(host)),
+        ],
+    )
+}
+
+fn insert_session(
+    connection: &Connection,
+    command_line: &[String],
+    before: &HostState,
+    after: Option<&HostState>,
+) -> rusqlite::Result<()> {
+    insert(
+        connection,
+        "session",
+        &[("command_line", &to_json(command_line)), ("before", &to_json(before)), ("after", &after.map(to_json))],
+    )
+}
+
+fn write_ending(connection: &Connection, ending: Option<Ending>) -> rusqlite::Result<()> {
+    connection.execute("UPDATE study SET ending = ?1", [ending.map(|ending| to_json(&ending))]).map(drop)
 }
 
 /// What `read` finds in the journal at `path`.
 fn read_with<T>(path: &Path, read: impl Fn(&Reader) -> Result<T, JournalError>) -> Result<T, JournalError> {
     File::open(path).map_err(|cause| JournalError::Open { path: path.into(), cause })?;
     let read_by = |flags: OpenFlags| {
-        let connection = Connection::open_with_flags(path, flags).map_err(|error| read_error(path, error))?;
-        let reader = Reader::new(&connection, path)?.ok_or_else(|| JournalError::Empty { path: path.into() })?;
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(|error| JournalError::reading(path, error))?;
+        let reader = Reader::new(&connection, path)?.ok_or_else(|| JournalError::Empty(path.into()))?;
         read(&reader)
     };
     match read_by(OpenFlags::SQLITE_OPEN_READ_ONLY) {
@@ -220,14 +248,56 @@ fn read_with<T>(path: &Path, read: impl Fn(&Reader) -> Result<T, JournalError>) 
     }
 }
 
-/// What a journal says of its study.
-impl Reader<'_> {
+/// Reads a journal whose schema is known.
+struct Reader<'a> {
+    connection: &'a Connection,
+    path: &'a Path,
+    /// The schema's version.
+    version: i32,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of the journal; none while it is empty.
+    fn new(connection: &'a Connection, path: &'a Path) -> Result<Option<Self>, JournalError> {
+        let read_error = |error| JournalError::reading(path, error);
+        let is_empty = connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0));
+        if is_empty.map_err(read_error)? {
+            return Ok(None);
+        }
+        let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0)).map_err(read_error);
+        if pragma("application_id")? != APPLICATION_ID {
+            return Err(JournalError::Foreign(path.into()));
+        }
+        let damaged = |what: String| JournalError::Damaged { path: path.into(), what };
+        let version = match pragma("user_version")? {
+            found if found > SCHEMA_VERSION => return Err(JournalError::Newer { path: path.into(), found }),
+            found @ 1..=SCHEMA_VERSION => found,
+            found => return Err(damaged(format!("schema version {found}"))),
+        };
+        let health: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(read_error)?;
+        if health == "ok" { Ok(Some(Self { connection, path, version })) } else { Err(damaged(health)) }
+    }
+
+    fn is_older(&self) -> bool {
+        self.version < SCHEMA_VERSION
+    }
+
+    /// What `read` finds in the only row of the table `study`.
+    fn study<T>(&self, read: impl Fn(&Columns) -> Result<T, RowError>) -> Result<T, RowError> {
+        let found = rows(self.connection, "SELECT * FROM study", [], read)?.pop();
+        found.ok_or_else(|| RowError::Damaged("table study has no row".into()))
+    }
+
     /// The kind of the study.
     fn kind(&self) -> Result<String, JournalError> {
-        if self.is_older() {
-            return Ok(older::kind_of_plan(&self.json(&self.study_column::<String>("plan")?, "plan")?).to_owned());
-        }
-        self.study_column("kind")
+        let is_older = self.is_older();
+        let kind =
+            self.study(
+                |row| {
+                    if is_older { Ok(older::kind_of_plan(&row.json("plan")?).to_owned()) } else { row.get("kind") }
+                },
+            );
+        kind.map_err(|error| JournalError::reading(self.path, error))
     }
 
     fn check_kind<K: Kind>(&self) -> Result<(), JournalError> {
@@ -241,37 +311,43 @@ impl Reader<'_> {
     /// The whole study.
     fn record<K: Kind>(&self) -> Result<Record<K>, JournalError> {
         self.check_kind::<K>()?;
-        let ending: Option<String> = self.study_column("ending")?;
-        let mut statement =
-            self.sql(self.connection.prepare("SELECT command_line, before, after FROM session ORDER BY id"))?;
-        let mut rows = self.sql(statement.query([]))?;
-        let mut sessions = Vec::new();
-        while let Some(row) = self.sql(rows.next())? {
-            sessions.push(PastSession {
-                command_line: self.json_column(row, "command_line")?,
-                before: self.json_column(row, "before")?,
-                after: self.optional_json_column(row, "after")?,
-            });
-        }
-        Ok(Record {
-            plan: self.plan()?,
-            machine: self.json(&self.study_column::<String>("machine")?, "machine")?,
-            host: self.json(&self.study_column::<String>("host")?, "host")?,
-            sessions,
-            trials: if self.is_older() { K::Trial::read_older(self)? } else { K::Trial::read_all(self)? },
-            ending: ending.map(|text| self.json(&text, "ending")).transpose()?,
+        self.rows_of_all_tables().map_err(|error| JournalError::reading(self.path, error))
+    }
+
+    fn rows_of_all_tables<K: Kind>(&self) -> Result<Record<K>, RowError> {
+        let connection = self.connection;
+        let session = |row: &Columns| {
+            Ok(PastSession {
+                command_line: row.json("command_line")?,
+                before: row.json("before")?,
+                after: row.optional_json("after")?,
+            })
+        };
+        self.study(|row| {
+            Ok(Record {
+                plan: self.plan(row)?,
+                machine: row.json("machine")?,
+                host: row.json("host")?,
+                sessions: rows(connection, "SELECT * FROM session ORDER BY id", [], session)?,
+                trials: if self.is_older() {
+                    K::Trial::read_older(connection)?
+                } else {
+                    K::Trial::read_all(connection)?
+                },
+                ending: row.optional_json("ending")?,
+            })
         })
     }
 
     /// A plan that can be carried out, so that nobody who reads a journal need ask again.
-    fn plan<K: Kind>(&self) -> Result<K, JournalError> {
-        let text: String = self.study_column("plan")?;
+    fn plan<K: Kind>(&self, row: &Columns) -> Result<K, RowError> {
+        let damaged = |error: &dyn Display| RowError::Damaged(format!("plan: {error}"));
         let plan = if self.is_older() {
-            K::from_older(self.json(&text, "plan")?).map_err(|error| self.damaged(format!("plan: {error}")))?
+            K::from_older(row.json("plan")?).map_err(|error| damaged(&error))?
         } else {
-            self.json::<K>(&text, "plan")?
+            row.json::<K>("plan")?
         };
-        plan.check().map_err(|error| self.damaged(format!("plan: {error}")))?;
+        plan.check().map_err(|error| damaged(&error))?;
         Ok(plan)
     }
 }

@@ -4,7 +4,7 @@ use crate::engine::{Limit, Runner, RunnerError, Turn};
 use crate::host::unix_seconds;
 use crate::plan::Plan;
 use crate::trial::{Status, Trial};
-use launch::{Captured, Descendants, Exit, Launch, LaunchError, Observation, Output, launch};
+use launch::{Captured, Descendants, Exit, Launch, LaunchError, Launched, Output, launch};
 use regex::Regex;
 use std::ffi::OsString;
 
@@ -53,17 +53,11 @@ impl Runner for ProgramRunner {
             Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
             Err(error) => trial.cause = error.to_string(),
             Ok(launched) => {
-                let outcome = Outcome::of(
-                    &launched.observation,
-                    &launched.stdout,
-                    &launched.stderr,
-                    limit,
-                    &self.patterns[turn.cell.subject],
-                );
-                trial.output_tail = tail(&launched.stdout, &launched.stderr, outcome.status);
-                trial.status = outcome.status;
-                trial.cause = outcome.cause;
-                trial.time_s = outcome.time_s;
+                match time_s(&launched, limit, &self.patterns[turn.cell.subject]) {
+                    Ok(time_s) => (trial.status, trial.time_s) = (Status::Ok, Some(time_s)),
+                    Err((status, cause)) => (trial.status, trial.cause) = (status, cause),
+                }
+                trial.output_tail = tail(&launched.stdout, &launched.stderr, trial.status);
                 trial.ran_s = Some(launched.observation.wall_s);
                 trial.observation = Some(launched.observation);
             }
@@ -72,51 +66,34 @@ impl Runner for ProgramRunner {
     }
 }
 
-struct Outcome {
-    status: Status,
-    cause: String,
-    time_s: Option<f64>,
-}
-
-impl Outcome {
-    fn of(
-        seen: &Observation,
-        stdout: &Captured,
-        stderr: &Captured,
-        limit: Limit,
-        (time, verified): &(Option<Regex>, Option<Regex>),
-    ) -> Self {
-        let failed = |status, cause: String| Self { status, cause, time_s: None };
-        let texts = [stdout.text(), stderr.text()];
-        let own_time_s = time.as_ref().and_then(|time| {
-            let captures = texts.iter().find_map(|text| time.captures(text))?;
-            captures.get(1)?.as_str().parse::<f64>().ok()
-        });
-        let said_right = verified.as_ref().map(|verified| texts.iter().any(|text| verified.is_match(text)));
-        match seen.exit {
-            Exit::TimedOut => {
-                let (status, cause) = limit.exceeded();
-                return failed(status, cause);
-            }
-            Exit::Signal(signal) => return failed(Status::Signal, signal_name(signal)),
-            // A program that came to its end, gave its time and denies that the result is right.
-            Exit::Code(code) if said_right == Some(false) && (code == 0 || own_time_s.is_some()) => {
-                return failed(
-                    Status::VerificationFailed,
-                    format!("its output does not say that the result is right (exit code {code})"),
-                );
-            }
-            Exit::Code(0) => {}
-            Exit::Code(code) => return failed(Status::ExitCode, format!("exit code {code}")),
+/// The time that counts, in seconds; else how the run failed, and the cause in words.
+fn time_s(
+    launched: &Launched,
+    limit: Limit,
+    (time, verified): &(Option<Regex>, Option<Regex>),
+) -> Result<f64, (Status, String)> {
+    let texts = [launched.stdout.text(), launched.stderr.text()];
+    let own_time_s = time.as_ref().and_then(|time| {
+        let captures = texts.iter().find_map(|text| time.captures(text))?;
+        captures.get(1)?.as_str().parse::<f64>().ok()
+    });
+    let said_right = verified.as_ref().map(|verified| texts.iter().any(|text| verified.is_match(text)));
+    match launched.observation.exit {
+        Exit::TimedOut => return Err(limit.exceeded()),
+        Exit::Signal(signal) => return Err((Status::Signal, signal_name(signal))),
+        // A program that came to its end, gave its time and denies that the result is right.
+        Exit::Code(code) if said_right == Some(false) && (code == 0 || own_time_s.is_some()) => {
+            let cause = format!("its output does not say that the result is right (exit code {code})");
+            return Err((Status::VerificationFailed, cause));
         }
-        let time_s = if time.is_some() { own_time_s } else { Some(seen.wall_s) };
-        match time_s {
-            Some(time_s) if time_s.is_finite() && time_s > 0.0 => {
-                Self { status: Status::Ok, cause: String::new(), time_s: Some(time_s) }
-            }
-            Some(time_s) => failed(Status::NoTime, format!("it reports {time_s} seconds, which can't be compared")),
-            None => failed(Status::NoTime, "its own time is not in its output".into()),
-        }
+        Exit::Code(0) => {}
+        Exit::Code(code) => return Err((Status::ExitCode, format!("exit code {code}"))),
+    }
+    let time_s = if time.is_some() { own_time_s } else { Some(launched.observation.wall_s) };
+    match time_s {
+        Some(time_s) if time_s.is_finite() && time_s > 0.0 => Ok(time_s),
+        Some(time_s) => Err((Status::NoTime, format!("it reports {time_s} seconds, which can't be compared"))),
+        None => Err((Status::NoTime, "its own time is not in its output".into())),
     }
 }
 

@@ -64,6 +64,11 @@ pub enum FailureCause {
     Unknown,
 }
 
+/// Values by metric, from values by the metrics' written names.
+pub fn by_metric<T>(by_name: BTreeMap<String, T>) -> BTreeMap<Metric, T> {
+    by_name.into_iter().map(|(name, value)| (Metric::from_name(&name), value)).collect()
+}
+
 impl Sample {
     /// What it showed, where it didn't fail.
     pub fn measurements(&self) -> Option<&Measurements> {

@@ -3,10 +3,11 @@
 use launch::Observation;
 use machine::CpuSet;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use strum::Display;
 
 /// How a trial went: a number, or the named cause why there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, Serialize, Deserialize)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// It ran and, where it can be told, its result was right.
@@ -31,21 +32,6 @@ impl Status {
     /// Whether something went wrong. A run that was cut off was right as far as it went.
     pub fn is_failure(self) -> bool {
         !matches!(self, Self::Ok | Self::CutOff)
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ok => "ok",
-            Self::ExitCode => "exit-code",
-            Self::Signal => "signal",
-            Self::Timeout => "timeout",
-            Self::CutOff => "cut-off",
-            Self::VerificationFailed => "verification-failed",
-            Self::NoTime => "no-time",
-            Self::NotStarted => "not-started",
-        })
     }
 }
 

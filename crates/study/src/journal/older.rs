@@ -1,10 +1,11 @@
 //! Journals of versions 1 and 2: one kind of plan and one kind of trial for whatever was studied.
 
-use super::begin;
+use super::{begin, insert_session, write_ending};
+use crate::host::PastSession;
 use crate::kind::Kind;
 use crate::record::Record;
-use crate::row::{Row, to_json};
-use rusqlite::{Connection, params};
+use crate::row::Row;
+use rusqlite::Connection;
 use serde_json::Value;
 
 /// The kind of study that a plan of theirs is, by what its subjects and its stop rule are.
@@ -27,12 +28,9 @@ pub(super) fn upgrade<K: Kind>(connection: &mut Connection, record: &Record<K>) 
     let transaction = connection.transaction()?;
     transaction.execute_batch("DROP TABLE thread; DROP TABLE trial; DROP TABLE session; DROP TABLE study;")?;
     begin(&transaction, &record.plan, &record.machine, &record.host)?;
-    transaction.execute("UPDATE study SET ending = ?1", [record.ending.map(|ending| to_json(&ending))])?;
-    for session in &record.sessions {
-        transaction.execute(
-            "INSERT INTO session (command_line, before, after) VALUES (?1, ?2, ?3)",
-            params![to_json(&session.command_line), to_json(&session.before), session.after.as_ref().map(to_json)],
-        )?;
+    write_ending(&transaction, record.ending)?;
+    for PastSession { command_line, before, after } in &record.sessions {
+        insert_session(&transaction, command_line, before, after.as_ref())?;
     }
     record.trials.iter().try_for_each(|trial| trial.insert(&transaction))?;
     transaction.commit()

@@ -1,10 +1,10 @@
 //! Samples of what is simulated or replayed in a journal: the tables `sample`, `metric`, `measurement` and `histogram`.
 
-use crate::row::{JournalError, Reader, Row, to_json};
-use crate::sample::{Failure, FailureCause, Measurements, Sample};
-use rusqlite::{Connection, OptionalExtension, params};
+use crate::row::{Columns, Row, RowError, insert, rows, to_json};
+use crate::sample::{Failure, FailureCause, Measurements, Sample, by_metric};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use stats::Metric;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// How the status of a sample that didn't fail is written.
 const OK: &str = "ok";
@@ -52,148 +52,122 @@ CREATE TABLE histogram (
             Err(failure) => (failure.cause.to_string(), failure.what.as_str()),
         };
         let measured = self.measurements();
-        connection
-            .prepare_cached(
-                "INSERT INTO sample (sequence, replicate, subject, policy, started_s, status, what, makespan_s, notes)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?
-            .execute(params![
-                self.sequence,
-                self.replicate,
-                self.subject,
-                self.policy,
-                self.started_s,
-                status,
-                what,
-                measured.map(|m| m.makespan_s),
-                measured.map(|m| to_json(&m.notes)),
-            ])?;
-        let mut number =
-            connection.prepare_cached("INSERT INTO measurement (sequence, metric, value) VALUES (?1, ?2, ?3)")?;
-        let mut histogram =
-            connection.prepare_cached("INSERT INTO histogram (sequence, metric, counts) VALUES (?1, ?2, ?3)")?;
-        for (metric, value) in measured.iter().flat_map(|m| &m.metrics) {
-            number.execute(params![self.sequence, metric_id(connection, metric)?, value])?;
-        }
-        for (metric, counts) in measured.iter().flat_map(|m| &m.histograms) {
-            histogram.execute(params![self.sequence, metric_id(connection, metric)?, to_json(counts)])?;
-        }
-        Ok(())
+        insert(
+            connection,
+            "sample",
+            &[
+                ("sequence", &self.sequence),
+                ("replicate", &self.replicate),
+                ("subject", &self.subject),
+                ("policy", &self.policy),
+                ("started_s", &self.started_s),
+                ("status", &status),
+                ("what", &what),
+                ("makespan_s", &measured.map(|m| m.makespan_s)),
+                ("notes", &measured.map(|m| to_json(&m.notes))),
+            ],
+        )?;
+        let add = |table: &str, metric: &Metric, column: &str, value: &dyn ToSql| {
+            let metric = metric_id(connection, metric)?;
+            insert(connection, table, &[("sequence", &self.sequence), ("metric", &metric), (column, value)])
+        };
+        let Some(measured) = measured else { return Ok(()) };
+        measured.metrics.iter().try_for_each(|(metric, value)| add("measurement", metric, "value", value))?;
+        let mut histograms = measured.histograms.iter();
+        histograms.try_for_each(|(metric, counts)| add("histogram", metric, "counts", &to_json(counts)))
     }
 
-    fn read_all(reader: &Reader) -> Result<Vec<Self>, JournalError> {
-        let metrics = metrics_by_id(reader)?;
-        let metric = |id: i64| metrics.get(&id).ok_or_else(|| reader.damaged(format!("there is no metric {id}")));
-        let mut numbers =
-            reader.sql(reader.connection.prepare("SELECT metric, value FROM measurement WHERE sequence = ?1"))?;
-        let mut histograms =
-            reader.sql(reader.connection.prepare("SELECT metric, counts FROM histogram WHERE sequence = ?1"))?;
-        let mut statement = reader.sql(reader.connection.prepare("SELECT * FROM sample ORDER BY sequence"))?;
-        let mut rows = reader.sql(statement.query([]))?;
-        let mut samples = Vec::new();
-        while let Some(row) = reader.sql(rows.next())? {
-            let sequence: u32 = reader.column(row, "sequence")?;
-            let status: String = reader.column(row, "status")?;
+    fn read_all(connection: &Connection) -> Result<Vec<Self>, RowError> {
+        let metrics = metrics_by_id(connection)?;
+        let metric = |row: &Columns| {
+            let id: i64 = row.get("metric")?;
+            metrics.get(&id).cloned().ok_or_else(|| RowError::Damaged(format!("there is no metric {id}")))
+        };
+        let measurements = |row: &Columns, sequence: u32| {
+            let numbers = "SELECT metric, value FROM measurement WHERE sequence = ?1";
+            let histograms = "SELECT metric, counts FROM histogram WHERE sequence = ?1";
+            let numbers = rows(connection, numbers, [sequence], |row| Ok((metric(row)?, row.get("value")?)))?;
+            let histograms = rows(connection, histograms, [sequence], |row| Ok((metric(row)?, row.json("counts")?)))?;
+            Ok::<_, RowError>(Measurements {
+                makespan_s: row.seconds("makespan_s")?,
+                metrics: numbers.into_iter().collect(),
+                histograms: histograms.into_iter().collect(),
+                notes: row.json("notes")?,
+            })
+        };
+        rows(connection, "SELECT * FROM sample ORDER BY sequence", [], |row| {
+            let sequence = row.get("sequence")?;
+            let status: String = row.get("status")?;
             let result = if status == OK {
-                let mut measured = Measurements {
-                    makespan_s: reader.seconds(row, "makespan_s")?,
-                    notes: reader.json_column(row, "notes")?,
-                    ..Measurements::default()
-                };
-                let mut found = reader.sql(numbers.query([sequence]))?;
-                while let Some(row) = reader.sql(found.next())? {
-                    let value = reader.column(row, "value")?;
-                    measured.metrics.insert(metric(reader.column(row, "metric")?)?.clone(), value);
-                }
-                let mut found = reader.sql(histograms.query([sequence]))?;
-                while let Some(row) = reader.sql(found.next())? {
-                    let counts = reader.json_column(row, "counts")?;
-                    measured.histograms.insert(metric(reader.column(row, "metric")?)?.clone(), counts);
-                }
-                Ok(measured)
+                Ok(measurements(row, sequence)?)
             } else {
-                let cause = status.parse().map_err(|_| reader.damaged(format!("status is {status}")))?;
-                Err(Failure { cause, what: reader.column(row, "what")? })
+                let cause = status.parse().map_err(|_| RowError::Damaged(format!("status is {status}")))?;
+                Err(Failure { cause, what: row.get("what")? })
             };
-            samples.push(Self {
+            Ok(Self {
                 sequence,
-                replicate: reader.column(row, "replicate")?,
-                subject: reader.column(row, "subject")?,
-                policy: reader.column(row, "policy")?,
-                started_s: reader.seconds(row, "started_s")?,
+                replicate: row.get("replicate")?,
+                subject: row.get("subject")?,
+                policy: row.get("policy")?,
+                started_s: row.seconds("started_s")?,
                 result,
-            });
-        }
-        Ok(samples)
+            })
+        })
     }
 
     /// They stood among the trials of programs, metrics and histograms as JSON objects.
-    fn read_older(reader: &Reader) -> Result<Vec<Self>, JournalError> {
-        let mut statement = reader.sql(reader.connection.prepare("SELECT * FROM trial ORDER BY sequence"))?;
-        let mut rows = reader.sql(statement.query([]))?;
-        let mut samples = Vec::new();
-        while let Some(row) = reader.sql(rows.next())? {
-            let result = match reader.column::<Option<String>>(row, "exit")? {
-                None => Err(Failure { cause: FailureCause::Unknown, what: reader.column(row, "cause")? }),
+    fn read_older(connection: &Connection) -> Result<Vec<Self>, RowError> {
+        rows(connection, "SELECT * FROM trial ORDER BY sequence", [], |row| {
+            let result = match row.get::<Option<String>>("exit")? {
+                None => Err(Failure { cause: FailureCause::Unknown, what: row.get("cause")? }),
                 Some(_) => Ok(Measurements {
-                    makespan_s: reader.seconds(row, "wall_s")?,
-                    metrics: by_metric(reader.optional_json_column(row, "metrics")?),
-                    histograms: by_metric(reader.optional_json_column(row, "histograms")?),
-                    notes: reader.json_column(row, "notes")?,
+                    makespan_s: row.seconds("wall_s")?,
+                    metrics: by_metric(row.optional_json("metrics")?.unwrap_or_default()),
+                    histograms: by_metric(row.optional_json("histograms")?.unwrap_or_default()),
+                    notes: row.json("notes")?,
                 }),
             };
-            samples.push(Self {
-                sequence: reader.column(row, "sequence")?,
-                replicate: reader.column(row, "block")?,
-                subject: reader.column(row, "subject")?,
-                policy: reader.column(row, "placement")?,
-                started_s: reader.seconds(row, "started_unix_s")?,
+            Ok(Self {
+                sequence: row.get("sequence")?,
+                replicate: row.get("block")?,
+                subject: row.get("subject")?,
+                policy: row.get("placement")?,
+                started_s: row.seconds("started_unix_s")?,
                 result,
-            });
-        }
-        Ok(samples)
+            })
+        })
     }
-}
-
-/// Values by metric, from values by the metrics' written names.
-fn by_metric<T>(by_name: Option<BTreeMap<String, T>>) -> BTreeMap<Metric, T> {
-    by_name.into_iter().flatten().map(|(name, value)| (Metric::from_name(&name), value)).collect()
 }
 
 /// The row of `metric`, made where there is none.
 fn metric_id(connection: &Connection, metric: &Metric) -> rusqlite::Result<i64> {
+    let Metric { name, job, .. } = metric;
     let (unit, better, by) = (word(&metric.unit), word(&metric.better), metric.by.as_ref().map(to_json));
     let found = connection
         .prepare_cached(
             "SELECT id FROM metric WHERE name = ?1 AND unit = ?2 AND better = ?3 AND by IS ?4 AND job IS ?5",
         )?
-        .query_row(params![metric.name, unit, better, by, metric.job], |row| row.get(0))
+        .query_row(params![name, unit, better, by, job], |row| row.get(0))
         .optional()?;
     if let Some(id) = found {
         return Ok(id);
     }
-    connection
-        .prepare_cached("INSERT INTO metric (name, unit, better, by, job) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![metric.name, unit, better, by, metric.job])?;
+    insert(connection, "metric", &[("name", name), ("unit", &unit), ("better", &better), ("by", &by), ("job", job)])?;
     Ok(connection.last_insert_rowid())
 }
 
-fn metrics_by_id(reader: &Reader) -> Result<HashMap<i64, Metric>, JournalError> {
-    let mut statement = reader.sql(reader.connection.prepare("SELECT * FROM metric"))?;
-    let mut rows = reader.sql(statement.query([]))?;
-    let mut metrics = HashMap::new();
-    while let Some(row) = reader.sql(rows.next())? {
-        let variant = |column: &str| reader.column::<String>(row, column).map(|text| to_json(&text));
+fn metrics_by_id(connection: &Connection) -> Result<HashMap<i64, Metric>, RowError> {
+    let metrics = rows(connection, "SELECT * FROM metric", [], |row| {
         let metric = Metric {
-            name: reader.column::<String>(row, "name")?.into(),
-            unit: reader.json(&variant("unit")?, "column unit")?,
-            better: reader.json(&variant("better")?, "column better")?,
-            by: reader.optional_json_column(row, "by")?,
-            job: reader.column(row, "job")?,
+            name: row.get::<String>("name")?.into(),
+            unit: row.variant("unit")?,
+            better: row.variant("better")?,
+            by: row.optional_json("by")?,
+            job: row.get("job")?,
         };
-        metrics.insert(reader.column(row, "id")?, metric);
-    }
-    Ok(metrics)
+        Ok((row.get("id")?, metric))
+    })?;
+    Ok(metrics.into_iter().collect())
 }
 
 /// A variant without data by the name that serde gives it.
