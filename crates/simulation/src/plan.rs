@@ -4,7 +4,7 @@ use machine::Machine;
 use machine::record::{MachineRecord, ObjectRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sim::cache::HierarchyError;
+use sim::cache::{HierarchyError, Timing};
 use sim::space as space_sharing;
 use sim::{ExperimentError, Parameters, ParsePolicyError, Policy, Workload};
 use std::fmt::Display;
@@ -228,20 +228,15 @@ impl Sharing {
         }
     }
 
-    /// The same with other parameters.
-    fn with(&self, fields: serde_json::Map<String, Value>) -> Result<Self, String> {
+    /// Takes other parameters.
+    fn set_parameters(&mut self, fields: serde_json::Map<String, Value>) -> Result<(), String> {
         let fields = Value::Object(fields);
-        let there = match self {
-            Self::Time { workload, .. } => Self::Time {
-                workload: workload.clone(),
-                parameters: serde_json::from_value(fields).map_err(|error| error.to_string())?,
-            },
-            Self::Space { mix, .. } => Self::Space {
-                mix: mix.clone(),
-                parameters: serde_json::from_value(fields).map_err(|error| error.to_string())?,
-            },
+        let read = match self {
+            Self::Time { parameters, .. } => serde_json::from_value(fields).map(|read| *parameters = read),
+            Self::Space { parameters, .. } => serde_json::from_value(fields).map(|read| *parameters = read),
         };
-        there.check_parameters().map(|()| there)
+        read.map_err(|error| error.to_string())?;
+        self.check_parameters()
     }
 
     fn check_parameters(&self) -> Result<(), String> {
@@ -393,7 +388,7 @@ impl Simulation {
                     let number = if whole { serde_json::json!(value as u64) } else { serde_json::json!(value) };
                     fields.insert(name.into(), number);
                 }
-                *sharing = sharing.with(fields).map_err(bad)?;
+                sharing.set_parameters(fields).map_err(bad)?;
             }
         }
         Ok(there)
@@ -405,6 +400,11 @@ impl Simulation {
             None => self.sharing.name().to_owned(),
             Some(SweepPoint { parameter, value }) => format!("{}, {parameter} {value}", self.sharing.name()),
         }
+    }
+
+    /// How long the caches and the memory of `machine` take, with this simulation's factors.
+    pub(crate) fn timing(&self, machine: &Machine) -> Timing {
+        Timing::for_machine(machine).faster(self.cache_speed_factor, self.memory_speed_factor)
     }
 
     /// `machine` with this simulation's caches.

@@ -15,22 +15,21 @@ pub use verdict::{
     AgreementVerdict, Disagreement, PolicyFigure, PolicyPair, ReplayAnalysis, ReplayVerdict, replay_analysis,
 };
 
-use crate::plan::{OlderPlan, Sharing, Simulation, SimulationError, unique_names};
-use crate::run::measurements_and_processes;
+use crate::plan::{OlderPlan, SimulationError, unique_names};
+use crate::run::TimeSharing;
 use machine::Machine;
 use rayon::prelude::*;
 use replay::policy::LONGEST_SLICE_MS;
 use replay::{Policy, ReplayOutput, Run, RunFailure, Scenario, Series, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sim::cache::Timing;
 use sim::{Parameters, QuantumEnd, Wake, Workload};
-use stats::Metric;
-use std::collections::BTreeMap;
 use study::JournalError;
 use study::host::unix_seconds;
 use study::kind::Kind;
 use study::plan::PlanError;
-use study::sample::{Failure, FailureCause, Measurements, Sample};
+use study::sample::{Failure, FailureCause, Measurements, Sample, by_metric};
 use study::session::Session;
 
 /// A study that replays one workload in a kernel, and simulates it beside that.
@@ -261,10 +260,6 @@ fn measurements(output: ReplayOutput) -> Measurements {
     }
 }
 
-fn by_metric<T>(by_name: BTreeMap<String, T>) -> BTreeMap<Metric, T> {
-    by_name.into_iter().map(|(name, value)| (Metric::from_name(&name), value)).collect()
-}
-
 /// Simulates what the study in `session` has to be simulated and is not among its samples yet; `watch` is called after each.
 ///
 /// # Errors
@@ -276,8 +271,7 @@ pub fn simulate<E: From<SimulationError> + From<JournalError>>(
 ) -> Result<(), E> {
     let plan = session.plan().clone();
     let Some(parameters) = &plan.simulated else { return Ok(()) };
-    let sharing = Sharing::Time { workload: plan.workload.clone(), parameters: parameters.clone() };
-    let simulation = Simulation::from(sharing);
+    let ready = TimeSharing::new(&plan.workload, parameters, machine, Timing::for_machine(machine))?;
     let (policies, subject) = (plan.known_policies(), plan.simulator_subject());
     let runs: Vec<(Run, sim::Policy)> = (0..plan.replicates)
         .flat_map(|replicate| policies.iter().map(move |&policy| Run { policy, replicate }))
@@ -286,8 +280,8 @@ pub fn simulate<E: From<SimulationError> + From<JournalError>>(
         .collect();
     let measured: Vec<Measurements> = runs
         .par_iter()
-        .map(|(run, policy)| simulated(&simulation, (&plan.workload, parameters), machine, (*policy, run.replicate)))
-        .collect::<Result<_, _>>()?;
+        .map(|(run, policy)| simulated(&ready, &plan.workload, machine, (*policy, run.replicate)))
+        .collect();
     for ((run, _), measured) in runs.into_iter().zip(measured) {
         let sequence = session.trials().len() as u32;
         session.add(plan.sample_of(subject.clone(), run, sequence, 0.0, Ok(measured)))?;
@@ -298,15 +292,13 @@ pub fn simulate<E: From<SimulationError> + From<JournalError>>(
 
 /// One replicate in the simulator, with what it says of itself and what the ruler for both worlds does.
 fn simulated(
-    simulation: &Simulation,
-    (workload, parameters): (&Workload, &Parameters),
+    ready: &TimeSharing,
+    workload: &Workload,
     machine: &Machine,
-    replicate: (sim::Policy, u32),
-) -> Result<Measurements, SimulationError> {
+    (policy, replicate): (sim::Policy, u32),
+) -> Measurements {
     let mut intervals = Vec::new();
-    let watch = |interval| intervals.push(interval);
-    let (processes, mut measured) =
-        measurements_and_processes(simulation, (workload, parameters), machine, replicate, watch)?;
+    let (processes, mut measured) = ready.replicate(policy, replicate, |interval| intervals.push(interval));
     let own = Trace {
         workload,
         machine,
@@ -317,5 +309,5 @@ fn simulated(
     .measurements();
     measured.metrics.extend(by_metric(own.metrics));
     measured.histograms.extend(by_metric(own.histograms));
-    Ok(measured)
+    measured
 }

@@ -7,6 +7,7 @@ use sim::space::Policy;
 use stats::Metric;
 use std::collections::{BTreeMap, BTreeSet};
 use study::Record;
+use study::kind::Kind;
 use study::sample::Sample;
 
 /// The mean of a quantity over the replicates, and its 95 % interval; no interval of a single replicate.
@@ -133,10 +134,7 @@ fn simulated<'a>(plan: &'a SimulationPlan, policy: &str) -> Option<&'a str> {
 fn point_result(record: &Record<SimulationPlan>, point: &Point) -> PointResult {
     let plan = &record.plan;
     let reference = reference(plan);
-    let samples_of = |policy: &str| -> Vec<&Sample> {
-        let is_ours = |sample: &&Sample| sample.subject == point.name && sample.policy == policy;
-        record.trials.iter().filter(is_ours).collect()
-    };
+    let samples_of = |policy: &str| samples(record, &point.name, policy);
     let compared = reference.map(samples_of).unwrap_or_default();
     let without = simulated(plan, Policy::Dynamic.name()).map(samples_of).unwrap_or_default();
     let adds_affinity = |policy: &str| policy.starts_with(Policy::DynamicAffinity.name());
@@ -167,11 +165,44 @@ pub(crate) fn metrics_of<'a>(samples: &[&'a Sample]) -> BTreeSet<&'a Metric> {
     samples.iter().filter_map(|sample| sample.measurements()).flat_map(|measured| measured.metrics.keys()).collect()
 }
 
+/// The samples of a subject under a policy, in the order in which they were taken.
+pub(crate) fn samples<'a, K: Kind<Trial = Sample>>(
+    record: &'a Record<K>,
+    subject: &str,
+    policy: &str,
+) -> Vec<&'a Sample> {
+    record.trials.iter().filter(|sample| sample.subject == subject && sample.policy == policy).collect()
+}
+
+/// The mean of `value`, a number of `metric` that all samples have.
+pub(crate) fn mean(
+    samples: &[&Sample],
+    metric: &Metric,
+    value: impl Fn(&Sample, &Metric) -> Option<f64>,
+) -> Option<Estimated> {
+    let values: Vec<f64> = samples.iter().map(|sample| value(sample, metric)).collect::<Option<_>>()?;
+    Some(Estimated::from_values(&values)?.within(metric.unit.range()))
+}
+
+/// The mean of the logarithms by how many times `value` is that of the replicate with the same draws among `reference`; none where
+/// one of them has no logarithm.
+pub(crate) fn mean_log_ratio(
+    samples: &[&Sample],
+    reference: &[&Sample],
+    metric: &Metric,
+    value: impl Fn(&Sample, &Metric) -> Option<f64>,
+) -> Option<Estimated> {
+    let twin = |sample: &Sample| reference.iter().find(|other| other.replicate == sample.replicate);
+    let pairs = samples.iter().filter_map(|sample| Some((sample, twin(sample)?)));
+    let logs = pairs.map(|(sample, twin)| {
+        let log = (value(sample, metric)? / value(twin, metric)?).ln();
+        log.is_finite().then_some(log)
+    });
+    Estimated::from_values(&logs.collect::<Option<Vec<f64>>>()?)
+}
+
 fn estimates(samples: &[&Sample]) -> BTreeMap<Metric, Estimated> {
-    let estimate = |metric: &Metric| {
-        let values: Option<Vec<f64>> = samples.iter().map(|sample| sample.value(metric)).collect();
-        Some((metric.clone(), Estimated::from_values(&values?)?.within(metric.unit.range())))
-    };
+    let estimate = |metric: &Metric| Some((metric.clone(), mean(samples, metric, Sample::value)?));
     metrics_of(samples).into_iter().filter_map(estimate).collect()
 }
 
@@ -186,16 +217,9 @@ fn comparable(sample: &Sample, metric: &Metric) -> Option<f64> {
 }
 
 fn changes(reference: &[&Sample], samples: &[&Sample]) -> BTreeMap<Metric, Estimated> {
-    let twin = |sample: &Sample| reference.iter().find(|other| other.replicate == sample.replicate);
-    let pairs: Vec<(&Sample, &Sample)> = samples.iter().filter_map(|sample| Some((*twin(sample)?, *sample))).collect();
-    let change = |metric: &Metric| {
-        let logs = pairs.iter().map(|(reference, sample)| {
-            let ratio = comparable(sample, metric)? / comparable(reference, metric)?;
-            Some(ratio.ln()).filter(|log| log.is_finite())
-        });
-        let percent = |log: f64| 100.0 * log.exp_m1();
-        Some((metric.clone(), Estimated::from_values(&logs.collect::<Option<Vec<f64>>>()?)?.map(percent)))
-    };
+    let percent = |log: f64| 100.0 * log.exp_m1();
+    let change =
+        |metric: &Metric| Some((metric.clone(), mean_log_ratio(samples, reference, metric, comparable)?.map(percent)));
     metrics_of(samples).into_iter().filter_map(change).collect()
 }
 

@@ -7,32 +7,28 @@ use machine::{Level, Machine};
 use rayon::prelude::*;
 use sim::cache::{TaskCaches, Timing};
 use sim::space as space_sharing;
-use sim::{
-    CacheModel, Experiment, Footprint, Interval, NoMemory, Outcome, Parameters, Policy, ProcessOutcome, Workload,
-};
+use sim::{CacheModel, Experiment, Footprint, Interval, NoMemory, Parameters, Policy, ProcessOutcome, Workload};
 use study::sample::{Measurements, Sample};
 use study::session::{Session, SessionError};
 use study::{Ending, JournalError};
 
 /// A simulation on its machine, ready to be run.
 enum Ready<'a> {
-    Time { experiment: Box<Experiment<'a>>, caches: Option<CacheModel>, workload: &'a Workload },
-    Space { experiment: Box<space_sharing::Experiment<'a>>, caches: Option<TaskCaches>, mix: &'a space_sharing::Mix },
+    Time(TimeSharing<'a>),
+    Space { experiment: space_sharing::Experiment<'a>, caches: Option<TaskCaches>, mix: &'a space_sharing::Mix },
 }
 
 impl<'a> Ready<'a> {
     /// A simulation on its own `machine`. It has no caches where nothing that runs ever misses.
     fn new(simulation: &'a Simulation, machine: &'a Machine) -> Result<Self, SimulationError> {
+        let timing = simulation.timing(machine);
         match &simulation.sharing {
             Sharing::Time { workload, parameters } => {
-                let experiment = Box::new(Experiment::new(machine, workload, parameters)?);
-                let caches = caches(simulation, machine, workload)?;
-                Ok(Self::Time { experiment, caches, workload })
+                Ok(Self::Time(TimeSharing::new(workload, parameters, machine, timing)?))
             }
             Sharing::Space { mix, parameters } => {
-                let experiment = Box::new(space_sharing::Experiment::new(machine, mix, parameters)?);
+                let experiment = space_sharing::Experiment::new(machine, mix, parameters)?;
                 let any = experiment.footprints().iter().any(misses);
-                let timing = timing(simulation, machine);
                 let caches = any.then(|| {
                     TaskCaches::for_machine(machine, timing, experiment.footprints(), &experiment.jobs_of_workers())
                 });
@@ -42,16 +38,9 @@ impl<'a> Ready<'a> {
     }
 
     /// What one replicate shows.
-    fn measurements(&self, policy: &str, replicate: u32, levels: &[Level]) -> Result<Measurements, SimulationError> {
+    fn measurements(&self, policy: &str, replicate: u32) -> Result<Measurements, SimulationError> {
         match self {
-            Self::Time { experiment, caches, workload } => {
-                let policy: Policy = policy.parse()?;
-                let outcome = match caches {
-                    Some(caches) => experiment.run(policy, replicate, caches.clone(), |_| {}),
-                    None => experiment.run(policy, replicate, NoMemory, |_| {}),
-                };
-                Ok(measurements(&outcome, workload, levels))
-            }
+            Self::Time(ready) => Ok(ready.replicate(policy.parse()?, replicate, |_| {}).1),
             Self::Space { experiment, caches, mix } => {
                 let policy: space_sharing::Policy = policy.parse()?;
                 let outcome = match caches {
@@ -61,6 +50,48 @@ impl<'a> Ready<'a> {
                 Ok(space::measurements(&outcome, mix))
             }
         }
+    }
+}
+
+/// A simulation of time sharing on its machine, ready to be run.
+pub(crate) struct TimeSharing<'a> {
+    experiment: Experiment<'a>,
+    caches: Option<CacheModel>,
+    workload: &'a Workload,
+    levels: Vec<Level>,
+}
+
+impl<'a> TimeSharing<'a> {
+    pub(crate) fn new(
+        workload: &'a Workload,
+        parameters: &'a Parameters,
+        machine: &'a Machine,
+        timing: Timing,
+    ) -> Result<Self, SimulationError> {
+        let experiment = Experiment::new(machine, workload, parameters)?;
+        let any = workload.jobs.iter().any(|job| misses(&job.process.memory));
+        let caches = any.then(|| CacheModel::for_machine(machine, timing, workload)).transpose()?;
+        Ok(Self { experiment, caches, workload, levels: metrics::levels(machine) })
+    }
+
+    /// What became of the processes in one replicate, and what it showed. `watch` sees every dispatch interval as it ends.
+    pub(crate) fn replicate(
+        &self,
+        policy: Policy,
+        replicate: u32,
+        watch: impl FnMut(Interval),
+    ) -> (Vec<ProcessOutcome>, Measurements) {
+        let outcome = match &self.caches {
+            Some(caches) => self.experiment.run(policy, replicate, caches.clone(), watch),
+            None => self.experiment.run(policy, replicate, NoMemory, watch),
+        };
+        let measured = Measurements {
+            makespan_s: outcome.makespan_ms / 1e3,
+            metrics: metrics::metrics(&outcome, self.workload, &self.levels),
+            histograms: metrics::histograms(&outcome),
+            notes: Vec::new(),
+        };
+        (outcome.processes, measured)
     }
 }
 
@@ -93,7 +124,6 @@ pub fn simulate(
     let machines: Vec<Machine> = simulations().map(|simulation| simulation.machine(machine)).collect();
     let ready = simulations().zip(&machines).map(|(simulation, machine)| Ready::new(simulation, machine));
     let ready: Vec<Ready> = ready.collect::<Result<_, _>>()?;
-    let levels = metrics::levels(machine);
     let samples = (0..plan.replicates).flat_map(|replicate| {
         let policies = &plan.policies;
         (0..ready.len()).flat_map(move |point| policies.iter().map(move |policy| (replicate, point, policy)))
@@ -105,8 +135,7 @@ pub fn simulate(
     let mut clock_s = done.map(|measured| measured.makespan_s).fold(0.0, |a, b| a + b);
     // Some at a time: an interruption loses no more than these, and memory holds no more.
     for some in left.chunks(8 * rayon::current_num_threads()) {
-        let run =
-            |&(replicate, point, policy): &(u32, usize, &String)| ready[point].measurements(policy, replicate, &levels);
+        let run = |&(replicate, point, policy): &(u32, usize, &String)| ready[point].measurements(policy, replicate);
         let measured: Vec<Measurements> = some.par_iter().map(run).collect::<Result<_, _>>()?;
         for (&(replicate, point, policy), measured) in some.iter().zip(measured) {
             let makespan_s = measured.makespan_s;
@@ -129,48 +158,4 @@ pub fn simulate(
 
 fn misses(memory: &Footprint) -> bool {
     memory.reload_lines > 0.0 || memory.steady_misses_per_ms > 0.0
-}
-
-fn timing(simulation: &Simulation, machine: &Machine) -> Timing {
-    Timing::for_machine(machine).faster(simulation.cache_speed_factor, simulation.memory_speed_factor)
-}
-
-/// The caches under a workload; none where nothing ever misses.
-fn caches(
-    simulation: &Simulation,
-    machine: &Machine,
-    workload: &Workload,
-) -> Result<Option<CacheModel>, SimulationError> {
-    let any = workload.jobs.iter().any(|job| misses(&job.process.memory));
-    Ok(any.then(|| CacheModel::for_machine(machine, timing(simulation, machine), workload)).transpose()?)
-}
-
-/// One replicate of a workload with these parameters, of their simulation: what became of its processes, and what it showed.
-/// `watch` sees every dispatch interval as it ends.
-///
-/// # Errors
-/// When it can't be simulated.
-pub(crate) fn measurements_and_processes(
-    simulation: &Simulation,
-    (workload, parameters): (&Workload, &Parameters),
-    machine: &Machine,
-    (policy, replicate): (Policy, u32),
-    watch: impl FnMut(Interval),
-) -> Result<(Vec<ProcessOutcome>, Measurements), SimulationError> {
-    let experiment = Experiment::new(machine, workload, parameters)?;
-    let outcome = match caches(simulation, machine, workload)? {
-        Some(caches) => experiment.run(policy, replicate, caches, watch),
-        None => experiment.run(policy, replicate, NoMemory, watch),
-    };
-    let measured = measurements(&outcome, workload, &metrics::levels(machine));
-    Ok((outcome.processes, measured))
-}
-
-fn measurements(outcome: &Outcome, workload: &Workload, levels: &[Level]) -> Measurements {
-    Measurements {
-        makespan_s: outcome.makespan_ms / 1e3,
-        metrics: metrics::metrics(outcome, workload, levels),
-        histograms: metrics::histograms(outcome),
-        notes: Vec::new(),
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::{Kernel, ReplayPlan};
 use crate::metrics::{MISSES, SLICES, WORK};
-use crate::results::{Estimated, TimeBin, bin_edges, bins, metrics_of, times};
+use crate::results::{Estimated, TimeBin, bin_edges, bins, mean, mean_log_ratio, metrics_of, samples, times};
 use replay::Policy;
 use serde::{Serialize, Serializer};
 use stats::{Metric, Unit};
@@ -146,11 +146,10 @@ pub(crate) fn replay_result(record: &Record<ReplayPlan>) -> ReplayResult {
     let plan = &record.plan;
     let is_simulated = plan.simulated.is_some();
     let (kernel_subject, simulator_subject) = (plan.kernel_subject(), plan.simulator_subject());
-    let samples_of = |subject: &str, policy: &str| -> Vec<&Sample> {
-        record.trials.iter().filter(|sample| sample.subject == subject && sample.policy == policy).collect()
-    };
-    let measured = |subject: &str, policy: &str| -> Vec<&Sample> {
-        samples_of(subject, policy).into_iter().filter(|sample| sample.measurements().is_some()).collect()
+    let measured = |subject: &str, policy: &str| {
+        let mut samples = samples(record, subject, policy);
+        samples.retain(|sample| sample.result.is_ok());
+        samples
     };
     let both: Vec<(&str, Vec<&Sample>, Vec<&Sample>)> = plan
         .policies
@@ -167,7 +166,7 @@ pub(crate) fn replay_result(record: &Record<ReplayPlan>) -> ReplayResult {
             is_same_rule: known.is_some_and(Policy::needs_scheduler),
             simulated_by: stand_in.filter(|_| is_simulated).map(|policy| policy.name().to_owned()),
             replays: kernel.len() as u32,
-            failed: (samples_of(&kernel_subject, policy).len() - kernel.len()) as u32,
+            failed: (samples(record, &kernel_subject, policy).len() - kernel.len()) as u32,
             metrics: metrics(kernel, simulator),
             slices: bins(&edges_ms, &SLICES, kernel, kernel),
             simulated_slices: bins(&edges_ms, &SLICES, simulator, simulator),
@@ -192,20 +191,14 @@ fn value(sample: &Sample, metric: &Metric) -> Option<f64> {
     sample.value(metric)
 }
 
-/// The mean of a figure that all samples have.
-fn mean(samples: &[&Sample], metric: &Metric) -> Option<Estimated> {
-    let values: Vec<f64> = samples.iter().map(|sample| value(sample, metric)).collect::<Option<_>>()?;
-    Some(Estimated::from_values(&values)?.within(metric.unit.range()))
-}
-
 fn metrics(kernel: &[&Sample], simulator: &[&Sample]) -> BTreeMap<Metric, Beside> {
     let all = [kernel, simulator];
     let misses_per_ms = MISSES_PER_MS;
     let metrics: BTreeSet<&Metric> = all.into_iter().flat_map(metrics_of).chain([&misses_per_ms]).collect();
     let beside = |metric: &Metric| {
-        let [of_kernel, of_simulator] = all.map(|samples| mean(samples, metric));
+        let [of_kernel, of_simulator] = all.map(|samples| mean(samples, metric, value));
         let of_means = of_kernel.zip(of_simulator).filter(|(_, simulator)| simulator.value > 0.0);
-        let ratio = mean_ratio(kernel, simulator, metric).or_else(|| {
+        let ratio = mean_log_ratio(kernel, simulator, metric, value).map(|log| log.map(f64::exp)).or_else(|| {
             let ratio = of_means.map(|(kernel, simulator)| kernel.value / simulator.value)?;
             Some(Estimated { value: ratio, low: None, high: None })
         });
@@ -213,17 +206,6 @@ fn metrics(kernel: &[&Sample], simulator: &[&Sample]) -> BTreeMap<Metric, Beside
         (of_kernel.is_some() || of_simulator.is_some()).then_some(beside)
     };
     metrics.into_iter().filter_map(|metric| Some((metric.clone(), beside(metric)?))).collect()
-}
-
-/// The geometric mean of the ratios of replicates with the same draws; none where one of them has no logarithm.
-fn mean_ratio(kernel: &[&Sample], simulator: &[&Sample], metric: &Metric) -> Option<Estimated> {
-    let twin = |sample: &Sample| simulator.iter().find(|other| other.replicate == sample.replicate);
-    let pairs = kernel.iter().filter_map(|sample| Some((*sample, *twin(sample)?)));
-    let logs = pairs.map(|(kernel, simulator)| {
-        let log = (value(kernel, metric)? / value(simulator, metric)?).ln();
-        log.is_finite().then_some(log)
-    });
-    Some(Estimated::from_values(&logs.collect::<Option<Vec<f64>>>()?)?.map(f64::exp))
 }
 
 fn agreement(policies: &[ReplayedPolicy], metric: Metric) -> Agreement {

@@ -5,7 +5,7 @@ use super::agreement::{
     replay_result,
 };
 use super::{Kernel, ReplayPlan};
-use crate::results::Estimated;
+use crate::results::{Estimated, samples};
 use serde::Serialize;
 use stats::Metric;
 use std::collections::BTreeSet;
@@ -166,7 +166,6 @@ fn warnings(record: &Record<ReplayPlan>, result: &ReplayResult) -> Vec<Warning> 
 /// Why the first of a policy's failed replays did: the first line.
 fn first_cause(record: &Record<ReplayPlan>, policy: &str) -> Option<String> {
     let subject = record.plan.kernel_subject();
-    let mut ours = record.trials.iter().filter(|sample| sample.subject == subject && sample.policy == policy);
-    let failure = ours.find_map(|sample| sample.result.as_ref().err())?;
+    let failure = samples(record, &subject, policy).into_iter().find_map(|sample| sample.result.as_ref().err())?;
     Some(failure.what.lines().next().unwrap_or_default().to_owned())
 }
