@@ -60,8 +60,7 @@ pub fn cache_affinity(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64))
         about: figure.about.clone(),
         panels: evidence.workloads.iter().map(|simulated| panel(simulated, policy)).collect(),
     };
-    let lost = |workload: &Simulated| Some((workload.name().to_owned(), 100.0 * workload.lost_to_reloads(None)?));
-    let lost_in_time: Vec<(String, f64)> = evidence.workloads.iter().filter_map(lost).collect();
+    let lost_in_time = evidence.lost_to_reloads();
     let claim = |claim: &Claim| {
         let by_itself = itself::judge(&claim.check, printed);
         let against = if by_itself.is_some() { Against::Itself } else { Against::Us };
@@ -114,15 +113,13 @@ enum Ours {
 }
 
 fn ours(table: &str, row: &str, column: usize, evidence: &Evidence) -> Ours {
-    let application = evidence.applications.iter().find(|simulated| simulated.name() == row);
+    let application = evidence.application(row);
     match table {
-        "table-1" => {
-            Ours::Words(application.map_or_else(String::new, |simulated| description(&simulated.workload.jobs[0])))
-        }
+        "table-1" => Ours::Words(application.map_or_else(String::new, |alone| description(&alone.workload.jobs[0]))),
         "table-2" => Ours::Number(application.and_then(|simulated| interval_share(simulated, column))),
         "table-3" => Ours::Number(application.and_then(|simulated| cause_share(simulated, CAUSES[column]))),
         "table-4" => potential_cell(row, column, evidence),
-        _ => Ours::Number(evidence.workload(row).and_then(|simulated| simulated.effect(column))),
+        _ => Ours::Number(evidence.workload(row).effect(column)),
     }
 }
 
@@ -156,28 +153,23 @@ fn cause_share(simulated: &Simulated, cause: &str) -> Option<Estimated> {
 
 /// A cell of Table IV, whose rows are an application in a workload.
 fn potential_cell(row: &str, column: usize, evidence: &Evidence) -> Ours {
-    let Some((simulated, application)) =
-        row.split_once(", ").and_then(|(name, application)| Some((evidence.workload(name)?, application)))
-    else {
-        return Ours::Number(None);
-    };
+    let (workload, application) = row.split_once(", ").expect("a test reads every table");
+    let simulated = evidence.workload(workload);
     let reuse = evidence.reuse.get(application);
     let standard = |metric: Metric| simulated.value(Policy::Standard, &metric.of_job(application));
     match column {
         0 => Ours::Number(reuse.map(|reuse| exactly(reuse.reload_misses / 1e3))),
         1 => Ours::Number(standard(SLICE_MEDIAN)),
-        2 => Ours::Words(
-            standard(ENDED.by(By::End("semaphore".into())))
-                .map_or_else(String::new, |share| if share.value >= BLOCKS_OFTEN { "yes".into() } else { "no".into() }),
-        ),
+        2 => {
+            let blocks = standard(ENDED.by(By::End("semaphore".into())));
+            Ours::Words(blocks.map_or("", |share| if share.value >= BLOCKS_OFTEN { "yes" } else { "no" }).into())
+        }
         3 => Ours::Number(reuse.map(|reuse| exactly(reuse.intervening_misses / 1e3))),
         _ => Ours::Words(simulated.lost_to_reloads(Some(application)).map_or_else(String::new, |share| {
-            let word = if share < LOW {
-                "none"
-            } else if share < MODERATE {
-                "low"
-            } else {
-                "moderate"
+            let word = match share {
+                _ if share < LOW => "none",
+                _ if share < MODERATE => "low",
+                _ => "moderate",
             };
             format!("{word}: {:.1} %", 100.0 * share)
         })),

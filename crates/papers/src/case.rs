@@ -1,5 +1,6 @@
 //! What must be so of a number, and what many such cases come to, with the numbers that decide.
 
+use crate::interval::ends;
 use crate::reproduction::Verdict;
 use simulation::Estimated;
 use std::fmt::Write;
@@ -13,25 +14,45 @@ pub(super) const ABOUT_POINTS: f64 = 5.0;
 /// A judgement, and the numbers behind it.
 pub(super) type Judgement = (Verdict, String);
 
+/// The judgement where something is missing that would tell.
+pub(super) fn undecidable(why: impl Into<String>) -> Judgement {
+    (Verdict::Undecidable, why.into())
+}
+
 /// Something that must be so of one number.
 pub(super) struct Case {
     label: String,
-    pub number: Option<Estimated>,
+    number: Option<Estimated>,
     /// What the number must be, from and to.
     range: (f64, f64),
-    pub unit: &'static str,
+    unit: &'static str,
 }
 
 impl Case {
-    pub fn new(label: impl Into<String>, number: Option<Estimated>, range: (f64, f64), unit: &'static str) -> Self {
-        Self { label: label.into(), number, range, unit }
+    pub fn new(
+        label: impl Into<String>,
+        number: impl Into<Option<Estimated>>,
+        range: (f64, f64),
+        unit: &'static str,
+    ) -> Self {
+        Self { label: label.into(), number: number.into(), range, unit }
+    }
+
+    /// The number must be `about` so much, and at most `slack` less or more.
+    pub fn near(
+        label: impl Into<String>,
+        number: impl Into<Option<Estimated>>,
+        about: f64,
+        slack: f64,
+        unit: &'static str,
+    ) -> Self {
+        Self::new(label, number, (about - slack, about + slack), unit)
     }
 
     /// Whether the number is in its range, if its interval leaves no doubt.
     pub fn verdict(&self) -> Verdict {
-        let Some(number) = self.number else { return Verdict::Undecidable };
+        let Some((low, high)) = self.number.map(ends) else { return Verdict::Undecidable };
         let inside = |x: f64| (self.range.0..=self.range.1).contains(&x);
-        let (low, high) = (number.low.unwrap_or(number.value), number.high.unwrap_or(number.value));
         if inside(low) && inside(high) {
             Verdict::Holds
         } else if high < self.range.0 || low > self.range.1 {
@@ -41,8 +62,12 @@ impl Case {
         }
     }
 
-    /// The label and the number with its interval.
+    /// The label and the number with its interval and unit.
     pub fn text(&self) -> String {
+        self.text_without_unit() + self.unit
+    }
+
+    fn text_without_unit(&self) -> String {
         let Some(number) = self.number else { return format!("{}: not known", self.label.trim_end_matches(':')) };
         let width = number.low.zip(number.high).map(|(low, high)| high - low);
         let digits = match number.value.abs() {
@@ -54,64 +79,70 @@ impl Case {
         };
         // Without the sign of a zero.
         let written = |x: f64| format!("{:.digits$}", if x.abs() < 0.005 { 0.0 } else { x });
-        let mut told = format!("{} {}", self.label, written(number.value));
+        let mut text = format!("{} {}", self.label, written(number.value));
         if let (Some(low), Some(high)) = (number.low, number.high)
             && low != high
         {
-            let _ = write!(told, " ({} to {})", written(low), written(high));
+            let _ = write!(text, " ({} to {})", written(low), written(high));
         }
-        told
+        text
     }
 }
 
-/// All cases must hold; one that fails decides.
-pub(super) fn all(cases: &[Case]) -> Judgement {
-    let verdicts: Vec<Verdict> = cases.iter().map(Case::verdict).collect();
-    let verdict = if verdicts.contains(&Verdict::Fails) {
+/// All must hold; one that fails decides, and without any nothing does.
+fn joint(verdicts: &[Verdict]) -> Verdict {
+    if verdicts.contains(&Verdict::Fails) {
         Verdict::Fails
     } else if verdicts.contains(&Verdict::Undecidable) || verdicts.is_empty() {
         Verdict::Undecidable
     } else {
         Verdict::Holds
-    };
-    // Of cases with one unit the last has it for all.
-    let told = cases.iter().enumerate().map(|(at, case)| {
-        let is_last = cases.get(at + 1).is_none_or(|next| next.unit != case.unit);
-        if is_last { case.text() + case.unit } else { case.text() }
-    });
-    (verdict, told.collect::<Vec<_>>().join(", "))
+    }
 }
 
-/// All of many cases must hold; told are those that decide.
-pub(super) fn every(cases: Vec<Case>) -> Judgement {
-    let number = cases.len();
-    let (verdict, _) = all(&cases);
-    if cases.is_empty() {
-        return (Verdict::Undecidable, "there is no number that would tell".into());
+fn joint_of_cases(cases: &[Case]) -> Verdict {
+    joint(&cases.iter().map(Case::verdict).collect::<Vec<_>>())
+}
+
+/// All cases must hold; one that fails decides.
+pub(super) fn all(cases: impl IntoIterator<Item = Case>) -> Judgement {
+    let cases: Vec<Case> = cases.into_iter().collect();
+    // Of cases with one unit the last has it for all.
+    let texts = cases.iter().enumerate().map(|(at, case)| {
+        let is_last = cases.get(at + 1).is_none_or(|next| next.unit != case.unit);
+        if is_last { case.text() } else { case.text_without_unit() }
+    });
+    (joint_of_cases(&cases), texts.collect::<Vec<_>>().join(", "))
+}
+
+/// All of many cases must hold; named are those that decide.
+pub(super) fn every(cases: impl IntoIterator<Item = Case>) -> Judgement {
+    let mut deciding: Vec<Case> = cases.into_iter().collect();
+    let (number, verdict) = (deciding.len(), joint_of_cases(&deciding));
+    if number == 0 {
+        return undecidable("there is no number that would tell");
     }
-    if cases.iter().all(|case| case.number.is_none()) {
-        return (Verdict::Undecidable, format!("none of the {number} numbers that would tell is there"));
+    if deciding.iter().all(|case| case.number.is_none()) {
+        return undecidable(format!("none of the {number} numbers that would tell is there"));
     }
-    let mut deciding: Vec<Case> = cases.into_iter().filter(|case| case.verdict() == verdict).collect();
-    let told = match verdict {
+    deciding.retain(|case| case.verdict() == verdict);
+    let (what, joint) = match verdict {
         Verdict::Holds => {
             let value = |case: &Case| case.number.map_or(f64::NAN, |number| number.value);
             deciding.sort_by(|a, b| value(a).total_cmp(&value(b)));
-            let last = deciding.pop();
-            deciding.truncate(1);
-            deciding.extend(last);
-            format!("so in all {number}, from")
+            // The least and the largest.
+            deciding.drain(1..deciding.len().max(2) - 1);
+            (format!("so in all {number}, from"), " to ")
         }
-        Verdict::Fails => format!("not so in {} of {number}:", deciding.len()),
-        Verdict::Undecidable => format!("open in {} of {number}:", deciding.len()),
+        Verdict::Fails => (format!("not so in {} of {number}:", deciding.len()), ", "),
+        Verdict::Undecidable => (format!("open in {} of {number}:", deciding.len()), ", "),
     };
-    let joint = if verdict == Verdict::Holds { " to " } else { ", " };
-    let mut numbers: Vec<String> = deciding.iter().map(|case| case.text() + case.unit).collect();
-    if numbers.len() > MOST_NAMED + 1 {
-        let others = numbers.split_off(MOST_NAMED).len();
-        numbers.push(format!("and {others} others"));
+    let mut texts: Vec<String> = deciding.iter().map(Case::text).collect();
+    if texts.len() > MOST_NAMED + 1 {
+        let others = texts.split_off(MOST_NAMED).len();
+        texts.push(format!("and {others} others"));
     }
-    (verdict, format!("{told} {}", numbers.join(joint)))
+    (verdict, format!("{what} {}", texts.join(joint)))
 }
 
 /// Most of the numbers that decide which are named, of many.
@@ -119,10 +150,5 @@ const MOST_NAMED: usize = 3;
 
 /// Both must hold; one that fails decides.
 pub(super) fn both(a: Judgement, b: Judgement) -> Judgement {
-    let verdict = match (a.0, b.0) {
-        (Verdict::Fails, _) | (_, Verdict::Fails) => Verdict::Fails,
-        (Verdict::Holds, Verdict::Holds) => Verdict::Holds,
-        _ => Verdict::Undecidable,
-    };
-    (verdict, format!("{}; {}", a.1, b.1))
+    (joint(&[a.0, b.0]), format!("{}; {}", a.1, b.1))
 }

@@ -68,10 +68,10 @@ impl<'a> Cells<'a> {
 
     /// What a ratio of printed times can be when the ratio is printed too, which was made from times with more digits.
     fn narrowed(&self, ratio: Estimated, table: &PrintedTable, row: &PrintedRow, to: &str, threads: u32) -> Estimated {
-        let told = rows(self.paper, Quantity::Ratio).find(|(other, told)| {
-            (&other.name, &told.benchmark, told.placement.as_deref()) == (&table.name, &row.benchmark, Some(to))
+        let printed_ratio = rows(self.paper, Quantity::Ratio).find(|(other_table, other)| {
+            (&other_table.name, &other.benchmark, other.placement.as_deref()) == (&table.name, &row.benchmark, Some(to))
         });
-        let bounds = told.and_then(|(table, row)| printed(table, row, threads)).map(Printed::bounds);
+        let bounds = printed_ratio.and_then(|(table, row)| printed(table, row, threads)).map(Printed::bounds);
         let Some((low, high)) = bounds.filter(|_| row.placement.as_deref() == Some(UNBOUND)) else { return ratio };
         let narrower = (ratio.low.map_or(low, |x| x.max(low)), ratio.high.map_or(high, |x| x.min(high)));
         if narrower.0 > narrower.1 {

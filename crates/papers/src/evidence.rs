@@ -68,8 +68,19 @@ impl Evidence {
         Ok(Self { workloads, applications, reuse: measured, spinning, space })
     }
 
-    /// The workload of that name.
-    pub fn workload(&self, name: &str) -> Option<&Simulated> {
-        self.workloads.iter().find(|simulated| simulated.name() == name)
+    /// The workload of that name, which must be one of the report's.
+    pub fn workload(&self, name: &str) -> &Simulated {
+        self.workloads.iter().find(|simulated| simulated.name() == name).expect("all of the report's are simulated")
+    }
+
+    /// The application of that name, alone.
+    pub fn application(&self, name: &str) -> Option<&Simulated> {
+        self.applications.iter().find(|simulated| simulated.name() == name)
+    }
+
+    /// By workload, the share of CPU time in percent that reloads take.
+    pub fn lost_to_reloads(&self) -> Vec<(&str, f64)> {
+        let lost = |simulated: &Simulated| Some(100.0 * simulated.lost_to_reloads(None)?);
+        self.workloads.iter().filter_map(|simulated| Some((simulated.name(), lost(simulated)?))).collect()
     }
 }

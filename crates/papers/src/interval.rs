@@ -43,7 +43,7 @@ pub(super) fn over(a: Estimated, b: Estimated) -> Estimated {
     Estimated { value: a.value / b.value, low: Some(a_low / b_high), high: Some(a_high / b_low) }
 }
 
-/// A number in another unit, `factor` of which make one of its own.
-pub(super) fn scaled(number: Estimated, factor: f64) -> Estimated {
-    times(number, exactly(factor))
+/// A number with the other sign.
+pub(super) fn negated(number: Estimated) -> Estimated {
+    less(exactly(0.0), number)
 }

@@ -2,8 +2,8 @@
 //!
 //! A printed number stands for all that are rounded to it; where the text says "about", the range is told.
 
-use crate::case::{ABOUT_POINTS, Case, Judgement, LESS, all, every};
-use crate::interval::{exactly, less, over, plus, rounded, scaled, times};
+use crate::case::{ABOUT_POINTS, Case, Judgement, LESS, all, every, undecidable};
+use crate::interval::{exactly, less, negated, over, plus, rounded, times};
 use crate::printed::{PrintedReport, Row};
 use crate::references;
 use crate::reproduction::Verdict;
@@ -32,14 +32,14 @@ const KIB: f64 = 1024.0;
 /// Judges by the check of that name, if it asks the report about itself.
 pub(super) fn judge(check: &str, report: &PrintedReport) -> Option<Judgement> {
     Some(match check {
-        "causes-are-shares" => every(report.table("table-3").rows.iter().map(sum_of_shares).collect()),
+        "causes-are-shares" => every(report.table("table-3").rows.iter().map(sum_of_shares)),
         "quantum-in-last-bin" => quantum_in_last_bin(report),
         "slices-hold-intervals" => slices_hold_intervals(report),
         "stall-of-a-slice" => stall_of_a_slice(report),
-        "saved-time" => saved_time(report),
+        "saved-time" => every(TOLD.map(|(workload, share)| saved_time(report, workload, report.numbers[share]))),
         "up-to-ten" => up_to_ten(report),
-        "decay-favours-young" => decay_favours_young(report),
-        "most-of-potential" => most_of_potential(report),
+        "decay-favours-young" => every(report.decays.iter().copied().map(favour_of_young)),
+        "most-of-potential" => every(TOLD.map(|(workload, _)| share_of_potential(report, workload))),
         "whole-quanta" => whole_quanta(report),
         "reload-bytes" => reload_bytes(report),
         "only-moderate" => only_moderate(report),
@@ -52,29 +52,26 @@ pub(super) fn judge(check: &str, report: &PrintedReport) -> Option<Judgement> {
     })
 }
 
-/// A number of the text.
-fn number(report: &PrintedReport, name: &str) -> Option<f64> {
-    report.numbers.get(name).copied()
-}
-
-/// A cell and all that are printed like it.
-fn cell(report: &PrintedReport, table: &str, row: &str, column: &str) -> Option<Estimated> {
-    report.cell(table, row, column).map(rounded)
-}
-
-/// The rows of Table IV that a workload has.
-fn potentials<'a>(report: &'a PrintedReport, workload: &'a str) -> impl Iterator<Item = (&'a Row, &'a str)> {
-    let rows = report.table("table-4").rows.iter();
-    rows.filter_map(move |row| {
-        let (name, application) = row.label.split_once(", ")?;
-        (name == workload).then_some((row, application))
-    })
+/// A cell that has a number, and all that are printed like it.
+fn cell(report: &PrintedReport, table: &str, row: &str, column: &str) -> Estimated {
+    rounded(report.cell(table, row, column).expect("a test judges every claim"))
 }
 
 /// A cell of Table IV for an application, from the first workload that has it.
-fn application_cell(report: &PrintedReport, application: &str, column: &str) -> Option<Estimated> {
-    let row = report.table("table-4").rows.iter().find(|row| row.label.ends_with(&format!(", {application}")))?;
-    cell(report, "table-4", &row.label, column)
+fn application_cell(report: &PrintedReport, application: &str, column: &str) -> Estimated {
+    let mut rows = report.table("table-4").rows.iter();
+    let row = rows.find(|row| row.label.ends_with(&format!(", {application}")));
+    cell(report, "table-4", &row.expect("a test judges every claim").label, column)
+}
+
+/// What a cell of Table V says is gained by it, in percent.
+fn gain(report: &PrintedReport, workload: &str, column: &str) -> Option<Estimated> {
+    report.cell("table-5", workload, column).map(|change| negated(rounded(change)))
+}
+
+/// The share of misses that light removes from a workload, in percent.
+fn removed_misses(report: &PrintedReport, workload: &str) -> Estimated {
+    gain(report, workload, "misses, light").expect("a test judges every claim")
 }
 
 /// The shares of a row add up to 100 %, as far as rounding each allows.
@@ -83,31 +80,28 @@ fn sum_of_shares(row: &Row) -> Case {
     let sum = shares.reduce(plus);
     let slack = sum.and_then(|sum| Some(sum.high? - sum.value)).unwrap_or_default();
     let label = format!("{}'s add up, where rounding explains {slack:.1} either way, to", row.label);
-    Case::new(label, sum.map(|sum| exactly(sum.value)), (100.0 - slack, 100.0 + slack), " %")
+    Case::near(label, sum.map(|sum| exactly(sum.value)), 100.0, slack, " %")
 }
 
 /// What a quantum ends has lasted one, so that Table II counts it in its last bin.
 fn quantum_in_last_bin(report: &PrintedReport) -> Judgement {
     let last = report.table("table-2").columns.last().map_or("", String::as_str);
-    let cases = report.table("table-3").rows.iter().map(|row| {
+    every(report.table("table-3").rows.iter().map(|row| {
         let ended = cell(report, "table-3", &row.label, "quantum");
         let counted = cell(report, "table-2", &row.label, last);
-        let told = |number: Option<Estimated>| number.map_or_else(String::new, |number| number.value.to_string());
-        let label = format!("{}: {} % less {} % is", row.label, told(ended), told(counted));
-        Case::new(label, ended.zip(counted).map(|(ended, counted)| less(ended, counted)), LESS, " points")
-    });
-    every(cases.collect())
+        let label = format!("{}: {} % less {} % is", row.label, ended.value, counted.value);
+        Case::new(label, less(ended, counted), LESS, " points")
+    }))
 }
 
 /// The median of a row of Table II in ms, its times taken as spread evenly within each bin; and the bin's ends.
 fn median_interval_ms(report: &PrintedReport, application: &str) -> Option<(f64, (f64, f64))> {
-    let table = report.table("table-2");
-    let shares =
-        table.columns.iter().map(|column| report.cell("table-2", application, column).map(|share| share.value));
-    let shares = shares.collect::<Option<Vec<f64>>>()?;
+    let columns = &report.table("table-2").columns;
+    let shares = columns.iter().map(|column| cell(report, "table-2", application, column).value);
+    let shares: Vec<f64> = shares.collect();
     let half = 0.5 * shares.iter().sum::<f64>();
     let mut before = 0.0;
-    for (column, share) in table.columns.iter().zip(shares) {
+    for (column, share) in columns.iter().zip(shares) {
         if before + share >= half {
             let (from, to) = column.strip_suffix(" ms")?.split_once('-')?;
             let (from, to): (f64, f64) = (from.parse().ok()?, to.parse().ok()?);
@@ -120,87 +114,58 @@ fn median_interval_ms(report: &PrintedReport, application: &str) -> Option<(f64,
 
 /// A time slice holds at least one dispatch interval, so that its median isn't shorter.
 fn slices_hold_intervals(report: &PrintedReport) -> Judgement {
-    let cases = report.table("table-2").rows.iter().map(|row| {
-        let slice = application_cell(report, &row.label, "median slice, ms");
-        let interval = median_interval_ms(report, &row.label);
-        let told = slice.zip(interval).map_or_else(String::new, |(slice, (ms, (from, to)))| {
-            format!(
-                "{} ms of table IV and {ms:.1} ms, in the bin from {from} to {to}, of table II, longer by",
-                slice.value
-            )
-        });
-        let longer = slice.zip(interval).map(|(slice, (ms, _))| less(slice, exactly(ms)));
-        Case::new(format!("{}: {told}", row.label), longer, (0.0, f64::INFINITY), " ms")
-    });
-    every(cases.collect())
-}
-
-/// What a miss costs in ms, by the report's example of a reload.
-fn miss_ms(report: &PrintedReport) -> Option<f64> {
-    Some(number(report, "reload-ms")? / number(report, "reload-misses")?)
+    every(report.table("table-2").rows.iter().map(|Row { label: application, .. }| {
+        let slice = application_cell(report, application, "median slice, ms");
+        let (ms, (from, to)) = median_interval_ms(report, application).expect("a test judges every claim");
+        let label = format!(
+            "{application}: {} ms of table IV and {ms:.1} ms, in the bin from {from} to {to}, of table II, longer by",
+            slice.value
+        );
+        Case::new(label, less(slice, exactly(ms)), (0.0, f64::INFINITY), " ms")
+    }))
 }
 
 /// A slice's misses take about the share of it that the text says.
 fn stall_of_a_slice(report: &PrintedReport) -> Judgement {
-    let about = number(report, "scientific-miss-percent").unwrap_or(f64::NAN);
-    let cases = SCIENTIFIC.map(|application| {
+    // By the report's example of a reload.
+    let miss_ms = report.numbers["reload-ms"] / report.numbers["reload-misses"];
+    every(SCIENTIFIC.map(|application| {
         let thousands = application_cell(report, application, "intervening, thousands");
         let slice_ms = application_cell(report, application, "median slice, ms");
-        let share = miss_ms(report).zip(thousands).zip(slice_ms);
-        let share = share.map(|((miss, thousands), slice)| scaled(over(scaled(thousands, 1e3 * miss), slice), 100.0));
-        Case::new(application, share, (about - ABOUT_POINTS, about + ABOUT_POINTS), " % of its slice")
-    });
-    every(cases.into())
+        let share = over(thousands.map(|thousands| thousands * (1e3 * miss_ms)), slice_ms).map(percent);
+        Case::near(application, share, report.numbers["scientific-miss-percent"], ABOUT_POINTS, " % of its slice")
+    }))
 }
 
-/// A workload saves no more time than the removed misses took.
-fn saved_time(report: &PrintedReport) -> Judgement {
-    let cases = TOLD.map(|(workload, share)| {
-        let removed = cell(report, "table-5", workload, "misses, light").map(negated);
-        let saved = cell(report, "table-5", workload, "mean job completion, light").map(negated);
-        let about = number(report, share).map(|share| Estimated {
-            value: share,
-            low: Some(share - ABOUT_POINTS),
-            high: Some(share + ABOUT_POINTS),
-        });
-        let told = removed.zip(about).map(|(removed, about)| scaled(times(removed, about), 0.01));
-        let label =
-            saved.zip(removed).zip(about).zip(told).map_or_else(String::new, |(((saved, removed), about), told)| {
-                format!(
-                    "{} % of {} % is {:.1} %, printed {} %, more by",
-                    removed.value, about.value, told.value, saved.value
-                )
-            });
-        Case::new(
-            format!("{workload}: {label}"),
-            saved.zip(told).map(|(saved, told)| less(saved, told)),
-            LESS,
-            " points",
-        )
-    });
-    every(cases.into())
+fn percent(share: f64) -> f64 {
+    share * 100.0
 }
 
-fn negated(number: Estimated) -> Estimated {
-    less(exactly(0.0), number)
+/// A workload saves no more time than the removed misses took, of which the text says that all take `about` so many percent.
+fn saved_time(report: &PrintedReport, workload: &str, about: f64) -> Case {
+    let removed = removed_misses(report, workload);
+    let saved = gain(report, workload, "mean job completion, light").expect("a test judges every claim");
+    let all = Estimated { value: about, low: Some(about - ABOUT_POINTS), high: Some(about + ABOUT_POINTS) };
+    let took = times(removed, all).map(|product| product * 0.01);
+    let label = format!(
+        "{workload}: {} % of {about} % is {:.1} %, printed {} %, more by",
+        removed.value, took.value, saved.value
+    );
+    Case::new(label, less(saved, took), LESS, " points")
 }
 
 /// The largest gain that the conclusion speaks of is one of a workload.
 fn up_to_ten(report: &PrintedReport) -> Judgement {
-    let gain = |row: &Row, column: &str| cell(report, "table-5", &row.label, column).map(negated);
+    let jobs = |row: &Row| gain(report, &row.label, "mean job completion, light");
+    let whole = |row: &Row| gain(report, &row.label, "whole workload, light");
     let rows = &report.table("table-5").rows;
     // Where the text tells the workload's own gain, the other is that of its jobs.
-    let whole = |row: &Row| gain(row, "whole workload, light").or_else(|| gain(row, "mean job completion, light"));
-    let most = rows.iter().filter_map(|row| Some((row, whole(row)?)));
-    let most = most.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
-    let about = number(report, "largest-gain-percent").unwrap_or(f64::NAN);
-    let label = most.map_or_else(String::new, |(row, _)| row.label.clone());
-    let case =
-        Case::new(format!("most is gained by {label},"), most.map(|(_, gain)| gain), (about - 0.5, about + 0.5), " %");
-    let (verdict, mut why) = all(&[case]);
+    let gains = rows.iter().filter_map(|row| Some((row.label.as_str(), whole(row).or_else(|| jobs(row))?)));
+    let (label, most) = gains.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value)).expect("a test judges every claim");
+    let label = format!("most is gained by {label},");
+    let (verdict, mut why) = all([Case::near(label, most, report.numbers["largest-gain-percent"], 0.5, " %")]);
     for row in rows {
-        if let (Some(jobs), Some(whole)) = (gain(row, "mean job completion, light"), gain(row, "whole workload, light"))
-        {
+        if let Some((jobs, whole)) = jobs(row).zip(whole(row)) {
             why += &format!(
                 "; the mean completion of {}'s jobs gains {} %, the workload {} %",
                 row.label, jobs.value, whole.value
@@ -212,93 +177,78 @@ fn up_to_ten(report: &PrintedReport) -> Judgement {
 
 /// The decay raises the priority of a process with much accumulated time less than that of a young one, by each rule that the
 /// report's words allow: asked of the rule that the simulator and the kernel scheduler run.
-fn decay_favours_young(report: &PrintedReport) -> Judgement {
+fn favour_of_young(decay: Decay) -> Case {
     // For each CPU two processes, as the report says there are at least.
     let load = 2 * LOAD_ONE;
-    let cases = report.decays.iter().map(|&decay| {
-        let raised = |ticks: u32| {
-            let argument = if let Decay::Subtract(taken) = decay { taken } else { load };
-            // Priorities are in half units, and low is first.
-            f64::from(rule::prio(0, ticks) - rule::prio(0, rule::decay(ticks, decay, argument))) / 2.0
-        };
-        let (long, young) = (raised(LONG_TICKS), raised(YOUNG_TICKS));
-        let called = match decay {
-            Decay::None => "without decay".into(),
-            Decay::Half => "halved, as in System V,".into(),
-            Decay::Bsd => "by 2L / (2L + 1), as in 4.3BSD,".into(),
-            Decay::Subtract(ticks) => format!("less {ticks} ticks"),
-        };
-        let label =
-            format!("{called} {LONG_TICKS} ticks raise priority by {long:.1} and {YOUNG_TICKS} by {young:.1}, more by");
-        Case::new(label, Some(exactly(long - young)), (f64::NEG_INFINITY, -f64::MIN_POSITIVE), "")
-    });
-    every(cases.collect())
+    let raised = |ticks: u32| {
+        let argument = if let Decay::Subtract(taken) = decay { taken } else { load };
+        // Priorities are in half units, and low is first.
+        f64::from(rule::prio(0, ticks) - rule::prio(0, rule::decay(ticks, decay, argument))) / 2.0
+    };
+    let (long, young) = (raised(LONG_TICKS), raised(YOUNG_TICKS));
+    let called = match decay {
+        Decay::None => "without decay".into(),
+        Decay::Half => "halved, as in System V,".into(),
+        Decay::Bsd => "by 2L / (2L + 1), as in 4.3BSD,".into(),
+        Decay::Subtract(ticks) => format!("less {ticks} ticks"),
+    };
+    let label =
+        format!("{called} {LONG_TICKS} ticks raise priority by {long:.1} and {YOUNG_TICKS} by {young:.1}, more by");
+    Case::new(label, exactly(long - young), (f64::NEG_INFINITY, -f64::MIN_POSITIVE), "")
 }
 
 /// More than half of the misses that affinity could remove, reloads of what slices fetch, are removed.
-fn most_of_potential(report: &PrintedReport) -> Judgement {
-    let cases = TOLD.map(|(workload, _)| {
-        let sum = |column: &str| {
-            let cells = potentials(report, workload).map(|(row, _)| cell(report, "table-4", &row.label, column));
-            cells.collect::<Option<Vec<_>>>()?.into_iter().reduce(plus)
-        };
-        let potential = sum("reload, thousands").zip(sum("intervening, thousands"));
-        let potential = potential.map(|(reload, all)| scaled(over(reload, all), 100.0));
-        let removed = cell(report, "table-5", workload, "misses, light").map(negated);
-        let label = potential.zip(removed).map_or_else(String::new, |(potential, removed)| {
-            format!("removed {} of at most {:.0} % of misses,", removed.value, potential.value)
-        });
-        let share = removed.zip(potential).map(|(removed, potential)| scaled(over(removed, potential), 100.0));
-        Case::new(format!("{workload}: {label}"), share, (50.0, 100.0), " % of its potential")
-    });
-    every(cases.into())
+fn share_of_potential(report: &PrintedReport, workload: &str) -> Case {
+    let rows = &report.table("table-4").rows;
+    let sum = |column: &str| {
+        let rows = rows.iter().filter(|row| workload_name(row) == Some(workload));
+        rows.map(|row| cell(report, "table-4", &row.label, column)).reduce(plus).expect("a test judges every claim")
+    };
+    let potential = over(sum("reload, thousands"), sum("intervening, thousands")).map(percent);
+    let removed = removed_misses(report, workload);
+    let label = format!("{workload}: removed {} of at most {:.0} % of misses,", removed.value, potential.value);
+    Case::new(label, over(removed, potential).map(percent), (50.0, 100.0), " % of its potential")
+}
+
+/// The workload of a row of Table IV, which is of an application in it.
+fn workload_name(row: &Row) -> Option<&str> {
+    row.label.split_once(", ").map(|(workload, _)| workload)
 }
 
 /// Slices of processes that don't block are whole quanta.
 fn whole_quanta(report: &PrintedReport) -> Judgement {
-    let quantum = number(report, "quantum-ms");
-    let cases = [(Policy::Light, "light-slice-ms"), (Policy::Heavy, "heavy-slice-ms")].map(|(policy, name)| {
-        let slice = number(report, name);
-        let quanta = slice.zip(quantum).map(|(slice, quantum)| slice / quantum);
-        let told =
-            slice.zip(quanta).map_or_else(String::new, |(slice, quanta)| format!("{slice} ms are {quanta:.2} quanta,"));
-        let beside = quanta.map(|quanta| exactly((quanta - quanta.round()).abs()));
-        Case::new(format!("{policy}: {told} beside a whole number by"), beside, (0.0, 1e-9), "")
-    });
-    every(cases.into())
+    every([(Policy::Light, "light-slice-ms"), (Policy::Heavy, "heavy-slice-ms")].map(|(policy, name)| {
+        let slice = report.numbers[name];
+        let quanta = slice / report.numbers["quantum-ms"];
+        let label = format!("{policy}: {slice} ms are {quanta:.2} quanta, beside a whole number by");
+        Case::new(label, exactly((quanta - quanta.round()).abs()), (0.0, 1e-9), "")
+    }))
 }
 
 /// The misses of a reload are as many KB as the text says, by the line of the machine's cache.
 fn reload_bytes(report: &PrintedReport) -> Judgement {
     let machine = Machine::named(&report.machine).expect("the report's machine is a preset");
     let cache = machine.objects().find(|(_, object)| object.kind == Kind::Cache(2));
-    let line = cache.and_then(|(_, object)| object.cache.as_ref()?.line_bytes).map(|bytes| bytes.get() as f64);
-    let cases = ["Matrix", "Cholesky"].map(|application| {
+    let line = cache.and_then(|(_, object)| object.cache.as_ref()?.line_bytes).expect("the preset has an L2");
+    every(["Matrix", "Cholesky"].map(|application| {
         let name = application.to_lowercase();
-        let kb = number(report, &format!("{name}-reload-kb"));
-        let bytes = number(report, &format!("{name}-reload-misses")).zip(line).map(|(misses, line)| misses * line);
-        let about = kb.unwrap_or(f64::NAN);
-        let told = bytes.map_or_else(String::new, |bytes| format!("{bytes} bytes, said to be {about} KB,"));
-        let label = format!("{application}: {told} are");
+        let bytes = report.numbers[&format!("{name}-reload-misses")] * line.get() as f64;
+        let about = report.numbers[&format!("{name}-reload-kb")];
+        let label = format!("{application}: {bytes} bytes, said to be {about} KB, are");
         // As far as the text's whole KB are rounded.
-        Case::new(label, bytes.map(|bytes| exactly(bytes / KIB)), (about - 0.5, about + 0.5), " KiB")
-    });
-    every(cases.into())
+        Case::near(label, exactly(bytes / KIB), about, 0.5, " KiB")
+    }))
 }
 
 /// Table IV calls no other workload's potential moderate than those that the text names.
 fn only_moderate(report: &PrintedReport) -> Judgement {
     let table = report.table("table-4");
     let Some(column) = table.columns.iter().position(|column| column == "potential") else {
-        return (Verdict::Undecidable, "no potential is printed".into());
+        return undecidable("no potential is printed");
     };
     let moderate = table.rows.iter().filter(|row| row.printed[column] == "moderate");
-    let others: Vec<&str> = moderate
-        .filter(|row| {
-            !TOLD.iter().any(|(workload, _)| row.label.split_once(", ").is_some_and(|(name, _)| name == *workload))
-        })
-        .map(|row| row.label.as_str())
-        .collect();
+    let others = moderate.filter(|row| TOLD.iter().all(|(workload, _)| workload_name(row) != Some(workload)));
+    let others: Vec<&str> = others.map(|row| row.label.as_str()).collect();
     match others.as_slice() {
         [] => (Verdict::Holds, "table IV calls no other moderate".into()),
         others => (Verdict::Fails, format!("table IV calls {} moderate too: {}", others.len(), others.join("; "))),

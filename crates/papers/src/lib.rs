@@ -13,8 +13,10 @@
 mod cache_affinity;
 mod case;
 mod cells;
+mod coincidence;
 pub mod contention;
 mod evidence;
+mod gain;
 mod interval;
 mod itself;
 mod live;

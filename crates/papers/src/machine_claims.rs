@@ -1,9 +1,9 @@
 //! Whether what a placement paper says of its machine is so of the preset that describes it: each by a computation on the tree.
 
-use crate::case::{Case, Judgement, all, every};
+use crate::case::{Case, Judgement, all, every, undecidable};
+use crate::cells::rows;
 use crate::interval::exactly;
 use crate::paper::{MemoryKind, Paper, Quantity};
-use crate::reproduction::Verdict;
 use machine::{CpuId, CpuSet, Distinct, Kind, Machine, Placement, Policy};
 use simulation::Estimated;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub(super) fn judge(check: &str, paper: &Paper) -> Option<Judgement> {
         "shared-caches" => caches(paper, &machine),
         "lists-called-right" => lists(paper, &machine),
         "class-a-in-l1" => in_l1(paper, &machine, "A"),
-        "modules-rarely-shared" => all(&[4, 8, 16].map(|threads| {
+        "modules-rarely-shared" => all([4, 8, 16].map(|threads| {
             let label = format!("anywhere by chance, some two of {threads} threads share a module:");
             // Improbable is at least what happens less often than not.
             Case::new(label, some_share_a_module(&machine, threads), (0.0, 50.0), " %")
@@ -40,14 +40,14 @@ fn memory(paper: &Paper, machine: &Machine, kind: MemoryKind) -> Judgement {
         MemoryKind::Uniform => (1.0, 1.0),
         MemoryKind::Distributed => (2.0, f64::INFINITY),
     };
-    let (verdict, why) =
-        all(&[Case::new(format!("memory nodes in our preset {}:", machine.name()), Some(exactly(nodes)), range, "")]);
-    let called = |kind| match kind {
+    let label = format!("memory nodes in our preset {}:", machine.name());
+    let (verdict, why) = all([Case::new(label, exactly(nodes), range, "")]);
+    let name = |kind| match kind {
         MemoryKind::Uniform => "uniform",
         MemoryKind::Distributed => "distributed",
     };
     match paper.memory.iter().find(|(other, _)| **other != kind) {
-        Some((&other, place)) => (verdict, format!("{why}; {place} calls the same memory {}", called(other))),
+        Some((&other, place)) => (verdict, format!("{why}; {place} calls the same memory {}", name(other))),
         None => (verdict, why),
     }
 }
@@ -55,31 +55,32 @@ fn memory(paper: &Paper, machine: &Machine, kind: MemoryKind) -> Judgement {
 /// Each cache has the size and the cores that the text says.
 fn caches(paper: &Paper, machine: &Machine) -> Judgement {
     let cases = paper.shared_caches.iter().flat_map(|cache| {
-        let found = machine.objects().find(|(_, object)| object.kind == Kind::Cache(cache.level));
-        let size = found.and_then(|(_, object)| object.cache.as_ref()?.size_bytes);
-        let cores =
-            found.map(|(index, _)| machine.pus_of(index).iter().map(|pu| machine.enclosing(pu.cpu, Kind::Core)));
-        let cores = cores.map(|cores| cores.collect::<BTreeSet<_>>().len() as f64);
-        let alike = |number: f64| (number, number);
-        let level = cache.level;
+        let object = machine.objects().find(|(_, object)| object.kind == Kind::Cache(cache.level));
+        let cores = object.map(|(index, _)| {
+            let cores = machine.pus_of(index).iter().map(|pu| machine.enclosing(pu.cpu, Kind::Core));
+            exactly(cores.collect::<BTreeSet<_>>().len() as f64)
+        });
+        let label = format!("in our preset {} an L{} has", machine.name(), cache.level);
+        let size_kib = cache_bytes(machine, cache.level).map(|bytes| exactly(bytes / 1024.0));
         [
-            Case::new(
-                format!("in our preset {} an L{level} has", machine.name()),
-                size.map(|bytes| exactly(bytes.get() as f64 / 1024.0)),
-                alike(cache.size_kib as f64),
-                " KiB",
-            ),
-            Case::new("shared by", cores.map(exactly), alike(f64::from(cache.cores)), " cores"),
+            Case::near(label, size_kib, cache.size_kib as f64, 0.0, " KiB"),
+            Case::near("shared by", cores, f64::from(cache.cores), 0.0, " cores"),
         ]
     });
-    all(&cases.collect::<Vec<_>>())
+    all(cases)
+}
+
+/// The size of a machine's caches of that level, where it is known.
+fn cache_bytes(machine: &Machine, level: u8) -> Option<f64> {
+    let (_, object) = machine.objects().find(|(_, object)| object.kind == Kind::Cache(level))?;
+    Some(object.cache.as_ref()?.size_bytes?.get() as f64)
 }
 
 /// Each printed CPU list takes the CPUs of the strategy that the text calls it, or ones that symmetries of the machine map onto them,
 /// with each of the paper's thread counts.
 fn lists(paper: &Paper, machine: &Machine) -> Judgement {
     let Ok(distinct) = Distinct::new(machine) else {
-        return (Verdict::Undecidable, format!("{} has too many symmetries", machine.name()));
+        return undecidable(format!("{} has too many symmetries", machine.name()));
     };
     let counts: BTreeSet<u32> = paper.tables.iter().flat_map(|table| table.threads.iter().copied()).collect();
     let class = |placement: Placement| {
@@ -105,17 +106,15 @@ fn lists(paper: &Paper, machine: &Machine) -> Judgement {
             Case::new(label, number.map(exactly), range, " thread counts")
         })
     });
-    let (verdict, why) = all(&cases.collect::<Vec<_>>());
+    let (verdict, why) = all(cases);
     (verdict, format!("{why}, of {}", counts.len()))
 }
 
 /// A significant part of the programs' arrays fits into the L1 caches of as many CPUs as the most threads of the tables.
 fn in_l1(paper: &Paper, machine: &Machine, class: &str) -> Judgement {
     let most = paper.tables.iter().flat_map(|table| table.threads.iter().copied()).max();
-    let l1 = machine.objects().find(|(_, object)| object.kind == Kind::Cache(1));
-    let l1_bytes = l1.and_then(|(_, object)| object.cache.as_ref()?.size_bytes).map(|bytes| bytes.get() as f64);
-    let arrays = paper.arrays.iter().filter(|array| array.class == class);
-    let cases = arrays.map(|array| {
+    let l1_bytes = cache_bytes(machine, 1);
+    every(paper.arrays.iter().filter(|array| array.class == class).map(|array| {
         let bytes = (array.grid.iter().product::<u64>() * array.point_bytes) as f64;
         let share = l1_bytes.zip(most).map(|(l1, threads)| exactly(100.0 * (l1 * f64::from(threads) / bytes).min(1.0)));
         let label = format!(
@@ -125,8 +124,7 @@ fn in_l1(paper: &Paper, machine: &Machine, class: &str) -> Judgement {
             most.unwrap_or_default()
         );
         Case::new(label, share, (SIGNIFICANT_PERCENT, 100.0), " %")
-    });
-    every(cases.collect())
+    }))
 }
 
 /// How likely some two of `threads` share a module of a machine when any CPUs are as likely as any others, in percent; none
@@ -142,7 +140,7 @@ fn some_share_a_module(machine: &Machine, threads: u32) -> Option<Estimated> {
 fn mappings(paper: &Paper, machine: &Machine) -> Judgement {
     let cpus: Vec<CpuId> = machine.usable().collect();
     if cpus.len() > MOST_CPUS {
-        return (Verdict::Undecidable, format!("{} CPUs have too many sets to go through", cpus.len()));
+        return undecidable(format!("{} CPUs have too many sets to go through", cpus.len()));
     }
     let sets_of = |threads: u32| {
         let sets = (0_u32..1 << cpus.len()).filter(move |set| set.count_ones() == threads);
@@ -151,22 +149,21 @@ fn mappings(paper: &Paper, machine: &Machine) -> Judgement {
             inside.map(|(_, &cpu)| cpu).collect::<Vec<CpuId>>()
         })
     };
-    let rows = paper.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
-    let (mut cases, mut told) = (Vec::new(), Vec::new());
-    for (table, row) in rows.filter(|(_, row)| row.quantity == Quantity::SpeedUp) {
+    let (mut cases, mut findings) = (Vec::new(), Vec::new());
+    for (table, row) in rows(paper, Quantity::SpeedUp) {
         let Some(Ok(policy)) = row.placement.as_deref().map(str::parse::<Policy>) else { continue };
         let mut sets = Vec::new();
         for &threads in table.threads.iter().filter(|&&threads| threads > 1) {
             let number = sets_of(threads).filter(|set| is_mapped(machine, set, &policy)).count();
             sets.push(format!("{number} of {threads} CPUs"));
-            cases.push(Case::new("", Some(exactly(number as f64)), (1.0, f64::INFINITY), ""));
+            cases.push(Case::new("", exactly(number as f64), (1.0, f64::INFINITY), ""));
         }
-        told.push(format!("{policy} has as sets {}", sets.join(", ")));
+        findings.push(format!("{policy} has as sets {}", sets.join(", ")));
     }
-    let (verdict, _) = all(&cases);
+    let (verdict, _) = all(cases);
     let only = sets_of(cpus.len() as u32).count();
-    told.push(format!("of all {} CPUs there is {only}, so that nothing can be mapped otherwise", cpus.len()));
-    (verdict, told.join("; "))
+    findings.push(format!("of all {} CPUs there is {only}, so that nothing can be mapped otherwise", cpus.len()));
+    (verdict, findings.join("; "))
 }
 
 /// Whether CPUs are mapped as the poster defines a mapping.
@@ -190,6 +187,7 @@ fn is_mapped(machine: &Machine, cpus: &[CpuId], policy: &Policy) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduction::Verdict;
 
     #[test]
     fn mappings_of_two_cores_can_be_made() {

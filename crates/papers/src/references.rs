@@ -1,6 +1,6 @@
 //! Whether the tables and figures that a paper speaks of are there.
 
-use crate::case::Judgement;
+use crate::case::{Judgement, undecidable};
 use crate::paper::References;
 use crate::reproduction::Verdict;
 
@@ -29,7 +29,7 @@ pub(super) fn captioned_have_data(references: &References, with_data: &[&str]) -
     let captioned = &references.captioned;
     let bare: Vec<&str> = captioned.iter().map(String::as_str).filter(|name| !with_data.contains(name)).collect();
     match (captioned.len(), bare.len()) {
-        (0, _) => (Verdict::Undecidable, "no caption is known".into()),
+        (0, _) => undecidable("no caption is known"),
         (all, 0) => (Verdict::Holds, format!("all {all} have data")),
         (all, number) => {
             (Verdict::Fails, format!("{number} of {all} have a caption and no data: {}", list(bare.into_iter())))

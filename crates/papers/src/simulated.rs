@@ -3,8 +3,9 @@
 use machine::Machine;
 use sim::{Parameters, Policy, Workload};
 use simulation::metrics::{MAKESPAN, MEAN_COMPLETION, MISSES, SLICES, WORK};
-use simulation::{Estimated, PointResult, PolicyResult, RunError, Simulation, SimulationPlan, simulation_analysis};
+use simulation::{Estimated, PointResult, RunError, Simulation, SimulationPlan, simulation_analysis};
 use stats::{By, Metric};
+use std::ops::Range;
 use study::session::{Host, Session};
 use study::{Record, Sample};
 
@@ -33,18 +34,14 @@ impl Simulated {
         &self.workload.name
     }
 
-    fn result(&self, policy: Policy) -> Option<&PolicyResult> {
-        self.point.policies.iter().find(|result| result.policy == policy.name())
-    }
-
     /// The mean of a metric under a policy.
     pub fn value(&self, policy: Policy, metric: &Metric) -> Option<Estimated> {
-        self.result(policy)?.estimates.get(metric).copied()
+        self.point.policy(policy.name())?.estimates.get(metric).copied()
     }
 
     /// By how many percent a metric differs from the standard scheduler's.
     pub fn change(&self, policy: Policy, metric: &Metric) -> Option<Estimated> {
-        self.result(policy)?.changes.get(metric).copied()
+        self.point.policy(policy.name())?.changes.get(metric).copied()
     }
 
     /// The mean of a number that each replicate has under a policy.
@@ -61,15 +58,15 @@ impl Simulated {
         (from_ms, to_ms): (f64, f64),
         of: Policy,
     ) -> Option<Estimated> {
-        let count = |sample: &Sample, from_ms: f64, to_ms: f64| {
+        let count = |sample: &Sample, range: Range<f64>| {
             let times = sample.measurements()?.histograms.get(histogram)?;
-            let inside = times.iter().filter(|(ms, _)| (from_ms..to_ms).contains(ms));
+            let inside = times.iter().filter(|(ms, _)| range.contains(ms));
             Some(inside.map(|(_, count)| count).sum::<u64>() as f64)
         };
         self.mean(policy, |sample| {
             let norm = |other: &&Sample| other.policy == of.name() && other.replicate == sample.replicate;
-            let all = count(self.samples.iter().find(norm)?, 0.0, f64::INFINITY)?;
-            Some(100.0 * count(sample, from_ms, to_ms)? / all)
+            let all = count(self.samples.iter().find(norm)?, 0.0..f64::INFINITY)?;
+            Some(100.0 * count(sample, from_ms..to_ms)? / all)
         })
     }
 

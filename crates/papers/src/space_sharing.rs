@@ -83,8 +83,13 @@ fn change(point: &PointResult, policy: Policy, metric: &Metric) -> Option<Estima
     point.policy(policy.name())?.changes.get(metric).copied()
 }
 
+/// The share of CPU time that reloads take under dynamic, in percent.
+fn reload_percent(point: &PointResult) -> Option<Estimated> {
+    value(point, Policy::Dynamic, &RELOAD_FRACTION).map(|share| share.map(|share| 100.0 * share))
+}
+
 /// By how many percent affinity changes what dynamic takes.
-fn by_affinity(point: &PointResult) -> Option<Estimated> {
+fn affinity_change(point: &PointResult) -> Option<Estimated> {
     point.policy(Policy::DynamicAffinity.name())?.affinity_changes.get(&RESPONSE).copied()
 }
 
@@ -120,12 +125,11 @@ fn future(evidence: &Evidence) -> Vec<ReproducedRow> {
     let row = |point: &PointResult| {
         let at = point.point.as_ref().map_or(0.0, |point| point.value);
         let mark = if from == Some(at) { ", from here on affinity matters" } else { "" };
-        let reloads = value(point, Policy::Dynamic, &RELOAD_FRACTION).map(|share| share.map(|x| 100.0 * x));
         let cells = [
             change(point, Policy::Dynamic, &RESPONSE),
             change(point, Policy::DynamicAffinity, &RESPONSE),
-            by_affinity(point),
-            reloads,
+            affinity_change(point),
+            reload_percent(point),
         ];
         ReproducedRow {
             label: format!("{at}{mark}"),
@@ -137,96 +141,81 @@ fn future(evidence: &Evidence) -> Vec<ReproducedRow> {
 
 /// Judges by the check of that name; none when it is not one of section 5. `lost_in_time` is the share of CPU time, in percent, that
 /// reloads take under time sharing, by workload.
-pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(String, f64)]) -> Option<Judgement> {
-    let each =
-        |case: &dyn Fn(&PointResult) -> Case| all(&evidence.on_its_machine().iter().map(case).collect::<Vec<_>>());
-    let percent = |estimate: Option<Estimated>| estimate.map(|estimate| estimate.map(|share| 100.0 * share));
+pub(super) fn judge(check: &str, evidence: &Evidence, lost_in_time: &[(&str, f64)]) -> Option<Judgement> {
+    let each = |case: &dyn Fn(&PointResult) -> Case| all(evidence.on_its_machine().iter().map(case));
+    let dynamic = |point: &PointResult, name: &str| value(point, Policy::Dynamic, &Metric::from_name(name));
+    let dynamic_change = |point: &PointResult, name: &str| change(point, Policy::Dynamic, &Metric::from_name(name));
     Some(match check {
         "equal-most-idle" => each(&|point| {
-            let less = change(point, Policy::Dynamic, &Metric::from_name("idle_held_ms"));
-            Case::new(format!("{}: idle in hand, dynamic against equipartition", point.subject), less, LESS, " %")
+            let label = format!("{}: idle in hand, dynamic against equipartition", point.subject);
+            Case::new(label, dynamic_change(point, "idle_held_ms"), LESS, " %")
         }),
         "equal-stays" => each(&|point| {
-            let of = |metric: &str| Some(value(point, Policy::Equipartition, &Metric::from_name(metric))?.value);
-            let moved = of("moves_forced").zip(of("moves_within")).map(|(forced, within)| forced + within);
-            let share = moved.zip(of("tasks")).map(|(moved, tasks)| 100.0 * moved / tasks);
-            Case::new(point.subject.clone(), share.map(exactly), (0.0, 1.0), " moves after the first for 100 tasks")
+            let equal = |name: &str| Some(value(point, Policy::Equipartition, &Metric::from_name(name))?.value);
+            let moved = equal("moves_forced").zip(equal("moves_within")).map(|(forced, within)| forced + within);
+            let share = moved.zip(equal("tasks")).map(|(moved, tasks)| exactly(100.0 * moved / tasks));
+            Case::new(&point.subject, share, (0.0, 1.0), " moves after the first for 100 tasks")
         }),
         "many-reallocations" => each(&|point| {
-            let more = change(point, Policy::Dynamic, &Metric::from_name("reallocations"));
-            Case::new(format!("{}: reallocations", point.subject), more, MORE, " % more than equipartition")
+            let label = format!("{}: reallocations", point.subject);
+            Case::new(label, dynamic_change(point, "reallocations"), MORE, " % more than equipartition")
         }),
         "all-sooner" => {
             let below = |policy: Policy| {
-                let cases = evidence.on_its_machine().iter().flat_map(|point| {
-                    let case = |kind| {
-                        let ratio = change(point, policy, &RESPONSE.of_job(kind))
-                            .map(|change| change.map(|percent| 1.0 + percent / 100.0));
+                all(evidence.on_its_machine().iter().flat_map(|point| {
+                    point.kinds().into_iter().map(move |kind| {
+                        let change = change(point, policy, &RESPONSE.of_job(kind));
+                        let ratio = change.map(|change| change.map(|percent| 1.0 + percent / 100.0));
                         Case::new(format!("{policy}, {}, {kind}", point.subject), ratio, (0.0, 1.0), "")
-                    };
-                    point.kinds().into_iter().map(case).collect::<Vec<_>>()
-                });
-                all(&cases.collect::<Vec<_>>())
+                    })
+                }))
             };
             both(below(Policy::Dynamic), below(Policy::DynamicAffinity))
         }
         "hardly-affinity" => each(&|point| {
-            let little = (-MATTERS_PERCENT, MATTERS_PERCENT);
-            Case::new(format!("{}: affinity changes", point.subject), by_affinity(point), little, " %")
+            let label = format!("{}: affinity changes", point.subject);
+            Case::near(label, affinity_change(point), 0.0, MATTERS_PERCENT, " %")
         }),
         "small-penalties" => each(&|point| {
-            let reloads = percent(value(point, Policy::Dynamic, &RELOAD_FRACTION));
-            Case::new(format!("{}: reloads take", point.subject), reloads, (0.0, 1.0), " % of the CPU time")
+            let label = format!("{}: reloads take", point.subject);
+            Case::new(label, reload_percent(point), (0.0, 1.0), " % of the CPU time")
         }),
         "future" => {
-            let last = evidence.future.last();
-            let from = affinity_matters_from(&evidence.future);
-            let told = from.map(exactly);
-            let cases = [
-                Case::new("affinity matters from", told, MORE, " times speed x cache on"),
-                Case::new("at the last point affinity changes", last.and_then(by_affinity), LESS, " %"),
-                Case::new(
-                    "dynamic against equipartition",
-                    last.and_then(|point| change(point, Policy::Dynamic, &RESPONSE)),
-                    MORE,
-                    " %",
-                ),
-            ];
-            match from {
-                Some(_) => all(&cases),
-                None => (Verdict::Fails, "affinity matters from no point of the sweep on".into()),
-            }
+            let Some(from) = affinity_matters_from(&evidence.future) else {
+                return Some((Verdict::Fails, "affinity matters from no point of the sweep on".into()));
+            };
+            let last = evidence.future.last()?;
+            all([
+                Case::new("affinity matters from", exactly(from), MORE, " times speed x cache on"),
+                Case::new("at the last point affinity changes", affinity_change(last), LESS, " %"),
+                Case::new("dynamic against equipartition", change(last, Policy::Dynamic, &RESPONSE), MORE, " %"),
+            ])
         }
         "jobs-give-up" => each(&|point| {
-            let count = |metric: &str| {
-                value(point, Policy::Dynamic, &Metric::from_name(metric)).map_or(0.0, |moves| moves.value)
-            };
+            let count = |name| dynamic(point, name).map_or(0.0, |moves| moves.value);
             let (given, taken) = (count("moves_voluntary"), count("moves_forced"));
             let share = exactly(100.0 * given / (given + taken));
-            Case::new(point.subject.clone(), Some(share), (50.0, 100.0), " % of CPUs were given up or free")
+            Case::new(&point.subject, share, (50.0, 100.0), " % of CPUs were given up or free")
         }),
         "useless-data" => each(&|point| {
-            let all =
-                |metric: &str| value(point, Policy::Dynamic, &Metric::from_name(metric)).map_or(0.0, |sum| sum.value);
-            let (moves, resumed) = (all("moves"), all("moves_resumed"));
-            let (reload_ms, resumed_ms) = (all("reload_ms"), all("reload_resumed_ms"));
+            let sum = |name| dynamic(point, name).map_or(0.0, |sum| sum.value);
+            let (moves, resumed) = (sum("moves"), sum("moves_resumed"));
+            let (reload_ms, resumed_ms) = (sum("reload_ms"), sum("reload_resumed_ms"));
             let (begun, gone_on) = ((reload_ms - resumed_ms) / (moves - resumed), resumed_ms / resumed);
             let ratio = Some(begun / gone_on).filter(|ratio| ratio.is_finite()).map(exactly);
-            Case::new(point.subject.clone(), ratio, (0.0, 1.0), " times the reload of an interrupted task")
+            Case::new(&point.subject, ratio, (0.0, 1.0), " times the reload of an interrupted task")
         }),
         "less-than-time-sharing" => {
-            let shares = evidence.on_its_machine().iter().filter_map(|point| {
-                let lost = percent(value(point, Policy::Dynamic, &RELOAD_FRACTION))?;
-                Some((point.subject.clone(), lost.value))
-            });
+            let shares = evidence.on_its_machine().iter();
+            let shares = shares.filter_map(|point| Some((&point.subject, reload_percent(point)?.value)));
             let most = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
             let least = lost_in_time.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
             let verdict = if most.1 < least.1 { Verdict::Holds } else { Verdict::Fails };
-            let told = format!(
+            let why = format!(
                 "reloads take at most {:.2} % of the CPU time of jobs under dynamic ({}), and at least {:.2} % of that of processes under the standard scheduler ({})",
                 most.1, most.0, least.1, least.0
             );
-            (verdict, told)
+            (verdict, why)
         }
         _ => return None,
     })
