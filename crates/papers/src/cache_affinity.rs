@@ -2,10 +2,10 @@
 
 use crate::evidence::Evidence;
 use crate::interval::exactly;
-use crate::printed::{Claim, Figure, PrintedReport, Row, Table};
+use crate::paper::PrintedClaim;
+use crate::printed::{Figure, PrintedReport, Row, Table};
 use crate::reproduction::{
-    Against, JudgedClaim, Method, Panel, ReproducedCell, ReproducedFigure, ReproducedRow, ReproducedTable,
-    Reproduction, Verdict,
+    Against, JudgedClaim, Method, Panel, ReproducedCell, ReproducedFigure, ReproducedRow, ReproducedTable, Reproduction,
 };
 use crate::simulated::Simulated;
 use crate::{itself, scheduler_claims, space_sharing};
@@ -61,16 +61,13 @@ pub fn cache_affinity(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64))
         panels: evidence.workloads.iter().map(|simulated| panel(simulated, policy)).collect(),
     };
     let lost_in_time = evidence.lost_to_reloads();
-    let claim = |claim: &Claim| {
+    let claim = |claim: &PrintedClaim| {
         let by_itself = itself::judge(&claim.check, printed);
         let against = if by_itself.is_some() { Against::Itself } else { Against::Us };
-        let (verdict, mut why) = by_itself
+        let judgement = by_itself
             .or_else(|| space_sharing::judge(&claim.check, &evidence.space, &lost_in_time))
             .unwrap_or_else(|| scheduler_claims::judge(&claim.check, &evidence));
-        if verdict != Verdict::Holds && !claim.otherwise.is_empty() {
-            why = format!("{why}. {}", claim.otherwise);
-        }
-        JudgedClaim { place: claim.place.clone(), statement: claim.says.clone(), against, verdict, why, live: None }
+        JudgedClaim::new(claim, against, judgement)
     };
     Ok(Reproduction {
         paper: "cache-affinity".into(),

@@ -49,7 +49,7 @@ impl<'a> Cells<'a> {
 
     /// A time in seconds, of a printed row.
     pub fn time_s(&self, table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Estimated> {
-        let printed = printed(table, row, threads)?;
+        let printed = table.number(row, threads)?;
         let Some(live) = self.live else { return Some(rounded(printed)) };
         let place = Place::new(table, row, threads)?;
         self.noted(place.to_string(), live.time_s(&place, self.among).filter(|time| time.low.is_some()))
@@ -57,7 +57,7 @@ impl<'a> Cells<'a> {
 
     /// The ratio of the time of a printed row to that of the placement `to`.
     pub fn ratio(&self, table: &PrintedTable, row: &PrintedRow, to: &str, threads: u32) -> Option<Estimated> {
-        let slower = printed(table, row, threads)?;
+        let slower = table.number(row, threads)?;
         let faster = self.paper.time_s(&row.benchmark, table.class.as_deref(), to, threads)?;
         let Some(live) = self.live else {
             return Some(self.narrowed(over(rounded(slower), rounded(faster)), table, row, to, threads));
@@ -71,7 +71,7 @@ impl<'a> Cells<'a> {
         let printed_ratio = rows(self.paper, Quantity::Ratio).find(|(other_table, other)| {
             (&other_table.name, &other.benchmark, other.placement.as_deref()) == (&table.name, &row.benchmark, Some(to))
         });
-        let bounds = printed_ratio.and_then(|(table, row)| printed(table, row, threads)).map(Printed::bounds);
+        let bounds = printed_ratio.and_then(|(table, row)| table.number(row, threads)).map(Printed::bounds);
         let Some((low, high)) = bounds.filter(|_| row.placement.as_deref() == Some(UNBOUND)) else { return ratio };
         let narrower = (ratio.low.map_or(low, |x| x.max(low)), ratio.high.map_or(high, |x| x.min(high)));
         if narrower.0 > narrower.1 {
@@ -83,7 +83,7 @@ impl<'a> Cells<'a> {
 
     /// A speed-up of a printed row.
     pub fn speed_up(&self, table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Estimated> {
-        let Some(live) = self.live else { return printed(table, row, threads).map(rounded) };
+        let Some(live) = self.live else { return table.number(row, threads).map(rounded) };
         let place = Place::new(table, row, threads)?;
         self.noted(place.to_string(), live.speed_up(&place, self.among))
     }
@@ -93,12 +93,6 @@ impl<'a> Cells<'a> {
 pub(super) fn rows(paper: &Paper, quantity: Quantity) -> impl Iterator<Item = (&PrintedTable, &PrintedRow)> {
     let rows = paper.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
     rows.filter(move |(_, row)| row.quantity == quantity)
-}
-
-/// The number printed in a row's column of `threads`; none where nothing is.
-pub(super) fn printed(table: &PrintedTable, row: &PrintedRow, threads: u32) -> Option<Printed> {
-    let column = table.threads.iter().position(|&count| count == threads)?;
-    *row.printed.get(column)?
 }
 
 /// A benchmark with its class: `BT.B`.

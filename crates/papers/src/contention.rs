@@ -22,7 +22,8 @@ pub use seating::Neighbourhood;
 use crate::paper::{Paper, Printed, Quantity};
 use cell::{Cell, RULES};
 use machine::{Machine, PlaceError};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use study::plan::UNBOUND;
 
 /// Effects that the model doesn't have, for want of cells that could tell them apart.
 pub const LEFT_OUT: [&str; 5] = [
@@ -134,7 +135,6 @@ pub struct CellPrediction {
     /// What the numbers are: a time in seconds, or a speed-up.
     pub quantity: Quantity,
     /// As printed.
-    #[serde(serialize_with = "as_value")]
     pub printed: Printed,
     /// By the model.
     pub predicted: f64,
@@ -204,6 +204,20 @@ impl Contention {
         })
     }
 
+    /// What is predicted of a benchmark of a class, from the first table that has the cell.
+    pub(super) fn prediction(
+        &self,
+        benchmark: &str,
+        class: Option<&str>,
+        placement: Option<&str>,
+        threads: u32,
+    ) -> Option<&CellPrediction> {
+        self.cells.iter().find(|cell| {
+            (cell.benchmark.as_str(), cell.class.as_deref()) == (benchmark, class)
+                && (cell.placement.as_deref(), cell.threads) == (placement, threads)
+        })
+    }
+
     /// The time on one thread of a cell's benchmark and class.
     fn one_thread(&self, cell: &CellPrediction) -> f64 {
         let fits = |fit: &&BenchmarkFit| (&fit.benchmark, &fit.class) == (&cell.benchmark, &cell.class);
@@ -214,7 +228,7 @@ impl Contention {
     fn interpolated(&self, cell: &CellPrediction) -> f64 {
         let seen = self.cells.iter().filter(|seen| {
             seen.role == Role::Fitted
-                && seen.placement.as_deref() != Some("unbound")
+                && seen.placement.as_deref() != Some(UNBOUND)
                 && (&seen.benchmark, &seen.class) == (&cell.benchmark, &cell.class)
         });
         let point = |threads: u32, time: f64| (f64::from(threads).ln(), time.ln());
@@ -233,7 +247,7 @@ impl Contention {
 impl CellPrediction {
     /// What is printed as a time, in the unit of [`BenchmarkFit::one_thread`].
     fn time(&self) -> f64 {
-        if self.quantity == Quantity::SpeedUp { self.printed.value.recip() } else { self.printed.value }
+        self.quantity.time(self.printed.value)
     }
 }
 
@@ -257,14 +271,9 @@ fn predict(cell: &Cell, cells: &[Cell], fit: &BenchmarkFit, machine: MachineFit)
         threads: cell.threads,
         quantity: cell.row.quantity,
         printed: cell.printed,
-        predicted: if cell.row.quantity == Quantity::SpeedUp { time.recip() } else { time },
+        predicted: cell.row.quantity.time(time),
         error: time / cell.time() - 1.0,
         role,
         misplaced_needed: (always > never).then(|| (cell.time() - never) / (always - never)),
     }
-}
-
-/// A printed number as a number.
-fn as_value<S: Serializer>(printed: &Printed, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(printed.value)
 }

@@ -1,7 +1,7 @@
 //! What one placement of a paper gains over another.
 
 use crate::case::Case;
-use crate::cells::{Cells, printed, rows};
+use crate::cells::{Cells, rows};
 use crate::interval::ends;
 use crate::paper::{Printed, PrintedRow, PrintedTable, Quantity};
 use crate::reproduction::Verdict;
@@ -47,7 +47,7 @@ pub(super) fn gains<'a>(cells: &Cells<'a>, from: &str, to: &str, counts: &[u32])
     let gain = |((table, row), threads): ((&'a PrintedTable, &'a PrintedRow), u32)| {
         let (benchmark, class) = (row.benchmark.as_str(), table.class.as_deref());
         let percent = cells.ratio(table, row, to, threads)?.map(|ratio| 100.0 * (ratio - 1.0));
-        let time = printed(table, row, threads)?;
+        let time = table.number(row, threads)?;
         let is_printed_alike = Some(time) == cells.paper.time_s(benchmark, class, to, threads);
         Some(Gain { name: cells.name(benchmark, class), benchmark, class, threads, percent, time, is_printed_alike })
     };

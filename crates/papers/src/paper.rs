@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use study::plan::Plan;
 
+/// What each paper prints, by its name.
 const FILES: [(&str, &str); 3] = [
     ("pires-2016", include_str!("../../../papers/printed/pires-2016.toml")),
     ("pires-2017", include_str!("../../../papers/printed/pires-2017.toml")),
@@ -154,6 +155,14 @@ pub struct PrintedTable {
     pub rows: Vec<PrintedRow>,
 }
 
+impl PrintedTable {
+    /// The number printed in a row's column of `threads`; none where nothing is.
+    pub(crate) fn number(&self, row: &PrintedRow, threads: u32) -> Option<Printed> {
+        let column = self.threads.iter().position(|&count| count == threads)?;
+        *row.printed.get(column)?
+    }
+}
+
 /// A row of a table.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -178,9 +187,13 @@ pub struct PrintedClaim {
     pub place: String,
     /// What it says.
     pub says: String,
-    /// By which check it is judged: `placement_claims.rs` has them.
+    /// By which check it is judged: those of placement papers are in `placement_claims.rs`, those of the cache-affinity report in
+    /// `itself.rs`, `scheduler_claims.rs` and `space_sharing.rs`.
     #[serde(skip_serializing)]
     pub check: String,
+    /// Told where the numbers say otherwise: what in the paper makes it so.
+    #[serde(default, skip_serializing)]
+    pub otherwise: String,
 }
 
 /// A cell of the paper.
@@ -225,11 +238,13 @@ pub enum Quantity {
 }
 
 /// A printed number: what it is worth, and how finely it is written.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct Printed {
     /// The number.
     pub value: f64,
     /// Digits after the point.
+    #[serde(skip_serializing)]
     pub decimals: u8,
 }
 
@@ -244,6 +259,13 @@ impl Printed {
 impl std::fmt::Display for Printed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:.*}", usize::from(self.decimals), self.value)
+    }
+}
+
+impl Quantity {
+    /// A number of this quantity as a time, in seconds or relative to one thread.
+    pub(crate) fn time(self, number: f64) -> f64 {
+        if self == Self::SpeedUp { number.recip() } else { number }
     }
 }
 
@@ -278,14 +300,10 @@ impl Paper {
     /// The printed time of one cell, in seconds, from whichever table has it.
     pub fn time_s(&self, benchmark: &str, class: Option<&str>, placement: &str, threads: u32) -> Option<Printed> {
         let tables = self.tables.iter().filter(|table| table.class.as_deref() == class);
-        tables
-            .flat_map(|table| {
-                let column = table.threads.iter().position(|&count| count == threads);
-                table.rows.iter().map(move |row| (row, column))
-            })
-            .filter(|(row, _)| row.benchmark == benchmark && row.placement.as_deref() == Some(placement))
-            .filter(|(row, _)| row.quantity == Quantity::Time)
-            .find_map(|(row, column)| *row.printed.get(column?)?)
+        let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (table, row)));
+        rows.filter(|(_, row)| row.benchmark == benchmark && row.placement.as_deref() == Some(placement))
+            .filter(|(_, row)| row.quantity == Quantity::Time)
+            .find_map(|(table, row)| table.number(row, threads))
     }
 }
 

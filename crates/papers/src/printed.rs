@@ -1,6 +1,6 @@
 //! What a paper of simulated schedulers prints: `papers/printed/cache-affinity.toml`, embedded.
 
-use crate::paper::{Printed, References};
+use crate::paper::{Printed, PrintedClaim, References};
 use serde::Deserialize;
 use sim::Decay;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) struct PrintedReport {
     #[serde(rename = "figure")]
     pub figures: Vec<Figure>,
     #[serde(rename = "claim")]
-    pub claims: Vec<Claim>,
+    pub claims: Vec<PrintedClaim>,
     /// Which of its tables and figures have at least a caption.
     pub references: References,
     /// Numbers of its text, by what they are of and their unit.
@@ -66,20 +66,6 @@ pub(super) struct Figure {
     /// Whether only its caption has come down to us.
     #[serde(default)]
     pub is_lost: bool,
-}
-
-/// A sentence of the text, in our words.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Claim {
-    /// By which check it is judged: of `itself.rs`, by what the report prints, or of `claims.rs`, by ours.
-    pub check: String,
-    #[serde(rename = "where")]
-    pub place: String,
-    pub says: String,
-    /// Told where our numbers say otherwise: what in the report makes it so.
-    #[serde(default)]
-    pub otherwise: String,
 }
 
 impl PrintedReport {

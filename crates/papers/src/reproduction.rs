@@ -2,9 +2,11 @@
 //!
 //! What a paper prints is data (`papers/printed`); what we get is computed when it is asked for, and so is every verdict.
 
+use crate::case::Judgement;
 use crate::contention::{Contention, HeldOut, Role};
-use crate::paper::Printed;
-use serde::{Deserialize, Serialize, Serializer};
+use crate::interval::exactly;
+use crate::paper::{Printed, PrintedClaim};
+use serde::{Deserialize, Serialize};
 use simulation::{Estimated, TimeBin};
 use study::record::Ending;
 
@@ -111,7 +113,6 @@ pub enum ReproducedCell {
     /// A number.
     Number {
         /// As printed; none where nothing is.
-        #[serde(serialize_with = "as_value")]
         printed: Option<Printed>,
         /// Ours with its 95 % interval, in the table's unit.
         ours: Option<Estimated>,
@@ -135,16 +136,20 @@ pub enum ReproducedCell {
 
 impl ReproducedCell {
     /// A number beside its printed one.
-    pub fn number(printed: Option<Printed>, ours: Option<Estimated>) -> Self {
+    pub(super) fn number(printed: Option<Printed>, ours: Option<Estimated>) -> Self {
         let difference = printed.zip(ours).map(|(printed, ours)| ours.value - printed.value);
         Self::Number { printed, ours, difference, role: None, live: None }
     }
 
-    /// A printed number beside a model's, which has no interval.
-    pub fn predicted(printed: Option<Printed>, predicted: Option<f64>, role: Option<Role>) -> Self {
-        let ours = predicted.map(|value| Estimated { value, low: None, high: None });
+    /// A printed number beside a model's, which has no interval, and this machine's.
+    pub(super) fn predicted(
+        printed: Option<Printed>,
+        predicted: Option<f64>,
+        role: Option<Role>,
+        live: Option<Estimated>,
+    ) -> Self {
         let difference = printed.zip(predicted).map(|(printed, predicted)| predicted - printed.value);
-        Self::Number { printed, ours, difference, role, live: None }
+        Self::Number { printed, ours: predicted.map(exactly), difference, role, live }
     }
 }
 
@@ -191,6 +196,16 @@ pub struct JudgedClaim {
     pub live: Option<LiveVerdict>,
 }
 
+impl JudgedClaim {
+    /// A claim with its judgement; where it doesn't hold, what it is otherwise by is said besides.
+    pub(super) fn new(claim: &PrintedClaim, against: Against, (verdict, mut why): Judgement) -> Self {
+        if verdict != Verdict::Holds && !claim.otherwise.is_empty() {
+            why = format!("{why}. {}", claim.otherwise);
+        }
+        Self { place: claim.place.clone(), statement: claim.says.clone(), against, verdict, why, live: None }
+    }
+}
+
 /// What this machine's numbers say of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LiveVerdict {
@@ -220,10 +235,4 @@ pub enum Verdict {
     Fails,
     /// They can't tell.
     Undecidable,
-}
-
-/// A printed number as a number.
-#[expect(clippy::ref_option, reason = "serde's signature")]
-fn as_value<S: Serializer>(printed: &Option<Printed>, serializer: S) -> Result<S::Ok, S::Error> {
-    printed.map(|printed| printed.value).serialize(serializer)
 }

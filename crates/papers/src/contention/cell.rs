@@ -5,6 +5,7 @@ use super::seating::{Seating, misplaced};
 use super::{BenchmarkFit, ContentionError, MachineFit};
 use crate::paper::{Paper, Printed, PrintedRow, PrintedTable, Quantity};
 use machine::{CpuId, Machine, Policy};
+use study::plan::UNBOUND;
 
 /// The program that stays within its cores and waits only at its end.
 pub(super) const CORE_ONLY_PROGRAM: &str = "npb:ep";
@@ -54,10 +55,7 @@ pub(super) struct Cell<'a> {
 impl Cell<'_> {
     /// Its time in the unit of [`BenchmarkFit::one_thread`].
     pub fn time(&self) -> f64 {
-        match self.row.quantity {
-            Quantity::SpeedUp => self.printed.value.recip(),
-            Quantity::Time | Quantity::Ratio => self.printed.value,
-        }
+        self.row.quantity.time(self.printed.value)
     }
 
     /// Whether it is of that benchmark and class.
@@ -86,11 +84,11 @@ pub(super) fn cells<'a>(paper: &'a Paper, machine: &Machine, rule: &Rule) -> Res
     let mut cells = Vec::new();
     for table in &paper.tables {
         for row in table.rows.iter().filter(|row| row.quantity != Quantity::Ratio) {
+            let program = paper.programs.get(&row.benchmark).map(String::as_str);
+            let placement = row.placement.as_deref();
+            let unbound = placement == Some(UNBOUND);
             for (&threads, printed) in table.threads.iter().zip(&row.printed) {
                 let Some(printed) = *printed else { continue };
-                let program = paper.programs.get(&row.benchmark).map(String::as_str);
-                let placement = row.placement.as_deref();
-                let unbound = placement == Some("unbound");
                 let fitted = rule.bound.contains(&(placement, threads))
                     || unbound
                         && rule.unbound_threads.contains(&threads)
