@@ -39,21 +39,30 @@ struct Finding {
     /// What was found, and where.
     found: String,
     /// What would help; empty when nothing needs to.
-    help: String,
+    help: &'static str,
+}
+
+impl Finding {
+    fn new(topic: &'static str, grade: Grade, found: impl Into<String>, help: &'static str) -> Self {
+        Self { topic, grade, found: found.into(), help }
+    }
+
+    fn good(topic: &'static str, found: impl Into<String>) -> Self {
+        Self::new(topic, Grade::Good, found, "")
+    }
 }
 
 /// How long the machine is watched for load and steal.
 const WATCH: Duration = Duration::from_millis(300);
 
 /// Prints the findings.
-pub fn run(args: &DoctorArgs) -> anyhow::Result<u8> {
+pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let findings = findings();
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&findings)? + "\n",
         Format::Text => text(&findings),
     };
-    crate::print(&text)?;
-    Ok(crate::SUCCESS)
+    crate::print(&text)
 }
 
 /// A line a finding, and one below it where something would help.
@@ -78,155 +87,138 @@ fn findings() -> Vec<Finding> {
     let before = HostState::read();
     std::thread::sleep(WATCH);
     let after = HostState::read();
-    let facts = HostFacts::read();
-    let mut findings = Vec::new();
-    let mut add = |topic, grade, found: String, help: &str| {
-        findings.push(Finding { topic, grade, found, help: help.to_owned() });
-    };
-
-    let cpus = match Machine::host() {
-        Ok(machine) => {
-            let usable = machine.usable_cpus();
-            add(
-                "topology",
-                Grade::Good,
-                format!(
-                    "{} usable CPUs ({usable}) on {} cores, {} L3, {} NUMA nodes, {} packages",
-                    usable.len(),
-                    machine.count(Kind::Core),
-                    machine.count(Kind::Cache(3)),
-                    machine.numa_nodes().len(),
-                    machine.count(Kind::Package)
-                ),
-                "",
-            );
-            let barred: Vec<String> = machine
-                .pus()
-                .iter()
-                .filter_map(|pu| match machine.state(pu.cpu) {
-                    CpuState::Usable => None,
-                    state => Some(format!("CPU {}: {state}", pu.cpu)),
-                })
-                .collect();
-            if !barred.is_empty() || !machine.offline_cpus().is_empty() {
-                let mut found = barred.join("; ");
-                if !machine.offline_cpus().is_empty() {
-                    found.push_str(&format!(" offline: {}", machine.offline_cpus()));
-                }
-                add("other CPUs", Grade::Limited, found, "placements leave these CPUs out; widen the mask to use them");
-            }
-            if usable.len() == 1 {
-                add(
-                    "placement",
-                    Grade::Missing,
-                    "with one usable CPU there is only one placement".into(),
-                    "study it where there are more, or on a preset with `stayput place --machine`",
-                );
-            }
-            usable.len()
-        }
+    let machine = Machine::host();
+    let cpus = machine.as_ref().map_or(1, |machine| machine.usable_cpus().len());
+    let mut findings = match &machine {
+        Ok(machine) => machine_findings(machine),
         Err(error) => {
-            add(
-                "topology",
-                Grade::Missing,
-                error.to_string(),
-                "policies need it; CPU lists such as --place 0,1 work without",
-            );
-            1
+            let help = "policies need it; CPU lists such as --place 0,1 work without";
+            vec![Finding::new("topology", Grade::Missing, error.to_string(), help)]
         }
     };
+    findings.extend(tool_findings());
+    findings.extend(disturbances(&before, &after, cpus));
+    findings
+}
 
-    match launch::trace_available() {
-        Ok(()) => add(
+/// Which CPUs there are, and which of them can't be used.
+fn machine_findings(machine: &Machine) -> Vec<Finding> {
+    let usable = machine.usable_cpus();
+    let topology = format!(
+        "{} usable CPUs ({usable}) on {} cores, {} L3, {} NUMA nodes, {} packages",
+        usable.len(),
+        machine.count(Kind::Core),
+        machine.count(Kind::Cache(3)),
+        machine.numa_nodes().len(),
+        machine.count(Kind::Package)
+    );
+    let mut findings = vec![Finding::good("topology", topology)];
+    let states = machine.pus().iter().map(|pu| (pu.cpu, machine.state(pu.cpu)));
+    let barred = states.filter(|(_, state)| *state != CpuState::Usable);
+    let barred: Vec<String> = barred.map(|(cpu, state)| format!("CPU {cpu}: {state}")).collect();
+    if !barred.is_empty() || !machine.offline_cpus().is_empty() {
+        let mut found = barred.join("; ");
+        if !machine.offline_cpus().is_empty() {
+            found.push_str(&format!(" offline: {}", machine.offline_cpus()));
+        }
+        let help = "placements leave these CPUs out; widen the mask to use them";
+        findings.push(Finding::new("other CPUs", Grade::Limited, found, help));
+    }
+    if usable.len() == 1 {
+        let help = "study it where there are more, or on a preset with `stayput place --machine`";
+        let found = "with one usable CPU there is only one placement";
+        findings.push(Finding::new("placement", Grade::Missing, found, help));
+    }
+    findings
+}
+
+/// What Stayput measures and schedules with, and whether it works here.
+fn tool_findings() -> [Finding; 4] {
+    let tool = |topic, found: Result<String, String>, otherwise, help| match found {
+        Ok(found) => Finding::good(topic, found),
+        Err(reason) => Finding::new(topic, otherwise, reason, help),
+    };
+    let traced = launch::trace_available();
+    let polled = |reason| format!("threads are bound by looking for them, so short ones can be missed: {reason}");
+    [
+        tool(
             "binding",
-            Grade::Good,
-            "every thread can be bound at birth and read back at its end (ptrace)".into(),
-            "",
-        ),
-        Err(reason) => add(
-            "binding",
+            traced
+                .map(|()| "every thread can be bound at birth and read back at its end (ptrace)".into())
+                .map_err(polled),
             Grade::Limited,
-            format!("threads are bound by looking for them, so short ones can be missed: {reason}"),
             "allow ptrace (containers: --cap-add SYS_PTRACE, or a seccomp profile that has it)",
         ),
-    }
-    match launch::migrations_available() {
-        Ok(how) => add("migrations", Grade::Good, format!("counted through {how}"), ""),
-        Err(reason) => {
-            add("migrations", Grade::Missing, reason, "needs /proc/PID/sched (CONFIG_SCHED_DEBUG) or perf events")
-        }
-    }
-    match launch::counters_available() {
-        Ok(()) => add("hardware counters", Grade::Good, "cycles, instructions, cache and branch misses".into(), ""),
-        Err(reason) => {
-            add("hardware counters", Grade::Missing, reason, "times, switches and migrations are measured all the same")
-        }
-    }
-
-    match crate::sched::check() {
-        Ok(found) => add("affinity scheduler", Grade::Good, found, ""),
-        Err(reason) => add(
-            "affinity scheduler",
+        tool(
+            "migrations",
+            launch::migrations_available().map(|how| format!("counted through {how}")),
             Grade::Missing,
-            reason,
+            "needs /proc/PID/sched (CONFIG_SCHED_DEBUG) or perf events",
+        ),
+        tool(
+            "hardware counters",
+            launch::counters_available().map(|()| "cycles, instructions, cache and branch misses".into()),
+            Grade::Missing,
+            "times, switches and migrations are measured all the same",
+        ),
+        tool(
+            "affinity scheduler",
+            crate::sched::check(),
+            Grade::Missing,
             "`stayput sched` needs it; `stayput run --place` and `stayput simulate` work without",
         ),
-    }
+    ]
+}
 
-    let load = after.load_average.map(|load| load[0]);
-    match load {
-        Some(load) if load > LOAD_TO_TELL * cpus as f64 => add(
+/// What disturbs studies on a machine with so many usable CPUs, seen between two looks at it.
+fn disturbances(before: &HostState, after: &HostState, cpus: usize) -> Vec<Finding> {
+    let mut findings = vec![match after.load_average.map(|load| load[0]) {
+        Some(load) if load > LOAD_TO_TELL * cpus as f64 => Finding::new(
             "load",
             Grade::Limited,
             format!("load average {load:.2} over the last minute on {cpus} CPUs (/proc/loadavg)"),
             "something else runs; stop it, or let studies take more blocks",
         ),
-        Some(load) => add("load", Grade::Good, format!("load average {load:.2}"), ""),
-        None => add("load", Grade::Missing, "/proc/loadavg can't be read".into(), ""),
+        Some(load) => Finding::good("load", format!("load average {load:.2}")),
+        None => Finding::new("load", Grade::Missing, "/proc/loadavg can't be read", ""),
+    }];
+    if let Some(hypervisor) = HostFacts::read().hypervisor {
+        let found =
+            format!("this is a virtual machine ({hypervisor}): its CPUs may share real cores with others, and move");
+        let help = "read differences of a few percent with care; bare metal is better";
+        findings.push(Finding::new("hypervisor", Grade::Limited, found, help));
     }
-    if let Some(hypervisor) = &facts.hypervisor {
-        add(
-            "hypervisor",
-            Grade::Limited,
-            format!("this is a virtual machine ({hypervisor}): its CPUs may share real cores with others, and move"),
-            "read differences of a few percent with care; bare metal is better",
-        );
-    }
-    match after.steal_since(&before) {
-        Some(steal) if steal > STEAL_TO_TELL => add(
+    findings.extend(after.steal_since(before).map(|steal| match steal * 100.0 {
+        percent if steal > STEAL_TO_TELL => Finding::new(
             "steal",
             Grade::Limited,
-            format!("the hypervisor took {:.1} % of CPU time just now (/proc/stat)", steal * 100.0),
+            format!("the hypervisor took {percent:.1} % of CPU time just now (/proc/stat)"),
             "the host is busy; measure at another time",
         ),
-        Some(steal) => add("steal", Grade::Good, format!("{:.1} % of CPU time", steal * 100.0), ""),
-        None => {}
-    }
-    match after.governors.as_slice() {
-        [] => add("frequency", Grade::Limited, "no governor to see (/sys/devices/system/cpu/cpufreq)".into(), ""),
-        [only] if only == "performance" => add("frequency", Grade::Good, "governor performance".into(), ""),
-        others => add(
-            "frequency",
-            Grade::Limited,
-            format!("governor {}", others.join(", ")),
-            "`cpupower frequency-set -g performance` steadies the clock",
-        ),
-    }
-    match after.smt_active {
-        Some(true) => add(
-            "SMT",
-            Grade::Limited,
-            "several hardware threads a core are online".into(),
-            "scatter and balanced use one a core first; compact fills cores",
-        ),
-        Some(false) => add("SMT", Grade::Good, "one hardware thread a core".into(), ""),
-        None => {}
-    }
-    if let Some(limit) = after.cgroup_cpu_limit {
-        let grade = if limit < cpus as f64 { Grade::Limited } else { Grade::Good };
-        let help =
-            if limit < cpus as f64 { "more threads than that are throttled; raise cpu.max or use fewer" } else { "" };
-        add("control group", grade, format!("CPU time limited to {limit:.2} CPUs"), help);
-    }
+        percent => Finding::good("steal", format!("{percent:.1} % of CPU time")),
+    }));
+    findings.push(match after.governors.as_slice() {
+        [] => Finding::new("frequency", Grade::Limited, "no governor to see (/sys/devices/system/cpu/cpufreq)", ""),
+        [only] if only == "performance" => Finding::good("frequency", "governor performance"),
+        others => {
+            let help = "`cpupower frequency-set -g performance` steadies the clock";
+            Finding::new("frequency", Grade::Limited, format!("governor {}", others.join(", ")), help)
+        }
+    });
+    findings.extend(after.smt_active.map(|is_active| match is_active {
+        true => {
+            let help = "scatter and balanced use one a core first; compact fills cores";
+            Finding::new("SMT", Grade::Limited, "several hardware threads a core are online", help)
+        }
+        false => Finding::good("SMT", "one hardware thread a core"),
+    }));
+    findings.extend(after.cgroup_cpu_limit.map(|limit| {
+        let found = format!("CPU time limited to {limit:.2} CPUs");
+        if limit >= cpus as f64 {
+            return Finding::good("control group", found);
+        }
+        let help = "more threads than that are throttled; raise cpu.max or use fewer";
+        Finding::new("control group", Grade::Limited, found, help)
+    }));
     findings
 }

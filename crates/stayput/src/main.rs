@@ -22,7 +22,8 @@ use ::workloads::GraphError;
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::{ErrorKind, Write};
+use indicatif::ProgressBar;
+use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -102,20 +103,21 @@ fn main() -> ExitCode {
 
 /// Does what the command line says; gives the exit code.
 fn stayput() -> u8 {
+    let no_code = |()| SUCCESS;
     let result = match Arguments::parse().command {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
-        Command::Sched(args) => sched::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Reproduce(args) => reproduce::run(&args),
-        Command::Simulate(args) => simulate::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Place(args) => place::run(&args),
-        Command::Topology(args) => topology::run(&args),
-        Command::Workloads(args) => workloads::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Completions(args) => shell::completions(&args, &mut Arguments::command()),
-        Command::Man(args) => shell::man(&args, Arguments::command()),
+        Command::Sched(args) => sched::run(&args).map(|never| match never {}),
+        Command::Report(args) => report::run(&args).map(no_code),
+        Command::Reproduce(args) => reproduce::run(&args).map(no_code),
+        Command::Simulate(args) => simulate::run(&args).map(no_code),
+        Command::Replay(args) => replay::run(&args).map(no_code),
+        Command::Place(args) => place::run(&args).map(no_code),
+        Command::Topology(args) => topology::run(&args).map(no_code),
+        Command::Workloads(args) => workloads::run(&args).map(no_code),
+        Command::Doctor(args) => doctor::run(&args).map(no_code),
+        Command::Completions(args) => shell::completions(&args, &mut Arguments::command()).map(no_code),
+        Command::Man(args) => shell::man(&args, Arguments::command()).map(no_code),
     };
     result.unwrap_or_else(|error| {
         eprintln!("stayput: {error:#}");
@@ -123,10 +125,15 @@ fn stayput() -> u8 {
     })
 }
 
-/// Writes to standard output. A reader that has seen enough, such as `head`, is no failure.
+/// Writes to standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    print_by(|stdout| stdout.write_all(text.as_bytes()))
+}
+
+/// Lets `write` write to standard output. A reader that has seen enough, such as `head`, is no failure.
+pub(crate) fn print_by(write: impl FnOnce(&mut BufWriter<StdoutLock>) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    match write(&mut stdout).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),
         _ => Ok(()),
     }
@@ -153,6 +160,11 @@ pub(crate) fn built_beside(name: &str) -> anyhow::Result<PathBuf> {
         bail!("{} isn't there: build it with `cargo build --release`", path.display());
     }
     Ok(path)
+}
+
+/// A bar on standard error for something of that length.
+pub(crate) fn progress_bar(length: u64, quiet: bool) -> ProgressBar {
+    if quiet { ProgressBar::hidden() } else { ProgressBar::new(length) }
 }
 
 /// The command line, as journals keep it.

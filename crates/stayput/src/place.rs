@@ -4,7 +4,7 @@ use crate::UsageError;
 use machine::export::Order;
 use machine::{Class, Distinct, Kind, Machine, Placement, Policy, Syntax};
 use serde_json::{Map, Value, json};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::Write;
 
 /// Print a placement: which CPU each thread gets. Or all placements that differ: which there are, and how many
 #[derive(clap::Args)]
@@ -74,32 +74,40 @@ Examples:
 ///
 /// # Errors
 /// A [`UsageError`] for a policy, machine, syntax or number of threads that can't be; else a failure to write.
-pub fn run(args: &PlaceArgs) -> anyhow::Result<u8> {
+pub fn run(args: &PlaceArgs) -> anyhow::Result<()> {
     let Some(policy) = &args.policy else {
         return distinct(args);
     };
     let policy: Policy = policy.parse().map_err(UsageError::from)?;
     let syntax: Syntax = args.syntax.parse().map_err(UsageError::from)?;
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
-    let threads = args.threads.unwrap_or_else(|| policy.default_threads(&machine));
-    let placement = policy.place(&machine, threads).map_err(UsageError::from)?;
+    let placement = policy_placement(&policy, args.threads, &machine)?;
     let text = if args.env { syntax.line(&placement) } else { syntax.value(&placement) }.map_err(UsageError::from)?;
     crate::print(&format!("{text}\n"))?;
     for note in notes(&machine, &placement, syntax) {
         eprintln!("stayput: {note}");
     }
-    Ok(crate::SUCCESS)
+    Ok(())
+}
+
+/// The placement of so many threads; where no number is given, of as many as the policy places by default.
+pub(crate) fn policy_placement(
+    policy: &Policy,
+    threads: Option<usize>,
+    machine: &Machine,
+) -> anyhow::Result<Placement> {
+    let threads = threads.unwrap_or_else(|| policy.default_threads(machine));
+    policy.place(machine, threads).map_err(UsageError::from)
 }
 
 /// Prints the classes of placements, or their number.
-fn distinct(args: &PlaceArgs) -> anyhow::Result<u8> {
+fn distinct(args: &PlaceArgs) -> anyhow::Result<()> {
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let distinct = Distinct::new(&machine).map_err(UsageError::from)?;
     // Clap has made sure that it is there.
     let threads = args.threads.unwrap_or(0);
     if args.count {
-        crate::print(&count(args, &distinct, threads)?)?;
-        return Ok(crate::SUCCESS);
+        return crate::print(&count(args, &distinct, threads)?);
     }
     let unordered: Box<dyn Iterator<Item = Class>> = if args.important {
         Box::new(distinct.important(threads).map_err(UsageError::from)?.into_iter())
@@ -109,16 +117,12 @@ fn distinct(args: &PlaceArgs) -> anyhow::Result<u8> {
     let classes: Box<dyn Iterator<Item = Class>> =
         if args.ordered { Box::new(unordered.flat_map(|class| distinct.orders(&class))) } else { unordered };
     let classes = classes.take(args.limit.unwrap_or(usize::MAX));
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    let written = match args.format {
-        Format::List => write_list(&mut out, classes, &Columns::new(&distinct, threads)?),
-        Format::Json => write_json(&mut out, classes, args.ordered),
-    };
-    match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(anyhow::Error::new(error).context("cannot write to standard output"))
+    match args.format {
+        Format::List => {
+            let columns = Columns::new(&distinct, threads)?;
+            crate::print_by(|out| write_list(out, classes, &columns))
         }
-        _ => Ok(crate::SUCCESS),
+        Format::Json => crate::print_by(|out| write_json(out, classes, args.ordered)),
     }
 }
 

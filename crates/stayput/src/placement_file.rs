@@ -5,20 +5,12 @@ use machine::Placement;
 use std::path::Path;
 use study::{Analysis, Best, Plan};
 
-/// A placement that a study found best, and the thread count that goes with it.
-pub struct BestPlacement {
-    /// Where the threads go; none when running unbound was best.
-    pub placement: Option<Placement>,
-    /// How many threads.
-    pub threads: u32,
-}
-
-/// Reads the best placement of `argv`'s program out of the journal at `path`: of the subject with the same program,
-/// or of the only subject.
+/// The best placement of `argv`'s program and the thread count that goes with it, from the journal at `path`: of the subject with
+/// the same program, or of the only subject. No placement when running unbound was best.
 ///
 /// # Errors
 /// When the journal can't be read, is unfinished, or holds no such subject.
-pub fn read(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacement> {
+pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<(Option<Placement>, u32)> {
     let study = report::Study::read(path).map_err(UsageError::from)?;
     let (plan, Analysis { best, .. }) = match &study {
         report::Study::Comparison(record, analysis) => (&record.plan.plan, analysis),
@@ -47,7 +39,7 @@ pub fn read(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacement> {
         .find(|treatment| treatment.name == chosen.placement)
         .zip(plan.threads.iter().position(|threads| *threads == chosen.threads))
         .and_then(|(treatment, position)| treatment.placements.get(position)?.clone());
-    Ok(BestPlacement { placement, threads: chosen.threads })
+    Ok((placement, chosen.threads))
 }
 
 fn runs_program(plan: &Plan, best: &Best, argv: &[String]) -> bool {

@@ -83,17 +83,13 @@ impl FromStr for Place {
     fn from_str(text: &str) -> Result<Self, String> {
         match (text, text.strip_prefix("vm:")) {
             ("here", _) => Ok(Self::Here),
-            ("vm", _) => "2x4".parse().map(Self::Vm).map_err(|error: vm::ParseTopologyError| error.to_string()),
-            (_, Some(topology)) => topology.parse().map(Self::Vm).map_err(|error| error.to_string()),
+            ("vm", _) => Self::from_str("vm:2x4"),
+            (_, Some(topology)) => {
+                topology.parse().map(Self::Vm).map_err(|error: vm::ParseTopologyError| error.to_string())
+            }
             _ => Err(format!("`{text}` is no place to replay; name here, vm or vm:TOPOLOGY")),
         }
     }
-}
-
-/// A kernel that is ready to replay in.
-enum Target {
-    Here,
-    Vm(Box<Vm>),
 }
 
 /// Why a series of replays stopped.
@@ -108,8 +104,8 @@ enum Stop {
 }
 
 /// Replays, simulates, and reports on both.
-pub fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
-    let (target, kernel, machine) = target(args)?;
+pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
+    let (vm, kernel, machine) = target(args)?;
     let plan = plan(args, kernel, &machine)?;
     let mut programs =
         Programs { replay: crate::built_beside("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
@@ -118,16 +114,16 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
     }
     if args.policy.iter().any(|policy| policy.needs_scheduler()) {
         programs.scheduler = crate::built_beside("stayput-sched")?;
-        if let Target::Here = target {
+        if vm.is_none() {
             crate::sched::check().map_err(anyhow::Error::msg)?;
         }
     }
-    let record = conduct(args, &plan, &machine, target, &programs)?;
-    print_report(&record.into(), &args.output)?;
-    Ok(crate::SUCCESS)
+    let record = conduct(args, &plan, &machine, vm, &programs)?;
+    print_report(&record.into(), &args.output)
 }
 
-fn target(args: &ReplayArgs) -> anyhow::Result<(Target, Kernel, Machine)> {
+/// The virtual machine to replay in, where it isn't to be here; its kernel, or ours; and the machine that the kernel sees.
+fn target(args: &ReplayArgs) -> anyhow::Result<(Option<Vm>, Kernel, Machine)> {
     let kernel = |release: &str, place: String| Kernel {
         release: release.into(),
         place,
@@ -138,10 +134,7 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Target, Kernel, Machine)> {
         Place::Here if args.misses.is_some() => {
             Err(UsageError::from("misses are modelled in virtual machines only; add --on vm"))
         }
-        Place::Here => {
-            let release = HostFacts::read().kernel;
-            Ok((Target::Here, kernel(&release, "here".into()), Machine::host()?))
-        }
+        Place::Here => Ok((None, kernel(&HostFacts::read().kernel, "here".into()), Machine::host()?)),
         Place::Vm(topology) => {
             let machine = match &args.misses {
                 Some(name) => Machine::named(name).map_err(UsageError::from)?,
@@ -155,7 +148,7 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Target, Kernel, Machine)> {
             let image = vm::can_run().context("no virtual machine can be run here")?;
             let kernel = kernel(image.release(), format!("vm:{topology}"));
             let vm = Vm::new(image, topology.clone(), crate::built_beside("stayput-guest")?);
-            Ok((Target::Vm(Box::new(vm)), kernel, machine))
+            Ok((Some(vm), kernel, machine))
         }
     }
 }
@@ -185,14 +178,14 @@ fn conduct(
     args: &ReplayArgs,
     plan: &ReplayPlan,
     machine: &Machine,
-    target: Target,
+    vm: Option<Vm>,
     programs: &Programs,
 ) -> anyhow::Result<Record<ReplayPlan>> {
     let path = args.output.out.as_deref();
     let mut session = Session::open(path, plan, machine, Host::Real, &crate::command_line())?;
-    let progress = if args.output.quiet { ProgressBar::hidden() } else { ProgressBar::new(plan.samples()) };
+    let progress = crate::progress_bar(plan.samples(), args.output.quiet);
     progress.inc(session.trials().len() as u64);
-    let work = replay_rest(&mut session, machine, target, programs, &progress);
+    let work = replay_rest(&mut session, machine, vm, programs, &progress);
     progress.finish_and_clear();
     session.end(work.map(|()| Ending::Finished)).map_err(|stop| match stop {
         Stop::Simulation(error @ SimulationError::Caches(_)) => {
@@ -207,7 +200,7 @@ fn conduct(
 fn replay_rest(
     session: &mut Session<ReplayPlan>,
     machine: &Machine,
-    target: Target,
+    vm: Option<Vm>,
     programs: &Programs,
     progress: &ProgressBar,
 ) -> Result<(), Stop> {
@@ -220,8 +213,8 @@ fn replay_rest(
         progress.inc(1);
         Ok(())
     };
-    match target {
-        Target::Here => series.run_here(&runs, programs, &mut keep),
-        Target::Vm(vm) => series.run_in_vm(&runs, programs, *vm, &mut keep),
+    match vm {
+        None => series.run_here(&runs, programs, &mut keep),
+        Some(vm) => series.run_in_vm(&runs, programs, vm, &mut keep),
     }
 }

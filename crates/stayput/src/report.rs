@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use report::{Format, Study};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Report what a study found
 #[derive(clap::Args)]
@@ -18,11 +18,15 @@ pub struct ReportArgs {
 }
 
 /// Reads the journal and writes the report.
-pub fn run(args: &ReportArgs) -> anyhow::Result<u8> {
+pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let text = Study::read(&args.file)?.write(args.format, crate::study::screen());
     match &args.out {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write report {}", path.display()))?,
-        None => crate::print(&text)?,
+        Some(path) => write_report(path, &text),
+        None => crate::print(&text),
     }
-    Ok(crate::SUCCESS)
+}
+
+/// Writes a report to a file.
+pub(crate) fn write_report(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write report {}", path.display()))
 }

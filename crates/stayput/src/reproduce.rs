@@ -2,9 +2,7 @@
 
 use crate::UsageError;
 use crate::study::conduct_paper;
-use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
-use indicatif::ProgressBar;
 use papers::reproduction::LiveStudy;
 use papers::{Live, Paper, Reproduction, cache_affinity, placement};
 use report::reproduction::NO_PROGRAMS;
@@ -90,7 +88,7 @@ fn papers() -> impl Iterator<Item = &'static str> {
 }
 
 /// Reproduces, and reports what came out.
-pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
+pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let names = paper_names(&args.papers)?;
     if args.live && names == [SIMULATED] {
         return Err(UsageError::from(format!("{NO_PROGRAMS}; name a placement paper with --live")));
@@ -99,7 +97,7 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
     let parameters = Parameters { replicates: args.replicates, seed: args.seed, ..Parameters::default() };
     parameters.check().map_err(UsageError::from)?;
     const STEPS: u64 = 100;
-    let progress = if args.quiet { ProgressBar::hidden() } else { ProgressBar::new(STEPS * names.len() as u64) };
+    let progress = crate::progress_bar(STEPS * names.len() as u64, args.quiet);
     let mut papers = Vec::new();
     for (number, name) in names.into_iter().enumerate() {
         let show_progress = &mut |share: f64| progress.set_position(((number as f64 + share) * STEPS as f64) as u64);
@@ -128,10 +126,9 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<u8> {
         Form::Json => report::reproduction::json(&papers),
     };
     match &args.out {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write report {}", path.display()))?,
-        None => crate::print(&text)?,
+        Some(path) => crate::report::write_report(path, &text),
+        None => crate::print(&text),
     }
-    Ok(crate::SUCCESS)
 }
 
 /// Where a paper's live study keeps its trials.

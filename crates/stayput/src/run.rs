@@ -2,6 +2,7 @@
 
 use crate::{UsageError, placement_file};
 use anyhow::Context;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use launch::{Descendants, Launch, LaunchError, Observe, Output, Unit};
 use machine::{CpuSet, Machine, Placement, Policy};
 use serde::Serialize;
@@ -38,12 +39,12 @@ pub struct RunArgs {
     skip: Vec<u32>,
 
     /// What takes a place: each thread, or each process of the program's tree with all its threads
-    #[arg(long, value_enum, default_value_t)]
-    unit: UnitName,
+    #[arg(long, default_value = "thread", value_parser = one_of([("thread", Unit::Thread), ("process", Unit::Process)]))]
+    unit: Unit,
 
     /// How threads are noticed: by ptrace, or by looking at /proc now and then, for programs that use ptrace themselves
-    #[arg(long, value_enum, default_value_t)]
-    observe: ObserveName,
+    #[arg(long, default_value = "trace", value_parser = one_of([("trace", Observe::Trace), ("poll", Observe::Poll)]))]
+    observe: Observe,
 
     /// Print no summary
     #[arg(short, long)]
@@ -54,40 +55,26 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-#[derive(Clone, Copy, Default, clap::ValueEnum)]
-enum UnitName {
-    #[default]
-    Thread,
-    Process,
-}
-
-#[derive(Clone, Copy, Default, clap::ValueEnum)]
-enum ObserveName {
-    #[default]
-    Trace,
-    Poll,
+/// A choice among names that stand for values.
+fn one_of<T: Copy + Send + Sync + 'static>(choices: [(&'static str, T); 2]) -> impl TypedValueParser<Value = T> {
+    let value = move |name: String| choices.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
+    PossibleValuesParser::new(choices.map(|(name, _)| name)).try_map(move |name| value(name).ok_or("no such choice"))
 }
 
 /// Runs the program and ends as it did.
 pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let (placement, threads) = placement(args)?;
     // Before the program runs: a result that can't be kept is better known at once.
-    let json = match &args.json {
-        Some(path) => Some((File::create(path).map_err(|e| unwritable(path, &e))?, path)),
-        None => None,
+    let create = |path| {
+        File::create(path).map_err(|error| UsageError::from(format!("cannot write {}: {error}", Path::display(path))))
     };
+    let json = args.json.as_deref().map(|path| Ok::<_, anyhow::Error>((create(path)?, path))).transpose()?;
     let launched = launch::launch(&Launch {
         placement,
         threads,
         skip: args.skip.clone(),
-        unit: match args.unit {
-            UnitName::Thread => Unit::Thread,
-            UnitName::Process => Unit::Process,
-        },
-        observe: match args.observe {
-            ObserveName::Trace => Observe::Trace,
-            ObserveName::Poll => Observe::Poll,
-        },
+        unit: args.unit,
+        observe: args.observe,
         output: Output::Inherit,
         descendants: Descendants::Detach,
         keep_binding_variables: args.place.is_none(),
@@ -116,10 +103,6 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     }
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
-    UsageError::from(format!("cannot write {}: {error}", path.display()))
-}
-
 /// Shells' own exit codes for a program that isn't there or can't be executed; 2 for what the command line got wrong.
 fn not_launched(error: LaunchError) -> anyhow::Result<u8> {
     let code = match error {
@@ -134,19 +117,16 @@ fn not_launched(error: LaunchError) -> anyhow::Result<u8> {
 
 /// Where the threads go and how many there are, if either was said.
 fn placement(args: &RunArgs) -> anyhow::Result<(Option<Placement>, Option<u32>)> {
-    let Some(place) = args.place.as_deref() else {
+    let Some(place) = args.place.as_deref().filter(|place| *place != UNBOUND) else {
         return Ok((None, args.threads));
     };
-    if place == UNBOUND {
-        return Ok((None, args.threads));
-    }
     if Path::new(place).extension().is_some_and(|extension| extension == "stayput") {
         let argv: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let best = placement_file::read(Path::new(place), &argv)?;
-        if best.placement.is_none() && !args.quiet {
+        let (best, threads) = placement_file::best_placement(Path::new(place), &argv)?;
+        if best.is_none() && !args.quiet {
             eprintln!("stayput: {place} shows no placement that beats running unbound; nothing is bound");
         }
-        return Ok((best.placement, args.threads.or(Some(best.threads))));
+        return Ok((best, args.threads.or(Some(threads))));
     }
     let placement = match place.parse::<Policy>().map_err(UsageError::from)? {
         // Reading the topology would take longer than starting the program.
@@ -222,15 +202,9 @@ fn summary(seen: &Observation) -> String {
     line("ended", ended(seen.exit));
     line("time", format!("{:.6} s wall, {:.6} s user, {:.6} s system", seen.wall_s, seen.user_s, seen.system_s));
     line("peak memory", format!("{:.1} MiB", seen.max_rss_bytes as f64 / f64::from(1 << 20)));
+    let (voluntary, involuntary) = (grouped(seen.voluntary_switches), grouped(seen.involuntary_switches));
     let migrations = seen.migrations.map_or("not known here".into(), grouped);
-    line(
-        "switches",
-        format!(
-            "{} voluntary, {} involuntary; migrations: {migrations}",
-            grouped(seen.voluntary_switches),
-            grouped(seen.involuntary_switches)
-        ),
-    );
+    line("switches", format!("{voluntary} voluntary, {involuntary} involuntary; migrations: {migrations}"));
     line("page faults", format!("{} without I/O, {} with", grouped(seen.minor_faults), grouped(seen.major_faults)));
     for (name, count) in &seen.counters {
         line(&name.replace('_', " "), grouped(*count));
@@ -294,15 +268,10 @@ fn thread_table(threads: &[ThreadObservation]) -> String {
 
 /// A count with its thousands apart.
 fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+    match count {
+        0..1000 => count.to_string(),
+        _ => format!("{},{:03}", grouped(count / 1000), count % 1000),
     }
-    text
 }
 
 #[cfg(test)]

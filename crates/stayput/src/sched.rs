@@ -1,6 +1,7 @@
 //! `stayput sched`: becomes `stayput-sched`, the kernel scheduler's own program, which has another licence than everything else here.
 
 use anyhow::Context;
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -21,7 +22,7 @@ pub struct SchedArgs {
 }
 
 /// Becomes the scheduler's program.
-pub fn run(args: &SchedArgs) -> anyhow::Result<u8> {
+pub fn run(args: &SchedArgs) -> anyhow::Result<Infallible> {
     let program = crate::built_beside(PROGRAM)?;
     let error = Command::new(&program).args(&args.arguments).exec();
     Err(error).with_context(|| format!("{} can't be started", program.display()))

@@ -20,16 +20,14 @@ pub struct ManArgs {
 }
 
 /// Prints the completion script.
-pub fn completions(args: &CompletionsArgs, command: &mut Command) -> anyhow::Result<u8> {
+pub fn completions(args: &CompletionsArgs, command: &mut Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, command, "stayput", &mut script);
-    crate::print(&String::from_utf8_lossy(&script))?;
-    Ok(crate::SUCCESS)
+    crate::print(&String::from_utf8_lossy(&script))
 }
 
 /// Writes the man pages.
-pub fn man(args: &ManArgs, command: Command) -> anyhow::Result<u8> {
+pub fn man(args: &ManArgs, command: Command) -> anyhow::Result<()> {
     clap_mangen::generate_to(command, &args.directory)
-        .with_context(|| format!("cannot write man pages to {}", args.directory.display()))?;
-    Ok(crate::SUCCESS)
+        .with_context(|| format!("cannot write man pages to {}", args.directory.display()))
 }

@@ -8,7 +8,6 @@ use crate::UsageError;
 use crate::rule::{RuleArgs, check_phi_is_heeded};
 use ::report::{Format, Study};
 use clap::Subcommand;
-use indicatif::ProgressBar;
 use machine::Machine;
 use sim::workload_file::{DEFAULT_WORKLOAD, REPORT_WORKLOADS};
 use sim::{Parameters, Policy, Step, Workload, WorkloadFile};
@@ -103,17 +102,18 @@ pub(crate) struct Output {
 }
 
 /// Simulates, and reports on it.
-pub fn run(args: &SimulateArgs) -> anyhow::Result<u8> {
+pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     match &args.sharing {
-        Sharing::TimeSharing(args) if args.list => crate::print(&built_in_list())?,
-        Sharing::TimeSharing(args) => time_sharing(args)?,
-        Sharing::SpaceSharing(args) => space_sharing::run(args)?,
-        Sharing::Reuse(args) => reuse::run(args)?,
+        Sharing::TimeSharing(args) => time_sharing(args),
+        Sharing::SpaceSharing(args) => space_sharing::run(args),
+        Sharing::Reuse(args) => reuse::run(args),
     }
-    Ok(crate::SUCCESS)
 }
 
 fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
+    if args.list {
+        return crate::print(&built_in_list());
+    }
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let plan = plan(args, &machine)?;
     simulate_and_report(&plan, &machine, &args.output)
@@ -122,7 +122,7 @@ fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
 /// Simulates a plan, or what its journal doesn't have of it yet, and reports on it.
 fn simulate_and_report(plan: &SimulationPlan, machine: &Machine, output: &Output) -> anyhow::Result<()> {
     let mut session = Session::open(output.out.as_deref(), plan, machine, Host::Modelled, &crate::command_line())?;
-    let progress = if output.quiet { ProgressBar::hidden() } else { ProgressBar::new(plan.samples()) };
+    let progress = crate::progress_bar(plan.samples(), output.quiet);
     progress.inc(session.trials().len() as u64);
     let ending = simulation::simulate(&mut session, machine, &mut || progress.inc(1));
     progress.finish_and_clear();
@@ -168,14 +168,16 @@ fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<SimulationP
     let simulation = Simulation::new(workload, parameters);
     let simulations = match &args.sweep {
         None => vec![simulation],
-        Some(Sweep { parameter, values }) => {
-            let points = values.iter().map(|&value| simulation.at(parameter, value));
-            points.collect::<Result<_, _>>().map_err(UsageError::from)?
-        }
+        Some(sweep) => points(&simulation, &sweep.parameter, &sweep.values)?,
     };
     let plan = SimulationPlan::new(simulations, policies, machine);
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
+}
+
+/// The points of a sweep: a simulation with each of a parameter's values.
+fn points(simulation: &Simulation, parameter: &str, values: &[f64]) -> anyhow::Result<Vec<Simulation>> {
+    values.iter().map(|&value| simulation.at(parameter, value)).collect::<Result<_, _>>().map_err(UsageError::from)
 }
 
 /// When a simulation of processes that wait for one another is stopped at the latest.

@@ -181,8 +181,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     text.push_str(&format!("\njournal: {}\n", journal_path.display()));
     if !args.no_report {
         let path = args.report.clone().unwrap_or_else(|| journal_path.with_extension("html"));
-        std::fs::write(&path, study.write(Format::Html, screen()))
-            .with_context(|| format!("cannot write report {}", path.display()))?;
+        crate::report::write_report(&path, &study.write(Format::Html, screen()))?;
         text.push_str(&format!("report:  {}\n", path.display()));
     }
     crate::print(&text)?;
@@ -311,7 +310,7 @@ struct Progress {
 impl Progress {
     fn new(plan: &Plan, is_race: bool, spent: Duration, quiet: bool) -> Self {
         let budget_ms = plan.budget.map_or(0, |budget| budget.as_millis() as u64);
-        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(budget_ms) };
+        let bar = crate::progress_bar(budget_ms, quiet);
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {prefix} {msg}") {
             bar.set_style(style);
         }

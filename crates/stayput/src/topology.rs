@@ -1,6 +1,7 @@
 //! `stayput topology`: the machine as a tree, for people and for programs.
 
 use crate::UsageError;
+use crate::place::policy_placement;
 use machine::{Machine, Placement, Policy};
 use serde::Serialize;
 
@@ -41,12 +42,13 @@ struct Shown<'a> {
 ///
 /// # Errors
 /// A [`UsageError`] for a machine, policy or number of threads that can't be; else a failure to write.
-pub fn run(args: &TopologyArgs) -> anyhow::Result<u8> {
+pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
     if args.format == Format::Xml && args.place.is_some() {
         return Err(UsageError::from("hwloc's XML has no place for a placement; use --format json, text or svg"));
     }
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
-    let placement = args.place.as_deref().map(|policy| place(policy, args.threads, &machine)).transpose()?;
+    let policy = args.place.as_deref().map(str::parse::<Policy>).transpose().map_err(UsageError::from)?;
+    let placement = policy.map(|policy| policy_placement(&policy, args.threads, &machine)).transpose()?;
     let placement = placement.as_ref();
     let text = match args.format {
         Format::Text => machine.to_text(placement),
@@ -54,12 +56,5 @@ pub fn run(args: &TopologyArgs) -> anyhow::Result<u8> {
         Format::Xml => machine.to_xml(),
         Format::Svg => report::svg(&machine, placement),
     };
-    crate::print(&text)?;
-    Ok(crate::SUCCESS)
-}
-
-fn place(policy: &str, threads: Option<usize>, machine: &Machine) -> anyhow::Result<Placement> {
-    let policy: Policy = policy.parse().map_err(UsageError::from)?;
-    let threads = threads.unwrap_or_else(|| policy.default_threads(machine));
-    policy.place(machine, threads).map_err(UsageError::from)
+    crate::print(&text)
 }

@@ -36,7 +36,7 @@ The graph of a program's tasks, for stayput simulate space-sharing:
 ///
 /// # Errors
 /// A [`UsageError`] for a name that no program has; else a failure to write, or what became of a program that was run.
-pub fn run(args: &WorkloadsArgs) -> anyhow::Result<u8> {
+pub fn run(args: &WorkloadsArgs) -> anyhow::Result<()> {
     let programs: Vec<&Program> = if args.names.is_empty() {
         workloads::catalog().iter().collect()
     } else {
@@ -48,16 +48,14 @@ pub fn run(args: &WorkloadsArgs) -> anyhow::Result<u8> {
                 "--graph is of one program: name one, as in `stayput workloads mva --graph W`",
             ));
         };
-        crate::print(&workloads::graph(program, class)?)?;
-        return Ok(crate::SUCCESS);
+        return crate::print(&workloads::graph(program, class)?);
     }
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&programs)? + "\n",
         Format::Text if args.names.is_empty() => overview(&programs),
         Format::Text => programs.iter().map(|program| details(program)).collect::<Vec<_>>().join("\n"),
     };
-    crate::print(&text)?;
-    Ok(crate::SUCCESS)
+    crate::print(&text)
 }
 
 /// Three lines a program.

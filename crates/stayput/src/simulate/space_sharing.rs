@@ -120,11 +120,9 @@ fn plan(args: &SpaceSharingArgs, machine: &Machine) -> anyhow::Result<Simulation
     let simulations = match (&args.sweep, mixes.as_slice()) {
         (None, _) => mixes.into_iter().map(simulation).collect(),
         (Some(Sweep { parameter, values }), [mix]) => {
-            let simulation = simulation(mix.clone());
             let mut rising = values.clone();
             rising.sort_by(f64::total_cmp);
-            let points = rising.into_iter().map(|value| simulation.at(parameter, value));
-            points.collect::<Result<_, _>>().map_err(UsageError::from)?
+            super::points(&simulation(mix.clone()), parameter, &rising)?
         }
         (Some(_), _) => return Err(UsageError::from("a sweep is of one mix; name one with --mix")),
     };
