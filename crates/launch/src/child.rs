@@ -162,15 +162,14 @@ impl Held {
     /// # Errors
     /// [`LaunchError::System`] when the kernel has no pipe or no process left.
     pub(crate) fn start(program: Program, output: Output, inherited: Inherited) -> Result<Self, LaunchError> {
-        let system = |call| move |cause: io::Error| LaunchError::System { call, cause };
-        let (gate, child_gate) = UnixStream::pair().map_err(system("socketpair"))?;
+        let (gate, child_gate) = UnixStream::pair().map_err(LaunchError::system("socketpair"))?;
         let mut pipes = None;
         // The child has descriptors of its own; ours of these close when this returns.
         let mut childs: Vec<(OwnedFd, RawFd)> = Vec::new();
         if output == Output::Capture {
-            let null = File::open("/dev/null").map_err(system("open /dev/null"))?;
-            let (stdout, child_stdout) = io::pipe().map_err(system("pipe"))?;
-            let (stderr, child_stderr) = io::pipe().map_err(system("pipe"))?;
+            let null = File::open("/dev/null").map_err(LaunchError::system("open /dev/null"))?;
+            let (stdout, child_stdout) = io::pipe().map_err(LaunchError::system("pipe"))?;
+            let (stderr, child_stderr) = io::pipe().map_err(LaunchError::system("pipe"))?;
             for end in [&stdout, &stderr] {
                 // SAFETY: the descriptor is open, and the call changes only its flags.
                 unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
@@ -196,7 +195,7 @@ impl Held {
         // No signal may run one of our handlers in the child.
         let mask = SigSet::all()
             .thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)
-            .map_err(|errno| system("sigprocmask")(errno.into()))?;
+            .map_err(LaunchError::system("sigprocmask"))?;
         // SAFETY: the stack, and the context with all that it points to, live until the child has left our memory, which
         // dropping `Held` waits for. The child calls only `exec_program`, which changes no memory but its stack and
         // `errno`, allocates nothing and takes no lock.
@@ -211,7 +210,7 @@ impl Held {
         let _ = mask.thread_set_mask();
         match Errno::result(pid) {
             Ok(pid) => Ok(Self { pid: Pid(pid), pipes, gate, _context: context, _stack: stack }),
-            Err(errno) => Err(system("clone")(errno.into())),
+            Err(errno) => Err(LaunchError::system("clone")(errno)),
         }
     }
 }

@@ -44,7 +44,7 @@ use events::Events;
 use machine::linux::{Pid, Tid, affinity};
 use machine::{CpuSet, Placement};
 use nix::errno::Errno;
-use openmp::{BINDING_VARIABLES, Linked};
+use openmp::BINDING_VARIABLES;
 use registry::{Binder, ThreadRegistry};
 use signals::Caught;
 use std::collections::HashSet;
@@ -203,11 +203,11 @@ pub enum LaunchError {
     },
 }
 
-/// The part of a [`Launch`] that concerns watching.
-#[derive(Clone, Copy, Debug)]
-struct WatchOptions {
-    descendants: Descendants,
-    timeout: Option<Duration>,
+impl LaunchError {
+    /// The error of a system call.
+    fn system<E: Into<io::Error>>(call: &'static str) -> impl Fn(E) -> Self {
+        move |cause| Self::System { call, cause: cause.into() }
+    }
 }
 
 /// What an observer saw of the end.
@@ -249,8 +249,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
 
     let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
-    let caught = Caught::new(launch.descendants == Descendants::Detach)
-        .map_err(|cause| LaunchError::System { call: "pipe", cause })?;
+    let caught = Caught::new(launch.descendants == Descendants::Detach).map_err(LaunchError::system("pipe"))?;
     let mut held = Held::start(program, launch.output, caught.inherited())?;
     let mut events = Events::new(caught, &mut held);
     let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
@@ -259,17 +258,16 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let observe = attach(launch.observe, &path, held.pid, &mut notes);
     if let Err(cause) = held.release(observe == Observe::Poll) {
         tracer::reap(held.pid.main_thread());
-        return Err(LaunchError::System { call: "write", cause });
+        return Err(LaunchError::system("write")(cause));
     }
-    let options = WatchOptions { descendants: launch.descendants, timeout: launch.timeout };
     let mut ended = match observe {
-        Observe::Trace => tracer::watch(&mut held, &mut registry, &mut events, options),
+        Observe::Trace => tracer::watch(&mut held, &mut registry, &mut events, launch),
         Observe::Poll => {
             if let Some(errno) = held.failure() {
                 tracer::reap(held.pid.main_thread());
                 return Err(LaunchError::NotExecutable { path, errno });
             }
-            poller::watch(&mut held, &mut registry, &mut events, options)
+            poller::watch(&mut held, &mut registry, &mut events, launch)
         }
     };
     if let Some(reaper) = reaper {
@@ -296,12 +294,9 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     } else {
         findings.peak_rss_bytes
     };
+    let exit = ended.exit.expect("an observer returns when the command has ended");
     let observation = Observation {
-        exit: match ended.exit {
-            _ if ended.timed_out => Exit::TimedOut,
-            Some(exit) => exit,
-            None => unreachable!("an observer returns when the command has ended"),
-        },
+        exit: if ended.timed_out { Exit::TimedOut } else { exit },
         wall_s: ended.wall.unwrap_or_default().as_secs_f64(),
         user_s: usage.user.as_secs_f64(),
         system_s: usage.system.as_secs_f64(),
@@ -334,8 +329,7 @@ fn usable_placement(placement: &Placement, launch: &Launch) -> Result<Placement,
     if let Some(thread) = placement.slots.iter().position(CpuSet::is_empty) {
         return Err(empty(thread));
     }
-    let allowed = affinity::allowed(Tid::CALLER)
-        .map_err(|errno| LaunchError::System { call: "sched_getaffinity", cause: errno.into() })?;
+    let allowed = affinity::allowed(Tid::CALLER).map_err(LaunchError::system("sched_getaffinity"))?;
     let forbidden = placement.union().difference(&allowed);
     if !forbidden.is_empty() {
         return Err(LaunchError::ForbiddenCpus { forbidden, allowed });
@@ -353,15 +347,15 @@ fn binder(placement: Option<&Placement>, launch: &Launch, path: &Path, notes: &m
     if launch.unit == Unit::Process || !launch.skip.is_empty() || alike {
         return Binder::Creation;
     }
-    let linked: Linked = openmp::linked_runtimes(path);
-    if linked.several() {
+    let linked = Vec::from_iter(openmp::linked_runtimes(path));
+    if linked.len() > 1 {
         notes.push(
             "it links both libgomp and libomp, whose variables would work against each other: its threads were bound in \
              order of creation instead"
                 .into(),
         );
     }
-    linked.only().map_or(Binder::Creation, Binder::Runtime)
+    if let [only] = linked[..] { Binder::Runtime(only) } else { Binder::Creation }
 }
 
 /// Our environment, with the variables that bind OpenMP threads being ours alone.
@@ -390,17 +384,13 @@ fn environment(
     for (name, value) in &launch.env {
         set(name, value.clone());
     }
-    let mut removed: Vec<&str> = Vec::new();
     if placement.is_some() || !launch.keep_binding_variables {
-        environment.retain(|(name, _)| {
-            let binding = BINDING_VARIABLES.iter().find(|binding| name == *binding);
-            removed.extend(binding);
-            binding.is_none()
-        });
-    }
-    if !removed.is_empty() {
-        notes
-            .push(format!("removed from the program's environment, because they bind threads: {}", removed.join(", ")));
+        let is_binding = |(name, _): &(OsString, OsString)| BINDING_VARIABLES.iter().any(|binding| name == binding);
+        let removed: Vec<_> = environment.extract_if(.., |variable| is_binding(variable)).collect();
+        if !removed.is_empty() {
+            let names = removed.iter().map(|(name, _)| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
+            notes.push(format!("removed from the program's environment, because they bind threads: {names}"));
+        }
     }
     if let (Binder::Runtime(runtime), Some(placement)) = (binder, placement) {
         let asked = environment
@@ -409,9 +399,7 @@ fn environment(
             .and_then(|(_, value)| value.to_str()?.split(',').next()?.trim().parse().ok());
         let length = placement.slots.len().max(asked.unwrap_or(0));
         let slots: Vec<CpuSet> = (0..length).map(|i| placement.slot(i).clone()).collect();
-        for (name, value) in runtime.variables(&slots) {
-            environment.push((name.into(), value.into()));
-        }
+        environment.extend(runtime.variables(&slots).into_iter().map(|(name, value)| (name.into(), value.into())));
     }
     environment
 }

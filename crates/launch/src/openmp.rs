@@ -9,7 +9,7 @@ use object::Endianness;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::ElfFile;
 use object::read::{Object, ObjectSection, ReadCache};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ pub(crate) const BINDING_VARIABLES: [&str; 5] =
     ["GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET", "OMP_PLACES", "OMP_PROC_BIND"];
 
 /// An OpenMP runtime whose way of binding we know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Runtime {
     /// GCC's libgomp.
     Gnu,
@@ -73,29 +73,13 @@ impl Runtime {
     }
 }
 
-/// What an executable links.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Linked(HashSet<Runtime>);
-
-impl Linked {
-    /// The runtime when there is exactly one.
-    pub(crate) fn only(&self) -> Option<Runtime> {
-        if self.0.len() == 1 { self.0.iter().next().copied() } else { None }
-    }
-
-    /// Whether several runtimes would meet in one process.
-    pub(crate) fn several(&self) -> bool {
-        self.0.len() > 1
-    }
-}
-
 /// The OpenMP runtimes that `executable` links, itself or through its libraries, dynamically or statically.
 ///
 /// Follows `DT_NEEDED` as ld.so(8) does: `DT_RPATH`/`DT_RUNPATH` with `$ORIGIN`, `LD_LIBRARY_PATH`, the directories of
 /// `/etc/ld.so.conf`, the system's own. A file that is no 64-bit ELF, such as a script, links nothing; neither can a
 /// runtime be seen that the program loads later with `dlopen`.
-pub(crate) fn linked_runtimes(executable: &Path) -> Linked {
-    let mut linked = Linked::default();
+pub(crate) fn linked_runtimes(executable: &Path) -> BTreeSet<Runtime> {
+    let mut linked = BTreeSet::new();
     let mut seen = HashSet::new();
     let mut system = None;
     let mut waiting = vec![executable.to_path_buf()];
@@ -110,13 +94,13 @@ pub(crate) fn linked_runtimes(executable: &Path) -> Linked {
             }
             match Runtime::from_library(&name) {
                 // A runtime may itself need libraries, but never another runtime.
-                Some(runtime) => drop(linked.0.insert(runtime)),
+                Some(runtime) => drop(linked.insert(runtime)),
                 None => waiting.extend(dynamic.find(needed, system.get_or_insert_with(system_dirs))),
             }
         }
     }
-    if linked.0.is_empty() {
-        linked.0.extend(statically_linked(executable));
+    if linked.is_empty() {
+        linked.extend(statically_linked(executable));
     }
     linked
 }
@@ -264,7 +248,7 @@ mod tests {
     #[test]
     fn what_is_no_program_links_nothing() {
         for path in ["/dev/null", "/etc/passwd", "/nowhere/at/all"] {
-            assert_eq!(linked_runtimes(Path::new(path)), Linked::default(), "{path}");
+            assert_eq!(linked_runtimes(Path::new(path)), BTreeSet::new(), "{path}");
         }
     }
 }

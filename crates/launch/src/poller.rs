@@ -7,7 +7,7 @@ use crate::child::Held;
 use crate::events::Events;
 use crate::registry::ThreadRegistry;
 use crate::wait::{self, ChangeKind, Target};
-use crate::{Descendants, End, WatchOptions, signals};
+use crate::{Descendants, End, Launch, signals};
 use machine::linux::Tid;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -23,10 +23,10 @@ pub(crate) const LIMITS: &str = "threads were looked for every 0.2 to 50 ms: a t
                                  long, one shorter than that may not be listed, and what is listed is as of the last look";
 
 /// Watches the released child, which has been executed, until it ends.
-pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, options: WatchOptions) -> End {
+pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, launch: &Launch) -> End {
     let main = held.pid;
     let started = Instant::now();
-    events.set_deadline(options.timeout.map(|timeout| started + timeout));
+    events.set_deadline(launch.timeout.map(|timeout| started + timeout));
     let mut ended = End { started: Some(started), ..End::default() };
     let mut pause = SHORTEST;
     while ended.exit.is_none() {
@@ -41,7 +41,7 @@ pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut
                     registry.remove(main.main_thread());
                     break;
                 }
-                ChangeKind::Stopped { .. } if options.descendants == Descendants::Detach => {
+                ChangeKind::Stopped { .. } if launch.descendants == Descendants::Detach => {
                     signals::stop_ourselves();
                     signals::send(main, libc::SIGCONT);
                 }
@@ -52,7 +52,7 @@ pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut
             break;
         }
         for arrival in events.wait(Some(pause)) {
-            match options.descendants {
+            match launch.descendants {
                 Descendants::Detach if arrival.sent => signals::send(main, arrival.signal),
                 Descendants::Detach => {}
                 Descendants::Kill => {

@@ -22,7 +22,7 @@ use crate::child::{self, Held};
 use crate::events::Events;
 use crate::registry::ThreadRegistry;
 use crate::wait::{self, Change, ChangeKind, Target};
-use crate::{Descendants, End, WatchOptions, signals};
+use crate::{Descendants, End, Launch, signals};
 use machine::linux::{Pid, Tid};
 use nix::errno::Errno;
 use nix::unistd::{self, ForkResult};
@@ -129,18 +129,18 @@ struct Tracer<'a> {
 }
 
 /// Watches the seized child from its release to the end of everything that it started, or until that is let go.
-pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, options: WatchOptions) -> End {
-    let mut tracer = Tracer::new(held.pid, registry, options.descendants);
+pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, launch: &Launch) -> End {
+    let mut tracer = Tracer::new(held.pid, registry, launch.descendants);
     // Until the child is the program it shares our memory and our errno, so we make no call but this one wait, which
     // leaves errno alone when it succeeds.
     while tracer.ended.started.is_none() && tracer.ended.exit.is_none() {
         let Some(change) = wait::next(Target::Only(held.pid.main_thread())) else {
             break;
         };
-        tracer.take(change, events, options);
+        tracer.take(change, events, launch);
     }
     loop {
-        let more = tracer.take_changes(events, options);
+        let more = tracer.take_changes(events, launch);
         if tracer.tracees.is_empty() && tracer.ended.exit.is_some() {
             let left = tracer.registry.processes().len();
             if left > 0 {
@@ -154,7 +154,7 @@ pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut
         // it. Whoever continues us means the program, unless it was continued directly.
         if std::mem::take(&mut tracer.stop_due) {
             signals::stop_ourselves();
-            tracer.take_changes(events, options);
+            tracer.take_changes(events, launch);
             if tracer.stopped {
                 signals::send(tracer.main, libc::SIGCONT);
             }
@@ -198,18 +198,18 @@ impl<'a> Tracer<'a> {
 
     /// Handles what the kernel has to tell now, but so much at a time that a program which keeps creating threads can't
     /// keep us from its output and its deadline; whether there may be more.
-    fn take_changes(&mut self, events: &mut Events, options: WatchOptions) -> bool {
+    fn take_changes(&mut self, events: &mut Events, launch: &Launch) -> bool {
         const AT_A_TIME: usize = 256;
         for _ in 0..AT_A_TIME {
             let Some(change) = wait::next(Target::Ours) else {
                 return false;
             };
-            self.take(change, events, options);
+            self.take(change, events, launch);
         }
         true
     }
 
-    fn take(&mut self, change: Change, events: &mut Events, options: WatchOptions) {
+    fn take(&mut self, change: Change, events: &mut Events, launch: &Launch) {
         let tid = change.tid;
         let is_main = tid == self.main.main_thread();
         match change.kind {
@@ -232,7 +232,7 @@ impl<'a> Tracer<'a> {
                     self.note_lost_rights(self.main);
                     let now = Instant::now();
                     self.ended.started = Some(now);
-                    events.set_deadline(options.timeout.map(|timeout| now + timeout));
+                    events.set_deadline(launch.timeout.map(|timeout| now + timeout));
                     self.resume(tid, 0);
                 } else {
                     self.stopped(tid, signal, event);

@@ -79,9 +79,9 @@ pub(crate) enum Target {
     Only(Tid),
 }
 
-/// The next change, if there is one: only [`Whom::Only`] blocks.
-pub(crate) fn next(whom: Target) -> Option<Change> {
-    let (pid, options) = match whom {
+/// The next change, if there is one: only [`Target::Only`] blocks.
+pub(crate) fn next(target: Target) -> Option<Change> {
+    let (pid, options) = match target {
         // Threads of the program are no processes, so `__WALL` has to ask for them. Children of other threads of this
         // process are theirs to wait for.
         Target::Ours => (-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG),
