@@ -10,6 +10,7 @@
  */
 #include "budget.h"
 #include "core.h"
+#include "memory.h"
 #include "program.h"
 
 #include <math.h>
@@ -149,7 +150,6 @@ static const struct test_case CASES[] = {
 
 enum { CLASS_S_COLUMNS = 64 };
 
-static const char CLASS_NAMES[] = "SWABCD";
 
 static int columns_of(size_t class) { return CLASS_S_COLUMNS << class; }
 
@@ -236,45 +236,34 @@ static void check_haurwitz(struct result *result, const struct core *core) {
           refined(core, 6.5, 2));
 }
 
-/* False when memory is short. */
-static bool run_case(const struct test_case *test, struct core *core, struct result *result) {
+static void run_case(const struct test_case *test, struct core *core, struct result *result) {
     const int columns = core->sphere.columns, steps_a_day = (int)(test->steps * columns);
     core_begin(core, &test->weather);
     const struct budget before = budget_of(core);
-    if (!core_run(core, DAY / steps_a_day, test->days * steps_a_day))
-        return false;
-    result->threads = core->threads;
-    result->seconds += core->seconds;
+    core_run(core, DAY / steps_a_day, test->days * steps_a_day, result);
     result->operations += (double)columns * core->sphere.rows * test->days * steps_a_day;
     check_budget(result, core, test, &before);
     if (test->number == 2)
         check_steady(result, core);
     if (test->number == 6)
         check_haurwitz(result, core);
-    return true;
 }
 
 static void run(size_t class, struct result *result) {
     struct core core;
-    bool has_room = core_create(&core, columns_of(class));
+    core_create(&core, columns_of(class));
     printf("grid: %d x %d\n", core.sphere.columns, core.sphere.rows);
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0] && has_room; i++)
-        has_room = run_case(&CASES[i], &core, result);
-    result->out_of_memory = !has_room;
-    core_destroy(&core);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0] && !memory_refused(); i++)
+        run_case(&CASES[i], &core, result);
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {
     return core_bytes(columns_of(class), threads);
 }
 
-int main(int argc, char **argv) {
-    const struct program climate = {
-        .name = "climate",
-        .title = "shallow-water atmosphere on the rotating sphere",
-        .classes = CLASS_NAMES,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&climate, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "climate",
+    .title = "shallow-water atmosphere on the rotating sphere",
+    .bytes_needed = bytes_needed,
+    .run = run,
+};

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 
 /*
  * Space. The volume fluxes and the function B = g (h + b) + |u|^2 / 2 are the derivatives of the
@@ -336,7 +335,7 @@ void core_begin(struct core *core, const struct weather *weather) {
 struct run {
     struct core *core;
     int steps;
-    double *memory; /* workspaces of the threads */
+    struct result *result;
 };
 
 static void take_steps(struct member *me, void *shared) {
@@ -345,7 +344,7 @@ static void take_steps(struct member *me, void *shared) {
     const struct band band = band_of(core, me->thread, me->team->threads);
     const int columns = core->sphere.columns;
     struct workspace work;
-    workspace_lay_out(&work, run->memory + (size_t)me->thread * workspace_doubles(columns),
+    workspace_lay_out(&work, core->workspaces + (size_t)me->thread * workspace_doubles(columns),
                       columns);
     team_barrier(me->team);
     const double start = omp_get_wtime();
@@ -354,20 +353,15 @@ static void take_steps(struct member *me, void *shared) {
             advance_band(core, stage, band, &work);
             team_barrier(me->team);
         }
-    if (me->thread == 0) {
-        core->threads = me->team->threads;
-        core->seconds = omp_get_wtime() - start;
-    }
+    result_time(run->result, me, start);
 }
 
-bool core_run(struct core *core, double step_seconds, int steps) {
-    const size_t workspaces =
-        (size_t)omp_get_max_threads() * workspace_doubles(core->sphere.columns);
-    struct run run = {core, steps, memory_pages(workspaces, sizeof *run.memory)};
+void core_run(struct core *core, double step_seconds, int steps, struct result *result) {
+    const double seconds_before = result->seconds;
+    struct run run = {core, steps, result};
     core->step = step_seconds;
-    const bool has_room = run.memory != NULL && team_run(take_steps, &run);
-    free(run.memory);
-    return has_room;
+    team_run(take_steps, &run);
+    result->seconds += seconds_before;
 }
 
 double core_depth(const struct core *core, int row, int column) {
@@ -378,25 +372,24 @@ static uint64_t field_doubles(int columns) {
     return (uint64_t)core_stride(columns) * (uint64_t)(columns / 2 + 1);
 }
 
-bool core_create(struct core *core, int columns) {
+void core_create(struct core *core, int columns) {
     *core = (struct core){.sphere = {columns, columns / 2}};
     const struct sphere *sphere = &core->sphere;
     const size_t doubles = field_doubles(columns);
-    bool has_room = filter_create(&core->filter, sphere);
+    filter_create(&core->filter, sphere);
     for (int stage = 0; stage < STAGES; stage++) {
         core->volume[stage] = memory_pages(doubles, sizeof(double));
         core->u[stage] = memory_pages(doubles, sizeof(double));
         core->v[stage] = memory_pages(doubles, sizeof(double));
-        has_room &= core->volume[stage] != NULL && core->u[stage] != NULL && core->v[stage] != NULL;
     }
     core->surface = memory_pages(doubles, sizeof(double));
     core->metrics = memory_pages((size_t)sphere->rows, sizeof *core->metrics);
     core->planetary = memory_pages((size_t)sphere->rows + 1, sizeof *core->planetary);
     core->cosine = memory_pages((size_t)columns, sizeof *core->cosine);
-    has_room &= core->surface != NULL && core->metrics != NULL && core->planetary != NULL &&
-                core->cosine != NULL;
-    if (!has_room)
-        return false;
+    core->workspaces = memory_pages((size_t)omp_get_max_threads() * workspace_doubles(columns),
+                                    sizeof *core->workspaces);
+    if (memory_refused())
+        return;
     for (int i = 0; i < columns; i++)
         core->cosine[i] = cos(sphere_longitude(sphere, i));
     for (int row = 0; row < sphere->rows; row++) {
@@ -408,20 +401,6 @@ bool core_create(struct core *core, int columns) {
             .north = 0.5 * sphere_edge_width(sphere, row + 1) / (sphere_cell_height(sphere) * area),
         };
     }
-    return true;
-}
-
-void core_destroy(struct core *core) {
-    filter_destroy(&core->filter);
-    for (int stage = 0; stage < STAGES; stage++) {
-        free(core->volume[stage]);
-        free(core->u[stage]);
-        free(core->v[stage]);
-    }
-    free(core->surface);
-    free(core->metrics);
-    free(core->planetary);
-    free(core->cosine);
 }
 
 uint64_t core_bytes(int columns, int threads) {

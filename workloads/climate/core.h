@@ -11,6 +11,7 @@
 #define STAYPUT_CLIMATE_CORE_H
 
 #include "filter.h"
+#include "program.h"
 #include "sphere.h"
 
 #include <stdbool.h>
@@ -52,9 +53,8 @@ struct core {
     struct metric *metrics;      /* a row of cells */
     struct planetary *planetary; /* a row of corners */
     double *cosine;              /* of the longitude, a corner */
+    double *workspaces;          /* of the threads */
     double step;                 /* seconds */
-    int threads;                 /* of the last run */
-    double seconds;              /* that the steps of the last run took */
 };
 
 enum { GHOST = 8 }; /* doubles before and behind a row, which goes round: keeps rows aligned */
@@ -66,16 +66,15 @@ static inline double *core_row(const struct core *core, double *field, int row) 
     return field + (size_t)row * core_stride(core->sphere.columns) + GHOST;
 }
 
-/* A core with as many rows as half its columns, a power of two. False when memory is short. */
-bool core_create(struct core *core, int columns);
-void core_destroy(struct core *core);
+/* A core with as many rows as half its columns, a power of two. */
+void core_create(struct core *core, int columns);
 uint64_t core_bytes(int columns, int threads);
 
 /* Sets the weather; the threads that will work on the rows write them. */
 void core_begin(struct core *core, const struct weather *weather);
 
-/* Takes the steps with all threads; false when memory is short. */
-bool core_run(struct core *core, double step_seconds, int steps);
+/* Takes the steps with all threads, whose time it adds to the result's. */
+void core_run(struct core *core, double step_seconds, int steps, struct result *result);
 
 /*
  * At a pole: the absolute circulation round the cap within the middles of the polar cells, and the

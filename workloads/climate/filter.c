@@ -4,7 +4,6 @@
 #include "memory.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /*
  * The two rows are real and imaginary part of one complex row z, which is transformed, multiplied
@@ -215,7 +214,7 @@ static int rows_to_filter(const struct sphere *sphere) {
     return row;
 }
 
-bool filter_create(struct filter *filter, const struct sphere *sphere) {
+void filter_create(struct filter *filter, const struct sphere *sphere) {
     const int columns = sphere->columns, vectors = columns / LANES;
     *filter = (struct filter){
         .columns = columns,
@@ -228,9 +227,8 @@ bool filter_create(struct filter *filter, const struct sphere *sphere) {
     filter->shift_re = memory_pages((size_t)columns, sizeof(double));
     filter->shift_im = memory_pages((size_t)columns, sizeof(double));
     filter->response = memory_pages((size_t)filter->filtered * (size_t)columns, sizeof(double));
-    if (filter->root_re == NULL || filter->root_im == NULL || filter->shift_re == NULL ||
-        filter->shift_im == NULL || filter->response == NULL)
-        return false;
+    if (memory_refused())
+        return;
 
     for (int k = 0; k < vectors; k++) {
         filter->root_re[k] = cos(2.0 * PI * k / vectors);
@@ -250,15 +248,6 @@ bool filter_create(struct filter *filter, const struct sphere *sphere) {
                     response_to(sphere, row, wave + part * vectors) / columns;
         }
     }
-    return true;
-}
-
-void filter_destroy(struct filter *filter) {
-    free(filter->root_re);
-    free(filter->root_im);
-    free(filter->shift_re);
-    free(filter->shift_im);
-    free(filter->response);
 }
 
 uint64_t filter_bytes(const struct sphere *sphere) {

@@ -26,9 +26,8 @@ struct filter {
     double *response;            /* of a row a filtered latitude, in the transforms' order */
 };
 
-/* `columns` must be a power of two, at least 16. False when memory is short. */
-bool filter_create(struct filter *filter, const struct sphere *sphere);
-void filter_destroy(struct filter *filter);
+/* `columns` must be a power of two, at least 16. */
+void filter_create(struct filter *filter, const struct sphere *sphere);
 uint64_t filter_bytes(const struct sphere *sphere);
 
 static inline bool filter_reaches(const struct filter *filter, int row) {

@@ -1,6 +1,6 @@
 #include "memory.h"
 
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,10 +118,44 @@ struct memory_left memory_left(void) {
     return left;
 }
 
+/* What stands at the end of allocated pages, where it doesn't move what they are for. */
+struct block {
+    void *pages;
+    struct block *before;
+};
+
+static struct block *last_block;
+static _Atomic bool refused;
+
 void *memory_pages(size_t count, size_t element_bytes) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t bytes;
-    if (__builtin_mul_overflow(count, element_bytes, &bytes) || bytes > SIZE_MAX - page)
+    char *pages = NULL;
+    if (!__builtin_mul_overflow(count, element_bytes, &bytes) && bytes <= SIZE_MAX / 2) {
+        bytes = (bytes + sizeof(struct block) + page - 1) / page * page;
+        pages = aligned_alloc(page, bytes);
+    }
+    if (pages == NULL) {
+        refused = true;
         return NULL;
-    return aligned_alloc(page, (bytes + page) / page * page);
+    }
+    struct block *block = (struct block *)(pages + bytes) - 1;
+    block->pages = pages;
+#pragma omp critical(memory)
+    {
+        block->before = last_block;
+        last_block = block;
+    }
+    return pages;
+}
+
+bool memory_refused(void) { return refused; }
+
+void memory_give_back(void) {
+    for (struct block *block = last_block; block != NULL;) {
+        struct block *before = block->before;
+        free(block->pages);
+        block = before;
+    }
+    last_block = NULL;
 }

@@ -1,7 +1,11 @@
-/* How much memory this process may still take, asked before anything large is allocated. */
+/*
+ * The memory of a run: how much this process may still take, asked before anything large is
+ * allocated, and what was allocated. A process runs its kernel once, so all is given back at once.
+ */
 #ifndef STAYPUT_MEMORY_H
 #define STAYPUT_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,8 +23,14 @@ struct memory_left memory_left(void);
 
 /*
  * `count` elements of `element_bytes` bytes, uninitialised and aligned to a page, so that each page
- * is placed by the thread that writes it first. NULL when they cannot be had; give back with free.
+ * is placed by the thread that writes it first. NULL when they cannot be had.
  */
 void *memory_pages(size_t count, size_t element_bytes);
+
+/* Whether anything was refused, to any thread: then the run can't go on. */
+bool memory_refused(void);
+
+/* Gives back all that memory_pages gave. */
+void memory_give_back(void);
 
 #endif

@@ -24,6 +24,9 @@ static const char STAGES_VARIABLE[] = "STAYPUT_TASKS";
 
 enum { EXIT_VERIFIED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+static const char CLASSES[] = "SWABCD";
+static const char CLASSES_TEXT[] = "S, W, A, B, C or D";
+
 static double mebibytes(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
 
 void result_check(struct result *result, const char *name, double value, double reference,
@@ -56,15 +59,6 @@ void result_check_below(struct result *result, const char *name, double value, d
     result->mismatched += !holds;
 }
 
-/* Writes the classes as "S, W or A" into `text`. */
-static void list_classes(const char *classes, char *text, size_t size) {
-    size_t used = 0;
-    for (size_t i = 0; classes[i] != '\0' && used < size; i++) {
-        const char *separator = i == 0 ? "" : classes[i + 1] == '\0' ? " or " : ", ";
-        used += (size_t)snprintf(text + used, size - used, "%s%c", separator, classes[i]);
-    }
-}
-
 /* Opens the file for stages, if one is named. False, with a sentence, when that can't be done. */
 static bool open_stages(const char *name, FILE **stages) {
     const char *path = getenv(STAGES_VARIABLE);
@@ -83,17 +77,22 @@ static bool open_stages(const char *name, FILE **stages) {
     return *stages != NULL;
 }
 
-int program_main(const struct program *program, int argc, char **argv) {
-    char classes[128] = "";
-    list_classes(program->classes, classes, sizeof classes);
+void result_time(struct result *result, const struct member *me, double start) {
+    if (me->thread == 0) {
+        result->threads = me->team->threads;
+        result->seconds = omp_get_wtime() - start;
+    }
+}
 
+int main(int argc, char **argv) {
+    const struct program *program = &PROGRAM;
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         printf("%s: %s\n\n"
                "Usage: %s CLASS\n\n"
                "CLASS is %s, from small to large. OMP_NUM_THREADS sets the number of threads.\n"
                "%s"
                "Exit code: 0 verified, 1 wrong result or not enough memory, 2 wrong usage.\n",
-               program->name, program->title, program->name, classes,
+               program->name, program->title, program->name, CLASSES_TEXT,
                program->has_graph ? "STAYPUT_TASKS names a file for the stages of its task graph "
                                     "and its tasks' times, with one thread.\n"
                                   : "");
@@ -104,15 +103,16 @@ int program_main(const struct program *program, int argc, char **argv) {
         return EXIT_VERIFIED;
     }
     if (argc != 2) {
-        fprintf(stderr, "%s: give one argument, the class: %s\n", program->name, classes);
+        fprintf(stderr, "%s: give one argument, the class: %s\n", program->name, CLASSES_TEXT);
         return EXIT_USAGE;
     }
-    const char *letter = strlen(argv[1]) == 1 ? strchr(program->classes, argv[1][0]) : NULL;
+    const char *letter = strlen(argv[1]) == 1 ? strchr(CLASSES, argv[1][0]) : NULL;
     if (letter == NULL) {
-        fprintf(stderr, "%s: there is no class `%s`; choose %s\n", program->name, argv[1], classes);
+        fprintf(stderr, "%s: there is no class `%s`; choose %s\n", program->name, argv[1],
+                CLASSES_TEXT);
         return EXIT_USAGE;
     }
-    const size_t class = (size_t)(letter - program->classes);
+    const size_t class = (size_t)(letter - CLASSES);
 
     const uint64_t needed = program->bytes_needed(class, omp_get_max_threads());
     const struct memory_left left = memory_left();
@@ -131,7 +131,8 @@ int program_main(const struct program *program, int argc, char **argv) {
     fflush(stdout);
     program->run(class, &result);
     const bool written = result.stages == NULL || fclose(result.stages) == 0;
-    if (result.out_of_memory) {
+    memory_give_back();
+    if (memory_refused()) {
         fprintf(stderr,
                 "%s: class %c needs %.0f MiB of memory and the system refused to give them\n",
                 program->name, *letter, ceil(mebibytes(needed)));

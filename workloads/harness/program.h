@@ -5,6 +5,8 @@
 #ifndef STAYPUT_PROGRAM_H
 #define STAYPUT_PROGRAM_H
 
+#include "team.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +17,6 @@ struct result {
     int threads;         /* that did the work */
     double seconds;      /* of the timed part */
     double operations;   /* in the timed part, as the benchmark counts them */
-    bool out_of_memory;  /* an allocation failed; nothing else counts then */
     unsigned checked;    /* comparisons made with result_check and result_check_below */
     unsigned mismatched; /* those of them that failed */
     FILE *stages;        /* where a program with a graph writes its stages; NULL when nobody asks */
@@ -35,22 +36,28 @@ void result_check_complex(struct result *result, const char *name, double _Compl
 /* Prints `value` and records whether it is at most `bound`, which a NaN is not. */
 void result_check_below(struct result *result, const char *name, double value, double bound);
 
-/* A workload. */
+/*
+ * Ends the timed part, which began at `start`. All threads of the team may call it, behind a
+ * barrier; the first of them writes.
+ */
+void result_time(struct result *result, const struct member *me, double start);
+
+/* A workload. Its classes are S, W, A, B, C and D, numbered from 0. */
 struct program {
-    const char *name;    /* of the executable */
-    const char *title;   /* what it is, in one line */
-    const char *classes; /* a letter each */
-    bool has_graph;      /* whether it writes the stages of its task graph */
+    const char *name;  /* of the executable */
+    const char *title; /* what it is, in one line */
+    bool has_graph;    /* whether it writes the stages of its task graph */
     /* Bytes that class number `class` needs with `threads` threads. */
     uint64_t (*bytes_needed)(size_t class, int threads);
-    /* Runs class number `class` and fills the result, which comes zeroed but for `stages`. */
+    /* Runs class number `class` and fills the result, which comes zeroed but for `stages`. What it
+       leaves there when memory was refused doesn't count. */
     void (*run)(size_t class, struct result *result);
 };
 
 /*
- * A whole `main`. Returns the exit code: 0 when the result was verified, 1 when it is wrong or
- * there is not enough memory, 2 when the command line is wrong.
+ * The workload of this executable, whose `main` is here. Its exit code is 0 when the result was
+ * verified, 1 when it is wrong or there is not enough memory, 2 when the command line is wrong.
  */
-int program_main(const struct program *program, int argc, char **argv);
+extern const struct program PROGRAM;
 
 #endif

@@ -1,7 +1,8 @@
 #include "stage.h"
 
+#include "memory.h"
+
 #include <omp.h>
-#include <stdlib.h>
 
 double stage_clock(void) { return omp_get_wtime(); }
 
@@ -9,12 +10,13 @@ void stage_record(struct stage *stage) {
     const double now = stage_clock();
     if (stage->tasks == stage->capacity) {
         const size_t capacity = stage->capacity == 0 ? 1024 : 2 * stage->capacity;
-        double *seconds = realloc(stage->seconds, capacity * sizeof *seconds);
+        double *seconds = memory_pages(capacity, sizeof *seconds);
         if (seconds == NULL) {
             stage->timed = false;
-            stage->out_of_memory = true;
             return;
         }
+        for (size_t task = 0; task < stage->tasks; task++)
+            seconds[task] = stage->seconds[task];
         stage->seconds = seconds;
         stage->capacity = capacity;
     }
@@ -23,11 +25,9 @@ void stage_record(struct stage *stage) {
     stage->since = stage_clock();
 }
 
-bool stage_write(const struct stage *stage, FILE *file) {
-    if (stage->out_of_memory)
-        return false;
+void stage_write(const struct stage *stage, FILE *file) {
     if (stage->tasks == 0)
-        return true;
+        return;
     fprintf(file, "{\"name\": \"%s\", \"rounds\": %d, ", stage->name, stage->rounds);
     if (stage->rows > 0)
         fprintf(file, "\"wavefront\": [%d, %d], ", stage->rows, stage->columns);
@@ -46,10 +46,4 @@ bool stage_write(const struct stage *stage, FILE *file) {
     for (size_t task = 0; task < stage->tasks; task++)
         fprintf(file, "%s%.3f", task == 0 ? "" : ", ", 1e6 * stage->seconds[task]);
     fprintf(file, "]}\n");
-    return true;
-}
-
-void stage_destroy(struct stage *stage) {
-    free(stage->seconds);
-    stage->seconds = NULL;
 }

@@ -32,7 +32,6 @@ struct stage {
     double passes;                  /* how often a task goes over all parts that it uses again */
     struct part parts[STAGE_PARTS]; /* those that have a name */
 
-    bool out_of_memory;
     double since;    /* when the running task began */
     double *seconds; /* that each task took, in the order in which they were done */
     size_t tasks, capacity;
@@ -57,9 +56,7 @@ static inline void stage_task(struct stage *stage) {
 /* Forgets the times so far, which are those of a warm-up. */
 static inline void stage_forget(struct stage *stage) { stage->tasks = 0; }
 
-/* Writes what was recorded, if anything. False when there was no memory to record it. */
-bool stage_write(const struct stage *stage, FILE *file);
-
-void stage_destroy(struct stage *stage);
+/* Writes what was recorded, if anything. */
+void stage_write(const struct stage *stage, FILE *file);
 
 #endif

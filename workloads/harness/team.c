@@ -7,16 +7,14 @@
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 enum { SUM_STRIDE = 64 / sizeof(double) }; /* one sum a cache line */
 
-static bool team_create(struct team *team, int threads) {
+static void team_create(struct team *team, int threads) {
     team->threads = threads;
     team->partial = memory_pages(2 * (size_t)threads * SUM_STRIDE, sizeof *team->partial);
     atomic_init(&team->arrived, 0);
     progress_init(&team->generation);
-    return team->partial != NULL;
 }
 
 /* The CPUs that this thread may use, added to those of others. Unknown ones are not counted. */
@@ -27,10 +25,10 @@ static void add_cpus(cpu_set_t *cpus) {
         CPU_OR(cpus, cpus, &mine);
 }
 
-bool team_run(void (*work)(struct member *me, void *shared), void *shared) {
+void team_run(void (*work)(struct member *me, void *shared), void *shared) {
     struct team team;
     cpu_set_t cpus;
-    bool stands = false;
+    bool stands;
     CPU_ZERO(&cpus);
 #pragma omp parallel
     {
@@ -39,7 +37,8 @@ bool team_run(void (*work)(struct member *me, void *shared), void *shared) {
 #pragma omp barrier
 #pragma omp single
         {
-            stands = team_create(&team, omp_get_num_threads());
+            team_create(&team, omp_get_num_threads());
+            stands = !memory_refused();
             progress_set_crowded(CPU_COUNT(&cpus) < omp_get_num_threads());
         }
         if (stands) {
@@ -47,8 +46,6 @@ bool team_run(void (*work)(struct member *me, void *shared), void *shared) {
             work(&me, shared);
         }
     }
-    free(team.partial);
-    return stands;
 }
 
 void team_barrier(struct team *team) {

@@ -7,7 +7,6 @@
 
 #include "progress.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* What the threads of a team share. */
@@ -27,10 +26,10 @@ struct member {
 
 /*
  * Runs `work` in every thread of a parallel region, with its place in their team and `shared`.
- * False when memory is short; then nobody works. `work` must reach the same barriers in all
- * threads: a thread whose own allocation fails says so in `shared` before the next barrier.
+ * If memory was refused before, nobody works. `work` must reach the same barriers in all threads:
+ * whether memory was refused in it, all ask behind a barrier.
  */
-bool team_run(void (*work)(struct member *me, void *shared), void *shared);
+void team_run(void (*work)(struct member *me, void *shared), void *shared);
 
 /* Waits for all threads of the team. What they wrote before, all see afterwards. */
 void team_barrier(struct team *team);

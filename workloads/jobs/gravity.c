@@ -30,7 +30,6 @@
 
 #define PI 3.14159265358979323846
 
-static const char CLASS_NAMES[] = "SWABCD";
 static const int32_t CLASS_BODIES[] = {1 << 11, 1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24};
 
 enum { STEPS = 10 };
@@ -425,9 +424,8 @@ static void simulate(struct member *me, void *shared) {
         bodies = sorted;
         sorted = swap;
     }
+    result_time(cluster->result, me, start);
     if (me->thread == 0) {
-        cluster->result->seconds = omp_get_wtime() - start;
-        cluster->result->threads = me->team->threads;
         cluster->bodies = bodies;
         cluster->sorted = sorted;
         for (int phase = 0; phase < PHASES; phase++)
@@ -568,12 +566,14 @@ static void look(const struct cluster *cluster, const struct cell *leaf, int32_t
     }
 }
 
-/* Says what the tasks of attract touch. False when memory is short. */
-static bool describe_attract(const struct cluster *cluster, struct stage *stage) {
+/* Says what the tasks of attract touch. */
+static void describe_attract(const struct cluster *cluster, struct stage *stage) {
     const struct octree *tree = &cluster->tree;
-    struct seen *seen = calloc((size_t)tree->level[tree->levels], sizeof *seen);
+    const size_t cells = (size_t)tree->level[tree->levels];
+    struct seen *seen = memory_pages(cells, sizeof *seen);
     if (seen == NULL)
-        return false;
+        return;
+    memset(seen, 0, cells * sizeof *seen);
     struct sight sight = {0};
     double listed = 0.0;
     int32_t leaves = 0;
@@ -581,13 +581,11 @@ static bool describe_attract(const struct cluster *cluster, struct stage *stage)
         look(cluster, octree_leaf(tree, i), ++leaves + 1, seen, &sight);
         listed += fmin(cluster->bodies[i].cost, LIST_CAPACITY);
     }
-    free(seen);
     stage->parts[0] = (struct part){"list", listed / leaves * 4 * sizeof(double), true, 1.0};
     stage->parts[1] = (struct part){"cells", sight.cells / leaves * sizeof(struct cell), true,
                                     sight.cells_kept / sight.cells};
     stage->parts[2] = (struct part){"bodies", sight.bodies / leaves * sizeof(struct body), true,
                                     sight.bodies_kept / sight.bodies};
-    return true;
 }
 
 /*
@@ -595,9 +593,9 @@ static bool describe_attract(const struct cluster *cluster, struct stage *stage)
  * attract fills its list once and looks at each cell and body once; adding up goes over the list
  * for each body of the leaf, but out of L1.
  */
-static bool tell_stages(const struct cluster *cluster) {
+static void tell_stages(const struct cluster *cluster) {
     if (cluster->result->stages == NULL)
-        return true;
+        return;
     const struct octree *tree = &cluster->tree;
     struct stage *stages = cluster->stages;
     const double bodies = GRAIN * sizeof(struct body), key = sizeof *tree->key,
@@ -619,16 +617,14 @@ static bool tell_stages(const struct cluster *cluster) {
     for (int level = 0; level < tree->levels; level++)
         stages[STAGE_WEIGH + level].parts[0] =
             (struct part){"cells, and what is below", weighed_bytes(tree, level), false, 0.0};
-    if (!describe_attract(cluster, &stages[STAGE_ATTRACT]))
-        return false;
+    describe_attract(cluster, &stages[STAGE_ATTRACT]);
 
     FILE *file = cluster->result->stages;
-    bool recorded = true;
     for (int i = STAGE_MOVE; i <= STAGE_GATHER; i++)
-        recorded &= stage_write(&stages[i], file);
+        stage_write(&stages[i], file);
     for (int i = STAGES; i-- > STAGE_WEIGH;)
-        recorded &= stage_write(&stages[i], file);
-    return recorded & stage_write(&stages[STAGE_ATTRACT], file);
+        stage_write(&stages[i], file);
+    stage_write(&stages[STAGE_ATTRACT], file);
 }
 
 static void run(size_t class, struct result *result) {
@@ -638,17 +634,17 @@ static void run(size_t class, struct result *result) {
     create_stages(stages, result->stages != NULL);
     struct cluster cluster = {
         .stages = stages,
+        .tree = octree_create(count),
         .bodies = memory_pages((size_t)count, sizeof *cluster.bodies),
         .sorted = memory_pages((size_t)count, sizeof *cluster.sorted),
         .body_mass = 1.0 / count,
         .extent = memory_pages((size_t)threads * EXTENT_STRIDE, sizeof *cluster.extent),
         .result = result,
     };
-    if (!octree_create(&cluster.tree, count) || cluster.bodies == NULL || cluster.sorted == NULL ||
-        cluster.extent == NULL || !team_run(simulate, &cluster) || !tell_stages(&cluster)) {
-        result->out_of_memory = true;
-        goto out;
-    }
+    team_run(simulate, &cluster);
+    if (memory_refused())
+        return;
+    tell_stages(&cluster);
     result->operations = (double)count * STEPS;
 
     tell_work(&cluster);
@@ -658,13 +654,6 @@ static void run(size_t class, struct result *result) {
                  cluster.energy_before, ENERGY_DRIFT);
     result_check_below(result, "momentum, relative", momentum(&cluster), MOMENTUM);
     check_forces(&cluster);
-out:
-    for (int stage = 0; stage < STAGES; stage++)
-        stage_destroy(&stages[stage]);
-    octree_destroy(&cluster.tree);
-    free(cluster.bodies);
-    free(cluster.sorted);
-    free(cluster.extent);
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {
@@ -673,14 +662,10 @@ static uint64_t bytes_needed(size_t class, int threads) {
            (uint64_t)threads * (EXTENT_STRIDE * sizeof(double) + sizeof(struct list));
 }
 
-int main(int argc, char **argv) {
-    const struct program gravity = {
-        .name = "gravity",
-        .title = "stars under their own gravity, by a tree",
-        .classes = CLASS_NAMES,
-        .has_graph = true,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&gravity, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "gravity",
+    .title = "stars under their own gravity, by a tree",
+    .has_graph = true,
+    .bytes_needed = bytes_needed,
+    .run = run,
+};

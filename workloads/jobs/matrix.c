@@ -19,7 +19,6 @@
 
 #include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* A micro-kernel's part of C stays in registers: 24 of 32 or 12 of 16. */
 #if defined(__AVX512F__)
@@ -33,7 +32,6 @@ enum { STRIP_COLUMNS = STRIP_LANES * LANES };
 enum { BLOCK = 120, BLOCK_ELEMENTS = BLOCK * BLOCK };
 
 /* Blocks in a row of blocks, of each class. */
-static const char CLASS_NAMES[] = "SWABCD";
 static const int CLASS_BLOCKS[] = {4, 12, 24, 48, 96, 192};
 
 static const uint64_t SEED = 314159265;
@@ -161,10 +159,7 @@ static void multiply_share(struct member *me, void *shared) {
         stage_task(matrices->stage);
     }
     team_barrier(me->team);
-    if (me->thread == 0) {
-        matrices->result->seconds = omp_get_wtime() - start;
-        matrices->result->threads = me->team->threads;
-    }
+    result_time(matrices->result, me, start);
 }
 
 /* The elements of a row of C that are not what A and B make; `exact` has room for the row. */
@@ -265,11 +260,10 @@ static void run(size_t class, struct result *result) {
         .result = result,
     };
     double *vectors = memory_pages(4 * size, sizeof *vectors);
-    if (matrices.a == NULL || matrices.b == NULL || matrices.c == NULL || vectors == NULL ||
-        !team_run(multiply_share, &matrices) || !stage_write(&stage, result->stages)) {
-        result->out_of_memory = true;
-        goto out;
-    }
+    team_run(multiply_share, &matrices);
+    if (memory_refused())
+        return;
+    stage_write(&stage, result->stages);
     result->operations = 2.0 * (double)size * (double)size * (double)size;
     printf("matrices: %zu x %zu\ntasks: %zu\n", size, size, blocks * blocks);
     result_check_below(result, "wrong elements", (double)wrong_elements(&matrices, vectors), 0.0);
@@ -277,12 +271,6 @@ static void run(size_t class, struct result *result) {
                        (double)wrong_rows(&matrices, vectors, vectors + size, vectors + 2 * size,
                                           vectors + 3 * size),
                        0.0);
-out:
-    stage_destroy(&stage);
-    free(matrices.a);
-    free(matrices.b);
-    free(matrices.c);
-    free(vectors);
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {
@@ -291,14 +279,10 @@ static uint64_t bytes_needed(size_t class, int threads) {
     return (3 * size + 4) * size * sizeof(double);
 }
 
-int main(int argc, char **argv) {
-    const struct program matrix = {
-        .name = "matrix",
-        .title = "matrix product by blocks",
-        .classes = CLASS_NAMES,
-        .has_graph = true,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&matrix, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "matrix",
+    .title = "matrix product by blocks",
+    .has_graph = true,
+    .bytes_needed = bytes_needed,
+    .run = run,
+};

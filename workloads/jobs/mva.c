@@ -28,7 +28,6 @@
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { STATIONS = 64, TILE_ROWS = 32, TILE_COLUMNS = 128, BLOCKS = TILE_ROWS / LANES };
@@ -37,7 +36,6 @@ enum { STATIONS = 64, TILE_ROWS = 32, TILE_COLUMNS = 128, BLOCKS = TILE_ROWS / L
 enum { SUMS = 4 };
 
 /* Rows and columns of tiles, of each class. */
-static const char CLASS_NAMES[] = "SWABCD";
 static const int CLASS_TILES[] = {16, 64, 128, 512, 1024, 4096};
 
 /* Rows and columns of tiles of the network that is also solved by convolution. */
@@ -175,14 +173,8 @@ static void solve_share(struct member *me, void *shared) {
             stage_task(lattice->stage);
         }
     team_barrier(team);
-    if (me->thread == 0) {
-        lattice->result->seconds = omp_get_wtime() - start;
-        lattice->result->threads = team->threads;
-    }
+    result_time(lattice->result, me, start);
 }
-
-/* All of the lattice. False when memory is short. */
-static bool solve(struct lattice *lattice) { return team_run(solve_share, lattice); }
 
 static int rows_of(const struct lattice *lattice) { return lattice->tiles * TILE_ROWS; }
 
@@ -287,42 +279,30 @@ static double error_by_convolution(const struct lattice *lattice, double *consta
     return largest;
 }
 
-static bool create(struct lattice *lattice, const struct demands *demands, int tiles,
-                   struct stage *stage, struct result *result) {
+static struct lattice create(const struct demands *demands, int tiles, struct stage *stage,
+                             struct result *result) {
     const size_t count = (size_t)tiles;
-    *lattice = (struct lattice){
+    return (struct lattice){
         .demands = demands,
         .tiles = tiles,
-        .above = memory_pages(count * TILE_COLUMNS, sizeof *lattice->above),
-        .left = memory_pages(count * BLOCKS, sizeof *lattice->left),
-        .passed = memory_pages(count, sizeof *lattice->passed),
+        .above = memory_pages(count * TILE_COLUMNS, sizeof(struct point)),
+        .left = memory_pages(count * BLOCKS, sizeof(struct slant)),
+        .passed = memory_pages(count, sizeof(struct progress)),
         .stage = stage,
         .result = result,
     };
-    return lattice->above != NULL && lattice->left != NULL && lattice->passed != NULL;
 }
 
-static void destroy(struct lattice *lattice) {
-    free(lattice->above);
-    free(lattice->left);
-    free(lattice->passed);
-}
-
-/* False when memory is short. */
-static bool check_small(const struct demands *demands, struct result *result) {
-    struct lattice lattice;
+static void check_small(const struct demands *demands, struct result *result) {
     struct stage unasked = {0};
+    struct lattice lattice = create(demands, SMALL_TILES, &unasked, result);
     const size_t points = (size_t)SMALL_TILES * TILE_ROWS * SMALL_TILES * TILE_COLUMNS;
     double *constants = memory_pages(2 * points, sizeof *constants);
-    const bool has_room = create(&lattice, demands, SMALL_TILES, &unasked, result) &&
-                          constants != NULL && solve(&lattice);
-    if (has_room)
+    team_run(solve_share, &lattice);
+    if (!memory_refused())
         result_check_below(result, "largest error of a small network against convolution",
                            error_by_convolution(&lattice, constants, constants + points),
                            TOLERANCE);
-    destroy(&lattice);
-    free(constants);
-    return has_room;
 }
 
 /*
@@ -348,14 +328,14 @@ static void run(size_t class, struct result *result) {
     struct demands demands;
     draw_demands(&demands);
     const int tiles = CLASS_TILES[class];
-    struct lattice lattice = {0};
+    check_small(&demands, result);
     struct stage stage = tiles_as_stage(tiles, result->stages != NULL);
+    struct lattice lattice = create(&demands, tiles, &stage, result);
     double *scratch = memory_pages((size_t)tiles * TILE_COLUMNS, sizeof *scratch);
-    if (!check_small(&demands, result) || !create(&lattice, &demands, tiles, &stage, result) ||
-        scratch == NULL || !solve(&lattice) || !stage_write(&stage, result->stages)) {
-        result->out_of_memory = true;
-        goto out;
-    }
+    team_run(solve_share, &lattice);
+    if (memory_refused())
+        return;
+    stage_write(&stage, result->stages);
     result->operations = (double)rows_of(&lattice) * columns_of(&lattice) * STATIONS;
     printf("tasks: %d, at most %d at once\n", tiles * tiles, tiles);
     result_check_below(result, "largest error of the number of customers", lost_customers(&lattice),
@@ -363,10 +343,6 @@ static void run(size_t class, struct result *result) {
     result_check(result, "logarithm of the normalising constant, reached along both edges",
                  log_constant_along(&lattice, 0, scratch), log_constant_along(&lattice, 1, scratch),
                  TOLERANCE);
-out:
-    stage_destroy(&stage);
-    destroy(&lattice);
-    free(scratch);
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {
@@ -376,14 +352,10 @@ static uint64_t bytes_needed(size_t class, int threads) {
                     BLOCKS * sizeof(struct slant) + sizeof(struct progress));
 }
 
-int main(int argc, char **argv) {
-    const struct program mva = {
-        .name = "mva",
-        .title = "exact mean-value analysis of a queueing network",
-        .classes = CLASS_NAMES,
-        .has_graph = true,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&mva, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "mva",
+    .title = "exact mean-value analysis of a queueing network",
+    .has_graph = true,
+    .bytes_needed = bytes_needed,
+    .run = run,
+};

@@ -3,35 +3,23 @@
 #include "memory.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { DIGIT_VALUES = 1 << SORT_BITS };
 
 /* More cells than bodies in leaves that are half empty; without room, a cube stays a leaf. */
 static int32_t cell_capacity(int32_t bodies) { return bodies / 2 + 64; }
 
-bool octree_create(struct octree *tree, int32_t bodies) {
+struct octree octree_create(int32_t bodies) {
     const size_t count = (size_t)bodies;
-    *tree = (struct octree){
+    return (struct octree){
         .bodies = bodies,
-        .key = memory_pages(count, sizeof *tree->key),
-        .spare_key = memory_pages(count, sizeof *tree->spare_key),
-        .order = memory_pages(count, sizeof *tree->order),
-        .spare_order = memory_pages(count, sizeof *tree->spare_order),
+        .key = memory_pages(count, sizeof(uint64_t)),
+        .spare_key = memory_pages(count, sizeof(uint64_t)),
+        .order = memory_pages(count, sizeof(int32_t)),
+        .spare_order = memory_pages(count, sizeof(int32_t)),
+        .cells = memory_pages((size_t)cell_capacity(bodies), sizeof(struct cell)),
         .cell_capacity = cell_capacity(bodies),
     };
-    tree->cells = memory_pages((size_t)tree->cell_capacity, sizeof *tree->cells);
-    return tree->key != NULL && tree->spare_key != NULL && tree->order != NULL &&
-           tree->spare_order != NULL && tree->cells != NULL;
-}
-
-void octree_destroy(struct octree *tree) {
-    free(tree->key);
-    free(tree->spare_key);
-    free(tree->order);
-    free(tree->spare_order);
-    free(tree->cells);
 }
 
 uint64_t octree_bytes(int32_t bodies) {

@@ -5,7 +5,6 @@
 #ifndef STAYPUT_OCTREE_H
 #define STAYPUT_OCTREE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,10 +44,7 @@ struct octree {
     int levels;
 };
 
-/* False when memory is short. */
-bool octree_create(struct octree *tree, int32_t bodies);
-
-void octree_destroy(struct octree *tree);
+struct octree octree_create(int32_t bodies);
 
 uint64_t octree_bytes(int32_t bodies);
 

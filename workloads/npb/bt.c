@@ -31,7 +31,6 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-static const char CLASS_NAMES[] = "SWABCD";
 static const struct flow_class CLASSES[] = {
     {12,
      60,
@@ -584,13 +583,9 @@ static uint64_t bytes_needed(size_t class, int threads) {
     return scheme_bytes(&BT, CLASSES[class].n, threads);
 }
 
-int main(int argc, char **argv) {
-    const struct program bt = {
-        .name = "npb-bt",
-        .title = "flow by block tridiagonal systems (NAS Parallel Benchmarks)",
-        .classes = CLASS_NAMES,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&bt, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "npb-bt",
+    .title = "flow by block tridiagonal systems (NAS Parallel Benchmarks)",
+    .bytes_needed = bytes_needed,
+    .run = run,
+};

@@ -24,7 +24,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { CG_STEPS = 25 };
 
@@ -40,7 +39,6 @@ struct class {
     double zeta; /* the official value */
 };
 
-static const char CLASS_NAMES[] = "SWABCD";
 static const struct class CLASSES[] = {
     {1400, 7, 15, 10.0, 8.5971775078648},     {7000, 8, 15, 12.0, 10.362595087124},
     {14000, 11, 15, 20.0, 17.130235054029},   {75000, 13, 75, 60.0, 22.712745482631},
@@ -96,7 +94,7 @@ struct vectors {
 
 static uint32_t per_vector(const struct class *class) { return class->drawn_per_vector + 1; }
 
-static bool generators_allocate(struct generators *g, const struct class *class) {
+static void generators_allocate(struct generators *g, const struct class *class) {
     const size_t entries = (size_t) class->order * per_vector(class);
     *g = (struct generators){
         .order = class->order,
@@ -106,14 +104,6 @@ static bool generators_allocate(struct generators *g, const struct class *class)
         .row_start = memory_pages((size_t) class->order + 1, sizeof *g->row_start),
         .of_row = memory_pages(entries, sizeof *g->of_row),
     };
-    return g->position && g->value && g->row_start && g->of_row;
-}
-
-static void generators_free(struct generators *g) {
-    free(g->position);
-    free(g->value);
-    free(g->row_start);
-    free(g->of_row);
 }
 
 /*
@@ -187,18 +177,21 @@ struct row_builder {
     size_t used_words_length;
 };
 
+/* False when memory is short. */
 static bool row_builder_allocate(struct row_builder *b, uint32_t order) {
-    b->used_words_length = order / (64 * 64) + 1;
-    b->value = calloc(order, sizeof *b->value);
-    b->used = calloc(b->used_words_length * 64, sizeof *b->used);
-    b->used_words = calloc(b->used_words_length, sizeof *b->used_words);
-    return b->value && b->used && b->used_words;
-}
-
-static void row_builder_free(struct row_builder *b) {
-    free(b->value);
-    free(b->used);
-    free(b->used_words);
+    const size_t words = order / (64 * 64) + 1;
+    *b = (struct row_builder){
+        .value = memory_pages(order, sizeof *b->value),
+        .used = memory_pages(words * 64, sizeof *b->used),
+        .used_words = memory_pages(words, sizeof *b->used_words),
+        .used_words_length = words,
+    };
+    if (!b->value || !b->used || !b->used_words)
+        return false;
+    memset(b->value, 0, order * sizeof *b->value);
+    memset(b->used, 0, words * 64 * sizeof *b->used);
+    memset(b->used_words, 0, words * sizeof *b->used_words);
+    return true;
 }
 
 static inline void row_builder_add(struct row_builder *b, uint32_t column, double value) {
@@ -233,7 +226,10 @@ static inline bool keeps(uint32_t order, uint32_t j, uint32_t column) {
     return 2 * ahead < order || (2 * ahead == order && j < column);
 }
 
-/* Allocates room for the rows as if no two entries fell together; the caller touches it first. */
+/*
+ * Allocates room for the rows as if no two entries fell together; the caller touches it first.
+ * False when memory is short.
+ */
 static bool rows_allocate(struct rows *rows, const struct generators *g, uint32_t first,
                           uint32_t last) {
     size_t most = 0;
@@ -252,13 +248,6 @@ static bool rows_allocate(struct rows *rows, const struct generators *g, uint32_
         .diagonal = memory_pages(last - first, sizeof *rows->diagonal),
     };
     return rows->start && rows->column && rows->value && rows->diagonal;
-}
-
-static void rows_free(struct rows *rows) {
-    free(rows->start);
-    free(rows->column);
-    free(rows->value);
-    free(rows->diagonal);
 }
 
 static void rows_assemble(struct rows *rows, struct row_builder *builder,
@@ -382,17 +371,17 @@ struct problem {
     const struct class *class;
     struct generators generators;
     struct vectors vectors;
-    int threads;
-    _Atomic bool out_of_memory;
+    struct result *result;
     _Atomic uint64_t nonzeros;
-    double assembled_at, seconds; /* written by the first thread */
-    double zeta, residual_norm;   /* likewise */
+    double assembled_at;        /* written by the first thread */
+    double zeta, residual_norm; /* likewise */
 };
 
-static bool problem_allocate(struct problem *problem, const struct class *class) {
+static void problem_allocate(struct problem *problem, const struct class *class,
+                             struct result *result) {
     const size_t order = class->order;
     struct vectors *v = &problem->vectors;
-    *problem = (struct problem){.class = class};
+    *problem = (struct problem){.class = class, .result = result};
     *v = (struct vectors){
         .x = memory_pages(order, sizeof *v->x),
         .z = memory_pages(order, sizeof *v->z),
@@ -401,18 +390,7 @@ static bool problem_allocate(struct problem *problem, const struct class *class)
         .r = memory_pages(order, sizeof *v->r),
         .columns = memory_pages((size_t)omp_get_max_threads(), sizeof *v->columns),
     };
-    return generators_allocate(&problem->generators, class) && v->x && v->z && v->p && v->q &&
-           v->r && v->columns;
-}
-
-static void problem_free(struct problem *problem) {
-    generators_free(&problem->generators);
-    free(problem->vectors.x);
-    free(problem->vectors.z);
-    free(problem->vectors.p);
-    free(problem->vectors.q);
-    free(problem->vectors.r);
-    free(problem->vectors.columns);
+    generators_allocate(&problem->generators, class);
 }
 
 static void fill_with_ones(const struct rows *rows, double *x) {
@@ -435,8 +413,8 @@ static void solve(struct problem *problem, struct member *me, const struct rows 
     for (int i = 0; i < class->iterations; i++)
         zeta = iterate(me, rows, v, class, &residual_norm);
     team_barrier(me->team);
+    result_time(problem->result, me, start);
     if (me->thread == 0) {
-        problem->seconds = omp_get_wtime() - start;
         problem->zeta = zeta;
         problem->residual_norm = residual_norm;
     }
@@ -448,57 +426,43 @@ static void assemble_and_solve(struct member *me, void *shared) {
     const struct generators *g = &problem->generators;
     const uint32_t first = first_row(g, me->thread, me->team->threads);
     const uint32_t last = first_row(g, me->thread + 1, me->team->threads);
-    struct rows rows = {0};
-    struct row_builder builder = {0};
+    struct rows rows;
+    struct row_builder builder;
     struct column *columns = problem->vectors.columns[me->thread] =
         memory_pages(g->order, sizeof *columns);
     if (columns != NULL && rows_allocate(&rows, g, first, last) &&
         row_builder_allocate(&builder, g->order)) {
         rows_assemble(&rows, &builder, g, problem->class->shift);
         problem->nonzeros += rows.nonzeros;
-    } else {
-        problem->out_of_memory = true;
     }
-    row_builder_free(&builder);
     team_barrier(me->team);
-    if (!problem->out_of_memory) {
-        if (me->thread == 0) {
-            problem->threads = me->team->threads;
-            problem->assembled_at = omp_get_wtime();
-        }
-        solve(problem, me, &rows);
-        team_barrier(me->team);
-    }
-    rows_free(&rows);
-    free(columns);
+    if (memory_refused())
+        return;
+    if (me->thread == 0)
+        problem->assembled_at = omp_get_wtime();
+    solve(problem, me, &rows);
 }
 
 static void run(size_t class_index, struct result *result) {
     const struct class *class = &CLASSES[class_index];
     const double start = omp_get_wtime();
     struct problem problem;
-    if (problem_allocate(&problem, class)) {
-        generators_draw(&problem.generators);
-        generators_index_rows(&problem.generators);
-        if (!team_run(assemble_and_solve, &problem))
-            problem.out_of_memory = true;
-    } else {
-        problem.out_of_memory = true;
-    }
-    result->out_of_memory = problem.out_of_memory;
-    if (!problem.out_of_memory) {
-        result->threads = problem.threads;
-        result->seconds = problem.seconds;
-        /* NPB's count: it takes a row to have nonzer (nonzer + 1) entries. */
-        const double row_entries = class->drawn_per_vector * (class->drawn_per_vector + 1.0);
-        result->operations = 2.0 * class->iterations * class->order *
-                             (3.0 + row_entries + CG_STEPS * (5.0 + row_entries) + 3.0);
-        printf("matrix entries: %llu\nmatrix made in: %.3f s\nresidual norm: %.3e\n",
-               (unsigned long long)problem.nonzeros, problem.assembled_at - start,
-               problem.residual_norm);
-        result_check(result, "zeta", problem.zeta, class->zeta, TOLERANCE);
-    }
-    problem_free(&problem);
+    problem_allocate(&problem, class, result);
+    if (memory_refused())
+        return;
+    generators_draw(&problem.generators);
+    generators_index_rows(&problem.generators);
+    team_run(assemble_and_solve, &problem);
+    if (memory_refused())
+        return;
+    /* NPB's count: it takes a row to have nonzer (nonzer + 1) entries. */
+    const double row_entries = class->drawn_per_vector * (class->drawn_per_vector + 1.0);
+    result->operations = 2.0 * class->iterations * class->order *
+                         (3.0 + row_entries + CG_STEPS * (5.0 + row_entries) + 3.0);
+    printf("matrix entries: %llu\nmatrix made in: %.3f s\nresidual norm: %.3e\n",
+           (unsigned long long)problem.nonzeros, problem.assembled_at - start,
+           problem.residual_norm);
+    result_check(result, "zeta", problem.zeta, class->zeta, TOLERANCE);
 }
 
 static uint64_t bytes_needed(size_t class_index, int threads) {
@@ -511,13 +475,9 @@ static uint64_t bytes_needed(size_t class_index, int threads) {
     return generators + matrix + 5 * order * 8 + (uint64_t)threads * a_thread;
 }
 
-int main(int argc, char **argv) {
-    const struct program cg = {
-        .name = "npb-cg",
-        .title = "conjugate gradient with a random sparse matrix (NAS Parallel Benchmarks)",
-        .classes = CLASS_NAMES,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&cg, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "npb-cg",
+    .title = "conjugate gradient with a random sparse matrix (NAS Parallel Benchmarks)",
+    .bytes_needed = bytes_needed,
+    .run = run,
+};

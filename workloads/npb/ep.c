@@ -15,7 +15,6 @@
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { CHUNKS = 4096, STRIP_PAIRS = 512, ANNULI = 10 };
 
@@ -29,7 +28,6 @@ struct class {
     double accepted_pairs;
 };
 
-static const char CLASS_NAMES[] = "SWABCD";
 static const struct class CLASSES[] = {
     {24, -3.247834652034740e+03, -6.958407078382297e+03, 1.051299420395306e+07,
      1.051517131857535e+07, 13176389},
@@ -154,10 +152,8 @@ static void run(size_t class_index, struct result *result) {
     const uint64_t chunk_pairs = (UINT64_C(1) << class->log2_pairs) / CHUNKS;
     struct strip_powers *powers = memory_pages(1, sizeof *powers);
     struct tally *chunks = memory_pages(CHUNKS, sizeof *chunks);
-    if (powers == NULL || chunks == NULL) {
-        result->out_of_memory = true;
-        goto out;
-    }
+    if (memory_refused())
+        return;
 
     const double start = omp_get_wtime();
     uint64_t power = 1;
@@ -202,9 +198,6 @@ static void run(size_t class_index, struct result *result) {
     for (int l = 0; l < ANNULI; l++)
         printf(" %llu", (unsigned long long)(total.at_least[l] - total.at_least[l + 1]));
     printf("\n");
-out:
-    free(powers);
-    free(chunks);
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {
@@ -212,13 +205,9 @@ static uint64_t bytes_needed(size_t class, int threads) {
     return CHUNKS * sizeof(struct tally) + sizeof(struct strip_powers);
 }
 
-int main(int argc, char **argv) {
-    const struct program ep = {
-        .name = "npb-ep",
-        .title = "Gaussian pairs, embarrassingly parallel (NAS Parallel Benchmarks)",
-        .classes = CLASS_NAMES,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&ep, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "npb-ep",
+    .title = "Gaussian pairs, embarrassingly parallel (NAS Parallel Benchmarks)",
+    .bytes_needed = bytes_needed,
+    .run = run,
+};

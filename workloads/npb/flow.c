@@ -3,8 +3,8 @@
 #include "memory.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -41,23 +41,6 @@ struct flow flow_shape(int n) {
 }
 
 size_t flow_field_doubles(const struct flow *flow) { return (size_t)flow->n * flow->plane; }
-
-uint64_t flow_bytes(int n) {
-    const struct flow shape = flow_shape(n);
-    return 2 * (uint64_t)flow_field_doubles(&shape) * sizeof(double);
-}
-
-bool flow_create(struct flow *flow, int n) {
-    *flow = flow_shape(n);
-    flow->u = memory_pages(flow_field_doubles(flow), sizeof *flow->u);
-    flow->forcing = memory_pages(flow_field_doubles(flow), sizeof *flow->forcing);
-    return flow->u != NULL && flow->forcing != NULL;
-}
-
-void flow_destroy(struct flow *flow) {
-    free(flow->u);
-    free(flow->forcing);
-}
 
 static const double *row_of(const struct flow *flow, int j, int k) {
     return flow->u + (size_t)k * flow->plane + (size_t)j * flow->row;
@@ -116,7 +99,8 @@ static void set_exact(const struct flow *flow, int k_first, int k_end) {
             set_row(flow, j, k, exact_row);
 }
 
-void flow_initialise(const struct flow *flow, int k_first, int k_end) {
+/* Sets the planes k_first .. k_end - 1 of u to boundary and initial values. */
+static void initialise(const struct flow *flow, int k_first, int k_end) {
     const int last = flow->n - 1;
     for (int k = k_first; k < k_end; k++)
         for (int j = 0; j <= last; j++) {
@@ -125,7 +109,12 @@ void flow_initialise(const struct flow *flow, int k_first, int k_end) {
         }
 }
 
-void flow_prepare(const struct flow *flow, struct team *team, int k_first, int k_end) {
+/*
+ * Computes the forcing and sets u to boundary and initial values, padding included (it holds
+ * densities that can be divided by). Called by all threads of the team, each with planes
+ * k_first .. k_end - 1 of its own, whose memory it places; returns when all are ready.
+ */
+static void prepare(const struct flow *flow, struct team *team, int k_first, int k_end) {
     set_exact(flow, k_first, k_end);
     const size_t begin = (size_t)k_first * flow->plane, end = (size_t)k_end * flow->plane;
     memset(flow->forcing + begin, 0, (end - begin) * sizeof *flow->forcing);
@@ -138,7 +127,7 @@ void flow_prepare(const struct flow *flow, struct team *team, int k_first, int k
     for (size_t point = begin; point < end; point++)
         flow->forcing[point] = -flow->forcing[point];
     team_barrier(team);
-    flow_initialise(flow, k_first, k_end);
+    initialise(flow, k_first, k_end);
     team_barrier(team);
 }
 
@@ -401,8 +390,12 @@ static double row_squares(const struct flow *flow, const double *a, const double
     return sum;
 }
 
-void flow_plane_residual_squares(const struct flow *flow, int k, double *scratch,
-                                 double squares[FLOW_COMPONENTS]) {
+/*
+ * Sums over the interior of plane k, component by component: squares of R(U), for which `scratch`
+ * has room for a plane, and of U - Uex.
+ */
+static void plane_residual_squares(const struct flow *flow, int k, double *scratch,
+                                   double squares[FLOW_COMPONENTS]) {
     static const double zero[FLOW_POINTS_MAX];
     flow_residual(flow, k, 1, flow->n - 1, scratch);
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
@@ -413,7 +406,7 @@ void flow_plane_residual_squares(const struct flow *flow, int k, double *scratch
     }
 }
 
-void flow_plane_error_squares(const struct flow *flow, int k, double squares[FLOW_COMPONENTS]) {
+static void plane_error_squares(const struct flow *flow, int k, double squares[FLOW_COMPONENTS]) {
     double exact[FLOW_POINTS_MAX];
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
         squares[m] = 0;
@@ -425,7 +418,8 @@ void flow_plane_error_squares(const struct flow *flow, int k, double squares[FLO
     }
 }
 
-struct flow_norms flow_norms_of(const struct flow_norms *plane_squares, int n) {
+/* The norms, from the sums over each of n planes, added up in their order. */
+static struct flow_norms norms_of(const struct flow_norms *plane_squares, int n) {
     const double points = (double)(n - 2) * (n - 2) * (n - 2);
     struct flow_norms norms = {0};
     for (int m = 0; m < FLOW_COMPONENTS; m++) {
@@ -439,8 +433,9 @@ struct flow_norms flow_norms_of(const struct flow_norms *plane_squares, int n) {
     return norms;
 }
 
-void flow_check(struct result *result, const struct flow_norms *norms,
-                const struct flow_norms *reference) {
+/* Compares the norms with the class's, component by component. */
+static void check(struct result *result, const struct flow_norms *norms,
+                  const struct flow_norms *reference) {
     static const char *const names[FLOW_COMPONENTS] = {"density", "x momentum", "y momentum",
                                                        "z momentum", "energy"};
     char name[64];
@@ -452,4 +447,77 @@ void flow_check(struct result *result, const struct flow_norms *norms,
         snprintf(name, sizeof name, "error of %s", names[m]);
         result_check(result, name, norms->error[m], reference->error[m], TOLERANCE);
     }
+}
+
+struct flow_run flow_run_create(const struct flow_class *class, struct result *result) {
+    const struct flow shape = flow_shape(class->n);
+    struct flow_run run = {.class = class, .flow = shape, .result = result};
+    run.flow.u = memory_pages(flow_field_doubles(&shape), sizeof *run.flow.u);
+    run.flow.forcing = memory_pages(flow_field_doubles(&shape), sizeof *run.flow.forcing);
+    run.plane_squares = memory_pages((size_t)class->n, sizeof *run.plane_squares);
+    return run;
+}
+
+/* Of each thread: what the solver needs, or a plane for R(U). */
+static size_t scratch_size(const struct flow *flow, size_t scratch_doubles) {
+    return scratch_doubles > flow->plane ? scratch_doubles : flow->plane;
+}
+
+uint64_t flow_run_bytes(int n, int threads, size_t scratch_doubles) {
+    const struct flow shape = flow_shape(n);
+    const uint64_t doubles = 2 * (uint64_t)flow_field_doubles(&shape) +
+                             (uint64_t)threads * scratch_size(&shape, scratch_doubles);
+    return doubles * sizeof(double) + (uint64_t)n * sizeof(struct flow_norms);
+}
+
+/* A thread's whole part. */
+static void run_thread(struct member *me, void *shared) {
+    struct flow_run *run = shared;
+    struct team *team = me->team;
+    const struct flow *flow = &run->flow;
+    const int inner = flow->n - 2, thread = me->thread;
+    const size_t scratch_doubles = scratch_size(flow, run->scratch_doubles);
+    double *scratch = memory_pages(scratch_doubles, sizeof *scratch);
+    if (thread == 0)
+        run->threads = team->threads;
+    team_barrier(team);
+    if (memory_refused())
+        return;
+    memset(scratch, 0, scratch_doubles * sizeof *scratch);
+
+    const int k_first = 1 + inner * thread / team->threads;
+    const int k_end = 1 + inner * (thread + 1) / team->threads;
+    const int with_first = thread == 0 ? 0 : k_first;
+    const int with_last = thread == team->threads - 1 ? flow->n : k_end;
+    if (run->place != NULL) {
+        run->place(run->solver, thread);
+        team_barrier(team);
+    }
+    prepare(flow, team, with_first, with_last);
+    run->step(run->solver, me, 0, scratch);
+    team_barrier(team);
+    initialise(flow, with_first, with_last);
+    team_barrier(team);
+
+    const double start = omp_get_wtime();
+    for (int number = 1; number <= run->class->steps; number++)
+        run->step(run->solver, me, number, scratch);
+    team_barrier(team);
+    if (!run->times_residual)
+        result_time(run->result, me, start);
+    for (int k = k_first; k < k_end; k++)
+        plane_residual_squares(flow, k, scratch, run->plane_squares[k].residual);
+    team_barrier(team);
+    if (run->times_residual)
+        result_time(run->result, me, start);
+    for (int k = k_first; k < k_end; k++)
+        plane_error_squares(flow, k, run->plane_squares[k].error);
+}
+
+void flow_solve(struct flow_run *run) {
+    team_run(run_thread, run);
+    if (memory_refused())
+        return;
+    const struct flow_norms norms = norms_of(run->plane_squares, run->class->n);
+    check(run->result, &norms, &run->class->norms);
 }

@@ -60,54 +60,51 @@ enum { FLOW_POINTS_MAX = 408, FLOW_CACHE_LINE = 64 / sizeof(double) };
 struct flow flow_shape(int n);
 size_t flow_field_doubles(const struct flow *flow);
 
-/* Bytes that flow_create asks for. */
-uint64_t flow_bytes(int n);
-
-/* Allocates the fields without touching them; false when memory is short. */
-bool flow_create(struct flow *flow, int n);
-void flow_destroy(struct flow *flow);
-
-/*
- * Computes the forcing and sets u to boundary and initial values, padding included (it holds
- * densities that can be divided by). Called by all threads of the team, each with planes
- * k_first .. k_end - 1 of its own, whose memory it places; returns when all are ready.
- */
-void flow_prepare(const struct flow *flow, struct team *team, int k_first, int k_end);
-
-/* Sets the planes k_first .. k_end - 1 of u to boundary and initial values again. */
-void flow_initialise(const struct flow *flow, int k_first, int k_end);
-
 /*
  * R(U) at the rows j_first .. j_end - 1 of plane k, all interior: to r[(j - j_first) * row +
  * m * component + i], for all i of a component: 0 at both ends of the row and in the padding.
  */
 void flow_residual(const struct flow *flow, int k, int j_first, int j_end, double *r);
 
-/*
- * Sums over the interior of plane k, component by component: squares of R(U), for which `scratch`
- * has room for a plane, and of U - Uex.
- */
-void flow_plane_residual_squares(const struct flow *flow, int k, double *scratch,
-                                 double squares[FLOW_COMPONENTS]);
-void flow_plane_error_squares(const struct flow *flow, int k, double squares[FLOW_COMPONENTS]);
-
-/* A class's reference values: root mean squares of residual and error. */
+/* Root mean squares of residual and error, component by component. */
 struct flow_norms {
     double residual[FLOW_COMPONENTS], error[FLOW_COMPONENTS];
 };
 
-/* The norms, from the sums over each of n planes, added up in their order. */
-struct flow_norms flow_norms_of(const struct flow_norms *plane_squares, int n);
-
-/* Compares the norms with the class's, component by component. */
-void flow_check(struct result *result, const struct flow_norms *norms,
-                const struct flow_norms *reference);
-
-/* A class of a benchmark. */
+/* A class of a benchmark, with its reference values. */
 struct flow_class {
     int n, steps;
     double dt;
     struct flow_norms norms;
 };
+
+/* One run of a benchmark: what is the same for all of them, and how theirs takes a step. */
+struct flow_run {
+    const struct flow_class *class;
+    struct flow flow;
+    size_t scratch_doubles; /* at least, for each thread; they start on a page and with 0 */
+    bool times_residual;    /* whether the timed part includes R(U) at the end */
+    const void *solver;
+    /* Places the memory of a thread's part of u and forcing; NULL where it is a range of planes. */
+    void (*place)(const void *solver, int thread);
+    /* A thread's part of step `number`, from 0, of which only the later ones are timed. */
+    void (*step)(const void *solver, struct member *me, int number, double *scratch);
+
+    struct flow_norms *plane_squares; /* of each plane, added up in their order */
+    int threads;                      /* known once threads run */
+    struct result *result;
+};
+
+/* A run that allocates what is the same for all, but nothing of its solver's. */
+struct flow_run flow_run_create(const struct flow_class *class, struct result *result);
+
+/* Bytes that such a run needs, without its solver's. */
+uint64_t flow_run_bytes(int n, int threads, size_t scratch_doubles);
+
+/*
+ * Runs the benchmark: a step that is not timed, the initial values again, the timed steps, and the
+ * check of the norms. Fills the result but for the number of operations.
+ */
+void flow_solve(struct flow_run *run);
 
 #endif

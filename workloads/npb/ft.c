@@ -27,11 +27,9 @@
 #include <complex.h>
 #include <math.h>
 #include <omp.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 enum { MAX_STEPS = 25, CHECKSUM_POINTS = 1024 };
@@ -47,7 +45,6 @@ struct class {
     double checksum[MAX_STEPS][2]; /* real and imaginary parts */
 };
 
-static const char CLASS_NAMES[] = "SWABCD";
 static const struct class CLASSES[] = {
     {64,
      64,
@@ -137,10 +134,8 @@ struct problem {
     struct fft_plan along_x, along_y, along_z;
     uint64_t re_power[FFT_LONGEST], im_power[FFT_LONGEST]; /* of the generator, along x */
     double complex point[CHECKSUM_POINTS];                 /* those of the present step */
-    double complex checksum[MAX_STEPS];
-    int threads;
-    _Atomic bool out_of_memory;
-    double seconds; /* written by the first thread, as are the checksums */
+    double complex checksum[MAX_STEPS]; /* written by the first thread */
+    struct result *result;
 };
 
 /* A thread's part of the work, and what it keeps for itself. */
@@ -350,10 +345,7 @@ static void solve(struct worker *me) {
     forward(me);
     for (int steps = 1; steps <= problem->class->steps; steps++)
         backward(me, steps);
-    if (me->member.thread == 0) {
-        problem->threads = me->member.team->threads;
-        problem->seconds = omp_get_wtime() - start;
-    }
+    result_time(problem->result, &me->member, start);
 }
 
 /* A thread's whole part. */
@@ -370,12 +362,9 @@ static void work(struct member *member, void *shared) {
         .end_column = columns(class) * (t + 1) / threads,
         .work = memory_pages(longest(class), sizeof *me.work),
     };
-    if (me.work == NULL)
-        problem->out_of_memory = true;
     team_barrier(member->team);
-    if (!problem->out_of_memory)
+    if (!memory_refused())
         solve(&me);
-    free(me.work);
 }
 
 /* An array of the size of the grid, in huge pages where the system gives them. */
@@ -397,25 +386,18 @@ static void run(size_t class_index, struct result *result) {
     const struct class *class = problem.class = &CLASSES[class_index];
     problem.spectrum = grid_allocate(spectrum_elements(class));
     problem.field = grid_allocate(field_elements(class));
-    const bool worked =
-        problem.spectrum != NULL && problem.field != NULL && team_run(work, &problem);
-    result->out_of_memory = !worked || problem.out_of_memory;
-    if (!result->out_of_memory) {
-        result->threads = problem.threads;
-        result->seconds = problem.seconds;
-        /* NPB's count: it takes 14.8157 + 7.19641 ln N a point up to the spectrum. */
-        const double n = (double)(class->nx * class->ny * class->nz);
-        result->operations =
-            n * (14.8157 + 7.19641 * log(n) + (5.23518 + 7.21113 * log(n)) * class->steps);
-        for (int i = 0; i < class->steps; i++) {
-            char name[32];
-            snprintf(name, sizeof name, "checksum %d", i + 1);
-            result_check_complex(result, name, problem.checksum[i],
-                                 class->checksum[i][0] + class->checksum[i][1] * I, TOLERANCE);
-        }
+    problem.result = result;
+    team_run(work, &problem);
+    /* NPB's count: it takes 14.8157 + 7.19641 ln N a point up to the spectrum. */
+    const double n = (double)(class->nx * class->ny * class->nz);
+    result->operations =
+        n * (14.8157 + 7.19641 * log(n) + (5.23518 + 7.21113 * log(n)) * class->steps);
+    for (int i = 0; i < class->steps && !memory_refused(); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "checksum %d", i + 1);
+        result_check_complex(result, name, problem.checksum[i],
+                             class->checksum[i][0] + class->checksum[i][1] * I, TOLERANCE);
     }
-    free(problem.field);
-    free(problem.spectrum);
 }
 
 static uint64_t bytes_needed(size_t class_index, int threads) {
@@ -426,13 +408,9 @@ static uint64_t bytes_needed(size_t class_index, int threads) {
            (uint64_t)threads * a_thread;
 }
 
-int main(int argc, char **argv) {
-    const struct program ft = {
-        .name = "npb-ft",
-        .title = "three-dimensional Fourier transform (NAS Parallel Benchmarks)",
-        .classes = CLASS_NAMES,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&ft, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "npb-ft",
+    .title = "three-dimensional Fourier transform (NAS Parallel Benchmarks)",
+    .bytes_needed = bytes_needed,
+    .run = run,
+};

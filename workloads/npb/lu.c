@@ -25,9 +25,6 @@
 #include "team.h"
 
 #include <math.h>
-#include <omp.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const double OMEGA = 1.2;
@@ -38,7 +35,6 @@ struct class {
     double surface_integral; /* the official value */
 };
 
-static const char CLASS_NAMES[] = "SWABCD";
 static const struct class CLASSES[] = {
     {{12,
       50,
@@ -248,8 +244,7 @@ ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const stru
 
 /* What a run works on. */
 struct lu {
-    const struct flow_class *class;
-    struct flow flow;
+    struct flow_run frame;
     struct coefficients coefficients;
     int blocks, fronts;        /* blocks of a plane, fronts of a block */
     struct front *change;      /* w, from the lower sweep for the upper: [k - 1][block][front] */
@@ -257,10 +252,6 @@ struct lu {
     double *edge;              /* what is sent to the next block: [k][i + LANES - 2][m] */
     lanes *inside[2];          /* 1 in lanes in the grid: [front]; the second for last blocks */
     struct progress *progress; /* how many blocks have passed each plane since the first step */
-    struct flow_norms *plane_squares; /* of each plane, added up in their order */
-    int threads;                      /* written by the first of them */
-    double seconds;                   /* likewise */
-    _Atomic bool out_of_memory;
 };
 
 enum { EDGE_MARGIN = LANES - 1 };
@@ -426,7 +417,7 @@ ALWAYS_INLINE void pass_block(const struct lu *lu, const struct passage *passage
 /* R(U) of a block's rows, then the lower sweep through them. */
 static void lower_block(const struct lu *lu, const struct passage *passage, struct task task,
                         double *scratch) {
-    const struct flow *flow = &lu->flow;
+    const struct flow *flow = &lu->frame.flow;
     const struct rows state = rows_of(flow, task);
     struct rows residual = state;
     for (int l = 0; l < LANES; l++)
@@ -437,13 +428,13 @@ static void lower_block(const struct lu *lu, const struct passage *passage, stru
 }
 
 static void upper_block(const struct lu *lu, const struct passage *passage, struct task task) {
-    const struct rows state = rows_of(&lu->flow, task);
+    const struct rows state = rows_of(&lu->frame.flow, task);
     pass_block(lu, passage, &state, NULL, UPPER);
 }
 
 /* Threads that sweep: more than there are blocks would not find anything to do. */
 static int workers_of(const struct lu *lu) {
-    return lu->threads < lu->blocks ? lu->threads : lu->blocks;
+    return lu->frame.threads < lu->blocks ? lu->frame.threads : lu->blocks;
 }
 
 /*
@@ -470,7 +461,7 @@ static struct task next_task(const struct lu *lu, int thread, struct task task, 
 }
 
 static bool in_grid(const struct lu *lu, struct task task) {
-    return task.k >= 1 && task.k <= lu->flow.n - 2;
+    return task.k >= 1 && task.k <= lu->frame.flow.n - 2;
 }
 
 static struct front *change_of(const struct lu *lu, struct task task) {
@@ -488,7 +479,7 @@ static struct passage passage_of(const struct lu *lu, struct task task, struct t
         .across = lu->across + (size_t)task.block * (size_t)lu->fronts,
         .edge = lu->edge + (size_t)task.k * edge_doubles(lu),
         .next_change = change_of(lu, next),
-        .next_rows = rows_of(&lu->flow, next).lane[0],
+        .next_rows = rows_of(&lu->frame.flow, next).lane[0],
     };
 }
 
@@ -502,7 +493,7 @@ static struct passage passage_of(const struct lu *lu, struct task task, struct t
  */
 static void sweep_planes(const struct lu *lu, int thread, uint32_t number, enum sweep sweep,
                          double *scratch) {
-    const int k_first = sweep == LOWER ? 1 : lu->flow.n - 2;
+    const int k_first = sweep == LOWER ? 1 : lu->frame.flow.n - 2;
     struct task task = first_task(lu, thread, k_first, sweep);
     while (in_grid(lu, task)) {
         const struct task next = next_task(lu, thread, task, sweep);
@@ -526,16 +517,18 @@ static void sweep_planes(const struct lu *lu, int thread, uint32_t number, enum 
     }
 }
 
-static void step(const struct lu *lu, int thread, int number, double *scratch) {
-    if (thread < workers_of(lu)) {
-        sweep_planes(lu, thread, 2 * (uint32_t)number, LOWER, scratch);
-        sweep_planes(lu, thread, 2 * (uint32_t)number + 1, UPPER, scratch);
+static void step(const void *solver, struct member *me, int number, double *scratch) {
+    const struct lu *lu = solver;
+    if (me->thread < workers_of(lu)) {
+        sweep_planes(lu, me->thread, 2 * (uint32_t)number, LOWER, scratch);
+        sweep_planes(lu, me->thread, 2 * (uint32_t)number + 1, UPPER, scratch);
     }
 }
 
 /* Places a thread's rows in memory, with those of the boundary beside them. */
-static void place_rows(const struct lu *lu, int thread) {
-    const struct flow *flow = &lu->flow;
+static void place_rows(const void *solver, int thread) {
+    const struct lu *lu = solver;
+    const struct flow *flow = &lu->frame.flow;
     for (int k = 0; k < flow->n; k++) {
         const int begin = first_block(lu, thread, k), end = first_block(lu, thread + 1, k);
         const int j_begin = begin == 0 ? 0 : 1 + begin * LANES;
@@ -549,56 +542,8 @@ static void place_rows(const struct lu *lu, int thread) {
     }
 }
 
-/* For R(U) of a block of rows, with a vector on either side, or of a plane. */
-static size_t scratch_doubles(const struct flow *flow) {
-    const size_t block = LANES * flow->row + 4 * LANES;
-    return block > flow->plane ? block : flow->plane;
-}
-
-/* A thread's whole part. */
-static void solve(struct member *me, void *shared) {
-    struct lu *lu = shared;
-    struct team *team = me->team;
-    const struct flow *flow = &lu->flow;
-    const int thread = me->thread, inner = flow->n - 2;
-    if (thread == 0)
-        lu->threads = team->threads;
-    double *scratch = memory_pages(scratch_doubles(flow), sizeof *scratch);
-    if (scratch == NULL)
-        lu->out_of_memory = true;
-    else
-        memset(scratch, 0, scratch_doubles(flow) * sizeof *scratch);
-    team_barrier(team);
-    if (lu->out_of_memory) {
-        free(scratch);
-        return;
-    }
-
-    const int k_first = 1 + inner * thread / team->threads;
-    const int k_end = 1 + inner * (thread + 1) / team->threads;
-    const int with_first = thread == 0 ? 0 : k_first;
-    const int with_last = thread == team->threads - 1 ? flow->n : k_end;
-    place_rows(lu, thread);
-    team_barrier(team);
-    flow_prepare(flow, team, with_first, with_last);
-    step(lu, thread, 0, scratch);
-    team_barrier(team);
-    flow_initialise(flow, with_first, with_last);
-    team_barrier(team);
-
-    const double start = omp_get_wtime();
-    for (int s = 1; s <= lu->class->steps; s++)
-        step(lu, thread, s, scratch);
-    team_barrier(team);
-    for (int k = k_first; k < k_end; k++)
-        flow_plane_residual_squares(flow, k, scratch, lu->plane_squares[k].residual);
-    team_barrier(team);
-    if (thread == 0)
-        lu->seconds = omp_get_wtime() - start;
-    for (int k = k_first; k < k_end; k++)
-        flow_plane_error_squares(flow, k, lu->plane_squares[k].error);
-    free(scratch);
-}
+/* For R(U) of a block of rows, with a vector on either side. */
+static size_t scratch_doubles(const struct flow *flow) { return LANES * flow->row + 4 * LANES; }
 
 /* Points first .. last of a direction; one alone is a face. */
 struct extent {
@@ -648,37 +593,29 @@ static double surface_integral(const struct flow *flow) {
 
 static size_t fronts_of_plane(int n) { return (size_t)blocks_of(n) * (size_t)fronts_of(n); }
 
-static bool lu_allocate(struct lu *lu, const struct flow_class *class) {
-    lu->class = class;
-    if (!flow_create(&lu->flow, class->n))
-        return false;
+static struct lu lu_create(const struct flow_class *class, struct result *result) {
+    struct lu lu = {
+        .frame = flow_run_create(class, result),
+        .blocks = blocks_of(class->n),
+        .fronts = fronts_of(class->n),
+    };
     const size_t n = (size_t) class->n, fronts = fronts_of_plane(class->n);
-    lu->coefficients = coefficients_of(&lu->flow, class->dt);
-    lu->blocks = blocks_of(class->n);
-    lu->fronts = fronts_of(class->n);
-    lu->change = memory_pages((n - 2) * fronts, sizeof *lu->change);
-    lu->across = memory_pages(fronts, sizeof *lu->across);
-    lu->edge = memory_pages(n * edge_doubles(lu), sizeof *lu->edge);
-    lu->inside[0] = memory_pages(2 * (size_t)lu->fronts, sizeof *lu->inside[0]);
-    lu->inside[1] = lu->inside[0] + lu->fronts;
-    lu->progress = memory_pages(n, sizeof *lu->progress);
-    lu->plane_squares = memory_pages(n, sizeof *lu->plane_squares);
-    return lu->change && lu->across && lu->edge && lu->inside[0] && lu->progress &&
-           lu->plane_squares;
+    lu.coefficients = coefficients_of(&lu.frame.flow, class->dt);
+    lu.change = memory_pages((n - 2) * fronts, sizeof *lu.change);
+    lu.across = memory_pages(fronts, sizeof *lu.across);
+    lu.edge = memory_pages(n * edge_doubles(&lu), sizeof *lu.edge);
+    lu.inside[0] = memory_pages(2 * (size_t)lu.fronts, sizeof *lu.inside[0]);
+    lu.inside[1] = lu.inside[0] + lu.fronts;
+    lu.progress = memory_pages(n, sizeof *lu.progress);
+    lu.frame.scratch_doubles = scratch_doubles(&lu.frame.flow);
+    lu.frame.times_residual = true;
+    lu.frame.place = place_rows;
+    lu.frame.step = step;
+    return lu;
 }
 
-static void lu_free(struct lu *lu) {
-    flow_destroy(&lu->flow);
-    free(lu->change);
-    free(lu->across);
-    free(lu->edge);
-    free(lu->inside[0]);
-    free(lu->progress);
-    free(lu->plane_squares);
-}
-
-static void lu_prepare(struct lu *lu) {
-    const int n = lu->flow.n, rows_of_last_block = n - 2 - (lu->blocks - 1) * LANES;
+static void lu_prepare(const struct lu *lu) {
+    const int n = lu->frame.flow.n, rows_of_last_block = n - 2 - (lu->blocks - 1) * LANES;
     for (int s = 0; s < lu->fronts; s++)
         for (int l = 0; l < LANES; l++) {
             const int i = 1 + s - l;
@@ -694,45 +631,32 @@ static uint64_t bytes_needed(size_t class, int threads) {
     const int n = CLASSES[class].flow.n;
     const struct flow shape = flow_shape(n);
     const struct lu lu = {.fronts = fronts_of(n)};
-    return flow_bytes(n) + (uint64_t)(n - 1) * fronts_of_plane(n) * sizeof(struct front) +
-           (uint64_t)n * edge_doubles(&lu) * sizeof(double) +
-           (uint64_t)threads * scratch_doubles(&shape) * sizeof(double) +
-           2 * (uint64_t)lu.fronts * sizeof(lanes) +
-           (uint64_t)n * (sizeof(struct progress) + sizeof(struct flow_norms));
+    return flow_run_bytes(n, threads, scratch_doubles(&shape)) +
+           (uint64_t)(n - 1) * fronts_of_plane(n) * sizeof(struct front) +
+           (uint64_t)n * (edge_doubles(&lu) * sizeof(double) + sizeof(struct progress)) +
+           2 * (uint64_t)lu.fronts * sizeof(lanes);
 }
 
 static void run(size_t class_index, struct result *result) {
     const struct class *class = &CLASSES[class_index];
-    struct lu lu = {0};
-    if (lu_allocate(&lu, &class->flow)) {
-        lu_prepare(&lu);
-        if (!team_run(solve, &lu))
-            lu.out_of_memory = true;
-    } else {
-        lu.out_of_memory = true;
-    }
-    result->out_of_memory = lu.out_of_memory;
-    if (!lu.out_of_memory) {
-        const double n = class->flow.n;
-        result->threads = lu.threads;
-        result->seconds = lu.seconds;
-        result->operations =
-            class->flow.steps * (1984.77 * n * n * n - 10923.3 * n * n + 27770.9 * n - 144010.0);
-        const struct flow_norms norms = flow_norms_of(lu.plane_squares, class->flow.n);
-        flow_check(result, &norms, &class->flow.norms);
-        result_check(result, "surface integral", surface_integral(&lu.flow),
-                     class->surface_integral, TOLERANCE);
-    }
-    lu_free(&lu);
+    struct lu lu = lu_create(&class->flow, result);
+    if (memory_refused())
+        return;
+    lu.frame.solver = &lu;
+    lu_prepare(&lu);
+    flow_solve(&lu.frame);
+    if (memory_refused())
+        return;
+    const double n = class->flow.n;
+    result->operations =
+        class->flow.steps * (1984.77 * n * n * n - 10923.3 * n * n + 27770.9 * n - 144010.0);
+    result_check(result, "surface integral", surface_integral(&lu.frame.flow),
+                 class->surface_integral, TOLERANCE);
 }
 
-int main(int argc, char **argv) {
-    const struct program lu = {
-        .name = "npb-lu",
-        .title = "steady flow by symmetric over-relaxation (NAS Parallel Benchmarks)",
-        .classes = CLASS_NAMES,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&lu, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "npb-lu",
+    .title = "steady flow by symmetric over-relaxation (NAS Parallel Benchmarks)",
+    .bytes_needed = bytes_needed,
+    .run = run,
+};

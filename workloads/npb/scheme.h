@@ -31,10 +31,7 @@ struct scheme {
 /* Bytes that scheme_run allocates. */
 uint64_t scheme_bytes(const struct scheme *scheme, int n, int threads);
 
-/*
- * Runs the benchmark: a step that is not timed, the initial values again, the timed steps, and the
- * check of the norms. Fills the result but for the number of operations.
- */
+/* Runs the benchmark. Fills the result but for the number of operations. */
 void scheme_run(const struct scheme *scheme, const struct flow_class *class, struct result *result);
 
 #endif

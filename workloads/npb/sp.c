@@ -16,7 +16,6 @@
 
 static const double SQRT_HALF = 0.70710678118654752440;
 
-static const char CLASS_NAMES[] = "SWABCD";
 /* Points, steps, time step, and the norms of residual and error. */
 static const struct flow_class CLASSES[] = {
     {12,
@@ -636,13 +635,9 @@ static uint64_t bytes_needed(size_t class_index, int threads) {
     return scheme_bytes(&SCHEME, CLASSES[class_index].n, threads);
 }
 
-int main(int argc, char **argv) {
-    const struct program sp = {
-        .name = "npb-sp",
-        .title = "flow by scalar pentadiagonal systems (NAS Parallel Benchmarks)",
-        .classes = CLASS_NAMES,
-        .bytes_needed = bytes_needed,
-        .run = run,
-    };
-    return program_main(&sp, argc, argv);
-}
+const struct program PROGRAM = {
+    .name = "npb-sp",
+    .title = "flow by scalar pentadiagonal systems (NAS Parallel Benchmarks)",
+    .bytes_needed = bytes_needed,
+    .run = run,
+};
