@@ -1,6 +1,5 @@
 /* What the exact equations conserve, summed up over the sphere. */
-#ifndef STAYPUT_CLIMATE_BUDGET_H
-#define STAYPUT_CLIMATE_BUDGET_H
+#pragma once
 
 #include "core.h"
 
@@ -12,5 +11,3 @@ struct budget {
 
 /* In the scheme's own terms, row by row: the same whatever the threads. */
 struct budget budget_of(const struct core *core);
-
-#endif

@@ -7,8 +7,7 @@
  * circulations u, v (wind times length) to the middle of a cell from those of its neighbours in the
  * west and in the south. So a cell changes by the flow through its edges and nothing else.
  */
-#ifndef STAYPUT_CLIMATE_CORE_H
-#define STAYPUT_CLIMATE_CORE_H
+#pragma once
 
 #include "filter.h"
 #include "program.h"
@@ -88,5 +87,3 @@ struct cap core_cap(const struct core *core, int stage, bool north);
 
 /* The depth of the fluid in a cell, in metres. */
 double core_depth(const struct core *core, int row, int column);
-
-#endif

@@ -25,16 +25,14 @@ struct complex_lanes {
     lanes re, im;
 };
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE void multiply(struct complex_lanes *z, const struct complex_lanes *factor) {
+ALWAYS_INLINE void multiply(struct complex_lanes *z, const struct complex_lanes *factor) {
     const lanes re = z->re * factor->re - z->im * factor->im;
     z->im = z->re * factor->im + z->im * factor->re;
     z->re = re;
 }
 
 /* The transform of `radix` numbers, 2 or 4. */
-INLINE void butterfly(struct complex_lanes *z, const int radix) {
+ALWAYS_INLINE void butterfly(struct complex_lanes *z, const int radix) {
     if (radix == 2) {
         const struct complex_lanes difference = {z[0].re - z[1].re, z[0].im - z[1].im};
         z[0].re += z[1].re, z[0].im += z[1].im;
@@ -54,8 +52,9 @@ INLINE void butterfly(struct complex_lanes *z, const int radix) {
 }
 
 /* One butterfly of the transforms of length `block`, at place k of its quarters (or halves). */
-INLINE void pass_at(const struct filter *filter, row_lanes *restrict re, row_lanes *restrict im,
-                    int block, int k, const int radix, const bool forwards, const bool twiddled) {
+ALWAYS_INLINE void pass_at(const struct filter *filter, row_lanes *restrict re,
+                           row_lanes *restrict im, int block, int k, const int radix,
+                           const bool forwards, const bool twiddled) {
     const int vectors = filter->columns / LANES, part = block / radix;
     const int turn = k * (vectors / block);
     struct complex_lanes roots[4];
@@ -82,8 +81,8 @@ INLINE void pass_at(const struct filter *filter, row_lanes *restrict re, row_lan
     }
 }
 
-INLINE void pass(const struct filter *filter, row_lanes *re, row_lanes *im, int block,
-                 const int radix, const bool forwards) {
+ALWAYS_INLINE void pass(const struct filter *filter, row_lanes *re, row_lanes *im, int block,
+                        const int radix, const bool forwards) {
     pass_at(filter, re, im, block, 0, radix, forwards, false);
     for (int k = 1; k < block / radix; k++)
         pass_at(filter, re, im, block, k, radix, forwards, true);
@@ -109,7 +108,7 @@ static void transform_lanes_back(const struct filter *filter, row_lanes *re, row
 }
 
 /* Exchanges neighbouring groups of `distance` lanes. */
-INLINE void exchange(row_lanes *x, const int distance) {
+ALWAYS_INLINE void exchange(row_lanes *x, const int distance) {
 #if defined(__AVX512F__)
     *x = distance == 4   ? __builtin_shufflevector(*x, *x, 4, 5, 6, 7, 0, 1, 2, 3)
          : distance == 2 ? __builtin_shufflevector(*x, *x, 2, 3, 0, 1, 6, 7, 4, 5)
@@ -124,7 +123,7 @@ INLINE void exchange(row_lanes *x, const int distance) {
 }
 
 /* Sums in the lower, differences in the upper of each two groups of `distance` lanes. */
-INLINE void butterfly_across(struct complex_lanes *z, const int distance) {
+ALWAYS_INLINE void butterfly_across(struct complex_lanes *z, const int distance) {
     static const double SIGNS[3][8] __attribute__((aligned(64))) = {
         {1, -1, 1, -1, 1, -1, 1, -1}, {1, 1, -1, -1, 1, 1, -1, -1}, {1, 1, 1, 1, -1, -1, -1, -1}};
     const lanes sign = *(const row_lanes *)SIGNS[distance / 2];
@@ -136,7 +135,7 @@ INLINE void butterfly_across(struct complex_lanes *z, const int distance) {
 }
 
 /* What a butterfly across 2 or 4 lanes leaves in the upper groups is turned for the next. */
-INLINE void twiddle_across(struct complex_lanes *z, const int distance) {
+ALWAYS_INLINE void twiddle_across(struct complex_lanes *z, const int distance) {
     static const double RE[3][8] __attribute__((aligned(64))) = {
         {0}, {1, 1, 1, 0, 1, 1, 1, 0}, {1, 1, 1, 1, 1, M_SQRT1_2, 0, -M_SQRT1_2}};
     static const double IM[3][8] __attribute__((aligned(64))) = {

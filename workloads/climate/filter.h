@@ -7,8 +7,7 @@
  * symmetric, that is the sum of f times filtered g is the sum of filtered f times g, so that energy
  * is conserved.
  */
-#ifndef STAYPUT_CLIMATE_FILTER_H
-#define STAYPUT_CLIMATE_FILTER_H
+#pragma once
 
 #include "sphere.h"
 
@@ -39,5 +38,3 @@ static inline bool filter_reaches(const struct filter *filter, int row) {
  * row `row`, which the filter must reach. Each is filtered for itself; a pair costs what one would.
  */
 void filter_pair(const struct filter *filter, int row, double *first, double *second);
-
-#endif

@@ -2,8 +2,7 @@
  * The rotating Earth under a latitude-longitude grid: cells of equal steps in both angles, of which
  * a row goes round a parallel. Row 0 touches the South Pole, the last row the North Pole.
  */
-#ifndef STAYPUT_CLIMATE_SPHERE_H
-#define STAYPUT_CLIMATE_SPHERE_H
+#pragma once
 
 /* Williamson et al., J. Comput. Phys. 102 (1992) 211-224, section 2; metres and seconds. */
 #define EARTH_RADIUS 6.37122e6
@@ -30,5 +29,3 @@ double sphere_cell_area(const struct sphere *sphere, int row);
 
 /* The part of a polar cell that is nearer to the pole than its middle. */
 double sphere_cap_area(const struct sphere *sphere);
-
-#endif

@@ -2,8 +2,7 @@
  * Vectors of doubles that fill one register of the machine: wider ones would be split by the
  * compilers, by gcc through memory.
  */
-#ifndef STAYPUT_LANES_H
-#define STAYPUT_LANES_H
+#pragma once
 
 #if defined(__AVX512F__)
 enum { LANES = 8 };
@@ -12,6 +11,9 @@ enum { LANES = 4 };
 #else
 enum { LANES = 2 };
 #endif
+/* For functions whose arguments are constants or whole vectors, which no call should move. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 /* The same, in memory at any double. */
 typedef double lanes_anywhere
@@ -82,5 +84,3 @@ static inline void lanes_transpose(lanes square[LANES]) {
     square[1] = __builtin_shufflevector(first, square[1], 1, 3);
 #endif
 }
-
-#endif

@@ -2,8 +2,7 @@
  * The memory of a run: how much this process may still take, asked before anything large is
  * allocated, and what was allocated. A process runs its kernel once, so all is given back at once.
  */
-#ifndef STAYPUT_MEMORY_H
-#define STAYPUT_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ bool memory_refused(void);
 
 /* Gives back all that memory_pages gave. */
 void memory_give_back(void);
-
-#endif

@@ -2,8 +2,7 @@
  * What every workload's program does around its kernel: reads the class from the command line,
  * refuses a class that does not fit into memory, prints the result, and turns it into an exit code.
  */
-#ifndef STAYPUT_PROGRAM_H
-#define STAYPUT_PROGRAM_H
+#pragma once
 
 #include "team.h"
 
@@ -59,5 +58,3 @@ struct program {
  * verified, 1 when it is wrong or there is not enough memory, 2 when the command line is wrong.
  */
 extern const struct program PROGRAM;
-
-#endif

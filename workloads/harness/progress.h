@@ -3,8 +3,7 @@
  * then sleep: spinning on would take whole time slices from the very thread that is waited for
  * when another program shares a CPU with it, or when threads outnumber CPUs.
  */
-#ifndef STAYPUT_PROGRESS_H
-#define STAYPUT_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void progress_announce(struct progress *progress, uint32_t count);
 
 /* Waits until the count has reached `wanted`. */
 void progress_await(struct progress *progress, uint32_t wanted);
-
-#endif

@@ -3,8 +3,7 @@
  * each of them took on one thread, and what they touch. Programs with a graph write it to the file
  * that STAYPUT_TASKS names, a stage a line, as JSON. Without that, a stage costs a branch a task.
  */
-#ifndef STAYPUT_STAGE_H
-#define STAYPUT_STAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ static inline void stage_forget(struct stage *stage) { stage->tasks = 0; }
 
 /* Writes what was recorded, if anything. */
 void stage_write(const struct stage *stage, FILE *file);
-
-#endif

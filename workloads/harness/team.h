@@ -2,8 +2,7 @@
  * The threads of one parallel region, working in step. A runtime's own barrier may spin through
  * whole time slices; this one waits as progress.h says.
  */
-#ifndef STAYPUT_TEAM_H
-#define STAYPUT_TEAM_H
+#pragma once
 
 #include "progress.h"
 
@@ -39,5 +38,3 @@ void team_barrier(struct team *team);
  * the same number everywhere and in every run with as many threads. Also a barrier.
  */
 double team_sum(struct member *member, double mine);
-
-#endif

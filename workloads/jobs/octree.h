@@ -2,8 +2,7 @@
  * Bodies in space and the tree of cubes over them. Bodies are kept in the order of their places
  * along a Morton curve, in which those of every cube are neighbours.
  */
-#ifndef STAYPUT_OCTREE_H
-#define STAYPUT_OCTREE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ static inline const struct cell *octree_leaf(const struct octree *tree, int32_t 
 
 /* The first body of the leaf before which the cost of the bodies adds up to `cost`, about. */
 int32_t octree_body_at(const struct octree *tree, double cost);
-
-#endif

@@ -29,8 +29,6 @@
 
 #include <string.h>
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 static const struct flow_class CLASSES[] = {
 #include "bt_classes.inc"
 };
@@ -525,26 +523,19 @@ static void solve_columns(const struct flow *flow, double dt, int j, const doubl
     }
 }
 
-static const struct scheme BT = {
+static double operations(double n) { return ((3478.8 * n - 17655.7) * n + 28023.7) * n; }
+
+const struct scheme SCHEME = {
+    .classes = CLASSES,
+    .operations = operations,
     .scratch_doubles = scratch_doubles,
     .solve_plane = solve_plane,
     .solve_columns = solve_columns,
 };
 
-static void run(size_t class_index, struct result *result) {
-    const struct flow_class *class = &CLASSES[class_index];
-    scheme_run(&BT, class, result);
-    const double n = class->n;
-    result->operations = class->steps * ((3478.8 * n - 17655.7) * n + 28023.7) * n;
-}
-
-static uint64_t bytes_needed(size_t class, int threads) {
-    return scheme_bytes(&BT, CLASSES[class].n, threads);
-}
-
 const struct program PROGRAM = {
     .name = "npb-bt",
     .title = "flow by block tridiagonal systems (NAS Parallel Benchmarks)",
-    .bytes_needed = bytes_needed,
-    .run = run,
+    .bytes_needed = scheme_bytes_needed,
+    .run = scheme_run,
 };

@@ -15,31 +15,29 @@
 #include <immintrin.h>
 #endif
 
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-
 static const double PI = 3.14159265358979323846;
 
 static size_t radix_of(const struct fft_plan *plan, int stage) {
     return stage < plan->fours ? 4 : 8;
 }
 
-static ALWAYS_INLINE struct fft_element times_i(struct fft_element a) {
+ALWAYS_INLINE struct fft_element times_i(struct fft_element a) {
     return (struct fft_element){-a.im, a.re};
 }
 
-static ALWAYS_INLINE struct fft_element times(struct fft_element a, struct fft_root w) {
+ALWAYS_INLINE struct fft_element times(struct fft_element a, struct fft_root w) {
     return (struct fft_element){a.re * w.re - a.im * w.im, a.re * w.im + a.im * w.re};
 }
 
 /* The transform of two elements, in place. */
-static ALWAYS_INLINE void transform2(struct fft_element *a, struct fft_element *b) {
+ALWAYS_INLINE void transform2(struct fft_element *a, struct fft_element *b) {
     const struct fft_element before = *a;
     *a = (struct fft_element){before.re + b->re, before.im + b->im};
     *b = (struct fft_element){before.re - b->re, before.im - b->im};
 }
 
 /* Of four, in place. */
-static ALWAYS_INLINE void transform4(struct fft_element z[4]) {
+ALWAYS_INLINE void transform4(struct fft_element z[4]) {
     transform2(&z[0], &z[2]);
     transform2(&z[1], &z[3]);
     z[3] = times_i(z[3]);
@@ -51,7 +49,7 @@ static ALWAYS_INLINE void transform4(struct fft_element z[4]) {
 }
 
 /* Of 4 or 8, in place but for the order: output k is in z[leg_of(radix, k)]. */
-static ALWAYS_INLINE void transform_short(int radix, struct fft_element z[8]) {
+ALWAYS_INLINE void transform_short(int radix, struct fft_element z[8]) {
     const double sqrt_half = 0.70710678118654752440;
     if (radix == 8) {
         for (int leg = 0; leg < 4; leg++)
@@ -64,17 +62,17 @@ static ALWAYS_INLINE void transform_short(int radix, struct fft_element z[8]) {
     transform4(&z[0]);
 }
 
-static ALWAYS_INLINE int leg_of(int radix, int k) { return radix == 8 ? k % 2 * 4 + k / 2 : k; }
+ALWAYS_INLINE int leg_of(int radix, int k) { return radix == 8 ? k % 2 * 4 + k / 2 : k; }
 
 /* Asks for an element that is soon to be read or written. */
-static ALWAYS_INLINE void fetch(const struct fft_element *element) {
+ALWAYS_INLINE void fetch(const struct fft_element *element) {
     __builtin_prefetch(&element->re);
     __builtin_prefetch(&element->im);
 }
 
 /* A stage with roots, of a block of `length` elements; those written are consecutive. */
-static ALWAYS_INLINE void combine(int radix, size_t length, const struct fft_root *root,
-                                  struct fft_lines from, struct fft_element *to) {
+ALWAYS_INLINE void combine(int radix, size_t length, const struct fft_root *root,
+                           struct fft_lines from, struct fft_element *to) {
     const size_t butterflies = length / (size_t)radix;
     const size_t from_leg = fft_offset(from, butterflies);
     for (size_t j = 0; j < butterflies; j++) {
@@ -94,10 +92,10 @@ static ALWAYS_INLINE void combine(int radix, size_t length, const struct fft_roo
 
 typedef void store_function(lanes *to, lanes value);
 
-static ALWAYS_INLINE void store(lanes *to, lanes value) { *to = value; }
+ALWAYS_INLINE void store(lanes *to, lanes value) { *to = value; }
 
 /* With narrower vectors an element is less than a cache line, and parts of lines stream slowly. */
-static ALWAYS_INLINE void store_streamed(lanes *to, lanes value) {
+ALWAYS_INLINE void store_streamed(lanes *to, lanes value) {
 #if defined(__AVX512F__)
     _mm512_stream_pd((double *)to, value);
 #elif defined(__AVX__)
@@ -114,8 +112,8 @@ void fft_stream_end(void) {
 }
 
 /* The last stage, without roots: puts the outputs of the blocks of 8 elements in order. */
-static ALWAYS_INLINE void finish(bool streamed, const struct fft_plan *plan,
-                                 const struct fft_element *from, struct fft_lines to) {
+ALWAYS_INLINE void finish(bool streamed, const struct fft_plan *plan,
+                          const struct fft_element *from, struct fft_lines to) {
     store_function *put = streamed ? store_streamed : store;
     const size_t butterflies = plan->length / 8;
     const size_t to_leg = fft_offset(to, butterflies);

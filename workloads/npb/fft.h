@@ -2,8 +2,7 @@
  * Complex Fourier transforms of LANES lines side by side, one in each lane of the vectors, so
  * that nothing has to move from lane to lane. Lengths are powers of two.
  */
-#ifndef STAYPUT_NPB_FFT_H
-#define STAYPUT_NPB_FFT_H
+#pragma once
 
 #include "lanes.h"
 
@@ -69,5 +68,3 @@ void fft_transpose(const struct fft_element from[LANES], struct fft_element to[L
 
 /* Until this, other threads may not see what was streamed, whatever the threads do to wait. */
 void fft_stream_end(void);
-
-#endif

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 static const double TOLERANCE = 1.0e-8;
 
 /*
@@ -176,17 +174,10 @@ ALWAYS_INLINE struct gas gas_at(const struct gas_row *row, ptrdiff_t i) {
     return gas;
 }
 
-ALWAYS_INLINE void load_components(const struct flow *flow, const double *at,
-                                   lanes u[FLOW_COMPONENTS]) {
-#pragma GCC unroll 5
-    for (int m = 0; m < FLOW_COMPONENTS; m++)
-        u[m] = lanes_load(at + (size_t)m * flow->component);
-}
-
 static void compute_gas_row(const struct flow *flow, const double *row, struct gas_row *gas_row) {
     for (size_t i = 0; i < flow->component; i += LANES) {
         lanes u[FLOW_COMPONENTS];
-        load_components(flow, row + i, u);
+        flow_load(flow, row + i, u);
         const struct gas gas = gas_of(u);
 #pragma GCC unroll 3
         for (int d = 0; d < 3; d++)
@@ -294,13 +285,13 @@ ALWAYS_INLINE void add_side(const struct flow *flow, const struct gas_row *const
                             const double *at, size_t i, int side, double convection,
                             double viscosity, lanes r[FLOW_COMPONENTS]) {
     lanes u[FLOW_COMPONENTS];
-    load_components(flow, at + side, u);
+    flow_load(flow, at + side, u);
     struct gas neighbour = gas_at(gas[1], (ptrdiff_t)i + side);
     add_neighbour(r, u, &neighbour, 0, -side * convection, viscosity);
-    load_components(flow, at + side * (ptrdiff_t)flow->row, u);
+    flow_load(flow, at + side * (ptrdiff_t)flow->row, u);
     neighbour = gas_at(gas[1 + side], (ptrdiff_t)i);
     add_neighbour(r, u, &neighbour, 1, -side * convection, viscosity);
-    load_components(flow, at + side * (ptrdiff_t)flow->plane, u);
+    flow_load(flow, at + side * (ptrdiff_t)flow->plane, u);
     neighbour = gas_of(u);
     add_neighbour(r, u, &neighbour, 2, -side * convection, viscosity);
 }
@@ -342,9 +333,7 @@ static void residual_row(const struct flow *flow, const struct plane *plane,
         add_own(r, &own, viscosity);
         add_side(flow, gas, u + i, i, -1, convection, viscosity, r);
         add_side(flow, gas, u + i, i, 1, convection, viscosity, r);
-#pragma GCC unroll 5
-        for (int m = 0; m < FLOW_COMPONENTS; m++)
-            lanes_store(to + (size_t)m * flow->component + i, r[m]);
+        flow_store(flow, to + i, r);
     }
     /* At the ends the vectors took in what is not of this row. */
     for (int m = 0; m < FLOW_COMPONENTS; m++) {

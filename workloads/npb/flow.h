@@ -3,8 +3,7 @@
  * exact solution that it is compared with, its initial values, and the steady operator
  * R(U) = L(U) + f, whose forcing f makes the exact solution steady (RNR-94-007, chapter 3).
  */
-#ifndef STAYPUT_NPB_FLOW_H
-#define STAYPUT_NPB_FLOW_H
+#pragma once
 
 #include "lanes.h"
 #include "program.h"
@@ -71,6 +70,20 @@ struct flow_norms {
     double residual[FLOW_COMPONENTS], error[FLOW_COMPONENTS];
 };
 
+/* The components at LANES points of a row from `at` on. */
+ALWAYS_INLINE void flow_load(const struct flow *flow, const double *at, lanes u[FLOW_COMPONENTS]) {
+#pragma GCC unroll 5
+    for (int m = 0; m < FLOW_COMPONENTS; m++)
+        u[m] = lanes_load(at + (size_t)m * flow->component);
+}
+
+ALWAYS_INLINE void flow_store(const struct flow *flow, double *at,
+                              const lanes u[FLOW_COMPONENTS]) {
+#pragma GCC unroll 5
+    for (int m = 0; m < FLOW_COMPONENTS; m++)
+        lanes_store(at + (size_t)m * flow->component, u[m]);
+}
+
 /* A class of a benchmark, with its reference values. */
 struct flow_class {
     int n, steps;
@@ -106,5 +119,3 @@ uint64_t flow_run_bytes(int n, int threads, size_t scratch_doubles);
  * check of the norms. Fills the result but for the number of operations.
  */
 void flow_solve(struct flow_run *run);
-
-#endif

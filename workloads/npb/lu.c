@@ -39,8 +39,6 @@ static const struct class CLASSES[] = {
 #include "lu_classes.inc"
 };
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 /* Five components, of a change of the flow say, at the points of a front. */
 struct front {
     lanes m[FLOW_COMPONENTS];

@@ -5,8 +5,7 @@
  * A state holds x 2^18 in 64 bits: multiplication modulo 2^64 then is multiplication of x modulo
  * 2^46, with no mask, and any multiplier may be used modulo 2^64.
  */
-#ifndef STAYPUT_NPB_RANDOM_H
-#define STAYPUT_NPB_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -39,5 +38,3 @@ static inline double random_symmetric(random_state state) {
     memcpy(&from_two_to_four, &bits, sizeof bits);
     return from_two_to_four - 3.0;
 }
-
-#endif

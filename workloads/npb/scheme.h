@@ -1,8 +1,7 @@
 /*
- * A scheme of alternating directions, the frame of BT and SP around their line solvers.
+ * A scheme of alternating directions: what BT and SP have around their line solvers.
  */
-#ifndef STAYPUT_NPB_SCHEME_H
-#define STAYPUT_NPB_SCHEME_H
+#pragma once
 
 #include "flow.h"
 #include "program.h"
@@ -17,6 +16,9 @@
  * `increment` is a field like u that takes what the planes leave for the columns.
  */
 struct scheme {
+    const struct flow_class *classes;
+    /* Of a step with n points in each direction, as NPB counts. */
+    double (*operations)(double n);
     /* Doubles of scratch memory that each thread needs; it starts on a page. */
     size_t (*scratch_doubles)(const struct flow *flow);
     /* In interior plane k: sets the whole rows of `increment`, j interior, to Y^-1 X^-1 dt R(U);
@@ -28,10 +30,9 @@ struct scheme {
                           double *scratch);
 };
 
-/* Bytes that scheme_run allocates. */
-uint64_t scheme_bytes(const struct scheme *scheme, int n, int threads);
+/* The scheme of this executable. */
+extern const struct scheme SCHEME;
 
-/* Runs the benchmark. Fills the result but for the number of operations. */
-void scheme_run(const struct scheme *scheme, const struct flow_class *class, struct result *result);
-
-#endif
+/* A program's `bytes_needed` and `run`. */
+uint64_t scheme_bytes_needed(size_t class_index, int threads);
+void scheme_run(size_t class_index, struct result *result);

@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 static const double SQRT_HALF = 0.70710678118654752440;
 
 static const struct flow_class CLASSES[] = {
@@ -324,18 +322,6 @@ ALWAYS_INLINE void clear_ends(const struct factor *factor, struct eliminated *li
     line[0] = line[factor->n - 1] = (struct eliminated){0};
 }
 
-ALWAYS_INLINE void load_components(const struct flow *flow, const double *at,
-                                   lanes r[FLOW_COMPONENTS]) {
-    for (int c = 0; c < FLOW_COMPONENTS; c++)
-        r[c] = lanes_load(at + (size_t)c * flow->component);
-}
-
-ALWAYS_INLINE void store_components(const struct flow *flow, double *at,
-                                    const lanes r[FLOW_COMPONENTS]) {
-    for (int c = 0; c < FLOW_COMPONENTS; c++)
-        lanes_store(at + (size_t)c * flow->component, r[c]);
-}
-
 /* LANES rows of interior points as the lanes of lines along x; the last may repeat. */
 struct bundle {
     const double *u[LANES]; /* where the rows of u start */
@@ -355,8 +341,8 @@ ALWAYS_INLINE void gather_x(const struct flow *flow, double dt, const struct fac
 #pragma GCC unroll 8
         for (int lane = 0; lane < LANES; lane++) {
             lanes u[FLOW_COMPONENTS], r[FLOW_COMPONENTS];
-            load_components(flow, bundle->u[lane] + i, u);
-            load_components(flow, bundle->r[lane] + i, r);
+            flow_load(flow, bundle->u[lane] + i, u);
+            flow_load(flow, bundle->r[lane] + i, r);
             const struct gas gas = gas_of(u);
             conserved_to_x(r, &gas);
 #pragma GCC unroll 5
@@ -435,7 +421,7 @@ ALWAYS_INLINE void finish_y(const struct flow *flow, const struct eliminated *ro
     lanes r[FLOW_COMPONENTS];
     memcpy(r, row->right, sizeof r);
     y_to_z(r);
-    store_components(flow, to, r);
+    flow_store(flow, to, r);
 }
 
 /* Solves along y for a plane's line of points; the result goes to the rows at `to`. */
@@ -501,21 +487,21 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
 ALWAYS_INLINE struct waves waves_along_z(const struct flow *flow, const struct factor *factor,
                                          const double *at) {
     lanes u[FLOW_COMPONENTS];
-    load_components(flow, at, u);
+    flow_load(flow, at, u);
     const struct gas gas = gas_of(u);
     return waves_along(2, factor, &gas);
 }
 
 ALWAYS_INLINE void finish_z(const struct flow *flow, const struct eliminated *row, double *at) {
     lanes u[FLOW_COMPONENTS], r[FLOW_COMPONENTS];
-    load_components(flow, at, u);
+    flow_load(flow, at, u);
     memcpy(r, row->right, sizeof r);
     const struct gas gas = gas_of(u);
     z_to_conserved(r, &gas);
 #pragma GCC unroll 5
     for (int c = 0; c < FLOW_COMPONENTS; c++)
         u[c] += r[c];
-    store_components(flow, at, u);
+    flow_store(flow, at, u);
 }
 
 /* Asks for the components at two points of a field. */
@@ -545,8 +531,8 @@ static void solve_along_z(const struct flow *flow, const struct factor *factor, 
         advance(&up, waves_along_z(flow, factor, u + at + plane));
         advance(&down, waves_along_z(flow, factor, u + mirrored - plane));
         lanes right[FLOW_COMPONENTS], mirrored_right[FLOW_COMPONENTS];
-        load_components(flow, increment + at, right);
-        load_components(flow, increment + mirrored, mirrored_right);
+        flow_load(flow, increment + at, right);
+        flow_load(flow, increment + mirrored, mirrored_right);
         eliminate_both(factor, k, &up, &down, right, mirrored_right, line);
         prefetch_pair(flow, increment + at + ahead, increment + mirrored + ahead);
     }
@@ -579,23 +565,19 @@ static void solve_columns(const struct flow *flow, double dt, int j, const doubl
     }
 }
 
-static const struct scheme SCHEME = {scratch_doubles, solve_plane, solve_columns};
+static double operations(double n) { return ((881.174 * n - 4683.91) * n + 11484.5) * n - 19272.4; }
 
-static void run(size_t class_index, struct result *result) {
-    const struct flow_class *class = &CLASSES[class_index];
-    const double n = class->n;
-    scheme_run(&SCHEME, class, result);
-    /* NPB's count. */
-    result->operations = class->steps * (((881.174 * n - 4683.91) * n + 11484.5) * n - 19272.4);
-}
-
-static uint64_t bytes_needed(size_t class_index, int threads) {
-    return scheme_bytes(&SCHEME, CLASSES[class_index].n, threads);
-}
+const struct scheme SCHEME = {
+    .classes = CLASSES,
+    .operations = operations,
+    .scratch_doubles = scratch_doubles,
+    .solve_plane = solve_plane,
+    .solve_columns = solve_columns,
+};
 
 const struct program PROGRAM = {
     .name = "npb-sp",
     .title = "flow by scalar pentadiagonal systems (NAS Parallel Benchmarks)",
-    .bytes_needed = bytes_needed,
-    .run = run,
+    .bytes_needed = scheme_bytes_needed,
+    .run = scheme_run,
 };
