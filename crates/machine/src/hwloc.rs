@@ -6,10 +6,10 @@
 //! Signatures and numbers below are those of hwloc 2's public header, `hwloc.h`. That it is hwloc 2 is told by the ABI
 //! number in the library's name, and checked again by the version that its XML states.
 
+use crate::error::MachineError;
 use crate::host;
 use crate::linux::{self, control_group, process, system};
 use crate::record::MachineRecord;
-use crate::source::MachineError;
 use crate::tree::Source;
 use crate::xml;
 use libloading::Library;

@@ -4,6 +4,7 @@
 
 pub mod cpu;
 pub mod distinct;
+pub mod error;
 pub mod export;
 pub mod fold;
 pub mod host;
@@ -20,8 +21,8 @@ mod xml;
 
 pub use cpu::{CpuId, CpuSet, ParseCpuSetError};
 pub use distinct::{Class, Distinct, DistinctError, Neighbours};
+pub use error::MachineError;
 pub use export::{ExportError, Syntax};
 pub use placement::{PlaceError, Placement};
 pub use policy::Policy;
-pub use source::MachineError;
 pub use tree::{CpuState, Kind, Level, Machine, Source};

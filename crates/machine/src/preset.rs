@@ -2,11 +2,8 @@
 //!
 //! Each is an hwloc synthetic string, for the tree, and beside it what such a string can't say.
 
-use crate::hwloc;
 use crate::record::{MachineRecord, ObjectRecord};
-use crate::source::MachineError;
 use crate::tree::{Cache, Kind, Source};
-use crate::xml;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -28,11 +25,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// A preset's file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Preset {
+pub(crate) struct Preset {
     /// What the maker calls the CPU.
     cpu_model: String,
     /// The tree, as an hwloc synthetic string.
-    synthetic: String,
+    pub synthetic: String,
     /// Whether cores that share an L2 form a module with one FPU.
     #[serde(default)]
     modules: bool,
@@ -43,29 +40,33 @@ struct Preset {
     caches: BTreeMap<Kind, Cache>,
 }
 
-pub(crate) fn read(name: &str) -> Result<MachineRecord, MachineError> {
-    let (_, text) = (PRESETS.iter())
-        .find(|(preset, _)| *preset == name)
-        .ok_or_else(|| MachineError::Unknown { text: name.into() })?;
-    let preset: Preset =
-        toml::from_str(text).map_err(|e| MachineError::Synthetic { description: name.into(), cause: e.to_string() })?;
-    let mut record = hwloc::synthetic(&preset.synthetic)?;
-    record.name = name.into();
-    record.source = Source::Preset(name.into());
-    record.cpu_model = Some(preset.cpu_model.clone());
-    record.tree = annotate(record.tree, &preset);
-    Ok(record)
+/// The preset of that name.
+pub(crate) fn named(name: &str) -> Option<Preset> {
+    let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name)?;
+    Some(toml::from_str(text).expect("a test reads every preset"))
 }
 
-/// Adds the preset's facts, and takes away the sizes that hwloc makes up where a synthetic string is silent.
-fn annotate(mut object: ObjectRecord, preset: &Preset) -> ObjectRecord {
-    for node in &mut object.numa_nodes {
-        node.memory_bytes = preset.numa_node_bytes;
+impl Preset {
+    /// The machine of its synthetic string with all that such a string can't say.
+    pub(crate) fn completed(&self, name: &str, record: MachineRecord) -> MachineRecord {
+        MachineRecord {
+            name: name.into(),
+            source: Source::Preset(name.into()),
+            cpu_model: Some(self.cpu_model.clone()),
+            tree: self.annotated(record.tree),
+            ..record
+        }
     }
-    if let Some(cache) = &mut object.cache {
-        let stated = preset.caches.get(&object.kind).copied().unwrap_or_default();
-        *cache = stated;
+
+    /// Adds the preset's facts, and takes away the sizes that hwloc makes up where a synthetic string is silent.
+    fn annotated(&self, mut object: ObjectRecord) -> ObjectRecord {
+        for node in &mut object.numa_nodes {
+            node.memory_bytes = self.numa_node_bytes;
+        }
+        if let Some(cache) = &mut object.cache {
+            *cache = self.caches.get(&object.kind).copied().unwrap_or_default();
+        }
+        object.children = object.children.into_iter().map(|child| self.annotated(child)).collect();
+        if self.modules { object.with_module() } else { object }
     }
-    object.children = (object.children.into_iter()).map(|child| annotate(child, preset)).collect();
-    if preset.modules { xml::with_module(object) } else { object }
 }

@@ -5,7 +5,8 @@ use crate::tree::{
     Cache, CoreKind, ForbiddenBy, Kind, Level, LogicalIndex, Machine, NumaIndex, NumaNode, Object, ObjectIndex, Pu,
     PuIndex, Source,
 };
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Deeper trees are not believed; real ones have about ten levels.
@@ -79,6 +80,12 @@ impl ObjectRecord {
         }
     }
 
+    /// Calls `visit` with this object and every one inside, depth first.
+    pub(crate) fn for_each(&self, visit: &mut impl FnMut(&ObjectRecord)) {
+        visit(self);
+        self.children.iter().for_each(|child| child.for_each(visit));
+    }
+
     /// Calls `visit` with every PU inside.
     pub(crate) fn for_each_pu(&mut self, visit: &mut impl FnMut(CpuId, &mut ObjectRecord)) {
         if let (Kind::Pu, Some(number)) = (self.kind, self.os_index) {
@@ -87,6 +94,17 @@ impl ObjectRecord {
         for child in &mut self.children {
             child.for_each_pu(visit);
         }
+    }
+
+    /// Puts a module around an L2 that several cores share, as AMD's family 15h (Bulldozer to Excavator) pairs its cores
+    /// around one FPU.
+    pub(crate) fn with_module(self) -> Self {
+        let mut cores = 0;
+        self.for_each(&mut |object| cores += usize::from(object.kind == Kind::Core));
+        if self.kind != Kind::Cache(2) || cores < 2 {
+            return self;
+        }
+        Self { shared_units: vec!["FPU".into()], ..Self::new(Kind::Module, vec![self]) }
     }
 }
 
@@ -117,6 +135,18 @@ pub enum RecordError {
     /// A distance matrix that does not fit the NUMA nodes.
     #[error("its distance matrix does not have one row and column for each of its {0} NUMA nodes")]
     BadDistances(usize),
+}
+
+impl Serialize for Machine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        MachineRecord::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Machine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        MachineRecord::deserialize(deserializer)?.try_into().map_err(D::Error::custom)
+    }
 }
 
 impl TryFrom<MachineRecord> for Machine {

@@ -15,7 +15,6 @@
 //! Objects lie in one array in depth-first order, PUs in another, so that every object covers a range of PUs.
 
 use crate::cpu::{CpuId, CpuSet};
-use crate::record::MachineRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -336,9 +335,8 @@ pub struct Pu {
 
 /// A machine: packages, caches, cores, CPUs and memory, and which of the CPUs we may use.
 ///
-/// It serialises as the nested tree of [`MachineRecord`], which names no serial number, UUID or host name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "MachineRecord", into = "MachineRecord")]
+/// It serialises as the nested tree of [`MachineRecord`](crate::record::MachineRecord), which names no serial number, UUID or host name.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     pub(crate) name: String,
     pub(crate) source: Source,
@@ -457,20 +455,24 @@ impl Machine {
 
     /// The objects around one, from the inside out.
     pub fn ancestors(&self, index: ObjectIndex) -> impl Iterator<Item = ObjectIndex> {
-        std::iter::successors(self.object(index).parent, |&i| self.object(i).parent)
+        self.with_ancestors(index).skip(1)
+    }
+
+    /// An object and those around it, from the inside out.
+    pub fn with_ancestors(&self, index: ObjectIndex) -> impl Iterator<Item = ObjectIndex> {
+        std::iter::successors(Some(index), |&i| self.object(i).parent)
     }
 
     /// The innermost object of `kind` that holds `cpu`.
     pub fn enclosing(&self, cpu: CpuId, kind: Kind) -> Option<ObjectIndex> {
         let pu = self.pu(self.pu_index(cpu)?).object;
-        std::iter::once(pu).chain(self.ancestors(pu)).find(|&i| self.object(i).kind == kind)
+        self.with_ancestors(pu).find(|&i| self.object(i).kind == kind)
     }
 
     /// The innermost object that holds both CPUs; none when one of them is not in the tree.
     pub fn innermost_shared(&self, a: CpuId, b: CpuId) -> Option<ObjectIndex> {
         let (a, b) = (self.pu_index(a)?, self.pu_index(b)?);
-        let pu = self.pu(a).object;
-        std::iter::once(pu).chain(self.ancestors(pu)).find(|&i| self.object(i).pus.contains(&b.0))
+        self.with_ancestors(self.pu(a).object).find(|&i| self.object(i).pus.contains(&b.0))
     }
 
     /// How close two CPUs are: the class of the innermost object that holds both.

@@ -4,8 +4,8 @@
 //! where each flaw has a sentence. What is written holds the tree and nothing that identifies a computer.
 
 use crate::cpu::{CpuId, CpuSet, MAX_CPU_ID};
+use crate::error::MachineError;
 use crate::record::{MachineRecord, ObjectRecord};
-use crate::source::MachineError;
 use crate::tree::{Associativity, Cache, CoreKind, ForbiddenBy, Kind, Machine, NumaNode, ObjectIndex, Source};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,16 +73,6 @@ pub(crate) fn parse(content: &[u8]) -> Result<MachineRecord, String> {
         }
     });
     let complete = mask(root, "complete_cpuset")?.unwrap_or_default();
-    let kinds = (topology.children())
-        .filter(|node| node.has_tag_name("cpukind"))
-        .map(|kind| {
-            Ok(RawCoreKind {
-                cpus: mask(kind, "cpuset")?.unwrap_or_default(),
-                efficiency: number(kind, "forced_efficiency")?,
-                core_type: info(kind, "CoreType").map(str::to_owned),
-            })
-        })
-        .collect::<Result<Vec<_>, String>>()?;
     Ok(MachineRecord {
         name: String::new(),
         source: Source::Xml(Path::new("").into()),
@@ -92,7 +82,7 @@ pub(crate) fn parse(content: &[u8]) -> Result<MachineRecord, String> {
         counts: BTreeMap::new(),
         usable_cpus: CpuSet::new(),
         offline_cpus: complete.difference(&online),
-        core_kinds: core_kinds(kinds),
+        core_kinds: core_kinds(topology)?,
         numa_distances: distances(topology, &tree),
         tree,
     })
@@ -136,25 +126,7 @@ fn object(node: Node, in_family_15h: bool, depth: usize) -> Result<Option<Object
     if is_module {
         record.shared_units = vec!["FPU".into()];
     }
-    Ok(Some(if in_family_15h { with_module(record) } else { record }))
-}
-
-/// Puts a module around an L2 that several cores share, as AMD's family 15h (Bulldozer to Excavator) pairs its cores
-/// around one FPU.
-pub(crate) fn with_module(l2: ObjectRecord) -> ObjectRecord {
-    if l2.kind != Kind::Cache(2) || cores_within(&l2) < 2 {
-        return l2;
-    }
-    let mut module = ObjectRecord::new(Kind::Module, vec![l2]);
-    module.shared_units = vec!["FPU".into()];
-    module
-}
-
-fn cores_within(object: &ObjectRecord) -> usize {
-    match object.kind {
-        Kind::Core => 1,
-        _ => object.children.iter().map(cores_within).sum(),
-    }
+    Ok(Some(if in_family_15h { record.with_module() } else { record }))
 }
 
 /// Collects the NUMA nodes in a memory object; they may sit behind memory-side caches.
@@ -174,6 +146,7 @@ fn memory(node: Node, into: &mut Vec<NumaNode>, depth: usize) -> Result<(), Stri
     Ok(())
 }
 
+/// The distances between NUMA nodes, as rows in the order of the tree.
 fn distances(topology: Node, tree: &ObjectRecord) -> Option<Vec<Vec<u32>>> {
     let matrix = topology.children().find(|node| {
         node.has_tag_name("distances2")
@@ -183,21 +156,12 @@ fn distances(topology: Node, tree: &ObjectRecord) -> Option<Vec<Vec<u32>>> {
     })?;
     let nodes: Vec<u32> = numbers(matrix, "indexes")?;
     let values: Vec<u64> = numbers(matrix, "u64values")?;
-    reorder_distances(&nodes, &values, tree)
-}
-
-/// Distances given row by row for the nodes with these kernel numbers, as rows in the order of the tree.
-fn reorder_distances(nodes: &[u32], values: &[u64], tree: &ObjectRecord) -> Option<Vec<Vec<u32>>> {
-    fn collect(object: &ObjectRecord, into: &mut Vec<u32>) {
-        into.extend(object.numa_nodes.iter().map(|node| node.os_index));
-        for child in &object.children {
-            collect(child, into);
-        }
-    }
-    let mut in_tree = Vec::new();
-    collect(tree, &mut in_tree);
-    let places: Vec<usize> =
-        (in_tree.iter()).map(|node| nodes.iter().position(|other| other == node)).collect::<Option<_>>()?;
+    // Given row by row in an order of its own, told in that of the tree.
+    let mut places = Vec::new();
+    tree.for_each(&mut |object| {
+        places.extend(object.numa_nodes.iter().map(|node| nodes.iter().position(|&other| other == node.os_index)));
+    });
+    let places: Vec<usize> = places.into_iter().collect::<Option<_>>()?;
     (places.iter())
         .map(|from| (places.iter()).map(|to| u32::try_from(*values.get(from * nodes.len() + to)?).ok()).collect())
         .collect()
@@ -212,29 +176,18 @@ fn numbers<T: FromStr>(node: Node, name: &str) -> Option<Vec<T>> {
         .collect()
 }
 
-/// A kind of core as hwloc tells it.
-struct RawCoreKind {
-    cpus: CpuSet,
-    /// 0 is the weakest.
-    efficiency: Option<u32>,
-    /// `IntelCore` or `IntelAtom` on hybrid Intel processors.
-    core_type: Option<String>,
-}
-
-/// Names the kinds of core, given from the weakest. A single kind says nothing and is dropped.
+/// The kinds of core from the weakest. A single kind says nothing and is dropped.
 ///
 /// Only Intel's own names make a P or an E: kinds that differ in clock alone are not that.
-fn core_kinds(raw: Vec<RawCoreKind>) -> Vec<CoreKind> {
-    if raw.len() < 2 {
-        return Vec::new();
-    }
-    let is = |kind: &RawCoreKind, name| kind.core_type.as_deref() == Some(name);
-    let atoms = raw.iter().filter(|kind| is(kind, "IntelAtom")).count();
+fn core_kinds(topology: Node) -> Result<Vec<CoreKind>, String> {
+    let kinds: Vec<Node> = topology.children().filter(|node| node.has_tag_name("cpukind")).collect();
+    let is_atom = |kind: Node| info(kind, "CoreType") == Some("IntelAtom");
+    let atoms = kinds.iter().filter(|&&kind| is_atom(kind)).count();
     let mut seen_atoms = 0;
-    let name = |(i, kind): (usize, &RawCoreKind)| {
-        if is(kind, "IntelCore") {
+    let named = kinds.iter().enumerate().map(|(i, &kind)| {
+        let name = if info(kind, "CoreType") == Some("IntelCore") {
             "P".into()
-        } else if is(kind, "IntelAtom") {
+        } else if is_atom(kind) {
             seen_atoms += 1;
             match (atoms, seen_atoms) {
                 (1, _) | (2, 2) => "E".into(),
@@ -243,12 +196,12 @@ fn core_kinds(raw: Vec<RawCoreKind>) -> Vec<CoreKind> {
             }
         } else {
             format!("kind {i}")
-        }
-    };
-    let names: Vec<String> = raw.iter().enumerate().map(name).collect();
-    (raw.into_iter().zip(names))
-        .map(|(kind, name)| CoreKind { name, efficiency: kind.efficiency, cpus: kind.cpus })
-        .collect()
+        };
+        let cpus = mask(kind, "cpuset")?.unwrap_or_default();
+        Ok(CoreKind { name, efficiency: number(kind, "forced_efficiency")?, cpus })
+    });
+    let named = named.collect::<Result<Vec<_>, String>>()?;
+    Ok(if named.len() > 1 { named } else { Vec::new() })
 }
 
 fn info<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {

@@ -32,7 +32,7 @@ pub(super) fn levels(machine: &Machine) -> Vec<(Rank, String)> {
         let children: Vec<usize> = object.children.iter().map(|&child| usable(child)).filter(|&n| n > 0).collect();
         if children.len() > 1 && children.iter().any(|&n| n > 1) {
             // A package with one L3 is called a package.
-            let outermost = std::iter::once(index).chain(machine.ancestors(index)).take_while(|&outer| {
+            let outermost = machine.with_ancestors(index).take_while(|&outer| {
                 outer == index || (outer != ObjectIndex::MACHINE && machine.object(outer).pus == object.pus)
             });
             kinds.entry(Reverse(object.rank)).or_default().extend(outermost.last().map(|i| machine.object(i).kind));
