@@ -22,12 +22,8 @@ impl<'a> Cpus<'a> {
         let ids: Vec<CpuId> = machine.usable().collect();
         let by_level = (ids.iter())
             .map(|&id| {
-                let around: Vec<ObjectIndex> = (machine.pu_index(id).into_iter())
-                    .flat_map(|pu| {
-                        let object = machine.pu(pu).object;
-                        std::iter::once(object).chain(machine.ancestors(object))
-                    })
-                    .collect();
+                let own = machine.pu_index(id).map(|pu| machine.pu(pu).object);
+                let around: Vec<ObjectIndex> = own.into_iter().flat_map(|i| machine.with_ancestors(i)).collect();
                 LEVELS.map(|level| {
                     let inside = around.iter().take_while(|&&i| machine.object(i).level <= level);
                     inside.last().copied().unwrap_or(around[0])

@@ -104,8 +104,9 @@ impl Cpu {
 }
 
 /// Where a process is with a barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Barrier {
+    #[default]
     Outside,
     /// It came when so many had been completed.
     Waiting(u32),
@@ -123,7 +124,7 @@ struct Process {
 const _: () = assert!(size_of::<Process>() == 64);
 
 /// What is seldom needed of a process.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct History {
     arrived_ns: Option<u64>,
     ended_ns: Option<u64>,
@@ -132,6 +133,7 @@ struct History {
 }
 
 struct Job<'a> {
+    name: &'a str,
     behaviour: &'a Behaviour,
     /// Its processes by number, those that have not arrived yet, and how many live.
     processes: std::ops::Range<u32>,
@@ -165,8 +167,6 @@ pub(crate) struct Engine<'a, Q, M, W> {
     cpu_set: &'a Cpus<'a>,
     cpus: Vec<Cpu>,
     jobs: Vec<Job<'a>>,
-    job_names: Vec<&'a str>,
-    arrivals_ns: Vec<u64>,
     processes: Vec<Process>,
     histories: Vec<History>,
     standings: Vec<Standing>,
@@ -226,7 +226,6 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let mut standings = Vec::new();
         let mut jobs = Vec::new();
         let mut wakes = Vec::new();
-        let mut arrivals_ns = Vec::new();
         for (number, (job, behaviour)) in experiment.workload.jobs.iter().zip(&experiment.behaviours).enumerate() {
             let first = processes.len() as u32;
             let all = first..first + job.processes;
@@ -236,11 +235,11 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
                 processes.push(Process { course: Course::new(number as u32, draws), runnable_ns: 0, cpu_ns: 0 });
                 standings.push(Standing { base: behaviour.base, cpu_ticks: 0, last_cpu: None, left_tick: 0 });
             }
-            arrivals_ns.push(behaviour.arrival_ns);
             let gaps = Draws::new(seed, replicate, Purpose::Arrivals, number as u32);
             let arrivals = behaviour.arrivals_ns(gaps).zip(at_first.clone());
             wakes.extend(arrivals.map(|(arrival_ns, process)| Reverse((arrival_ns, ProcessIndex(process)))));
             jobs.push(Job {
+                name: &job.name,
                 behaviour,
                 processes: all,
                 next: at_first.end,
@@ -255,16 +254,13 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
 
         let stops = Tournament::new(Nest::flat(cpu_set.len()), NEVER);
         let left = processes.len() as u64;
-        let never = History { arrived_ns: None, ended_ns: None, woke_ns: 0, barrier: Barrier::Outside };
         let mut engine = Self {
             policy,
             replicate,
             cpu_set,
             cpus,
             jobs,
-            job_names: experiment.workload.jobs.iter().map(|job| job.name.as_str()).collect(),
-            arrivals_ns,
-            histories: vec![never; processes.len()],
+            histories: vec![History::default(); processes.len()],
             processes,
             standings,
             equals: equals.into_iter().map(|group| (group, None)).collect(),
@@ -627,15 +623,15 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             })
             .collect();
         let ms = |ns: u64| ns as f64 / 1e6;
-        let jobs = (self.jobs.into_iter().zip(self.job_names).zip(&self.arrivals_ns))
-            .map(|((Job { processes: numbers, tally, .. }, name), &arrival_ns)| {
+        let jobs = (self.jobs.into_iter())
+            .map(|Job { name, behaviour, processes: numbers, tally, .. }| {
                 let own = &processes[numbers.start as usize..numbers.end as usize];
                 // None when one has not ended.
                 let last_end: Option<u64> =
                     own.iter().map(|process| process.ended_ns).reduce(|a, b| Some(a?.max(b?))).flatten();
                 JobOutcome {
                     name: name.to_owned(),
-                    completion_ms: last_end.map(|end_ns| ms(end_ns - arrival_ns)),
+                    completion_ms: last_end.map(|end_ns| ms(end_ns - behaviour.arrival_ns)),
                     misses: tally.misses,
                     cpu_ms: own.iter().map(|process| u128::from(process.cpu_ns)).sum::<u128>() as f64 / 1e6,
                     work_ms: tally.work_ns as f64 / 1e6,

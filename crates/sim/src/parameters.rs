@@ -25,7 +25,7 @@ use strum::{Display, EnumCount, EnumString, IntoStaticStr, VariantArray};
     VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case", parse_err_ty = ParsePolicyError, parse_err_fn = ParsePolicyError::new)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = ParsePolicyError, parse_err_fn = unknown)]
 pub enum Policy {
     /// One queue in the order of arrival, without priorities.
     RoundRobin,
@@ -76,10 +76,8 @@ impl Policy {
 #[error("`{0}` is no time-sharing policy: name {names}", names = Policy::ALL.map(Policy::name).join(", "))]
 pub struct ParsePolicyError(String);
 
-impl ParsePolicyError {
-    fn new(text: &str) -> Self {
-        Self(text.into())
-    }
+fn unknown(text: &str) -> ParsePolicyError {
+    ParsePolicyError(text.into())
 }
 
 /// Which idle CPU takes a process that wakes or arrives, under the policies with one queue.

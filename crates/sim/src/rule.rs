@@ -55,8 +55,12 @@ pub struct Phi {
 }
 
 unsafe extern "C" {
-    safe fn stayput_rule_prio(base: u32, cpu_ticks: u32) -> i32;
-    safe fn stayput_rule_charge(cpu_ticks: u32, ticks: u32) -> u32;
+    /// Priority in half units: 2 `base` + cpu.
+    #[link_name = "stayput_rule_prio"]
+    pub safe fn prio(base: u32, cpu_ticks: u32) -> i32;
+    /// cpu after `ticks` more.
+    #[link_name = "stayput_rule_charge"]
+    pub safe fn charge(cpu_ticks: u32, ticks: u32) -> u32;
     safe fn stayput_rule_decay(cpu_ticks: u32, rule: u32, argument: u32) -> u32;
     safe fn stayput_rule_boost(phi: &Phi, distance: u32, just_ran: i32, ticks_away: u32) -> i32;
     safe fn stayput_rule_before(a_prio: i32, a_queued: u64, b_prio: i32, b_queued: u64) -> i32;
@@ -82,18 +86,6 @@ impl Phi {
     pub fn boost(&self, distance: Distance, just_ran: bool, ticks_away: u32) -> i32 {
         stayput_rule_boost(self, distance as u32, i32::from(just_ran), ticks_away)
     }
-}
-
-/// Priority in half units: 2 `base` + cpu.
-#[inline]
-pub fn prio(base: u32, cpu_ticks: u32) -> i32 {
-    stayput_rule_prio(base, cpu_ticks)
-}
-
-/// cpu after `ticks` more.
-#[inline]
-pub fn charge(cpu_ticks: u32, ticks: u32) -> u32 {
-    stayput_rule_charge(cpu_ticks, ticks)
 }
 
 /// cpu after a decay period; `argument` is the load average in units of 1 / [`LOAD_ONE`], or the ticks to subtract.

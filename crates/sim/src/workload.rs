@@ -18,7 +18,7 @@ pub struct Workload {
 }
 
 /// Processes that behave alike and may wait for one another. Each is scheduled on its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Its name.
@@ -187,15 +187,7 @@ impl Workload {
     /// The built-in `spin:K`: so many equal processes that compute for 30 s each, block never and miss never.
     pub fn spin(processes: u32) -> Self {
         let process = Process { work_ms: Some(Distribution::Constant(30_000.0)), ..Process::default() };
-        let job = Job {
-            name: "spin".into(),
-            arrival_ms: 0.0,
-            gap_ms: None,
-            processes,
-            at_once: None,
-            locks: Vec::new(),
-            process,
-        };
+        let job = Job { name: "spin".into(), processes, process, ..Job::default() };
         Self { name: format!("spin:{processes}"), jobs: vec![job] }
     }
 

@@ -453,11 +453,6 @@ impl CacheModel {
 }
 
 impl Caches {
-    #[inline]
-    fn fit(&self, behaviour: u32, stage: Stage) -> &Fit {
-        self.fits.get(behaviour, stage)
-    }
-
     /// Settles what is left of a process's lines in the caches around a CPU; the lines of its outermost cache that writers took.
     fn settle(&mut self, hierarchy: &Hierarchy, process: ProcessIndex, member: Process, index: CpuIndex) -> f64 {
         let Process { behaviour, sharing_job, .. } = member;
@@ -552,7 +547,7 @@ impl Caches {
         }
         // From here on nothing can be missing: later runs of the process skip the caches altogether.
         if filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none() {
-            let fits = || stages.iter().map(|&stage| self.fit(cpu.behaviour, stage));
+            let fits = || stages.iter().map(|&stage| self.fits.get(cpu.behaviour, stage));
             let next_cache_ns = hierarchy.timing.next_cache_ns;
             cpu.settled = Some(Settled {
                 inner_per_ns: fits().rev().skip(1).rev().fold(0.0, |sum, fit| sum + fit.steady_per_ns * next_cache_ns),
@@ -570,11 +565,11 @@ impl Caches {
     #[inline(never)]
     fn met(&mut self, hierarchy: &Hierarchy, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage) -> Depth {
         let mut resident = f64::from(self.residencies.latest(process)[depth].lines);
-        let mut attainable = self.fit(cpu.behaviour, stage).own.attainable;
+        let mut attainable = self.fits.get(cpu.behaviour, stage).own.attainable;
         let (mut invalidation_per_ns, mut of_mates) = (0.0, 0.0);
         if let Some(job) = cpu.sharing_job {
             resident += f64::from(self.residencies.shared(job, depth, stage.cache).residency.lines);
-            let Fit { shared, scale, .. } = self.fit(cpu.behaviour, stage);
+            let Fit { shared, scale, .. } = self.fits.get(cpu.behaviour, stage);
             attainable += shared.attainable;
             // Of mates on other CPUs under this cache, lines that are ours as well displace none of ours.
             let running = self.jobs[job as usize].running;
@@ -586,7 +581,7 @@ impl Caches {
             invalidation_per_ns =
                 scale * taken_per_ns / (1.0 + taken_per_ns * behaviour.pass_ns / behaviour.shared_lines);
         }
-        let fit = self.fit(cpu.behaviour, stage);
+        let fit = self.fits.get(cpu.behaviour, stage);
         let mut contention_per_ns = 0.0;
         if stage.is_shared && attainable > 0.0 {
             let others = self.pressure[stage.cache.at()] - cpu.pressure[depth];
@@ -653,7 +648,7 @@ impl Caches {
             return;
         }
         for (depth, &stage) in path.stages().iter().enumerate().filter(|(_, stage)| stage.is_shared) {
-            let fit = self.fit(cpu.behaviour, stage);
+            let fit = self.fits.get(cpu.behaviour, stage);
             let mut reused = fit.own.intruding;
             if let Some(job) = cpu.sharing_job {
                 reused += fit.shared.intruding / f64::from(self.jobs[job as usize].running.max(1));

@@ -28,9 +28,10 @@ impl Experiment<'_> {
 }
 
 /// What a CPU does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// No job has it.
+    #[default]
     Free,
     /// Its job has nothing for it, and gives it to whoever asks.
     Willing,
@@ -40,6 +41,7 @@ pub(super) enum State {
     Running,
 }
 
+#[derive(Default)]
 pub(super) struct Cpu {
     pub state: State,
     /// Who has it.
@@ -71,17 +73,18 @@ pub(super) enum Next {
 }
 
 /// Where a worker is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Seat {
     /// On a CPU that its job has: it runs or stands by.
     OnCpu,
     /// Without a CPU and without a task.
+    #[default]
     Idle,
     /// Without a CPU in the middle of a task.
     Stopped,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Worker {
     pub job: u32,
     pub seat: Seat,
@@ -162,16 +165,9 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         let count = experiment.cpus;
         let cpu_bits = u32::BITS - (count - 1).leading_zeros();
         let at_speed = |ms: f64| ns(ms / parameters.speed);
-        let cpu = |number| Cpu {
-            state: State::Free,
-            job: NONE,
-            worker: NONE,
-            history: [NONE; MOST_HISTORY],
-            cause: Cause::Voluntary,
-            since_ns: 0,
-            work_ns: 0,
-            switch_ns: 0,
-            pool_place: number,
+        let cpu = |number| {
+            let history = [NONE; MOST_HISTORY];
+            Cpu { job: NONE, worker: NONE, history, pool_place: number, ..Cpu::default() }
         };
         let all = experiment.mix.jobs();
         let job = |number: u32| {
@@ -196,16 +192,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
                 misses: Misses::default(),
             }
         };
-        let worker = |job| Worker {
-            job,
-            seat: Seat::Idle,
-            cpu: NONE,
-            task: 0,
-            rest_ns: 0,
-            affine: false,
-            cause: Cause::Voluntary,
-            resumed: false,
-        };
+        let worker = |job| Worker { job, cpu: NONE, ..Worker::default() };
         Self {
             experiment,
             policy,
@@ -632,20 +619,20 @@ fn arrivals(experiment: &Experiment, replicate: u32) -> Vec<(u64, u32)> {
     let mut draws = Draws::new(parameters.seed, replicate, Purpose::Arrivals, 0);
     let mut jobs: Vec<u32> = (0..experiment.mix.jobs()).collect();
     let mut at_ns = 0_u64;
-    if let Some(gap) = parameters.gap_ms.as_ref().map(Lengths::new) {
-        // The order is shuffled by Fisher and Yates, before any gap is drawn.
-        for left in (1..jobs.len()).rev() {
-            jobs.swap(left, draws.below(left as u64 + 1) as usize);
-        }
-        let next = |job| {
-            let arrival = (at_ns, job);
-            let gap_ns = gap.draw_ns(&mut draws) as f64 / parameters.speed;
-            at_ns = at_ns.saturating_add(gap_ns.round() as u64);
-            arrival
-        };
-        let mut arrivals: Vec<(u64, u32)> = jobs.into_iter().map(next).collect();
-        arrivals.reverse();
-        return arrivals;
+    let Some(gap) = parameters.gap_ms.as_ref().map(Lengths::new) else {
+        return jobs.into_iter().rev().map(|job| (0, job)).collect();
+    };
+    // The order is shuffled by Fisher and Yates, before any gap is drawn.
+    for left in (1..jobs.len()).rev() {
+        jobs.swap(left, draws.below(left as u64 + 1) as usize);
     }
-    jobs.into_iter().rev().map(|job| (0, job)).collect()
+    let next = |job| {
+        let arrival = (at_ns, job);
+        let gap_ns = gap.draw_ns(&mut draws) as f64 / parameters.speed;
+        at_ns = at_ns.saturating_add(gap_ns.round() as u64);
+        arrival
+    };
+    let mut arrivals: Vec<(u64, u32)> = jobs.into_iter().map(next).collect();
+    arrivals.reverse();
+    arrivals
 }

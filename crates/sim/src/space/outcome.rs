@@ -12,10 +12,11 @@ use serde::Serialize;
 pub struct JobIndex(pub u32);
 
 /// Why a worker began to run on a CPU where it had not just run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Nobody had the CPU, or its job gave it up.
+    #[default]
     Voluntary,
     /// The CPU was taken from a job that used it.
     Forced,

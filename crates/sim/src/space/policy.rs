@@ -25,7 +25,7 @@ use strum::{Display, EnumCount, EnumString, IntoStaticStr, VariantArray};
     VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case", parse_err_ty = ParsePolicyError, parse_err_fn = ParsePolicyError::new)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = ParsePolicyError, parse_err_fn = unknown)]
 pub enum Policy {
     /// Equal shares, which change only when a job arrives or is done.
     Equipartition,
@@ -56,10 +56,8 @@ impl Policy {
 #[error("`{0}` is no space-sharing policy: name {names}", names = Policy::ALL.map(Policy::name).join(", "))]
 pub struct ParsePolicyError(String);
 
-impl ParsePolicyError {
-    fn new(text: &str) -> Self {
-        Self(text.into())
-    }
+fn unknown(text: &str) -> ParsePolicyError {
+    ParsePolicyError(text.into())
 }
 
 /// What a policy heeds.

@@ -136,14 +136,14 @@ impl Worker {
             let own = caches.residencies.latest(process)[depth].lines;
             let (had, before) = (self.had[depth], self.lost[depth]);
             let mut now = Lines {
-                own: lost(before.own, had.own, own, caches.fit(cpu.behaviour, stage).own.attainable),
+                own: lost(before.own, had.own, own, caches.fits.get(cpu.behaviour, stage).own.attainable),
                 shared: 0.0,
             };
             if let Some(job) = cpu.sharing_job {
                 let writes = (caches.jobs[job as usize].written - self.written) * hierarchy.outside(stage.cache);
                 let unwritten = caches.decay.left(writes / meeting.behaviour.shared_lines);
                 let shared = caches.residencies.shared(job, depth, stage.cache).residency.lines;
-                let attainable = caches.fit(cpu.behaviour, stage).shared.attainable;
+                let attainable = caches.fits.get(cpu.behaviour, stage).shared.attainable;
                 now.shared = lost(before.shared, part_of(had.shared, unwritten), shared, attainable);
             }
             self.lost[depth] = now;
@@ -198,7 +198,7 @@ impl TaskMemory for TaskCaches {
             if let Some(job) = shared {
                 caches.residencies.shared(job, depth, stage.cache).residency.mark.fresh += left_behind;
             }
-            let attainable = caches.fit(footprint, stage).own.attainable as f32;
+            let attainable = caches.fits.get(footprint, stage).own.attainable as f32;
             let own = &mut caches.residencies.latest(process)[depth];
             own.mark.fresh += left_behind;
             own.lines = own.lines.min(attainable);
@@ -236,7 +236,7 @@ impl TaskMemory for TaskCaches {
             let stages = hierarchy.paths[index.at()].stages();
             let steady = stages.iter().enumerate().map(|(depth, &stage)| {
                 let miss_ns = run.meeting.miss_ns(hierarchy, depth + 1 == stages.len());
-                caches.fit(cpu.behaviour, stage).steady_per_ns * miss_ns
+                caches.fits.get(cpu.behaviour, stage).steady_per_ns * miss_ns
             });
             let per_ns = match cpu.settled {
                 Some(_) => 0.0,
