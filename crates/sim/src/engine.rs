@@ -8,15 +8,15 @@
 //!
 //! An interval has several segments where a process goes from one step of a phase to the next without giving up its CPU.
 
-use crate::behaviour::{Behaviour, Op};
+mod job;
+
 use crate::course::Course;
 use crate::cpus::Cpus;
 use crate::decay::Decay;
-use crate::durations::Durations;
 use crate::experiment::Experiment;
 use crate::index::{CpuIndex, ProcessIndex};
-use crate::memory::{Memory, Misses};
-use crate::outcome::{End, Interval, JobOutcome, Outcome, ProcessOutcome};
+use crate::memory::Memory;
+use crate::outcome::{End, Interval, Outcome, ProcessOutcome};
 use crate::parameters::{Clocks, Policy};
 use crate::queue::affine::Affine;
 use crate::queue::fifo::Fifo;
@@ -27,10 +27,9 @@ use crate::random::{Draws, Purpose};
 use crate::rule;
 use crate::timing::Timing;
 use crate::tournament::{Nest, Tournament};
-use machine::Level;
+use job::{Barrier, Job, Outlook};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use strum::{EnumCount, VariantArray};
 
 const NEVER: u64 = u64::MAX;
 
@@ -103,15 +102,6 @@ impl Cpu {
     }
 }
 
-/// Where a process is with a barrier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Barrier {
-    #[default]
-    Outside,
-    /// It came when so many had been completed.
-    Waiting(u32),
-}
-
 /// What a dispatch needs of a process: one cache line.
 #[repr(align(64))]
 struct Process {
@@ -130,33 +120,6 @@ struct History {
     ended_ns: Option<u64>,
     woke_ns: u64,
     barrier: Barrier,
-}
-
-struct Job<'a> {
-    name: &'a str,
-    behaviour: &'a Behaviour,
-    /// Its processes by number, those that have not arrived yet, and how many live.
-    processes: std::ops::Range<u32>,
-    next: u32,
-    living: u32,
-    /// Who holds each lock.
-    holders: Vec<Option<ProcessIndex>>,
-    /// Processes at the barrier, and barriers completed.
-    at_barrier: u32,
-    barriers: u32,
-    tally: Tally,
-}
-
-/// What is counted of a job's processes.
-#[derive(Default)]
-struct Tally {
-    work_ns: u128,
-    misses: Misses,
-    intervals: Durations,
-    ends: [u64; End::COUNT],
-    slices: Durations,
-    migrations: [u64; Level::COUNT],
-    responses: Durations,
 }
 
 /// A replicate under way.
@@ -228,27 +191,16 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let mut wakes = Vec::new();
         for (number, (job, behaviour)) in experiment.workload.jobs.iter().zip(&experiment.behaviours).enumerate() {
             let first = processes.len() as u32;
-            let all = first..first + job.processes;
-            let at_first = first..first + job.at_once.unwrap_or(job.processes);
-            for process in all.clone() {
+            let job = Job::new(job, behaviour, first);
+            for process in job.processes.clone() {
                 let draws = Draws::new(seed, replicate, Purpose::Process, process);
                 processes.push(Process { course: Course::new(number as u32, draws), runnable_ns: 0, cpu_ns: 0 });
                 standings.push(Standing { base: behaviour.base, cpu_ticks: 0, last_cpu: None, left_tick: 0 });
             }
             let gaps = Draws::new(seed, replicate, Purpose::Arrivals, number as u32);
-            let arrivals = behaviour.arrivals_ns(gaps).zip(at_first.clone());
+            let arrivals = behaviour.arrivals_ns(gaps).zip(first..job.next);
             wakes.extend(arrivals.map(|(arrival_ns, process)| Reverse((arrival_ns, ProcessIndex(process)))));
-            jobs.push(Job {
-                name: &job.name,
-                behaviour,
-                processes: all,
-                next: at_first.end,
-                living: 0,
-                holders: vec![None; job.locks.len()],
-                at_barrier: 0,
-                barriers: 0,
-                tally: Tally::default(),
-            });
+            jobs.push(job);
         }
         let (equals, group_of_job) = experiment.workload.equal_processes();
 
@@ -465,14 +417,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         self.histories[index.at()].ended_ns = Some(now_ns);
         let number = self.processes[index.at()].course.job as usize;
         let job = &mut self.jobs[number];
-        for holder in job.holders.iter_mut().filter(|holder| **holder == Some(index)) {
-            *holder = None;
-        }
-        job.living -= 1;
-        if job.at_barrier > 0 && job.at_barrier == job.living {
-            job.at_barrier = 0;
-            job.barriers += 1;
-        }
+        job.lose(index);
         if job.next < job.processes.end {
             let next = ProcessIndex(job.next);
             job.next += 1;
@@ -569,7 +514,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let outlook = if job.behaviour.ops.is_empty() {
             Outlook::Work
         } else {
-            proceed(process, job, running, &mut self.histories[running.at()].barrier)
+            job.proceed(&mut process.course, running, &mut self.histories[running.at()].barrier)
         };
         let (stop_ns, stop) = match outlook {
             Outlook::Work => {
@@ -623,26 +568,11 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             })
             .collect();
         let ms = |ns: u64| ns as f64 / 1e6;
-        let jobs = (self.jobs.into_iter())
-            .map(|Job { name, behaviour, processes: numbers, tally, .. }| {
-                let own = &processes[numbers.start as usize..numbers.end as usize];
-                // None when one has not ended.
-                let last_end: Option<u64> =
-                    own.iter().map(|process| process.ended_ns).reduce(|a, b| Some(a?.max(b?))).flatten();
-                JobOutcome {
-                    name: name.to_owned(),
-                    completion_ms: last_end.map(|end_ns| ms(end_ns - behaviour.arrival_ns)),
-                    misses: tally.misses,
-                    cpu_ms: own.iter().map(|process| u128::from(process.cpu_ns)).sum::<u128>() as f64 / 1e6,
-                    work_ms: tally.work_ns as f64 / 1e6,
-                    intervals: tally.intervals,
-                    ends: End::ALL.into_iter().zip(tally.ends).filter(|&(_, n)| n > 0).collect(),
-                    slices: tally.slices,
-                    migrations: Level::VARIANTS.iter().copied().zip(tally.migrations).filter(|&(_, n)| n > 0).collect(),
-                    responses: tally.responses,
-                }
-            })
-            .collect();
+        let jobs = self.jobs.into_iter().map(|job| {
+            let own = job.processes.start as usize..job.processes.end as usize;
+            job.outcome(&processes[own])
+        });
+        let jobs = jobs.collect();
         let capacity_ns = u128::from(now_ns) * self.cpus.len() as u128;
         Outcome {
             policy: self.policy,
@@ -658,46 +588,4 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             longest_wait_ms: ms(self.longest_wait_ns),
         }
     }
-}
-
-/// What a process that has a CPU does with it.
-enum Outlook {
-    Work,
-    /// It tries for a lock, or waits at a barrier.
-    Wait,
-    Block,
-    Exit,
-}
-
-/// Goes through the steps that take no time.
-fn proceed(process: &mut Process, job: &mut Job<'_>, index: ProcessIndex, barrier: &mut Barrier) -> Outlook {
-    let behaviour = job.behaviour;
-    while let Some(op) = process.course.op(behaviour) {
-        match op {
-            Op::Work(_) if !process.course.step_is_done() => return Outlook::Work,
-            Op::Work(_) => {}
-            Op::Acquire(lock) => match job.holders[*lock] {
-                Some(_) => return Outlook::Wait,
-                None => job.holders[*lock] = Some(index),
-            },
-            Op::Release(lock) => job.holders[*lock] = None,
-            Op::Barrier => match *barrier {
-                Barrier::Waiting(before) if before == job.barriers => return Outlook::Wait,
-                Barrier::Waiting(_) => *barrier = Barrier::Outside,
-                Barrier::Outside if job.at_barrier + 1 == job.living => {
-                    job.at_barrier = 0;
-                    job.barriers += 1;
-                }
-                Barrier::Outside => {
-                    job.at_barrier += 1;
-                    *barrier = Barrier::Waiting(job.barriers);
-                    return Outlook::Wait;
-                }
-            },
-            Op::Block(_) => return Outlook::Block,
-            Op::Repeat { .. } => {}
-        }
-        process.course.next_op(behaviour);
-    }
-    Outlook::Exit
 }

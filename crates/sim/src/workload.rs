@@ -80,7 +80,8 @@ pub struct Phase {
     pub steps: Vec<Step>,
 }
 
-fn once() -> u32 {
+/// What is repeated once unless it is said otherwise.
+pub(crate) fn once() -> u32 {
     1
 }
 

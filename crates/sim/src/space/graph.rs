@@ -23,14 +23,10 @@ pub struct Graph {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
     /// How often its stages are gone through.
-    #[serde(default = "once")]
+    #[serde(default = "crate::workload::once")]
     pub rounds: u32,
     /// The stages, in order; at least one.
     pub stages: Vec<Stage>,
-}
-
-fn once() -> u32 {
-    1
 }
 
 /// Tasks between two barriers.
