@@ -7,29 +7,20 @@ use std::path::PathBuf;
 /// Why a machine could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
-    /// The text names no machine.
+    /// The text, as written, names no machine.
     #[error(
-        "`{text}` is no machine: name `host`, a preset ({presets}), an hwloc XML file, or an hwloc synthetic string such as `pack:2 core:4 pu:2`",
+        "`{0}` is no machine: name `host`, a preset ({presets}), an hwloc XML file, or an hwloc synthetic string such as `pack:2 core:4 pu:2`",
         presets = preset::names().collect::<Vec<_>>().join(", ")
     )]
-    Unknown {
-        /// The text as written.
-        text: String,
-    },
-    /// The library that reads this host and synthetic strings, presets among them, isn't there.
+    Unknown(String),
+    /// The library that reads this host and synthetic strings, presets among them, isn't there; what the dynamic linker says.
     #[error(
-        "hwloc can't be loaded ({cause}): install it (Debian calls it libhwloc15, others hwloc), or name CPUs as in `--place 0,1`, which needs no topology"
+        "hwloc can't be loaded ({0}): install it (Debian calls it libhwloc15, others hwloc), or name CPUs as in `--place 0,1`, which needs no topology"
     )]
-    NoHwloc {
-        /// What the dynamic linker says.
-        cause: String,
-    },
-    /// hwloc can't describe this host.
-    #[error("cannot read this machine's topology: {cause}")]
-    Host {
-        /// What went wrong.
-        cause: String,
-    },
+    NoHwloc(String),
+    /// hwloc can't describe this host, and why.
+    #[error("cannot read this machine's topology: {0}")]
+    Host(String),
     /// The file can't be used.
     #[error("cannot read a machine from {path}: {cause}", path = path.display())]
     Xml {

@@ -40,7 +40,7 @@ const MAX_PUS: u64 = 16_384;
 
 /// Reads this host: all online CPUs, those that we may not use marked with the reason.
 pub(crate) fn host() -> Result<MachineRecord, MachineError> {
-    let failed = |cause: String| MachineError::Host { cause };
+    let failed = MachineError::Host;
     let hwloc = hwloc()?;
     let mut topology = hwloc.topology().map_err(failed)?;
     // The x86 backend would bind this thread to every CPU in turn, to learn what Linux has said already.
@@ -142,7 +142,7 @@ static HWLOC: LazyLock<Result<Mutex<Hwloc>, String>> = LazyLock::new(|| Hwloc::o
 fn hwloc() -> Result<MutexGuard<'static, Hwloc>, MachineError> {
     match &*HWLOC {
         Ok(hwloc) => Ok(hwloc.lock().unwrap_or_else(PoisonError::into_inner)),
-        Err(cause) => Err(MachineError::NoHwloc { cause: cause.clone() }),
+        Err(cause) => Err(MachineError::NoHwloc(cause.clone())),
     }
 }
 
@@ -242,7 +242,7 @@ impl Topology<'_> {
 
     /// What was loaded, with neither a name nor a source.
     fn record(&self) -> Result<MachineRecord, String> {
-        let mut record = xml::parse(self.xml()?.as_bytes())?;
+        let mut record = xml::parse(self.xml()?.to_bytes())?;
         // hwloc's XML has the ranks that somebody forced, but not those that hwloc itself found; the order is the same.
         for (kind, index) in record.core_kinds.iter_mut().zip(0..) {
             kind.efficiency = self.efficiency(index);
@@ -250,12 +250,17 @@ impl Topology<'_> {
         Ok(record)
     }
 
-    fn xml(&self) -> Result<Xml<'_>, String> {
+    /// What was loaded, in hwloc's XML.
+    fn xml(&self) -> Result<CString, String> {
         let (mut text, mut bytes) = (ptr::null_mut(), 0);
         // SAFETY: `raw` is a live topology; hwloc writes to the two places, which are ours, and 0 stands for no flags.
         let result = unsafe { (self.hwloc.topology_export_xmlbuffer)(self.raw, &mut text, &mut bytes, 0) };
         check("hwloc_topology_export_xmlbuffer", result)?;
-        Ok(Xml { topology: self, text })
+        // SAFETY: hwloc ends the text with a zero byte, and nobody else changes or frees it.
+        let xml = unsafe { CStr::from_ptr(text) }.to_owned();
+        // SAFETY: the text came from this topology, which is alive, and wasn't freed before.
+        unsafe { (self.hwloc.free_xmlbuffer)(self.raw, text) };
+        Ok(xml)
     }
 
     /// The rank of a kind of core from the weakest (0); none where hwloc can't rank them.
@@ -274,27 +279,6 @@ impl Drop for Topology<'_> {
     fn drop(&mut self) {
         // SAFETY: `raw` is a live topology, and what was borrowed from it is gone.
         unsafe { (self.hwloc.topology_destroy)(self.raw) }
-    }
-}
-
-/// A topology in hwloc's XML; freed when dropped.
-struct Xml<'a> {
-    topology: &'a Topology<'a>,
-    /// From a successful `hwloc_topology_export_xmlbuffer`, and not freed.
-    text: *mut c_char,
-}
-
-impl Xml<'_> {
-    fn as_bytes(&self) -> &[u8] {
-        // SAFETY: hwloc ends the text with a zero byte, and nothing changes or frees it while `self` is borrowed.
-        unsafe { CStr::from_ptr(self.text) }.to_bytes()
-    }
-}
-
-impl Drop for Xml<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the text came from this topology, which is alive, and wasn't freed before.
-        unsafe { (self.topology.hwloc.free_xmlbuffer)(self.topology.raw, self.text) }
     }
 }
 
@@ -344,7 +328,7 @@ mod tests {
     fn a_missing_library_is_named() {
         let cause = Hwloc::open("libhwloc.so.0").err().unwrap();
         assert!(cause.contains("libhwloc.so.0: cannot open shared object file"), "{cause}");
-        let sentence = MachineError::NoHwloc { cause }.to_string();
+        let sentence = MachineError::NoHwloc(cause).to_string();
         assert!(sentence.contains("libhwloc15") && sentence.contains("--place 0,1"), "{sentence}");
     }
 }

@@ -21,7 +21,7 @@ impl FromStr for Source {
         } else if is_synthetic {
             Ok(Self::Synthetic(text.into()))
         } else {
-            Err(MachineError::Unknown { text: text.into() })
+            Err(MachineError::Unknown(text.into()))
         }
     }
 }
@@ -35,7 +35,7 @@ impl Machine {
         let record = match source {
             Source::Host => hwloc::host(),
             Source::Preset(name) => {
-                let preset = preset::named(name).ok_or_else(|| MachineError::Unknown { text: name.clone() })?;
+                let preset = preset::named(name).ok_or_else(|| MachineError::Unknown(name.clone()))?;
                 hwloc::synthetic(&preset.synthetic).map(|record| preset.completed(name, record))
             }
             Source::Xml(path) => xml::read_file(path),

@@ -34,11 +34,8 @@ impl Machine {
         }
         let _ = write!(text, "\n{}\n", self.summary());
         let usable = self.usable_cpus();
-        if usable.len() == self.pus().len() {
-            let _ = writeln!(text, "usable: {} (all)", usable.named());
-        } else {
-            let _ = writeln!(text, "usable: {}", usable.named());
-        }
+        let all = if usable.len() == self.pus().len() { " (all)" } else { "" };
+        let _ = writeln!(text, "usable: {}{all}", usable.named());
         for (reason, cpus) in self.forbidden() {
             let _ = writeln!(text, "forbidden: {} ({reason})", cpus.named());
         }
@@ -189,7 +186,7 @@ impl Tree<'_> {
     }
 
     fn memory(&self, nodes: &[NumaIndex]) -> String {
-        (nodes.iter().map(|&node| &self.machine.numa_nodes()[node.at()]))
+        (nodes.iter().map(|&node| self.machine.numa_node(node)))
             .map(|node| {
                 let size = node.memory_bytes.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
                 format!(", NUMA node P#{}{size}", node.os_index)

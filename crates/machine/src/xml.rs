@@ -94,7 +94,7 @@ fn object(node: Node, in_family_15h: bool, depth: usize) -> Result<Option<Object
         return Err("its objects are nested more than 64 deep".into());
     }
     let name = node.attribute("type").ok_or("an object has no type")?;
-    let Some(kind) = kind(name) else {
+    let Some(&(_, kind)) = HWLOC_NAMES.iter().find(|(hwloc, _)| *hwloc == name) else {
         return Ok(None);
     };
     let is_module = kind == Kind::Group && node.attribute("subtype") == Some(MODULE);
@@ -249,10 +249,6 @@ fn mask(node: Node, name: &str) -> Result<Option<CpuSet>, String> {
     Ok(Some(cpus))
 }
 
-fn kind(name: &str) -> Option<Kind> {
-    HWLOC_NAMES.iter().find(|(hwloc, _)| *hwloc == name).map(|&(_, kind)| kind)
-}
-
 /// What hwloc calls each kind of object.
 const HWLOC_NAMES: [(&str, Kind); 14] = [
     ("Machine", Kind::Machine),
@@ -355,7 +351,7 @@ impl Writer<'_> {
             writeln!(self.xml, "{pad}<info name=\"CPUModel\" value=\"{}\"/>", escape(model))?;
         }
         for &node in &object.numa_nodes {
-            let node = &self.machine.numa_nodes()[node.at()];
+            let node = self.machine.numa_node(node);
             self.start("NUMANode", depth + 1)?;
             write!(self.xml, " os_index=\"{}\"", node.os_index)?;
             self.sets(&cpus, &BTreeSet::from([node.os_index]), false)?;
@@ -388,9 +384,7 @@ impl Writer<'_> {
     /// The NUMA nodes at, inside, or else around an object.
     fn nodes_near(&self, index: ObjectIndex) -> BTreeSet<u32> {
         let machine = self.machine;
-        let at = |i: ObjectIndex| {
-            (machine.object(i).numa_nodes.iter()).map(|&node| machine.numa_nodes()[node.at()].os_index)
-        };
+        let at = |i: ObjectIndex| (machine.object(i).numa_nodes.iter()).map(|&node| machine.numa_node(node).os_index);
         let pus = &machine.object(index).pus;
         let inside = (machine.objects())
             .filter(|(_, o)| o.pus.start >= pus.start && o.pus.end <= pus.end)

@@ -31,13 +31,10 @@ impl Mask {
 
 impl From<&CpuSet> for Mask {
     fn from(cpus: &CpuSet) -> Self {
-        let mut words = vec![0; 1];
+        let last = cpus.iter().last().map_or(0, |cpu| cpu.0 as usize);
+        let mut words = vec![0; last / WORD_BITS + 1];
         for CpuId(cpu) in cpus.iter() {
-            let word = cpu as usize / WORD_BITS;
-            if word >= words.len() {
-                words.resize(word + 1, 0);
-            }
-            words[word] |= 1 << (cpu as usize % WORD_BITS);
+            words[cpu as usize / WORD_BITS] |= 1 << (cpu as usize % WORD_BITS);
         }
         Self(words)
     }
@@ -60,16 +57,12 @@ pub fn allowed(tid: Tid) -> Result<CpuSet, Errno> {
     // SAFETY: the pointer and the length describe `words`, which the kernel fills with plain integers.
     let result = unsafe { libc::sched_getaffinity(tid.0, size_of_val(&words), words.as_mut_ptr().cast()) };
     Errno::result(result)?;
-    let mut cpus = CpuSet::new();
-    for (index, &word) in words.iter().enumerate() {
-        let mut rest = word;
-        while rest != 0 {
-            let bit = rest.trailing_zeros();
-            cpus.insert(CpuId((index * WORD_BITS) as u32 + bit));
-            rest &= rest - 1;
-        }
-    }
-    Ok(cpus)
+    let words = words.iter().zip((0..).step_by(WORD_BITS)).filter(|(word, _)| **word != 0);
+    let bits = |(word, first): (&libc::c_ulong, u32)| {
+        let word = *word;
+        (0..libc::c_ulong::BITS).filter(move |bit| word >> bit & 1 == 1).map(move |bit| CpuId(first + bit))
+    };
+    Ok(words.flat_map(bits).collect())
 }
 
 #[cfg(test)]
