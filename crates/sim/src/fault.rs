@@ -31,20 +31,12 @@ pub enum Fault {
     /// Percentages don't make a whole.
     #[error("the percentages sum to {0}, not to 100")]
     Sum(f64),
-    /// Edges don't fit.
-    #[error("a histogram of {bins} bins needs {} rising edges", bins + 1)]
-    Edges {
-        /// How many bins there are.
-        bins: usize,
-    },
-    /// The quantum does not fall into the last bin.
-    #[error(
-        "the quantum of {quantum_ms} ms does not lie in the last bin of the histogram, so what it ended is not known"
-    )]
-    QuantumOutside {
-        /// The quantum.
-        quantum_ms: f64,
-    },
+    /// Edges don't fit to so many bins.
+    #[error("a histogram of {0} bins needs {edges} rising edges", edges = .0 + 1)]
+    Edges(usize),
+    /// The quantum, of so many ms, does not fall into the last bin.
+    #[error("the quantum of {0} ms does not lie in the last bin of the histogram, so what it ended is not known")]
+    QuantumOutside(f64),
     /// All intervals of the histogram ended with the quantum, but other causes have a share.
     #[error("the histogram leaves no intervals for the causes other than the quantum")]
     NothingLeft,
@@ -85,14 +77,11 @@ pub enum Fault {
         "lock `{0}` can be waited for while it is held by a process that waits for `{1}`, and the other way round: a deadlock"
     )]
     Circle(String, String),
-    /// Steps or bursts in which hardly any time passes.
+    /// Steps or bursts that take so few ms on average that hardly any time passes.
     #[error(
-        "on average this takes {mean_ms} ms, less than a microsecond, so that it would be done again and again at one moment"
+        "on average this takes {0} ms, less than a microsecond, so that it would be done again and again at one moment"
     )]
-    NoTime {
-        /// How long it takes on average.
-        mean_ms: f64,
-    },
+    NoTime(f64),
     /// A name is empty, so that results could not tell whose they are.
     #[error("the name is empty")]
     NoName,
@@ -143,7 +132,7 @@ fn histogram(edges_ms: &[f64], percent: &[f64], at: &str) -> Checked {
     edges_ms.iter().try_for_each(|&edge| range(edge, 0.0, LONGEST_MS, at))?;
     let fits = edges_ms.len() == percent.len() + 1 && edges_ms.is_sorted_by(|a, b| a < b);
     if !fits || percent.is_empty() {
-        return Err(Fault::Edges { bins: percent.len() }.at(at));
+        return Err(Fault::Edges(percent.len()).at(at));
     }
     sums_to_100(percent, at)
 }
@@ -174,7 +163,7 @@ fn mean_of_bins_ms(edges_ms: &[f64], shares: &[f64]) -> f64 {
 }
 
 fn takes_time(mean_ms: f64, at: &str) -> Checked {
-    if mean_ms >= SHORTEST_MS { Ok(()) } else { Err(Fault::NoTime { mean_ms }.at(at)) }
+    if mean_ms >= SHORTEST_MS { Ok(()) } else { Err(Fault::NoTime(mean_ms).at(at)) }
 }
 
 pub(crate) fn named(name: &str, at: &str) -> Checked {
@@ -243,7 +232,7 @@ fn intervals<'a>(intervals: &'a Intervals, at: &str) -> Result<&'a Ends, Workloa
             histogram(edges_ms, percent, at)?;
             let last = percent.len() - 1;
             if !(edges_ms[last]..=edges_ms[last + 1]).contains(quantum_ms) {
-                return Err(Fault::QuantumOutside { quantum_ms: *quantum_ms }.at(format!("{at}.quantum_ms")));
+                return Err(Fault::QuantumOutside(*quantum_ms).at(format!("{at}.quantum_ms")));
             }
             range(*quantum_ms, 1e-6, LONGEST_MS, &format!("{at}.quantum_ms"))?;
             range(*stalled, 0.0, 0.99, &format!("{at}.stalled"))?;

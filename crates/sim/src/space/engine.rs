@@ -169,9 +169,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             let history = [NONE; MOST_HISTORY];
             Cpu { job: NONE, worker: NONE, history, pool_place: number, ..Cpu::default() }
         };
-        let all = experiment.mix.jobs();
-        let job = |number: u32| {
-            let kind = experiment.kind_of(number);
+        let job = |(number, kind): (u32, u32)| {
             let draws = Draws::new(parameters.seed, replicate, Purpose::Tasks, number);
             let rounds = experiment.mix.kinds[kind as usize].graph.rounds;
             Job {
@@ -202,7 +200,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             horizon_ns: parameters.horizon_ms.map_or(NEVER, ns).min((NEVER >> cpu_bits) - 2),
             history: parameters.history as usize,
             cpus: (0..count).map(cpu).collect(),
-            jobs: (0..all).map(job).collect(),
+            jobs: (0..).zip(experiment.kinds_of_jobs()).map(job).collect(),
             workers: experiment.jobs_of_workers().into_iter().map(worker).collect(),
             active: Vec::new(),
             free: (0..count).collect(),

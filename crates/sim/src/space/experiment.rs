@@ -84,15 +84,9 @@ impl<'a> Experiment<'a> {
         (0..self.mix.jobs()).flat_map(|job| std::iter::repeat_n(job, self.cpus as usize)).collect()
     }
 
-    /// The kind of a job.
-    pub(super) fn kind_of(&self, job: u32) -> u32 {
-        let mut left = job;
-        let kind = self.mix.kinds.iter().position(|kind| {
-            let here = left < kind.count;
-            left = left.saturating_sub(kind.count);
-            here
-        });
-        kind.unwrap_or_default() as u32
+    /// The kind of each job.
+    pub(super) fn kinds_of_jobs(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.mix.kinds).flat_map(|(number, kind)| std::iter::repeat_n(number, kind.count as usize))
     }
 }
 
