@@ -63,7 +63,7 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
-    let out_dir = PathBuf::from(variable("OUT_DIR")?);
+    let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR; build with cargo")?);
     // A missing compiler is said once, by openmp_runtime.
     let compiler =
         base().cargo_warnings(false).try_get_compiler().map_err(|e| format!("no C compiler for the workloads: {e}"))?;
@@ -158,8 +158,4 @@ fn openmp_runtime(compiler: &cc::Tool, out_dir: &Path) -> Result<[String; 2], St
     })?;
     let directory = file.parent().unwrap_or(Path::new("/"));
     Ok([file.to_string_lossy().into_owned(), format!("-Wl,-rpath,{}", directory.display())])
-}
-
-fn variable(name: &str) -> Result<String, String> {
-    env::var(name).map_err(|_| format!("cargo did not set {name}; build with cargo"))
 }

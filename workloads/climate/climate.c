@@ -18,7 +18,7 @@
 
 static const double DAY = 86400.0;
 
-static double no_surface(double longitude, double latitude) {
+static double nothing(double longitude, double latitude) {
     (void)longitude, (void)latitude;
     return 0.0;
 }
@@ -36,8 +36,8 @@ static double balanced_top(double top_at_equator, double wind, double sine) {
  * Case 2: steady flow, round the globe in 12 days. The axis that it and the Earth turn about nearly
  * lies in the plane of the grid's equator, so that the flow crosses both poles of the grid.
  */
-#define STEADY_WIND (2.0 * PI * EARTH_RADIUS / (12.0 * DAY))
-#define STEADY_TILT (PI / 2.0 - 0.05)
+#define STEADY_WIND (2.0 * M_PI * EARTH_RADIUS / (12.0 * DAY))
+#define STEADY_TILT (M_PI / 2.0 - 0.05)
 
 static double steady_sine(double longitude, double latitude) {
     return sin(latitude) * cos(STEADY_TILT) - cos(longitude) * cos(latitude) * sin(STEADY_TILT);
@@ -61,8 +61,8 @@ static double steady_northward(double longitude, double latitude) {
 static const double MOUNTAIN_WIND = 20.0;
 
 static double mountain_surface(double longitude, double latitude) {
-    const double radius = PI / 9.0;
-    const double distance = hypot(longitude - 1.5 * PI, latitude - PI / 6.0);
+    const double radius = M_PI / 9.0;
+    const double distance = hypot(longitude - 1.5 * M_PI, latitude - M_PI / 6.0);
     return distance < radius ? EARTH_GRAVITY * 2000.0 * (1.0 - distance / radius) : 0.0;
 }
 
@@ -74,11 +74,6 @@ static double mountain_top(double longitude, double latitude) {
 static double mountain_eastward(double longitude, double latitude) {
     (void)longitude;
     return MOUNTAIN_WIND * cos(latitude);
-}
-
-static double mountain_northward(double longitude, double latitude) {
-    (void)longitude, (void)latitude;
-    return 0.0;
 }
 
 /* Case 6: a Rossby-Haurwitz wave of wave number 4. Its two rates, omega and K, are the same. */
@@ -131,19 +126,19 @@ static const struct test_case CASES[] = {
     {.number = 2,
      .days = 5,
      .steps = 1.0,
-     .weather = {no_surface, steady_top, steady_eastward, steady_northward, STEADY_TILT},
+     .weather = {nothing, steady_top, steady_eastward, steady_northward, STEADY_TILT},
      .energy_drift = 1.0e-8,
      .enstrophy_drift = 2.0e-9},
     {.number = 5,
      .days = 15,
      .steps = 1.0,
-     .weather = {mountain_surface, mountain_top, mountain_eastward, mountain_northward, 0.0},
+     .weather = {mountain_surface, mountain_top, mountain_eastward, nothing, 0.0},
      .energy_drift = 2.0e-7,
      .enstrophy_drift = 1.2e-4},
     {.number = 6,
      .days = 7,
      .steps = 1.5,
-     .weather = {no_surface, haurwitz_top, haurwitz_eastward, haurwitz_northward, 0.0},
+     .weather = {nothing, haurwitz_top, haurwitz_eastward, haurwitz_northward, 0.0},
      .energy_drift = 1.0e-7,
      .enstrophy_drift = 1.2e-4},
 };
@@ -220,7 +215,7 @@ static double haurwitz_advance(const struct core *core) {
             east += volume * cos(angle);
             north += volume * sin(angle);
         }
-    const double degrees = atan2(north, east) / HAURWITZ_WAVE * 180.0 / PI;
+    const double degrees = atan2(north, east) / HAURWITZ_WAVE * 180.0 / M_PI;
     return degrees < 0.0 ? degrees + quarter : degrees;
 }
 

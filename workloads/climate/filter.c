@@ -202,7 +202,7 @@ static int wave_of_vector(const struct filter *filter, int k) {
  */
 static double response_to(const struct sphere *sphere, int row, int wave) {
     const double width = cos(sphere_latitude(sphere, row + 0.5)) / cos(FILTER_LATITUDE);
-    const double sine = sin(PI * wave / sphere->columns);
+    const double sine = sin(M_PI * wave / sphere->columns);
     return sine <= width ? 1.0 : width / sine;
 }
 
@@ -230,14 +230,14 @@ void filter_create(struct filter *filter, const struct sphere *sphere) {
         return;
 
     for (int k = 0; k < vectors; k++) {
-        filter->root_re[k] = cos(2.0 * PI * k / vectors);
-        filter->root_im[k] = -sin(2.0 * PI * k / vectors);
+        filter->root_re[k] = cos(2.0 * M_PI * k / vectors);
+        filter->root_im[k] = -sin(2.0 * M_PI * k / vectors);
     }
     for (int k = 0; k < vectors; k++) {
         const int wave = wave_of_vector(filter, k);
         for (int lane = 0; lane < LANES; lane++) {
-            filter->shift_re[LANES * k + lane] = cos(2.0 * PI * wave * lane / columns);
-            filter->shift_im[LANES * k + lane] = -sin(2.0 * PI * wave * lane / columns);
+            filter->shift_re[LANES * k + lane] = cos(2.0 * M_PI * wave * lane / columns);
+            filter->shift_im[LANES * k + lane] = -sin(2.0 * M_PI * wave * lane / columns);
             /* The butterflies across leave the lanes in the order of reversed bits. */
             int part = 0;
             for (int bit = 1; bit < LANES; bit *= 2)

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FILTER_LATITUDE (PI / 3.0)
+#define FILTER_LATITUDE (M_PI / 3.0)
 
 struct filter {
     int columns, rows;

@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-static double longitude_step(const struct sphere *sphere) { return 2.0 * PI / sphere->columns; }
+static double longitude_step(const struct sphere *sphere) { return 2.0 * M_PI / sphere->columns; }
 
-static double latitude_step(const struct sphere *sphere) { return PI / sphere->rows; }
+static double latitude_step(const struct sphere *sphere) { return M_PI / sphere->rows; }
 
 double sphere_longitude(const struct sphere *sphere, double column) {
     return column * longitude_step(sphere);

@@ -9,8 +9,6 @@
 #define EARTH_ROTATION 7.292e-5
 #define EARTH_GRAVITY 9.80616
 
-#define PI 3.14159265358979323846
-
 struct sphere {
     int columns, rows; /* of cells; both even */
 };

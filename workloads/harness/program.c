@@ -29,15 +29,20 @@ static const char CLASSES_TEXT[] = "S, W, A, B, C or D";
 
 static double mebibytes(uint64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
 
+/* Counts a comparison, and says what stands behind it when it fails. */
+static const char *verdict(struct result *result, bool holds) {
+    result->checked += 1;
+    result->mismatched += !holds;
+    return holds ? "" : " WRONG";
+}
+
 void result_check(struct result *result, const char *name, double value, double reference,
                   double tolerance) {
     const double difference = fabs(value - reference);
     const bool matches = difference <= tolerance * fabs(reference); /* false for a NaN */
     printf("%s: %.17g (reference %.15g, relative difference %.1e, tolerance %.0e)%s\n", name, value,
            reference, difference == 0.0 ? 0.0 : difference / fabs(reference), tolerance,
-           matches ? "" : " WRONG");
-    result->checked += 1;
-    result->mismatched += !matches;
+           verdict(result, matches));
 }
 
 void result_check_complex(struct result *result, const char *name, double _Complex value,
@@ -47,16 +52,12 @@ void result_check_complex(struct result *result, const char *name, double _Compl
     printf(
         "%s: %.17g%+.17gi (reference %.15g%+.15gi, relative difference %.1e, tolerance %.0e)%s\n",
         name, creal(value), cimag(value), creal(reference), cimag(reference), difference, tolerance,
-        matches ? "" : " WRONG");
-    result->checked += 1;
-    result->mismatched += !matches;
+        verdict(result, matches));
 }
 
 void result_check_below(struct result *result, const char *name, double value, double bound) {
     const bool holds = value <= bound; /* false for a NaN */
-    printf("%s: %.6e (at most %.3e)%s\n", name, value, bound, holds ? "" : " WRONG");
-    result->checked += 1;
-    result->mismatched += !holds;
+    printf("%s: %.6e (at most %.3e)%s\n", name, value, bound, verdict(result, holds));
 }
 
 /* Opens the file for stages, if one is named. False, with a sentence, when that can't be done. */

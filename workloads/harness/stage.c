@@ -2,12 +2,8 @@
 
 #include "memory.h"
 
-#include <omp.h>
-
-double stage_clock(void) { return omp_get_wtime(); }
-
 void stage_record(struct stage *stage) {
-    const double now = stage_clock();
+    const double now = omp_get_wtime();
     if (stage->tasks == stage->capacity) {
         const size_t capacity = stage->capacity == 0 ? 1024 : 2 * stage->capacity;
         double *seconds = memory_pages(capacity, sizeof *seconds);
@@ -22,7 +18,7 @@ void stage_record(struct stage *stage) {
     }
     stage->seconds[stage->tasks++] = now - stage->since;
     /* Asked again, so that growing the array is nobody's time. */
-    stage->since = stage_clock();
+    stage->since = omp_get_wtime();
 }
 
 void stage_write(const struct stage *stage, FILE *file) {

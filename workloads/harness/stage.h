@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <omp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -38,12 +39,10 @@ struct stage {
 
 void stage_record(struct stage *stage);
 
-double stage_clock(void);
-
 /* The first task of a round begins. */
 static inline void stage_begin(struct stage *stage) {
     if (stage->timed)
-        stage->since = stage_clock();
+        stage->since = omp_get_wtime();
 }
 
 /* A task has ended, and the next one begins. */

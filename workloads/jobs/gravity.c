@@ -28,8 +28,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PI 3.14159265358979323846
-
 static const int32_t CLASS_BODIES[] = {1 << 11, 1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24};
 
 enum { STEPS = 10 };
@@ -114,7 +112,7 @@ static double draw(random_state *state) {
 
 /* A vector of the given length in any direction. */
 static void point_anywhere(random_state *state, double length, double vector[DIMENSIONS]) {
-    const double cosine = 1.0 - 2.0 * draw(state), angle = 2.0 * PI * draw(state);
+    const double cosine = 1.0 - 2.0 * draw(state), angle = 2.0 * M_PI * draw(state);
     const double sine = sqrt(1.0 - cosine * cosine);
     vector[0] = length * sine * cos(angle);
     vector[1] = length * sine * sin(angle);
@@ -129,7 +127,7 @@ static void point_anywhere(random_state *state, double length, double vector[DIM
 static struct body draw_body(int32_t number) {
     enum { NUMBERS = 1024 }; /* more than a body ever needs */
     random_state state = random_seed(SEED) * random_jump((uint64_t)number * NUMBERS);
-    const double scale = 3.0 * PI / 16.0;
+    const double scale = 3.0 * M_PI / 16.0;
     struct body body = {.cost = 1.0};
     const double radius = 1.0 / sqrt(pow(0.999 * draw(&state), -2.0 / 3.0) - 1.0);
     point_anywhere(&state, scale * radius, body.position);

@@ -66,18 +66,14 @@ static size_t in_columns(size_t row, size_t column) {
 
 /* The elements of the whole matrices. */
 static double a_at(const struct matrices *matrices, size_t row, size_t column) {
-    return block_of(matrices, matrices->a, row / BLOCK,
-                    column / BLOCK)[in_rows(row % BLOCK, column % BLOCK)];
+    const double *block = block_of(matrices, matrices->a, row / BLOCK, column / BLOCK);
+    return block[in_rows(row % BLOCK, column % BLOCK)];
 }
 
-static double b_at(const struct matrices *matrices, size_t row, size_t column) {
-    return block_of(matrices, matrices->b, row / BLOCK,
-                    column / BLOCK)[in_columns(row % BLOCK, column % BLOCK)];
-}
-
-static double c_at(const struct matrices *matrices, size_t row, size_t column) {
-    return block_of(matrices, matrices->c, row / BLOCK,
-                    column / BLOCK)[in_columns(row % BLOCK, column % BLOCK)];
+static double b_or_c_at(const struct matrices *matrices, double *b_or_c, size_t row,
+                        size_t column) {
+    const double *block = block_of(matrices, b_or_c, row / BLOCK, column / BLOCK);
+    return block[in_columns(row % BLOCK, column % BLOCK)];
 }
 
 /* An integer from -LARGEST to LARGEST. */
@@ -178,7 +174,7 @@ static size_t wrong_in_row(const struct matrices *matrices, size_t row, double *
     }
     size_t wrong = 0;
     for (size_t column = 0; column < size; column++)
-        wrong += !(c_at(matrices, row, column) == exact[column]);
+        wrong += !(b_or_c_at(matrices, matrices->c, row, column) == exact[column]);
     return wrong;
 }
 
@@ -213,8 +209,8 @@ static size_t wrong_rows(const struct matrices *matrices, double *v, double *bv,
     for (size_t row = 0; row < size; row++) {
         bv[row] = cv[row] = 0.0;
         for (size_t k = 0; k < size; k++) {
-            bv[row] += b_at(matrices, row, k) * v[k];
-            cv[row] += c_at(matrices, row, k) * v[k];
+            bv[row] += b_or_c_at(matrices, matrices->b, row, k) * v[k];
+            cv[row] += b_or_c_at(matrices, matrices->c, row, k) * v[k];
         }
     }
 #pragma omp parallel for schedule(static)

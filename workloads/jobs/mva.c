@@ -63,6 +63,7 @@ struct slant {
 struct lattice {
     const struct demands *demands;
     int tiles;               /* in a row and in a column */
+    int size[2];             /* rows and columns */
     struct point *above;     /* of every column, the lowest row that is done */
     struct slant *left;      /* of every block of LANES rows, the last column that is done */
     struct progress *passed; /* of every column of tiles, the tiles that are done */
@@ -176,21 +177,10 @@ static void solve_share(struct member *me, void *shared) {
     result_time(lattice->result, me, start);
 }
 
-static int rows_of(const struct lattice *lattice) { return lattice->tiles * TILE_ROWS; }
-
-static int columns_of(const struct lattice *lattice) { return lattice->tiles * TILE_COLUMNS; }
-
-/* 1 + Q of station k in the last column, and in the last row. */
-static double in_last_column(const struct lattice *lattice, int row, int k) {
-    return lattice->left[row / LANES].queue[k][row % LANES];
-}
-
-static double in_last_row(const struct lattice *lattice, int column, int k) {
-    return lattice->above[column].queue[k];
-}
-
-static double of_edge(const struct lattice *lattice, int r, int customers, int k) {
-    return r == 0 ? in_last_column(lattice, customers, k) : in_last_row(lattice, customers, k);
+/* 1 + Q of station k on the far edge along which customers of class r vary. */
+static double at_edge(const struct lattice *lattice, int r, int customers, int k) {
+    return r == 0 ? lattice->left[customers / LANES].queue[k][customers % LANES]
+                  : lattice->above[customers].queue[k];
 }
 
 /* The larger error, or the one that is no number. */
@@ -198,14 +188,14 @@ static double worse(double one, double other) { return other > one || isnan(othe
 
 /* The customers at all stations are those that there are. The largest relative difference. */
 static double lost_customers(const struct lattice *lattice) {
-    const int size[2] = {rows_of(lattice), columns_of(lattice)};
+    const int *size = lattice->size;
     double largest = 0.0;
     for (int r = 0; r < 2; r++)
         for (int own = 0; own < size[r]; own++) {
             const double customers = own + size[1 - r] - 1;
             double found = 0.0;
             for (int k = 0; k < STATIONS; k++)
-                found += of_edge(lattice, r, own, k) - 1.0;
+                found += at_edge(lattice, r, own, k) - 1.0;
             largest = worse(largest, fabs(found / customers - 1.0));
         }
     return largest;
@@ -229,12 +219,12 @@ static double log_constant_alone(const double *demand, int customers, double *co
  * along the far edge by X[r](n) = G(n - e_r) / G(n).
  */
 static double log_constant_along(const struct lattice *lattice, int r, double *scratch) {
-    const int size[2] = {rows_of(lattice), columns_of(lattice)};
+    const int *size = lattice->size;
     double sum = log_constant_alone(lattice->demands->of[1 - r], size[1 - r] - 1, scratch);
     for (int own = 1; own < size[r]; own++) {
         double stay = 0.0;
         for (int k = 0; k < STATIONS; k++)
-            stay += lattice->demands->of[r][k] * of_edge(lattice, r, own - 1, k);
+            stay += lattice->demands->of[r][k] * at_edge(lattice, r, own - 1, k);
         sum += log(stay / own);
     }
     return sum;
@@ -258,7 +248,7 @@ static void convolve(double *constant, int rows, int columns, double demand_1, d
 static double error_by_convolution(const struct lattice *lattice, double *constant,
                                    double *doubled) {
     const double(*demand)[STATIONS] = lattice->demands->of;
-    const int rows = rows_of(lattice), columns = columns_of(lattice);
+    const int rows = lattice->size[0], columns = lattice->size[1];
     for (int n = 0; n < rows * columns; n++)
         constant[n] = n == 0;
     for (int k = 0; k < STATIONS; k++)
@@ -267,14 +257,12 @@ static double error_by_convolution(const struct lattice *lattice, double *consta
     for (int k = 0; k < STATIONS; k++) {
         memcpy(doubled, constant, (size_t)(rows * columns) * sizeof *doubled);
         convolve(doubled, rows, columns, demand[0][k], demand[1][k]);
-        for (int edge = 0; edge < rows + columns; edge++) {
-            const int n1 = edge < rows ? edge : rows - 1;
-            const int n2 = edge < rows ? columns - 1 : edge - rows;
-            const double exact = doubled[n1 * columns + n2] / constant[n1 * columns + n2];
-            const double found =
-                edge < rows ? in_last_column(lattice, n1, k) : in_last_row(lattice, n2, k);
-            largest = worse(largest, fabs(found / exact - 1.0));
-        }
+        for (int r = 0; r < 2; r++)
+            for (int own = 0; own < lattice->size[r]; own++) {
+                const int place = r == 0 ? (own + 1) * columns - 1 : (rows - 1) * columns + own;
+                const double exact = doubled[place] / constant[place];
+                largest = worse(largest, fabs(at_edge(lattice, r, own, k) / exact - 1.0));
+            }
     }
     return largest;
 }
@@ -285,6 +273,7 @@ static struct lattice create(const struct demands *demands, int tiles, struct st
     return (struct lattice){
         .demands = demands,
         .tiles = tiles,
+        .size = {tiles * TILE_ROWS, tiles * TILE_COLUMNS},
         .above = memory_pages(count * TILE_COLUMNS, sizeof(struct point)),
         .left = memory_pages(count * BLOCKS, sizeof(struct slant)),
         .passed = memory_pages(count, sizeof(struct progress)),
@@ -336,7 +325,7 @@ static void run(size_t class, struct result *result) {
     if (memory_refused())
         return;
     stage_write(&stage, result->stages);
-    result->operations = (double)rows_of(&lattice) * columns_of(&lattice) * STATIONS;
+    result->operations = (double)lattice.size[0] * lattice.size[1] * STATIONS;
     printf("tasks: %d, at most %d at once\n", tiles * tiles, tiles);
     result_check_below(result, "largest error of the number of customers", lost_customers(&lattice),
                        TOLERANCE);

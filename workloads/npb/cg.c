@@ -40,9 +40,7 @@ struct class {
 };
 
 static const struct class CLASSES[] = {
-    {1400, 7, 15, 10.0, 8.5971775078648},     {7000, 8, 15, 12.0, 10.362595087124},
-    {14000, 11, 15, 20.0, 17.130235054029},   {75000, 13, 75, 60.0, 22.712745482631},
-    {150000, 15, 75, 110.0, 28.973605592845}, {1500000, 21, 100, 500.0, 52.514532105794},
+#include "cg_classes.inc"
 };
 
 /*
@@ -72,24 +70,22 @@ struct rows {
 typedef double pair __attribute__((vector_size(2 * sizeof(double))));
 
 /* What a product reads of a column, and the sum of what it has added to it. */
-struct column {
-    pair element_and_sum;
-};
+typedef pair column;
 
 /* Sums in parallel: their additions have to wait for one another. */
 enum { CHAINS = 4 };
 
 /* An entry's share in its row's sum, and its mirror's in the column's. */
-static inline void multiply_entry(struct column *column, double value, pair give, pair *sum) {
+static inline void multiply_entry(column *at, double value, pair give, pair *sum) {
     const pair both = {value, value};
-    *sum += both * column->element_and_sum;
-    column->element_and_sum += both * give;
+    *sum += both * *at;
+    *at += both * give;
 }
 
 /* The vectors of the iteration, `order` elements each. */
 struct vectors {
     double *x, *z, *p, *q, *r;
-    struct column **columns; /* for each thread what its rows read of p and add to q */
+    column **columns; /* for each thread what its rows read of p and add to q */
 };
 
 static uint32_t per_vector(const struct class *class) { return class->drawn_per_vector + 1; }
@@ -280,11 +276,11 @@ static void rows_assemble(struct rows *rows, struct row_builder *builder,
  * one cache line, whose latency is what the product takes longest for.
  */
 static void multiply_partly(const struct rows *rows, uint32_t order, const double *restrict from,
-                            struct column *restrict columns) {
+                            column *restrict columns) {
     const uint32_t *restrict index = rows->column;
     const double *restrict value = rows->value;
     for (uint32_t c = 0; c < order; c++)
-        columns[c] = (struct column){{from[c], 0.0}};
+        columns[c] = (column){from[c], 0.0};
     for (uint32_t j = rows->first; j < rows->last; j++) {
         const size_t row = j - rows->first, end = rows->start[row + 1];
         const pair give = {0.0, from[j]};
@@ -297,7 +293,7 @@ static void multiply_partly(const struct rows *rows, uint32_t order, const doubl
         for (; k < end; k++)
             multiply_entry(&columns[index[k]], value[k], give, &sums[0]);
         const pair sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-        columns[j].element_and_sum[1] += sum[0] + rows->diagonal[row] * from[j];
+        columns[j][1] += sum[0] + rows->diagonal[row] * from[j];
     }
 }
 
@@ -310,9 +306,9 @@ static void multiply(struct member *me, const struct rows *rows, const struct ve
     for (uint32_t j = rows->first; j < rows->last; j++)
         q[j] = 0.0;
     for (int thread = 0; thread < me->team->threads; thread++) {
-        const struct column *restrict columns = v->columns[thread];
+        const column *restrict columns = v->columns[thread];
         for (uint32_t j = rows->first; j < rows->last; j++)
-            q[j] += columns[j].element_and_sum[1];
+            q[j] += columns[j][1];
     }
 }
 
@@ -428,7 +424,7 @@ static void assemble_and_solve(struct member *me, void *shared) {
     const uint32_t last = first_row(g, me->thread + 1, me->team->threads);
     struct rows rows;
     struct row_builder builder;
-    struct column *columns = problem->vectors.columns[me->thread] =
+    column *columns = problem->vectors.columns[me->thread] =
         memory_pages(g->order, sizeof *columns);
     if (columns != NULL && rows_allocate(&rows, g, first, last) &&
         row_builder_allocate(&builder, g->order)) {

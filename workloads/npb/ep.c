@@ -21,30 +21,22 @@ enum { CHUNKS = 4096, STRIP_PAIRS = 512, ANNULI = 10 };
 static const uint64_t SEED = 271828183;
 static const double TOLERANCE = 1.0e-8;
 
+/* The sums of X, Y, |X| and |Y|. */
+enum { SUMS = 4 };
+static const char *const SUM_NAMES[SUMS] = {"sum of X", "sum of Y", "sum of |X|", "sum of |Y|"};
+
 struct class {
     int log2_pairs;
-    double sum_x, sum_y;         /* the official values up to NPB 3.4.1 */
-    double sum_abs_x, sum_abs_y; /* the official values from NPB 3.4.2 on */
+    double sum[SUMS]; /* X and Y as up to NPB 3.4.1, |X| and |Y| as from NPB 3.4.2 on */
     double accepted_pairs;
 };
 
 static const struct class CLASSES[] = {
-    {24, -3.247834652034740e+03, -6.958407078382297e+03, 1.051299420395306e+07,
-     1.051517131857535e+07, 13176389},
-    {25, -2.863319731645753e+03, -6.320053679109499e+03, 2.102505525182392e+07,
-     2.103162209578822e+07, 26354769},
-    {28, -4.295875165629892e+03, -1.580732573678431e+04, 1.682235632304711e+08,
-     1.682195123368299e+08, 210832767},
-    {30, 4.033815542441498e+04, -2.660669192809235e+04, 6.728927543423024e+08,
-     6.728951822504275e+08, 843345606},
-    {32, 4.764367927995374e+04, -8.084072988043731e+04, 2.691444083862931e+09,
-     2.691519118724585e+09, 3373275903},
-    {36, 1.982481200946593e+05, -1.020596636361769e+05, 4.306350280812112e+10,
-     4.306347571859157e+10, 53972171957},
+#include "ep_classes.inc"
 };
 
 struct tally {
-    double sum_x, sum_y, sum_abs_x, sum_abs_y;
+    double sum[SUMS];
     /* Accepted pairs with max(|X|,|Y|) >= l: annulus l holds at_least[l] - at_least[l + 1]. */
     uint64_t at_least[ANNULI + 1];
 };
@@ -137,10 +129,9 @@ static void tally_strip(random_state before, const struct strip_powers *powers,
             for (int l = 4; l < ANNULI && magnitude[i] >= l; l++)
                 tally->at_least[l] += 1;
 
-    tally->sum_x += sum_x;
-    tally->sum_y += sum_y;
-    tally->sum_abs_x += sum_abs_x;
-    tally->sum_abs_y += sum_abs_y;
+    const double sums[SUMS] = {sum_x, sum_y, sum_abs_x, sum_abs_y};
+    for (int i = 0; i < SUMS; i++)
+        tally->sum[i] += sums[i];
     tally->at_least[0] += (uint64_t)accepted_pairs;
     tally->at_least[1] += (uint64_t)from_1;
     tally->at_least[2] += (uint64_t)from_2;
@@ -179,20 +170,16 @@ static void run(size_t class_index, struct result *result) {
     }
     struct tally total = {0};
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
-        total.sum_x += chunks[chunk].sum_x;
-        total.sum_y += chunks[chunk].sum_y;
-        total.sum_abs_x += chunks[chunk].sum_abs_x;
-        total.sum_abs_y += chunks[chunk].sum_abs_y;
+        for (int i = 0; i < SUMS; i++)
+            total.sum[i] += chunks[chunk].sum[i];
         for (int l = 0; l < ANNULI; l++)
             total.at_least[l] += chunks[chunk].at_least[l];
     }
     result->seconds = omp_get_wtime() - start;
     result->operations = ldexp(1.0, class->log2_pairs + 1);
 
-    result_check(result, "sum of X", total.sum_x, class->sum_x, TOLERANCE);
-    result_check(result, "sum of Y", total.sum_y, class->sum_y, TOLERANCE);
-    result_check(result, "sum of |X|", total.sum_abs_x, class->sum_abs_x, TOLERANCE);
-    result_check(result, "sum of |Y|", total.sum_abs_y, class->sum_abs_y, TOLERANCE);
+    for (int i = 0; i < SUMS; i++)
+        result_check(result, SUM_NAMES[i], total.sum[i], class->sum[i], TOLERANCE);
     result_check(result, "accepted pairs", (double)total.at_least[0], class->accepted_pairs, 0);
     printf("pairs by annulus:");
     for (int l = 0; l < ANNULI; l++)

@@ -15,8 +15,6 @@
 #include <immintrin.h>
 #endif
 
-static const double PI = 3.14159265358979323846;
-
 static size_t radix_of(const struct fft_plan *plan, int stage) {
     return stage < plan->fours ? 4 : 8;
 }
@@ -163,7 +161,7 @@ static struct fft_root root_of_unity(size_t numerator, size_t denominator) {
     const size_t eighths = 8 * (numerator % denominator);
     const size_t octant = eighths / denominator, beyond = eighths % denominator;
     const size_t to_axis = octant % 2 == 0 ? beyond : denominator - beyond;
-    const double angle = PI / 4.0 * (double)to_axis / (double)denominator;
+    const double angle = M_PI / 4.0 * (double)to_axis / (double)denominator;
     const double longer = cos(angle), shorter = sin(angle);
     const bool steep = octant % 4 == 1 || octant % 4 == 2; /* nearer to the imaginary axis */
     const double re = steep ? shorter : longer, im = steep ? longer : shorter;

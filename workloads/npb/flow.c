@@ -91,19 +91,14 @@ static void set_row(const struct flow *flow, int j, int k,
         row[end] = 0;
 }
 
-static void set_exact(const struct flow *flow, int k_first, int k_end) {
-    for (int k = k_first; k < k_end; k++)
-        for (int j = 0; j < flow->n; j++)
-            set_row(flow, j, k, exact_row);
-}
-
-/* Sets the planes k_first .. k_end - 1 of u to boundary and initial values. */
-static void initialise(const struct flow *flow, int k_first, int k_end) {
+/* Sets the planes k_first .. k_end - 1 of u: exact on the boundary, inside by `interior_row`. */
+static void set_planes(const struct flow *flow, int k_first, int k_end,
+                       void (*interior_row)(const struct flow *, int, int, int, double *)) {
     const int last = flow->n - 1;
     for (int k = k_first; k < k_end; k++)
         for (int j = 0; j <= last; j++) {
             const bool boundary = j == 0 || j == last || k == 0 || k == last;
-            set_row(flow, j, k, boundary ? exact_row : initial_row);
+            set_row(flow, j, k, boundary ? exact_row : interior_row);
         }
 }
 
@@ -113,7 +108,7 @@ static void initialise(const struct flow *flow, int k_first, int k_end) {
  * k_first .. k_end - 1 of its own, whose memory it places; returns when all are ready.
  */
 static void prepare(const struct flow *flow, struct team *team, int k_first, int k_end) {
-    set_exact(flow, k_first, k_end);
+    set_planes(flow, k_first, k_end, exact_row);
     const size_t begin = (size_t)k_first * flow->plane, end = (size_t)k_end * flow->plane;
     memset(flow->forcing + begin, 0, (end - begin) * sizeof *flow->forcing);
     team_barrier(team);
@@ -125,7 +120,7 @@ static void prepare(const struct flow *flow, struct team *team, int k_first, int
     for (size_t point = begin; point < end; point++)
         flow->forcing[point] = -flow->forcing[point];
     team_barrier(team);
-    initialise(flow, k_first, k_end);
+    set_planes(flow, k_first, k_end, initial_row);
     team_barrier(team);
 }
 
@@ -485,7 +480,7 @@ static void run_thread(struct member *me, void *shared) {
     prepare(flow, team, with_first, with_last);
     run->step(run->solver, me, 0, scratch);
     team_barrier(team);
-    initialise(flow, with_first, with_last);
+    set_planes(flow, with_first, with_last, initial_row);
     team_barrier(team);
 
     const double start = omp_get_wtime();

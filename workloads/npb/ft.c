@@ -37,8 +37,6 @@ enum { MAX_STEPS = 25, CHECKSUM_POINTS = 1024 };
 static const uint64_t SEED = 314159265;
 static const double TOLERANCE = 1.0e-12;
 static const double ALPHA = 1.0e-6; /* diffusivity */
-static const double PI = 3.14159265358979323846;
-
 struct class {
     size_t nx, ny, nz;
     int steps;
@@ -212,7 +210,7 @@ static double complex sum_points(const struct problem *problem) {
 static void fill_decay(double *decay, size_t n, int steps) {
     for (size_t k = 0; k < n; k++) {
         const double wavenumber = k < n / 2 ? (double)k : (double)k - (double)n;
-        decay[k] = exp(-4.0 * ALPHA * PI * PI * wavenumber * wavenumber * steps);
+        decay[k] = exp(-4.0 * ALPHA * M_PI * M_PI * wavenumber * wavenumber * steps);
     }
 }
 

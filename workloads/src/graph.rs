@@ -34,13 +34,8 @@ pub enum GraphError {
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// It doesn't record its tasks.
-    #[error("{program} tells no tasks, so that it has no graph; {others} have one")]
-    NoGraph {
-        /// Its name.
-        program: String,
-        /// Those that record theirs.
-        others: String,
-    },
+    #[error("{0} tells no tasks, so that it has no graph; {others} have one", others = names_with_graph())]
+    NoGraph(String),
     /// This machine can't be read.
     #[error(transparent)]
     Machine(#[from] MachineError),
@@ -73,7 +68,7 @@ pub enum GraphError {
 impl GraphError {
     /// Whether what is asked for can't be, so that no program was run.
     pub fn is_usage_error(&self) -> bool {
-        matches!(self, Self::Resolve(_) | Self::NoGraph { .. } | Self::Machine(_))
+        matches!(self, Self::Resolve(_) | Self::NoGraph(_) | Self::Machine(_))
     }
 }
 
@@ -83,11 +78,7 @@ impl GraphError {
 /// [`GraphError`].
 pub fn graph(program: &Program, class: &str) -> Result<String, GraphError> {
     let builtin = crate::resolve(&format!("{}.{class}", program.name))?;
-    let Some(name) = &program.graph else {
-        let others: Vec<&str> =
-            catalog().iter().filter(|other| other.graph.is_some()).map(|other| other.name.as_str()).collect();
-        return Err(GraphError::NoGraph { program: program.name.clone(), others: others.join(", ") });
-    };
+    let name = program.graph.as_ref().ok_or_else(|| GraphError::NoGraph(program.name.clone()))?;
     // Interrupts are mostly served by the first CPUs.
     let machine = Machine::host()?;
     let cpu = machine.usable().last().ok_or_else(|| GraphError::Other("no CPU may be used here".into()))?;
@@ -107,6 +98,12 @@ pub fn graph(program: &Program, class: &str) -> Result<String, GraphError> {
     };
     graph.check().map_err(|error| GraphError::Other(error.to_string()))?;
     graph_text(&graph).map_err(|error| GraphError::Other(error.to_string()))
+}
+
+/// The names of the programs that tell their tasks.
+fn names_with_graph() -> String {
+    let names: Vec<&str> = catalog().iter().filter(|p| p.graph.is_some()).map(|p| p.name.as_str()).collect();
+    names.join(", ")
 }
 
 /// The graph of recorded runs, without name and words.

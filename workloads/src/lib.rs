@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 /// A program, with what a reader wants to know before running it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
     /// What subjects call it: `npb:cg`.
@@ -41,7 +41,7 @@ pub struct Program {
 }
 
 /// A problem size.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
     /// Its letter.
@@ -89,35 +89,21 @@ impl Builtin {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// No program has the name.
-    #[error("there is no built-in program `{program}`; there are {known}, each with a class as in {example}")]
-    UnknownProgram {
-        /// The name as written.
-        program: String,
-        /// The names that there are.
-        known: String,
-        /// A subject that exists.
-        example: String,
-    },
+    #[error(
+        "there is no built-in program `{0}`; there are {known}, each with a class as in {example}",
+        known = list(catalog().iter().map(|program| program.name.as_str())),
+        example = catalog()[0].example()
+    )]
+    UnknownProgram(String),
     /// The program has no such class.
-    #[error("{program} has no class `{class}`; it has {known}")]
-    UnknownClass {
-        /// The program's name.
-        program: String,
-        /// The class as written.
-        class: String,
-        /// The classes that there are.
-        known: String,
-    },
+    #[error("{name} has no class `{1}`; it has {classes}", name = .0.name, classes = .0.class_names())]
+    UnknownClass(&'static Program, String),
     /// No class is given.
-    #[error("`{program}` needs a class: {known}, as in {example}")]
-    NoClass {
-        /// The program's name.
-        program: String,
-        /// The classes that there are.
-        known: String,
-        /// A subject that exists.
-        example: String,
-    },
+    #[error(
+        "`{name}` needs a class: {classes}, as in {example}",
+        name = .0.name, classes = .0.class_names(), example = .0.example()
+    )]
+    NoClass(&'static Program),
 }
 
 /// Every program, in the order of `workloads.toml`.
@@ -138,11 +124,8 @@ pub fn catalog() -> &'static [Program] {
 /// # Errors
 /// [`ResolveError::UnknownProgram`], with the names that there are.
 pub fn program(name: &str) -> Result<&'static Program, ResolveError> {
-    catalog().iter().find(|program| program.name == name).ok_or_else(|| ResolveError::UnknownProgram {
-        program: name.to_owned(),
-        known: list(catalog().iter().map(|program| program.name.as_str())),
-        example: example(&catalog()[0]),
-    })
+    let found = catalog().iter().find(|program| program.name == name);
+    found.ok_or_else(|| ResolveError::UnknownProgram(name.to_owned()))
 }
 
 /// Finds the built-in subject `NAME.CLASS`, for example `npb:cg.W`.
@@ -150,23 +133,14 @@ pub fn program(name: &str) -> Result<&'static Program, ResolveError> {
 /// # Errors
 /// [`ResolveError`] says which part is unknown and what there is instead.
 pub fn resolve(subject: &str) -> Result<Builtin, ResolveError> {
-    let known_classes = |program: &Program| list(program.classes.iter().map(|class| class.name.as_str()));
     let (name, class) = match subject.rsplit_once('.') {
         Some((name, class)) => (name, Some(class)),
         None => (subject, None),
     };
     let program = program(name)?;
-    let class = class.ok_or_else(|| ResolveError::NoClass {
-        program: name.to_owned(),
-        known: known_classes(program),
-        example: example(program),
-    })?;
+    let class = class.ok_or(ResolveError::NoClass(program))?;
     if !program.classes.iter().any(|known| known.name == class) {
-        return Err(ResolveError::UnknownClass {
-            program: name.to_owned(),
-            class: class.to_owned(),
-            known: known_classes(program),
-        });
+        return Err(ResolveError::UnknownClass(program, class.to_owned()));
     }
     Ok(Builtin {
         program: program.executable.clone(),
@@ -176,9 +150,15 @@ pub fn resolve(subject: &str) -> Result<Builtin, ResolveError> {
     })
 }
 
-/// The smallest subject of a program.
-fn example(program: &Program) -> String {
-    format!("{}.{}", program.name, program.classes[0].name)
+impl Program {
+    /// Its smallest subject.
+    fn example(&self) -> String {
+        format!("{}.{}", self.name, self.classes[0].name)
+    }
+
+    fn class_names(&self) -> String {
+        list(self.classes.iter().map(|class| class.name.as_str()))
+    }
 }
 
 /// `a, b and c`.
