@@ -16,7 +16,7 @@ pub(crate) struct Build {
 /// A set-associative cache with least-recently-used replacement. A line's set is its number modulo the sets.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
-    build: Build,
+    pub build: Build,
     /// Set by set, each from the line used last. Nothing is 0, so that memory for sets that are never used is never touched.
     frames: Box<[u64]>,
 }
@@ -32,10 +32,6 @@ fn holding(line: Line) -> u64 {
 impl Cache {
     pub fn new(build: Build) -> Self {
         Self { build, frames: vec![EMPTY; build.sets * build.ways].into() }
-    }
-
-    pub fn build(&self) -> Build {
-        self.build
     }
 
     pub fn empty(&mut self) {

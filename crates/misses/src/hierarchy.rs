@@ -160,96 +160,69 @@ struct Path {
 }
 
 /// All caches of a machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Hierarchy {
     /// By level.
-    kinds: Vec<Kind>,
+    pub kinds: Vec<Kind>,
     caches: Vec<Cache>,
-    /// By cache.
-    level_of: Vec<LevelIndex>,
     /// By CPU.
     paths: Vec<Path>,
     /// By line.
     whereabouts: Sparse<Whereabouts>,
-    line_bytes: u64,
-    builds: Vec<CacheBuild>,
-    assumptions: Vec<String>,
+    pub line_bytes: u64,
+    pub builds: Vec<CacheBuild>,
+    /// What had to be assumed of the caches, in sentences.
+    pub assumptions: Vec<String>,
 }
 
 impl Hierarchy {
     pub fn new(machine: &Machine) -> Result<Self, HierarchyError> {
         let name = || machine.name().to_owned();
-        let around = |cpu: CpuId| -> Result<Vec<(Kind, ObjectIndex)>, HierarchyError> {
+        let around = |cpu: CpuId| -> Result<(Vec<Kind>, Vec<ObjectIndex>), HierarchyError> {
             let index = machine.pu_index(cpu).ok_or_else(|| HierarchyError::Gap { machine: name(), cpu })?;
             let outside = machine.ancestors(machine.pu(index).object).map(|i| (machine.object(i).kind, i));
-            Ok(outside.filter(|(kind, _)| matches!(kind, Kind::Cache(_))).take(MAX_LEVELS).collect())
+            Ok(outside.filter(|(kind, _)| matches!(kind, Kind::Cache(_))).take(MAX_LEVELS).unzip())
         };
-        let kinds: Vec<Kind> = around(CpuId(0))?.iter().map(|&(kind, _)| kind).collect();
+        let (kinds, _) = around(CpuId(0))?;
         if kinds.is_empty() {
             return Err(HierarchyError::NoCache { machine: name() });
         }
-        let mut hierarchy = Self {
-            kinds,
-            caches: Vec::new(),
-            level_of: Vec::new(),
-            paths: Vec::new(),
-            whereabouts: Sparse::default(),
-            line_bytes: 0,
-            builds: Vec::new(),
-            assumptions: Vec::new(),
-        };
+        let mut hierarchy = Self { kinds, ..Self::default() };
         let mut known: BTreeMap<ObjectIndex, CacheIndex> = BTreeMap::new();
         for cpu in (0..machine.pus().len() as u32).map(CpuId) {
-            let around = around(cpu)?;
-            if !around.iter().map(|(kind, _)| kind).eq(&hierarchy.kinds) {
-                let list = |kinds: &mut dyn Iterator<Item = Kind>| {
-                    let kinds: Vec<_> = kinds.map(|kind| kind.to_string()).collect();
-                    if kinds.is_empty() { "no data cache".into() } else { kinds.join(", ") }
-                };
-                let found = list(&mut around.iter().map(|&(kind, _)| kind));
-                let expected = list(&mut hierarchy.kinds.iter().copied());
+            let (found, objects) = around(cpu)?;
+            if found != hierarchy.kinds {
+                let (found, expected) = (listed(&found), listed(&hierarchy.kinds));
                 return Err(HierarchyError::Levels { machine: name(), cpu, found, expected });
             }
             let mut path = Path { caches: [CacheIndex(0); MAX_LEVELS], set: Caches::default() };
-            for (level, (_, object)) in around.into_iter().enumerate() {
-                let cache = match known.get(&object) {
+            for (place, object) in path.caches.iter_mut().zip(objects) {
+                *place = match known.get(&object) {
                     Some(&cache) => cache,
                     None => {
-                        let cache = hierarchy.add(machine, object, cpu, LevelIndex(level as u8))?;
+                        let cache = hierarchy.add(machine, object, cpu)?;
                         *known.entry(object).or_insert(cache)
                     }
                 };
-                path.caches[level] = cache;
-                path.set.insert(cache);
+                path.set.insert(*place);
             }
             hierarchy.paths.push(path);
         }
         Ok(hierarchy)
     }
 
-    fn add(
-        &mut self,
-        machine: &Machine,
-        object: ObjectIndex,
-        cpu: CpuId,
-        level: LevelIndex,
-    ) -> Result<CacheIndex, HierarchyError> {
+    fn add(&mut self, machine: &Machine, object: ObjectIndex, cpu: CpuId) -> Result<CacheIndex, HierarchyError> {
         let (kind, name) = (machine.object(object).kind, || machine.name().to_owned());
         let facts = machine.object(object).cache.unwrap_or_default();
-        let mut assume = |what: &str| {
-            let sentence = format!("{} doesn't tell the {what} of its {kind}", name());
+        let mut assume = |what: &str, value: u64, unit: &str| {
+            let sentence = format!("{} doesn't tell the {what} ({value}{unit} assumed) of its {kind}", name());
             if !self.assumptions.contains(&sentence) {
                 self.assumptions.push(sentence);
             }
+            value
         };
         let size_bytes = facts.size_bytes.ok_or_else(|| HierarchyError::UnknownSize { machine: name(), kind, cpu })?;
-        let line_bytes = facts.line_bytes.map_or_else(
-            || {
-                assume(&format!("line size ({ASSUMED_LINE_BYTES} bytes assumed)"));
-                ASSUMED_LINE_BYTES
-            },
-            Into::into,
-        );
+        let line_bytes = facts.line_bytes.map_or_else(|| assume("line size", ASSUMED_LINE_BYTES, " bytes"), Into::into);
         if !line_bytes.is_power_of_two() || (!self.caches.is_empty() && line_bytes != self.line_bytes) {
             return Err(HierarchyError::Lines { machine: name(), kind, bytes: line_bytes });
         }
@@ -257,43 +230,19 @@ impl Hierarchy {
         let frames = (size_bytes.get() / line_bytes).max(1);
         let ways = match facts.associativity {
             Some(Associativity::Full) => frames,
-            Some(Associativity::Ways(ways)) => u64::from(ways),
-            None => {
-                assume(&format!("ways ({ASSUMED_WAYS} assumed)"));
-                ASSUMED_WAYS
-            }
-        }
-        .clamp(1, frames);
+            Some(Associativity::Ways(ways)) => ways.into(),
+            None => assume("ways", ASSUMED_WAYS, ""),
+        };
+        let ways = ways.clamp(1, frames);
         let sets = frames / ways;
-        let build = CacheBuild { kind, count: 1, size_bytes: sets * ways * line_bytes, ways };
-        match self
-            .builds
-            .iter_mut()
-            .find(|known| (known.kind, known.size_bytes, known.ways) == (kind, build.size_bytes, ways))
-        {
-            Some(known) => known.count += 1,
-            None => self.builds.push(build),
+        let size_bytes = sets * ways * line_bytes;
+        let alike = |build: &&mut CacheBuild| (build.kind, build.size_bytes, build.ways) == (kind, size_bytes, ways);
+        match self.builds.iter_mut().find(alike) {
+            Some(build) => build.count += 1,
+            None => self.builds.push(CacheBuild { kind, count: 1, size_bytes, ways }),
         }
-        let index = CacheIndex(self.caches.len() as u16);
         self.caches.push(Cache::new(Build { sets: sets as usize, ways: ways as usize }));
-        self.level_of.push(level);
-        Ok(index)
-    }
-
-    pub fn kinds(&self) -> &[Kind] {
-        &self.kinds
-    }
-
-    pub fn builds(&self) -> &[CacheBuild] {
-        &self.builds
-    }
-
-    pub fn assumptions(&self) -> &[String] {
-        &self.assumptions
-    }
-
-    pub fn line_bytes(&self) -> u64 {
-        self.line_bytes
+        Ok(CacheIndex(self.caches.len() as u16 - 1))
     }
 
     pub fn cpus(&self) -> usize {
@@ -336,7 +285,7 @@ impl Hierarchy {
     /// Caches like those around a CPU, for one process that nobody disturbs.
     pub fn alone(&self, cpu: CpuId) -> Alone {
         let path = &self.paths[cpu.0 as usize].caches[..self.kinds.len()];
-        Alone(path.iter().map(|cache| Cache::new(self.caches[cache.at()].build())).collect())
+        Alone(path.iter().map(|cache| Cache::new(self.caches[cache.at()].build)).collect())
     }
 
     /// Brings a line into the caches that missed it.
@@ -365,10 +314,10 @@ impl Hierarchy {
 
     fn take_away(&mut self, cpu: CpuId, line: Line, mut tell: impl FnMut(CacheIndex)) {
         let path = &self.paths[cpu.0 as usize];
+        let on_path = &path.caches[..self.kinds.len()];
         let whereabouts = self.whereabouts.at(line.0);
         for (index, cache) in (0..).map(CacheIndex).zip(&mut self.caches) {
-            let is_on_path = path.caches[self.level_of[index.at()].at()] == index;
-            if !is_on_path && whereabouts.holders.contains(index) && cache.invalidate(line) {
+            if whereabouts.holders.contains(index) && !on_path.contains(&index) && cache.invalidate(line) {
                 tell(index);
             }
         }
@@ -396,4 +345,10 @@ impl Alone {
         }
         Missed(missed as u8)
     }
+}
+
+/// Kinds of cache, for an error.
+fn listed(kinds: &[Kind]) -> String {
+    let kinds: Vec<String> = kinds.iter().map(Kind::to_string).collect();
+    if kinds.is_empty() { "no data cache".into() } else { kinds.join(", ") }
 }

@@ -4,11 +4,12 @@ use crate::cache::Line;
 use crate::hierarchy::{Event, Hierarchy, HierarchyError, LevelIndex, Missed};
 use crate::loss::{Loss, Losses};
 use crate::process::{Process, Use};
-use crate::report::{Causes, Instructions, Report, Section};
+use crate::report::{Causes, Instructions, Report};
 use crate::tally::{Tallies, TallyIndex};
 use crate::window::{Place, ProcessIndex, SectionIndex};
 use machine::{CpuId, Machine};
 use std::collections::BTreeMap;
+use std::mem;
 
 /// The access before, in an innermost cache: when the next one is to the same virtual line, nothing needs looking up. What the
 /// line stands for can't have changed without the kernel's using others.
@@ -55,7 +56,7 @@ pub struct Model {
     /// Instructions when the section began.
     instructions: Vec<Instructions>,
     /// Sections that have ended.
-    sections: BTreeMap<u32, Section>,
+    sections: BTreeMap<u32, Tallies>,
 }
 
 impl Model {
@@ -66,7 +67,7 @@ impl Model {
     pub fn new(machine: Machine, others: bool) -> Result<Self, HierarchyError> {
         let hierarchy = Hierarchy::new(&machine)?;
         Ok(Self {
-            line_shift: hierarchy.line_bytes().trailing_zeros(),
+            line_shift: hierarchy.line_bytes.trailing_zeros(),
             others,
             now: 0,
             losses: Losses::new(hierarchy.caches()),
@@ -74,7 +75,7 @@ impl Model {
             on_cpu: vec![None; hierarchy.cpus()],
             memos: vec![Memo::NONE; hierarchy.caches()],
             section: SectionIndex::OUTSIDE,
-            tallies: Tallies::new(hierarchy.kinds()),
+            tallies: Tallies::new(&hierarchy.kinds, hierarchy.cpus()),
             instructions: vec![Instructions::default(); hierarchy.cpus()],
             sections: BTreeMap::new(),
             machine,
@@ -138,12 +139,11 @@ impl Model {
         self.tallies.tally(whose).accesses += 1;
         if missed != Missed::NONE {
             for level in missed.levels() {
-                self.tallies.tally(whose).misses[level.at()] += 1;
-                if let Some(past) = past
-                    && self.tallies.explains(level)
-                {
+                let kind = self.hierarchy.kinds[level.at()];
+                *self.tallies.tally(whose).misses.entry(kind).or_default() += 1;
+                if let Some(past) = past.filter(|_| self.tallies.explains(kind)) {
                     let cause = self.cause(past, cpu, level, line);
-                    *cause(&mut self.tallies.tally(whose).causes[level.at()]) += 1;
+                    *cause(self.tallies.tally(whose).causes.entry(kind).or_default()) += 1;
                 }
             }
             self.hierarchy.load(cpu, line, missed, |event| match event {
@@ -200,8 +200,8 @@ impl Model {
         let process = &mut self.processes[index.at()];
         let missed_alone = process.alone.as_mut().map_or(Missed::NONE, |alone| alone.access(line));
         let memory = match place {
-            Place::Shared(job, offset) => process.shared(job, offset >> self.line_shift),
-            Place::Own(_, offset) => process.own(offset >> self.line_shift),
+            Place::Shared(job, offset) => process.shared[job.0 as usize].at(offset >> self.line_shift),
+            Place::Own(_, offset) => process.own.at(offset >> self.line_shift),
             Place::Mark(_) | Place::Other => return Past { process: index, used_on: None, missed_alone },
         };
         let used_on = memory.cpu_for(line);
@@ -244,15 +244,16 @@ impl Model {
     /// With [`SectionIndex::OUTSIDE`] the processes are over: they are forgotten, since the next ones may have the same numbers,
     /// the caches are emptied, and nothing is modelled until the next section begins.
     pub fn begin_section(&mut self, section: SectionIndex, instructions: &[Instructions]) {
-        if self.section != SectionIndex::OUTSIDE {
-            let mut ended = self.tallies.section();
-            ended.instructions =
-                instructions.iter().zip(&self.instructions).map(|(&now, &before)| now - before).collect();
-            *self.sections.entry(self.section.0).or_default() += &ended;
+        for ((sum, before), &now) in self.tallies.instructions.iter_mut().zip(&mut self.instructions).zip(instructions)
+        {
+            *sum += now - mem::replace(before, now);
         }
-        self.tallies.clear();
+        if self.section != SectionIndex::OUTSIDE {
+            self.sections.insert(self.section.0, self.tallies.clone());
+        }
+        let nothing = || Tallies::new(&self.hierarchy.kinds, self.hierarchy.cpus());
+        self.tallies = self.sections.get(&section.0).cloned().unwrap_or_else(nothing);
         self.memos.fill(Memo::NONE);
-        self.instructions = instructions.to_vec();
         self.section = section;
         if section == SectionIndex::OUTSIDE {
             self.hierarchy.empty();
@@ -266,11 +267,11 @@ impl Model {
     pub fn report(&self) -> Report {
         Report {
             machine: self.machine.name().to_owned(),
-            caches: self.hierarchy.builds().to_vec(),
-            line_bytes: self.hierarchy.line_bytes(),
-            assumptions: self.hierarchy.assumptions().to_vec(),
+            caches: self.hierarchy.builds.clone(),
+            line_bytes: self.hierarchy.line_bytes,
+            assumptions: self.hierarchy.assumptions.clone(),
             others: self.others,
-            sections: self.sections.clone(),
+            sections: self.sections.iter().map(|(&section, tallies)| (section, tallies.section())).collect(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::cache::Line;
 use crate::hierarchy::Alone;
 use crate::sparse::Sparse;
-use crate::window::{JOBS, JobIndex};
+use crate::window::JOBS;
 use machine::CpuId;
 
 /// A stretch on one CPU with no other process of interest in between.
@@ -22,8 +22,10 @@ pub(crate) struct Process {
     runs: Vec<Run>,
     /// Nothing until it runs.
     pub alone: Option<Alone>,
-    own: Sparse<Use>,
-    shared: [Sparse<Use>; JOBS as usize],
+    /// What it remembers of each line of its own window.
+    pub own: Sparse<Use>,
+    /// What it remembers of each line of the jobs' windows.
+    pub shared: [Sparse<Use>; JOBS as usize],
 }
 
 impl Process {
@@ -52,18 +54,6 @@ impl Process {
         if let Some(run) = self.runs.last_mut() {
             run.until.get_or_insert(now);
         }
-    }
-
-    /// What it remembers of a line of its own window.
-    #[inline]
-    pub fn own(&mut self, line_in_window: u64) -> &mut Use {
-        self.own.at(line_in_window)
-    }
-
-    /// What it remembers of a line of a job's window.
-    #[inline]
-    pub fn shared(&mut self, job: JobIndex, line_in_window: u64) -> &mut Use {
-        self.shared[job.0 as usize].at(line_in_window)
     }
 }
 

@@ -119,27 +119,6 @@ impl AddAssign<&Self> for Counts {
     }
 }
 
-impl AddAssign<&Self> for OtherCounts {
-    fn add_assign(&mut self, more: &Self) {
-        self.accesses += more.accesses;
-        add(&mut self.misses, &more.misses);
-    }
-}
-
-impl AddAssign<&Self> for Section {
-    fn add_assign(&mut self, more: &Self) {
-        self.all += &more.all;
-        for (&process, counts) in &more.processes {
-            *self.processes.entry(process).or_default() += counts;
-        }
-        self.other += &more.other;
-        self.instructions.resize_with(self.instructions.len().max(more.instructions.len()), Default::default);
-        for (mine, &more) in self.instructions.iter_mut().zip(&more.instructions) {
-            *mine += more;
-        }
-    }
-}
-
 /// Adds what stands under each key.
 fn add<K: Ord + Copy, V: AddAssign + Default + Copy>(sums: &mut BTreeMap<K, V>, more: &BTreeMap<K, V>) {
     for (&key, &value) in more {

@@ -24,6 +24,8 @@ pub const PROCESSES: u32 = 8192;
 pub const WINDOW_BYTES: u64 = 1 << 32;
 
 const MARK_BYTES: u64 = 8;
+const MARKS_END: u64 = MARKS + SECTIONS as u64 * MARK_BYTES;
+const OWN_END: u64 = OWN + PROCESSES as u64 * WINDOW_BYTES;
 
 /// Number of a process of interest, as a replay in the guest numbers them: never the guest kernel's pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,28 +67,17 @@ impl Place {
     /// What lies at `address`.
     #[inline]
     pub fn at(address: u64) -> Self {
-        let window = |base: u64| (((address - base) / WINDOW_BYTES) as u32, (address - base) % WINDOW_BYTES);
-        if address < MARKS {
-            Self::Other
-        } else if address >= OWN {
-            match window(OWN) {
-                (process, offset) if process < PROCESSES && address < OWN + u64::from(PROCESSES) * WINDOW_BYTES => {
-                    Self::Own(ProcessIndex(process), offset)
-                }
-                _ => Self::Other,
-            }
-        } else if address >= SHARED {
-            let (job, offset) = window(SHARED);
-            Self::Shared(JobIndex(job), offset)
-        } else if address - MARKS < u64::from(SECTIONS) * MARK_BYTES {
-            Self::Mark(SectionIndex(((address - MARKS) / MARK_BYTES) as u32))
-        } else {
-            Self::Other
+        let index = |base: u64| ((address - base) / WINDOW_BYTES) as u32;
+        // Windows begin at multiples of their size.
+        let offset = address % WINDOW_BYTES;
+        match address {
+            MARKS..MARKS_END => Self::Mark(SectionIndex(((address - MARKS) / MARK_BYTES) as u32)),
+            SHARED..OWN => Self::Shared(JobIndex(index(SHARED)), offset),
+            OWN..OWN_END => Self::Own(ProcessIndex(index(OWN)), offset),
+            _ => Self::Other,
         }
     }
-}
 
-impl Place {
     /// The section whose mark this is.
     #[inline]
     pub fn marked(self) -> Option<SectionIndex> {

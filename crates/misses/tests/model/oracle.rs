@@ -206,7 +206,11 @@ impl Oracle {
                 self.section.all += &counts;
                 *self.section.processes.entry(process).or_default() += &counts;
             }
-            None => self.section.other += &OtherCounts { accesses: 1, misses: counts.misses },
+            None => {
+                let OtherCounts { accesses, misses } = &mut self.section.other;
+                *accesses += 1;
+                counts.misses.into_iter().for_each(|(kind, more)| *misses.entry(kind).or_default() += more);
+            }
         }
     }
 
