@@ -16,12 +16,12 @@
 mod qemu;
 
 use crate::qemu::{Block, Info, Instruction, LOADS_AND_STORES, NO_REGISTERS, PluginId, Qemu};
+use anyhow::{Context, anyhow, bail, ensure};
 use machine::{CpuId, Machine};
 use misses::Model;
 use misses::report::Instructions;
 use misses::window::{Place, SectionIndex};
 use std::cell::RefCell;
-use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,55 +53,6 @@ extern "C" fn choose_version() {
 const LOADED: u64 = 0xffff_ffff_c000_0000;
 /// Where the kernel's half of memory begins.
 const KERNEL: u64 = 1 << 63;
-
-/// Why the plugin can't be used.
-#[derive(Debug, thiserror::Error)]
-enum InstallError {
-    #[error("qemu has no plugin interface that we know ({0}); versions 6.0 and later have one unless built without")]
-    Interface(#[from] libloading::Error),
-    #[error("it models a whole machine; use it with qemu-system-x86_64, not with qemu's user mode")]
-    UserMode,
-    #[error(
-        "`{0}` is none of its arguments: machine=FILE.json (or what `stayput topology` takes), out=FILE, others=on|off"
-    )]
-    Argument(String),
-    #[error("it needs the argument {0}")]
-    Missing(&'static str),
-    #[error("cannot read the machine in {path}: {cause}")]
-    File { path: String, cause: Box<dyn Error> },
-    #[error(transparent)]
-    Machine(#[from] machine::MachineError),
-    #[error(transparent)]
-    Hierarchy(#[from] misses::HierarchyError),
-    #[error("the guest has {guest} CPUs and {machine} has {cpus}; describe the guest's machine")]
-    Cpus { guest: usize, machine: String, cpus: usize },
-    #[error("it is loaded twice")]
-    Twice,
-}
-
-/// The arguments after the plugin's path.
-#[derive(Default)]
-struct Arguments {
-    machine: Option<String>,
-    out: Option<PathBuf>,
-    no_others: bool,
-}
-
-impl Arguments {
-    fn read<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, InstallError> {
-        let mut read = Self::default();
-        for argument in arguments {
-            match argument.split_once('=') {
-                Some(("machine", machine)) => read.machine = Some(machine.into()),
-                Some(("out", out)) => read.out = Some(out.into()),
-                Some(("others", "on")) => read.no_others = false,
-                Some(("others", "off")) => read.no_others = true,
-                _ => return Err(InstallError::Argument(argument.into())),
-            }
-        }
-        Ok(read)
-    }
-}
 
 /// What all callbacks use.
 struct Plugin {
@@ -176,43 +127,51 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a str>) -> Result<(), InstallError> {
-    let Arguments { machine, out, no_others } = Arguments::read(arguments)?;
-    let out = out.ok_or(InstallError::Missing("out=FILE"))?;
-    if !info.emulates_system {
-        return Err(InstallError::UserMode);
+fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    let (mut machine, mut out, mut others) = (None, None, true);
+    for argument in arguments {
+        match argument.split_once('=') {
+            Some(("machine", name)) => machine = Some(name),
+            Some(("out", path)) => out = Some(path.into()),
+            Some(("others", "on")) => others = true,
+            Some(("others", "off")) => others = false,
+            _ => bail!(
+                "`{argument}` is none of its arguments: machine=FILE.json (or what `stayput topology` takes), out=FILE, \
+                 others=on|off"
+            ),
+        }
     }
-    let machine = read_machine(&machine.ok_or(InstallError::Missing("machine=FILE.json"))?)?;
+    let out = out.context("it needs the argument out=FILE")?;
+    ensure!(
+        info.emulates_system,
+        "it models a whole machine; use it with qemu-system-x86_64, not with qemu's user mode"
+    );
+    let machine = read_machine(machine.context("it needs the argument machine=FILE.json")?)?;
     let name = machine.name().to_owned();
-    let model = Model::new(machine, !no_others)?;
+    let model = Model::new(machine, others)?;
     let (guest, cpus) = (info.smp_vcpus.max(0) as usize, model.cpus());
-    if guest != cpus {
-        return Err(InstallError::Cpus { guest, machine: name, cpus });
-    }
-    let plugin = Plugin {
-        qemu: Qemu::find()?,
-        model: Mutex::new(Some(model)),
-        executed: (0..cpus).map(|_| Executed::default()).collect(),
-        out,
-        others: !no_others,
-    };
-    PLUGIN.set(plugin).map_err(|_| InstallError::Twice)?;
-    let plugin = PLUGIN.get().ok_or(InstallError::Twice)?;
+    ensure!(guest == cpus, "the guest has {guest} CPUs and {name} has {cpus}; describe the guest's machine");
+    let qemu = Qemu::find().map_err(|cause| {
+        anyhow!(
+            "qemu has no plugin interface that we know ({cause}); versions 6.0 and later have one unless built without"
+        )
+    })?;
+    let register_translation = qemu.register_translation;
+    let executed = (0..cpus).map(|_| Executed::default()).collect();
+    let plugin = Plugin { qemu, model: Mutex::new(Some(model)), executed, out, others };
+    let Ok(()) = PLUGIN.set(plugin) else { bail!("it is loaded twice") };
     // SAFETY: `id` is ours, and the callbacks have the types that qemu expects.
-    unsafe {
-        (plugin.qemu.register_translation)(id, translated);
-    }
+    unsafe { register_translation(id, translated) };
     Ok(())
 }
 
 /// A machine as JSON, or as all of Stayput takes it.
-fn read_machine(text: &str) -> Result<Machine, InstallError> {
+fn read_machine(text: &str) -> anyhow::Result<Machine> {
     if Path::new(text).extension().is_none_or(|extension| extension != "json") {
         return Ok(Machine::named(text)?);
     }
-    let failed = |cause| InstallError::File { path: text.into(), cause };
-    let content = fs::read_to_string(text).map_err(|e| failed(e.into()))?;
-    serde_json::from_str(&content).map_err(|e| failed(e.into()))
+    let read = || Ok(serde_json::from_str(&fs::read_to_string(text)?)?);
+    read().map_err(|cause: anyhow::Error| anyhow!("cannot read the machine in {text}: {cause}"))
 }
 
 impl Plugin {
