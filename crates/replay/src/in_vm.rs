@@ -5,7 +5,7 @@ use crate::output::{ReplayOutput, RunFailure};
 use crate::series::{MACHINE, OUTPUT, OnOutput, Programs, Run, SCHEDULER_OUTPUT, Series, SeriesError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use vm::{Exit, Script, Step, StepResult, Vm};
+use vm::{Exit, Step, StepResult, Vm};
 
 /// Where the guest has the files of a series.
 const FOLDER: &str = "/replay";
@@ -65,13 +65,13 @@ impl Series {
             let collect = format!("cd {FOLDER} && cat {OUTPUT} {SCHEDULER_OUTPUT}; rm -f {OUTPUT} {SCHEDULER_OUTPUT}");
             [replay.within(limit), Step::shell(OUTPUT, collect)]
         });
-        let script = Script { steps: steps.collect() };
+        let steps: Vec<Step> = steps.collect();
         let mut replayed: Option<StepResult> = None;
         let mut left = runs.iter().enumerate();
         let mut outcome = Ok(());
         let slower = if model.is_some() { MODEL_SLOWS } else { 1 };
         let timeout = (BOOT + limit * runs.len() as u32) * slower;
-        vm.run_with(&script, timeout, |result| {
+        vm.run(&steps, timeout, |result| {
             // Steps come in pairs: a replay, and the collection of its output.
             let Some(replay) = replayed.take() else {
                 replayed = Some(result.clone());

@@ -3,12 +3,12 @@
 //! `linux-image-cloud-amd64` always depends on the newest kernel of a suite, so no version stands here. It is fetched by apt,
 //! which checks its signature, from lists and a cache of our own: the system's sources and packages stay as they are.
 
+use std::env;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use std::{env, fmt};
 
 /// The variable that names another kernel.
 const KERNEL_VARIABLE: &str = "STAYPUT_KERNEL";
@@ -23,9 +23,12 @@ const LISTS_MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// A Linux kernel to boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    vmlinuz: PathBuf,
-    release: String,
-    note: Option<String>,
+    /// The file.
+    pub vmlinuz: PathBuf,
+    /// What `uname -r` says under it.
+    pub release: String,
+    /// Why it may not be the newest, where that is so.
+    pub note: Option<String>,
 }
 
 /// Why there is no kernel to boot.
@@ -62,7 +65,7 @@ pub enum KernelError {
 
 impl Kernel {
     /// The kernel that the variable `STAYPUT_KERNEL` names, else Debian's newest cloud kernel. Where that can't be fetched, the
-    /// one fetched last, and [`Self::note`] says so.
+    /// one fetched last, and its `note` says so.
     ///
     /// # Errors
     /// [`KernelError`] where there is none.
@@ -89,21 +92,6 @@ impl Kernel {
             Err(cause) => Err(KernelError::NotAnImage { path: vmlinuz, cause }),
         }
     }
-
-    /// The file.
-    pub fn vmlinuz(&self) -> &Path {
-        &self.vmlinuz
-    }
-
-    /// What `uname -r` says under it.
-    pub fn release(&self) -> &str {
-        &self.release
-    }
-
-    /// Why it may not be the newest, where that is so.
-    pub fn note(&self) -> Option<&str> {
-        self.note.as_deref()
-    }
 }
 
 /// The release that an image's header names (Documentation/arch/x86/boot.rst: `header` at 0x202, `kernel_version` at 0x20e).
@@ -119,23 +107,22 @@ fn read_release(vmlinuz: &Path) -> Result<String, String> {
 }
 
 /// What went wrong in fetching.
+#[derive(Debug, thiserror::Error)]
 enum FetchError {
     /// A program can't be started, or failed and said this.
+    #[error("{name}: {cause}")]
     Program { name: &'static str, cause: String },
     /// Its packages are not what is expected.
+    #[error("{0}")]
     Package(String),
     /// The system doesn't let us keep it.
-    Keep(KernelError),
+    #[error(transparent)]
+    Keep(#[from] KernelError),
 }
 
-impl fmt::Display for FetchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Program { name, cause } => write!(f, "{name}: {cause}"),
-            Self::Package(cause) => f.write_str(cause),
-            Self::Keep(error) => error.fmt(f),
-        }
-    }
+/// Says that a file or folder of the cache can't be used.
+fn unusable(path: &Path) -> impl Fn(io::Error) -> KernelError {
+    move |cause| KernelError::Cache { path: path.to_owned(), cause }
 }
 
 /// The folder of what was fetched: `kernels/RELEASE/vmlinuz`, and `apt` with its lists.
@@ -150,12 +137,11 @@ impl Cache {
         let named = |variable: &str| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
         let folder = folder.ok_or(KernelError::NoCacheFolder)?.join("stayput");
-        let failed = |cause| KernelError::Cache { path: folder.clone(), cause };
         for part in ["kernels", "apt/sources", "apt/lists/partial", "apt/archives/partial"] {
-            fs::create_dir_all(folder.join(part)).map_err(failed)?;
+            fs::create_dir_all(folder.join(part)).map_err(unusable(&folder))?;
         }
-        let lock = File::create(folder.join("kernels/lock")).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        let lock = File::create(folder.join("kernels/lock")).map_err(unusable(&folder))?;
+        lock.lock().map_err(unusable(&folder))?;
         Ok(Self { folder, _lock: lock })
     }
 
@@ -191,32 +177,29 @@ impl Cache {
         if !vmlinuz.is_file() {
             self.fetch(&package, &release, &vmlinuz)?;
         }
-        Kernel::at(vmlinuz).map_err(FetchError::Keep)
+        Ok(Kernel::at(vmlinuz)?)
     }
 
     /// A program of apt's that sees nothing but our own sources and lists.
     fn apt(&self, name: &'static str) -> Command {
         let apt = self.folder.join("apt");
         let mut command = Command::new(name);
-        let folders = [
+        let places = [
             ("Dir::State", ""),
             ("Dir::State::lists", "lists"),
             ("Dir::State::status", "status"),
             ("Dir::Cache", ""),
             ("Dir::Cache::archives", "archives"),
             ("Dir::Etc::sourceparts", "sources"),
+            ("Dir::Etc::sourcelist", "/dev/null"),
             ("Dir::Etc::preferences", "preferences"),
+            ("Dir::Etc::preferencesparts", "/dev/null"),
         ];
-        for (option, path) in folders {
+        for (option, path) in places {
             command.arg("-o").arg(format!("{option}={}", apt.join(path).display()));
         }
         // Its own user could not write to our folder.
-        for option in
-            ["Dir::Etc::sourcelist=/dev/null", "Dir::Etc::preferencesparts=/dev/null", "APT::Sandbox::User=root"]
-        {
-            command.arg("-o").arg(option);
-        }
-        command.env("LC_ALL", "C");
+        command.args(["-o", "APT::Sandbox::User=root"]).env("LC_ALL", "C");
         command
     }
 
@@ -236,12 +219,12 @@ impl Cache {
         let preferences = "Package: *\nPin: release *\nPin-Priority: 500\n";
         for (name, text) in [("sources/debian.sources", sources.as_str()), ("preferences", preferences), ("status", "")]
         {
-            write(&apt.join(name), text).map_err(FetchError::Keep)?;
+            fs::write(apt.join(name), text).map_err(unusable(&apt.join(name)))?;
         }
         let mut update = self.apt("apt-get");
         update.args(["-o", "Acquire::http::Timeout=20", "-o", "APT::Update::Error-Mode=any", "-qq", "update"]);
         stdout("apt-get", &mut update)?;
-        write(&stamp, "").map_err(FetchError::Keep)
+        Ok(fs::write(&stamp, "").map_err(unusable(&stamp))?)
     }
 
     /// The package that holds the newest kernel, and the kernel's release: the last package of kernels on which the meta-package
@@ -264,28 +247,19 @@ impl Cache {
     }
 
     fn fetch(&self, package: &str, release: &str, vmlinuz: &Path) -> Result<(), FetchError> {
-        let keep = |path: &Path| {
-            let path = path.to_owned();
-            move |cause| FetchError::Keep(KernelError::Cache { path, cause })
-        };
-        let folder = tempfile::tempdir_in(self.folder.join("kernels")).map_err(keep(&self.folder))?;
+        let folder = tempfile::tempdir_in(self.folder.join("kernels")).map_err(unusable(&self.folder))?;
         stdout("apt-get", self.apt("apt-get").args(["-qq", "download", package]).current_dir(&folder))?;
-        let files = fs::read_dir(&folder).map_err(keep(folder.path()))?.flatten().map(|file| file.path());
-        let archive = files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "deb"));
+        let mut files = fs::read_dir(&folder).map_err(unusable(folder.path()))?.flatten().map(|file| file.path());
+        let archive = files.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
         let archive = archive.ok_or_else(|| FetchError::Package(format!("apt-get has downloaded no {package}")))?;
         stdout("dpkg-deb", Command::new("dpkg-deb").arg("--extract").arg(archive).arg(folder.path()))?;
         let places = [format!("usr/lib/modules/{release}/vmlinuz"), format!("boot/vmlinuz-{release}")];
         let unpacked = places.iter().map(|place| folder.path().join(place)).find(|path| path.is_file());
         let unpacked = unpacked.ok_or_else(|| FetchError::Package(format!("{package} holds no kernel")))?;
         let kept = vmlinuz.parent().unwrap_or(vmlinuz);
-        fs::create_dir_all(kept).map_err(keep(kept))?;
-        fs::rename(unpacked, vmlinuz).map_err(keep(vmlinuz))
+        fs::create_dir_all(kept).map_err(unusable(kept))?;
+        Ok(fs::rename(unpacked, vmlinuz).map_err(unusable(vmlinuz))?)
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), KernelError> {
-    let written = File::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|cause| KernelError::Cache { path: path.into(), cause })
 }
 
 /// What a program wrote; if it failed, the first error that it names.

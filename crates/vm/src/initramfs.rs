@@ -6,8 +6,6 @@ use cpio::newc;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,32 +30,36 @@ pub enum InitramfsError {
     },
 }
 
-enum Entry {
-    Folder,
-    File { source: PathBuf, is_program: bool },
+/// Kinds and permissions of what the guest has, as in `stat.st_mode` (inode(7)).
+const FOLDER: u32 = 0o040_755;
+const FILE: u32 = 0o100_644;
+const PROGRAM: u32 = 0o100_755;
+const LINK: u32 = 0o120_777;
+
+enum Content {
     Bytes(Vec<u8>),
-    Link { target: PathBuf },
+    /// That of a file of this host.
+    File(PathBuf),
 }
 
-/// The files of a guest, by their paths in it.
+/// The files of a guest, by their paths in it: kind, and content.
 pub(super) struct Initramfs {
-    entries: BTreeMap<PathBuf, Entry>,
+    entries: BTreeMap<PathBuf, (u32, Content)>,
 }
 
 impl Initramfs {
     /// With nothing but the folders that every guest needs.
     pub(super) fn new() -> Self {
         let folders = ["bin", "dev", "etc", "proc", "root", "run", "sys", "tmp"];
-        Self { entries: folders.map(|folder| (folder.into(), Entry::Folder)).into() }
+        Self { entries: folders.map(|folder| (folder.into(), (FOLDER, Content::Bytes(vec![])))).into() }
     }
 
     /// Adds a program of this host at `path`, and where they are here, the shared libraries that it needs.
     pub(super) fn add_program(&mut self, path: impl AsRef<Path>, source: &Path) -> Result<(), InitramfsError> {
         for library in shared_libraries(source)? {
-            let entry = Entry::File { source: library.clone(), is_program: true };
-            self.add(&library, entry);
+            self.add(&library, PROGRAM, Content::File(library.clone()));
         }
-        self.add(path.as_ref(), Entry::File { source: source.into(), is_program: true });
+        self.add(path.as_ref(), PROGRAM, Content::File(source.into()));
         Ok(())
     }
 
@@ -66,8 +68,8 @@ impl Initramfs {
         let known = Command::new("ldconfig").arg("-p").env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").output();
         let known = known.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         // Lines are `libhwloc.so.15 (libc6,x86-64) => /lib/x86_64-linux-gnu/libhwloc.so.15`.
-        let library = known.lines().filter(|line| line.trim_start().split(' ').next() == Some(name));
-        match library.filter_map(|line| line.split_once("=> ")).next() {
+        let mut lines = known.lines().filter(|line| line.trim_start().split(' ').next() == Some(name));
+        match lines.find_map(|line| line.split_once("=> ")) {
             Some((_, path)) => self.add_program(path, Path::new(path)),
             None => Ok(()),
         }
@@ -75,25 +77,25 @@ impl Initramfs {
 
     /// Adds a file of this host at `path`.
     pub(super) fn add_file(&mut self, path: impl AsRef<Path>, source: &Path) {
-        self.add(path.as_ref(), Entry::File { source: source.into(), is_program: false });
+        self.add(path.as_ref(), FILE, Content::File(source.into()));
     }
 
     /// Adds a file of these bytes at `path`.
-    pub(super) fn add_bytes(&mut self, path: impl AsRef<Path>, bytes: Vec<u8>) {
-        self.add(path.as_ref(), Entry::Bytes(bytes));
+    pub(super) fn add_bytes(&mut self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) {
+        self.add(path.as_ref(), FILE, Content::Bytes(bytes.into()));
     }
 
     /// Adds a symbolic link at `path`.
-    pub(super) fn add_link(&mut self, path: impl AsRef<Path>, target: impl Into<PathBuf>) {
-        self.add(path.as_ref(), Entry::Link { target: target.into() });
+    pub(super) fn add_link(&mut self, path: impl AsRef<Path>, target: &str) {
+        self.add(path.as_ref(), LINK, Content::Bytes(target.into()));
     }
 
-    fn add(&mut self, path: &Path, entry: Entry) {
+    fn add(&mut self, path: &Path, mode: u32, content: Content) {
         let path = path.strip_prefix("/").unwrap_or(path);
         for folder in path.ancestors().skip(1).filter(|folder| *folder != Path::new("")) {
-            self.entries.entry(folder.into()).or_insert(Entry::Folder);
+            self.entries.entry(folder.into()).or_insert((FOLDER, Content::Bytes(vec![])));
         }
-        self.entries.insert(path.into(), entry);
+        self.entries.insert(path.into(), (mode, content));
     }
 
     /// Writes it as a cpio archive, the form that the kernel unpacks (Documentation/driver-api/early-userspace/buffer-format).
@@ -101,23 +103,15 @@ impl Initramfs {
         let failed = |path: &Path, cause| InitramfsError::File { path: path.into(), cause };
         let file = File::create(archive).map_err(|cause| failed(archive, cause))?;
         let mut out = BufWriter::new(file);
-        for (number, (path, entry)) in (1..).zip(&self.entries) {
+        for (number, (path, (mode, content))) in (1..).zip(&self.entries) {
             // The order of paths puts a folder before what is in it, as unpacking needs.
-            let header = newc::Builder::new(&path.to_string_lossy()).ino(number);
-            match entry {
-                Entry::Folder => write_entry(&mut out, header.mode(0o040_755), 0, &mut io::empty()),
-                Entry::Bytes(bytes) => {
-                    write_entry(&mut out, header.mode(0o100_644), bytes.len() as u64, &mut &bytes[..])
-                }
-                Entry::Link { target } => {
-                    let target = target.as_os_str().as_bytes();
-                    write_entry(&mut out, header.mode(0o120_777), target.len() as u64, &mut &*target)
-                }
-                Entry::File { source, is_program } => {
-                    let mode = if *is_program { 0o100_755 } else { 0o100_644 };
-                    let mut content = File::open(source).map_err(|cause| failed(source, cause))?;
-                    let size_bytes = content.metadata().map_err(|cause| failed(source, cause))?.size();
-                    write_entry(&mut out, header.mode(mode), size_bytes, &mut content)
+            let header = newc::Builder::new(&path.to_string_lossy()).ino(number).mode(*mode);
+            match content {
+                Content::Bytes(bytes) => write_entry(&mut out, header, bytes.len() as u64, &mut &bytes[..]),
+                Content::File(source) => {
+                    let mut file = File::open(source).map_err(|cause| failed(source, cause))?;
+                    let size_bytes = file.metadata().map_err(|cause| failed(source, cause))?.len();
+                    write_entry(&mut out, header, size_bytes, &mut file)
                 }
             }
             .map_err(|cause| failed(archive, cause))?;
@@ -135,8 +129,7 @@ fn write_entry(
     let size_bytes = u32::try_from(size_bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
     let mut entry = header.write(out, size_bytes);
     io::copy(content, &mut entry)?;
-    entry.finish()?;
-    Ok(())
+    entry.finish().map(drop)
 }
 
 /// The shared libraries that a program loads, its loader among them, as `ldd` finds them.

@@ -1,11 +1,11 @@
 //! A kernel and a topology to run things in: virtual machines, on hosts whose kernel has no sched_ext and whose CPUs are few.
 //!
-//! In go a [`Kernel`], a [`Topology`], programs and a [`Script`] of what to run; out comes what became of each step. It runs qemu, and apt
+//! In go a [`Kernel`], a [`Topology`], programs and the [`Step`]s to run; out comes what became of each step. It runs qemu, and apt
 //! to fetch a kernel, which it keeps in the user's cache folder; all else that it writes is in a temporary folder.
 //!
 //! ```text
 //! Kernel (Debian's newest) ──┐
-//! Topology (2x4, dies, ...) ─┼─> Vm ──run(Script)──> qemu ──boots──> stayput-guest (/init) ──runs──> steps
+//! Topology (2x4, dies, ...) ─┼─> Vm ──run(steps)──> qemu  ──boots──> stayput-guest (/init) ──runs──> steps
 //! programs, files ───────────┘                                            │ one JSON line a step
 //!                                       Vec<StepResult> <─────────────────┘
 //! ```
@@ -21,7 +21,7 @@ mod topology;
 
 pub use image::{Kernel, KernelError};
 pub use initramfs::InitramfsError;
-pub use script::{ANSWER_PORT, Action, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Script, Step, StepResult};
+pub use script::{ANSWER_PORT, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Step, StepResult};
 pub use topology::{ParseTopologyError, Topology};
 
 use initramfs::Initramfs;
@@ -142,7 +142,7 @@ impl Stopped {
     }
 }
 
-/// Why a virtual machine's script was not carried out to its end.
+/// Why a virtual machine's steps were not carried out to their end.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
     /// Its files can't be put together.
@@ -201,21 +201,14 @@ impl Vm {
         }
     }
 
-    /// Boots it, carries out a script, and switches it off; takes no longer than `timeout`.
+    /// Boots it, runs steps one after another, each whatever became of the one before, and switches it off; takes no longer than
+    /// `timeout`. Calls `on_result` with each step's result as soon as the step has ended.
     ///
     /// # Errors
     /// [`VmError`] if not every step was carried out. A step that failed is a result, not an error.
-    pub fn run(&self, script: &Script, timeout: Duration) -> Result<Vec<StepResult>, VmError> {
-        self.run_with(script, timeout, |_| ())
-    }
-
-    /// As [`Self::run`]; calls `on_result` with each step's result as soon as the step has ended.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    pub fn run_with(
+    pub fn run(
         &self,
-        script: &Script,
+        steps: &[Step],
         timeout: Duration,
         mut on_result: impl FnMut(&StepResult),
     ) -> Result<Vec<StepResult>, VmError> {
@@ -223,7 +216,7 @@ impl Vm {
         let folder = tempfile::tempdir().map_err(VmError::Files)?;
         let (archive, console) = (folder.path().join("initramfs"), folder.path().join("console"));
         let errors = folder.path().join("errors");
-        self.initramfs(script)?.write(&archive)?;
+        self.initramfs(steps)?.write(&archive)?;
         let mut qemu = Qemu::start(self.command(&archive, &console), &errors)?;
 
         let mut ended = vec![];
@@ -261,7 +254,7 @@ impl Vm {
         Err(VmError::Ended { status, stderr, stopped })
     }
 
-    fn initramfs(&self, script: &Script) -> Result<Initramfs, VmError> {
+    fn initramfs(&self, steps: &[Step]) -> Result<Initramfs, VmError> {
         let mut files = Initramfs::new();
         let busybox = find_program(BUSYBOX).unwrap_or_else(|| BUSYBOX.into());
         files.add_program("bin/busybox", &busybox)?;
@@ -275,10 +268,9 @@ impl Vm {
         for (here, there) in &self.files {
             files.add_file(there, here);
         }
-        files.add_bytes("etc/passwd", b"root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n".to_vec());
-        files.add_bytes("etc/group", b"root:x:0:\nuser:x:1000:\n".to_vec());
-        let script = serde_json::to_vec(script).map_err(|e| VmError::Files(e.into()))?;
-        files.add_bytes(SCRIPT_PATH, script);
+        files.add_bytes("etc/passwd", "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n");
+        files.add_bytes("etc/group", "root:x:0:\nuser:x:1000:\n");
+        files.add_bytes(SCRIPT_PATH, serde_json::to_vec(steps).map_err(|e| VmError::Files(e.into()))?);
         Ok(files)
     }
 
@@ -287,7 +279,7 @@ impl Vm {
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.args(["-accel", "tcg,thread=single"]);
         command.args(self.topology.qemu_arguments(self.memory_mib));
-        command.arg("-kernel").arg(self.kernel.vmlinuz()).arg("-initrd").arg(archive);
+        command.arg("-kernel").arg(&self.kernel.vmlinuz).arg("-initrd").arg(archive);
         // The emulated clocks are sound, but Linux would first watch them for seconds. Guards against speculation, of which an
         // emulated CPU does none, make each system call about twice as slow. A panic ends the machine.
         let mut arguments =

@@ -4,7 +4,6 @@
 //! line, so that the kernel's messages on the console can't mix in and each step is known as soon as it has ended.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Where the script lies in the guest.
@@ -14,61 +13,32 @@ pub const ANSWER_PORT: &str = "/dev/ttyS1";
 /// How much of a step's output and of its errors, each, comes back; what is more is cut off in the middle.
 pub const OUTPUT_BYTES: usize = 8 << 20;
 
-/// Steps that the guest runs one after another, each whatever became of the one before.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Script {
-    /// The steps, in order.
-    pub steps: Vec<Step>,
-}
-
-/// A program with its arguments, or a line for the shell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// A program of the guest, by name or path, and its arguments.
-    Run(Vec<String>),
-    /// Text for the guest's `sh` (busybox).
-    Shell(String),
-}
-
 /// One thing to do. It runs in a process group of its own, of which nothing is left when it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// What its result is found by.
     pub name: String,
-    /// What to do.
-    pub action: Action,
+    /// A program of the guest, by name or path, and its arguments.
+    pub argv: Vec<String>,
     /// Guest time after which it is killed.
     pub timeout: Duration,
-    /// Variables added to its environment.
-    pub environment: BTreeMap<String, String>,
 }
 
 impl Step {
     /// A step that runs a program, for a minute at most.
     pub fn run<S: Into<String>>(name: impl Into<String>, argv: impl IntoIterator<Item = S>) -> Self {
-        Self::new(name, Action::Run(argv.into_iter().map(Into::into).collect()))
+        let argv = argv.into_iter().map(Into::into).collect();
+        Self { name: name.into(), argv, timeout: Duration::from_secs(60) }
     }
 
-    /// A step that the shell runs, for a minute at most.
+    /// A step in which the guest's `sh` (busybox) runs a text, for a minute at most.
     pub fn shell(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(name, Action::Shell(text.into()))
-    }
-
-    fn new(name: impl Into<String>, action: Action) -> Self {
-        Self { name: name.into(), action, timeout: Duration::from_secs(60), environment: BTreeMap::new() }
+        Self::run(name, ["/bin/sh".into(), "-c".into(), text.into()])
     }
 
     /// The same step, killed after `timeout` of guest time.
-    pub fn within(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// The same step with a variable in its environment.
-    pub fn with_variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.environment.insert(name.into(), value.into());
-        self
+    pub fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 }
 

@@ -64,11 +64,9 @@ impl fmt::Display for Topology {
 }
 
 /// Sizes of the caches that qemu's oldest CPU descriptions have, which it shows unless asked for others.
-mod cache_bytes {
-    pub const L1: u32 = 32 << 10;
-    pub const L2: u32 = 4 << 20;
-    pub const L3: u32 = 16 << 20;
-}
+const L1_BYTES: u32 = 32 << 10;
+const L2_BYTES: u32 = 4 << 20;
+const L3_BYTES: u32 = 16 << 20;
 
 impl Topology {
     /// Number of CPUs.
@@ -82,18 +80,11 @@ impl Topology {
 
     /// This machine as an hwloc synthetic string. CPUs are numbered as in the guest: in the order of the tree.
     pub fn synthetic(&self) -> String {
-        let Self {
-            packages, dies_per_package: dies, cores_per_die: cores, threads_per_core: threads, has_numa, ..
-        } = self;
-        let node = |here: bool| if here { "[numa] " } else { "" };
-        let cache_bytes = |bytes: u32| format!("(size={bytes})");
+        let Self { packages, dies_per_package, cores_per_die, threads_per_core, has_numa, .. } = self;
+        let (machine_memory, package_memory) = if *has_numa { ("", "[numa] ") } else { ("[numa] ", "") };
         format!(
-            "{}pack:{packages} {}die:{dies} l3:1{} l2:{cores}{} l1i:1{l1} l1d:1{l1} core:1 pu:{threads}",
-            node(!has_numa),
-            node(*has_numa),
-            cache_bytes(cache_bytes::L3),
-            cache_bytes(cache_bytes::L2),
-            l1 = cache_bytes(cache_bytes::L1),
+            "{machine_memory}pack:{packages} {package_memory}die:{dies_per_package} l3:1(size={L3_BYTES}) \
+             l2:{cores_per_die}(size={L2_BYTES}) l1i:1(size={L1_BYTES}) l1d:1(size={L1_BYTES}) core:1 pu:{threads_per_core}"
         )
     }
 
@@ -108,17 +99,13 @@ impl Topology {
     /// What makes qemu show this machine, with `memory_mib` of memory. As Intel, since qemu tells dies in Intel's leaf of
     /// `cpuid` only.
     pub(crate) fn qemu_arguments(&self, memory_mib: u32) -> Vec<String> {
-        let mut arguments: Vec<String> =
-            vec!["-cpu".into(), "max,vendor=GenuineIntel".into(), "-m".into(), format!("{memory_mib}M")];
+        let Self { packages, dies_per_package, cores_per_die, threads_per_core, .. } = self;
         let smp = format!(
-            "{},sockets={},dies={},cores={},threads={}",
+            "{},sockets={packages},dies={dies_per_package},cores={cores_per_die},threads={threads_per_core}",
             self.cpus(),
-            self.packages,
-            self.dies_per_package,
-            self.cores_per_die,
-            self.threads_per_core
         );
-        arguments.extend(["-smp".into(), smp]);
+        let memory = format!("{memory_mib}M");
+        let mut arguments = ["-cpu", "max,vendor=GenuineIntel", "-m", &memory, "-smp", &smp].map(String::from).to_vec();
         if self.has_numa {
             for node in 0..self.packages {
                 let (first, last) = (node * self.cpus_per_package(), (node + 1) * self.cpus_per_package() - 1);

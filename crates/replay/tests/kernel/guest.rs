@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
-use vm::{Exit, Kernel, Script, Step, StepResult, Vm};
+use vm::{Exit, Kernel, Step, StepResult, Vm};
 
 /// What a test of the short set may take, boot and all: many times what it needs, since it only ends what hangs.
 pub const TIMEOUT: Duration = Duration::from_secs(15 * 60);
@@ -16,7 +16,7 @@ pub const LONG_TIMEOUT: Duration = Duration::from_secs(3 * 60 * 60);
 /// The kernel to test in, found once and for all tests.
 static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| match vm::can_run() {
     Ok(kernel) => {
-        kernel.note().iter().for_each(|note| eprintln!("kernel tests: {note}"));
+        kernel.note.iter().for_each(|note| eprintln!("kernel tests: {note}"));
         Some(kernel)
     }
     Err(skip) => {
@@ -91,7 +91,7 @@ pub fn run(vm: &Vm, name: &str, steps: Vec<Step>) -> Results {
 /// The same with more time.
 pub fn run_within(timeout: Duration, vm: &Vm, name: &str, steps: Vec<Step>) -> Results {
     let mut results = vec![];
-    let outcome = vm.run_with(&Script { steps }, timeout, |result| {
+    let outcome = vm.run(&steps, timeout, |result| {
         eprintln!("{name}: {}: {:?} after {:.1} s", result.name, result.exit, result.seconds);
         results.push(result.clone());
     });

@@ -4,7 +4,7 @@ use crate::guest::{self, Results};
 use machine::{CpuSet, Kind};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use vm::{Exit, Plugin, Script, Step, VmError};
+use vm::{Exit, Plugin, Step, VmError};
 
 /// Prints `FILE:CONTENT` for what the guest's kernel says of its CPUs.
 const CPU_FILES: &str = "cd /sys/devices/system/cpu; grep . cpu[0-9]*/topology/*_cpus_list cpu[0-9]*/cache/index*/* cpu[0-9]*/node*/cpulist";
@@ -59,7 +59,7 @@ fn each_step_says_how_it_ended_and_a_panic_hides_none_of_it() {
         Step::shell("signal", "kill -SEGV $$"),
         Step::shell("late", "echo before; sleep 100 & sleep 100").within(Duration::from_secs(1)),
         Step::run("absent", ["no-such-program"]),
-        Step::shell("left", "pidof sleep; echo $ANSWER").with_variable("ANSWER", "nobody"),
+        Step::shell("left", "pidof sleep; echo nobody"),
         Step::shell("sched_ext", "cat /sys/kernel/sched_ext/state; ls /sys/kernel/btf/vmlinux"),
         Step::shell("mounted", "ls /sys/fs/cgroup/cgroup.procs /sys/kernel/debug/sched /sys/kernel/tracing/events"),
         Step::run("burn", ["stayput-guest", "burn", "--processes", "3", "--seconds", "1", "--pin", "1"]),
@@ -67,7 +67,7 @@ fn each_step_says_how_it_ended_and_a_panic_hides_none_of_it() {
         Step::shell("fatal", "echo c > /proc/sysrq-trigger"),
         Step::run("never", ["true"]),
     ];
-    let error = vm.run(&Script { steps }, guest::TIMEOUT).unwrap_err();
+    let error = vm.run(&steps, guest::TIMEOUT, |_| ()).unwrap_err();
     let VmError::Panicked { cause, stopped } = error else { panic!("{error}") };
     assert!(cause.contains("sysrq"), "{cause}");
     assert_eq!(stopped.during.as_deref(), Some("fatal"));
@@ -93,7 +93,7 @@ fn each_step_says_how_it_ended_and_a_panic_hides_none_of_it() {
 fn what_qemu_refuses_is_told() {
     let Some(mut vm) = guest::vm("1x1") else { return };
     vm.plugin = Some(Plugin { library: "/no,such=/plugin.so".into(), arguments: vec!["a=b".into()] });
-    let error = vm.run(&Script::default(), guest::TIMEOUT).unwrap_err();
+    let error = vm.run(&[], guest::TIMEOUT, |_| ()).unwrap_err();
     assert!(matches!(error, VmError::Ended { .. }), "{error}");
     assert!(error.to_string().contains("/no,such=/plugin.so"), "{error}");
 }
@@ -102,7 +102,7 @@ fn what_qemu_refuses_is_told() {
 #[ignore = "boots a virtual machine: make test-kernel"]
 fn a_machine_that_takes_too_long_is_stopped() {
     let Some(vm) = guest::vm("1x1") else { return };
-    let error = vm.run(&Script::default(), Duration::from_secs(1)).unwrap_err();
+    let error = vm.run(&[], Duration::from_secs(1), |_| ()).unwrap_err();
     assert!(matches!(&error, VmError::Hung { stopped, .. } if stopped.during.is_none()), "{error}");
 }
 

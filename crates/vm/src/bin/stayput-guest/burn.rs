@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
             ForkResult::Parent { child } => children.push(child),
             ForkResult::Child => {
                 drop((opener, ready));
-                let computed = compute_when_told(gate, &stop_ns, epoch, arguments.threads);
+                let computed = compute_after(gate, &stop_ns, epoch, arguments.threads);
                 process::exit(computed.and_then(|cpus| report(reporter, &cpus)).is_err().into())
             }
         }
@@ -91,18 +91,13 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
     // All have ended when nobody can write any more.
     reports.read_to_end(&mut reported)?;
     let cpus = reported.chunks_exact(2).map(|cpu| u16::from_ne_bytes([cpu[0], cpu[1]]).into()).collect();
-    let cpu_seconds = children.into_iter().map(cpu_seconds_of).collect::<io::Result<_>>()?;
+    let cpu_seconds = children.into_iter().map(cpu_seconds_at_end).collect::<io::Result<_>>()?;
     let burnt = Burnt { seconds: start.elapsed().as_secs_f64(), cpu_seconds, cpus };
     Ok(serde_json::to_string(&burnt)?)
 }
 
 /// Waits until the gate opens, and computes until `stop_ns`, in nanoseconds since `epoch`, in so many threads; on which CPUs.
-fn compute_when_told(
-    mut gate: PipeReader,
-    stop_ns: &File,
-    epoch: Instant,
-    threads: usize,
-) -> io::Result<BTreeSet<usize>> {
+fn compute_after(mut gate: PipeReader, stop_ns: &File, epoch: Instant, threads: usize) -> io::Result<BTreeSet<usize>> {
     set_pdeathsig(Signal::SIGKILL)?;
     gate.read_to_end(&mut Vec::new())?;
     let mut ns = [0; 8];
@@ -136,7 +131,7 @@ fn report(mut reporter: PipeWriter, cpus: &BTreeSet<usize>) -> io::Result<()> {
 }
 
 /// Waits for a child; the CPU time of those waited for grows by that child's.
-fn cpu_seconds_of(child: Pid) -> io::Result<f64> {
+fn cpu_seconds_at_end(child: Pid) -> io::Result<f64> {
     let children_us = || -> io::Result<i64> {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
         Ok((usage.user_time() + usage.system_time()).num_microseconds())

@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use vm::{ANSWER_PORT, Action, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Script, Step, StepResult};
+use vm::{ANSWER_PORT, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Step, StepResult};
 
 /// What is mounted where; a kernel may lack the later ones.
 const FILE_SYSTEMS: [(&str, &str); 7] = [
@@ -64,8 +64,8 @@ fn carry_out() -> io::Result<()> {
         tcdrain(&port)?;
         io::Result::Ok(())
     };
-    let script: Script = serde_json::from_slice(&fs::read(SCRIPT_PATH)?)?;
-    for step in &script.steps {
+    let steps: Vec<Step> = serde_json::from_slice(&fs::read(SCRIPT_PATH)?)?;
+    for step in &steps {
         tell(&Message::Began(step.name.clone()))?;
         tell(&Message::Ended(run_step(step)?))?;
     }
@@ -75,12 +75,9 @@ fn carry_out() -> io::Result<()> {
 /// Runs a step with its output going to files, so that a step which is killed doesn't lose it.
 fn run_step(step: &Step) -> io::Result<StepResult> {
     let (stdout, stderr) = (Path::new("/run/stdout"), Path::new("/run/stderr"));
-    let (program, arguments) = match &step.action {
-        Action::Run(argv) => (argv.first().map_or("", String::as_str), argv.get(1..).unwrap_or_default().to_vec()),
-        Action::Shell(text) => ("/bin/sh", vec!["-c".to_owned(), text.clone()]),
-    };
+    let program = step.argv.first().map_or("", String::as_str);
     let mut command = Command::new(program);
-    command.args(arguments).env("PATH", "/bin").env("HOME", "/root").envs(&step.environment).process_group(0);
+    command.args(step.argv.iter().skip(1)).env("PATH", "/bin").env("HOME", "/root").process_group(0);
     command.stdin(Stdio::null()).stdout(File::create(stdout)?).stderr(File::create(stderr)?);
 
     let began = Instant::now();
