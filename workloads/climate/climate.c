@@ -145,7 +145,6 @@ static const struct test_case CASES[] = {
 
 enum { CLASS_S_COLUMNS = 64 };
 
-
 static int columns_of(size_t class) { return CLASS_S_COLUMNS << class; }
 
 /* What an error of the given order in the size of the cells is, when it is `error` in class S. */

@@ -96,9 +96,8 @@ static inline lanes choose(lanes_of_integers choice, lanes chosen, lanes other) 
  * tile. `slant` is 1 + Q as every lane left it, `above` that of the row above these rows, which is
  * overwritten by the last of them. With `partial`, some lanes have no column of the tile and rest.
  */
-ALWAYS_INLINE void
-take_steps(const struct demands *demands, lanes row, lanes column, int first, int end, bool partial,
-           struct slant *slant, struct point *above) {
+ALWAYS_INLINE void take_steps(const struct demands *demands, lanes row, lanes column, int first,
+                              int end, bool partial, struct slant *slant, struct point *above) {
     for (int t = first; t < end; t++) {
         const double *entering = above[t < TILE_COLUMNS ? t : TILE_COLUMNS - 1].queue;
         struct slant up;

@@ -438,7 +438,7 @@ struct flow_run flow_run_create(const struct flow_class *class, struct result *r
     struct flow_run run = {.class = class, .flow = shape, .result = result};
     run.flow.u = memory_pages(flow_field_doubles(&shape), sizeof *run.flow.u);
     run.flow.forcing = memory_pages(flow_field_doubles(&shape), sizeof *run.flow.forcing);
-    run.plane_squares = memory_pages((size_t)class->n, sizeof *run.plane_squares);
+    run.plane_squares = memory_pages((size_t) class->n, sizeof *run.plane_squares);
     return run;
 }
 

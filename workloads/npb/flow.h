@@ -77,8 +77,7 @@ ALWAYS_INLINE void flow_load(const struct flow *flow, const double *at, lanes u[
         u[m] = lanes_load(at + (size_t)m * flow->component);
 }
 
-ALWAYS_INLINE void flow_store(const struct flow *flow, double *at,
-                              const lanes u[FLOW_COMPONENTS]) {
+ALWAYS_INLINE void flow_store(const struct flow *flow, double *at, const lanes u[FLOW_COMPONENTS]) {
 #pragma GCC unroll 5
     for (int m = 0; m < FLOW_COMPONENTS; m++)
         lanes_store(at + (size_t)m * flow->component, u[m]);

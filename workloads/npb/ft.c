@@ -58,7 +58,7 @@ struct problem {
     struct fft_plan along_x, along_y, along_z;
     uint64_t re_power[FFT_LONGEST], im_power[FFT_LONGEST]; /* of the generator, along x */
     double complex point[CHECKSUM_POINTS];                 /* those of the present step */
-    double complex checksum[MAX_STEPS]; /* written by the first thread */
+    double complex checksum[MAX_STEPS];                    /* written by the first thread */
     struct result *result;
 };
 

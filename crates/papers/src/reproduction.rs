@@ -136,13 +136,13 @@ pub enum ReproducedCell {
 
 impl ReproducedCell {
     /// A number beside its printed one.
-    pub(super) fn number(printed: Option<Printed>, ours: Option<Estimated>) -> Self {
+    pub fn number(printed: Option<Printed>, ours: Option<Estimated>) -> Self {
         let difference = printed.zip(ours).map(|(printed, ours)| ours.value - printed.value);
         Self::Number { printed, ours, difference, role: None, live: None }
     }
 
     /// A printed number beside a model's, which has no interval, and this machine's.
-    pub(super) fn predicted(
+    pub fn predicted(
         printed: Option<Printed>,
         predicted: Option<f64>,
         role: Option<Role>,

@@ -172,7 +172,7 @@ fn the_page_is_its_own_data_file() {
 fn numbers_of_a_fitted_model_tell_what_it_was_fitted_on() {
     use papers::contention::{HeldOut, Role};
     use papers::reproduction::{ReproducedCell, ReproducedRow, ReproducedTable};
-    let cell = |printed: &str, role| ReproducedCell::predicted(printed.parse().ok(), Some(2.5), Some(role));
+    let cell = |printed: &str, role| ReproducedCell::predicted(printed.parse().ok(), Some(2.5), Some(role), None);
     let table = ReproducedTable {
         name: "table-1".into(),
         title: "Table 1".into(),
