@@ -181,11 +181,8 @@ impl Caught {
         let mut buffer = [0; 512];
         let mut taken = Vec::new();
         while let Ok(length) = self.arrivals.read(&mut buffer) {
-            taken.extend(
-                buffer[..length]
-                    .chunks_exact(2)
-                    .map(|message| Arrival { signal: message[0].into(), sent: message[1] != 0 }),
-            );
+            let (messages, _) = buffer[..length].as_chunks();
+            taken.extend(messages.iter().map(|&[signal, sent]| Arrival { signal: signal.into(), sent: sent != 0 }));
             if length < buffer.len() {
                 break;
             }

@@ -90,7 +90,8 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
     let mut reported = Vec::new();
     // All have ended when nobody can write any more.
     reports.read_to_end(&mut reported)?;
-    let cpus = reported.chunks_exact(2).map(|cpu| u16::from_ne_bytes([cpu[0], cpu[1]]).into()).collect();
+    let (cpus, _) = reported.as_chunks();
+    let cpus = cpus.iter().map(|&cpu| u16::from_ne_bytes(cpu).into()).collect();
     let cpu_seconds = children.into_iter().map(cpu_seconds_at_end).collect::<io::Result<_>>()?;
     let burnt = Burnt { seconds: start.elapsed().as_secs_f64(), cpu_seconds, cpus };
     Ok(serde_json::to_string(&burnt)?)
