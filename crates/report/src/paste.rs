@@ -50,6 +50,10 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
         _ if study.ranking(name).is_some_and(|ranking| !ranking.has_reference()) => nothing(format!(
             "{name}: nothing needs pasting. Unbound with {threads} was not in the race, so that nothing is known to beat it."
         )),
+        _ if study.ranking(name).is_some_and(|ranking| ranking.race.timed_reference().is_none()) => nothing(format!(
+            "{name}: nothing needs pasting. No run of unbound with {threads} went well, so that nothing is known to beat it; {} is best.",
+            best.placement
+        )),
         _ => nothing(format!(
             "{name}: nothing needs pasting. No placement is shown to be faster than {reference} with {threads}, its fastest thread count."
         )),

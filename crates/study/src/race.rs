@@ -106,15 +106,17 @@ impl RaceResult {
         all.find(|(entrant, _)| entrant.reference && entrant.threads == threads)
     }
 
+    /// The reference of the gain, unless none of its runs went well.
+    pub fn timed_reference(&self) -> Option<&Entrant> {
+        self.reference().filter(|(_, standing)| standing.loss.is_some()).map(|(entrant, _)| entrant)
+    }
+
     /// Whether the best is shown to be faster than its reference: by their pairs, or because the race as a whole tells the
     /// two apart.
     pub fn beats_reference(&self) -> bool {
-        let is_reference =
-            |arm: &usize| self.reference().is_some_and(|(entrant, _)| self.entrants.get(*arm) == Some(entrant));
+        let is_apart = |reference| !self.standings.tied.iter().any(|&arm| self.entrants.get(arm) == Some(reference));
         self.gain().is_some_and(|gain| gain.claim == Claim::Faster)
-            || (self.standings.difference_shown
-                && self.reference().is_some()
-                && !self.standings.tied.iter().any(is_reference))
+            || (self.standings.difference_shown && self.timed_reference().is_some_and(is_apart))
     }
 
     /// Those that can't be told apart from the best, without it.

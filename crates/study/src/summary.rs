@@ -214,8 +214,7 @@ pub(crate) fn add_gain(race: &RaceResult, verdict: &RaceVerdict, summaries: &mut
 pub(crate) fn winner(race: &RaceResult) -> Option<Best> {
     let best = race.best()?;
     let shown = race.beats_reference();
-    let reference = || race.reference().map(|(entrant, _)| entrant);
-    let chosen = if shown { best } else { reference().unwrap_or(best) };
+    let chosen = if shown { best } else { race.timed_reference().unwrap_or(best) };
     let (subject, placement) = (race.subject.clone(), chosen.placement.clone());
     Some(Best { subject, threads: chosen.threads, placement, shown })
 }

@@ -223,4 +223,7 @@ fn a_reference_that_always_fails_leaves_the_gain_unknown() {
     let (record, _) = whole(&study, runner);
     let analysis = analyse(&record);
     assert_eq!(outcome(&analysis).finding, RaceFinding::GainUnknown);
+    let best = &analysis.cells.best[0];
+    assert!(!analysis.races[0].beats_reference() && !best.shown, "nobody beats what was never timed");
+    assert_eq!(best.placement, "p4", "what always fails is no advice");
 }
