@@ -22,8 +22,8 @@ use std::ptr;
 /// Finds the executable that `name` means, as shells do: a path when it holds a slash, else the first in `PATH`.
 ///
 /// # Errors
-/// [`LaunchError::NotFound`] or [`LaunchError::NotExecutable`].
-pub(crate) fn resolve(name: &OsStr) -> Result<PathBuf, LaunchError> {
+/// [`LaunchError::NotFound`], [`LaunchError::NotExecutable`] or [`LaunchError::NoInterpreter`].
+pub fn executable_path(name: &OsStr) -> Result<PathBuf, LaunchError> {
     let check = |path: &Path| -> Result<(), Errno> {
         faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS)?;
         if path.is_dir() { Err(Errno::EISDIR) } else { Ok(()) }
@@ -39,7 +39,12 @@ pub(crate) fn resolve(name: &OsStr) -> Result<PathBuf, LaunchError> {
     let mut refused = None;
     for path in candidates {
         match check(&path) {
-            Ok(()) => return Ok(path),
+            Ok(()) => {
+                return match missing_interpreter(&path) {
+                    Some(interpreter) => Err(LaunchError::NoInterpreter { path, interpreter }),
+                    None => Ok(path),
+                };
+            }
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
             Err(errno) => drop(refused.get_or_insert((path, errno))),
         }
@@ -48,6 +53,16 @@ pub(crate) fn resolve(name: &OsStr) -> Result<PathBuf, LaunchError> {
         Some((path, errno)) => LaunchError::NotExecutable { path, errno },
         None => LaunchError::NotFound { name: name.into() },
     })
+}
+
+/// What the script at `path` names as its interpreter, if that isn't there; execve(2) would say of the script that it isn't.
+fn missing_interpreter(path: &Path) -> Option<PathBuf> {
+    // What execve(2) reads of a file.
+    let mut start = [0; 256];
+    let length = File::open(path).ok()?.read(&mut start).ok()?;
+    let line = start[..length].strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let interpreter = line.split(|byte| b" \t\r".contains(byte)).find(|word| !word.is_empty())?;
+    Some(PathBuf::from(OsStr::from_bytes(interpreter))).filter(|interpreter| !interpreter.exists())
 }
 
 /// Whether executing `path` changes to the file owner's rights, which the kernel withholds from a traced program
@@ -265,13 +280,16 @@ mod tests {
 
     #[test]
     fn programs_are_found_as_shells_find_them() {
-        assert!(resolve(OsStr::new("sh")).unwrap().ends_with("sh"));
-        assert_eq!(resolve(OsStr::new("/bin/sh")).unwrap(), Path::new("/bin/sh"));
+        assert!(executable_path(OsStr::new("sh")).unwrap().ends_with("sh"));
+        assert_eq!(executable_path(OsStr::new("/bin/sh")).unwrap(), Path::new("/bin/sh"));
         for missing in ["", "no-such-program-anywhere", "/no/such/program", "/bin/sh/x"] {
-            assert!(matches!(resolve(OsStr::new(missing)), Err(LaunchError::NotFound { .. })), "{missing}");
+            assert!(matches!(executable_path(OsStr::new(missing)), Err(LaunchError::NotFound { .. })), "{missing}");
         }
         for unusable in ["/etc", "/etc/passwd"] {
-            assert!(matches!(resolve(OsStr::new(unusable)), Err(LaunchError::NotExecutable { .. })), "{unusable}");
+            assert!(
+                matches!(executable_path(OsStr::new(unusable)), Err(LaunchError::NotExecutable { .. })),
+                "{unusable}"
+            );
         }
     }
 

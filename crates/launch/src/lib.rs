@@ -33,6 +33,7 @@ mod tracer;
 mod wait;
 
 pub use capture::{Captured, KEPT_BYTES};
+pub use child::executable_path;
 pub use counters::{counters_available, migrations_available};
 pub use observation::{Exit, Observation, ThreadObservation};
 pub use signals::{die_by, restore_sigpipe};
@@ -162,6 +163,14 @@ pub enum LaunchError {
         /// What access(2) or execve(2) said.
         errno: Errno,
     },
+    /// It is a script for a program that isn't there.
+    #[error("{}: cannot be executed: its first line names {}, which isn't there", .path.display(), .interpreter.display())]
+    NoInterpreter {
+        /// The script.
+        path: PathBuf,
+        /// What would have to interpret it.
+        interpreter: PathBuf,
+    },
     /// An argument or variable that the kernel can't pass on.
     #[error("`{text}` holds a NUL byte, which no argument or variable can")]
     NulByte {
@@ -240,7 +249,7 @@ static LAUNCHING: Mutex<()> = Mutex::new(());
 /// [`LaunchError`]; in each case nothing of the program is left running.
 pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let name = launch.argv.first().ok_or(LaunchError::NoProgram)?;
-    let path = child::resolve(name)?;
+    let path = executable_path(name)?;
     let placement = launch.placement.as_ref().map(|placement| usable_placement(placement, launch)).transpose()?;
     let mut notes = Vec::new();
     let binder = binder(placement.as_ref(), launch, &path, &mut notes);

@@ -41,7 +41,8 @@ fn nothing_of_a_program_remains_and_what_had_ended_is_no_leftover() {
 
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script");
-        std::fs::write(&script, "#!/nowhere/interpreter\n").unwrap();
+        // The child exists by then: only its exec finds out that the interpreter isn't a program.
+        std::fs::write(&script, "#!/etc/passwd\n").unwrap();
         std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let refused = launch(&Launch { observe, ..Launch::new(vec![script.into()]) });
         assert!(matches!(refused, Err(LaunchError::NotExecutable { .. })), "{refused:?}");

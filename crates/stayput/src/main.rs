@@ -15,6 +15,7 @@ mod study;
 mod topology;
 mod workloads;
 
+use ::launch::LaunchError;
 use ::simulation::{RunError, SimulationError};
 use ::study::JournalError;
 use ::study::session::SessionError;
@@ -95,6 +96,12 @@ pub(crate) const FAILURE: u8 = 1;
 /// The command line, or a file that it names, is wrong.
 const USAGE: u8 = 2;
 
+/// The program is there but can't be executed.
+const NOT_EXECUTABLE: u8 = 126;
+
+/// There is no such program.
+const NOT_FOUND: u8 = 127;
+
 fn main() -> ExitCode {
     // A reader that has seen enough, such as `head`, ends us as it would any program, and not by a panic.
     launch::restore_sigpipe();
@@ -121,7 +128,7 @@ fn stayput() -> u8 {
     };
     result.unwrap_or_else(|error| {
         eprintln!("stayput: {error:#}");
-        if is_usage_error(&error) { USAGE } else { FAILURE }
+        exit_code(&error)
     })
 }
 
@@ -170,6 +177,18 @@ pub(crate) fn progress_bar(length: u64, quiet: bool) -> ProgressBar {
 /// The command line, as journals keep it.
 pub(crate) fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// How we end after `error`: as a shell does when the program under study isn't there or can't be executed.
+fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<LaunchError>() {
+        Some(LaunchError::NotFound { .. }) => NOT_FOUND,
+        Some(LaunchError::NotExecutable { .. } | LaunchError::NoInterpreter { .. }) => NOT_EXECUTABLE,
+        Some(LaunchError::System { .. } | LaunchError::Interrupted { .. }) => FAILURE,
+        Some(_) => USAGE,
+        None if is_usage_error(error) => USAGE,
+        None => FAILURE,
+    }
 }
 
 /// Whether the command line, or a file that it names, is what is wrong.

@@ -3,7 +3,7 @@
 use crate::{UsageError, placement_file};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use launch::{Descendants, Launch, LaunchError, Observe, Output, Unit};
+use launch::{Descendants, Launch, Observe, Output, Unit};
 use machine::{CpuSet, Machine, Placement, Policy};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -80,10 +80,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         keep_binding_variables: args.place.is_none(),
         ..Launch::new(args.command.clone())
     });
-    let seen = match launched {
-        Ok(launched) => launched.observation,
-        Err(error) => return not_launched(error),
-    };
+    let seen = launched?.observation;
     if let Some((file, path)) = json {
         let report = Report::new(args, threads, &seen);
         let mut file = BufWriter::new(file);
@@ -101,18 +98,6 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         Exit::Signal(signal) => launch::die_by(signal),
         Exit::TimedOut => unreachable!("no timeout was given"),
     }
-}
-
-/// Shells' own exit codes for a program that isn't there or can't be executed; 2 for what the command line got wrong.
-fn not_launched(error: LaunchError) -> anyhow::Result<u8> {
-    let code = match error {
-        LaunchError::NotFound { .. } => 127,
-        LaunchError::NotExecutable { .. } => 126,
-        LaunchError::System { .. } | LaunchError::Interrupted { .. } => return Err(error.into()),
-        _ => return Err(UsageError::from(error)),
-    };
-    eprintln!("stayput: {error}");
-    Ok(code)
 }
 
 /// Where the threads go and how many there are, if either was said.

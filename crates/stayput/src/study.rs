@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use machine::Machine;
 use papers::Paper;
 use report::{Format, Screen};
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -166,6 +167,12 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         CellPlan::Comparison(study) => &study.plan,
         CellPlan::Race(study) => &study.plan,
     };
+    // Before there is a journal: a program that can't start is no study.
+    for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
+        if let Some(program) = subject.argv_for(plan.threads[0]).first() {
+            launch::executable_path(OsStr::new(program))?;
+        }
+    }
     let journal_path = args.out.clone().unwrap_or_else(|| journal_name(plan));
     if args.resume && !journal_path.exists() {
         return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));

@@ -611,10 +611,15 @@ fn a_trial_that_is_not_there_is_an_error() {
     let error = try_trial(&["no-such-program"], Observe::Trace, None).unwrap_err();
     assert!(matches!(error, LaunchError::NotFound { .. }), "{error}");
     let script = scratch("bad-interpreter");
-    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
-    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for observe in [Observe::Trace, Observe::Poll] {
-        let error = try_trial(&[script.to_str().unwrap()], observe, None).unwrap_err();
+        let error_by = |interpreter: &str| {
+            fs::write(&script, format!("#! {interpreter} -x\n")).unwrap();
+            fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            try_trial(&[script.to_str().unwrap()], observe, None).unwrap_err()
+        };
+        let error = error_by("/no/such/interpreter");
+        assert!(matches!(error, LaunchError::NoInterpreter { .. }), "{error}");
+        let error = error_by("/etc/passwd");
         assert!(matches!(error, LaunchError::NotExecutable { .. }), "{error}");
     }
 }

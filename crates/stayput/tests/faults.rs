@@ -5,6 +5,7 @@
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -115,6 +116,11 @@ fn programs_that_misbehave_are_named_rows_and_the_study_goes_on() {
     let plan = folder.path().join("misbehaving.toml");
     let counter = folder.path().join("counter");
     let counter = counter.display();
+    // Only the kernel finds out that what is to interpret it isn't a program.
+    let script = folder.path().join("script");
+    fs::write(&script, "#!/etc/passwd\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = script.display();
     fs::write(
         &plan,
         format!(
@@ -161,8 +167,8 @@ command = ["echo", "done"]
 time-regex = 'took ([0-9.]+) s'
 
 [[subject]]
-name = "is not there"
-command = ["/nonexistent/program"]
+name = "has no interpreter"
+command = ["{script}"]
 "#
         ),
     )
@@ -203,8 +209,8 @@ command = ["/nonexistent/program"]
     assert_eq!(statuses("talks"), only("ok"));
     assert!(of("talks").iter().all(|trial| trial["time_s"] == 0.25));
     assert_eq!(statuses("says no time"), only("no-time"));
-    assert_eq!(statuses("is not there"), only("not-started"));
-    assert_eq!(of("is not there").len(), 2);
+    assert_eq!(statuses("has no interpreter"), only("not-started"));
+    assert_eq!(of("has no interpreter").len(), 2);
     for trial in trials {
         assert_eq!(trial["status"] == "ok", trial["time_s"].is_number(), "a failed trial is never a number: {trial}");
         assert_eq!(trial["status"] == "ok", trial["cause"] == "", "{trial}");
@@ -312,4 +318,45 @@ fn a_full_disk_is_one_sentence_and_what_was_measured_is_kept() {
     assert!(one_sentence(&output).contains("no space left"), "{words}");
     let trials = json(&kept)["trials"].as_array().unwrap().len();
     assert!(trials > 10, "{trials} trials were kept");
+}
+
+#[test]
+fn a_program_that_cannot_start_is_no_study() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str, mode: u32| {
+        fs::write(folder.path().join(name), text).unwrap();
+        fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    write("data", "1 2 3\n", 0o644);
+    write("script", "#!/no/such/python3\nprint(1)\n", 0o755);
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    for (program, code, reason) in [
+        ("./nosuch", 127, "./nosuch: command not found"),
+        ("no-such-program", 127, "no-such-program: command not found"),
+        ("./data", 126, "./data: cannot be executed"),
+        ("./sub", 126, "./sub: cannot be executed"),
+        ("./script", 126, "its first line names /no/such/python3, which isn't there"),
+    ] {
+        for command in [&["study", "--budget", "1s"][..], &["study", "--best", "--budget", "1s"], &["run"]] {
+            let output =
+                stayput(folder.path()).args(command).args(["--", program]).current_dir(folder.path()).output().unwrap();
+            let sentence = one_sentence(&output);
+            assert!(sentence.contains(reason), "{command:?} {program}: {sentence}");
+            assert_eq!(output.status.code(), Some(code), "{command:?} {program}");
+            assert!(output.stdout.is_empty());
+        }
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing was written");
+}
+
+#[test]
+fn a_study_in_which_nothing_went_well_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = stayput(folder.path())
+        .args(["study", "--quiet", "-n", "1", "--place", "unbound,compact", "--", "false"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("2 of 2 cells have no run that went well"));
 }
