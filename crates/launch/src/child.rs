@@ -26,7 +26,8 @@ use std::ptr;
 pub fn executable_path(name: &OsStr) -> Result<PathBuf, LaunchError> {
     let check = |path: &Path| -> Result<(), Errno> {
         faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS)?;
-        if path.is_dir() { Err(Errno::EISDIR) } else { Ok(()) }
+        // As execve(2) says of pipes and devices; to open one could wait without end.
+        if path.is_dir() { Err(Errno::EISDIR) } else { path.is_file().then_some(()).ok_or(Errno::EACCES) }
     };
     let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
         vec![name.into()]

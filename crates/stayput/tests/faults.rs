@@ -330,11 +330,14 @@ fn a_program_that_cannot_start_is_no_study() {
     write("data", "1 2 3\n", 0o644);
     write("script", "#!/no/such/python3\nprint(1)\n", 0o755);
     fs::create_dir(folder.path().join("sub")).unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").args(["-m", "755"]).arg(pipe).status().unwrap().success());
     for (program, code, reason) in [
         ("./nosuch", 127, "./nosuch: command not found"),
         ("no-such-program", 127, "no-such-program: command not found"),
         ("./data", 126, "./data: cannot be executed"),
         ("./sub", 126, "./sub: cannot be executed"),
+        ("./pipe", 126, "./pipe: cannot be executed"),
         ("./script", 126, "its first line names /no/such/python3, which isn't there"),
     ] {
         for command in [&["study", "--budget", "1s"][..], &["study", "--best", "--budget", "1s"], &["run"]] {
@@ -346,7 +349,7 @@ fn a_program_that_cannot_start_is_no_study() {
             assert!(output.stdout.is_empty());
         }
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing was written");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "nothing was written");
 }
 
 #[test]
