@@ -1,128 +1,42 @@
 //! Everything, for programs.
 
-use crate::paper_table::{PaperTable, Row};
+use crate::fields::{Fields, of_trial};
+use crate::paper_table::{Group, PaperTable, Row};
 use crate::programs::BuiltinProgram;
 use crate::ranking::{Place, Ranking};
 use crate::replay::ReplayView;
 use crate::sentences;
 use crate::simulation::{Contract, SimulationView};
-use crate::study_view::{Stop, StudyView, actual_cpus};
-use machine::CpuSet;
-use papers::paper::{Paper, PrintedClaim, PrintedTable, Quantity};
+use crate::study_view::{Stop, StudyView};
+use papers::paper::{Paper, Quantity};
 use serde::Serialize;
-use stats::{DropReason, Standing, Standings};
+use serde_json::{Value, json};
+use stats::{Standing, Standings};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use study::{Entrant, Kind, Measurements, Plan, Record, Sample, Status, Trial, Warning};
-
-/// A trial in the words of the contract.
-#[derive(Serialize)]
-struct TrialRow<'a> {
-    sequence: u32,
-    block: u32,
-    warmup: bool,
-    subject: &'a str,
-    threads: u32,
-    placement: &'a str,
-    status: Status,
-    cause: &'a str,
-    time_s: Option<f64>,
-    started_unix_s: f64,
-    wall_s: Option<f64>,
-    user_s: Option<f64>,
-    system_s: Option<f64>,
-    max_rss_bytes: Option<u64>,
-    voluntary_switches: Option<u64>,
-    involuntary_switches: Option<u64>,
-    migrations: Option<u64>,
-    minor_faults: Option<u64>,
-    major_faults: Option<u64>,
-    leftover_processes: Option<u32>,
-    strayed_threads: Option<usize>,
-    intended_cpus: Option<&'a [CpuSet]>,
-    actual_cpus: Option<Vec<&'a CpuSet>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    counters: Option<&'a BTreeMap<String, u64>>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    notes: &'a [String],
-    #[serde(skip_serializing_if = "str::is_empty")]
-    output_tail: &'a str,
-}
-
-impl<'a> TrialRow<'a> {
-    fn new(trial: &'a Trial) -> Self {
-        let seen = trial.observation.as_ref();
-        Self {
-            sequence: trial.sequence,
-            block: trial.block,
-            warmup: trial.warmup,
-            subject: &trial.subject,
-            threads: trial.threads,
-            placement: &trial.placement,
-            status: trial.status,
-            cause: &trial.cause,
-            time_s: trial.time_s,
-            started_unix_s: trial.started_unix_s,
-            wall_s: trial.ran_s,
-            user_s: seen.map(|o| o.user_s),
-            system_s: seen.map(|o| o.system_s),
-            max_rss_bytes: seen.map(|o| o.max_rss_bytes),
-            voluntary_switches: seen.map(|o| o.voluntary_switches),
-            involuntary_switches: seen.map(|o| o.involuntary_switches),
-            migrations: seen.and_then(|o| o.migrations),
-            minor_faults: seen.map(|o| o.minor_faults),
-            major_faults: seen.map(|o| o.major_faults),
-            leftover_processes: seen.map(|o| o.leftovers),
-            strayed_threads: seen.map(|o| o.threads.iter().filter(|thread| thread.strayed()).count()),
-            intended_cpus: trial.intended_cpus.as_deref(),
-            actual_cpus: actual_cpus(trial),
-            counters: seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()),
-            notes: seen.map_or(&[], |o| &o.notes),
-            output_tail: if trial.status.is_failure() { &trial.output_tail } else { "" },
-        }
-    }
-}
+use study::{Ending, Entrant, HostFacts, Kind, Measurements, PastSession, Plan, Record, Sample, Trial, Warning};
 
 /// A sample in the words of the contract: those of a trial, the replicate being its block, the policy its placement, and the
 /// CPUs of the machine its threads.
-#[derive(Serialize)]
-struct SampleRow<'a> {
-    sequence: u32,
-    block: u32,
-    subject: &'a str,
-    threads: u32,
-    placement: &'a str,
-    status: String,
-    cause: &'a str,
-    time_s: Option<f64>,
-    started_unix_s: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<BTreeMap<String, f64>>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    notes: &'a [String],
-}
-
-impl<'a> SampleRow<'a> {
-    fn new(sample: &'a Sample, cpus: u32, metrics: Metrics) -> Self {
-        let measured = sample.measurements();
-        let by_name = |measured: &Measurements| {
-            measured.metrics.iter().map(|(metric, value)| (metric.to_string(), *value)).collect()
-        };
-        let failure = sample.result.as_ref().err();
-        Self {
-            sequence: sample.sequence,
-            block: sample.replicate,
-            subject: &sample.subject,
-            threads: cpus,
-            placement: &sample.policy,
-            status: failure.map_or_else(|| "ok".into(), |failure| failure.cause.to_string()),
-            cause: failure.map_or("", |failure| &failure.what),
-            time_s: measured.map(|measured| measured.makespan_s),
-            started_unix_s: sample.started_s,
-            metrics: measured.filter(|_| metrics == Metrics::OfEachSample).map(by_name),
-            notes: measured.map_or(&[], |measured| &measured.notes),
-        }
-    }
+fn of_sample(sample: &Sample, cpus: u32, metrics: Metrics) -> Fields {
+    let (measured, failure) = (sample.measurements(), sample.result.as_ref().err());
+    let mut fields = Fields::from([
+        ("sequence", json!(sample.sequence)),
+        ("block", json!(sample.replicate)),
+        ("subject", json!(sample.subject)),
+        ("threads", json!(cpus)),
+        ("placement", json!(sample.policy)),
+        ("status", json!(failure.map_or_else(|| "ok".into(), |failure| failure.cause.to_string()))),
+        ("cause", json!(failure.map_or("", |failure| &failure.what))),
+        ("time_s", json!(measured.map(|measured| measured.makespan_s))),
+        ("started_unix_s", json!(sample.started_s)),
+    ]);
+    let by_name = |measured: &Measurements| -> BTreeMap<String, f64> {
+        measured.metrics.iter().map(|(metric, value)| (metric.to_string(), *value)).collect()
+    };
+    fields.add("metrics", measured.filter(|_| metrics == Metrics::OfEachSample).map(by_name));
+    fields.add("notes", measured.map(|measured| &measured.notes).filter(|notes| !notes.is_empty()));
+    fields
 }
 
 /// Whether the numbers of each sample are written, or what they come to alone.
@@ -134,223 +48,139 @@ pub(crate) enum Metrics {
 }
 
 /// A paper with its tables, ours beside what is printed, in the words of the contract.
-#[derive(Serialize)]
-struct PaperBeside<'a> {
-    name: &'a str,
-    citation: &'a str,
-    machine: &'a str,
-    hardware: &'a str,
-    system: &'a str,
-    compiler: Option<&'a str>,
-    code: &'a str,
-    statistic: &'a str,
-    timed: Option<&'a str>,
-    tables: Vec<TableBeside<'a>>,
-    claims: &'a [PrintedClaim],
+fn of_paper(tables: &[PaperTable]) -> Option<Fields> {
+    let paper: &'static Paper = tables.first()?.paper;
+    Some(Fields::from([
+        ("name", json!(paper.name)),
+        ("citation", json!(paper.citation)),
+        ("machine", json!(paper.machine)),
+        ("hardware", json!(paper.hardware)),
+        ("system", json!(paper.system)),
+        ("compiler", json!(paper.compiler)),
+        ("code", json!(paper.code)),
+        ("statistic", json!(paper.statistic)),
+        ("timed", json!(paper.timed)),
+        ("tables", list_of(tables.iter().map(of_paper_table))),
+        ("claims", json!(paper.claims)),
+    ]))
 }
 
-#[derive(Serialize)]
-struct TableBeside<'a> {
-    name: &'a str,
-    title: &'a str,
-    about: &'a str,
-    class: Option<&'a str>,
-    threads: &'a [u32],
-    rows: Vec<RowBeside<'a>>,
+fn of_paper_table(table: &PaperTable) -> Fields {
+    let printed = table.printed;
+    let rows = table.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row)));
+    Fields::from([
+        ("name", json!(printed.name)),
+        ("title", json!(printed.title)),
+        ("about", json!(printed.about)),
+        ("class", json!(printed.class)),
+        ("threads", json!(printed.threads)),
+        ("rows", list_of(rows.map(|(group, row)| of_paper_row(group, row)))),
+    ])
 }
 
-#[derive(Serialize)]
-struct RowBeside<'a> {
-    benchmark: &'a str,
-    subject: Option<&'a str>,
-    placement: Option<&'a str>,
-    quantity: Quantity,
-    computed: bool,
-    printed: Vec<Option<f64>>,
-    ours: Vec<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ours_low: Option<Vec<Option<f64>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ours_high: Option<Vec<Option<f64>>>,
-}
-
-impl<'a> PaperBeside<'a> {
-    fn new(tables: &'a [PaperTable<'a>]) -> Option<Self> {
-        let paper: &'static Paper = tables.first()?.paper;
-        Some(Self {
-            name: paper.name,
-            citation: &paper.citation,
-            machine: &paper.machine,
-            hardware: &paper.hardware,
-            system: &paper.system,
-            compiler: paper.compiler.as_deref(),
-            code: &paper.code,
-            statistic: &paper.statistic,
-            timed: paper.timed.as_deref(),
-            tables: tables.iter().map(TableBeside::new).collect(),
-            claims: &paper.claims,
-        })
-    }
-}
-
-impl<'a> TableBeside<'a> {
-    fn new(table: &'a PaperTable<'a>) -> Self {
-        let PrintedTable { name, title, about, class, threads, .. } = table.printed;
-        let rows = table
-            .groups
-            .iter()
-            .flat_map(|group| group.rows.iter().map(|row| RowBeside::new(group.benchmark, group.subject, row)));
-        Self { name, title, about, class: class.as_deref(), threads, rows: rows.collect() }
-    }
-}
-
-impl<'a> RowBeside<'a> {
-    fn new(benchmark: &'a str, subject: Option<&'a str>, row: &'a Row<'a>) -> Self {
-        let Row { quantity, placement, computed, cells } = row;
-        let ours = |figure: fn(&study::Summary) -> Option<f64>| -> Vec<Option<f64>> {
-            cells.iter().map(|cell| cell.ours.and_then(figure)).collect()
-        };
-        let ratio = *quantity == Quantity::Ratio;
-        Self {
-            benchmark,
-            subject,
-            placement: *placement,
-            quantity: *quantity,
-            computed: *computed,
-            printed: cells.iter().map(|cell| Some(cell.printed?.value)).collect(),
-            ours: match quantity {
+fn of_paper_row(group: &Group, row: &Row) -> Fields {
+    let Row { quantity, placement, computed, cells } = row;
+    let ours =
+        |figure: fn(&study::Summary) -> Option<f64>| list_of(cells.iter().map(|cell| cell.ours.and_then(figure)));
+    let mut fields = Fields::from([
+        ("benchmark", json!(group.benchmark)),
+        ("subject", json!(group.subject)),
+        ("placement", json!(placement)),
+        ("quantity", json!(quantity)),
+        ("computed", json!(computed)),
+        ("printed", list_of(cells.iter().map(|cell| Some(cell.printed?.value)))),
+        (
+            "ours",
+            match quantity {
                 Quantity::Time => ours(|summary| summary.mean_s),
                 Quantity::Ratio => ours(|summary| summary.ratio),
                 Quantity::SpeedUp => ours(|summary| summary.speedup),
             },
-            ours_low: ratio.then(|| ours(|summary| summary.ratio_low)),
-            ours_high: ratio.then(|| ours(|summary| summary.ratio_high)),
-        }
+        ),
+    ]);
+    if *quantity == Quantity::Ratio {
+        fields.add("ours_low", Some(ours(|summary| summary.ratio_low)));
+        fields.add("ours_high", Some(ours(|summary| summary.ratio_high)));
     }
+    fields
 }
 
 /// The race of one subject, in the words of the contract.
-#[derive(Serialize)]
-struct RaceRow<'a> {
-    subject: &'a str,
-    best: Option<Cpus<'a>>,
-    tied: Vec<Cpus<'a>>,
-    shown: bool,
-    gain: Option<GainRow>,
-    runs: u32,
-    smallest_detectable: Option<f64>,
-    entrants: Vec<EntrantRow<'a>>,
-    history: Vec<BlockRow>,
+fn of_race(study: &StudyView, ranking: &Ranking) -> Fields {
+    let race = ranking.race;
+    let mut places: Vec<&Place> = ranking.places.iter().collect();
+    places.sort_by_key(|place| place.arm);
+    let tied = race.standings.tied.iter().filter_map(|&arm| race.entrants.get(arm));
+    let gain = race.gain().map(|gain| {
+        Fields::from([
+            ("ratio", json!(gain.ratio)),
+            ("ratio_low", json!(gain.low)),
+            ("ratio_high", json!(gain.high)),
+            ("pairs", json!(gain.pairs)),
+            ("claim", json!(gain.claim)),
+        ])
+    });
+    let blocks = ranking.blocks(study.trials);
+    Fields::from([
+        ("subject", json!(race.subject)),
+        ("best", json!(race.best().map(|best| cpus_of(study, best)))),
+        ("tied", list_of(tied.map(|entrant| cpus_of(study, entrant)))),
+        ("shown", json!(race.standings.difference_shown)),
+        ("gain", json!(gain)),
+        ("runs", json!(race.runs)),
+        ("smallest_detectable", json!(race.standings.smallest_detectable)),
+        ("entrants", list_of(places.into_iter().map(|place| of_entrant(study, place)))),
+        ("history", list_of(blocks.iter().zip(&race.history).map(|(trials, then)| of_block(ranking, trials, then)))),
+    ])
 }
 
 /// An entrant and its CPUs.
-#[derive(Serialize)]
-struct Cpus<'a> {
-    threads: u32,
-    placement: &'a str,
-    cpus: Option<&'a [CpuSet]>,
+fn cpus_of(study: &StudyView, entrant: &Entrant) -> Fields {
+    let placement = study.placement(&entrant.placement, entrant.threads);
+    Fields::from([
+        ("threads", json!(entrant.threads)),
+        ("placement", json!(entrant.placement)),
+        ("cpus", json!(placement.map(|placement| &placement.slots))),
+    ])
 }
 
-#[derive(Serialize)]
-struct GainRow {
-    ratio: f64,
-    ratio_low: f64,
-    ratio_high: f64,
-    pairs: usize,
-    claim: stats::Claim,
-}
-
-#[derive(Serialize)]
-struct EntrantRow<'a> {
-    #[serde(flatten)]
-    cpus: Cpus<'a>,
-    runs: usize,
-    median_s: Option<f64>,
-    loss: Option<f64>,
-    loss_low: Option<f64>,
-    loss_high: Option<f64>,
-    dropped: Option<Dropped>,
-}
-
-#[derive(Serialize)]
-struct Dropped {
-    block: u32,
-    why: DropReason,
+fn of_entrant(study: &StudyView, place: &Place) -> Fields {
+    let standing = place.standing;
+    let mut fields = cpus_of(study, place.entrant);
+    let dropped = standing
+        .dropped
+        .map(|drop| Fields::from([("block", json!(drop.block + study.plan.warmup_blocks)), ("why", json!(drop.why))]));
+    fields.0.extend([
+        ("runs", json!(standing.runs)),
+        ("median_s", json!(place.summary.and_then(|summary| summary.median_s))),
+        ("loss", json!(standing.loss)),
+        ("loss_low", json!(standing.loss_low)),
+        ("loss_high", json!(standing.loss_high)),
+        ("dropped", json!(dropped)),
+    ]);
+    fields
 }
 
 /// How those that ran in a block stood after it; `entrants` and `best` are positions among the race's entrants.
-#[derive(Serialize)]
-struct BlockRow {
-    block: u32,
-    best: Option<usize>,
-    entrants: Vec<usize>,
-    loss: Vec<Option<f64>>,
-    loss_low: Vec<Option<f64>>,
-    loss_high: Vec<Option<f64>>,
+fn of_block(ranking: &Ranking, trials: &[&Trial], standings: &Standings) -> Fields {
+    let arm = |trial: &&Trial| Some(ranking.place_of(trial.threads, &trial.placement)?.arm);
+    let mut entrants: Vec<usize> = trials.iter().filter_map(arm).collect();
+    entrants.sort_unstable();
+    let each = |figure: fn(&Standing) -> Option<f64>| {
+        list_of(entrants.iter().map(|&arm| standings.arms.get(arm).and_then(figure)))
+    };
+    Fields::from([
+        ("block", json!(trials.first().map_or(0, |trial| trial.block))),
+        ("best", json!(standings.best)),
+        ("entrants", json!(entrants)),
+        ("loss", each(|standing| standing.loss)),
+        ("loss_low", each(|standing| standing.loss_low)),
+        ("loss_high", each(|standing| standing.loss_high)),
+    ])
 }
 
-impl<'a> RaceRow<'a> {
-    fn new(study: &StudyView<'a>, ranking: &Ranking<'a>) -> Self {
-        let race = ranking.race;
-        let cpus = |entrant: &'a Entrant| Cpus {
-            threads: entrant.threads,
-            placement: &entrant.placement,
-            cpus: study.placement(&entrant.placement, entrant.threads).map(|placement| placement.slots.as_slice()),
-        };
-        let warmup_blocks = study.plan.warmup_blocks;
-        let entrant = |place: &Place<'a>| EntrantRow {
-            cpus: cpus(place.entrant),
-            runs: place.standing.runs,
-            median_s: place.summary.and_then(|summary| summary.median_s),
-            loss: place.standing.loss,
-            loss_low: place.standing.loss_low,
-            loss_high: place.standing.loss_high,
-            dropped: place.standing.dropped.map(|drop| Dropped { block: drop.block + warmup_blocks, why: drop.why }),
-        };
-        let mut places: Vec<&Place> = ranking.places.iter().collect();
-        places.sort_by_key(|place| place.arm);
-        Self {
-            subject: &race.subject,
-            best: race.best().map(cpus),
-            tied: race.standings.tied.iter().filter_map(|&arm| race.entrants.get(arm)).map(cpus).collect(),
-            shown: race.standings.difference_shown,
-            gain: race.gain().map(|gain| GainRow {
-                ratio: gain.ratio,
-                ratio_low: gain.low,
-                ratio_high: gain.high,
-                pairs: gain.pairs,
-                claim: gain.claim,
-            }),
-            runs: race.runs,
-            smallest_detectable: race.standings.smallest_detectable,
-            entrants: places.into_iter().map(entrant).collect(),
-            history: ranking
-                .blocks(study.trials)
-                .iter()
-                .zip(&race.history)
-                .map(|(b, s)| BlockRow::new(ranking, b, s))
-                .collect(),
-        }
-    }
-}
-
-impl BlockRow {
-    fn new(ranking: &Ranking, trials: &[&Trial], standings: &Standings) -> Self {
-        let arm = |trial: &&Trial| Some(ranking.place_of(trial.threads, &trial.placement)?.arm);
-        let mut entrants: Vec<usize> = trials.iter().filter_map(arm).collect();
-        entrants.sort_unstable();
-        let each = |figure: fn(&Standing) -> Option<f64>| {
-            entrants.iter().map(|&arm| standings.arms.get(arm).and_then(figure)).collect()
-        };
-        Self {
-            block: trials.first().map_or(0, |trial| trial.block),
-            best: standings.best,
-            loss: each(|standing| standing.loss),
-            loss_low: each(|standing| standing.loss_low),
-            loss_high: each(|standing| standing.loss_high),
-            entrants,
-        }
-    }
+fn list_of(elements: impl Iterator<Item = impl Serialize>) -> Value {
+    json!(elements.collect::<Vec<_>>())
 }
 
 /// The whole study as one JSON object. Its keys are the contract: `verdicts`, `best`, `warnings`, `findings`,
@@ -367,20 +197,23 @@ impl BlockRow {
 /// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
 /// the text can be searched and compared line by line.
 pub(crate) fn cells(study: &StudyView) -> String {
-    text_of_cells(study, &study.trials.iter().map(TrialRow::new).collect::<Vec<_>>())
+    text_of_cells(study, &study.trials.iter().map(of_trial).collect::<Vec<_>>())
 }
 
 /// The same for a page, without `actual_cpus` where nothing was bound: those lists grow with the square of the
 /// machine, each thread naming every CPU, and the page tells them in words.
 pub(crate) fn page_data(study: &StudyView) -> String {
-    let lean = |trial| match TrialRow::new(trial) {
-        row if row.intended_cpus.is_none() => TrialRow { actual_cpus: None, ..row },
-        row => row,
+    let lean = |trial: &Trial| {
+        let mut fields = of_trial(trial);
+        if trial.intended_cpus.is_none() {
+            fields.0.retain(|(key, _)| *key != "actual_cpus");
+        }
+        fields
     };
     text_of_cells(study, &study.trials.iter().map(lean).collect::<Vec<_>>())
 }
 
-fn text_of_cells(study: &StudyView, trials: &[TrialRow]) -> String {
+fn text_of_cells(study: &StudyView, trials: &[Fields]) -> String {
     let analysis = study.analysis;
     let mut text = String::from("{");
     list(&mut text, "verdicts", &sentences::verdicts(analysis));
@@ -393,11 +226,11 @@ fn text_of_cells(study: &StudyView, trials: &[TrialRow]) -> String {
         Stop::Race(stop) => value(&mut text, "plan", &PlanRow { plan: study.plan, stop }),
     }
     let tables = PaperTable::all(study);
-    if let Some(paper) = PaperBeside::new(&tables) {
+    if let Some(paper) = of_paper(&tables) {
         value(&mut text, "paper", &paper);
     }
     if study.is_race() {
-        let races: Vec<RaceRow> = study.rankings.iter().map(|ranking| RaceRow::new(study, ranking)).collect();
+        let races: Vec<Fields> = study.rankings.iter().map(|ranking| of_race(study, ranking)).collect();
         list(&mut text, "races", &races);
     }
     let programs = BuiltinProgram::all(study);
@@ -405,12 +238,7 @@ fn text_of_cells(study: &StudyView, trials: &[TrialRow]) -> String {
         list(&mut text, "programs", &programs);
     }
     list(&mut text, "trials", trials);
-    value(&mut text, "machine", study.topology);
-    value(&mut text, "host", study.host);
-    list(&mut text, "sessions", study.sessions);
-    value(&mut text, "ending", &study.ending);
-    text.push_str("\n}\n");
-    text
+    about(text, study.topology, study.host, study.sessions, study.ending)
 }
 
 /// The plan of a study of cells.
@@ -425,29 +253,36 @@ struct PlanRow<'a, S: Serialize> {
 /// [`Contract`], and every sample among the `trials`.
 pub(crate) fn simulation(study: &SimulationView, metrics: Metrics) -> String {
     let SimulationView { record, analysis, .. } = study;
-    let mut text = String::from("{");
-    list(&mut text, "verdicts", &sentences::simulation_verdicts(analysis));
-    list(&mut text, "warnings", &sentences::warnings(&analysis.warnings));
-    findings(&mut text, &Vec::from_iter(&analysis.verdict), &analysis.warnings);
-    let Contract { values, lists } = Contract::new(study);
-    value(&mut text, "plan", &record.plan);
-    values.iter().for_each(|(key, json)| value(&mut text, key, json));
-    lists.iter().for_each(|(key, json)| list(&mut text, key, json));
-    end_of_samples(text, record, record.plan.cpus, metrics)
+    let told = (sentences::simulation_verdicts(analysis), Vec::from_iter(&analysis.verdict));
+    of_samples(record, record.plan.cpus, told, &analysis.warnings, Contract::new(study), metrics)
 }
 
-/// Replays as one JSON object, likewise, with the keys of [`ReplayView::json`].
+/// Replays as one JSON object, likewise, with the keys of [`ReplayView::contract`].
 pub(crate) fn replay(study: &ReplayView, metrics: Metrics) -> String {
     let ReplayView { record, analysis, .. } = study;
+    let told = (sentences::replay_verdicts(analysis), vec![&analysis.verdict]);
+    of_samples(record, record.plan.cpus, told, &analysis.warnings, study.contract(), metrics)
+}
+
+/// A study that simulates or replays, with its verdicts as sentences and as values.
+fn of_samples<K: Kind<Trial = Sample> + Serialize>(
+    record: &Record<K>,
+    cpus: u32,
+    (verdicts, found): (Vec<String>, Vec<impl Serialize>),
+    warnings: &[Warning],
+    contract: Contract,
+    metrics: Metrics,
+) -> String {
     let mut text = String::from("{");
-    list(&mut text, "verdicts", &sentences::replay_verdicts(analysis));
-    list(&mut text, "warnings", &sentences::warnings(&analysis.warnings));
-    findings(&mut text, &[&analysis.verdict], &analysis.warnings);
+    list(&mut text, "verdicts", &verdicts);
+    list(&mut text, "warnings", &sentences::warnings(warnings));
+    findings(&mut text, &found, warnings);
     value(&mut text, "plan", &record.plan);
-    let (values, policies) = study.json();
-    values.iter().for_each(|(key, json)| value(&mut text, key, json));
-    list(&mut text, "policies", &policies);
-    end_of_samples(text, record, record.plan.cpus, metrics)
+    contract.values.iter().for_each(|(key, json)| value(&mut text, key, json));
+    contract.lists.iter().for_each(|(key, json)| list(&mut text, key, json));
+    let trials: Vec<Fields> = record.trials.iter().map(|sample| of_sample(sample, cpus, metrics)).collect();
+    list(&mut text, "trials", &trials);
+    about(text, &record.machine, &record.host, &record.sessions, record.ending)
 }
 
 /// What verdicts and warnings say, as values.
@@ -458,19 +293,18 @@ fn findings(text: &mut String, verdicts: &[impl Serialize], warnings: &[Warning]
     text.push_str("\n}");
 }
 
-/// Samples, machine, host and ending of a study that simulates or replays.
-fn end_of_samples<K: Kind<Trial = Sample>>(
+/// Where and when it was, with which every study ends.
+fn about(
     mut text: String,
-    record: &Record<K>,
-    cpus: u32,
-    metrics: Metrics,
+    machine: &Value,
+    host: &HostFacts,
+    sessions: &[PastSession],
+    ending: Option<Ending>,
 ) -> String {
-    let row = |sample| SampleRow::new(sample, cpus, metrics);
-    list(&mut text, "trials", &record.trials.iter().map(row).collect::<Vec<_>>());
-    value(&mut text, "machine", &record.machine);
-    value(&mut text, "host", &record.host);
-    list(&mut text, "sessions", &record.sessions);
-    value(&mut text, "ending", &record.ending);
+    value(&mut text, "machine", machine);
+    value(&mut text, "host", host);
+    list(&mut text, "sessions", sessions);
+    value(&mut text, "ending", &ending);
     text.push_str("\n}\n");
     text
 }

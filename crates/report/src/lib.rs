@@ -8,6 +8,7 @@
 
 mod chart;
 mod csv;
+mod fields;
 mod format;
 mod grid;
 mod html;

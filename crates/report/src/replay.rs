@@ -1,8 +1,9 @@
 //! Replays told in every form: what each policy did in a kernel, beside what the simulator says that it does.
 
+use crate::csv::or_empty;
 use crate::number;
 use crate::sentences;
-use crate::simulation::{Sheet, Table, figures, job_in_words, metric_columns, parameters};
+use crate::simulation::{Contract, Sheet, Table, job_in_words, parameters, put, samples_csv};
 use crate::table::Cell;
 use crate::words::{count, plain};
 use ::simulation::replays::{Beside, QUANTITIES, Quantity};
@@ -150,33 +151,25 @@ impl<'a> ReplayView<'a> {
     /// One row a replay or simulated replicate, in the order in which they were run: workload, world, policy, replicate, how it
     /// went, and every metric, whose units stand in their names. What it lacks is empty.
     pub(crate) fn csv(&self) -> String {
-        let columns = metric_columns(&self.record.trials);
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        let mut write =
-            |row: Vec<String>| writer.write_record(row).expect("writing rows of one length to memory cannot fail");
-        let fixed = ["workload", "world", "policy", "replicate", "status", "cause"].map(String::from);
-        write(fixed.into_iter().chain(columns.keys().cloned()).collect());
-        for sample in &self.record.trials {
+        let heads = ["workload", "world", "policy", "replicate", "status", "cause"].map(String::from);
+        samples_csv(&self.record.trials, heads.into(), |sample| {
             let failure = sample.result.as_ref().err();
-            let row = [
+            vec![
                 self.result.workload.clone(),
                 self.world(sample).into(),
                 sample.policy.clone(),
                 sample.replicate.to_string(),
                 failure.map_or_else(|| "ok".into(), |failure| failure.cause.to_string()),
-                failure.map_or_else(String::new, |failure| failure.what.clone()),
-            ];
-            write(row.into_iter().chain(figures(sample, &columns)).collect());
-        }
-        let bytes = writer.into_inner().expect("flushing to memory cannot fail");
-        String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")
+                or_empty(failure.map(|failure| &failure.what)),
+            ]
+        })
     }
 
     /// The keys that studies of replays have besides those of every study: `workload` and `parameters` as they were replayed, `kernel`
     /// (`release`, `place`), `agreements`, and `policies`, one object each: `replays`, `failed`, `simulated_by`, `is_same_rule`, and for every metric
     /// its value in the `kernel` and in the `simulator` and their `ratio`, each with the ends of its 95 % interval in `_low` and
     /// `_high`; null where there is none.
-    pub(crate) fn json(&self) -> (Vec<(&'static str, Value)>, Vec<Value>) {
+    pub(crate) fn contract(&self) -> Contract {
         let plan = &self.record.plan;
         let values = vec![
             ("workload", json!(plan.workload)),
@@ -198,16 +191,14 @@ impl<'a> ReplayView<'a> {
                 "simulated_effective_slice_histogram": policy.simulated_slices,
             })
         };
-        (values, self.result.policies.iter().map(policy).collect())
+        Contract { values, lists: vec![("policies", self.result.policies.iter().map(policy).collect())] }
     }
 }
 
 fn of_worlds(beside: &Beside) -> Value {
     let mut fields = Map::new();
     for (name, estimate) in [("kernel", beside.kernel), ("simulator", beside.simulator), ("ratio", beside.ratio)] {
-        fields.insert(name.into(), json!(estimate.map(|e| e.value)));
-        fields.insert(format!("{name}_low"), json!(estimate.and_then(|e| e.low)));
-        fields.insert(format!("{name}_high"), json!(estimate.and_then(|e| e.high)));
+        put(&mut fields, name, estimate.as_ref());
     }
     Value::Object(fields)
 }

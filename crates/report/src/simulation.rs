@@ -10,8 +10,8 @@ mod markdown;
 pub(crate) mod space;
 mod terminal;
 
-pub(crate) use self::csv::{csv, figures, metric_columns};
-pub(crate) use json::Contract;
+pub(crate) use self::csv::{csv, samples_csv};
+pub(crate) use json::{Contract, put};
 pub(crate) use latex::latex;
 pub(crate) use markdown::markdown;
 pub(crate) use terminal::terminal;

@@ -1,5 +1,7 @@
 //! Every cell of every table, one row each.
 
+use crate::csv::{or_empty, text};
+use ::simulation::Estimated;
 use papers::Reproduction;
 use papers::contention::Role;
 use papers::reproduction::ReproducedCell;
@@ -9,69 +11,59 @@ use papers::reproduction::ReproducedCell;
 /// model had to do with the printed number, `role`: `fitted`, `implied` by such, or `held-out`; and what this machine measured, `live`,
 /// with the ends of its interval, `live_low` and `live_high`. What there is not is an empty field.
 pub fn csv(papers: &[Reproduction]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut write =
-        |row: [String; 13]| writer.write_record(row).expect("writing rows of one length to memory cannot fail");
-    write(
-        [
-            "paper",
-            "table",
-            "row",
-            "column",
-            "printed",
-            "ours",
-            "ours_low",
-            "ours_high",
-            "difference",
-            "role",
-            "live",
-            "live_low",
-            "live_high",
-        ]
-        .map(String::from),
-    );
-    let number = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
-    for paper in papers {
-        for table in &paper.tables {
-            for row in &table.rows {
-                for (column, cell) in table.columns.iter().zip(&row.cells) {
-                    let [printed, ours, low, high, difference, role, live, live_low, live_high] = match cell {
-                        ReproducedCell::Number { printed, ours, difference, role, live } => [
-                            printed.map_or_else(String::new, |printed| printed.to_string()),
-                            number(ours.map(|ours| ours.value)),
-                            number(ours.and_then(|ours| ours.low)),
-                            number(ours.and_then(|ours| ours.high)),
-                            number(*difference),
-                            role.map_or_else(String::new, role_word),
-                            number(live.map(|live| live.value)),
-                            number(live.and_then(|live| live.low)),
-                            number(live.and_then(|live| live.high)),
-                        ],
-                        ReproducedCell::Words { printed, ours } => {
-                            let mut fields = [const { String::new() }; 9];
-                            fields[..2].clone_from_slice(&[printed.clone(), ours.clone()]);
-                            fields
-                        }
-                    };
-                    let place = [&paper.paper, &table.name, &row.label, column].map(String::clone);
-                    let [paper, table, row, column] = place;
-                    write([
-                        paper, table, row, column, printed, ours, low, high, difference, role, live, live_low,
-                        live_high,
-                    ]);
-                }
-            }
-        }
-    }
-    let bytes = writer.into_inner().expect("flushing to memory cannot fail");
-    String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")
+    let heads = [
+        "paper",
+        "table",
+        "row",
+        "column",
+        "printed",
+        "ours",
+        "ours_low",
+        "ours_high",
+        "difference",
+        "role",
+        "live",
+        "live_low",
+        "live_high",
+    ];
+    let tables = papers.iter().flat_map(|paper| paper.tables.iter().map(move |table| (paper, table)));
+    let rows = tables.flat_map(|(paper, table)| {
+        table.rows.iter().flat_map(move |row| {
+            table.columns.iter().zip(&row.cells).map(move |(column, cell)| {
+                let place = [&paper.paper, &table.name, &row.label, column].map(String::clone);
+                place.into_iter().chain(fields(cell)).collect()
+            })
+        })
+    });
+    text(heads.map(String::from).into(), rows)
 }
 
-fn role_word(role: Role) -> String {
+/// What is told of a cell, from `printed` to `live_high`.
+fn fields(cell: &ReproducedCell) -> [String; 9] {
+    match cell {
+        ReproducedCell::Number { printed, ours, difference, role, live } => {
+            let [ours, live] = [ours, live].map(|estimate| {
+                let Some(Estimated { value, low, high }) = *estimate else { return [const { String::new() }; 3] };
+                [Some(value), low, high].map(or_empty)
+            });
+            let [ours, ours_low, ours_high] = ours;
+            let [live, live_low, live_high] = live;
+            let [printed, difference] = [or_empty(*printed), or_empty(*difference)];
+            let role = or_empty(role.map(role_word));
+            [printed, ours, ours_low, ours_high, difference, role, live, live_low, live_high]
+        }
+        ReproducedCell::Words { printed, ours } => {
+            let mut fields = [const { String::new() }; 9];
+            fields[..2].clone_from_slice(&[printed.clone(), ours.clone()]);
+            fields
+        }
+    }
+}
+
+fn role_word(role: Role) -> &'static str {
     match role {
         Role::Fitted => "fitted",
         Role::Implied => "implied",
         Role::HeldOut => "held-out",
     }
-    .into()
 }

@@ -160,7 +160,8 @@ fn group(metric: &Metric) -> Option<(&'static str, &str)> {
     }
 }
 
-fn put(fields: &mut Map<String, Value>, name: &str, estimate: Option<&Estimated>) {
+/// An estimate with the ends of its interval; null where there is none.
+pub(crate) fn put(fields: &mut Map<String, Value>, name: &str, estimate: Option<&Estimated>) {
     fields.insert(name.into(), json!(estimate.map(|e| e.value)));
     fields.insert(format!("{name}_low"), json!(estimate.and_then(|e| e.low)));
     fields.insert(format!("{name}_high"), json!(estimate.and_then(|e| e.high)));

@@ -1,0 +1,74 @@
+//! What is told of a trial to programs, once for JSON and CSV.
+
+use crate::study_view::actual_cpus;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+use study::{Observation, Trial};
+
+/// An object for programs: keys and values in the order in which they are written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields(pub Vec<(&'static str, Value)>);
+
+impl<const N: usize> From<[(&'static str, Value); N]> for Fields {
+    fn from(fields: [(&'static str, Value); N]) -> Self {
+        Self(fields.into())
+    }
+}
+
+impl Fields {
+    /// Adds a value that an object needn't have.
+    pub(crate) fn add(&mut self, key: &'static str, value: Option<impl Serialize>) {
+        self.0.extend(value.map(|value| (key, json!(value))));
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+/// A name, with its unit, and what stands under it.
+type Field = (&'static str, fn(&Trial) -> Value);
+
+/// What every trial has in JSON and in CSV; null where it was not observed.
+pub(crate) const OF_TRIAL: [Field; 21] = [
+    ("sequence", |trial| json!(trial.sequence)),
+    ("block", |trial| json!(trial.block)),
+    ("warmup", |trial| json!(trial.warmup)),
+    ("subject", |trial| json!(trial.subject)),
+    ("threads", |trial| json!(trial.threads)),
+    ("placement", |trial| json!(trial.placement)),
+    ("status", |trial| json!(trial.status)),
+    ("cause", |trial| json!(trial.cause)),
+    ("started_unix_s", |trial| json!(trial.started_unix_s)),
+    ("time_s", |trial| json!(trial.time_s)),
+    ("wall_s", |trial| json!(trial.ran_s)),
+    ("user_s", |trial| seen(trial, |o| json!(o.user_s))),
+    ("system_s", |trial| seen(trial, |o| json!(o.system_s))),
+    ("max_rss_bytes", |trial| seen(trial, |o| json!(o.max_rss_bytes))),
+    ("voluntary_switches", |trial| seen(trial, |o| json!(o.voluntary_switches))),
+    ("involuntary_switches", |trial| seen(trial, |o| json!(o.involuntary_switches))),
+    ("migrations", |trial| seen(trial, |o| json!(o.migrations))),
+    ("minor_faults", |trial| seen(trial, |o| json!(o.minor_faults))),
+    ("major_faults", |trial| seen(trial, |o| json!(o.major_faults))),
+    ("leftover_processes", |trial| seen(trial, |o| json!(o.leftovers))),
+    ("strayed_threads", |trial| seen(trial, |o| json!(o.threads.iter().filter(|thread| thread.strayed()).count()))),
+];
+
+fn seen(trial: &Trial, field: impl Fn(&Observation) -> Value) -> Value {
+    trial.observation.as_ref().map_or(Value::Null, field)
+}
+
+/// A trial for JSON: CPUs as lists, and what not every trial has.
+pub(crate) fn of_trial(trial: &Trial) -> Fields {
+    let mut fields = Fields(OF_TRIAL.map(|(name, value)| (name, value(trial))).into());
+    let seen = trial.observation.as_ref();
+    fields.add("intended_cpus", Some(&trial.intended_cpus));
+    fields.add("actual_cpus", Some(actual_cpus(trial)));
+    fields.add("counters", seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()));
+    fields.add("notes", seen.map(|o| &o.notes).filter(|notes| !notes.is_empty()));
+    let told = trial.status.is_failure() && !trial.output_tail.is_empty();
+    fields.add("output_tail", told.then_some(&trial.output_tail));
+    fields
+}
