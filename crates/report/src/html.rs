@@ -16,13 +16,12 @@ use crate::paste;
 use crate::sentences::{advice, causes};
 use crate::setting;
 use crate::study_view::StudyView;
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Row, Table};
 use crate::verdict::Verdicts;
 use crate::words::{capital, claim, count, plain};
 use figure::{or_dash, scrolled, swatch};
 use maud::{Markup, html};
 use page::{Section, heading};
-use papers::paper::Quantity;
 use study::{Best, Claim, Subject, Summary};
 
 /// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
@@ -187,35 +186,15 @@ fn doubt(study: &StudyView, best: &Best) -> Markup {
 }
 
 fn paper_table(study: &StudyView) -> Section {
-    let table = Table::new(study);
-    let reference = plain(&table.reference);
-    heading("table", "Table", "Times, ratios and speed-up").above(html! {
+    let reference = plain(study.reference());
+    let label = |row: &Row| {
+        let [_, quantity, placement] = &row.labels[..] else { return html! {} };
+        html! { (swatch(study.series(placement), " ")) (plain(placement)) " " small.muted { (quantity) } }
+    };
+    let title = "Times, ratios and speed-up";
+    heading("table", "Table", title).above(html! {
         p { "Medians. Ratio: time of " (reference) " over time of the placement, with its 95 % interval; above 1 is faster." }
-        (scrolled("Times, ratios and speed-up", false, html! {
-            table.paper {
-                thead {
-                    tr {
-                        th scope="col" { "Placement" }
-                        (thread_heads(&table.threads))
-                    }
-                }
-                @for group in &table.groups {
-                    tbody {
-                        tr.subject { th colspan=(table.threads.len() + 1) scope="rowgroup" { div { (plain(&group.subject)) } } }
-                        @for (index, row) in group.rows.iter().enumerate() {
-                            @let first = index == 0 || group.rows[index - 1].quantity != row.quantity;
-                            tr.first[first] {
-                                th scope="row" {
-                                    (swatch(study.series(&row.placement), " "))
-                                    (plain(&row.placement)) small.muted { (quantity(row.quantity)) }
-                                }
-                                @for cell in &row.cells { (table_cell(cell)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }))
+        (grouped(title, "Placement", &Table::of_placements(study), |subject| html! { (plain(subject)) }, label))
         details {
             summary { "Every figure of every cell" }
             (cells(study))
@@ -223,17 +202,36 @@ fn paper_table(study: &StudyView) -> Section {
     })
 }
 
+/// A table whose groups stand below what `above` says of their first label, with `label` before the figures of each row.
+fn grouped(
+    title: &str,
+    corner: &str,
+    table: &Table,
+    above: impl Fn(&str) -> Markup,
+    label: impl Fn(&Row) -> Markup,
+) -> Markup {
+    let whole = html! {
+        table.paper {
+            thead { tr { th scope="col" { (corner) } @for head in table.heads_in_words() { th.n scope="col" { (head) } } } }
+            @for group in table.groups() {
+                tbody {
+                    tr.subject { th colspan=(table.heads.len() + 1) scope="rowgroup" { div { (above(&group[0].labels[0])) } } }
+                    @for (index, row) in group.iter().enumerate() {
+                        tr.first[index == 0 || group[index - 1].labels[1] != row.labels[1]] {
+                            th scope="row" { (label(row)) }
+                            @for cell in &row.cells { (table_cell(cell)) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    scrolled(title, false, whole)
+}
+
 /// The heads of columns, one a thread count.
 fn thread_heads(threads: &[u32]) -> Markup {
     html! { @for threads in threads { th.n scope="col" { (count(*threads as usize, "thread")) } } }
-}
-
-fn quantity(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Time => " s",
-        Quantity::Ratio => " ratio",
-        Quantity::SpeedUp => " speed-up",
-    }
 }
 
 /// The class of a cell, by what is claimed.

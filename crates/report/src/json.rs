@@ -206,7 +206,8 @@ pub(crate) fn page_data(study: &StudyView) -> String {
     let lean = |trial: &Trial| {
         let mut fields = of_trial(trial);
         if trial.intended_cpus.is_none() {
-            fields.0.retain(|(key, _)| *key != "actual_cpus");
+            let actual = fields.0.iter_mut().filter(|(key, _)| *key == "actual_cpus");
+            actual.for_each(|(_, cpus)| *cpus = Value::Null);
         }
         fields
     };

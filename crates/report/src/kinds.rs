@@ -106,10 +106,10 @@ fn cells(study: &StudyView, format: Format, screen: Screen) -> String {
 
 fn simulation(study: &SimulationView, format: Format, screen: Screen) -> String {
     match format {
-        Format::Terminal => crate::simulation::terminal(&study.sheet(), screen),
+        Format::Terminal => study.sheet().terminal(screen),
         Format::Html => html::simulation::page(study),
-        Format::Markdown => crate::simulation::markdown(&study.sheet()),
-        Format::Latex => crate::simulation::latex(&study.sheet()),
+        Format::Markdown => study.sheet().markdown(),
+        Format::Latex => study.sheet().latex(),
         Format::Csv => crate::simulation::csv(study),
         Format::Json => json::simulation(study, json::Metrics::OfEachSample),
     }
@@ -117,10 +117,10 @@ fn simulation(study: &SimulationView, format: Format, screen: Screen) -> String 
 
 fn replay(study: &ReplayView, format: Format, screen: Screen) -> String {
     match format {
-        Format::Terminal => crate::simulation::terminal(&study.sheet(), screen),
+        Format::Terminal => study.sheet().terminal(screen),
         Format::Html => html::replay::page(study),
-        Format::Markdown => crate::simulation::markdown(&study.sheet()),
-        Format::Latex => crate::simulation::latex(&study.sheet()),
+        Format::Markdown => study.sheet().markdown(),
+        Format::Latex => study.sheet().latex(),
         Format::Csv => study.csv(),
         Format::Json => json::replay(study, json::Metrics::OfEachSample),
     }

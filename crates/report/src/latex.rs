@@ -7,158 +7,125 @@ use crate::setting::setting;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{capital, count, plain};
-use papers::paper::Quantity;
 use std::fmt::Write;
 
 /// A floating table to be `\input` into a paper. It needs the package `booktabs` and an engine that reads UTF-8 (any
 /// of the last ten years). The verdicts stand above it as comments, the setting in its caption. A ratio is bold where
 /// a difference is shown.
 pub(crate) fn cells(study: &StudyView) -> String {
-    let mut text = String::new();
-    for verdict in sentences::verdicts(study.analysis) {
-        let _ = writeln!(text, "% {}", plain(&verdict).replace('\n', " "));
-    }
-    for warning in &study.warnings {
-        let _ = writeln!(text, "% Warning: {}", plain(warning).replace('\n', " "));
-    }
-    text.push_str("% Needs \\usepackage{booktabs}.\n");
+    let mut text = comments(&sentences::verdicts(study.analysis), &study.warnings);
     for table in PaperTable::all(study) {
-        beside_the_paper(&mut text, study, &table);
+        float(&mut text, &beside_the_paper(study, &table), &table.whole());
     }
     if study.is_race() {
         for ranking in &study.rankings {
-            ranked(&mut text, study, ranking);
+            let shown = ranking.top_and_tied(ranking::MOST_ROWS);
+            let table = ranking.table(&shown, study.plan.warmup_blocks);
+            float(&mut text, &ranked(study, ranking, &ranking.rest(&shown)), &table);
         }
     } else {
-        compared(&mut text, study);
+        let caption = format!(
+            "Median times, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons) and speed-up. {}",
+            escape(study.reference()),
+            escape(&setting(study))
+        );
+        float(&mut text, &caption, &Table::of_placements(study));
     }
     text
 }
 
-/// Every placement beside the reference as a float.
-fn compared(text: &mut String, study: &StudyView) {
-    let table = Table::new(study);
-    let columns = table.threads.len();
-    let _ = writeln!(text, "\\begin{{table}}\n\\centering");
-    let _ = writeln!(
-        text,
-        "\\caption{{Median times, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons) and speed-up. {}}}",
-        escape(&table.reference),
-        escape(&setting(study))
-    );
-    let _ = writeln!(text, "\\begin{{tabular}}{{lll{}}}\n\\toprule", "r".repeat(columns.max(1)));
-    let _ = writeln!(text, "& & & \\multicolumn{{{}}}{{c}}{{Threads}} \\\\", columns.max(1));
-    if columns > 0 {
-        let _ = writeln!(text, "\\cmidrule(lr){{4-{}}}", columns + 3);
-    }
-    text.push_str("Benchmark & & Placement");
-    for threads in &table.threads {
-        let _ = write!(text, " & {threads}");
-    }
-    text.push_str(" \\\\\n");
-    for group in &table.groups {
-        text.push_str("\\midrule\n");
-        let mut previous = None;
-        for (index, row) in group.rows.iter().enumerate() {
-            let subject = if index == 0 { escape(&group.subject) } else { String::new() };
-            let fresh = previous.replace(row.quantity) != Some(row.quantity);
-            let quantity = match row.quantity {
-                _ if !fresh => "",
-                Quantity::Time => "Time (s)",
-                Quantity::Ratio => "Ratio",
-                Quantity::SpeedUp => "Speed-up",
-            };
-            let _ = write!(text, "{subject} & {quantity} & {}", escape(&row.placement));
-            figures(text, &row.cells);
-        }
-    }
-    text.push_str("\\bottomrule\n\\end{tabular}\n\\end{table}\n");
+/// What stands above the tables: the answer, what limits it, and what they need.
+pub(crate) fn comments(verdicts: &[String], warnings: &[String]) -> String {
+    let warnings = warnings.iter().map(|warning| format!("Warning: {warning}"));
+    let lines = verdicts.iter().cloned().chain(warnings).chain(["Needs \\usepackage{booktabs}.".into()]);
+    lines.map(|line| format!("% {}\n", plain(&line).replace('\n', " "))).collect()
 }
 
-/// The ranking of a race as a float.
-fn ranked(text: &mut String, study: &StudyView, ranking: &Ranking) {
-    let heads = ranking.heads();
-    let shown = ranking.top_and_tied(ranking::MOST_ROWS);
-    let rest = match ranking.rest(&shown) {
-        rest if rest.is_empty() => rest,
+/// The caption of a race's ranking, which leaves out `rest`.
+fn ranked(study: &StudyView, ranking: &Ranking, rest: &str) -> String {
+    let rest = match rest {
+        "" => String::new(),
         rest => format!(" Not shown: {}.", escape(rest.trim_start_matches("and "))),
     };
-    let _ = writeln!(
-        text,
-        "\\begin{{table}}\n\\centering\n\\caption{{{}: the best of {}. {}{rest} {}}}",
+    format!(
+        "{}: the best of {}. {}{rest} {}",
         escape(&ranking.race.subject),
         count(ranking.places.len(), "placement"),
         escape(ranking::KEY),
         escape(&setting(study))
-    );
-    let _ = writeln!(text, "\\begin{{tabular}}{{rl{}}}\n\\toprule", "r".repeat(heads.len() - 2));
-    let head = |head: &&str| escape(&capital(head));
-    let _ = writeln!(text, "{} \\\\\n\\midrule", heads.iter().map(head).collect::<Vec<_>>().join(" & "));
-    for place in &shown {
-        let row = ranking.row(place, study.plan.warmup_blocks);
-        let cell = |text: &String| if text.is_empty() { "--".into() } else { escape(text) };
-        let _ = writeln!(text, "{} \\\\", row.iter().map(cell).collect::<Vec<_>>().join(" & "));
-    }
-    text.push_str("\\bottomrule\n\\end{tabular}\n\\end{table}\n");
+    )
 }
 
-/// A paper's table as a float, ours below each of its rows.
-fn beside_the_paper(text: &mut String, study: &StudyView, table: &PaperTable) {
+/// The caption of a paper's table, ours below each of its rows.
+fn beside_the_paper(study: &StudyView, table: &PaperTable) -> String {
     let facts = table.facts(study);
     let told = |side: fn(&Fact) -> &str| {
         facts.iter().map(|fact| format!("{}: {}", fact.0, escape(side(fact)))).collect::<Vec<_>>().join("; ")
     };
-    let _ = writeln!(
-        text,
-        "\\begin{{table}}\n\\centering\n\\caption{{{}: {}. {} Printed: {}. Ours: {}.}}",
+    format!(
+        "{}: {}. {} Printed: {}. Ours: {}.",
         escape(&table.title()),
         escape(&table.printed.about),
         escape(KEY),
         told(|fact| &fact.1),
         told(|fact| &fact.2)
+    )
+}
+
+/// Appends a table as a float. Intervals stand below their figures, and rules part groups of several rows.
+pub(crate) fn float(text: &mut String, caption: &str, table: &Table) {
+    let (labels, figures) = (table.corner.len(), table.heads.len());
+    let _ = writeln!(
+        text,
+        "\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\begin{{tabular}}{{{}{}}}\n\\toprule",
+        "l".repeat(labels),
+        "r".repeat(figures)
     );
-    let columns = table.printed.threads.len();
-    let _ = writeln!(text, "\\begin{{tabular}}{{lll{}}}\n\\toprule", "r".repeat(columns));
-    let _ =
-        writeln!(text, "& & & \\multicolumn{{{columns}}}{{c}}{{Threads}} \\\\\n\\cmidrule(lr){{4-{}}}", columns + 3);
-    text.push_str("Benchmark & &");
-    for threads in &table.printed.threads {
-        let _ = write!(text, " & {threads}");
+    if let Some(noun) = table.counted.filter(|_| figures > 0) {
+        let _ = writeln!(
+            text,
+            "{}\\multicolumn{{{figures}}}{{c}}{{{}s}} \\\\\n\\cmidrule(lr){{{}-{}}}",
+            "& ".repeat(labels),
+            capital(noun),
+            labels + 1,
+            labels + figures
+        );
     }
-    text.push_str(" \\\\\n");
-    for line in table.lines() {
-        if !line.benchmark.is_empty() {
+    // The only label's head may be the name of a parameter.
+    let corner = table.corner.iter().map(|head| if labels == 1 { head.clone() } else { capital(head) });
+    let heads: Vec<String> = corner.chain(table.heads.iter().map(|head| capital(head))).map(|h| escape(&h)).collect();
+    let _ = writeln!(text, "{} \\\\\n\\midrule", heads.join(" & "));
+    for (at, (labels, cells)) in table.rows_without_repeats().enumerate() {
+        if at > 0 && table.is_grouped && !labels[0].is_empty() {
             text.push_str("\\midrule\n");
         }
-        let _ = write!(text, "{} & {} & {}", line.benchmark, escape(&line.label), line.source.word());
-        figures(text, &line.cells);
+        row(text, &labels, cells);
     }
     text.push_str("\\bottomrule\n\\end{tabular}\n\\end{table}\n");
 }
 
-/// The rest of a row, and below it the intervals of its ratios.
-fn figures(text: &mut String, cells: &[Cell]) {
+/// A row, and below it the intervals of its figures.
+fn row(text: &mut String, labels: &[&str], cells: &[Cell]) {
+    let label = |label: &&str| {
+        let indent = if label.starts_with(' ') { "\\quad " } else { "" };
+        format!("{indent}{}", escape(label.trim_start()))
+    };
+    text.push_str(&labels.iter().map(label).collect::<Vec<_>>().join(" & "));
     for cell in cells {
-        match (cell.text.as_str(), cell.claim) {
-            ("", _) => text.push_str(" & --"),
-            (figure, Some(_)) => {
-                let _ = write!(text, " & \\textbf{{{figure}}}");
-            }
-            (figure, None) => {
-                let _ = write!(text, " & {}", escape(figure));
-            }
-        }
+        let _ = match (escape(&cell.text), cell.claim) {
+            (figure, _) if figure.is_empty() => write!(text, " & --"),
+            (figure, Some(_)) => write!(text, " & \\textbf{{{figure}}}"),
+            (figure, None) => write!(text, " & {figure}"),
+        };
     }
     text.push_str(" \\\\\n");
     if cells.iter().any(|cell| cell.interval.is_some()) {
-        text.push_str("& &");
+        text.push_str(&["&"].repeat(labels.len() - 1).join(" "));
         for cell in cells {
-            match cell.range("--") {
-                range if range.is_empty() => text.push_str(" &"),
-                range => {
-                    let _ = write!(text, " & {{\\footnotesize {range}}}");
-                }
-            }
+            let _ = match cell.range("--") {
+                range if range.is_empty() => write!(text, " &"),
+                range => write!(text, " & {{\\footnotesize {range}}}"),
+            };
         }
         text.push_str(" \\\\\n");
     }

@@ -9,17 +9,13 @@ use crate::setting::setting;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Table};
 use crate::words::{count, plain};
-use papers::paper::Quantity;
 use std::fmt::Write;
-use study::Claim;
 
 /// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold where a
 /// difference is shown.
 pub(crate) fn cells(study: &StudyView) -> String {
     let mut text = String::new();
-    for verdict in sentences::verdicts(study.analysis) {
-        let _ = writeln!(text, "- {}", escape(&verdict));
-    }
+    list(&mut text, sentences::verdicts(study.analysis));
     if study.analysis.verdicts.is_empty() {
         text.push_str("- Nothing can be said: no trial went well.\n");
     }
@@ -27,7 +23,12 @@ pub(crate) fn cells(study: &StudyView) -> String {
     if study.is_race() {
         rankings(&mut text, study);
     } else {
-        comparisons(&mut text, study);
+        table(&mut text, &Table::of_placements(study));
+        let _ = writeln!(
+            text,
+            "\nTimes are medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons.",
+            escape(study.reference())
+        );
     }
     let _ = writeln!(text, "\n{}", escape(&setting(study)));
     built_in_programs(&mut text, study);
@@ -47,12 +48,7 @@ pub(crate) fn cells(study: &StudyView) -> String {
             );
         }
     }
-    if !study.warnings.is_empty() {
-        text.push_str("\nWarnings:\n\n");
-        for warning in &study.warnings {
-            let _ = writeln!(text, "- {}", escape(warning));
-        }
-    }
+    warnings(&mut text, &study.warnings);
     for advice in paste::advice(study) {
         let _ = writeln!(text, "\n{}", escape(&advice.sentence));
         if !advice.lines.is_empty() {
@@ -66,53 +62,14 @@ pub(crate) fn cells(study: &StudyView) -> String {
     text
 }
 
-/// Every placement beside the reference.
-fn comparisons(text: &mut String, study: &StudyView) {
-    let table = Table::new(study);
-    text.push_str("\n| subject | | placement |");
-    for &threads in &table.threads {
-        let _ = write!(text, " {} |", count(threads as usize, "thread"));
-    }
-    text.push_str("\n| --- | --- | --- |");
-    text.push_str(&" ---: |".repeat(table.threads.len()));
-    text.push('\n');
-    for group in &table.groups {
-        for (index, row) in group.rows.iter().enumerate() {
-            let subject = if index == 0 { escape(&group.subject) } else { String::new() };
-            let quantity = match row.quantity {
-                Quantity::Time => "time (s)",
-                Quantity::Ratio => "ratio",
-                Quantity::SpeedUp => "speed-up",
-            };
-            let _ = write!(text, "| {subject} | {quantity} | {} |", escape(&row.placement));
-            for cell in &row.cells {
-                let _ = write!(text, " {} |", written(cell));
-            }
-            text.push('\n');
-        }
-    }
-    let _ = writeln!(
-        text,
-        "\nTimes are medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons.",
-        escape(&table.reference)
-    );
-}
-
 /// The ranking of each race.
 fn rankings(text: &mut String, study: &StudyView) {
     for ranking in &study.rankings {
         if study.rankings.len() > 1 {
             let _ = writeln!(text, "\n**{}**", escape(&ranking.race.subject));
         }
-        let heads = ranking.heads();
-        let _ = writeln!(text, "\n| {} |", heads.join(" | "));
-        let _ = writeln!(text, "| ---: | --- |{}", " ---: |".repeat(heads.len() - 2));
         let shown = ranking.top_and_tied(ranking::MOST_ROWS);
-        for place in &shown {
-            let row = ranking.row(place, study.plan.warmup_blocks);
-            let cell = |text: &String| if text.is_empty() { "–".into() } else { escape(text) };
-            let _ = writeln!(text, "| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
-        }
+        table(text, &ranking.table(&shown, study.plan.warmup_blocks));
         let rest = ranking.rest(&shown);
         if !rest.is_empty() {
             let _ = writeln!(text, "\n{rest}");
@@ -124,26 +81,13 @@ fn rankings(text: &mut String, study: &StudyView) {
 /// The paper's tables, ours below each of their rows.
 fn beside_the_paper(text: &mut String, study: &StudyView) {
     let tables = PaperTable::all(study);
-    let Some(PaperTable { paper, .. }) = tables.first() else { return };
-    let _ = writeln!(text, "\n{}\n", escape(&paper.citation));
-    text.push_str("| | printed | ours |\n| --- | --- | --- |\n");
-    for (fact, printed, ours) in tables[0].facts(study) {
-        let _ = writeln!(text, "| {fact} | {} | {} |", escape(&printed), escape(&ours));
-    }
-    for table in &tables {
-        let _ = writeln!(text, "\n**{}**: {}.\n", escape(&table.title()), escape(&table.printed.about));
-        text.push_str("| | | |");
-        for &threads in &table.printed.threads {
-            let _ = write!(text, " {} |", count(threads as usize, "thread"));
-        }
-        let _ = writeln!(text, "\n| --- | --- | --- |{}", " ---: |".repeat(table.printed.threads.len()));
-        for line in table.lines() {
-            let _ = write!(text, "| {} | {} | {} |", line.benchmark, escape(&line.label), line.source.word());
-            for cell in &line.cells {
-                let _ = write!(text, " {} |", written(cell));
-            }
-            text.push('\n');
-        }
+    let Some(first) = tables.first() else { return };
+    let _ = writeln!(text, "\n{}", escape(&first.paper.citation));
+    let rows = first.facts(study).into_iter().map(|(fact, printed, ours)| vec![fact.into(), printed, ours]);
+    table(text, &Table::of_labels(["", "printed", "ours"], rows));
+    for beside in &tables {
+        let _ = writeln!(text, "\n**{}**: {}.", escape(&beside.title()), escape(&beside.printed.about));
+        table(text, &beside.whole());
     }
     let _ = writeln!(text, "\n{KEY}");
 }
@@ -154,22 +98,7 @@ fn built_in_programs(text: &mut String, study: &StudyView) {
     if programs.is_empty() {
         return;
     }
-    let threads = &study.plan.threads;
-    text.push_str("\n| program | | in all |");
-    for &threads in threads {
-        let _ = write!(text, " {} |", count(threads as usize, "thread"));
-    }
-    let _ = writeln!(text, "\n| --- | --- | ---: |{}", " ---: |".repeat(threads.len()));
-    for program in &programs {
-        for (index, row) in program.rows(threads).iter().enumerate() {
-            let subject = if index == 0 { program.subject } else { "" };
-            let _ = write!(text, "| {subject} | {} | {} |", row.label, row.total);
-            for cell in &row.cells {
-                let _ = write!(text, " {} |", if cell.is_empty() { "–".into() } else { escape(cell) });
-            }
-            text.push('\n');
-        }
-    }
+    table(text, &programs::table(&programs, &study.plan.threads));
     let _ = writeln!(text, "\n{}\n", programs::KEY);
     for program in &programs {
         let BuiltinProgram { subject, title, stresses, verification, .. } = program;
@@ -184,11 +113,50 @@ fn built_in_programs(text: &mut String, study: &StudyView) {
     }
 }
 
-pub(crate) fn written(cell: &Cell) -> String {
+/// Appends a table and the empty line above it.
+pub(crate) fn table(text: &mut String, table: &Table) {
+    let heads = table.corner.iter().chain(&table.heads_in_words()).map(|head| escape(head)).collect();
+    let rows = table.rows_without_repeats().map(|(labels, cells)| {
+        let labels = labels.into_iter().map(|label| escape(label.trim_start()));
+        labels.chain(cells.iter().map(written)).collect()
+    });
+    rows_and_heads(text, heads, table.heads.len(), rows);
+}
+
+/// The same of cells in Markdown, of which the last columns are `figures`.
+pub(crate) fn rows_and_heads(
+    text: &mut String,
+    heads: Vec<String>,
+    figures: usize,
+    rows: impl Iterator<Item = Vec<String>>,
+) {
+    let rule = [" --- |".repeat(heads.len() - figures), " ---: |".repeat(figures)].concat();
+    let _ = writeln!(text, "\n| {} |\n|{rule}", heads.join(" | "));
+    for row in rows {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+}
+
+/// Appends sentences as a list.
+pub(crate) fn list(text: &mut String, sentences: impl IntoIterator<Item = impl AsRef<str>>) {
+    for sentence in sentences {
+        let _ = writeln!(text, "- {}", escape(sentence.as_ref()));
+    }
+}
+
+/// Appends the warnings, if there are any.
+pub(crate) fn warnings(text: &mut String, warnings: &[String]) {
+    if !warnings.is_empty() {
+        text.push_str("\nWarnings:\n\n");
+        list(text, warnings);
+    }
+}
+
+fn written(cell: &Cell) -> String {
     let figure = match cell.claim {
         _ if cell.text.is_empty() => "–".into(),
-        Some(Claim::Faster | Claim::Slower) => format!("**{}**", cell.text),
-        _ => escape(&cell.text),
+        Some(_) => format!("**{}**", cell.text),
+        None => escape(&cell.text),
     };
     match cell.range("–") {
         range if range.is_empty() => figure,

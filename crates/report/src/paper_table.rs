@@ -1,11 +1,11 @@
 //! A paper's own tables, with ours beside what is printed.
 
+use crate::csv::or_empty;
 use crate::number;
 use crate::setting::{machine, trials_a_cell};
 use crate::study_view::StudyView;
-use crate::table::Cell;
+use crate::table::{self, Cell, Table};
 use papers::paper::{Paper, Printed, PrintedTable, Quantity};
-use std::mem;
 use study::{Plan, Summary};
 
 /// A table of the paper whose study this is, in the paper's shape.
@@ -38,20 +38,6 @@ pub(crate) struct Row<'a> {
     pub computed: bool,
     /// One a column.
     pub cells: Vec<Pair<'a>>,
-}
-
-/// One line of the table.
-pub(crate) struct Line {
-    /// The benchmark, on its first line; else empty.
-    pub benchmark: &'static str,
-    /// What the row is about, on its first line; else empty.
-    pub label: String,
-    /// Whose figures these are.
-    pub source: Source,
-    /// One a column.
-    pub cells: Vec<Cell>,
-    /// Whether it is a speed-up where the paper prints times.
-    pub derived_speedup: bool,
 }
 
 /// A printed figure and ours.
@@ -137,23 +123,26 @@ impl<'a> PaperTable<'a> {
     }
 
     /// All of it, line by line: each printed line, or what follows from such lines, and ours below it.
-    pub(crate) fn lines(&self) -> Vec<Line> {
-        let mut lines = Vec::new();
+    pub(crate) fn whole(&self) -> Table {
+        self.table(|_| true, |_| true)
+    }
+
+    /// The same of some thread counts and rows.
+    pub(crate) fn table(&self, is_column: impl Fn(u32) -> bool, is_told: impl Fn(&Row) -> bool) -> Table {
+        let is_shown: Vec<bool> = self.printed.threads.iter().map(|&threads| is_column(threads)).collect();
+        let threads = self.printed.threads.iter().zip(&is_shown).filter(|(_, shown)| **shown);
+        let mut table =
+            Table::over_threads(["benchmark", "", ""], &threads.map(|(&threads, _)| threads).collect::<Vec<_>>());
         for group in &self.groups {
-            let mut benchmark = group.benchmark;
-            for row in &group.rows {
-                let mut label = row.label();
-                let derived_speedup = row.computed && row.quantity == Quantity::SpeedUp;
-                lines.extend(row.lines().into_iter().map(|(source, cells)| Line {
-                    benchmark: mem::take(&mut benchmark),
-                    label: mem::take(&mut label),
-                    source,
-                    cells,
-                    derived_speedup,
+            for row in group.rows.iter().filter(|row| is_told(row)) {
+                table.rows.extend(row.lines().into_iter().map(|(source, cells)| table::Row {
+                    labels: vec![group.benchmark.into(), row.label(), source.word().into()],
+                    cells:
+                        cells.into_iter().zip(&is_shown).filter(|(_, shown)| **shown).map(|(cell, _)| cell).collect(),
                 }));
             }
         }
-        lines
+        table
     }
 
     /// How the paper's numbers came about, and ours.
@@ -259,10 +248,7 @@ impl Row<'_> {
     /// Its figures line by line, each with whose they are: the printed ones where there are or were to be any, then ours
     /// where they can be told apart by placement.
     pub(crate) fn lines(&self) -> Vec<(Source, Vec<Cell>)> {
-        let printed = |pair: &Pair| {
-            let text = pair.printed.map_or_else(String::new, |printed| printed.to_string());
-            Cell { text, ..Cell::default() }
-        };
+        let printed = |pair: &Pair| Cell::from(or_empty(pair.printed));
         let source = if self.computed { Source::Computed } else { Source::Printed };
         let mut lines = Vec::new();
         if !self.computed || self.cells.iter().any(|pair| pair.printed.is_some()) {
@@ -278,9 +264,7 @@ impl Row<'_> {
     fn our_cell(&self, pair: &Pair) -> Cell {
         match (pair.ours, self.quantity) {
             (None, _) => Cell::default(),
-            (Some(Summary { mean_s: Some(mean_s), .. }), Quantity::Time) => {
-                Cell { text: number::seconds(*mean_s), ..Cell::default() }
-            }
+            (Some(Summary { mean_s: Some(mean_s), .. }), Quantity::Time) => number::seconds(*mean_s).into(),
             (Some(summary), quantity) => Cell::new(summary, quantity),
         }
     }

@@ -2,6 +2,8 @@
 
 use crate::number;
 use crate::study_view::StudyView;
+use crate::table::{Cell, Row, Table};
+use crate::words::count;
 use serde::Serialize;
 use study::Subject;
 
@@ -50,14 +52,16 @@ pub(crate) struct Rate<'a> {
     pub bytes_per_s: f64,
 }
 
-/// A row of the table of rates.
-pub(crate) struct Row {
-    /// `Gflop/s`, `GB/s` or `with`.
-    pub label: &'static str,
-    /// What the timed part takes: `0.421 Gflop`; empty where the row is about something else.
-    pub total: String,
-    /// One a thread count; empty where no trial went well.
-    pub cells: Vec<String>,
+/// What the timed part of each program takes in all, the rates it reached with each of `threads`, and by which placement.
+pub(crate) fn table(programs: &[BuiltinProgram], threads: &[u32]) -> Table {
+    let threads_in_words = threads.iter().map(|&threads| count(threads as usize, "thread"));
+    Table {
+        corner: vec!["program".into(), String::new()],
+        heads: std::iter::once("in all".into()).chain(threads_in_words).collect(),
+        counted: None,
+        is_grouped: true,
+        rows: programs.iter().flat_map(|program| program.rows(threads)).collect(),
+    }
 }
 
 impl<'a> BuiltinProgram<'a> {
@@ -111,25 +115,19 @@ impl<'a> BuiltinProgram<'a> {
         }
     }
 
-    /// Flops and bytes a second with each of `threads`, and by which placement.
-    pub(crate) fn rows(&self, threads: &[u32]) -> Vec<Row> {
-        let cells = |write: &dyn Fn(&Rate) -> String| {
+    fn rows(&self, threads: &[u32]) -> Vec<Row> {
+        let row = |label: &str, total: String, write: &dyn Fn(&Rate) -> String| {
             let rate = |&threads: &u32| self.rates.iter().find(|rate| rate.threads == threads);
-            threads.iter().map(|threads| rate(threads).map_or_else(String::new, write)).collect()
+            let cells = threads.iter().map(|threads| rate(threads).map_or_else(String::new, write));
+            let cells = std::iter::once(total).chain(cells).map(Cell::from).collect();
+            Row { labels: vec![self.subject.into(), label.into()], cells }
         };
-        let mut rows = vec![Row {
-            label: "Gflop/s",
-            total: format!("{} Gflop", number::giga(self.flops as f64)),
-            cells: cells(&|rate| number::giga(rate.flops_per_s)),
-        }];
+        let (flop, bytes) = (number::giga(self.flops as f64), number::giga(self.bytes as f64));
+        let mut rows = vec![row("Gflop/s", format!("{flop} Gflop"), &|rate| number::giga(rate.flops_per_s))];
         if self.bytes > 0 {
-            rows.push(Row {
-                label: "GB/s",
-                total: format!("{} GB", number::giga(self.bytes as f64)),
-                cells: cells(&|rate| number::giga(rate.bytes_per_s)),
-            });
+            rows.push(row("GB/s", format!("{bytes} GB"), &|rate| number::giga(rate.bytes_per_s)));
         }
-        rows.push(Row { label: "with", total: String::new(), cells: cells(&|rate| rate.placement.to_owned()) });
+        rows.push(row("with", String::new(), &|rate| rate.placement.to_owned()));
         rows
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::chart::Hue;
 use crate::number;
+use crate::table::{Cell, Row, Table};
 use crate::words::{count, names};
 use stats::{DropReason, Standing};
 use study::{Analysis, Entrant, RaceResult, Status, Summary, Trial};
@@ -171,22 +172,23 @@ impl<'a> Ranking<'a> {
         }
     }
 
-    /// The heads of its columns: the first two are of labels, the others of figures.
-    pub(crate) fn heads(&self) -> Vec<&'static str> {
-        let mut heads = vec!["rank", "placement", "threads", "runs", "time, s", "slower by", "95 % interval", "left"];
+    /// The ranking of those `shown`; an empty figure where there is nothing.
+    pub(crate) fn table(&self, shown: &[&Place], warmup_blocks: u32) -> Table {
+        let mut heads = vec!["threads", "runs", "time, s", "slower by", "95 % interval", "left"];
         heads.retain(|head| self.across_threads || *head != "threads");
-        heads
-    }
-
-    /// One row of it, a text for each head; empty where there is nothing.
-    pub(crate) fn row(&self, place: &Place, warmup_blocks: u32) -> Vec<String> {
-        let (loss, range) = place.loss();
-        let mut row = vec![place.rank.clone(), place.names()];
-        if self.across_threads {
-            row.push(place.entrant.threads.to_string());
+        let row = |place: &&Place| {
+            let (loss, range) = place.loss();
+            let threads = self.across_threads.then(|| place.entrant.threads.to_string());
+            let rest = [place.standing.runs.to_string(), place.time(), loss, range, place.left(warmup_blocks)];
+            let cells = threads.into_iter().chain(rest).map(Cell::from).collect();
+            Row { labels: vec![place.rank.clone(), place.names()], cells }
+        };
+        Table {
+            corner: ["rank", "placement"].map(String::from).into(),
+            heads: heads.into_iter().map(String::from).collect(),
+            rows: shown.iter().map(row).collect(),
+            ..Table::default()
         }
-        row.extend([place.standing.runs.to_string(), place.time(), loss, range, place.left(warmup_blocks)]);
-        row
     }
 
     /// The trials of the race, one block after the other.

@@ -3,8 +3,8 @@
 use crate::csv::or_empty;
 use crate::number;
 use crate::sentences;
-use crate::simulation::{Contract, Sheet, Table, job_in_words, parameters, put, samples_csv};
-use crate::table::Cell;
+use crate::simulation::{Contract, Sheet, job_in_words, parameters, put, samples_csv};
+use crate::table::{Cell, Table};
 use crate::words::{count, plain};
 use ::simulation::replays::{Beside, QUANTITIES, Quantity};
 use ::simulation::{Estimated, ReplayAnalysis, ReplayPlan, ReplayResult, ReplayedPolicy};
@@ -69,7 +69,8 @@ impl<'a> ReplayView<'a> {
 
     /// One row a quantity and world, and the ratio of both.
     pub(crate) fn table(&self) -> Table {
-        let mut rows = Vec::new();
+        let heads = self.result.policies.iter().map(|policy| plain(&policy.policy)).collect();
+        let mut table = Table::of_policies(String::new(), heads);
         for quantity in self.quantities() {
             let mut row = |label: &str, cell: &dyn Fn(&ReplayedPolicy, &Beside) -> Cell| {
                 let policies = self.result.policies.iter();
@@ -77,15 +78,14 @@ impl<'a> ReplayView<'a> {
                 let cells: Vec<Cell> = cells.map(Option::unwrap_or_default).collect();
                 let is_heading = !label.starts_with(' ');
                 if is_heading || cells.iter().any(|cell| !cell.text.is_empty()) {
-                    rows.push((label.to_owned(), cells));
+                    table.push(label.to_owned(), cells);
                 }
             };
             row(quantity.words, &|_, beside| figure(beside.kernel));
             row("  simulated", &|_, beside| figure(beside.simulator));
             row("  kernel over simulated", &|policy, beside| ratio(beside, quantity.is_judged && policy.is_same_rule));
         }
-        let heads = self.result.policies.iter().map(|policy| plain(&policy.policy)).collect();
-        Table { corner: String::new(), heads, rows }
+        table
     }
 
     /// What was replayed, in one sentence.

@@ -140,17 +140,38 @@ impl<'a> TableView<'a> {
         self.table.rows.iter().any(|row| has_live(&row.cells))
     }
 
-    /// Whether anything is printed in a row.
-    pub(crate) fn is_printed(&self, cells: &[ReproducedCell]) -> bool {
-        cells.iter().any(|cell| self.cell(cell).printed.is_some())
+    /// The table line by line, as forms have it that are text alone: of each row's label and the word for whose the numbers are,
+    /// and of each cell what `told` says.
+    pub(crate) fn lines<T>(&self, told: impl Fn(Whose, &CellView) -> T) -> Vec<([String; 2], Vec<T>)> {
+        let mut lines = Vec::new();
+        for row in &self.table.rows {
+            let cells: Vec<CellView> = row.cells.iter().map(|cell| self.cell(cell)).collect();
+            let of = |whose: Whose, is_told: bool| is_told.then_some(whose);
+            let whose = match self.is_lost(&row.cells) {
+                true => vec![Whose::Lost],
+                false => [
+                    of(Whose::Printed, cells.iter().any(|cell| cell.printed.is_some())),
+                    Some(Whose::Ours),
+                    of(Whose::Difference, cells.iter().any(|cell| cell.difference.is_some())),
+                    of(Whose::Live, has_live(&row.cells)),
+                ]
+                .into_iter()
+                .flatten()
+                .collect(),
+            };
+            let mut label = row.label.clone();
+            lines.extend(whose.into_iter().map(|whose| {
+                let labels = [std::mem::take(&mut label), whose.word().into()];
+                (labels, cells.iter().map(|cell| told(whose, cell)).collect())
+            }));
+        }
+        lines
     }
 
     /// Whether a row has neither printed numbers nor ours nor live ones.
     pub(crate) fn is_lost(&self, cells: &[ReproducedCell]) -> bool {
-        cells
-            .iter()
-            .map(|cell| self.cell(cell))
-            .all(|cell| cell.printed.is_none() && cell.ours.is_none() && cell.live.is_none())
+        let mut cells = cells.iter().map(|cell| self.cell(cell));
+        cells.all(|cell| cell.printed.is_none() && cell.ours.is_none() && cell.live.is_none())
     }
 
     fn write(&self, value: f64) -> String {
@@ -170,6 +191,34 @@ impl<'a> TableView<'a> {
         let cells = self.table.rows.iter().flat_map(|row| &row.cells);
         let near: Vec<bool> = cells.filter_map(|cell| self.cell(cell).near).collect();
         Some((near.iter().filter(|near| **near).count(), near.len()))
+    }
+}
+
+/// Whose numbers stand in a line of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Nobody's: nothing is printed, and nothing predicts it.
+    Lost,
+    /// The paper's.
+    Printed,
+    /// Ours.
+    Ours,
+    /// Ours less the paper's.
+    Difference,
+    /// This machine's.
+    Live,
+}
+
+impl Whose {
+    /// What stands before the line.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Lost => LOST,
+            Self::Printed => "printed",
+            Self::Ours => "ours",
+            Self::Difference => "difference",
+            Self::Live => "live",
+        }
     }
 }
 

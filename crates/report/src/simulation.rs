@@ -5,20 +5,16 @@
 
 mod csv;
 mod json;
-mod latex;
-mod markdown;
+mod sheet;
 pub(crate) mod space;
-mod terminal;
 
 pub(crate) use self::csv::{csv, samples_csv};
 pub(crate) use json::{Contract, put};
-pub(crate) use latex::latex;
-pub(crate) use markdown::markdown;
-pub(crate) use terminal::terminal;
+pub(crate) use sheet::Sheet;
 
 use crate::number;
 use crate::sentences;
-use crate::table::Cell;
+use crate::table::{Cell, Row, Table};
 use crate::words::{count, plain};
 use ::simulation::metrics::{COMPLETION, ENDED, MAKESPAN, MEAN_COMPLETION, MIGRATIONS, MISSES, SLICE_MEDIAN};
 use ::simulation::{
@@ -28,7 +24,7 @@ use machine::Machine;
 use serde::Serialize;
 use serde_json::Value;
 use stats::{By, Metric};
-use study::{Claim, Record, Warning};
+use study::{Claim, Record};
 
 /// One simulation as the report sees it.
 pub(crate) struct SimulationView<'a> {
@@ -40,37 +36,6 @@ pub(crate) struct SimulationView<'a> {
     pub simulation: &'a Simulation,
     /// The machine, where the record's topology can be read.
     pub machine: Option<Machine>,
-}
-
-/// What a simulation, or a replay beside one, says in the forms that are text alone.
-pub(crate) struct Sheet<'a> {
-    /// The answer, a sentence each.
-    pub verdicts: Vec<String>,
-    /// What limits it, in sentences; and the same as values.
-    pub warnings: &'a [Warning],
-    /// Its table.
-    pub table: Table,
-    /// What stands below the table.
-    pub key: String,
-    /// What was run, in one sentence.
-    pub setting: String,
-    /// The jobs of the workload, a line each.
-    pub jobs: Vec<String>,
-    /// Numbers, by name.
-    pub parameters: Vec<(String, String)>,
-    /// What the limits are called, and they in sentences.
-    pub limits_of: &'static str,
-    pub limits: &'static [&'static str],
-}
-
-/// Labels and figures.
-pub(crate) struct Table {
-    /// What stands above the labels.
-    pub corner: String,
-    /// What stands above the figures.
-    pub heads: Vec<String>,
-    /// A label each, and a figure for each head.
-    pub rows: Vec<(String, Vec<Cell>)>,
 }
 
 /// A quantity that policies are compared by.
@@ -228,21 +193,21 @@ impl<'a> SimulationView<'a> {
     }
 
     fn of_policies(&self, point: &PointResult) -> Table {
-        let mut rows = Vec::new();
+        let mut table =
+            Table::of_policies(String::new(), point.policies.iter().map(|result| plain(&result.policy)).collect());
         for quantity in self.quantities() {
             let values = || point.policies.iter().filter_map(|result| result.value(&quantity.metric));
             if values().next().is_none() || quantity.told == Told::Part && values().all(|value| value == 0.0) {
                 continue;
             }
-            rows.push((plain(&quantity.label), point.policies.iter().map(|result| quantity.value(result)).collect()));
+            table.push(plain(&quantity.label), point.policies.iter().map(|result| quantity.value(result)).collect());
             if quantity.told == Told::Change && point.policies.iter().any(|result| is_compared(point, result)) {
                 let change =
                     |result| if is_compared(point, result) { quantity.change(result) } else { Cell::default() };
-                rows.push(("  change".to_owned(), point.policies.iter().map(change).collect()));
+                table.push("  change".into(), point.policies.iter().map(change).collect());
             }
         }
-        let heads = point.policies.iter().map(|result| plain(&result.policy)).collect();
-        Table { corner: String::new(), heads, rows }
+        table
     }
 
     fn quantities(&self) -> Vec<Quantity> {
@@ -365,30 +330,30 @@ fn is_compared(point: &PointResult, result: &PolicyResult) -> bool {
 
 /// One row a point: what each policy does to misses and time there, and how long its slices are.
 fn of_points(points: &[PointResult], swept: &str) -> Table {
-    let mut heads = Vec::new();
-    let mut rows: Vec<(String, Vec<Cell>)> = points.iter().map(|point| (value_of(point), Vec::new())).collect();
+    let mut table = Table::of_policies(plain(swept), Vec::new());
+    points.iter().for_each(|point| table.push(value_of(point), Vec::new()));
     // What is asked for first: the reference, whose figures are the same at many points, comes last.
     let mut order: Vec<(usize, &PolicyResult)> = points[0].policies.iter().enumerate().collect();
     order.sort_by_key(|(_, result)| !is_compared(&points[0], result));
     for (at, result) in order {
         let policy = plain(&result.policy);
         let compared = is_compared(&points[0], result);
-        heads.extend([format!("{policy}: misses"), "time".into(), "slice, ms".into()]);
-        for ((_, cells), point) in rows.iter_mut().zip(points) {
+        table.heads.extend([format!("{policy}: misses"), "time".into(), "slice, ms".into()]);
+        for (Row { cells, .. }, point) in table.rows.iter_mut().zip(points) {
             let Some(result) = point.policies.get(at) else { continue };
             let figure = |metric: &Metric, write: fn(f64) -> String| match result.changes.get(metric) {
                 Some(change) if compared => change_cell(change),
-                _ => Cell { text: result.value(metric).map(write).unwrap_or_default(), ..Cell::default() },
+                _ => Cell::from(result.value(metric).map(write).unwrap_or_default()),
             };
             let slice = result.value(&SLICE_MEDIAN).map(number::seconds).unwrap_or_default();
             cells.extend([
                 figure(&MISSES, |misses| format!("{} k", thousands(misses))),
                 figure(&MAKESPAN, |ms| format!("{} s", seconds(ms))),
-                Cell { text: slice, ..Cell::default() },
+                slice.into(),
             ]);
         }
     }
-    Table { corner: plain(swept), heads, rows }
+    table
 }
 
 /// The value of the swept parameter.
@@ -410,7 +375,7 @@ fn change_cell(change: &Estimated) -> Cell {
     let nothing = signed(0.0);
     // What differs in rounding errors only doesn't differ.
     if written.as_ref().is_some_and(|(low, high)| *low == nothing && *high == nothing) {
-        return Cell { text: format!("{nothing} %"), ..Cell::default() };
+        return format!("{nothing} %").into();
     }
     let claim = match interval {
         Some((_, high)) if high < 0.0 => Some(Claim::Faster),

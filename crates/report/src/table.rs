@@ -1,41 +1,35 @@
-//! The papers' table: one group of rows a benchmark, one column a thread count.
+//! Labels and figures in rows, built once for every form to write in its own way; and the papers' table.
 //!
-//! As Pires 2016 and 2017 print it: times without and with binding, and below them the ratio of the two. We add the
-//! ratio's interval and the speed-up.
+//! The papers' table is as Pires 2016 and 2017 print it: one group of rows a benchmark, one column a thread count, times without
+//! and with binding, and below them the ratio of the two. We add the ratio's interval and the speed-up.
 
 use crate::number::{self, Ratio};
 use crate::study_view::StudyView;
+use crate::words::count;
 use papers::paper::Quantity;
-use study::{Claim, Summary, Treatment};
+use study::{Claim, Subject, Summary, Treatment};
 
-/// The rows of every subject over the plan's thread counts.
-#[derive(Debug)]
+/// Rows of labels and figures below their heads.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    /// Thread counts, one a column.
-    pub threads: Vec<u32>,
-    /// The treatment that every ratio is taken against.
-    pub reference: String,
-    /// One a subject.
-    pub groups: Vec<Group>,
-}
-
-/// The rows of one subject.
-#[derive(Debug)]
-pub(crate) struct Group {
-    /// The subject's name.
-    pub subject: String,
-    /// Its rows: first the times, then the ratios, then the speed-ups.
+    /// What stands above the labels, as many as every row has.
+    pub corner: Vec<String>,
+    /// What stands above the figures.
+    pub heads: Vec<String>,
+    /// What those heads are numbers of, such as `thread`; none where they are words.
+    pub counted: Option<&'static str>,
+    /// Whether neighbours with the same first label are a group, whose labels needn't be repeated.
+    pub is_grouped: bool,
+    /// The rows.
     pub rows: Vec<Row>,
 }
 
-/// One placement's figures of one kind.
-#[derive(Debug)]
+/// Labels and the figures beside them.
+#[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// What is told.
-    pub quantity: Quantity,
-    /// Of which placement.
-    pub placement: String,
-    /// One a thread count.
+    /// One for each of the corner. In the only label of a row, leading spaces say that it is a part of what is above.
+    pub labels: Vec<String>,
+    /// One for each head.
     pub cells: Vec<Cell>,
 }
 
@@ -51,10 +45,33 @@ pub(crate) struct Cell {
 }
 
 impl Table {
-    /// The table of everything in `study`.
-    pub(crate) fn new(study: &StudyView) -> Self {
+    /// An empty table with a figure for each of `threads`.
+    pub(crate) fn over_threads(corner: [&str; 3], threads: &[u32]) -> Self {
+        let corner = corner.map(String::from).into();
+        let heads = threads.iter().map(u32::to_string).collect();
+        Self { corner, heads, counted: Some("thread"), is_grouped: true, rows: Vec::new() }
+    }
+
+    /// An empty table with one label a row, and a figure for each of `heads`.
+    pub(crate) fn of_policies(corner: String, heads: Vec<String>) -> Self {
+        Self { corner: vec![corner], heads, ..Self::default() }
+    }
+
+    /// Adds a row with one label.
+    pub(crate) fn push(&mut self, label: String, cells: Vec<Cell>) {
+        self.rows.push(Row { labels: vec![label], cells });
+    }
+
+    /// A table of words alone.
+    pub(crate) fn of_labels(corner: [&str; 3], rows: impl Iterator<Item = Vec<String>>) -> Self {
+        let rows = rows.map(|labels| Row { labels, cells: Vec::new() }).collect();
+        Self { corner: corner.map(String::from).into(), rows, ..Self::default() }
+    }
+
+    /// Every placement of `study` beside the reference: subject, quantity and placement over thread counts.
+    pub(crate) fn of_placements(study: &StudyView) -> Self {
         let plan = &study.plan;
-        let group = |subject: &study::Subject| {
+        let rows_of = |subject: &Subject| {
             let cell = |quantity, treatment: &Treatment, threads| match treatment.same_placement(threads) {
                 Some(earlier) => Cell::twin(earlier),
                 None => study
@@ -62,8 +79,7 @@ impl Table {
                     .map_or_else(Cell::default, |summary| Cell::new(summary, quantity)),
             };
             let row = |quantity, treatment: &Treatment| Row {
-                quantity,
-                placement: treatment.name.clone(),
+                labels: vec![subject.name.clone(), words(quantity).into(), treatment.name.clone()],
                 cells: plan.threads.iter().map(|&threads| cell(quantity, treatment, threads)).collect(),
             };
             let all = || plan.treatments.iter();
@@ -74,20 +90,64 @@ impl Table {
             if plan.threads.len() > 1 && study.summaries(&subject.name).any(|s| s.speedup.is_some()) {
                 rows.extend(own().map(|treatment| row(Quantity::SpeedUp, treatment)));
             }
-            Group { subject: subject.name.clone(), rows }
+            rows
         };
-        Self {
-            threads: plan.threads.clone(),
-            reference: study.reference().to_owned(),
-            groups: plan.subjects.iter().map(group).collect(),
-        }
+        let rows = plan.subjects.iter().flat_map(rows_of).collect();
+        Self { rows, ..Self::over_threads(["subject", "", "placement"], &plan.threads) }
+    }
+
+    /// The heads of the figures in words: `2 threads`.
+    pub(crate) fn heads_in_words(&self) -> Vec<String> {
+        let in_words = |head: &String| match (self.counted, head.parse()) {
+            (Some(noun), Ok(number)) => count(number, noun),
+            _ => head.clone(),
+        };
+        self.heads.iter().map(in_words).collect()
+    }
+
+    /// The rows of each group.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &[Row]> {
+        self.rows.chunk_by(|a, b| a.labels[0] == b.labels[0])
+    }
+
+    /// Each row with its labels, of which those that only repeat the row above are empty.
+    pub(crate) fn rows_without_repeats(&self) -> impl Iterator<Item = (Vec<&str>, &[Cell])> {
+        let above = std::iter::once(None).chain(self.rows.iter().map(Some));
+        self.rows.iter().zip(above).map(|(Row { labels, cells }, above)| {
+            let repeats = |(own, other): &(&String, &String)| own == other;
+            let repeated = above
+                .filter(|_| self.is_grouped)
+                .map_or(0, |above| labels.iter().zip(&above.labels).take_while(repeats).count());
+            let shown = labels.iter().enumerate().map(|(at, label)| if at < repeated { "" } else { label.as_str() });
+            (shown.collect(), cells.as_slice())
+        })
+    }
+
+    /// Whether a figure has an interval.
+    pub(crate) fn has_intervals(&self) -> bool {
+        self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.interval.is_some())
+    }
+}
+
+/// What a row of the papers' table tells.
+fn words(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Time => "time, s",
+        Quantity::Ratio => "ratio",
+        Quantity::SpeedUp => "speed-up",
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
     }
 }
 
 impl Cell {
     /// That it is the very placement of `earlier`.
     fn twin(earlier: &str) -> Self {
-        Self { text: format!("= {earlier}"), ..Self::default() }
+        format!("= {earlier}").into()
     }
 
     /// What `summary` says of `quantity`; a time is its median.

@@ -2,13 +2,13 @@
 
 use crate::format::Screen;
 use crate::grid::Grid;
-use crate::paper_table::{Fact, KEY, PaperTable};
+use crate::paper_table::{self, Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
 use crate::study_view::StudyView;
-use crate::table::{Cell, Table};
+use crate::table::{Row, Table};
 use crate::verdict::Verdicts;
-use crate::words::{count, plain, short};
+use crate::words::{count, plain};
 use papers::paper::Quantity;
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ const NAME_WIDTH: usize = 24;
 /// The study in `width` columns: the verdict, the table, what went wrong, and the line to paste. With `colour`, a
 /// ratio is coloured when a difference is shown, and only then; a star marks it either way.
 pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
-    let Screen { width, colour } = screen;
+    let width = screen.width;
     let mut text = String::new();
     for subject in &study.plan.subjects {
         let verdicts = Verdicts::on(study, subject);
@@ -40,32 +40,10 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
         paragraph(&mut text, "", "Nothing can be said: no trial went well.", width);
     }
     let paper_tables = PaperTable::all(study);
-    beside_the_paper(&mut text, study, &paper_tables, width, colour);
-    rankings(&mut text, study, width, colour);
-    let mut table = Table::new(study);
-    if study.is_race() || (!paper_tables.is_empty() && PaperTable::cover(&paper_tables, study.plan)) {
-        table.groups.clear();
-    }
-    for group in &table.groups {
-        text.push('\n');
-        paragraph(&mut text, "", &group.subject, width);
-        let mut grid = Grid::new(table.threads.iter().map(|&threads| heading(threads)).collect());
-        let mut previous = None;
-        for row in &group.rows {
-            let fresh = previous.replace(row.quantity) != Some(row.quantity);
-            let quantity = if fresh { label(row.quantity) } else { "" };
-            grid.push(vec![quantity.into(), short(&row.placement, NAME_WIDTH)], row.cells.clone());
-        }
-        grid.write(&mut text, width, colour);
-    }
-    if table.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).any(|cell| cell.interval.is_some())
-    {
-        let key = format!(
-            "ratio: time of {} over time of the placement, so above 1 is faster; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons",
-            table.reference
-        );
-        text.push('\n');
-        paragraph(&mut text, "", &key, width);
+    beside_the_paper(&mut text, study, &paper_tables, screen);
+    rankings(&mut text, study, screen);
+    if !study.is_race() && (paper_tables.is_empty() || !PaperTable::cover(&paper_tables, study.plan)) {
+        placements(&mut text, study, screen);
     }
     let failures: Vec<_> = study.failures().collect();
     if !failures.is_empty() {
@@ -92,12 +70,7 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
             let _ = writeln!(text, "  and {} more", failures.len() - 5);
         }
     }
-    if !study.warnings.is_empty() {
-        text.push('\n');
-        for warning in &study.warnings {
-            paragraph(&mut text, "warning: ", warning, width);
-        }
-    }
+    warnings(&mut text, &study.warnings, width);
     for advice in paste::advice(study) {
         text.push('\n');
         paragraph(&mut text, "", &advice.sentence, width);
@@ -116,23 +89,36 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
     text
 }
 
+/// Every placement beside the reference, subject by subject.
+fn placements(text: &mut String, study: &StudyView, screen: Screen) {
+    let table = Table::of_placements(study);
+    for group in table.groups() {
+        text.push('\n');
+        paragraph(text, "", &group[0].labels[0], screen.width);
+        let below = |row: &Row| Row { labels: row.labels[1..].to_vec(), cells: row.cells.clone() };
+        let corner = table.corner[1..].to_vec();
+        let rows = group.iter().map(below).collect();
+        Grid::new(&Table { corner, rows, ..table.clone() }, NAME_WIDTH).write(text, screen);
+    }
+    if table.has_intervals() {
+        let key = format!(
+            "ratio: time of {} over time of the placement, so above 1 is faster; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons",
+            study.reference()
+        );
+        text.push('\n');
+        paragraph(text, "", &key, screen.width);
+    }
+}
+
 /// The ranking of each race.
-fn rankings(text: &mut String, study: &StudyView, width: usize, colour: bool) {
+fn rankings(text: &mut String, study: &StudyView, screen: Screen) {
     for ranking in &study.rankings {
         text.push('\n');
         if study.rankings.len() > 1 {
-            paragraph(text, "", &ranking.race.subject, width);
+            paragraph(text, "", &ranking.race.subject, screen.width);
         }
         let shown = ranking.top_and_tied(ranking::MOST_ROWS);
-        let heads = ranking.heads().into_iter().skip(2).map(String::from);
-        let mut grid = Grid::new(heads.collect());
-        for place in &shown {
-            let mut row = ranking.row(place, study.plan.warmup_blocks);
-            let figures = row.split_off(2).into_iter().map(|text| Cell { text, ..Cell::default() });
-            row[1] = short(&row[1], NAME_WIDTH);
-            grid.push(row, figures.collect());
-        }
-        grid.write(text, width, colour);
+        Grid::new(&ranking.table(&shown, study.plan.warmup_blocks), NAME_WIDTH).write(text, screen);
         let rest = ranking.rest(&shown);
         if !rest.is_empty() {
             let _ = writeln!(text, "  {rest}");
@@ -140,7 +126,17 @@ fn rankings(text: &mut String, study: &StudyView, width: usize, colour: bool) {
     }
     if study.is_race() {
         text.push('\n');
-        paragraph(text, "", ranking::KEY, width);
+        paragraph(text, "", ranking::KEY, screen.width);
+    }
+}
+
+/// Appends the warnings, if there are any.
+pub(crate) fn warnings(text: &mut String, warnings: &[String], width: usize) {
+    if !warnings.is_empty() {
+        text.push('\n');
+    }
+    for warning in warnings {
+        paragraph(text, "warning: ", warning, width);
     }
 }
 
@@ -164,22 +160,10 @@ pub(crate) fn paragraph(text: &mut String, mark: &str, words: &str, width: usize
     let _ = writeln!(text, "{line}");
 }
 
-/// What stands before a row's figures.
-fn label(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Time => "time, s",
-        Quantity::Ratio => "ratio",
-        Quantity::SpeedUp => "speed-up",
-    }
-}
-
-fn heading(threads: u32) -> String {
-    count(threads as usize, "thread")
-}
-
 /// The paper's tables with ours below each of their rows: first what is compared, then the figures. For shortness only
 /// the thread counts that were run, and of what follows from the times only the ratios.
-fn beside_the_paper(text: &mut String, study: &StudyView, tables: &[PaperTable], width: usize, colour: bool) {
+fn beside_the_paper(text: &mut String, study: &StudyView, tables: &[PaperTable], screen: Screen) {
+    let width = screen.width;
     let Some(first) = tables.first() else { return };
     text.push('\n');
     let facts = first.facts(study);
@@ -191,16 +175,9 @@ fn beside_the_paper(text: &mut String, study: &StudyView, tables: &[PaperTable],
     for table in tables {
         text.push('\n');
         paragraph(text, "", &table.title(), width);
-        let threads = &table.printed.threads;
-        let run: Vec<bool> = threads.iter().map(|count| study.plan.threads.contains(count)).collect();
-        let shown = |column: &usize| run[*column];
-        let columns: Vec<usize> = (0..threads.len()).filter(shown).collect();
-        let mut grid = Grid::new(columns.iter().map(|&column| heading(threads[column])).collect());
-        for line in table.lines().into_iter().filter(|line| !line.derived_speedup) {
-            let cells = columns.iter().map(|&column| line.cells[column].clone()).collect();
-            grid.push(vec![line.benchmark.into(), line.label, line.source.word().into()], cells);
-        }
-        grid.write(text, width, colour);
+        let is_told = |row: &paper_table::Row| !(row.computed && row.quantity == Quantity::SpeedUp);
+        let run = table.table(|threads| study.plan.threads.contains(&threads), is_told);
+        Grid::new(&run, usize::MAX).write(text, screen);
     }
     text.push('\n');
     let star = "* a difference is shown, allowing for the number of comparisons.";

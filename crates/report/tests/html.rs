@@ -267,7 +267,7 @@ fn built_in_programs_stand_with_their_needs_and_rates() {
         [
             vec![format!("npb:ep.W {}.0 MiB, no memory traffic", ep_w.memory_mib)],
             vec!["Gflop/s".into(), giga(ep_w.flops, 1.0) + " Gflop", giga(ep_w.flops, 0.4), giga(ep_w.flops, 0.2)],
-            vec!["with".into(), String::new(), "compact".into(), "scatter".into()],
+            vec!["with".into(), "–".into(), "compact".into(), "scatter".into()],
         ]
     );
     let intensity = cg_w.flops as f64 / cg_w.bytes as f64;
@@ -278,7 +278,7 @@ fn built_in_programs_stand_with_their_needs_and_rates() {
             vec![format!("npb:cg.W {}.0 MiB, {intensity:.2} flop a byte", cg_w.memory_mib)],
             vec!["Gflop/s".into(), total, giga(cg_w.flops, 0.4), giga(cg_w.flops, 0.2)],
             vec!["GB/s".into(), giga(cg_w.bytes, 1.0) + " GB", giga(cg_w.bytes, 0.4), giga(cg_w.bytes, 0.2)],
-            vec!["with".into(), String::new(), "compact".into(), "scatter".into()],
+            vec!["with".into(), "–".into(), "compact".into(), "scatter".into()],
         ]
     );
     let facts = text(&select(&page, "#programs > dl")[0]);

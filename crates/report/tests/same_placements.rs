@@ -60,7 +60,7 @@ fn the_table_says_which_other_it_is_instead_of_figures() {
     let rows = |start: &str| terminal.iter().filter(|line| line.starts_with(start)).count();
     assert_eq!((rows("scatter "), rows("ratio compact "), rows("compact ")), (1, 1, 2), "{terminal:?}");
     let markdown = study.write(Format::Markdown);
-    assert!(markdown.contains("|  | time (s) | scatter | = compact | = compact |\n"), "{markdown}");
+    assert!(markdown.contains("|  |  | scatter | = compact | = compact |\n"), "{markdown}");
     assert_eq!(markdown.matches("| scatter |").count(), 1, "{markdown}");
     let latex = study.write(Format::Latex);
     assert!(latex.contains("& scatter & = compact & = compact \\\\\n"), "{latex}");
@@ -68,7 +68,7 @@ fn the_table_says_which_other_it_is_instead_of_figures() {
     let rows = on_page(&study, "#table table.paper tbody tr");
     let scatter: Vec<&String> = rows.iter().filter(|row| row.contains("scatter")).collect();
     assert_eq!(scatter.len(), 1, "{rows:?}");
-    assert!(scatter[0].ends_with("scatter s = compact = compact"), "{scatter:?}");
+    assert!(scatter[0].ends_with("scatter time, s = compact = compact"), "{scatter:?}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What stands behind the figures: programs, placements, CPUs, failures, the machine and the plan.
 
 use super::figure::{or_dash, scrolled, swatch};
+use super::grouped;
 use super::page::{Section, heading};
-use super::thread_heads;
 use crate::number;
-use crate::programs::{BuiltinProgram, KEY};
+use crate::programs::{self, BuiltinProgram, KEY};
 use crate::ranking::cut_off;
 use crate::setting;
 use crate::study_view::{StudyView, cpu_line, program_threads};
@@ -20,40 +20,19 @@ const ROWS: usize = 40;
 /// What the built-in programs need, and the rates that they reached; none for a study without any.
 pub(super) fn programs(study: &StudyView) -> Option<Section> {
     let programs = BuiltinProgram::all(study);
-    let threads = &study.plan.threads;
-    let section = heading("programs", "Programs", "Programs and the rates they reached").above(html! {
+    let needs = |subject: &str| {
+        let program = programs.iter().find(|program| program.subject == subject);
+        html! { (subject) " " small.muted { (program.map_or_else(String::new, BuiltinProgram::needs)) } }
+    };
+    let title = "Programs and the rates they reached";
+    let section = heading("programs", "Programs", title).above(html! {
         dl {
             @for program in &programs {
                 dt { (program.subject) }
                 dd { (program.title) br; span.muted { "stresses " (program.stresses) } }
             }
         }
-        (scrolled("Programs and the rates they reached", false, html! {
-            table.paper {
-                thead {
-                    tr {
-                        th scope="col" { "Rate" } th.n scope="col" { "in all" }
-                        (thread_heads(threads))
-                    }
-                }
-                @for program in &programs {
-                    tbody {
-                        tr.subject {
-                            th colspan=(threads.len() + 2) scope="rowgroup" {
-                                div { (program.subject) " " small.muted { (program.needs()) } }
-                            }
-                        }
-                        @for row in program.rows(threads) {
-                            tr.first {
-                                th scope="row" { (row.label) }
-                                td.n { (row.total) }
-                                @for cell in &row.cells { td.n { @if cell.is_empty() { "–" } @else { (plain(cell)) } } }
-                            }
-                        }
-                    }
-                }
-            }
-        }))
+        (grouped(title, "Rate", &programs::table(&programs, &study.plan.threads), needs, |row| html! { (row.labels[1]) }))
         p.muted { (KEY) }
         details {
             summary { "What they compute, how they are verified, where they are defined" }

@@ -5,7 +5,8 @@ use super::figure::{or_dash, scrolled};
 use super::page::{Section, head, heading, links, notices};
 use crate::number;
 use crate::sentences::{self, Sentence};
-use crate::simulation::{Sheet, Table};
+use crate::simulation::Sheet;
+use crate::table::{Row, Table};
 use crate::words::{count, plain};
 use machine::Machine;
 use maud::{Markup, html};
@@ -82,9 +83,10 @@ pub(super) fn whole(table: &Table, label: &str) -> Markup {
         false,
         html! {
             table.paper.long {
-                thead { tr { th scope="col" { (table.corner) } @for head in &table.heads { th.n scope="col" { (head) } } } }
+                thead { tr { @for corner in &table.corner { th scope="col" { (corner) } } @for head in &table.heads { th.n scope="col" { (head) } } } }
                 tbody {
-                    @for (label, cells) in &table.rows {
+                    @for Row { labels, cells } in &table.rows {
+                        @let label = &labels[0];
                         tr.first[!label.starts_with(' ')] {
                             th scope="row" { @if label.starts_with(' ') { span.muted { "– " (label.trim_start()) } } @else { (label) } }
                             @for cell in cells {

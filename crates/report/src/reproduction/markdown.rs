@@ -1,9 +1,10 @@
 //! Papers beside ours in GitHub-flavoured Markdown.
 
-use super::{Answer, CellView, FITTED, Group, LOST, LiveView, NOT_HERE, TableView, has_live, what_was_done, word};
-use crate::markdown::escape;
+use super::{Answer, CellView, FITTED, Group, NOT_HERE, TableView, Whose, what_was_done, word};
+use crate::markdown::{escape, list, rows_and_heads};
 use crate::words::capital;
 use papers::Reproduction;
+use papers::reproduction::ReproducedTable;
 use std::fmt::Write;
 
 /// `papers` as Markdown: the answer, the tables, the claims, what was chosen. A difference beyond the margin is bold.
@@ -13,9 +14,7 @@ pub fn markdown(papers: &[Reproduction]) -> String {
 
 fn one(paper: &Reproduction) -> String {
     let mut text = format!("# {}\n\n{}\n\n", escape(&paper.paper), escape(&paper.citation));
-    for sentence in Answer::of(paper).sentences() {
-        let _ = writeln!(text, "- {}", escape(&sentence));
-    }
+    list(&mut text, Answer::of(paper).sentences());
     text.push('\n');
     for sentence in what_was_done(paper) {
         let _ = writeln!(text, "{}", escape(&sentence));
@@ -26,74 +25,58 @@ fn one(paper: &Reproduction) -> String {
     claims(&mut text, paper);
     if !paper.chosen.is_empty() {
         text.push_str("\n## What the paper leaves open and was chosen\n\n");
-        for (place, value) in &paper.chosen {
-            let _ = writeln!(text, "- {} = {}", escape(place), escape(value));
-        }
+        list(&mut text, paper.chosen.iter().map(|(place, value)| format!("{place} = {value}")));
     }
     text
 }
 
-/// A column for what is printed and one for ours, or both in one where they would be too many.
+/// A line for what is printed, one for ours, and one for the difference.
 fn table(text: &mut String, view: &TableView) {
-    let table = view.table;
-    let _ = writeln!(text, "\n## {}\n\n{}.\n", escape(&table.title), escape(&capital(&table.about)));
-    let heads: Vec<String> = table.columns.iter().map(|column| escape(column)).collect();
-    let _ = writeln!(text, "| {} | | {} |", escape(&table.corner), heads.join(" | "));
-    let align = if view.is_prose() { " --- |" } else { " ---: |" };
-    let _ = writeln!(text, "| --- | --- |{}", align.repeat(heads.len()));
-    for row in &table.rows {
-        let cells: Vec<CellView> = row.cells.iter().map(|cell| view.cell(cell)).collect();
-        let mut line = |label: &str, whose: &str, told: &dyn Fn(&CellView) -> Option<String>| {
-            let told: Vec<String> = cells.iter().map(|cell| told(cell).unwrap_or_else(|| "–".into())).collect();
-            let _ = writeln!(text, "| {label} | {whose} | {} |", told.join(" | "));
-        };
-        let label = escape(&row.label);
-        let mut label = label.as_str();
-        if view.is_lost(&row.cells) {
-            line(label, LOST, &|_| Some(String::new()));
-            continue;
-        }
-        if view.is_printed(&row.cells) {
-            line(label, "printed", &|cell| cell.printed.as_deref().map(escape));
-            label = "";
-        }
-        line(label, "ours", &|cell| {
-            let range = cell.interval.as_ref().map(|(low, high)| format!(" ({low} to {high})"));
+    let ReproducedTable { title, about, corner, columns, .. } = view.table;
+    let _ = writeln!(text, "\n## {}\n\n{}.", escape(title), escape(&capital(about)));
+    let heads = [corner.clone(), String::new()].into_iter().chain(columns.iter().cloned());
+    let rows = view.lines(told).into_iter().map(|(labels, cells)| {
+        let labels = labels.iter().map(|label| escape(label));
+        labels.chain(cells.into_iter().map(|told| told.unwrap_or_else(|| "–".into()))).collect()
+    });
+    let figures = if view.is_prose() { 0 } else { columns.len() };
+    rows_and_heads(text, heads.map(|head| escape(&head)).collect(), figures, rows);
+}
+
+/// A number with its interval.
+fn with_interval(number: String, interval: &Option<(String, String)>) -> String {
+    interval.iter().fold(number, |number, (low, high)| format!("{number} ({low} to {high})"))
+}
+
+/// What is said of a cell; none for a dash.
+fn told(whose: Whose, cell: &CellView) -> Option<String> {
+    Some(match whose {
+        Whose::Lost => String::new(),
+        Whose::Printed => escape(cell.printed.as_deref()?),
+        Whose::Ours => {
             let fitted = if cell.is_fitted { FITTED } else { "" };
-            Some(escape(cell.ours.as_deref()?) + fitted + &range.unwrap_or_default())
-        });
-        if cells.iter().any(|cell| cell.difference.is_some()) {
-            line("", "difference", &|cell| match (&cell.difference, cell.near) {
-                (Some(difference), Some(false)) => Some(format!("**{difference}**")),
-                (difference, _) => difference.clone(),
-            });
+            with_interval(escape(cell.ours.as_deref()?) + fitted, &cell.interval)
         }
-        if has_live(&row.cells) {
-            line("", "live", &|cell| match &cell.live {
-                Some(LiveView { value, interval: Some((low, high)), .. }) => Some(format!("{value} ({low} to {high})")),
-                Some(live) => Some(live.value.clone()),
-                None => Some(NOT_HERE.into()),
-            });
-        }
-    }
+        Whose::Difference if cell.near == Some(false) => format!("**{}**", cell.difference.as_ref()?),
+        Whose::Difference => cell.difference.clone()?,
+        Whose::Live => match &cell.live {
+            Some(live) => with_interval(live.value.clone(), &live.interval),
+            None => NOT_HERE.into(),
+        },
+    })
 }
 
 fn claims(text: &mut String, paper: &Reproduction) {
     for group in Group::all(paper) {
-        let _ = writeln!(text, "\n## {}\n\n{}\n", group.title(), group.about());
-        let (head, rule) = if group.is_live() { (" live |", " --- |") } else { ("", "") };
-        let _ = writeln!(text, "| verdict | where | claim | why |{head}\n| --- | --- | --- | --- |{rule}");
-        for claim in &group.claims {
-            let [place, statement, why] = [&claim.place, &claim.statement, &claim.why].map(|words| escape(words));
-            let _ = write!(text, "| {} | {place} | {statement} | {why} |", word(claim.verdict));
-            if group.is_live() {
-                let live = claim
-                    .live
-                    .as_ref()
-                    .map_or_else(String::new, |live| format!("{}: {}", word(live.verdict), escape(&live.why)));
-                let _ = write!(text, " {live} |");
-            }
-            text.push('\n');
-        }
+        let _ = writeln!(text, "\n## {}\n\n{}", group.title(), group.about());
+        let heads =
+            ["verdict", "where", "claim", "why", "live"].iter().filter(|head| **head != "live" || group.is_live());
+        let rows = group.claims.iter().map(|claim| {
+            let words = [&claim.place, &claim.statement, &claim.why].map(|words| escape(words));
+            let live = claim.live.as_ref().map(|live| format!("{}: {}", word(live.verdict), escape(&live.why)));
+            let live = group.is_live().then(|| live.unwrap_or_default());
+            std::iter::once(word(claim.verdict).to_owned()).chain(words).chain(live).collect()
+        });
+        rows_and_heads(text, heads.map(|head| (*head).to_owned()).collect(), 0, rows);
     }
 }

@@ -1,16 +1,15 @@
 //! Papers beside ours, for a terminal.
 
-use super::{
-    Answer, CellView, FITTED, Group, LOST, NOT_HERE, TableView, has_live, median, what_was_done, word, wrapped,
-};
+use super::{Answer, CellView, FITTED, Group, NOT_HERE, TableView, Whose, median, what_was_done, word, wrapped};
+use crate::format::Screen;
+use crate::grid::{Grid, Line, bare, finished, parts};
 use crate::terminal::paragraph;
 use crate::words::{capital, plain};
 use ::simulation::TimeBin;
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement};
 use papers::Reproduction;
 use papers::reproduction::{Panel, ReproducedFigure, Verdict};
 use std::fmt::Write;
-use std::ops::Range;
 
 /// `papers` in `width` columns: the answer, the tables, the figures as rows of bars, the claims, what was chosen. With `colour`,
 /// verdicts are coloured, and differences where a margin judges them; a star marks those beyond it either way.
@@ -34,7 +33,7 @@ fn one(paper: &Reproduction, width: usize, colour: bool) -> String {
         if view.is_prose() {
             prose(&mut text, &view, width, colour);
         } else {
-            numbers(&mut text, &view, width, colour);
+            numbers(&mut text, &view, Screen { width, colour });
             if !std::mem::replace(&mut is_explained, true) {
                 text.push('\n');
                 paragraph(&mut text, "  ", &key(&view), width);
@@ -65,22 +64,6 @@ fn key(view: &TableView) -> String {
     )
 }
 
-fn bare(colour: bool) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
-    if colour {
-        table.enforce_styling();
-    }
-    table
-}
-
-fn finished(mut table: Table) -> String {
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index == 0 { 2 } else { 0 }, 2));
-    }
-    table.trim_fmt()
-}
-
 /// What is printed beside ours, wrapped.
 fn prose(text: &mut String, view: &TableView, width: usize, colour: bool) {
     let mut table = bare(colour);
@@ -94,115 +77,39 @@ fn prose(text: &mut String, view: &TableView, width: usize, colour: bool) {
     let _ = writeln!(text, "{}", finished(table));
 }
 
-/// A line of a table with numbers.
-struct Line {
-    /// The row's name, where the line is its first, and whose numbers these are.
-    labels: [String; 2],
-    /// One a column, with what colour they are told in.
-    cells: Vec<(String, Option<Color>)>,
-}
-
-impl Line {
-    fn cell_width(&self, column: usize) -> usize {
-        self.cells[column].0.chars().count()
-    }
-}
-
-/// What is printed, ours and the difference, a line each, of every row.
-fn lines(view: &TableView) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for row in &view.table.rows {
-        let cells: Vec<CellView> = row.cells.iter().map(|cell| view.cell(cell)).collect();
-        let mut label = plain(&row.label);
-        let mut line = |whose: &str, told: fn(&CellView) -> (String, Option<Color>)| {
-            let labels = [std::mem::take(&mut label), whose.to_owned()];
-            lines.push(Line { labels, cells: cells.iter().map(told).collect() });
-        };
-        if view.is_lost(&row.cells) {
-            line(LOST, |_| (String::new(), None));
-            continue;
-        }
-        if view.is_printed(&row.cells) {
-            line("printed", |cell| (cell.printed.clone().unwrap_or_default(), None));
-        }
-        line("ours", |cell| {
-            let fitted = if cell.is_fitted { FITTED } else { "" };
-            let doubt = cell.doubt.as_ref().map_or_else(String::new, |doubt| format!("±{doubt}"));
-            (cell.ours.as_ref().map_or_else(|| "-".into(), |ours| ours.to_owned() + &doubt + fitted), None)
-        });
-        if cells.iter().any(|cell| cell.difference.is_some()) {
-            line("difference", |cell| {
-                let star = if cell.near == Some(false) { "*" } else { "" };
-                let colour = cell.near.map(|near| if near { Color::Green } else { Color::Red });
-                (cell.difference.as_ref().map_or_else(String::new, |points| format!("{points}{star}")), colour)
-            });
-        }
-        if has_live(&row.cells) {
-            line("live", |cell| {
-                let told = cell.live.as_ref().map(|live| match &live.doubt {
-                    Some(doubt) => format!("{}±{doubt}", live.value),
-                    None => live.value.clone(),
-                });
-                (told.unwrap_or_else(|| NOT_HERE.into()), None)
-            });
-        }
-    }
-    lines
-}
-
 /// A table with numbers, in as many parts as the width asks for.
-fn numbers(text: &mut String, view: &TableView, width: usize, colour: bool) {
+fn numbers(text: &mut String, view: &TableView, screen: Screen) {
     const NARROWEST_HEAD: usize = 8;
-    let lines = lines(view);
-    let widest = |column| lines.iter().map(|line| line.cell_width(column)).max().unwrap_or(0);
-    let head = |(at, name): (usize, &String)| wrapped(&plain(name), widest(at).max(NARROWEST_HEAD));
-    let heads: Vec<Vec<String>> = view.table.columns.iter().enumerate().map(head).collect();
-    let column_width = |column: usize| {
-        let head = heads[column].iter().map(|line| line.chars().count()).max().unwrap_or(0);
-        2 + head.max(widest(column))
-    };
-    let corner = plain(&view.table.corner);
-    let labels = |at: usize| lines.iter().map(|line| line.labels[at].chars().count()).max().unwrap_or(0);
-    let room = width.saturating_sub(6 + labels(0).max(corner.chars().count()) + labels(1));
-    for part in parts(heads.len(), room, column_width) {
-        let mut table = bare(colour);
-        let head = heads[part.clone()].iter().map(|lines| lines.join("\n"));
-        table.set_header([corner.clone(), String::new()].into_iter().chain(head));
-        for Line { labels, cells } in &lines {
-            let cells = &cells[part.clone()];
-            // A part may lack what was compared.
-            if labels[0].is_empty() && cells.iter().all(|(words, _)| words.is_empty()) {
-                continue;
-            }
-            let cells = cells.iter().map(|(words, colour)| match colour {
-                Some(colour) => Cell::new(words).fg(*colour),
-                None => Cell::new(words),
-            });
-            table.add_row(labels.iter().map(Cell::new).chain(cells));
-        }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        let _ = writeln!(text, "{}", finished(table));
-    }
+    let line = |(labels, figures): ([String; 2], Vec<_>)| Line { labels: labels.map(|l| plain(&l)).into(), figures };
+    let rows: Vec<Line> = view.lines(told).into_iter().map(line).collect();
+    let widest = |column: usize| rows.iter().map(|row| row.figures[column].0.chars().count()).max().unwrap_or(0);
+    let head = |(at, name): (usize, &String)| wrapped(&plain(name), widest(at).max(NARROWEST_HEAD)).join("\n");
+    let heads = view.table.columns.iter().enumerate().map(head).collect();
+    Grid { corner: vec![plain(&view.table.corner), String::new()], heads, rows }.write(text, screen);
 }
 
-/// Runs of `columns` that fit into `room`, or of one.
-fn parts(columns: usize, room: usize, column_width: impl Fn(usize) -> usize) -> Vec<Range<usize>> {
-    let mut parts: Vec<Range<usize>> = Vec::new();
-    let mut used = 0;
-    for column in 0..columns {
-        used += column_width(column);
-        match parts.last_mut() {
-            // The last column's padding needs no room.
-            Some(part) if used <= room + 2 => part.end += 1,
-            _ => {
-                used = column_width(column);
-                parts.push(column..column + 1);
-            }
+/// What is said of a cell, and in which colour.
+fn told(whose: Whose, cell: &CellView) -> (String, Option<Color>) {
+    let with_doubt = |number: &str, doubt: &Option<String>| match doubt {
+        Some(doubt) => format!("{number}±{doubt}"),
+        None => number.to_owned(),
+    };
+    match whose {
+        Whose::Lost => (String::new(), None),
+        Whose::Printed => (cell.printed.clone().unwrap_or_default(), None),
+        Whose::Ours => {
+            let fitted = if cell.is_fitted { FITTED } else { "" };
+            (cell.ours.as_ref().map_or_else(|| "-".into(), |ours| with_doubt(ours, &cell.doubt) + fitted), None)
+        }
+        Whose::Difference => {
+            let star = if cell.near == Some(false) { "*" } else { "" };
+            let colour = cell.near.map(|near| if near { Color::Green } else { Color::Red });
+            (cell.difference.as_ref().map_or_else(String::new, |points| format!("{points}{star}")), colour)
+        }
+        Whose::Live => {
+            (cell.live.as_ref().map_or_else(|| NOT_HERE.into(), |live| with_doubt(&live.value, &live.doubt)), None)
         }
     }
-    parts
 }
 
 /// The figures side by side where they fit: one row a distribution.
@@ -220,7 +127,7 @@ fn figures(text: &mut String, figures: &[ReproducedFigure], width: usize) {
         let bins = figures[at].panels.iter().map(|panel| panel.bins.len()).max().unwrap_or(0);
         bins.max(axis(&figures[at]).chars().count()) + MEDIAN.len() + 4
     };
-    for part in parts(figures.len(), width.saturating_sub(4 + label.unwrap_or(0)), column) {
+    for part in parts(figures.len(), width.saturating_sub(2 + label.unwrap_or(0)), column) {
         let mut table = bare(false);
         let shown = &figures[part];
         let heads = shown.iter().flat_map(|figure| [MEDIAN.into(), axis(figure)]);
@@ -297,21 +204,5 @@ fn claims(text: &mut String, paper: &Reproduction, width: usize, colour: bool) {
             table.add_row([verdict, Cell::new(words)]);
         }
         let _ = writeln!(text, "{}", finished(table));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_hold_every_column_once_and_no_more_than_fits() {
-        for room in 0..40 {
-            let parts = parts(7, room, |column| 3 + column);
-            assert!(parts.iter().cloned().flatten().eq(0..7));
-            for part in parts.iter().filter(|part| part.len() > 1) {
-                assert!(part.clone().map(|column| 3 + column).sum::<usize>() <= room + 2, "{part:?} in {room}");
-            }
-        }
     }
 }

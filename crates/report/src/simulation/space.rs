@@ -1,8 +1,8 @@
 //! What is particular to space sharing: its quantities, and its tables of several mixes or points.
 
-use super::{Quantity, Table, Told, change_cell, is_compared, percent, quantity, seconds, value_of};
+use super::{Quantity, Told, change_cell, is_compared, percent, quantity, seconds, value_of};
 use crate::number;
-use crate::table::Cell;
+use crate::table::{Cell, Row, Table};
 use crate::words::{count, plain};
 use ::simulation::metrics::{MAKESPAN, RELOAD_FRACTION, RESPONSE};
 use ::simulation::{PointResult, PolicyResult, Sharing, SimulationPlan};
@@ -67,14 +67,15 @@ pub(super) fn of_points(points: &[PointResult], swept: Option<&str>) -> Table {
     let Some(swept) = swept else {
         let row = |point: &PointResult, label: &str, metric: &Metric| {
             let cells = policies.iter().map(|&at| changed(point.policies.get(at), metric)).collect();
-            (label.to_owned(), cells)
+            Row { labels: vec![label.to_owned()], cells }
         };
         let rows = points.iter().flat_map(|point| {
             let own =
                 point.kinds().into_iter().map(|kind| row(point, &format!("  {}", plain(kind)), &RESPONSE.of_job(kind)));
             std::iter::once(row(point, &plain(&point.subject), &RESPONSE)).chain(own).collect::<Vec<_>>()
         });
-        return Table { corner: "mix and kind of job: change of response time".into(), heads, rows: rows.collect() };
+        let table = Table::of_policies("mix and kind of job: change of response time".into(), heads);
+        return Table { rows: rows.collect(), ..table };
     };
     heads.extend(affinity.iter().map(|&at| format!("{} against dynamic", plain(&first.policies[at].policy))));
     heads.push("reloads under dynamic, %".into());
@@ -85,11 +86,11 @@ pub(super) fn of_points(points: &[PointResult], swept: Option<&str>) -> Table {
             change.map_or_else(Cell::default, change_cell)
         });
         let reloads = dynamic.and_then(|at| point.policies.get(at)?.value(&RELOAD_FRACTION));
-        let reloads = Cell { text: reloads.map(percent).unwrap_or_default(), ..Cell::default() };
+        let reloads = Cell::from(reloads.map(percent).unwrap_or_default());
         let own = policies.iter().map(|&at| changed(point.policies.get(at), &RESPONSE));
-        (value_of(point), own.chain(affinity).chain([reloads]).collect())
+        Row { labels: vec![value_of(point)], cells: own.chain(affinity).chain([reloads]).collect() }
     };
-    Table { corner: plain(swept), heads, rows: points.iter().map(row).collect() }
+    Table { rows: points.iter().map(row).collect(), ..Table::of_policies(plain(swept), heads) }
 }
 
 /// The kinds of job of all mixes, a line each.
