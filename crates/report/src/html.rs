@@ -145,7 +145,7 @@ fn comparison_headline(study: &StudyView, subject: &Subject) -> Headline {
     let Some((best, summary)) = best.and_then(|best| Some((best, study.best_summary(best)?))) else {
         return Headline::words("No answer", html! { p.doubt { "No trial of it went well." } });
     };
-    match summary.ratio.map(|r| Ratio::new(r, summary.ratio_low, summary.ratio_high)) {
+    match Ratio::of(summary) {
         Some(ratio) if best.shown => {
             let place = format!("{}, {}", plain(&best.placement), count(best.threads as usize, "thread"));
             Headline::gain(&ratio, &place, study.reference(), summary.pairs as usize)
@@ -276,7 +276,7 @@ fn cells(study: &StudyView) -> Markup {
             } }
             tbody {
                 @for s in &study.analysis.summaries {
-                    @let ratio = s.ratio.map(|r| Ratio::new(r, s.ratio_low, s.ratio_high));
+                    @let ratio = Ratio::of(s);
                     tr {
                         td { (plain(&s.subject)) } td.n { (s.threads) } td { (plain(&s.placement)) }
                         td.n { (s.trials) } td.n { (s.failed) }

@@ -1,5 +1,7 @@
 //! How the report writes numbers: enough digits to see a difference, never more than the measurement carries.
 
+use study::Summary;
+
 /// A time in seconds with four significant digits and without its unit: `307.1`, `92.11`, `0.4300`.
 pub(crate) fn seconds(s: f64) -> String {
     let decimals = if s <= 0.0 || !s.is_finite() { 3 } else { (3 - s.log10().floor() as i32).clamp(0, 9) };
@@ -101,6 +103,11 @@ impl Ratio {
         };
         let write = |number: f64| format!("{number:.decimals$}");
         Self { value: write(value), interval: interval.map(|(low, high)| (write(low), write(high))) }
+    }
+
+    /// The ratio of a cell to the reference, where it has one.
+    pub(crate) fn of(summary: &Summary) -> Option<Self> {
+        Some(Self::new(summary.ratio?, summary.ratio_low, summary.ratio_high))
     }
 
     /// The interval with `dash` between its ends; empty where there is none.

@@ -3,9 +3,9 @@
 use crate::csv::or_empty;
 use crate::number;
 use crate::sentences;
-use crate::simulation::{Contract, Sheet, job_in_words, parameters, put, samples_csv};
+use crate::simulation::{Contract, Sheet, job_in_words, parameters, put, samples_csv, where_and_how_often};
 use crate::table::{Cell, Table};
-use crate::words::{count, plain};
+use crate::words::plain;
 use ::simulation::replays::{Beside, QUANTITIES, Quantity};
 use ::simulation::{Estimated, ReplayAnalysis, ReplayPlan, ReplayResult, ReplayedPolicy};
 use machine::Machine;
@@ -91,18 +91,13 @@ impl<'a> ReplayView<'a> {
     /// What was replayed, in one sentence.
     pub(crate) fn setting(&self) -> String {
         let plan = &self.record.plan;
-        let machine = self.machine.as_ref().map_or("a machine that this version can't read", Machine::name);
         let beside = if self.result.is_simulated { " and in the simulator" } else { "" };
         format!(
-            "Replayed: {} in Linux {} ({}){beside}, on {}, {}, {} of each policy (seed {}), Stayput {}.",
+            "Replayed: {} in Linux {} ({}){beside}, {}",
             self.workload(),
             plain(&self.result.kernel.release),
             plain(&self.result.kernel.place),
-            plain(machine),
-            count(plan.cpus as usize, "CPU"),
-            count(plan.replicates as usize, "replicate"),
-            plan.seed,
-            self.record.host.stayput_version
+            where_and_how_often(self.machine.as_ref(), plan.cpus, plan.replicates, plan.seed, &self.record.host)
         )
     }
 

@@ -24,7 +24,7 @@ use machine::Machine;
 use serde::Serialize;
 use serde_json::Value;
 use stats::{By, Metric};
-use study::{Claim, Record};
+use study::{Claim, HostFacts, Record};
 
 /// One simulation as the report sees it.
 pub(crate) struct SimulationView<'a> {
@@ -256,15 +256,10 @@ impl<'a> SimulationView<'a> {
     /// What was simulated, in one sentence.
     pub(crate) fn setting(&self) -> String {
         let plan = &self.record.plan;
-        let machine = self.machine.as_ref().map_or("a machine that this version can't read", Machine::name);
         format!(
-            "Simulated: {} on {}, {}, {} of each policy (seed {}), Stayput {}.",
+            "Simulated: {} {}",
             self.workload(),
-            plain(machine),
-            count(plan.cpus as usize, "CPU"),
-            count(plan.replicates as usize, "replicate"),
-            plan.seed,
-            self.record.host.stayput_version
+            where_and_how_often(self.machine.as_ref(), plan.cpus, plan.replicates, plan.seed, &self.record.host)
         )
     }
 
@@ -282,6 +277,23 @@ impl<'a> SimulationView<'a> {
             |name: &str| self.swept().is_some_and(|swept| swept == name || name.starts_with("phi") && swept == "phi");
         parameters(&self.simulation.sharing.parameters()).into_iter().filter(|(name, _)| !swept(name)).collect()
     }
+}
+
+/// The end of a sentence on what was simulated or replayed: on which machine, with so many CPUs, and how often.
+pub(crate) fn where_and_how_often(
+    machine: Option<&Machine>,
+    cpus: u32,
+    replicates: u32,
+    seed: u64,
+    host: &HostFacts,
+) -> String {
+    format!(
+        "on {}, {}, {} of each policy (seed {seed}), Stayput {}.",
+        plain(machine.map_or("a machine that this version can't read", Machine::name)),
+        count(cpus as usize, "CPU"),
+        count(replicates as usize, "replicate"),
+        host.stayput_version
+    )
 }
 
 /// The parameters that are set, by name.

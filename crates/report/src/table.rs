@@ -152,24 +152,20 @@ impl Cell {
 
     /// What `summary` says of `quantity`; a time is its median.
     pub(crate) fn new(summary: &Summary, quantity: Quantity) -> Self {
-        let figure = match quantity {
-            Quantity::Time => summary.median_s.map(number::seconds),
-            Quantity::Ratio => summary.ratio.map(|r| Ratio::new(r, summary.ratio_low, summary.ratio_high).value),
-            Quantity::SpeedUp => summary.speedup.map(|s| format!("{s:.2}")),
-        };
-        match (figure, &summary.same_as) {
-            (None, Some(twin)) => Self::twin(twin),
-            (None, None) if summary.failed > 0 && quantity == Quantity::Time => {
-                Self { text: "failed".into(), ..Self::default() }
-            }
-            (None, None) => Self::default(),
-            (Some(text), _) if quantity != Quantity::Ratio => Self { text, ..Self::default() },
-            (Some(text), _) => Self {
-                text,
-                interval: summary.ratio.and_then(|r| Ratio::new(r, summary.ratio_low, summary.ratio_high).interval),
+        let told = match quantity {
+            Quantity::Time => summary.median_s.map(|s| number::seconds(s).into()),
+            Quantity::Ratio => Ratio::of(summary).map(|Ratio { value, interval }| Self {
+                text: value,
+                interval,
                 claim: matches!(summary.claim, Claim::Faster | Claim::Slower).then_some(summary.claim),
-            },
-        }
+            }),
+            Quantity::SpeedUp => summary.speedup.map(|s| format!("{s:.2}").into()),
+        };
+        told.unwrap_or_else(|| match &summary.same_as {
+            Some(twin) => Self::twin(twin),
+            None if summary.failed > 0 && quantity == Quantity::Time => "failed".to_owned().into(),
+            None => Self::default(),
+        })
     }
 
     /// The interval with `dash` between its ends; empty where there is none.

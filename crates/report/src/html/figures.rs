@@ -331,7 +331,7 @@ fn ratio_table(study: &StudyView, subject: &Subject) -> Markup {
     table(
         &["threads", "placement", "ratio", "95 % interval", "pairs", "smallest detectable", "shown"],
         study.summaries(&subject.name).filter(|s| s.claim != Claim::Reference).map(|s| {
-            let ratio = s.ratio.map(|r| Ratio::new(r, s.ratio_low, s.ratio_high));
+            let ratio = Ratio::of(s);
             [
                 s.threads.to_string(),
                 plain(&names(s)),
