@@ -1,7 +1,7 @@
 //! What must be so of a number, and what many such cases come to, with the numbers that decide.
 
 use crate::interval::ends;
-use crate::reproduction::Verdict;
+use crate::verdict::{Judgement, Verdict, undecidable};
 use simulation::Estimated;
 use std::fmt::Write;
 
@@ -10,14 +10,6 @@ pub(super) const MORE: (f64, f64) = (0.0, f64::INFINITY);
 
 /// How far shares of time that the report calls "about" so many percent may be from ours.
 pub(super) const ABOUT_POINTS: f64 = 5.0;
-
-/// A judgement, and the numbers behind it.
-pub(super) type Judgement = (Verdict, String);
-
-/// The judgement where something is missing that would tell.
-pub(super) fn undecidable(why: impl Into<String>) -> Judgement {
-    (Verdict::Undecidable, why.into())
-}
 
 /// Something that must be so of one number.
 pub(super) struct Case {

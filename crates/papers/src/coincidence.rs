@@ -1,9 +1,10 @@
 //! Whether two tables of a paper can be of different runs, when their times are printed alike.
 
-use crate::case::{Judgement, undecidable};
 use crate::gain::Gain;
 use crate::paper::Paper;
-use crate::reproduction::Verdict;
+use crate::verdict::{Judgement, Verdict, undecidable};
+use statrs::function::erf::erf;
+use std::f64::consts::{PI, SQRT_2};
 
 /// By how many times a stated bound on deviations may exceed what was seen: more would tell readers nothing.
 const LOOSEST_BOUND: f64 = 10.0;
@@ -48,22 +49,27 @@ pub(super) fn measured_anew(paper: &Paper, gains: &[Gain]) -> Judgement {
 }
 
 /// How likely two numbers whose difference is normal with deviation `sd` are rounded to the same multiple of `step`: numbers `d` apart
-/// are with a chance of `1 - d / step`, by Simpson's rule.
+/// are with a chance of `1 - d / step`, which is integrated over the density of `d`.
 fn printed_alike(sd: f64, step: f64) -> f64 {
-    const PARTS: usize = 200;
     if sd == 0.0 {
         return 1.0;
     }
-    let density = |d: f64| (-0.5 * (d / sd).powi(2)).exp() / (sd * (2.0 * std::f64::consts::PI).sqrt());
-    let width = step / PARTS as f64;
-    let at = |part: usize| {
-        let weight = match part {
-            0 | PARTS => 1.0,
-            part if part % 2 == 1 => 4.0,
-            _ => 2.0,
-        };
-        let d = part as f64 * width;
-        weight * density(d) * (1.0 - d / step)
-    };
-    (2.0 * (0..=PARTS).map(at).sum::<f64>() * width / 3.0).min(1.0)
+    let x = step / (sd * SQRT_2);
+    erf(x) + (-x * x).exp_m1() / (x * PI.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chance_of_a_coincidence_is_the_integral_over_all_distances() {
+        for (sd, step) in [(0.01, 0.1), (0.1, 0.1), (0.3, 0.1), (5.0, 0.1)] {
+            let density = |d: f64| (-0.5 * (d / sd).powi(2)).exp() / (sd * (2.0 * PI).sqrt());
+            let middles = (0..10_000).map(|part| (f64::from(part) + 0.5) * step / 10_000.0);
+            let sum: f64 = middles.map(|d| 2.0 * density(d) * (1.0 - d / step) * step / 10_000.0).sum();
+            assert!((printed_alike(sd, step) - sum).abs() < 1e-6, "{sd} {step}");
+        }
+        assert_eq!(printed_alike(0.0, 0.1), 1.0);
+    }
 }

@@ -3,8 +3,8 @@
 use crate::case::Case;
 use crate::cells::{Cells, rows};
 use crate::interval::ends;
-use crate::paper::{Printed, PrintedRow, PrintedTable, Quantity};
-use crate::reproduction::Verdict;
+use crate::paper::{Printed, PrintedRow, PrintedTable, Quantity, with_threads};
+use crate::verdict::Verdict;
 use simulation::Estimated;
 use study::plan::UNBOUND;
 
@@ -23,8 +23,7 @@ pub(super) struct Gain<'a> {
 
 impl<'a> Gain<'a> {
     pub fn label(&self) -> String {
-        let plural = if self.threads == 1 { "" } else { "s" };
-        format!("{} with {} thread{plural}", self.name, self.threads)
+        format!("{} {}", self.name, with_threads(self.threads))
     }
 
     pub fn case(&self, range: (f64, f64)) -> Case {

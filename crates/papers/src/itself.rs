@@ -2,11 +2,11 @@
 //!
 //! A printed number stands for all that are rounded to it; where the text says "about", the range is told.
 
-use crate::case::{ABOUT_POINTS, Case, Judgement, LESS, all, every, undecidable};
+use crate::case::{ABOUT_POINTS, Case, LESS, all, every};
 use crate::interval::{exactly, less, negated, over, plus, rounded, times};
 use crate::printed::{PrintedReport, Row};
 use crate::references;
-use crate::reproduction::Verdict;
+use crate::verdict::{Judgement, Verdict, undecidable};
 use machine::{Kind, Machine};
 use sim::rule::{self, LOAD_ONE};
 use sim::{Decay, Policy};

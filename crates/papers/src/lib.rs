@@ -31,6 +31,7 @@ pub mod reproduction;
 mod scheduler_claims;
 mod simulated;
 mod space_sharing;
+mod verdict;
 
 pub use cache_affinity::cache_affinity;
 pub use contention::Contention;

@@ -1,9 +1,10 @@
 //! Whether what a placement paper says of its machine is so of the preset that describes it: each by a computation on the tree.
 
-use crate::case::{Case, Judgement, all, every, undecidable};
+use crate::case::{Case, all, every};
 use crate::cells::rows;
 use crate::interval::exactly;
 use crate::paper::{MemoryKind, Paper, Quantity};
+use crate::verdict::{Judgement, undecidable};
 use machine::{CpuId, CpuSet, Distinct, Kind, Machine, Placement, Policy};
 use simulation::Estimated;
 use std::collections::BTreeSet;

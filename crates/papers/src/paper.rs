@@ -212,9 +212,13 @@ pub(crate) struct Place {
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let class = self.class.as_ref().map_or_else(String::new, |class| format!(".{class}"));
-        let plural = if self.threads == 1 { "" } else { "s" };
-        write!(f, "{}{class} {} with {} thread{plural}", self.benchmark, self.placement, self.threads)
+        write!(f, "{}{class} {} {}", self.benchmark, self.placement, with_threads(self.threads))
     }
+}
+
+/// `with 1 thread`, `with 2 threads`.
+pub(crate) fn with_threads(threads: u32) -> String {
+    format!("with {threads} thread{}", if threads == 1 { "" } else { "s" })
 }
 
 impl Place {

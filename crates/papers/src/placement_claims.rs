@@ -3,14 +3,15 @@
 //! A printed number stands for all that are rounded to it, and what isn't so of all of them isn't decided. What a claim says of runs
 //! can be asked of this machine's too, by the same check.
 
-use crate::case::{Case, Judgement, LESS, MORE, all, both, every, undecidable};
+use crate::case::{Case, LESS, MORE, all, both, every};
 use crate::cells::{Cells, name, rows};
 use crate::coincidence::measured_anew;
 use crate::gain::{Gain, affinity_gains, gains, geometric_mean, share};
 use crate::interval::{exactly, less, over, rounded};
 use crate::live::Live;
 use crate::paper::{Paper, Place, Printed, Quantity};
-use crate::reproduction::{LiveVerdict, Verdict};
+use crate::reproduction::LiveVerdict;
+use crate::verdict::{Judgement, Verdict, undecidable};
 use crate::{machine_claims, references};
 use study::plan::UNBOUND;
 

@@ -1,8 +1,7 @@
 //! Whether the tables and figures that a paper speaks of are there.
 
-use crate::case::{Judgement, undecidable};
 use crate::paper::References;
-use crate::reproduction::Verdict;
+use crate::verdict::{Judgement, Verdict, undecidable};
 
 /// Each table and figure that the text refers to is one that the paper has.
 pub(super) fn cited_exist(references: &References) -> Judgement {

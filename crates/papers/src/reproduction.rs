@@ -2,13 +2,15 @@
 //!
 //! What a paper prints is data (`papers/printed`); what we get is computed when it is asked for, and so is every verdict.
 
-use crate::case::Judgement;
 use crate::contention::{Contention, HeldOut, Role};
 use crate::interval::exactly;
 use crate::paper::{Printed, PrintedClaim};
+use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
 use simulation::{Estimated, TimeBin};
 use study::record::Ending;
+
+pub use crate::verdict::Verdict;
 
 /// What a paper says and what we get.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,16 +225,4 @@ pub enum Against {
     Itself,
     /// Ours.
     Us,
-}
-
-/// Whether a claim is so in the numbers that it is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// It is.
-    Holds,
-    /// It isn't.
-    Fails,
-    /// They can't tell.
-    Undecidable,
 }

@@ -1,11 +1,11 @@
 //! Whether the report's claims hold in our numbers: each by a computation, with the numbers that decide.
 
-use crate::case::{ABOUT_POINTS, Case, Judgement, LESS, MORE, all, both, undecidable};
+use crate::case::{ABOUT_POINTS, Case, LESS, MORE, all, both};
 use crate::evidence::Evidence;
 use crate::interval::exactly;
 use crate::printed::PrintedReport;
-use crate::reproduction::Verdict;
 use crate::simulated::Simulated;
+use crate::verdict::{Judgement, Verdict, undecidable};
 use sim::Policy;
 use sim::rule::{self, Distance, PHI_HEAVY, PHI_LIGHT, Phi, TimeBoost};
 use simulation::Estimated;

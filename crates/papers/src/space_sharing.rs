@@ -1,9 +1,10 @@
 //! The cache-affinity report's section 5: mixes of its three jobs on its machine and on two of later times, and machines of the future.
 
-use crate::case::{Case, Judgement, LESS, MORE, all, both};
+use crate::case::{Case, LESS, MORE, all, both};
 use crate::interval::exactly;
-use crate::reproduction::{ReproducedCell, ReproducedRow, Verdict};
+use crate::reproduction::{ReproducedCell, ReproducedRow};
 use crate::simulated::record;
+use crate::verdict::{Judgement, Verdict};
 use machine::Machine;
 use sim::space::mix::{DEFAULT_MIX, REPORT_MIXES};
 use sim::space::{Mix, MixError, Parameters, Policy};

@@ -3,6 +3,7 @@
 use super::cell::{CORE_ONLY_PROGRAM, Cell, Rule};
 use super::law::{Demand, bound_time};
 use super::{BenchmarkFit, ContentionError, MachineFit, Neighbourhood};
+use crate::cells::name;
 use crate::paper::Paper;
 
 /// Resolution to which shares are searched. A search of all finds the least wherever it is, and takes milliseconds.
@@ -46,11 +47,7 @@ fn one_thread_times(paper: &Paper, rule: &Rule, cells: &[Cell]) -> Result<Vec<Be
             let seen = cells.iter().filter(|cell| cell.is_of(&fit)).find(named);
             let seen = seen.ok_or_else(|| ContentionError::NotPrinted {
                 paper: paper.name.into(),
-                benchmark: [Some(fit.benchmark.as_str()), fit.class.as_deref()]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>()
-                    .join("."),
+                benchmark: name(&fit.benchmark, fit.class.as_deref()),
                 placement: placement.unwrap_or("in any placement").into(),
                 threads,
             })?;
