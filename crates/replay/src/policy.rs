@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Who decides what runs next, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Policy {
     /// One of the simulator's, carried out by `stayput-sched`: one with boosts, or standard, which has none.

@@ -1,6 +1,6 @@
 //! A distribution of times, kept in constant memory.
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Times as a histogram of 1 us resolution or 0.1 %, whichever is coarser.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Its bins are those of an HDR histogram of three digits: one a us below 2,048 us, and 1,024 of equal width between each
 /// two further powers of two. They are ours since every simulated dispatch records a time, and a library also checks it and
 /// looks for the least and the most.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Durations {
     /// By bin, as far as times go.
     counts: Vec<u64>,
@@ -139,18 +139,6 @@ fn step(tenths: u64) -> u64 {
         _ => decade / 10,
     };
     step.max(1)
-}
-
-impl Serialize for Durations {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Durations", 5)?;
-        fields.serialize_field("count", &self.count())?;
-        fields.serialize_field("mean_ms", &self.mean_ms())?;
-        fields.serialize_field("median_ms", &self.quantile_ms(0.5))?;
-        fields.serialize_field("longest_ms", &self.longest_ms())?;
-        fields.serialize_field("recorded", &self.recorded().collect::<Vec<_>>())?;
-        fields.end()
-    }
 }
 
 #[cfg(test)]

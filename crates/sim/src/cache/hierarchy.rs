@@ -116,7 +116,6 @@ pub struct Hierarchy {
     /// By CPU and node, what a miss of the outermost cache costs, in ns.
     pub(super) memory_ns: Vec<f64>,
     pub(super) nodes: usize,
-    assumptions: Vec<String>,
 }
 
 impl Hierarchy {
@@ -134,7 +133,6 @@ impl Hierarchy {
             node_of: Vec::with_capacity(cpus.len()),
             memory_ns: Vec::new(),
             nodes: machine.numa_nodes().len().max(1),
-            assumptions: Vec::new(),
         };
         for &cpu in cpus {
             let objects = hierarchy.caches_around(machine, cpu)?;
@@ -162,11 +160,6 @@ impl Hierarchy {
         }
         hierarchy.place_memory(machine, cpus);
         Ok(hierarchy)
-    }
-
-    /// What had to be assumed of the caches, in sentences.
-    pub fn assumptions(&self) -> &[String] {
-        &self.assumptions
     }
 
     /// How many caches there are.
@@ -218,26 +211,12 @@ impl Hierarchy {
         let Some(size_bytes) = facts.size_bytes else {
             return Err(HierarchyError::UnknownSize { machine: machine.name().into(), kind: object.kind, cpu });
         };
-        let mut assume = |what: &str| {
-            let sentence = format!("{} doesn't tell the {} of its {}", machine.name(), what, object.kind);
-            if !self.assumptions.contains(&sentence) {
-                self.assumptions.push(sentence);
-            }
-        };
-        let line_bytes = facts.line_bytes.map_or_else(
-            || {
-                assume("line size (64 bytes assumed)");
-                64.0
-            },
-            |bytes| bytes.get() as f64,
-        );
+        // Where the machine doesn't tell, what most have today.
+        let line_bytes = facts.line_bytes.map_or(64.0, |bytes| bytes.get() as f64);
         let ways = match facts.associativity {
             Some(Associativity::Full) => None,
             Some(Associativity::Ways(ways)) => Some(ways),
-            None => {
-                assume("ways (16 assumed)");
-                Some(16)
-            }
+            None => Some(16),
         };
         let frames = (size_bytes.get() as f64 / line_bytes).max(1.0);
         let build = Build { frames, line_bytes, ways, is_innermost };

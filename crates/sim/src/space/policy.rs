@@ -4,25 +4,11 @@ use crate::index::all;
 use crate::parameters::{LONGEST_MS, ParameterError, check_ranges};
 use crate::workload::Distribution;
 use serde::{Deserialize, Serialize};
-use strum::{Display, EnumCount, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// Which job has which CPUs, and which of its workers runs there. Section 5.1 of the cache-affinity report.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumCount,
-    EnumString,
-    IntoStaticStr,
-    VariantArray,
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, IntoStaticStr, VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", parse_err_ty = ParsePolicyError, parse_err_fn = unknown)]
@@ -43,7 +29,7 @@ pub enum Policy {
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Self; Self::COUNT] = all(Self::VARIANTS);
+    pub const ALL: [Self; Self::VARIANTS.len()] = all(Self::VARIANTS);
 
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
