@@ -1,5 +1,6 @@
 //! What can be wrong with a workload.
 
+use crate::cache::Footprint;
 use crate::parameters::LONGEST_MS;
 use crate::rule::BASE_MAX;
 use crate::workload::{Distribution, Ends, Intervals, Job, Process, Step, Workload};
@@ -220,10 +221,13 @@ fn process(process: &Process, at: &str) -> Checked {
             return Err(Fault::NoBlockTime.at(format!("{at}.intervals.ends.semaphore")));
         }
     }
-    for (name, value, least, most) in process.memory.limits() {
-        range(value, least, most, &format!("{at}.memory.{name}"))?;
-    }
-    Ok(())
+    footprint(&process.memory, at)
+}
+
+/// What something at `at` does to caches is within its limits.
+pub(crate) fn footprint(memory: &Footprint, at: &str) -> Checked {
+    let mut limits = memory.limits().into_iter();
+    limits.try_for_each(|(name, value, least, most)| range(value, least, most, &format!("{at}.memory.{name}")))
 }
 
 fn intervals<'a>(intervals: &'a Intervals, at: &str) -> Result<&'a Ends, WorkloadError> {

@@ -180,16 +180,6 @@ impl Meeting {
     }
 }
 
-/// What a run did.
-#[derive(Clone, Copy, Debug)]
-struct Trace {
-    work_ns: f64,
-    /// The share of missing lines that came in.
-    filled: f64,
-    /// The share of all reused lines that was used.
-    used: f64,
-}
-
 /// CPUs that are looked at in each run to see whether they have fallen idle: at once all of the report's machine, and of a
 /// large one each several times within an interval.
 const LOOKED_AT: usize = 4;
@@ -425,9 +415,7 @@ impl CacheModel {
         let misses = settled.steady_per_ns * span.work;
         cpu.ask(bus, misses, bus_ns, span.wall - misses * wait_ns);
         if settled.brings_fresh {
-            for (depth, &stage) in self.hierarchy.paths[index.at()].stages().iter().enumerate() {
-                self.caches.pass_through(cpu, process, depth, stage, span.work);
-            }
+            self.caches.pass_through(cpu, process, &self.hierarchy.paths[index.at()], span.work);
         }
         Ran { work_ns: span.work_ns, wall_ns: span.wall_ns, misses: Misses { steady: misses, ..Misses::default() } }
     }
@@ -543,7 +531,7 @@ impl Caches {
             self.jobs[job as usize].written += writes_per_ns * work;
         }
         for (depth, &stage) in stages.iter().enumerate() {
-            self.leave_at(cpu, process, depth, stage, Trace { work_ns: work, filled, used });
+            self.leave_at(cpu, process, depth, stage, span, used);
         }
         // From here on nothing can be missing: later runs of the process skip the caches altogether.
         if filled == 1.0 && used == 1.0 && !path.is_shared && cpu.sharing_job.is_none() {
@@ -603,25 +591,26 @@ impl Caches {
         }
     }
 
-    /// A run with all lines about leaves its trace at one depth.
+    /// A run with all lines about leaves its trace on the way from its CPU to memory.
     #[inline]
-    fn pass_through(&mut self, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage, work_ns: f64) {
-        let traffic = &mut self.traffic[stage.cache.at()];
-        traffic.bring_fresh(self.fits.get(cpu.behaviour, stage).fresh_per_ns * work_ns);
-        self.residencies.latest(process)[depth].mark = traffic.now();
+    fn pass_through(&mut self, cpu: &Cpu, process: ProcessIndex, path: &Path, work_ns: f64) {
+        for (depth, &stage) in path.stages().iter().enumerate() {
+            let traffic = &mut self.traffic[stage.cache.at()];
+            traffic.bring_fresh(self.fits.get(cpu.behaviour, stage).fresh_per_ns * work_ns);
+            self.residencies.latest(process)[depth].mark = traffic.now();
+        }
     }
 
-    /// A run leaves its trace at one depth.
+    /// A run leaves its trace at one depth, having used so large a share of all reused lines.
     #[inline(never)]
-    fn leave_at(&mut self, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage, trace: Trace) {
-        let Trace { work_ns, filled, used } = trace;
+    fn leave_at(&mut self, cpu: &Cpu, process: ProcessIndex, depth: usize, stage: Stage, span: Span, used: f64) {
         let fit = self.fits.get(cpu.behaviour, stage);
         let fill = |resident: &mut f32, lines: Lines| {
             let missing = (lines.attainable - f64::from(*resident)).max(0.0);
-            *resident = (lines.attainable - missing * (1.0 - filled)) as f32;
+            *resident = (lines.attainable - missing * (1.0 - span.met)) as f32;
         };
         let traffic = &mut self.traffic[stage.cache.at()];
-        traffic.bring_fresh(fit.fresh_per_ns * work_ns);
+        traffic.bring_fresh(fit.fresh_per_ns * span.work);
         if let Some(job) = cpu.sharing_job {
             let set = SetIndex::shared(job, self.processes);
             traffic.use_set(set, Team::shared(job), fit.shared.intruding, used, cpu.goes_on);

@@ -126,9 +126,7 @@ impl Stage {
         fault::range(count as f64, 1.0, MOST_IN_A_STAGE, &format!("{at}.tasks"))?;
         fault::range(self.kept, 0.0, 1.0, &format!("{at}.kept"))?;
         check_work(&self.work_ms, &format!("{at}.work_ms"))?;
-        for (name, value, least, most) in self.memory.limits() {
-            fault::range(value, least, most, &format!("{at}.memory.{name}"))?;
-        }
+        fault::footprint(&self.memory, at)?;
         let Tasks::Listed(tasks) = &self.tasks else { return Ok(()) };
         let at = |number: usize| format!("{at}.tasks.listed[{number}]");
         let mut names = BTreeSet::new();
@@ -219,18 +217,13 @@ impl Order {
         let count = match tasks {
             Tasks::Independent(_) => 0,
             Tasks::Wavefront { rows, columns } => {
-                for row in 0..*rows {
-                    for column in 0..*columns {
-                        let task = row * columns + column;
-                        if column + 1 < *columns {
-                            edges.push((task, task + 1));
-                        }
-                        if row + 1 < *rows {
-                            edges.push((task, task + columns));
-                        }
-                    }
+                let count = rows * columns;
+                for task in 0..count {
+                    let right = Some(task + 1).filter(|right| right % columns != 0);
+                    let below = Some(task + columns).filter(|&below| below < count);
+                    edges.extend([right, below].into_iter().flatten().map(|next| (task, next)));
                 }
-                rows * columns
+                count
             }
             Tasks::Listed(tasks) => {
                 let numbers: BTreeMap<&str, u32> =

@@ -267,9 +267,7 @@ impl TaskMemory for TaskCaches {
         };
         match cpu.settled {
             Some(settled) if settled.brings_fresh => {
-                for (depth, &stage) in hierarchy.paths[index.at()].stages().iter().enumerate() {
-                    caches.pass_through(cpu, process, depth, stage, span.work);
-                }
+                caches.pass_through(cpu, process, &hierarchy.paths[index.at()], span.work);
             }
             Some(_) => {}
             None => {
