@@ -1,11 +1,11 @@
 //! What the engine needs to know of caches: how long work takes from a state of the caches that earlier work left.
 
 use crate::index::{CpuIndex, ProcessIndex};
-use derive_more::{Add, AddAssign};
+use derive_more::{Add, AddAssign, Sum};
 use serde::Serialize;
 
 /// Misses by cause. They are expected numbers, so not whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Add, AddAssign)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Add, AddAssign, Sum)]
 pub struct Misses {
     /// Lines that the process had in this cache, or has in another, and must load again.
     pub reload: f64,

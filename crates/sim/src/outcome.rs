@@ -7,7 +7,6 @@ use crate::parameters::Policy;
 use machine::Level;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ops::Add;
 use strum::{EnumCount, VariantArray};
 
 /// Why a dispatch interval ended.
@@ -122,7 +121,7 @@ pub struct Outcome {
 impl Outcome {
     /// Misses of all jobs.
     pub fn misses(&self) -> Misses {
-        self.jobs.iter().map(|job| job.misses).fold(Misses::default(), Add::add)
+        self.jobs.iter().map(|job| job.misses).sum()
     }
 
     /// Effective time slices of all jobs.

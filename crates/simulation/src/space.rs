@@ -6,7 +6,6 @@
 pub mod verdict;
 
 use crate::metrics::{MAKESPAN, Numbers, NumbersOf, RELOAD_FRACTION, RESPONSE, WORK};
-use sim::Misses;
 use sim::space::{Account, Cause, JobOutcome, Mix, Moves, Outcome};
 use stats::{By, Metric, Unit};
 use study::sample::Measurements;
@@ -36,23 +35,15 @@ fn add_jobs(numbers: &mut NumbersOf, jobs: &[&JobOutcome]) {
         numbers.add(Metric::neutral("allocation_mean", Unit::Cpus), mean(allocations));
         numbers.add(RESPONSE, mean(responses));
     }
-    let mut misses = Misses::default();
-    jobs.iter().for_each(|job| misses += job.misses);
-    numbers.misses(misses);
+    numbers.misses(jobs.iter().map(|job| job.misses).sum());
 
     let sum = |of: &dyn Fn(&Account) -> u64| jobs.iter().map(|job| of(&job.account)).sum::<u64>();
     numbers.add(WORK, ms(sum(&|account| account.work_ns)));
     numbers.add(Metric::neutral("idle_held", Unit::Ms), ms(sum(&|account| account.idle_ns)));
     numbers.add(Metric::neutral("switch", Unit::Ms), ms(sum(&|account| account.switch_ns)));
-    let moves = |of: &dyn Fn(&Account) -> Moves| {
-        jobs.iter().fold(Moves::default(), |mut moves, job| {
-            moves += of(&job.account);
-            moves
-        })
-    };
+    let moves = |of: &dyn Fn(&Account) -> Moves| jobs.iter().map(|job| of(&job.account)).sum::<Moves>();
     let (affine, other) = (moves(&Account::all_affine), moves(&Account::all_other));
-    let mut all = affine;
-    all += other;
+    let all = affine + other;
     numbers.add(Metric::neutral("reload", Unit::Ms), ms(all.reload_ns));
     const MOVES: Metric = Metric::neutral("moves", Unit::Count);
     numbers.add(MOVES, all.count as f64);

@@ -5,12 +5,12 @@
 //! number, then CPUs by theirs. Who gets which CPU is decided in `allocator.rs`.
 
 use super::experiment::Experiment;
-use super::outcome::{Account, Cause, Change, Event, JobIndex, JobOutcome, Outcome};
+use super::outcome::{Cause, Change, Event, JobIndex, JobOutcome, Outcome};
 use super::policy::{MOST_HISTORY, Policy, Rules};
 use super::progress::Progress;
 use crate::behaviour::{Lengths, ns};
 use crate::index::{CpuIndex, ProcessIndex};
-use crate::memory::{Misses, TaskMemory};
+use crate::memory::TaskMemory;
 use crate::random::{Draws, Purpose};
 use crate::tournament::{Nest, Tournament};
 
@@ -101,9 +101,8 @@ pub(super) struct Worker {
 
 pub(super) struct Job<'a> {
     pub progress: Progress<'a>,
-    kind: u32,
-    arrived_ns: Option<u64>,
-    ended_ns: Option<u64>,
+    /// What has become of it so far.
+    outcome: JobOutcome,
     /// The CPUs that it has, the latest last; and those of them that it has nothing for.
     pub cpus: Vec<u32>,
     pub idle_cpus: Vec<u32>,
@@ -115,11 +114,8 @@ pub(super) struct Job<'a> {
     pub workers: u32,
     /// Since when it wants for more CPUs.
     pub asks_since_ns: u64,
-    held_ns: u64,
-    /// Until when that is summed.
+    /// Until when the CPU time that it had is summed.
     summed_ns: u64,
-    account: Account,
-    misses: Misses,
 }
 
 impl Job<'_> {
@@ -164,6 +160,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         let parameters = experiment.parameters;
         let count = experiment.cpus;
         let cpu_bits = u32::BITS - (count - 1).leading_zeros();
+        let horizon_ns = parameters.horizon_ms.map_or(NEVER, ns).min((NEVER >> cpu_bits) - 2);
         let at_speed = |ms: f64| ns(ms / parameters.speed);
         let cpu = |number| {
             let history = [NONE; MOST_HISTORY];
@@ -174,9 +171,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             let rounds = experiment.mix.kinds[kind as usize].graph.rounds;
             Job {
                 progress: Progress::new(&experiment.stages[kind as usize], rounds, draws),
-                kind,
-                arrived_ns: None,
-                ended_ns: None,
+                outcome: JobOutcome { kind, arrived_ns: horizon_ns, ..JobOutcome::default() },
                 cpus: Vec::new(),
                 idle_cpus: Vec::new(),
                 stopped: Vec::new(),
@@ -184,10 +179,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
                 first_worker: number * count,
                 workers: 0,
                 asks_since_ns: NEVER,
-                held_ns: 0,
                 summed_ns: 0,
-                account: Account::default(),
-                misses: Misses::default(),
             }
         };
         let worker = |job| Worker { job, cpu: NONE, ..Worker::default() };
@@ -197,7 +189,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
             replicate,
             rules: Rules::new(policy, at_speed(parameters.yield_delay_ms)),
             switch_ns: at_speed(parameters.switch_us / 1e3),
-            horizon_ns: parameters.horizon_ms.map_or(NEVER, ns).min((NEVER >> cpu_bits) - 2),
+            horizon_ns,
             history: parameters.history as usize,
             cpus: (0..count).map(cpu).collect(),
             jobs: (0..).zip(experiment.kinds_of_jobs()).map(job).collect(),
@@ -274,21 +266,12 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         for number in 0..self.jobs.len() as u32 {
             self.sum_held(number);
         }
-        let horizon_ns = self.horizon_ns;
-        let outcome = |job: Job| JobOutcome {
-            kind: job.kind,
-            arrived_ns: job.arrived_ns.unwrap_or(horizon_ns),
-            ended_ns: job.ended_ns,
-            held_ns: job.held_ns,
-            account: job.account,
-            misses: job.misses,
-        };
         Outcome {
             policy: self.policy,
             replicate: self.replicate,
             makespan_ms: self.now_ns as f64 / 1e6,
             completed,
-            jobs: self.jobs.into_iter().map(outcome).collect(),
+            jobs: self.jobs.into_iter().map(|job| job.outcome).collect(),
             reallocations: self.reallocations,
             tasks: self.tasks,
         }
@@ -297,7 +280,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     fn arrive(&mut self, number: u32) {
         self.arrivals.pop();
         let job = &mut self.jobs[number as usize];
-        job.arrived_ns = Some(self.now_ns);
+        job.outcome.arrived_ns = self.now_ns;
         job.summed_ns = self.now_ns;
         self.active.push(number);
         if self.rules.equal_shares { self.share_equally() } else { self.ask(number) }
@@ -337,7 +320,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     /// A job is done: all that it has is free.
     fn depart(&mut self, number: u32) {
         let job = &mut self.jobs[number as usize];
-        job.ended_ns = Some(self.now_ns);
+        job.outcome.ended_ns = Some(self.now_ns);
         self.active.retain(|&active| active != number);
         let cpus = self.jobs[number as usize].cpus.clone();
         for &cpu in &cpus {
@@ -391,7 +374,7 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
     fn end_idle(&mut self, number: u32) {
         let cpu = &self.cpus[number as usize];
         let job = &mut self.jobs[cpu.job as usize];
-        job.account.idle_ns += self.now_ns - cpu.since_ns;
+        job.outcome.account.idle_ns += self.now_ns - cpu.since_ns;
         remove(&mut job.idle_cpus, number);
         if cpu.state == State::Willing {
             leave_pool(&mut self.willing, &mut self.cpus, number);
@@ -507,10 +490,11 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         moved.affine = moved.cpu == number;
         moved.cause = cpu.cause;
         moved.cpu = number;
-        let moves = if moved.affine { &mut job.account.affine } else { &mut job.account.other };
+        let account = &mut job.outcome.account;
+        let moves = if moved.affine { &mut account.affine } else { &mut account.other };
         moves[moved.cause as usize].count += 1;
         moved.resumed = was_stopped;
-        job.account.resumed.count += u64::from(was_stopped);
+        account.resumed.count += u64::from(was_stopped);
         cpu.worker = worker;
         // The worker goes to the front, and those that were before its old place move back by one.
         let mut pushed = worker;
@@ -564,20 +548,21 @@ impl<'a, M: TaskMemory, W: FnMut(Event)> Engine<'a, M, W> {
         let moved = &mut self.workers[worker as usize];
         moved.rest_ns = cpu.work_ns - stopped.ran.work_ns;
         let reload_ns = stopped.reload_ns.min(wall_ns);
-        job.account.switch_ns += switch_ns;
-        job.account.work_ns += wall_ns - reload_ns;
-        let moves = if moved.affine { &mut job.account.affine } else { &mut job.account.other };
+        let JobOutcome { account, misses, .. } = &mut job.outcome;
+        account.switch_ns += switch_ns;
+        account.work_ns += wall_ns - reload_ns;
+        let moves = if moved.affine { &mut account.affine } else { &mut account.other };
         moves[moved.cause as usize].reload_ns += reload_ns;
         if moved.resumed {
-            job.account.resumed.reload_ns += reload_ns;
+            account.resumed.reload_ns += reload_ns;
         }
-        job.misses += stopped.ran.misses;
+        *misses += stopped.ran.misses;
         worker
     }
 
     fn sum_held(&mut self, number: u32) {
         let job = &mut self.jobs[number as usize];
-        job.held_ns += job.cpus.len() as u64 * (self.now_ns - job.summed_ns);
+        job.outcome.held_ns += job.cpus.len() as u64 * (self.now_ns - job.summed_ns);
         job.summed_ns = self.now_ns;
     }
 

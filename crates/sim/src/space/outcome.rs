@@ -3,7 +3,7 @@
 use super::policy::Policy;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::Misses;
-use derive_more::{Add, AddAssign};
+use derive_more::{Add, Sum};
 use serde::Serialize;
 
 /// Position of a job among those of a mix: kind by kind, from 0.
@@ -30,7 +30,7 @@ impl Cause {
 }
 
 /// Moves of workers to CPUs, and what they cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Add, AddAssign)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Add, Sum)]
 pub struct Moves {
     /// The number of moves.
     pub count: u64,
@@ -58,17 +58,17 @@ pub struct Account {
 impl Account {
     /// All moves back.
     pub fn all_affine(&self) -> Moves {
-        sum(&self.affine)
+        self.affine.iter().copied().sum()
     }
 
     /// All moves to another CPU.
     pub fn all_other(&self) -> Moves {
-        sum(&self.other)
+        self.other.iter().copied().sum()
     }
 
     /// Moves of a cause.
     pub fn caused(&self, cause: Cause) -> Moves {
-        sum(&[self.affine[cause as usize], self.other[cause as usize]])
+        self.affine[cause as usize] + self.other[cause as usize]
     }
 
     /// Time that the job had CPUs, in ns.
@@ -77,16 +77,12 @@ impl Account {
     }
 }
 
-fn sum(moves: &[Moves]) -> Moves {
-    moves.iter().copied().fold(Moves::default(), |sum, moves| sum + moves)
-}
-
 /// What became of one job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct JobOutcome {
     /// Which kind of the mix it is of.
     pub kind: u32,
-    /// When it arrived, in ns.
+    /// When it arrived, in ns; the horizon when it had not when the run ended.
     pub arrived_ns: u64,
     /// When it was done, in ns; none when it was not when the run ended.
     pub ended_ns: Option<u64>,
