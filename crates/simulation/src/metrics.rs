@@ -57,18 +57,7 @@ pub(crate) fn metrics(outcome: &Outcome, workload: &Workload, levels: &[Level]) 
     let all: Vec<&JobOutcome> = outcome.jobs.iter().collect();
     let mut numbers = Numbers::default();
     let mut of_all = numbers.of(None);
-    of_all.misses(outcome.misses());
-    of_all.times("effective_slice", &outcome.slices());
-    of_all.times("dispatch_interval", &outcome.intervals());
-    of_all.times("response", &outcome.responses());
-    of_all.ends(&all);
-    of_all.migrations(&all, levels);
-    of_all.process_times(&outcome.processes);
-
-    let sum = |of: fn(&JobOutcome) -> f64| outcome.jobs.iter().map(of).sum::<f64>();
-    let (cpu_ms, work_ms) = (sum(|job| job.cpu_ms), sum(|job| job.work_ms));
-    of_all.add(Metric::neutral("cpu", Unit::Ms), cpu_ms);
-    of_all.add(WORK, work_ms);
+    let (cpu_ms, work_ms) = of_all.jobs(&all, &outcome.processes, levels);
     of_all.add(Metric::neutral("dispatches", Unit::Count), outcome.dispatches as f64);
     of_all.add(Metric::lower("switches", Unit::Count), outcome.switches as f64);
     of_all.add(Metric::neutral("idle", Unit::Fraction), outcome.idle_fraction);
@@ -83,15 +72,7 @@ pub(crate) fn metrics(outcome: &Outcome, workload: &Workload, levels: &[Level]) 
         let (own, others) = processes.split_at(count.min(processes.len()));
         processes = others;
         let mut of_job = numbers.of(Some(&job.name));
-        of_job.misses(job.misses);
-        of_job.times("effective_slice", &job.slices);
-        of_job.times("dispatch_interval", &job.intervals);
-        of_job.times("response", &job.responses);
-        of_job.ends(&[job]);
-        of_job.migrations(&[job], levels);
-        of_job.process_times(own);
-        of_job.add(Metric::neutral("cpu", Unit::Ms), job.cpu_ms);
-        of_job.add(WORK, job.work_ms);
+        of_job.jobs(&[job], own, levels);
         of_job.add(COMPLETION, job.completion_ms);
     }
     numbers.by_metric
@@ -121,6 +102,27 @@ impl NumbersOf<'_> {
     pub fn add(&mut self, metric: Metric, value: impl Into<Option<f64>>) {
         let metric = self.job.map_or_else(|| metric.clone(), |job| metric.of_job(job));
         self.numbers.by_metric.extend(value.into().map(|value| (metric, value)));
+    }
+
+    /// Adds what one job has as well as all together; CPU time and work, in ms.
+    fn jobs(&mut self, jobs: &[&JobOutcome], processes: &[ProcessOutcome], levels: &[Level]) -> (f64, f64) {
+        let merged = |of: fn(&JobOutcome) -> &Durations| {
+            let mut merged = Durations::default();
+            jobs.iter().for_each(|job| merged.merge(of(job)));
+            merged
+        };
+        self.misses(jobs.iter().map(|job| job.misses).sum());
+        self.times("effective_slice", &merged(|job| &job.slices));
+        self.times("dispatch_interval", &merged(|job| &job.intervals));
+        self.times("response", &merged(|job| &job.responses));
+        self.ends(jobs);
+        self.migrations(jobs, levels);
+        self.process_times(processes);
+        let sum = |of: fn(&JobOutcome) -> f64| jobs.iter().map(|job| of(job)).sum::<f64>();
+        let (cpu_ms, work_ms) = (sum(|job| job.cpu_ms), sum(|job| job.work_ms));
+        self.add(Metric::neutral("cpu", Unit::Ms), cpu_ms);
+        self.add(WORK, work_ms);
+        (cpu_ms, work_ms)
     }
 
     /// Adds misses, all of them and by cause.
