@@ -6,7 +6,7 @@ use crate::sentences;
 use crate::simulation::{Contract, Sheet, job_in_words, parameters, put, samples_csv, where_and_how_often};
 use crate::table::{Cell, Table};
 use crate::words::plain;
-use ::simulation::replays::{Beside, QUANTITIES, Quantity};
+use ::simulation::replays::{Agreement, Beside, QUANTITIES, Quantity};
 use ::simulation::{Estimated, ReplayAnalysis, ReplayPlan, ReplayResult, ReplayedPolicy};
 use machine::Machine;
 use serde_json::{Map, Value, json};
@@ -166,11 +166,16 @@ impl<'a> ReplayView<'a> {
     /// `_high`; null where there is none.
     pub(crate) fn contract(&self) -> Contract {
         let plan = &self.record.plan;
+        let agreement = |agreement: &Agreement| {
+            let Agreement { metric, within, beyond, pairs, same_order } = agreement;
+            let beyond: Vec<&str> = beyond.iter().map(|beyond| beyond.policy.as_str()).collect();
+            json!({"metric": metric.to_string(), "within": within, "beyond": beyond, "pairs": pairs, "same_order": same_order})
+        };
         let values = vec![
             ("workload", json!(plan.workload)),
             ("parameters", json!(plan.parameters)),
             ("kernel", json!(self.result.kernel)),
-            ("agreements", json!(self.result.agreements)),
+            ("agreements", self.result.agreements.iter().map(agreement).collect()),
         ];
         let policy = |policy: &ReplayedPolicy| {
             let metrics: Map<String, Value> =

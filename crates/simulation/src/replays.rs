@@ -7,13 +7,11 @@ mod agreement;
 mod verdict;
 
 pub use agreement::{
-    AGREE_FACTOR, Agreement, Beside, CPU_TIME_RATIO, L2_MISSES, L3_MISSES, MIGRATIONS_PER_S, QUANTITIES, Quantity,
-    ReplayResult, ReplayedPolicy,
+    AGREE_FACTOR, Agreement, Beside, CPU_TIME_RATIO, Disagreement, L2_MISSES, L3_MISSES, MIGRATIONS_PER_S, QUANTITIES,
+    Quantity, ReplayResult, ReplayedPolicy,
 };
 
-pub use verdict::{
-    AgreementVerdict, Disagreement, PolicyFigure, PolicyPair, ReplayAnalysis, ReplayVerdict, replay_analysis,
-};
+pub use verdict::{PolicyFigure, PolicyPair, ReplayAnalysis, ReplayVerdict, replay_analysis};
 
 use crate::plan::{OlderPlan, SimulationError, unique_names};
 use crate::run::TimeSharing;

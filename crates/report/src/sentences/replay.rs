@@ -2,7 +2,7 @@
 
 use super::Sentence;
 use crate::words::capital;
-use simulation::replays::{AgreementVerdict, Disagreement, PolicyPair, QUANTITIES, ReplayVerdict};
+use simulation::replays::{Agreement, Disagreement, PolicyPair, QUANTITIES, ReplayVerdict};
 use simulation::{Estimated, Kernel};
 use stats::Metric;
 
@@ -39,8 +39,8 @@ fn name_of(metric: &Metric) -> &'static str {
     words.split(',').next().unwrap_or_default()
 }
 
-fn agreement(verdict: &AgreementVerdict) -> String {
-    let AgreementVerdict { metric, within, beyond, pairs, same_order } = verdict;
+fn agreement(verdict: &Agreement) -> String {
+    let Agreement { metric, within, beyond, pairs, same_order } = verdict;
     let beyond: Vec<String> = beyond.iter().map(disagreement).collect();
     let agrees = match (within.as_slice(), beyond.as_slice()) {
         (within, []) => format!("agree within 25 % under {}", joined(within)),
@@ -107,7 +107,7 @@ mod tests {
 
     fn agreeing(within: &[&str], beyond: Vec<Disagreement>, pairs: u32, same_order: u32) -> String {
         let within = within.iter().map(|policy| (*policy).to_owned()).collect();
-        let agreement = AgreementVerdict { metric: MIGRATIONS_PER_S, within, beyond, pairs, same_order };
+        let agreement = Agreement { metric: MIGRATIONS_PER_S, within, beyond, pairs, same_order };
         texts(&ReplayVerdict { agreements: vec![agreement], ..verdict() }).remove(0)
     }
 

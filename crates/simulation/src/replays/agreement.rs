@@ -98,15 +98,26 @@ pub struct Agreement {
     pub metric: Metric,
     /// Policies under which they differ by no more than [`AGREE_FACTOR`].
     pub within: Vec<String>,
-    /// The others.
-    pub beyond: Vec<String>,
+    /// The others, and by how much.
+    pub beyond: Vec<Disagreement>,
     /// Pairs of policies that the simulator sets apart by more than [`AGREE_FACTOR`].
     pub pairs: u32,
     /// Those of them that the kernel has in the same order.
     pub same_order: u32,
 }
 
-pub(super) fn name_of<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
+/// By how much kernel and simulator differ under a policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Disagreement {
+    /// The policy.
+    pub policy: String,
+    /// The kernel's figure over the simulator's; none where the simulator has 0.
+    pub ratio: Option<Estimated>,
+    /// The kernel's figure.
+    pub kernel: f64,
+}
+
+fn name_of<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(metric)
 }
 
@@ -209,16 +220,17 @@ fn metrics(kernel: &[&Sample], simulator: &[&Sample]) -> BTreeMap<Metric, Beside
 }
 
 fn agreement(policies: &[ReplayedPolicy], metric: Metric) -> Agreement {
-    let policies: Vec<&ReplayedPolicy> = policies.iter().filter(|policy| policy.is_same_rule).collect();
-    let those = |agrees: bool| -> Vec<String> {
-        let policies = policies.iter().filter(|policy| policy.beside(&metric).and_then(Beside::agrees) == Some(agrees));
-        policies.map(|policy| policy.policy.clone()).collect()
-    };
-    let values: Vec<(f64, f64)> = policies
-        .iter()
-        .filter_map(|policy| policy.beside(&metric))
-        .filter_map(|beside| Some((beside.kernel?.value, beside.simulator?.value)))
-        .collect();
+    let (mut within, mut beyond, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    for ReplayedPolicy { policy, metrics, .. } in policies.iter().filter(|policy| policy.is_same_rule) {
+        let Some(beside) = metrics.get(&metric) else { continue };
+        let Some((kernel, simulator)) = beside.kernel.zip(beside.simulator) else { continue };
+        let (policy, ratio, kernel) = (policy.clone(), beside.ratio, kernel.value);
+        values.push((kernel, simulator.value));
+        match beside.agrees() {
+            Some(true) => within.push(policy),
+            _ => beyond.push(Disagreement { policy, ratio, kernel }),
+        }
+    }
     let (mut pairs, mut same_order) = (0, 0);
     for (at, a) in values.iter().enumerate() {
         for b in &values[at + 1..] {
@@ -229,6 +241,5 @@ fn agreement(policies: &[ReplayedPolicy], metric: Metric) -> Agreement {
             }
         }
     }
-    let (within, beyond) = (those(true), those(false));
     Agreement { metric, within, beyond, pairs, same_order }
 }

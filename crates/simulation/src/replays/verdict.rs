@@ -1,11 +1,11 @@
 //! What replays show, and what may be said of it.
 
 use super::agreement::{
-    CPU_TIME_RATIO, L2_MISSES, L3_MISSES, MIGRATIONS_PER_S, ReplayResult, ReplayedPolicy, SLICE_MEDIAN, name_of,
+    Agreement, CPU_TIME_RATIO, L2_MISSES, L3_MISSES, MIGRATIONS_PER_S, ReplayResult, ReplayedPolicy, SLICE_MEDIAN,
     replay_result,
 };
 use super::{Kernel, ReplayPlan};
-use crate::results::{Estimated, samples};
+use crate::results::samples;
 use serde::Serialize;
 use stats::Metric;
 use std::collections::BTreeSet;
@@ -35,40 +35,13 @@ pub struct ReplayVerdict {
     /// Whether a replay came to its end.
     pub any: bool,
     /// What kernel and simulator agree on.
-    pub agreements: Vec<AgreementVerdict>,
+    pub agreements: Vec<Agreement>,
     /// Migrations a second and the median effective slice in ms, by policy.
     pub in_kernel: Vec<PolicyPair>,
     /// What L2 and L3 would have missed of 1,000 references, by policy.
     pub misses: Vec<PolicyPair>,
     /// The policy under which equal processes have the least equal CPU time, and the least of theirs over the most.
     pub least_fair: Option<PolicyFigure>,
-}
-
-/// Whether kernel and simulator agree on a metric.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AgreementVerdict {
-    /// The metric; serialised by its name.
-    #[serde(serialize_with = "name_of")]
-    pub metric: Metric,
-    /// Policies under which they do.
-    pub within: Vec<String>,
-    /// The others.
-    pub beyond: Vec<Disagreement>,
-    /// Pairs of policies that the simulator sets apart.
-    pub pairs: u32,
-    /// Those of them that the kernel has in the same order.
-    pub same_order: u32,
-}
-
-/// By how much kernel and simulator differ under a policy.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Disagreement {
-    /// The policy.
-    pub policy: String,
-    /// The kernel's figure over the simulator's; none where the simulator has 0.
-    pub ratio: Option<Estimated>,
-    /// The kernel's figure.
-    pub kernel: f64,
 }
 
 /// Two figures of a policy in the kernel.
@@ -100,13 +73,6 @@ fn verdict(result: &ReplayResult) -> ReplayVerdict {
         // Nothing was asked where no policy follows the same rule in both worlds.
         !agreement.within.is_empty() || !agreement.beyond.is_empty()
     });
-    let agreement = |agreement: &super::Agreement| AgreementVerdict {
-        metric: agreement.metric.clone(),
-        within: agreement.within.clone(),
-        beyond: agreement.beyond.iter().filter_map(|policy| disagreement(result, policy, &agreement.metric)).collect(),
-        pairs: agreement.pairs,
-        same_order: agreement.same_order,
-    };
     let ratio = |policy: &ReplayedPolicy| {
         let figure = policy.beside(&CPU_TIME_RATIO)?.kernel?.value;
         Some(PolicyFigure { policy: policy.policy.clone(), figure })
@@ -115,16 +81,11 @@ fn verdict(result: &ReplayResult) -> ReplayVerdict {
         workload: result.workload.clone(),
         kernel: result.kernel.clone(),
         any: result.policies.iter().any(|policy| policy.replays > 0),
-        agreements: agreements.map(agreement).collect(),
+        agreements: agreements.cloned().collect(),
         in_kernel: pairs(result, [&MIGRATIONS_PER_S, &SLICE_MEDIAN]),
         misses: pairs(result, [&L2_MISSES, &L3_MISSES]),
         least_fair: result.policies.iter().filter_map(ratio).min_by(|a, b| a.figure.total_cmp(&b.figure)),
     }
-}
-
-fn disagreement(result: &ReplayResult, policy: &str, metric: &Metric) -> Option<Disagreement> {
-    let beside = result.policies.iter().find(|result| result.policy == policy)?.beside(metric)?;
-    Some(Disagreement { policy: policy.to_owned(), ratio: beside.ratio, kernel: beside.kernel?.value })
 }
 
 /// What two figures are in the kernel under each policy that has both.
