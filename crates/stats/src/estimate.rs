@@ -1,8 +1,8 @@
 //! Estimates of one sample of times.
 
-use crate::paired::CONFIDENCE;
+use crate::paired::{CONFIDENCE, student};
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF};
 
 /// What one sample of times says by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,11 +81,8 @@ pub fn mean_interval(values: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
         return Some((first, (sorted.len() > 1).then_some((first, first))));
     }
     let variance = sorted.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let interval = StudentsT::new(0.0, 1.0, count - 1.0).ok().map(|student| {
-        let half = student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * (variance / count).sqrt();
-        (mean - half, mean + half)
-    });
-    Some((mean, interval))
+    let half = student(count - 1.0).inverse_cdf(0.5 + CONFIDENCE / 2.0) * (variance / count).sqrt();
+    Some((mean, Some((mean - half, mean + half))))
 }
 
 /// The values in rising order; none when one is not finite.

@@ -55,7 +55,7 @@ const WIDENING_PER_LOG_LOOK: f64 = 0.015;
 const WIDENING_OF_FEW: f64 = 3.0;
 
 /// The power at which the smallest detectable difference is stated.
-const POWER: f64 = 0.80;
+pub(crate) const POWER: f64 = 0.80;
 
 /// One run of the reference and one of the treatment in the same block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -183,7 +183,7 @@ impl PairedRatio {
 }
 
 /// Where the upper end of a two-sided interval lies.
-const UPPER: f64 = 1.0 - (1.0 - CONFIDENCE) / 2.0;
+pub(crate) const UPPER: f64 = 1.0 - (1.0 - CONFIDENCE) / 2.0;
 
 /// How many of `n` sorted values are trimmed at either end: a fifth, rounded down.
 fn trim(n: usize) -> usize {
@@ -201,7 +201,8 @@ fn tail_freedom(pairs: usize) -> f64 {
     textbook_freedom(pairs) * 2.0 / 3.0
 }
 
-fn student(freedom: f64) -> StudentsT {
+/// Student's t with so many degrees of freedom, above 0.
+pub(crate) fn student(freedom: f64) -> StudentsT {
     StudentsT::new(0.0, 1.0, freedom).expect("location 0, scale 1 and freedom > 0 are valid")
 }
 

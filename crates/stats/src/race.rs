@@ -14,16 +14,14 @@ mod simultaneous;
 mod standings;
 
 use crate::claim::Claim;
+use crate::paired::{UPPER, student};
 use course::Course;
 use effects::Effects;
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::ContinuousCDF;
 
 /// Standard deviation of log times that is assumed while no arm has run twice: the papers ran on until it was less.
 const UNKNOWN_NOISE: f64 = 0.05;
-
-/// Where the upper end of the interval of the best's time lies.
-const UPPER: f64 = 0.975;
 
 /// How one run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -176,7 +174,7 @@ impl Race<'_> {
             return None;
         }
         let (sd, critical) = match Effects::fit(self.arms, runs).noise() {
-            Some(noise) => (noise.sd, StudentsT::new(0.0, 1.0, noise.freedom).ok()?.inverse_cdf(UPPER)),
+            Some(noise) => (noise.sd, student(noise.freedom).inverse_cdf(UPPER)),
             None => (UNKNOWN_NOISE, 2.0),
         };
         let mut logs = vec![(0.0, 0.0); self.arms];

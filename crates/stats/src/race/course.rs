@@ -6,8 +6,8 @@ use super::effects::Effects;
 use super::simultaneous::maximum_modulus;
 use super::{DropReason, Elimination, Outcome, Race, RaceRule, Run};
 use crate::draw::block_permutation;
-use crate::paired::{CONFIDENCE, MIN_PAIRS};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use crate::paired::{CONFIDENCE, MIN_PAIRS, student};
+use statrs::distribution::ContinuousCDF;
 use std::cmp::Ordering;
 
 /// A block takes at most this share of the runs that are left, so that every later one can be as careful for its size.
@@ -122,10 +122,7 @@ impl Course {
     /// Sequential halving: of the candidates those that still promise to be the best, as many as the share of the runs
     /// left allows. When few are left, or the runs that a gain takes would be touched, the last leg begins.
     fn halve(&mut self, look: &Look, best: usize) {
-        let critical = look.effects.noise().and_then(|noise| {
-            let student = StudentsT::new(0.0, 1.0, noise.freedom).ok()?;
-            Some(student.inverse_cdf(PROMISE))
-        });
+        let critical = look.effects.noise().map(|noise| student(noise.freedom).inverse_cdf(PROMISE));
         self.candidates.retain(|&arm| arm == best || look.may_beat(best, arm, critical, 0.0));
         // Settled: nobody else is better by a margin that matters.
         let rivals = &self.candidates[1..];

@@ -13,7 +13,7 @@
 
 use super::{Outcome, Run};
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Residuals above so many standard deviations count as that many.
 const SLOW_CUT: f64 = 2.0;
@@ -101,11 +101,8 @@ impl Effects {
         observations.iter().for_each(|observation| counts[observation.arm] += 1);
         // Where each arm of the core stands in the equations.
         let mut positions = vec![None; arms];
-        let mut size = 0;
-        for (position, _) in positions.iter_mut().zip(&counts).filter(|(_, count)| **count > 1) {
-            *position = Some(size);
-            size += 1;
-        }
+        let again = positions.iter_mut().zip(&counts).filter(|(_, count)| **count > 1);
+        let size = again.zip(0..).map(|((position, _), at)| *position = Some(at)).count();
         let core: Vec<(usize, &Observation)> =
             observations.iter().filter_map(|observation| Some((positions[observation.arm]?, observation))).collect();
         let mut members = vec![Vec::new(); blocks];
@@ -204,12 +201,8 @@ impl Effects {
 
 /// Log times of the runs that have one, with blocks numbered without gaps and centred on their mean.
 fn observations(arms: usize, runs: &[Run]) -> Vec<Observation> {
-    let numbers: BTreeMap<u32, usize> = {
-        let mut numbers: Vec<u32> = runs.iter().map(|run| run.block).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers.into_iter().enumerate().map(|(position, number)| (number, position)).collect()
-    };
+    let blocks: BTreeSet<u32> = runs.iter().map(|run| run.block).collect();
+    let numbers: BTreeMap<u32, usize> = blocks.into_iter().zip(0..).collect();
     let mut observations: Vec<Observation> = runs
         .iter()
         .filter(|run| run.arm < arms)

@@ -5,16 +5,13 @@ use super::effects::{Effects, Noise};
 use super::simultaneous::maximum_modulus;
 use super::{Gain, Outcome, Race, Run, Standing, Standings};
 use crate::claim::{Claim, claims};
-use crate::paired::{CONFIDENCE, Pair, paired_ratio};
-use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
+use crate::paired::{CONFIDENCE, POWER, Pair, paired_ratio, student};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF};
 
 const MISS: f64 = 1.0 - CONFIDENCE;
 
 /// Share of runs that something may have disturbed: so many arms with a single slow run prove nothing.
 const DISTURBED: f64 = 0.05;
-
-/// The power at which the smallest detectable difference is stated.
-const POWER: f64 = 0.80;
 
 impl Race<'_> {
     /// Where the race stands after `runs`.
@@ -108,11 +105,9 @@ impl Race<'_> {
         if standings.difference_shown {
             standings.tied.retain(|&arm| !apart(arm, to_one) && Some(arm) != beaten);
         }
-        let student = StudentsT::new(0.0, 1.0, noise.freedom);
-        standings.smallest_detectable = student.ok().map(|student| {
-            let std_error = noise.sd * (2.0 / runs_of(runs, best).max(1) as f64).sqrt();
-            ((of_all + student.inverse_cdf(POWER)) * std_error).exp_m1()
-        });
+        let std_error = noise.sd * (2.0 / runs_of(runs, best).max(1) as f64).sqrt();
+        let detectable_log = (of_all + student(noise.freedom).inverse_cdf(POWER)) * std_error;
+        standings.smallest_detectable = Some(detectable_log.exp_m1());
         to_one
     }
 }
