@@ -45,11 +45,9 @@ fn two_cpus_meet_where_the_tree_says() {
     let machine = Machine::named("package:2 l3:2 l2:2 core:2 pu:2").unwrap();
     let tree = MachineTree::from_machine(&machine);
     tree.places.iter().for_each(|(cpu, place)| test_set_place(*cpu, place));
-    let levels = [Level::Pu].into_iter().chain(crate::intf::Level::VARIANTS.iter().map(|&level| level.into()));
-    let levels: Vec<Level> = levels.chain([Level::Machine]).collect();
     for &(a, _) in &tree.places {
         for &(b, _) in &tree.places {
-            let meets = levels[test_meeting(a as i32, b as i32) as usize];
+            let meets = Level::VARIANTS[test_meeting(a as i32, b as i32) as usize];
             assert_eq!(Some(meets), machine.sharing(CpuId(a), CpuId(b)), "{a} and {b}");
         }
     }

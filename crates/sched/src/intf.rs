@@ -5,15 +5,5 @@
 
 include!(concat!(env!("OUT_DIR"), "/intf.rs"));
 
-impl From<Level> for machine::Level {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Core => Self::Core,
-            Level::L2 => Self::L2,
-            Level::L3 => Self::L3,
-            Level::Node => Self::Node,
-            Level::Package => Self::Package,
-            Level::Group => Self::Group,
-        }
-    }
-}
+// The levels are the tree's own, in its order: the CPU itself, those of a `Place`, the machine.
+const _: () = assert!(<machine::Level as strum::EnumCount>::COUNT == MEETINGS as usize);

@@ -1,6 +1,6 @@
 //! Where each CPU is in the machine, as the BPF side wants it.
 
-use crate::intf::{self, Place};
+use crate::intf::Place;
 use machine::{CpuId, Level, Machine};
 use strum::VariantArray;
 
@@ -30,9 +30,9 @@ impl MachineTree {
         let place = |&cpu: &CpuId| {
             let lowest = |level| cpus.iter().filter(|&&other| shares(cpu, other, level)).min();
             let mut place = Place::default();
-            for (group, &level) in place.group.iter_mut().zip(intf::Level::VARIANTS) {
+            for (group, &level) in place.group.iter_mut().zip(&Level::VARIANTS[1..]) {
                 // 0 is a CPU of which nothing is known.
-                *group = lowest(level.into()).map_or(cpu.0, |lowest| lowest.0) + 1;
+                *group = lowest(level).map_or(cpu.0, |lowest| lowest.0) + 1;
             }
             (cpu.0, place)
         };

@@ -1,12 +1,13 @@
 //! What the scheduler counted, in the simulator's own terms.
 
-use crate::intf::{Counter, CpuStats, Level, STEPS, Times};
+use crate::intf::{Counter, CpuStats, STEPS, Times};
 use crate::machine_tree::MachineTree;
-use crate::options::{Options, Parameters};
+use crate::options::Options;
 use anyhow::Context;
 use bytemuck::Zeroable;
+use machine::Level;
 use machine::linux::system;
-use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -126,20 +127,15 @@ pub struct Summary {
     seconds: f64,
     stats: CpuStats,
     /// Migrations by the level at which the two CPUs meet, of levels that the machine has.
-    levels: Vec<(&'static str, u64)>,
+    levels: Vec<(String, u64)>,
 }
 
 impl Summary {
     /// Of what was counted in so much time.
     pub fn new(stats: CpuStats, time: Duration, tree: &MachineTree) -> Self {
-        // Before the levels comes the CPU itself, where nothing migrates; after them the machine.
-        let names = Level::VARIANTS.iter().map(|&level| (machine::Level::from(level), level.into()));
-        let names = names.chain([(machine::Level::Machine, "machine")]);
-        let levels = names
-            .zip(&stats.migrations[1..])
-            .filter(|((level, _), count)| tree.levels.contains(level) || **count > 0)
-            .map(|((_, name), count)| (name, *count))
-            .collect();
+        let levels = Level::VARIANTS.iter().zip(stats.migrations);
+        let levels = levels.filter(|(level, count)| tree.levels.contains(level) || *count > 0);
+        let levels = levels.map(|(level, count)| (format!("{level:?}").to_lowercase(), count)).collect();
         Self { seconds: time.as_secs_f64(), stats, levels }
     }
 
@@ -147,14 +143,18 @@ impl Summary {
         self.stats.migrations.iter().sum()
     }
 
+    /// What is written as a distribution, by name.
+    fn distributions(&self) -> [(&'static str, &Times); 3] {
+        let CpuStats { slices, intervals, waits, .. } = &self.stats;
+        [("effective_slice", slices), ("dispatch_interval", intervals), ("wait", waits)]
+    }
+
     /// Numbers by name, named as the simulator names them; units stand in the names.
     fn metrics(&self) -> BTreeMap<String, f64> {
         let stats = &self.stats;
         let mut metrics = BTreeMap::new();
         let mut insert = |name: String, value: f64| metrics.insert(name, value);
-        for (name, times) in
-            [("effective_slice", &stats.slices), ("dispatch_interval", &stats.intervals), ("wait", &stats.waits)]
-        {
+        for (name, times) in self.distributions() {
             insert(format!("{name}s"), times.count as f64);
             if let (Some(median), Some(mean)) = (times.quantile_ms(0.5), times.mean_ms()) {
                 insert(format!("{name}_median_ms"), median);
@@ -233,26 +233,14 @@ impl Summary {
 
     /// Writes it as JSON, with the scheduler's parameters and the kernel's release.
     pub fn write(&self, path: &Path, options: &Options) -> anyhow::Result<()> {
-        #[derive(Serialize)]
-        struct File {
-            kernel: String,
-            parameters: Parameters,
-            seconds: f64,
-            metrics: BTreeMap<String, f64>,
-            histograms: BTreeMap<&'static str, Vec<(f64, u64)>>,
-        }
-        let histograms = BTreeMap::from([
-            ("effective_slice_ms", self.stats.slices.recorded().collect()),
-            ("dispatch_interval_ms", self.stats.intervals.recorded().collect()),
-            ("wait_ms", self.stats.waits.recorded().collect()),
-        ]);
-        let file = File {
-            kernel: system::kernel_release().context("/proc/sys/kernel/osrelease can't be read")?,
-            parameters: options.parameters(),
-            seconds: self.seconds,
-            metrics: self.metrics(),
-            histograms,
-        };
+        let histograms = self.distributions().map(|(name, times)| (format!("{name}_ms"), times.recorded().collect()));
+        let file = json!({
+            "kernel": system::kernel_release().context("/proc/sys/kernel/osrelease can't be read")?,
+            "parameters": options.parameters(),
+            "seconds": self.seconds,
+            "metrics": self.metrics(),
+            "histograms": BTreeMap::<String, Vec<(f64, u64)>>::from(histograms),
+        });
         let text = serde_json::to_string_pretty(&file)? + "\n";
         std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))
     }
@@ -284,7 +272,7 @@ mod tests {
     #[test]
     fn what_lies_in_memory_is_read_in_order_and_differences_are_undone_by_sums() {
         let times = 3 + u64::from(BINS);
-        let words = 4 * times + (Level::COUNT + 2) as u64 + Counter::COUNT as u64;
+        let words = 4 * times + Level::COUNT as u64 + Counter::COUNT as u64;
         let bytes: Vec<u8> = (0..words).flat_map(u64::to_ne_bytes).collect();
         let stats = CpuStats::from_bytes(&bytes).unwrap();
         assert_eq!((stats.slices.count, stats.intervals.count), (0, times));

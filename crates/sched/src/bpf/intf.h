@@ -11,18 +11,9 @@
 
 #define MAX_CPUS 1024
 
-/* Levels of the machine tree at which two CPUs can meet, from the nearest. Below all of them is the
- * CPU itself, above all of them the machine. */
-enum level {
-    LEVEL_CORE,
-    LEVEL_L2,
-    LEVEL_L3,
-    LEVEL_NODE,
-    LEVEL_PACKAGE,
-    LEVEL_GROUP,
-    LEVELS,
-};
-
+/* Levels of the machine tree at which two CPUs can meet, from the nearest: core, L2, L3, node,
+ * package, group. Below all of them is the CPU itself, above all of them the machine. */
+#define LEVELS 6
 #define MEETINGS (LEVELS + 2)
 
 /* Where a CPU is: for each level the lowest CPU that shares it, plus 1. 0 is unknown, so that a CPU
