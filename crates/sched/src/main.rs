@@ -18,12 +18,14 @@ mod support;
 
 use caller::Caller;
 use clap::Parser;
-use command::Command;
+use command::{Command, Received};
 use intf::CpuStats;
 use machine_tree::MachineTree;
+use nix::sys::signal::Signal;
 use options::{Extent, Options};
 use scheduler::Scheduler;
 use statistics::Summary;
+use std::mem::MaybeUninit;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -67,7 +69,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
     // Before anything is started: a signal that comes early waits until it is asked for.
     let signals = command::Signals::block()?;
     let mut tree = machine_tree();
-    let mut memory = scheduler::memory();
+    let mut memory = MaybeUninit::uninit();
     let mut scheduler = Scheduler::load(&mut memory, options, &tree)?;
     let mut command = match options.command.as_slice() {
         [] => None,
@@ -81,12 +83,12 @@ fn run(options: &Options) -> anyhow::Result<u8> {
     let mut shown = (begun, CpuStats::none());
     let code = loop {
         match signals.next(LOOK)? {
-            Some(command::Signal::Child) => {
+            Some(Received { signal: Signal::SIGCHLD, .. }) => {
                 if let Some(code) = command.as_mut().map(Command::exit_code).transpose()?.flatten() {
                     break code;
                 }
             }
-            Some(command::Signal::Terminate(termination)) => match &mut command {
+            Some(termination) => match &mut command {
                 // The command decides what becomes of it.
                 Some(command) => command.pass_on(termination),
                 None => break 0,

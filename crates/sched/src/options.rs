@@ -53,7 +53,7 @@ pub struct Options {
     graded: bool,
     /// Quantum in ms; the kernel ends it at a clock tick
     #[arg(long, value_name = "Q", default_value = "30", value_parser = milliseconds)]
-    quantum_ms: Duration,
+    quantum_ms: f64,
     /// How accumulated CPU time decays each second: half, bsd, none, or subtract=TICKS of 10 ms
     #[arg(long, value_name = "RULE", default_value_t = Decay::Half)]
     decay: Decay,
@@ -65,7 +65,7 @@ pub struct Options {
     scalable: bool,
     /// No process that wakes waits longer than this, in ms, as long as there is a CPU to preempt
     #[arg(long, value_name = "W", default_value = "100", value_parser = milliseconds)]
-    max_wait_ms: Duration,
+    max_wait_ms: f64,
     /// Schedule the processes of a control group
     #[arg(long, value_name = "PATH", group = "extent")]
     cgroup: Option<PathBuf>,
@@ -152,8 +152,7 @@ impl Options {
         };
         let (p, t) = (self.phi_p.unwrap_or(both), self.phi_t.unwrap_or(both));
         let [cpu, core, l2, l3, node] = if self.graded { graded_by_distance(p) } else { [p, 0, 0, 0, 0] };
-        let max_wait_ms = self.max_wait_ms.as_secs_f64() * 1e3;
-        let quantum_ms = self.quantum_ms.as_secs_f64() * 1e3;
+        let (quantum_ms, max_wait_ms) = (self.quantum_ms, self.max_wait_ms);
         // What the rule by itself brings about where nothing decays: boosts are in units of two ticks of 10 ms, and quanta go on after
         // they are outweighed.
         let apart_ms = |boost: u32| (20.0 * f64::from(boost) + 2.0 * quantum_ms).max(max_wait_ms);
@@ -191,18 +190,14 @@ impl Options {
     }
 }
 
-fn milliseconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(ms) if (1.0..=60_000.0).contains(&ms) => Ok(Duration::from_secs_f64(ms / 1e3)),
-        _ => Err("it must be a number of ms from 1 to 60000".into()),
-    }
+fn milliseconds(text: &str) -> Result<f64, String> {
+    let ms = text.parse().ok().filter(|ms| (1.0..=60_000.0).contains(ms));
+    ms.ok_or_else(|| "it must be a number of ms from 1 to 60000".into())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("it must be a number of seconds from 0.1 to 86400".into()),
-    }
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "it must be a number of seconds from 0.1 to 86400".into())
 }
 
 #[cfg(test)]

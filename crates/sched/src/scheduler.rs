@@ -7,11 +7,12 @@ mod skeleton {
 
 use crate::intf::{CpuStats, MAX_CPUS};
 use crate::machine_tree::MachineTree;
-use crate::options::{Extent, Options, Parameters};
+use crate::options::{Extent, Options};
 use anyhow::{Context, bail};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PrintLevel};
 use skeleton::{SchedulerSkel, SchedulerSkelBuilder};
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
 
@@ -29,12 +30,7 @@ const FAULTY_TIMEOUT_MS: u32 = 2_000;
 /// The first complaints of libbpf, which name the cause.
 static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Where libbpf keeps the program.
-pub fn memory() -> MaybeUninit<OpenObject> {
-    MaybeUninit::uninit()
-}
-
-/// A loaded scheduler. It is gone when this is dropped, and when this process ends, however it does.
+/// A loaded scheduler, in memory of the caller's. It is gone when this is dropped, and when this process ends, however it does.
 pub struct Scheduler<'a> {
     skeleton: SchedulerSkel<'a>,
     link: Option<Link>,
@@ -59,29 +55,20 @@ impl<'a> Scheduler<'a> {
         let mut open = SchedulerSkelBuilder::default().open(memory).map_err(refused)?;
         let parameters = options.parameters();
         let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { bail!("the scheduler has no parameters") };
-        let Parameters {
-            phi_p,
-            phi_t,
-            complex,
-            quantum_ms,
-            decay,
-            scalable,
-            max_wait_ms,
-            max_behind_ms,
-            max_far_behind_ms,
-        } = parameters;
         let ns = |ms: f64| (ms * 1e6) as u64;
-        (rodata.quantum_ns, rodata.tick_ns) = (ns(quantum_ms), TICK_NS);
-        (rodata.decay_rule, rodata.decay_ticks) = decay.rule();
-        rodata.wake_limit_ns = ns(max_wait_ms) - MARGIN_NS.min(ns(max_wait_ms) / 2);
-        (rodata.share_limit_ns, rodata.far_share_limit_ns) = (ns(max_behind_ms), ns(max_far_behind_ms));
+        (rodata.quantum_ns, rodata.tick_ns) = (ns(parameters.quantum_ms), TICK_NS);
+        (rodata.decay_rule, rodata.decay_ticks) = parameters.decay.rule();
+        let max_wait_ns = ns(parameters.max_wait_ms);
+        rodata.wake_limit_ns = max_wait_ns - MARGIN_NS.min(max_wait_ns / 2);
+        rodata.share_limit_ns = ns(parameters.max_behind_ms);
+        rodata.far_share_limit_ns = ns(parameters.max_far_behind_ms);
         rodata.nr_cpus = cpus as u32;
-        rodata.scalable = scalable;
+        rodata.scalable = parameters.scalable;
         rodata.by_cgroup = !matches!(options.extent(), Extent::Command);
         rodata.fault = options.fault();
         let Some(bss) = open.maps.bss_data.as_deref_mut() else { bail!("the scheduler has no boosts") };
-        (bss.phi.by_distance, bss.phi.time) = (phi_p, phi_t);
-        (bss.phi.time_boost, bss.phi.fade_per_tick) = (u32::from(complex), 1);
+        (bss.phi.by_distance, bss.phi.time) = (parameters.phi_p, parameters.phi_t);
+        (bss.phi.time_boost, bss.phi.fade_per_tick) = (u32::from(parameters.complex), 1);
         let operations = open.struct_ops.affinity_mut();
         operations.timeout_ms = if options.fault() == 0 { TIMEOUT_MS } else { FAULTY_TIMEOUT_MS };
         if matches!(options.extent(), Extent::Machine) {
@@ -123,8 +110,8 @@ impl<'a> Scheduler<'a> {
             return None;
         }
         let text = |bytes: &[i8]| {
-            let bytes: Vec<u8> = bytes.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
-            String::from_utf8_lossy(&bytes).into_owned()
+            let text = CStr::from_bytes_until_nul(bytemuck::cast_slice(bytes)).unwrap_or_default();
+            text.to_string_lossy().into_owned()
         };
         let (reason, message) = (text(&ending.reason), text(&ending.message));
         Some(if message.is_empty() { reason } else { format!("{reason} ({message})") })
