@@ -99,23 +99,20 @@ static __always_inline s64 queued_count(u32 cpu) {
     return count ? *count : 0;
 }
 
+/* Counts a process among those that wait where it is to be counted, or no longer. */
+static __always_inline void add_queued(const struct task_ctx *tctx, s64 by) {
+    u32 cpu = tctx->counted - 1;
+    s64 *count = tctx->counted ? bpf_map_lookup_elem(&queued, &cpu) : NULL;
+
+    if (count)
+        __sync_fetch_and_add(count, by);
+}
+
 /* A process waits no longer, or waits as one that last ran where it did. */
 static __always_inline void update_queued(struct task_ctx *tctx, bool waits) {
-    u32 cpu = tctx->counted - 1;
-    s64 *count;
-
-    if (tctx->counted) {
-        count = bpf_map_lookup_elem(&queued, &cpu);
-        if (count)
-            __sync_fetch_and_add(count, -1);
-    }
+    add_queued(tctx, -1);
     tctx->counted = waits && tctx->cpu != NOWHERE ? tctx->cpu + 1 : 0;
-    cpu = tctx->cpu;
-    if (tctx->counted) {
-        count = bpf_map_lookup_elem(&queued, &cpu);
-        if (count)
-            __sync_fetch_and_add(count, 1);
-    }
+    add_queued(tctx, 1);
 }
 
 /* How far a process is behind its fair share; negative when it is ahead. */

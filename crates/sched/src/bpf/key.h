@@ -21,27 +21,13 @@
 static inline stayput_u32 highest_bit(stayput_u64 value) {
     stayput_u32 bit = 0;
 
-    if (value >> 32) {
-        value >>= 32;
-        bit = 32;
+    for (stayput_u32 half = 32; half; half /= 2) {
+        if (value >> half) {
+            value >>= half;
+            bit += half;
+        }
     }
-    if (value >> 16) {
-        value >>= 16;
-        bit += 16;
-    }
-    if (value >> 8) {
-        value >>= 8;
-        bit += 8;
-    }
-    if (value >> 4) {
-        value >>= 4;
-        bit += 4;
-    }
-    if (value >> 2) {
-        value >>= 2;
-        bit += 2;
-    }
-    return bit + (stayput_u32)(value >> 1);
+    return bit;
 }
 
 /* The logarithm of a value from 1 to 2^32 - 1, a straight line between powers of two: exactly one

@@ -65,13 +65,7 @@ struct {
     __uint(type, BPF_MAP_TYPE_QUEUE);
     __uint(max_entries, 65536);
     __type(value, struct reminder);
-} woken SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_QUEUE);
-    __uint(max_entries, 65536);
-    __type(value, struct reminder);
-} waiting SEC(".maps");
+} woken SEC(".maps"), waiting SEC(".maps");
 
 /* Whom other CPUs left to a CPU, since they may not run there: turns, in no order. Each slot is
  * filled and emptied in one step, since others do both at the same time. */
@@ -138,21 +132,21 @@ static __always_inline u64 queue_of(struct task_struct *p, const struct task_ctx
     return tctx->cpu == NOWHERE ? NEVER_RAN : QUEUE_OF(tctx->cpu);
 }
 
-static __always_inline void queue_insert(struct task_struct *p, struct task_ctx *tctx) {
-    u64 now = now_ns();
-    struct reminder reminder;
+/* Notes on a list that a process is overdue after so long. */
+static __always_inline void remind(void *list, u64 noted, u64 limit_ns) {
+    struct reminder reminder = {.turn = noted, .due_ns = now_ns() + limit_ns};
 
+    bpf_map_push_elem(list, &reminder, BPF_EXIST);
+}
+
+static __always_inline void queue_insert(struct task_struct *p, struct task_ctx *tctx) {
     tctx->order = __sync_fetch_and_add(&last_order, 1) + 1;
     tctx->queue = queue_of(p, tctx);
     update_queued(tctx, true);
-    reminder.turn = turn(p->pid, tctx->order);
-    if (tctx->awake_ns < quantum_ns / OVERDUE_PART) {
-        reminder.due_ns = now + wake_limit_ns;
-        bpf_map_push_elem(&woken, &reminder, BPF_EXIST);
-    } else {
-        reminder.due_ns = now + PATIENCE * wake_limit_ns;
-        bpf_map_push_elem(&waiting, &reminder, BPF_EXIST);
-    }
+    if (tctx->awake_ns < quantum_ns / OVERDUE_PART)
+        remind(&woken, turn(p->pid, tctx->order), wake_limit_ns);
+    else
+        remind(&waiting, turn(p->pid, tctx->order), PATIENCE * wake_limit_ns);
     if (scalable)
         scx_bpf_dsq_insert_vtime(p, tctx->queue, quantum_ns,
                                  order_key(decay_rule, key_shift, cpu_ticks(tctx)), 0);
@@ -268,20 +262,6 @@ static __always_inline bool take(struct task_struct *p, struct task_ctx *tctx, u
     return taken;
 }
 
-static __noinline bool take_pid(s32 pid, u64 order, u64 slice_ns) {
-    struct task_struct *p = bpf_task_from_pid(pid);
-    struct task_ctx *tctx;
-    bool taken = false;
-
-    if (!p)
-        return false;
-    tctx = lookup_task_ctx(p);
-    if (tctx && tctx->order == order)
-        taken = take(p, tctx, slice_ns);
-    bpf_task_release(p);
-    return taken;
-}
-
 /* Whether a process still waits as it did when it was noted. */
 static __noinline bool waits(u64 noted) {
     struct task_struct *p = bpf_task_from_pid(turn_pid(noted));
@@ -296,13 +276,8 @@ static __noinline bool waits(u64 noted) {
     return still;
 }
 
-/* Puts somebody off for as long as a process that woke may wait. All in the list wait for the same
- * time, so that it stays in order. */
-static __always_inline void renew(u64 noted) {
-    struct reminder later = {.turn = noted, .due_ns = now_ns() + wake_limit_ns};
-
-    bpf_map_push_elem(&woken, &later, BPF_EXIST);
-}
+/* Puts somebody off for as long as a process that woke may wait. */
+static __always_inline void renew(u64 noted) { remind(&woken, noted, wake_limit_ns); }
 
 /* Whether a slot of a CPU was free, which then holds the turn. */
 static __always_inline bool fill_slot(u32 cpu, u64 noted) {
@@ -358,7 +333,7 @@ static __always_inline void renew_left_to(u32 cpu) {
 
 /* Takes a process that was noted, if it still waits. One that may not run here is left to its own
  * CPU. */
-static __noinline bool take_noted(u64 noted, s32 cpu) {
+static __noinline bool take_noted(u64 noted, s32 cpu, u64 slice_ns) {
     struct task_struct *p = bpf_task_from_pid(turn_pid(noted));
     struct task_ctx *tctx;
     bool taken = false;
@@ -368,7 +343,7 @@ static __noinline bool take_noted(u64 noted, s32 cpu) {
     tctx = lookup_task_ctx(p);
     if (tctx && turn(p->pid, tctx->order) == noted) {
         if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-            taken = take(p, tctx, quantum_ns / OVERDUE_PART);
+            taken = take(p, tctx, slice_ns);
         else
             leave_to(scx_bpf_task_cpu(p), noted);
     }
@@ -401,6 +376,7 @@ static __noinline bool next_due(void *list, u64 now, struct reminder *due) {
 
 /* Takes whoever was left to this CPU, or has waited for too long. */
 static __always_inline bool take_overdue(s32 cpu, u64 now) {
+    u64 slice_ns = quantum_ns / OVERDUE_PART;
     struct reminder due;
 
     bpf_repeat(LEFT_SLOTS) {
@@ -409,16 +385,16 @@ static __always_inline bool take_overdue(s32 cpu, u64 now) {
         if (!left)
             break;
         /* Else it was taken by another CPU meanwhile. */
-        if (take_noted(left, cpu)) {
+        if (take_noted(left, cpu, slice_ns)) {
             count(COUNTER_OVERDUE_WAKES);
             return true;
         }
     }
-    if (next_due(&woken, now, &due) && take_noted(due.turn, cpu)) {
+    if (next_due(&woken, now, &due) && take_noted(due.turn, cpu, slice_ns)) {
         count(COUNTER_OVERDUE_WAKES);
         return true;
     }
-    if (next_due(&waiting, now, &due) && take_noted(due.turn, cpu)) {
+    if (next_due(&waiting, now, &due) && take_noted(due.turn, cpu, slice_ns)) {
         count(COUNTER_OVERDUE_WAITS);
         return true;
     }
@@ -473,7 +449,7 @@ static __always_inline bool queue_take(s32 cpu, struct task_ctx *prev, u64 now) 
                 record_search(from_ns);
             return false;
         }
-        if (take_pid(found->pid, found->order, quantum_ns)) {
+        if (take_noted(turn(found->pid, found->order), cpu, quantum_ns)) {
             record_search(from_ns);
             if (found == &search.last)
                 count(COUNTER_OVERDUE_SHARES);
