@@ -57,14 +57,18 @@ pub(crate) struct ProcessState {
     stays: AtomicU64,
 }
 
-/// Where processes fail before the replay.
-#[derive(Clone, Copy)]
+/// Where processes fail before the replay, and what they can't do then.
+#[derive(Clone, Copy, strum::FromRepr, strum::IntoStaticStr)]
 #[repr(u32)]
 pub(crate) enum SetupStep {
+    #[strum(serialize = "map its memory")]
     Memory = 1,
+    #[strum(serialize = "ask for a slice (sched_setattr)")]
     Slice,
     NoSlices,
+    #[strum(serialize = "set its nice value")]
     Nice,
+    #[strum(serialize = "be bound to a CPU")]
     Bind,
 }
 
@@ -76,16 +80,12 @@ impl ProcessState {
 
     /// Why it failed.
     pub(crate) fn failure(&self, process: usize) -> Option<ReplayError> {
-        let what = match self.failed_at.load(Acquire) {
-            0 => return None,
-            n if n == SetupStep::NoSlices as u32 => return Some(ReplayError::NoSlices),
-            n if n == SetupStep::Memory as u32 => "map its memory",
-            n if n == SetupStep::Slice as u32 => "ask for a slice (sched_setattr)",
-            n if n == SetupStep::Nice as u32 => "set its nice value",
-            _ => "be bound to a CPU",
-        };
+        let step = SetupStep::from_repr(self.failed_at.load(Acquire))?;
         let cause = std::io::Error::from_raw_os_error(self.failed_for.load(Relaxed) as i32);
-        Some(ReplayError::Process { process, what, cause })
+        Some(match step {
+            SetupStep::NoSlices => ReplayError::NoSlices,
+            _ => ReplayError::Process { process, what: step.into(), cause },
+        })
     }
 
     /// How many stays it had, recorded or not.
@@ -143,14 +143,11 @@ impl JobState {
             let (waiting, living) = (state >> 24 & COUNT, state & COUNT);
             if waiting > 0 && waiting == living { (state - waiting * WAITING).wrapping_add(COMPLETED) } else { state }
         };
-        let mut before = self.barrier.load(Acquire);
-        loop {
-            let after = complete(by(before));
-            match self.barrier.compare_exchange_weak(before, after, AcqRel, Acquire) {
-                Ok(_) => return (before, after),
-                Err(now) => before = now,
-            }
-        }
+        let changed = |state: u64| complete(by(state));
+        let result = self.barrier.fetch_update(AcqRel, Acquire, |state| Some(changed(state)));
+        // What always changes never fails.
+        let (Ok(before) | Err(before)) = result;
+        (before, changed(before))
     }
 }
 
@@ -230,9 +227,8 @@ pub(crate) struct Arena {
     /// How long it may last.
     pub(crate) horizon_ns: u64,
     pub(crate) jobs: Shared<JobState>,
-    /// The locks of all jobs, and where those of each begin.
-    locks: Shared<Lock>,
-    first_locks: Vec<usize>,
+    /// By job.
+    pub(crate) locks: Vec<Shared<Lock>>,
     /// How many living processes are bound to each CPU.
     pub(crate) bound: Shared<AtomicU32>,
     pub(crate) states: Shared<ProcessState>,
@@ -242,20 +238,13 @@ pub(crate) struct Arena {
 impl Arena {
     pub(crate) fn new(workload: &Workload, cpus: usize, horizon_ns: u64) -> Result<Self, ReplayError> {
         let processes = workload.job_of_processes().count();
-        let first_locks = |before: &mut usize, locks: usize| {
-            let first = *before;
-            *before += locks;
-            Some(first)
-        };
-        let counts = workload.jobs.iter().map(|job| job.locks.len());
         Ok(Self {
             ready: Shared::new(1)?,
             begun: Shared::new(1)?,
             start_ns: Shared::new(1)?,
             horizon_ns,
             jobs: Shared::new(workload.jobs.len())?,
-            locks: Shared::new(counts.clone().sum())?,
-            first_locks: counts.scan(0, first_locks).collect(),
+            locks: workload.jobs.iter().map(|job| Shared::new(job.locks.len())).collect::<Result<_, _>>()?,
             bound: Shared::new(cpus)?,
             states: Shared::new(processes)?,
             stays: Shared::new(processes * MOST_STAYS)?,
@@ -271,11 +260,6 @@ impl Arena {
         self.start_ns[0].load(Acquire)
     }
 
-    pub(crate) fn locks_of(&self, job: usize) -> &[Lock] {
-        let end = self.first_locks.get(job + 1).copied().unwrap_or(self.locks.len());
-        &self.locks[self.first_locks[job]..end]
-    }
-
     pub(crate) fn log(&self, process: usize) -> Log<'_> {
         let stays = &self.stays[process * MOST_STAYS..(process + 1) * MOST_STAYS];
         Log { state: &self.states[process], stays, horizon_ns: self.horizon_ns }
@@ -284,27 +268,24 @@ impl Arena {
     /// The stays that a process has recorded, and how many it couldn't.
     ///
     /// # Errors
-    /// The number of a CPU for which `position` has none.
-    pub(crate) fn intervals(
-        &self,
-        process: usize,
-        position: impl Fn(CpuId) -> Option<CpuIndex>,
-    ) -> Result<(Vec<Interval>, u64), CpuId> {
+    /// The number of a CPU that isn't among `cpus`.
+    pub(crate) fn intervals(&self, process: usize, cpus: &[CpuId]) -> Result<(Vec<Interval>, u64), CpuId> {
         let Log { state, stays, .. } = self.log(process);
         let all = state.stays();
         let interval = |stay: &Stay| {
             let cpu = CpuId(stay.cpu.load(Relaxed));
+            let position = cpus.iter().position(|&known| known == cpu).ok_or(cpu)?;
             Ok(Interval {
                 process: ProcessIndex(process as u32),
-                cpu: position(cpu).ok_or(cpu)?,
+                cpu: CpuIndex(position as u32),
                 runnable_ns: stay.runnable_ns.load(Relaxed),
                 from_ns: stay.from_ns.load(Relaxed),
                 until_ns: stay.until_ns.load(Relaxed),
                 end: End::ALL[stay.end.load(Relaxed) as usize % End::ALL.len()],
             })
         };
-        let intervals: Vec<Interval> = stays.iter().take(all as usize).map(interval).collect::<Result<_, _>>()?;
-        let lost = all - intervals.len() as u64;
-        Ok((intervals, lost))
+        let recorded = all.min(MOST_STAYS as u64);
+        let intervals = stays[..recorded as usize].iter().map(interval).collect::<Result<_, _>>()?;
+        Ok((intervals, all - recorded))
     }
 }

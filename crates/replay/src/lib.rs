@@ -40,7 +40,7 @@ pub use series::{Programs, Run, Series, SeriesError};
 
 use machine::Machine;
 use misses::window;
-use sim::{Interval, Parameters, ProcessOutcome, Workload};
+use sim::{Interval, Job, Parameters, ProcessOutcome, Workload};
 use std::time::Duration;
 
 /// Which CPUs a process may use.
@@ -99,38 +99,9 @@ pub enum ReplayError {
     /// Nothing would end the replay.
     #[error("processes of workload `{0}` never end; give them `work_ms`, or the replay a horizon")]
     Endless(String),
-    /// There are more processes, or jobs with shared lines, than address space was set apart for.
-    #[error("workload `{name}` has {count} {what}; at most {most} can be replayed")]
-    TooMany {
-        /// Its name.
-        name: String,
-        /// What there are too many of.
-        what: &'static str,
-        /// The number of them.
-        count: usize,
-        /// How many there may be.
-        most: usize,
-    },
-    /// A process' memory is larger than its share of the address space.
-    #[error("processes of job `{job}` reuse {bytes} bytes; at most {most} can be replayed")]
-    TooLarge {
-        /// The job.
-        job: String,
-        /// How much.
-        bytes: usize,
-        /// How much it may be.
-        most: usize,
-    },
-    /// Its priority is beyond nice values.
-    #[error("job `{job}` has base priority {base}; nice values end at {most}")]
-    Base {
-        /// The job.
-        job: String,
-        /// The priority.
-        base: u32,
-        /// The last nice value.
-        most: u32,
-    },
+    /// There are more processes, jobs or reused bytes than address space was set apart for, or a priority is beyond nice values.
+    #[error("{0}")]
+    TooMuch(String),
     /// The kernel refused something.
     #[error("cannot {what}: {cause}")]
     System {
@@ -205,22 +176,25 @@ impl Replay<'_> {
         if self.parameters.horizon_ms.is_none() && !workload.ends() {
             return Err(ReplayError::Endless(name.clone()));
         }
-        let too_many = |what, count, most| ReplayError::TooMany { name: name.clone(), what, count, most };
         let processes = workload.job_of_processes().count();
-        if processes > window::PROCESSES as usize {
-            return Err(too_many("processes", processes, window::PROCESSES as usize));
-        }
-        if workload.jobs.len() > window::JOBS as usize {
-            return Err(too_many("jobs", workload.jobs.len(), window::JOBS as usize));
-        }
-        for job in &workload.jobs {
-            let bytes = memory::reused_bytes(&job.process.memory);
-            if bytes > memory::MOST_REUSED_BYTES {
-                return Err(ReplayError::TooLarge { job: job.name.clone(), bytes, most: memory::MOST_REUSED_BYTES });
+        for (what, count, most) in
+            [("processes", processes, window::PROCESSES), ("jobs", workload.jobs.len(), window::JOBS)]
+        {
+            if count > most as usize {
+                let sentence = format!("workload `{name}` has {count} {what}; at most {most} can be replayed");
+                return Err(ReplayError::TooMuch(sentence));
             }
-            let base = job.process.base;
-            if base > process::HIGHEST_NICE {
-                return Err(ReplayError::Base { job: job.name.clone(), base, most: process::HIGHEST_NICE });
+        }
+        for Job { name, process, .. } in &workload.jobs {
+            let (bytes, most) = (memory::reused_bytes(&process.memory), memory::MOST_REUSED_BYTES);
+            if bytes > most {
+                let sentence = format!("processes of job `{name}` reuse {bytes} bytes; at most {most} can be replayed");
+                return Err(ReplayError::TooMuch(sentence));
+            }
+            let (base, most) = (process.base, process::HIGHEST_NICE);
+            if base > most {
+                let sentence = format!("job `{name}` has base priority {base}; nice values end at {most}");
+                return Err(ReplayError::TooMuch(sentence));
             }
         }
         Ok(())

@@ -60,9 +60,12 @@ impl Measurements {
     }
 
     fn set_times(&mut self, name: &str, times: &Durations) {
-        let quantiles = [("median", times.quantile_ms(0.5)), ("p999", times.quantile_ms(0.999))];
-        let others = [("mean", times.mean_ms()), ("longest", times.longest_ms())];
-        for (which, value) in quantiles.into_iter().chain(others) {
+        for (which, value) in [
+            ("median", times.quantile_ms(0.5)),
+            ("p999", times.quantile_ms(0.999)),
+            ("mean", times.mean_ms()),
+            ("longest", times.longest_ms()),
+        ] {
             value.into_iter().for_each(|ms| self.set(&format!("{name}_{which}_ms"), ms));
         }
         self.set(&format!("{name}s"), times.count() as f64);
@@ -101,7 +104,9 @@ impl Measurements {
             let (a, b) = (cpus.get(a.cpu.0 as usize)?, cpus.get(b.cpu.0 as usize)?);
             trace.machine.sharing(*a, *b)
         };
-        let mut migrations: BTreeMap<Level, u32> = levels(trace.machine).into_iter().map(|level| (level, 0)).collect();
+        // Whatever two CPUs share, two neighbours in the tree share.
+        let levels = cpus.windows(2).filter_map(|pair| trace.machine.sharing(pair[0], pair[1]));
+        let mut migrations: BTreeMap<Level, u32> = levels.map(|level| (level, 0)).collect();
         let mut all_migrations = 0;
         let (mut waits, mut wakes) = (Durations::default(), Durations::default());
         for own in by_process.chunk_by(|a, b| a.process == b.process) {
@@ -182,11 +187,4 @@ impl Measurements {
         jain_index.into_iter().for_each(|index| self.set("jain_index", index));
         ratio.into_iter().for_each(|ratio| self.set(CPU_TIME_RATIO, ratio));
     }
-}
-
-/// What a process can leave from one CPU to another, from the closest.
-fn levels(machine: &Machine) -> Vec<Level> {
-    let cpus: Vec<_> = machine.usable().collect();
-    // Whatever two CPUs share, two neighbours in the tree share.
-    cpus.windows(2).filter_map(|pair| machine.sharing(pair[0], pair[1])).collect()
 }

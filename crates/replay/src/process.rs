@@ -1,6 +1,6 @@
 //! One process of a replay: it does what the simulator's process of its number does.
 
-use crate::arena::{Arena, Barrier, JobState, ProcessState, SetupStep};
+use crate::arena::{Arena, Barrier, JobState, Lock, ProcessState, SetupStep};
 use crate::memory::Memory;
 use crate::presence::Presence;
 use crate::{Binding, Replay};
@@ -65,6 +65,10 @@ impl Process<'_> {
 
     fn state(&self) -> &ProcessState {
         &self.arena.states[self.number]
+    }
+
+    fn locks(&self) -> &[Lock] {
+        &self.arena.locks[self.job]
     }
 
     /// Gets ready, waits for the beginning, follows its course. The caller was forked for this and ends afterwards.
@@ -175,11 +179,11 @@ impl Execution<'_> {
                 Act::Yield(end) => self.give_up(end)?,
                 Act::Block(ns) => self.block(ns)?,
                 Act::Acquire(lock) => {
-                    while !self.process.arena.locks_of(self.process.job)[lock].try_acquire(self.process.number) {
+                    while !self.process.locks()[lock].try_acquire(self.process.number) {
                         self.attempt()?;
                     }
                 }
-                Act::Release(lock) => self.process.arena.locks_of(self.process.job)[lock].release(self.process.number),
+                Act::Release(lock) => self.process.locks()[lock].release(self.process.number),
                 Act::Barrier => {
                     if let Barrier::Waiting(before) = self.process.job_state().come_to_barrier() {
                         while !self.process.job_state().is_complete(before) {
@@ -267,7 +271,7 @@ impl Execution<'_> {
     fn end(mut self, is_done: bool) {
         let process = self.process;
         process.state().work_ns.store(self.work_ns, Relaxed);
-        process.arena.locks_of(process.job).iter().for_each(|lock| lock.release(process.number));
+        process.locks().iter().for_each(|lock| lock.release(process.number));
         let ended_ns = self.presence.leave(if is_done { End::Exit } else { End::Horizon });
         let since_start_ns = ended_ns - process.arena.start_ns();
         if is_done && ended_ns < self.horizon_ns {

@@ -7,10 +7,11 @@ use crate::process::Process;
 use crate::{Recording, Replay, ReplayError};
 use machine::CpuId;
 use nix::errno::Errno;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
+use nix::sys::time::TimeSpec;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid};
-use sim::{Courses, CpuIndex, ProcessOutcome};
+use sim::{Courses, ProcessOutcome};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
@@ -59,12 +60,9 @@ pub(crate) fn run(replay: &Replay<'_>) -> Result<Recording, ReplayError> {
 impl Processes {
     /// Forks all processes.
     fn fork(replay: &Replay<'_>, arena: &Arena, courses: &Courses, cpus: &[CpuId]) -> Result<Self, ReplayError> {
-        let mut mask = SigSet::empty();
-        let mut ends = SigSet::empty();
-        ends.add(Signal::SIGCHLD);
         // Blocked, it is kept until we ask for it.
-        sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ends), Some(&mut mask))
-            .map_err(|cause| ReplayError::system("block SIGCHLD", cause))?;
+        let mask = SigSet::from(Signal::SIGCHLD).thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let mask = mask.map_err(|cause| ReplayError::system("block SIGCHLD", cause))?;
         let mut processes = Self { living: Vec::new(), mask };
         let parent = getpid();
         let mut number = 0;
@@ -119,10 +117,8 @@ impl Processes {
                 Err(Errno::EINTR) => {}
                 Err(cause) => return Err(ReplayError::system("wait for processes", cause)),
                 Ok(status) => {
-                    let ended = status.pid();
-                    let Some(process) = self.living.iter().position(|pid| pid.is_some() && *pid == ended) else {
-                        continue;
-                    };
+                    let is_it = |pid: &Option<Pid>| pid.is_some() && *pid == status.pid();
+                    let Some(process) = self.living.iter().position(is_it) else { continue };
                     self.living[process] = None;
                     if let Some(failure) = arena.states[process].failure(process) {
                         return Err(failure);
@@ -143,7 +139,7 @@ impl Drop for Processes {
             let _ = kill(*pid, Signal::SIGKILL);
             let _ = waitpid(*pid, None);
         }
-        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None);
+        let _ = self.mask.thread_set_mask();
     }
 }
 
@@ -161,24 +157,19 @@ fn run_forked(process: &Process<'_>, parent: Pid) -> ! {
 
 /// Sleeps until SIGCHLD comes, but no longer than this.
 fn sleep_until_one_ends(ns: u64) {
-    let mut ends = SigSet::empty();
-    ends.add(Signal::SIGCHLD);
+    let ends = SigSet::from(Signal::SIGCHLD);
     // Woken now and then, in case no signal came.
-    let ns = ns.min(3_600 * SECOND_NS);
-    let timeout =
-        libc::timespec { tv_sec: (ns / SECOND_NS) as libc::time_t, tv_nsec: (ns % SECOND_NS) as libc::c_long };
+    let timeout = TimeSpec::from(Duration::from_nanos(ns.min(3_600 * SECOND_NS)));
     // SAFETY: set and timeout live as long as the call; nothing is written.
-    unsafe { libc::sigtimedwait(ends.as_ref(), std::ptr::null_mut(), &timeout) };
+    unsafe { libc::sigtimedwait(ends.as_ref(), std::ptr::null_mut(), timeout.as_ref()) };
 }
 
 /// What all processes have recorded.
 fn recording(replay: &Replay<'_>, arena: &Arena, cpus: &[CpuId]) -> Result<Recording, ReplayError> {
-    let position = |cpu: CpuId| cpus.iter().position(|known| *known == cpu).map(|at| CpuIndex(at as u32));
+    let unknown = |cpu: CpuId| ReplayError::UnknownCpu { cpu, machine: replay.machine.name().into() };
     let (mut intervals, mut processes, mut lost) = (Vec::new(), Vec::new(), 0);
     for (process, state) in arena.states.iter().enumerate() {
-        let (own, more) = arena
-            .intervals(process, position)
-            .map_err(|cpu| ReplayError::UnknownCpu { cpu, machine: replay.machine.name().into() })?;
+        let (own, more) = arena.intervals(process, cpus).map_err(unknown)?;
         let cpu_ns = own.iter().map(|interval| interval.until_ns - interval.from_ns).sum();
         let arrived_ns = state.arrived.get().filter(|ns| *ns < arena.horizon_ns);
         processes.push(ProcessOutcome { arrived_ns, ended_ns: state.ended.get(), cpu_ns });

@@ -3,7 +3,7 @@
 //! A program of its own, without libraries to load, so that it also runs in a virtual machine that holds nothing else.
 
 use clap::Parser;
-use machine::record::MachineRecord;
+use machine::linux::system;
 use machine::{CpuId, Machine};
 use replay::{Binding, Recording, Replay, ReplayOutput, Scenario, Trace};
 use sim::Interval;
@@ -35,8 +35,8 @@ struct Arguments {
     #[arg(long, value_name = "Q")]
     slice_ms: Option<f64>,
     /// Switch the kernel's cache-aware balancing for the time of the replay
-    #[arg(long, value_enum)]
-    cache_balancing: Option<Switch>,
+    #[arg(long, value_name = "SWITCH", value_parser = ["on", "off"])]
+    cache_balancing: Option<String>,
     /// This machine, where hwloc can't be loaded: a JSON or XML file
     #[arg(long, value_name = "MACHINE", default_value = "host")]
     machine: String,
@@ -46,12 +46,6 @@ struct Arguments {
     /// Write every stay of a process on a CPU to this file, as CSV; times in ns since the start
     #[arg(long, value_name = "FILE")]
     stays: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Switch {
-    On,
-    Off,
 }
 
 /// Something failed.
@@ -96,8 +90,7 @@ fn inputs(arguments: &Arguments) -> Result<(Scenario, Machine), Box<dyn Error>> 
     let name = &arguments.machine;
     let machine = if name.ends_with(".json") {
         let text = std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))?;
-        let record: MachineRecord = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
-        Machine::try_from(record).map_err(|error| format!("{name}: {error}"))?
+        serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?
     } else {
         Machine::named(name)?
     };
@@ -148,7 +141,8 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 }
 
 fn run(arguments: &Arguments, replay: &Replay<'_>) -> Result<(), Box<dyn Error>> {
-    let balancing = arguments.cache_balancing.map(|switch| CacheBalancing::switch(switch == Switch::On)).transpose()?;
+    let switch = arguments.cache_balancing.as_ref();
+    let balancing = switch.map(|switch| CacheBalancing::switch(switch == "on")).transpose()?;
     let recording = replay.run()?;
     drop(balancing);
     write_output(arguments, replay, &recording)
@@ -166,15 +160,15 @@ fn write_output(arguments: &Arguments, replay: &Replay<'_>, recording: &Recordin
     .measurements();
     let work_ms = recording.work_ns.iter().sum::<u64>() as f64 / 1e6;
     measurements.metrics.insert("work_ms".into(), work_ms);
-    let lost = format!("{} stays on CPUs were not recorded: there was no room for them", recording.lost);
-    let notes = if recording.lost > 0 { vec![lost] } else { Vec::new() };
+    let lost = Some(recording.lost).filter(|&lost| lost > 0);
+    let lost = lost.map(|lost| format!("{lost} stays on CPUs were not recorded: there was no room for them"));
     let output = ReplayOutput {
-        kernel: nix::sys::utsname::uname()?.release().to_string_lossy().into_owned(),
+        kernel: system::kernel_release().ok_or("/proc/sys/kernel/osrelease can't be read")?,
         seconds: recording.until_ns as f64 / 1e9,
         completed: recording.processes.iter().all(|process| process.ended_ns.is_some()),
         metrics: measurements.metrics,
         histograms: measurements.histograms,
-        notes,
+        notes: lost.into_iter().collect(),
     };
     if let Some(path) = &arguments.stays {
         write(path, &stays(replay.machine, &recording.intervals))?;
