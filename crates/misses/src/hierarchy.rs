@@ -19,53 +19,30 @@ const ASSUMED_WAYS: u64 = 16;
 
 /// Why the caches of a machine can't be modelled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HierarchyError {
+#[error("{machine} {problem}")]
+pub struct HierarchyError {
+    machine: String,
+    problem: Problem,
+}
+
+/// What is wrong with a machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Problem {
     /// qemu numbers its CPUs from 0 without gaps.
-    #[error("{machine} has no CPU {cpu}, and the guest's CPUs are numbered from 0 without gaps")]
-    Gap {
-        /// The machine.
-        machine: String,
-        /// The first number that is missing.
-        cpu: CpuId,
-    },
+    #[error("has no CPU {0}, and the guest's CPUs are numbered from 0 without gaps")]
+    Gap(CpuId),
     /// No cache around a CPU, or other kinds of cache than around the first.
-    #[error("{machine} has {found} around CPU {cpu} and {expected} around CPU 0; describe the same levels around all")]
-    Levels {
-        /// The machine.
-        machine: String,
-        /// The CPU.
-        cpu: CpuId,
-        /// What is around it.
-        found: String,
-        /// What is around CPU 0.
-        expected: String,
-    },
+    #[error("has {found} around CPU {cpu} and {expected} around CPU 0; describe the same levels around all")]
+    Levels { cpu: CpuId, found: String, expected: String },
     /// No data cache at all.
-    #[error("{machine} has no data cache; describe some, as in the synthetic string `l3:1(size=4MB) l2:4(size=512KB)`")]
-    NoCache {
-        /// The machine.
-        machine: String,
-    },
+    #[error("has no data cache; describe some, as in the synthetic string `l3:1(size=4MB) l2:4(size=512KB)`")]
+    NoCache,
     /// A cache of unknown size.
-    #[error("{machine} doesn't tell the size of the {kind} around CPU {cpu}; describe it, as in `{kind}:1(size=1MB)`")]
-    UnknownSize {
-        /// The machine.
-        machine: String,
-        /// Which cache.
-        kind: Kind,
-        /// The CPU.
-        cpu: CpuId,
-    },
+    #[error("doesn't tell the size of the {kind} around CPU {cpu}; describe it, as in `{kind}:1(size=1MB)`")]
+    UnknownSize { kind: Kind, cpu: CpuId },
     /// Lines of several sizes, or of a size that isn't a power of two.
-    #[error("{machine} has lines of {bytes} bytes in its {kind}; all caches must have the same, a power of two")]
-    Lines {
-        /// The machine.
-        machine: String,
-        /// Which cache.
-        kind: Kind,
-        /// What it says.
-        bytes: u64,
-    },
+    #[error("has lines of {bytes} bytes in its {kind}; all caches must have the same, a power of two")]
+    Lines { kind: Kind, bytes: u64 },
 }
 
 /// A kind of cache as it is modelled.
@@ -177,15 +154,18 @@ pub(crate) struct Hierarchy {
 
 impl Hierarchy {
     pub fn new(machine: &Machine) -> Result<Self, HierarchyError> {
-        let name = || machine.name().to_owned();
-        let around = |cpu: CpuId| -> Result<(Vec<Kind>, Vec<ObjectIndex>), HierarchyError> {
-            let index = machine.pu_index(cpu).ok_or_else(|| HierarchyError::Gap { machine: name(), cpu })?;
+        Self::read(machine).map_err(|problem| HierarchyError { machine: machine.name().to_owned(), problem })
+    }
+
+    fn read(machine: &Machine) -> Result<Self, Problem> {
+        let around = |cpu: CpuId| -> Result<(Vec<Kind>, Vec<ObjectIndex>), Problem> {
+            let index = machine.pu_index(cpu).ok_or(Problem::Gap(cpu))?;
             let outside = machine.ancestors(machine.pu(index).object).map(|i| (machine.object(i).kind, i));
             Ok(outside.filter(|(kind, _)| matches!(kind, Kind::Cache(_))).take(MAX_LEVELS).unzip())
         };
         let (kinds, _) = around(CpuId(0))?;
         if kinds.is_empty() {
-            return Err(HierarchyError::NoCache { machine: name() });
+            return Err(Problem::NoCache);
         }
         let mut hierarchy = Self { kinds, ..Self::default() };
         let mut known: BTreeMap<ObjectIndex, CacheIndex> = BTreeMap::new();
@@ -193,7 +173,7 @@ impl Hierarchy {
             let (found, objects) = around(cpu)?;
             if found != hierarchy.kinds {
                 let (found, expected) = (listed(&found), listed(&hierarchy.kinds));
-                return Err(HierarchyError::Levels { machine: name(), cpu, found, expected });
+                return Err(Problem::Levels { cpu, found, expected });
             }
             let mut path = Path { caches: [CacheIndex(0); MAX_LEVELS], set: Caches::default() };
             for (place, object) in path.caches.iter_mut().zip(objects) {
@@ -211,20 +191,20 @@ impl Hierarchy {
         Ok(hierarchy)
     }
 
-    fn add(&mut self, machine: &Machine, object: ObjectIndex, cpu: CpuId) -> Result<CacheIndex, HierarchyError> {
-        let (kind, name) = (machine.object(object).kind, || machine.name().to_owned());
+    fn add(&mut self, machine: &Machine, object: ObjectIndex, cpu: CpuId) -> Result<CacheIndex, Problem> {
+        let kind = machine.object(object).kind;
         let facts = machine.object(object).cache.unwrap_or_default();
         let mut assume = |what: &str, value: u64, unit: &str| {
-            let sentence = format!("{} doesn't tell the {what} ({value}{unit} assumed) of its {kind}", name());
+            let sentence = format!("{} doesn't tell the {what} ({value}{unit} assumed) of its {kind}", machine.name());
             if !self.assumptions.contains(&sentence) {
                 self.assumptions.push(sentence);
             }
             value
         };
-        let size_bytes = facts.size_bytes.ok_or_else(|| HierarchyError::UnknownSize { machine: name(), kind, cpu })?;
+        let size_bytes = facts.size_bytes.ok_or(Problem::UnknownSize { kind, cpu })?;
         let line_bytes = facts.line_bytes.map_or_else(|| assume("line size", ASSUMED_LINE_BYTES, " bytes"), Into::into);
         if !line_bytes.is_power_of_two() || (!self.caches.is_empty() && line_bytes != self.line_bytes) {
-            return Err(HierarchyError::Lines { machine: name(), kind, bytes: line_bytes });
+            return Err(Problem::Lines { kind, bytes: line_bytes });
         }
         self.line_bytes = line_bytes;
         let frames = (size_bytes.get() / line_bytes).max(1);

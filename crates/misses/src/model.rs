@@ -5,7 +5,7 @@ use crate::hierarchy::{Event, Hierarchy, HierarchyError, LevelIndex, Missed};
 use crate::loss::{Loss, Losses};
 use crate::process::{Process, Use};
 use crate::report::{Causes, Instructions, Report};
-use crate::tally::{Tallies, TallyIndex};
+use crate::tally::Tallies;
 use crate::window::{Place, ProcessIndex, SectionIndex};
 use machine::{CpuId, Machine};
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use std::mem;
 struct Memo {
     cpu: CpuId,
     virtual_line: u64,
-    whose: TallyIndex,
+    whose: Option<ProcessIndex>,
     /// Whether a store needs nothing more either.
     is_sole: bool,
 }
 
 impl Memo {
-    const NONE: Self = Self { cpu: CpuId(u32::MAX), virtual_line: u64::MAX, whose: TallyIndex::OTHER, is_sole: false };
+    const NONE: Self = Self { cpu: CpuId(u32::MAX), virtual_line: u64::MAX, whose: None, is_sole: false };
 }
 
 /// What was so before a process used a line.
@@ -124,26 +124,27 @@ impl Model {
         None
     }
 
-    /// A line is used, and counted; returns by whom.
-    fn used_by(&mut self, cpu: CpuId, place: Place, line: Line, is_store: bool) -> TallyIndex {
-        if let Place::Own(process, _) = place {
-            self.arrive(process, cpu);
+    /// A line is used, and counted; returns by which process of interest.
+    fn used_by(&mut self, cpu: CpuId, place: Place, line: Line, is_store: bool) -> Option<ProcessIndex> {
+        if let Place::Own(process, _) = place
+            && self.on_cpu[cpu.0 as usize] != Some(process)
+        {
+            self.begin_run(process, cpu);
         }
         let process = match place {
             Place::Own(..) | Place::Shared(..) => self.on_cpu[cpu.0 as usize],
             _ => None,
         };
-        let whose = process.map_or(TallyIndex::OTHER, TallyIndex::for_process);
         let past = process.map(|process| self.remember(process, place, cpu, line));
         let missed = self.hierarchy.look_up(cpu, line);
-        self.tallies.tally(whose).accesses += 1;
+        self.tallies.tally(process).accesses += 1;
         if missed != Missed::NONE {
             for level in missed.levels() {
                 let kind = self.hierarchy.kinds[level.at()];
-                *self.tallies.tally(whose).misses.entry(kind).or_default() += 1;
+                *self.tallies.tally(process).misses.entry(kind).or_default() += 1;
                 if let Some(past) = past.filter(|_| self.tallies.explains(kind)) {
                     let cause = self.cause(past, cpu, level, line);
-                    *cause(self.tallies.tally(whose).causes.entry(kind).or_default()) += 1;
+                    *cause(self.tallies.tally(process).causes.entry(kind).or_default()) += 1;
                 }
             }
             self.hierarchy.load(cpu, line, missed, |event| match event {
@@ -159,17 +160,10 @@ impl Model {
                 self.losses.lost(cache, line, Loss::Invalidated);
             });
         }
-        whose
+        process
     }
 
-    /// A process is seen on a CPU.
-    #[inline]
-    fn arrive(&mut self, process: ProcessIndex, cpu: CpuId) {
-        if self.on_cpu[cpu.0 as usize] != Some(process) {
-            self.begin_run(process, cpu);
-        }
-    }
-
+    /// A process is seen on a CPU where it wasn't.
     fn begin_run(&mut self, process: ProcessIndex, cpu: CpuId) {
         if process.at() >= self.processes.len() {
             self.processes.resize_with(process.at() + 1, Process::default);
@@ -187,7 +181,7 @@ impl Model {
         this.begin_run(cpu, self.now);
         this.alone.get_or_insert_with(|| self.hierarchy.alone(cpu));
         let shared = last_cpu.filter(|&last| last != cpu).and_then(|last| self.machine.sharing(last, cpu));
-        let tally = self.tallies.tally(TallyIndex::for_process(process));
+        let tally = self.tallies.tally(Some(process));
         tally.runs += 1;
         if let Some(level) = shared {
             *tally.migrations.entry(level).or_default() += 1;

@@ -4,23 +4,12 @@ use crate::report::{Causes, Counts, Instructions, OtherCounts, Section};
 use crate::window::ProcessIndex;
 use machine::Kind;
 
-/// Whose counts an access goes to: everything else's, or a process's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TallyIndex(usize);
-
-impl TallyIndex {
-    pub const OTHER: Self = Self(0);
-
-    pub fn for_process(process: ProcessIndex) -> Self {
-        Self(process.at() + 1)
-    }
-}
-
 /// The counts of all.
 #[derive(Clone, Debug)]
 pub(crate) struct Tallies {
     /// Zeros for every level at which misses are counted, and for every one at which they are explained.
     nothing: Counts,
+    /// Of everything else, and then of each process.
     tallies: Vec<Counts>,
     /// By CPU.
     pub instructions: Vec<Instructions>,
@@ -40,12 +29,14 @@ impl Tallies {
         self.nothing.causes.contains_key(&kind)
     }
 
+    /// The counts of a process, or of everything else.
     #[inline]
-    pub fn tally(&mut self, whose: TallyIndex) -> &mut Counts {
-        if whose.0 >= self.tallies.len() {
-            self.tallies.resize(whose.0 + 1, self.nothing.clone());
+    pub fn tally(&mut self, whose: Option<ProcessIndex>) -> &mut Counts {
+        let index = whose.map_or(0, |process| process.at() + 1);
+        if index >= self.tallies.len() {
+            self.tallies.resize(index + 1, self.nothing.clone());
         }
-        &mut self.tallies[whose.0]
+        &mut self.tallies[index]
     }
 
     /// The whole section, with zeros for every level at which nothing was missed.
