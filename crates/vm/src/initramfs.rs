@@ -2,33 +2,13 @@
 //!
 //! It is not compressed: qemu hands it over at the speed of memory, and an emulated CPU would unpack it slowly.
 
+use crate::VmError;
 use cpio::newc;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Why a file system for the guest could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum InitramfsError {
-    /// A file can't be read or written.
-    #[error("cannot use {path} for the virtual machine: {cause}", path = path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        cause: io::Error,
-    },
-    /// It isn't known which shared libraries a program needs.
-    #[error("cannot tell which shared libraries {program} needs: {cause}", program = program.display())]
-    Libraries {
-        /// The program.
-        program: PathBuf,
-        /// What `ldd` says.
-        cause: String,
-    },
-}
 
 /// Kinds and permissions of what the guest has, as in `stat.st_mode` (inode(7)).
 const FOLDER: u32 = 0o040_755;
@@ -55,7 +35,7 @@ impl Initramfs {
     }
 
     /// Adds a program of this host at `path`, and where they are here, the shared libraries that it needs.
-    pub(super) fn add_program(&mut self, path: impl AsRef<Path>, source: &Path) -> Result<(), InitramfsError> {
+    pub(super) fn add_program(&mut self, path: impl AsRef<Path>, source: &Path) -> Result<(), VmError> {
         for library in shared_libraries(source)? {
             self.add(&library, PROGRAM, Content::File(library.clone()));
         }
@@ -64,7 +44,7 @@ impl Initramfs {
     }
 
     /// Adds a shared library that programs load while they run, where this host has it.
-    pub(super) fn add_library(&mut self, name: &str) -> Result<(), InitramfsError> {
+    pub(super) fn add_library(&mut self, name: &str) -> Result<(), VmError> {
         let known = Command::new("ldconfig").arg("-p").env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").output();
         let known = known.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         // Lines are `libhwloc.so.15 (libc6,x86-64) => /lib/x86_64-linux-gnu/libhwloc.so.15`.
@@ -99,8 +79,8 @@ impl Initramfs {
     }
 
     /// Writes it as a cpio archive, the form that the kernel unpacks (Documentation/driver-api/early-userspace/buffer-format).
-    pub(super) fn write(&self, archive: &Path) -> Result<(), InitramfsError> {
-        let failed = |path: &Path, cause| InitramfsError::File { path: path.into(), cause };
+    pub(super) fn write(&self, archive: &Path) -> Result<(), VmError> {
+        let failed = |path: &Path, cause| VmError::File { path: path.into(), cause };
         let file = File::create(archive).map_err(|cause| failed(archive, cause))?;
         let mut out = BufWriter::new(file);
         for (number, (path, (mode, content))) in (1..).zip(&self.entries) {
@@ -133,9 +113,9 @@ fn write_entry(
 }
 
 /// The shared libraries that a program loads, its loader among them, as `ldd` finds them.
-fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>, InitramfsError> {
-    fs::metadata(program).map_err(|cause| InitramfsError::File { path: program.into(), cause })?;
-    let failed = |cause: String| InitramfsError::Libraries { program: program.into(), cause };
+fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>, VmError> {
+    fs::metadata(program).map_err(|cause| VmError::File { path: program.into(), cause })?;
+    let failed = |cause: String| VmError::Libraries { program: program.into(), cause };
     let output = Command::new("ldd").arg(program).output().map_err(|e| failed(format!("ldd: {e}")))?;
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {

@@ -20,7 +20,6 @@ mod script;
 mod topology;
 
 pub use image::{Kernel, KernelError};
-pub use initramfs::InitramfsError;
 pub use script::{ANSWER_PORT, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Step, StepResult};
 pub use topology::{ParseTopologyError, Topology};
 
@@ -145,12 +144,25 @@ impl Stopped {
 /// Why a virtual machine's steps were not carried out to their end.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
-    /// Its files can't be put together.
-    #[error(transparent)]
-    Initramfs(#[from] InitramfsError),
+    /// A file that it gets can't be read, or its file system can't be written.
+    #[error("cannot use {path} for the virtual machine: {cause}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// It isn't known which shared libraries a program needs.
+    #[error("cannot tell which shared libraries {program} needs: {cause}", program = program.display())]
+    Libraries {
+        /// The program.
+        program: PathBuf,
+        /// What `ldd` says.
+        cause: String,
+    },
     /// A file that it needs here can't be written or read.
     #[error("cannot keep a virtual machine's files: {0}")]
-    Files(io::Error),
+    Files(#[from] io::Error),
     /// Qemu doesn't run.
     #[error("{QEMU} can't be run ({cause}); `./setup.sh kernel` installs it")]
     Qemu {
@@ -213,7 +225,7 @@ impl Vm {
         mut on_result: impl FnMut(&StepResult),
     ) -> Result<Vec<StepResult>, VmError> {
         let deadline = Instant::now() + timeout;
-        let folder = tempfile::tempdir().map_err(VmError::Files)?;
+        let folder = tempfile::tempdir()?;
         let (archive, console) = (folder.path().join("initramfs"), folder.path().join("console"));
         let errors = folder.path().join("errors");
         self.initramfs(steps)?.write(&archive)?;
@@ -232,7 +244,7 @@ impl Vm {
                 Ok(Message::Done) => is_done = true,
                 // It has switched itself off. A plugin writes what it has seen when qemu ends, so that is waited for.
                 Err(RecvTimeoutError::Disconnected) if is_done => {
-                    qemu.process.wait().map_err(VmError::Files)?;
+                    qemu.process.wait()?;
                     return Ok(ended);
                 }
                 Err(cause) => break cause,
@@ -249,8 +261,8 @@ impl Vm {
         if cause == RecvTimeoutError::Timeout {
             return Err(VmError::Hung { timeout, stopped });
         }
-        let status = qemu.process.wait().map_err(VmError::Files)?;
-        let stderr = fs::read_to_string(errors).map_err(VmError::Files)?.trim().to_owned();
+        let status = qemu.process.wait()?;
+        let stderr = fs::read_to_string(errors)?.trim().to_owned();
         Err(VmError::Ended { status, stderr, stopped })
     }
 
@@ -270,7 +282,7 @@ impl Vm {
         }
         files.add_bytes("etc/passwd", "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n");
         files.add_bytes("etc/group", "root:x:0:\nuser:x:1000:\n");
-        files.add_bytes(SCRIPT_PATH, serde_json::to_vec(steps).map_err(|e| VmError::Files(e.into()))?);
+        files.add_bytes(SCRIPT_PATH, serde_json::to_vec(steps).map_err(io::Error::from)?);
         Ok(files)
     }
 
@@ -306,7 +318,7 @@ struct Qemu {
 
 impl Qemu {
     fn start(mut command: Command, errors: &Path) -> Result<Self, VmError> {
-        let errors = File::create(errors).map_err(VmError::Files)?;
+        let errors = File::create(errors)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
         // SAFETY: prctl is a system call, which a process may make between fork and exec.
         unsafe { command.pre_exec(|| Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)) };
