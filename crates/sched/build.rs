@@ -19,26 +19,24 @@ fn main() {
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed=../../policy/affinity.h");
     println!("cargo::rerun-if-env-changed=CLANG");
-    let Some(clang) = clang() else {
-        println!("cargo::error=the BPF scheduler needs clang {OLDEST_CLANG} or newer: run `make setup`, or set CLANG");
-        exit(1);
-    };
-    let out = env::var("OUT_DIR").map(PathBuf::from).unwrap_or_default();
-    let built = SkeletonBuilder::new()
-        .source("src/bpf/scheduler.bpf.c")
-        .clang(clang)
-        .clang_args(["-O2", "-mcpu=v3", "-DBPF_NO_KFUNC_PROTOTYPES", "-Wall", "-Wno-unused-function"])
-        .build_and_generate(out.join("scheduler.skel.rs"));
-    if let Err(error) = built {
-        println!("cargo::error=the BPF scheduler can't be compiled: {}", format!("{error:#}").replace('\n', " "));
-        exit(1);
-    }
-    if let Err(error) = interface(&out.join("intf.rs")) {
-        println!("cargo::error=src/bpf/intf.h can't be read: {}", error.to_string().replace('\n', " "));
+    if let Err(error) = build() {
+        println!("cargo::error={}", error.replace('\n', " "));
         exit(1);
     }
     // For the tests, which run parts of the BPF side on the host.
     cc::Build::new().file("src/bpf/host.c").flag("-Wno-unused").flag("-Wno-unused-parameter").compile("stayput_host");
+}
+
+fn build() -> Result<(), String> {
+    let needed = || format!("the BPF scheduler needs clang {OLDEST_CLANG} or newer: run `make setup`, or set CLANG");
+    let out = env::var("OUT_DIR").map(PathBuf::from).unwrap_or_default();
+    SkeletonBuilder::new()
+        .source("src/bpf/scheduler.bpf.c")
+        .clang(clang().ok_or_else(needed)?)
+        .clang_args(["-O2", "-mcpu=v3", "-DBPF_NO_KFUNC_PROTOTYPES", "-Wall", "-Wno-unused-function"])
+        .build_and_generate(out.join("scheduler.skel.rs"))
+        .map_err(|error| format!("the BPF scheduler can't be compiled: {error:#}"))?;
+    interface(&out.join("intf.rs")).map_err(|error| format!("src/bpf/intf.h can't be read: {error}"))
 }
 
 /// Makes Rust of the header that both sides read.
@@ -82,7 +80,7 @@ impl ParseCallbacks for RustNames {
     }
 
     fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
-        let is_copied = matches!(info.name, "Place" | "Times" | "CpuStats");
+        let is_copied = matches!(info.name, "Times" | "CpuStats");
         let derives: &[&str] = if is_copied { &["PartialEq", "bytemuck::Pod", "bytemuck::Zeroable"] } else { &[] };
         derives.iter().map(|&derive| derive.to_owned()).collect()
     }

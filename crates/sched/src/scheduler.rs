@@ -85,10 +85,12 @@ impl<'a> Scheduler<'a> {
 
     /// Says where each CPU of the tree is. Of others it stays as it was: unknown, or what it was before they went offline.
     pub fn write_places(&mut self, tree: &MachineTree) -> anyhow::Result<()> {
+        let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() else { bail!("the scheduler has no places") };
         for (cpu, place) in &tree.places {
-            let written =
-                self.skeleton.maps.places.update(&cpu.to_ne_bytes(), bytemuck::bytes_of(place), MapFlags::ANY);
-            written.with_context(|| format!("the scheduler can't be given the place of CPU {cpu}"))?;
+            let Some(known) = bss.places.get_mut(*cpu as usize) else {
+                bail!("the scheduler has no place for CPU {cpu}")
+            };
+            known.group = place.group;
         }
         Ok(())
     }

@@ -58,14 +58,7 @@ struct {
     __type(value, struct share);
 } shares SEC(".maps");
 
-/* How many of those that last ran on a CPU wait. */
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, MAX_CPUS);
-    __type(key, u32);
-    __type(value, s64);
-} queued SEC(".maps");
-
+s64 queued[MAX_CPUS];        /* how many of those that last ran on a CPU wait */
 u64 fair_ns;                 /* the fair clock */
 s64 running_weight;          /* of all that can run */
 s64 running_shares;          /* of all control groups of which something can run */
@@ -93,19 +86,13 @@ static __always_inline u64 account(const struct task_ctx *tctx) {
 
 static __always_inline u32 cpu_ticks(const struct task_ctx *tctx) { return (u32)account(tctx); }
 
-static __always_inline s64 queued_count(u32 cpu) {
-    s64 *count = bpf_map_lookup_elem(&queued, &cpu);
-
-    return count ? *count : 0;
-}
+/* The remainder, here and with other arrays, is for the verifier: no CPU's number is larger. */
+static __always_inline s64 *queued_on(u32 cpu) { return &queued[cpu % MAX_CPUS]; }
 
 /* Counts a process among those that wait where it is to be counted, or no longer. */
 static __always_inline void add_queued(const struct task_ctx *tctx, s64 by) {
-    u32 cpu = tctx->counted - 1;
-    s64 *count = tctx->counted ? bpf_map_lookup_elem(&queued, &cpu) : NULL;
-
-    if (count)
-        __sync_fetch_and_add(count, by);
+    if (tctx->counted)
+        __sync_fetch_and_add(queued_on(tctx->counted - 1), by);
 }
 
 /* A process waits no longer, or waits as one that last ran where it did. */

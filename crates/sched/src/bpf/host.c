@@ -26,7 +26,6 @@
 #define LOCAL 0
 
 enum {
-    BPF_MAP_TYPE_ARRAY,
     BPF_MAP_TYPE_PERCPU_ARRAY,
     BPF_MAP_TYPE_QUEUE,
     BPF_MAP_TYPE_TASK_STORAGE,
@@ -84,10 +83,7 @@ static struct map *map_at(const void *address, size_t bytes) {
 }
 
 #define bpf_map_lookup_elem(map, key)                                                              \
-    ((__typeof__((map)->value))(map_at(map, sizeof(*(map)->max_entries) / sizeof(int) *            \
-                                                sizeof(*(map)->value))                             \
-                                    ->elements +                                                   \
-                                *(key) * sizeof(*(map)->value)))
+    ((__typeof__((map)->value))map_at(map, sizeof(*(map)->value))->elements)
 
 static int queue_copy(const void *queue, void *value, size_t size, bool is_taken) {
     struct map *map = map_at(queue, QUEUE_LENGTH * size);
@@ -164,6 +160,9 @@ void test_reset(void) {
     for (struct map *map = maps; map < maps + MAPS; map++)
         free(map->elements);
     memset(maps, 0, sizeof(maps));
+    memset(queued, 0, sizeof(queued));
+    memset(places, 0, sizeof(places));
+    memset(left_to, 0, sizeof(left_to));
     memset(tasks, 0, sizeof(tasks));
     memset(task_ctxs_of_tests, 0, sizeof(task_ctxs_of_tests));
     last_order = 0;
@@ -171,9 +170,7 @@ void test_reset(void) {
     taken_pid = 0;
 }
 
-void test_set_place(u32 cpu, const struct place *place) {
-    *bpf_map_lookup_elem(&places, &cpu) = *place;
-}
+void test_set_place(u32 cpu, const struct place *place) { places[cpu] = *place; }
 
 u32 test_meeting(s32 a, s32 b) { return meeting(a, b); }
 

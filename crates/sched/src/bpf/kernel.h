@@ -34,7 +34,6 @@ typedef _Bool bool;
 
 /* Of the system call interface, which never changes. */
 enum bpf_map_type {
-    BPF_MAP_TYPE_ARRAY = 2,
     BPF_MAP_TYPE_PERCPU_ARRAY = 6,
     BPF_MAP_TYPE_QUEUE = 22,
     BPF_MAP_TYPE_TASK_STORAGE = 29,

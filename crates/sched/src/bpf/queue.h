@@ -69,16 +69,7 @@ struct {
 
 /* Whom other CPUs left to a CPU, since they may not run there: turns, in no order. Each slot is
  * filled and emptied in one step, since others do both at the same time. */
-struct left {
-    u64 slots[LEFT_SLOTS];
-};
-
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, MAX_CPUS);
-    __type(key, u32);
-    __type(value, struct left);
-} left_to SEC(".maps");
+u64 left_to[MAX_CPUS][LEFT_SLOTS];
 
 u64 last_order;
 u64 key_shift; /* what decay has added to keys */
@@ -187,7 +178,7 @@ static __always_inline void consider(struct search *search, struct task_ctx *tct
         return;
     /* Processes of one CPU take turns: they differ by phi_t. Where more wait than here, somebody
      * has to be fetched before that CPU falls behind for good. */
-    if (tctx->cpu == cpu || (tctx->cpu != NOWHERE && queued_count(tctx->cpu) > search->queued))
+    if (tctx->cpu == cpu || (tctx->cpu != NOWHERE && *queued_on(tctx->cpu) > search->queued))
         it.behind_ns -= share_limit_ns;
     else
         it.behind_ns -= far_share_limit_ns;
@@ -281,12 +272,10 @@ static __always_inline void renew(u64 noted) { remind(&woken, noted, wake_limit_
 
 /* Whether a slot of a CPU was free, which then holds the turn. */
 static __always_inline bool fill_slot(u32 cpu, u64 noted) {
-    struct left *left = bpf_map_lookup_elem(&left_to, &cpu);
+    u64 *slots = left_to[cpu % MAX_CPUS];
 
-    if (!left)
-        return false;
     for (int i = 0; i < LEFT_SLOTS; i++)
-        if (__sync_val_compare_and_swap(&left->slots[i], 0, noted) == 0)
+        if (__sync_val_compare_and_swap(&slots[i], 0, noted) == 0)
             return true;
     return false;
 }
@@ -301,14 +290,12 @@ static __always_inline void leave_to(u32 cpu, u64 noted) {
 
 /* Who of those left to a CPU has waited longest, and is left to it no longer; 0 when nobody is. */
 static __always_inline u64 next_left(u32 cpu) {
-    struct left *left = bpf_map_lookup_elem(&left_to, &cpu);
+    u64 *slots = left_to[cpu % MAX_CPUS];
     u64 longest = 0;
     u32 slot = 0;
 
-    if (!left)
-        return 0;
     for (u32 i = 0; i < LEFT_SLOTS; i++) {
-        u64 noted = *(volatile u64 *)&left->slots[i];
+        u64 noted = *(volatile u64 *)&slots[i];
 
         if (noted && (!longest || noted < longest)) {
             longest = noted;
@@ -316,7 +303,7 @@ static __always_inline u64 next_left(u32 cpu) {
         }
     }
     if (longest && slot < LEFT_SLOTS &&
-        __sync_val_compare_and_swap(&left->slots[slot], longest, 0) == longest)
+        __sync_val_compare_and_swap(&slots[slot], longest, 0) == longest)
         return longest;
     return 0;
 }
@@ -428,7 +415,7 @@ static __always_inline bool queue_take(s32 cpu, struct task_ctx *prev, u64 now) 
         return true;
     from_ns = bpf_ktime_get_ns();
     bpf_repeat(TRIES) {
-        struct search search = {.queued = queued_count(cpu) - (prev ? 0 : 1)};
+        struct search search = {.queued = *queued_on(cpu) - (prev ? 0 : 1)};
         struct found *found;
 
         if (prev) {

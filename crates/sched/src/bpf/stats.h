@@ -26,12 +26,7 @@ struct {
 } slices SEC(".maps");
 
 /* Where each CPU is; set by the loader, again when a CPU comes online. */
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, MAX_CPUS);
-    __type(key, u32);
-    __type(value, struct place);
-} places SEC(".maps");
+struct place places[MAX_CPUS];
 
 static __always_inline struct cpu_stats *stats_here(void) {
     u32 zero = 0;
@@ -74,15 +69,10 @@ static __noinline void record_time(struct times *times, u64 ns) {
 /* At which level of the machine tree two CPUs meet: 0 is the same CPU, LEVELS + 1 nothing but the
  * machine. */
 static __always_inline u32 meeting(s32 a, s32 b) {
-    u32 first = a, second = b;
-    struct place *there, *here;
+    const struct place *there = &places[(u32)a % MAX_CPUS], *here = &places[(u32)b % MAX_CPUS];
 
     if (a == b)
         return 0;
-    there = bpf_map_lookup_elem(&places, &first);
-    here = bpf_map_lookup_elem(&places, &second);
-    if (!there || !here)
-        return LEVELS + 1;
     for (int level = 0; level < LEVELS; level++)
         if (there->group[level] && there->group[level] == here->group[level])
             return level + 1;
