@@ -150,9 +150,7 @@ impl Measurements {
             self.set(&format!("cpu_ms:{}", job.name), ms(cpu_ns));
             let last_end = own.iter().map(|process| process.ended_ns).reduce(|a, b| Some(a?.max(b?))).flatten();
             let completion_ms = last_end.map(|end_ns| ms(end_ns) - job.arrival_ms);
-            if let Some(completion_ms) = completion_ms {
-                self.set(&format!("completion_ms:{}", job.name), completion_ms);
-            }
+            completion_ms.into_iter().for_each(|ms| self.set(&format!("completion_ms:{}", job.name), ms));
             completions.push(completion_ms);
         }
         let completions: Option<Vec<f64>> = completions.into_iter().collect();

@@ -72,15 +72,11 @@ impl ReplayOutput {
         let mut all = serde_json::Deserializer::from_str(texts).into_iter::<Self>();
         let replay = all.next().unwrap_or_else(|| serde_json::from_str(""))?;
         all.try_fold(replay, |mut replay, scheduler| {
-            let scheduler = scheduler?;
-            for (name, value) in scheduler.metrics {
-                replay.metrics.entry(name).or_insert(value);
-            }
-            for (name, histogram) in scheduler.histograms {
-                replay.histograms.entry(name).or_insert(histogram);
-            }
-            replay.notes.extend(scheduler.notes);
-            Ok(replay)
+            let Self { mut metrics, mut histograms, notes, .. } = scheduler?;
+            metrics.append(&mut replay.metrics);
+            histograms.append(&mut replay.histograms);
+            replay.notes.extend(notes);
+            Ok(Self { metrics, histograms, ..replay })
         })
     }
 }

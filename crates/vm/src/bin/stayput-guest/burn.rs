@@ -8,7 +8,7 @@ use nix::sys::time::TimeValLike;
 use nix::sys::wait::waitpid;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{ForkResult, Pid, fork};
-use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::hint;
@@ -37,18 +37,8 @@ pub struct Arguments {
     pin: Vec<usize>,
 }
 
-/// What is printed.
-#[derive(Serialize)]
-struct Burnt {
-    /// From the common start to the end of the last process.
-    seconds: f64,
-    /// CPU time of each process, in seconds.
-    cpu_seconds: Vec<f64>,
-    /// The CPUs on which any of them has been.
-    cpus: BTreeSet<usize>,
-}
-
-/// Lets all processes begin together and stop at one time, so that their CPU times are shares of the same span.
+/// Lets all processes begin together and stop at one time, so that their CPU times are shares of the same span. Prints the seconds from
+/// the common start to the end of the last, the CPU time of each, and the CPUs on which any of them has been.
 pub fn run(arguments: &Arguments) -> io::Result<String> {
     let duration = Duration::try_from_secs_f64(arguments.seconds).map_err(io::Error::other)?;
     if !arguments.pin.is_empty() {
@@ -91,10 +81,9 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
     // All have ended when nobody can write any more.
     reports.read_to_end(&mut reported)?;
     let (cpus, _) = reported.as_chunks();
-    let cpus = cpus.iter().map(|&cpu| u16::from_ne_bytes(cpu).into()).collect();
-    let cpu_seconds = children.into_iter().map(cpu_seconds_at_end).collect::<io::Result<_>>()?;
-    let burnt = Burnt { seconds: start.elapsed().as_secs_f64(), cpu_seconds, cpus };
-    Ok(serde_json::to_string(&burnt)?)
+    let cpus: BTreeSet<u16> = cpus.iter().map(|&cpu| u16::from_ne_bytes(cpu)).collect();
+    let cpu_seconds: Vec<f64> = children.into_iter().map(cpu_seconds_at_end).collect::<io::Result<_>>()?;
+    Ok(json!({ "seconds": start.elapsed().as_secs_f64(), "cpu_seconds": cpu_seconds, "cpus": cpus }).to_string())
 }
 
 /// Waits until the gate opens, and computes until `stop_ns`, in nanoseconds since `epoch`, in so many threads; on which CPUs.

@@ -3,7 +3,7 @@
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
-use serde::Serialize;
+use serde_json::json;
 use std::io;
 use std::time::Duration;
 
@@ -17,17 +17,8 @@ pub struct Arguments {
     seconds: f64,
 }
 
-/// What is printed: how late it woke, in ms.
-#[derive(Serialize)]
-struct Lateness {
-    wakes: usize,
-    p50_ms: f64,
-    p99_ms: f64,
-    p999_ms: f64,
-    max_ms: f64,
-}
-
-/// Wakes at multiples of the period; those that it slept through are left out, since it was late for the one before.
+/// Wakes at multiples of the period; those that it slept through are left out, since it was late for the one before. Prints how late it
+/// woke, in ms.
 pub fn run(arguments: &Arguments) -> io::Result<String> {
     let duration = |seconds| Duration::try_from_secs_f64(seconds).map_err(io::Error::other);
     let (period, length) = (duration(arguments.period_ms * 1e-3)?, duration(arguments.seconds)?);
@@ -50,12 +41,12 @@ pub fn run(arguments: &Arguments) -> io::Result<String> {
     late_ms.sort_by(f64::total_cmp);
     // The nearest rank.
     let quantile = |q: f64| late_ms[((late_ms.len() as f64 * q).ceil() as usize).max(1) - 1];
-    let lateness = Lateness {
-        wakes: late_ms.len(),
-        p50_ms: quantile(0.5),
-        p99_ms: quantile(0.99),
-        p999_ms: quantile(0.999),
-        max_ms: quantile(1.0),
-    };
-    Ok(serde_json::to_string(&lateness)?)
+    let lateness = json!({
+        "wakes": late_ms.len(),
+        "p50_ms": quantile(0.5),
+        "p99_ms": quantile(0.99),
+        "p999_ms": quantile(0.999),
+        "max_ms": quantile(1.0),
+    });
+    Ok(lateness.to_string())
 }
