@@ -21,7 +21,9 @@ libclang-rt-dev:runs the workloads under clang's thread sanitizer
 clang-format:checks the style of C files
 chromium:opens the report as a reader would
 python3:runs a threaded Python program, to prove binding
-golang-go:builds a Go program, to prove binding"
+golang-go:builds a Go program, to prove binding
+zsh:completes a command line, to prove completion
+fish:does the same"
 bench_packages="\
 hwloc:gives hwloc-bind, a peer to time against
 util-linux:gives taskset, a peer to time against
@@ -69,7 +71,7 @@ present() {
     qemu-system-x86) command -v qemu-system-x86_64 >/dev/null && return 0 ;;
     busybox-static) command -v busybox >/dev/null && return 0 ;;
     clang-16) new_clang && return 0 ;;
-    make | gcc | g++ | clang | clang-format | python3 | chromium | numactl | curl) command -v "$1" >/dev/null && return 0 ;;
+    make | gcc | g++ | clang | clang-format | python3 | zsh | fish | chromium | numactl | curl) command -v "$1" >/dev/null && return 0 ;;
     esac
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }

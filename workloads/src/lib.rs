@@ -8,6 +8,7 @@ pub mod graph;
 pub mod recording;
 
 pub use graph::{GraphError, graph};
+use launch::NotInstalled;
 use serde::{Deserialize, Serialize};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -59,7 +60,7 @@ pub struct Class {
 /// A built-in subject: what to run, and how to read what it prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// File name of the executable, which is installed beside `stayput`.
+    /// File name of the executable, which is installed with `stayput`.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
@@ -70,16 +71,17 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    /// The executable that was built next to this program, else its name, for the PATH.
-    pub fn path(&self) -> String {
-        let beside = std::env::current_exe().ok().map(|own| own.with_file_name(&self.program));
-        let beside = beside.filter(|path| path.exists());
-        beside.map_or_else(|| self.program.clone(), |path| path.to_string_lossy().into_owned())
+    /// The path of its executable.
+    ///
+    /// # Errors
+    /// [`NotInstalled`] where it is neither beside this program nor installed with it.
+    pub fn path(&self) -> Result<String, NotInstalled> {
+        launch::companion(&self.program).map(|path| path.to_string_lossy().into_owned())
     }
 
     /// What the program says of itself: name, version, and the compiler that it was made by. None where it can't be started.
     pub fn build(&self) -> Option<String> {
-        let output = Command::new(self.path()).arg("--version").stdin(Stdio::null()).output().ok()?;
+        let output = Command::new(self.path().ok()?).arg("--version").stdin(Stdio::null()).output().ok()?;
         let line = String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned();
         (output.status.success() && !line.is_empty()).then_some(line)
     }
@@ -137,7 +139,7 @@ pub fn resolve(subject: &str) -> Result<Builtin, ResolveError> {
         Some((name, class)) => (name, Some(class)),
         None => (subject, None),
     };
-    let program = program(name)?;
+    let program = program(name).map_err(|_| ResolveError::UnknownProgram(subject.to_owned()))?;
     let class = class.ok_or(ResolveError::NoClass(program))?;
     if !program.classes.iter().any(|known| known.name == class) {
         return Err(ResolveError::UnknownClass(program, class.to_owned()));
@@ -192,7 +194,7 @@ mod tests {
         let error = |subject: &str| resolve(subject).unwrap_err().to_string();
         assert_eq!(
             error("npb:is.W"),
-            "there is no built-in program `npb:is`; there are npb:ep, npb:cg, npb:ft, npb:bt, npb:sp, npb:lu, climate, mva, matrix and gravity, each with a class as in npb:ep.S"
+            "there is no built-in program `npb:is.W`; there are npb:ep, npb:cg, npb:ft, npb:bt, npb:sp, npb:lu, climate, mva, matrix and gravity, each with a class as in npb:ep.S"
         );
         assert_eq!(error("npb:cg.Z"), "npb:cg has no class `Z`; it has S, W, A, B, C and D");
         assert_eq!(error("npb:cg"), "`npb:cg` needs a class: S, W, A, B, C and D, as in npb:cg.S");

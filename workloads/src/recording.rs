@@ -1,7 +1,7 @@
 //! A run that records its tasks: started alone on one CPU, verified, and what it wrote read.
 
 use crate::Builtin;
-use launch::{Descendants, Exit, Launch, LaunchError, Output, launch};
+use launch::{Descendants, Exit, Launch, LaunchError, NotInstalled, Output, launch};
 use machine::{CpuId, Placement};
 use serde::Deserialize;
 use sim::cache::footprint::Order;
@@ -61,8 +61,8 @@ pub struct Part {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// There is no such program.
-    #[error("{0} is neither beside stayput nor on the PATH: `cargo build --release` makes it")]
-    NotFound(String),
+    #[error(transparent)]
+    NotInstalled(#[from] NotInstalled),
     /// It can't be started.
     #[error(transparent)]
     Launch(LaunchError),
@@ -94,7 +94,7 @@ impl Recording {
     /// It can't be started, doesn't end well, isn't verified, or writes what can't be read.
     pub fn run(builtin: &Builtin, cpu: CpuId) -> Result<Self, RecordingError> {
         let file = tempfile::NamedTempFile::new()?;
-        let mut argv: Vec<OsString> = vec![builtin.path().into()];
+        let mut argv: Vec<OsString> = vec![builtin.path()?.into()];
         argv.extend(builtin.args.iter().map(Into::into));
         let launched = launch(&Launch {
             placement: Some(Placement::from_cpus("list", [cpu])),
@@ -104,10 +104,7 @@ impl Recording {
             env: vec![(STAGES_VARIABLE.into(), file.path().into())],
             ..Launch::new(argv)
         });
-        let launched = launched.map_err(|error| match error {
-            LaunchError::NotFound { .. } => RecordingError::NotFound(builtin.program.clone()),
-            error => RecordingError::Launch(error),
-        })?;
+        let launched = launched.map_err(RecordingError::Launch)?;
         let command = format!("{} {}", builtin.program, builtin.args.join(" "));
         let end = match launched.observation.exit {
             Exit::Code(0) => {

@@ -22,6 +22,7 @@
 
 mod capture;
 mod child;
+mod companion;
 mod counters;
 mod events;
 pub mod observation;
@@ -34,6 +35,7 @@ mod wait;
 
 pub use capture::{Captured, KEPT_BYTES};
 pub use child::executable_path;
+pub use companion::{NotInstalled, companion};
 pub use counters::{counters_available, migrations_available};
 pub use observation::{Exit, Observation, ThreadObservation};
 pub use signals::{die_by, restore_sigpipe};

@@ -13,19 +13,19 @@ mod shell;
 mod simulate;
 mod study;
 mod topology;
+mod usage;
 mod workloads;
 
-use ::launch::LaunchError;
+use ::launch::{LaunchError, NotInstalled};
 use ::simulation::{RunError, SimulationError};
 use ::study::JournalError;
 use ::study::session::SessionError;
 use ::workloads::GraphError;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use indicatif::ProgressBar;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use strum::{EnumMessage, IntoEnumIterator};
@@ -110,8 +110,21 @@ fn main() -> ExitCode {
 
 /// Does what the command line says; gives the exit code.
 fn stayput() -> u8 {
+    if shell::complete(Arguments::command) {
+        return SUCCESS;
+    }
     let no_code = |()| SUCCESS;
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            if let Some(sentence) = usage::sentence(&error, Arguments::command(), &command_line()) {
+                eprintln!("stayput: {sentence}");
+                return USAGE;
+            }
+            error.exit();
+        }
+    };
+    let result = match arguments.command {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Sched(args) => sched::run(&args).map(|never| match never {}),
@@ -123,7 +136,7 @@ fn stayput() -> u8 {
         Command::Topology(args) => topology::run(&args).map(no_code),
         Command::Workloads(args) => workloads::run(&args).map(no_code),
         Command::Doctor(args) => doctor::run(&args).map(no_code),
-        Command::Completions(args) => shell::completions(&args, &mut Arguments::command()).map(no_code),
+        Command::Completions(args) => shell::completions(&args).map(no_code),
         Command::Man(args) => shell::man(&args, Arguments::command()).map(no_code),
     };
     result.unwrap_or_else(|error| {
@@ -159,16 +172,6 @@ where
     PossibleValuesParser::new(T::iter().map(value).collect::<Vec<_>>()).try_map(|name| name.parse::<T>())
 }
 
-/// The program or library of this name, which is built with this program.
-pub(crate) fn built_beside(name: &str) -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("the path of this program is unknown")?;
-    let path = own.with_file_name(name);
-    if !path.exists() {
-        bail!("{} isn't there: build it with `cargo build --release`", path.display());
-    }
-    Ok(path)
-}
-
 /// A bar on standard error for something of that length.
 pub(crate) fn progress_bar(length: u64, quiet: bool) -> ProgressBar {
     if quiet { ProgressBar::hidden() } else { ProgressBar::new(length) }
@@ -181,6 +184,9 @@ pub(crate) fn command_line() -> Vec<String> {
 
 /// How we end after `error`: as a shell does when the program under study isn't there or can't be executed.
 fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<NotInstalled>() {
+        return NOT_FOUND;
+    }
     match error.downcast_ref::<LaunchError>() {
         Some(LaunchError::NotFound { .. }) => NOT_FOUND,
         Some(LaunchError::NotExecutable { .. } | LaunchError::NoInterpreter { .. }) => NOT_EXECUTABLE,

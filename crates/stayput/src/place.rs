@@ -1,6 +1,6 @@
 //! `stayput place`: a placement, in the words of the program that is to apply it; or every distinct one.
 
-use crate::UsageError;
+use crate::{UsageError, shell};
 use machine::export::Order;
 use machine::{Class, Distinct, Kind, Machine, Placement, Policy, Syntax};
 use serde_json::{Map, Value, json};
@@ -11,16 +11,16 @@ use std::io::Write;
 #[command(after_help = HELP)]
 pub struct PlaceArgs {
     /// compact, scatter, balanced, semi-balanced, unbalanced, or CPUs such as 0,8,1,9 or 0-3
-    #[arg(required_unless_present_any = ["all", "important", "count"])]
+    #[arg(required_unless_present_any = ["all", "important", "count"], add = shell::names(shell::placements))]
     policy: Option<String>,
     /// How many threads; without it, one for each usable CPU or for each CPU of the list
     #[arg(short = 'n', long = "threads", value_name = "N")]
     threads: Option<usize>,
     /// host, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340), an hwloc XML file, or an hwloc synthetic string
-    #[arg(long, value_name = "MACHINE", default_value = "host")]
+    #[arg(long, value_name = "MACHINE", default_value = "host", add = shell::machines())]
     machine: String,
     /// list, gomp, kmp, omp-places, taskset, numactl, likwid, hwloc, slurm-map, slurm-mask, openmpi-rankfile, systemd, docker or json
-    #[arg(long = "as", value_name = "SYNTAX", default_value = "list")]
+    #[arg(long = "as", value_name = "SYNTAX", default_value = "list", add = shell::names(shell::variants::<Syntax>))]
     syntax: String,
     /// With gomp, print the whole assignment GOMP_CPU_AFFINITY="..." and not its value alone
     #[arg(long)]

@@ -1,8 +1,8 @@
 //! `stayput replay`: a workload replayed with real processes in a running kernel, and in the simulator beside it.
 
-use crate::UsageError;
 use crate::rule::{RuleArgs, check_phi_is_heeded};
 use crate::simulate::{Output, print_report, with_horizon, workload_file};
+use crate::{UsageError, shell};
 use anyhow::Context;
 use indicatif::ProgressBar;
 use machine::Machine;
@@ -33,13 +33,13 @@ sched, which needs sched_ext and root); eevdf (the kernel's own scheduler), eevd
 its cache-aware balancing), attached (bound for life), long-slice (asking for long slices).")]
 pub struct ReplayArgs {
     /// What runs: a built-in workload, spin:K, or a file ending in .toml
-    #[arg(long, value_name = "NAME|FILE", default_value = "spin:24")]
+    #[arg(long, value_name = "NAME|FILE", default_value = "spin:24", add = shell::workloads())]
     workload: String,
     /// Policies to replay it under
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "standard,light,heavy,eevdf")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "standard,light,heavy,eevdf", add = shell::names(|| Policy::all().map(|policy| policy.name().to_owned()).collect()))]
     policy: Vec<Policy>,
     /// Where: here, or in a virtual machine; vm is vm:2x4, others are vm:dies, vm:nodes, and vm:1x4x2 and the like
-    #[arg(long, value_name = "PLACE", default_value = "here")]
+    #[arg(long, value_name = "PLACE", default_value = "here", add = shell::names(|| ["here", "vm", "vm:dies", "vm:nodes"].map(Into::into).into()))]
     on: Place,
     #[command(flatten)]
     rule: RuleArgs,
@@ -61,7 +61,7 @@ pub struct ReplayArgs {
     max_wait_ms: Option<f64>,
     /// Model the caches of MACHINE in the virtual machine, and report misses by cause: a preset, an hwloc XML file or a synthetic string
     /// with as many CPUs. Takes some ten times as long
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long, value_name = "MACHINE", add = shell::machines())]
     misses: Option<String>,
     /// Don't simulate it beside
     #[arg(long)]
@@ -108,12 +108,12 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
     let (vm, kernel, machine) = target(args)?;
     let plan = plan(args, kernel, &machine)?;
     let mut programs =
-        Programs { replay: crate::built_beside("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
+        Programs { replay: launch::companion("stayput-replay")?, scheduler: PathBuf::new(), plugin: None };
     if args.misses.is_some() {
-        programs.plugin = Some(crate::built_beside("libstayput_misses.so")?);
+        programs.plugin = Some(launch::companion("libstayput_misses.so")?);
     }
     if args.policy.iter().any(|policy| policy.needs_scheduler()) {
-        programs.scheduler = crate::built_beside("stayput-sched")?;
+        programs.scheduler = launch::companion("stayput-sched")?;
         if vm.is_none() {
             crate::sched::check().map_err(anyhow::Error::msg)?;
         }
@@ -147,7 +147,7 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Option<Vm>, Kernel, Machine)> {
             }
             let image = vm::can_run().context("no virtual machine can be run here")?;
             let kernel = kernel(&image.release, format!("vm:{topology}"));
-            let vm = Vm::new(image, topology.clone(), crate::built_beside("stayput-guest")?);
+            let vm = Vm::new(image, topology.clone(), launch::companion("stayput-guest")?);
             Ok((Some(vm), kernel, machine))
         }
     }

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub struct ReportArgs {
     /// The study's journal, a .stayput file
+    #[arg(add = crate::shell::files("stayput"))]
     file: PathBuf,
     /// The form of the report
     #[arg(long, value_parser = crate::choice::<Format>(), default_value = "terminal")]
     format: Format,
     /// Write to this file instead of standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     out: Option<PathBuf>,
 }
 

@@ -1,7 +1,8 @@
 //! `stayput reproduce`: what a paper prints and claims, beside what we get.
 
-use crate::UsageError;
 use crate::study::conduct_paper;
+use crate::{UsageError, shell};
+use clap::ValueHint;
 use clap::builder::NonEmptyStringValueParser;
 use papers::reproduction::LiveStudy;
 use papers::{Live, Paper, Reproduction, cache_affinity, placement};
@@ -33,7 +34,7 @@ stopped. Printed times are of other machines; compare ratios, and what the claim
 )]
 pub struct ReproduceArgs {
     /// The papers [default: all]
-    #[arg(value_name = "PAPER")]
+    #[arg(value_name = "PAPER", add = shell::names(|| papers().map(Into::into).collect()))]
     papers: Vec<String>,
     /// How often each workload is simulated under each policy, with other draws each time
     #[arg(long, value_name = "R", default_value_t = Parameters::default().replicates)]
@@ -51,13 +52,13 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "CLASS", requires = "live", value_parser = NonEmptyStringValueParser::new())]
     live_class: Option<String>,
     /// Folder of the journals, each called by its paper's name and .stayput; or one paper's journal [default: this folder]
-    #[arg(long, value_name = "PATH", requires = "live")]
+    #[arg(long, value_name = "PATH", requires = "live", value_hint = ValueHint::AnyPath)]
     journal: Option<PathBuf>,
     /// The form of the result
     #[arg(long, value_enum, default_value_t = Form::Terminal)]
     format: Form,
     /// Write to this file instead of standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
     /// Don't show progress
     #[arg(long, short)]

@@ -1,13 +1,13 @@
 //! `stayput run`: one program with its threads bound and read back, otherwise as if it had been started bare.
 
-use crate::{UsageError, placement_file};
+use crate::{UsageError, placement_file, shell, usage};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use launch::{Descendants, Launch, Observe, Output, Unit};
 use machine::{CpuSet, Machine, Placement, Policy};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -27,11 +27,11 @@ pub struct RunArgs {
 
     /// Where they go: a policy (see `stayput place --help`), a CPU list in thread order such as 0,8,1,9, a study's
     /// .stayput file (its best placement), or `unbound`; without it the program is only observed
-    #[arg(short, long, value_name = "POLICY|LIST|FILE")]
+    #[arg(short, long, value_name = "POLICY|LIST|FILE", add = shell::names_and_files(shell::placements, "stayput"))]
     place: Option<String>,
 
     /// Write what was seen to FILE, as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", add = shell::files("json"))]
     json: Option<PathBuf>,
 
     /// Threads (with --unit process: processes) to leave alone, by order of creation from 0; they take no place
@@ -50,6 +50,10 @@ pub struct RunArgs {
     #[arg(short, long)]
     quiet: bool,
 
+    /// Let a shell read CMD as a line of its own, with pipes and variables [default: none; sh where no SHELL is named]
+    #[arg(long, value_name = "SHELL", num_args = 0..=1, default_missing_value = "sh")]
+    shell: Option<OsString>,
+
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -63,7 +67,11 @@ fn one_of<T: Copy + Send + Sync + 'static>(choices: [(&'static str, T); 2]) -> i
 
 /// Runs the program and ends as it did.
 pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
-    let (placement, threads) = placement(args)?;
+    let command = match &args.shell {
+        Some(shell) => vec![shell.clone(), "-c".into(), args.command.join(OsStr::new(" "))],
+        None => args.command.clone(),
+    };
+    let (placement, threads) = placement(args, &command)?;
     // Before the program runs: a result that can't be kept is better known at once.
     let create = |path| {
         File::create(path).map_err(|error| UsageError::from(format!("cannot write {}: {error}", Path::display(path))))
@@ -78,9 +86,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         output: Output::Inherit,
         descendants: Descendants::Detach,
         keep_binding_variables: args.place.is_none(),
-        ..Launch::new(args.command.clone())
+        ..Launch::new(command.clone())
     });
-    let seen = launched?.observation;
+    let seen = launched.map_err(|error| usage::unstartable(error, &command[0]))?.observation;
     if let Some((file, path)) = json {
         let report = Report::new(args, threads, &seen);
         let mut file = BufWriter::new(file);
@@ -101,12 +109,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
 }
 
 /// Where the threads go and how many there are, if either was said.
-fn placement(args: &RunArgs) -> anyhow::Result<(Option<Placement>, Option<u32>)> {
+fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Placement>, Option<u32>)> {
     let Some(place) = args.place.as_deref().filter(|place| *place != UNBOUND) else {
         return Ok((None, args.threads));
     };
     if Path::new(place).extension().is_some_and(|extension| extension == "stayput") {
-        let argv: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let argv: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (best, threads) = placement_file::best_placement(Path::new(place), &argv)?;
         if best.is_none() && !args.quiet {
             eprintln!("stayput: {place} shows no placement that beats running unbound; nothing is bound");

@@ -17,20 +17,29 @@ const PROGRAM: &str = "stayput-sched";
 )]
 pub struct SchedArgs {
     /// What `stayput sched --help` lists
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS", add = crate::shell::names(options))]
     arguments: Vec<OsString>,
+}
+
+/// The options of the scheduler's program, as its help names them.
+fn options() -> Vec<String> {
+    let help = launch::companion(PROGRAM).ok().and_then(|program| Command::new(program).arg("--help").output().ok());
+    let help = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let lines = help.lines().map(|line| line.trim_start().trim_start_matches("-q, ").trim_start_matches("-h, "));
+    let options = lines.filter_map(|line| line.split([' ', '=']).next().filter(|word| word.starts_with("--")));
+    options.map(str::to_owned).collect()
 }
 
 /// Becomes the scheduler's program.
 pub fn run(args: &SchedArgs) -> anyhow::Result<Infallible> {
-    let program = crate::built_beside(PROGRAM)?;
+    let program = launch::companion(PROGRAM)?;
     let error = Command::new(&program).args(&args.arguments).exec();
     Err(error).with_context(|| format!("{} can't be started", program.display()))
 }
 
 /// What the scheduler's program says of this kernel: that it can be used, or why not.
 pub fn check() -> Result<String, String> {
-    let program = crate::built_beside(PROGRAM).map_err(|error| error.to_string())?;
+    let program = launch::companion(PROGRAM).map_err(|error| error.to_string())?;
     let output = Command::new(&program).arg("--check").output();
     let output = output.map_err(|error| format!("{} can't be started: {error}", program.display()))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().trim_start_matches("stayput sched: ").to_owned();

@@ -4,8 +4,8 @@ mod reuse;
 mod space_sharing;
 mod sweep;
 
-use crate::UsageError;
 use crate::rule::{RuleArgs, check_phi_is_heeded};
+use crate::{UsageError, shell};
 use ::report::{Format, Study};
 use clap::Subcommand;
 use machine::Machine;
@@ -55,14 +55,14 @@ Policies: round-robin; standard (UNIX: priority falls with CPU time used); light
 )]
 struct TimeSharingArgs {
     /// The simulated machine: a preset, host, an hwloc XML file, or a synthetic string
-    #[arg(long, value_name = "MACHINE", default_value = "sgi-4d340")]
+    #[arg(long, value_name = "MACHINE", default_value = "sgi-4d340", add = shell::machines())]
     machine: String,
     /// What runs: a built-in workload (see --list), spin:K, or a file ending in .toml
-    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_WORKLOAD)]
+    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_WORKLOAD, add = shell::workloads())]
     workload: String,
     /// Policies to simulate; standard is what the others are compared with [default: standard,light,heavy, or
     /// standard,affinity where boosts are given or swept]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', add = shell::names(shell::variants::<Policy>))]
     policy: Vec<Policy>,
     #[command(flatten)]
     rule: RuleArgs,
@@ -91,7 +91,7 @@ struct TimeSharingArgs {
 #[derive(clap::Args)]
 pub(crate) struct Output {
     /// Journal to write, or to go on with; without it nothing is kept
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", add = shell::files("stayput"))]
     pub(crate) out: Option<PathBuf>,
     /// The form of the result
     #[arg(long, value_parser = crate::choice::<Format>(), default_value = "terminal")]

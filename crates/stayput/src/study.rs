@@ -4,7 +4,7 @@ mod paper;
 
 pub(crate) use paper::conduct_paper;
 
-use crate::UsageError;
+use crate::{UsageError, shell};
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
 use console::Term;
@@ -23,6 +23,7 @@ use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, RaceRequest, Request};
 use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
 use study::{Host, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Subject};
+use workloads::ResolveError;
 
 /// Measure a program under several placements until it is clear whether they differ
 ///
@@ -41,29 +42,32 @@ Examples:
   stayput study papers/pires-2016.toml --class W")]
 pub struct StudyArgs {
     /// Built-in programs such as npb:cg.W, or one study file (.toml)
-    #[arg(value_name = "SUBJECT")]
+    #[arg(value_name = "SUBJECT", add = shell::names_and_files(shell::subjects, "toml"))]
     subjects: Vec<String>,
     /// Program to study, with its arguments; the word {threads} stands for the thread count
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
+    /// Let a shell read CMD as a line of its own, with pipes and variables [default: none; sh where no SHELL is named]
+    #[arg(long, value_name = "SHELL", num_args = 0..=1, default_missing_value = "sh", requires = "command")]
+    shell: Option<String>,
     /// Thread counts: numbers, ranges, `all` [default: all]
     #[arg(short = 'n', long = "threads", value_name = "LIST", value_delimiter = ',')]
     threads: Vec<String>,
     /// Placements: unbound, compact, scatter, balanced, semi-balanced, unbalanced, or CPU lists
     /// [default: unbound,compact,scatter]
-    #[arg(long = "place", value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long = "place", value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), add = shell::names(shell::placements))]
     placements: Vec<String>,
     /// Problem class of every built-in program, whatever class it is named with
     #[arg(long, value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
     class: Option<String>,
     /// Journal to write, or to go on with [default: the name of the paper or the first subject, and .stayput]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", add = shell::files("stayput"))]
     out: Option<PathBuf>,
     /// Go on with the journal's study; an error when there is none (an existing journal is gone on with anyway)
     #[arg(long)]
     resume: bool,
     /// HTML report to write [default: the journal's name and .html]
-    #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_report", add = shell::files("html"))]
     report: Option<PathBuf>,
     /// Write no HTML report
     #[arg(long)]
@@ -105,10 +109,10 @@ struct RaceArgs {
     #[arg(long, value_name = "[PLACEMENT=]PERCENT")]
     max_loss: Option<MaxLoss>,
     /// Race a model instead of a program: a table of times and a noise model (.toml)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["subjects", "command", "class"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["subjects", "command", "class"], add = shell::files("toml"))]
     subject_model: Option<PathBuf>,
     /// The machine that the model runs on: a preset, an hwloc XML file, or a synthetic string [default: host]
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long, value_name = "MACHINE", add = shell::machines())]
     machine: Option<String>,
 }
 
@@ -170,7 +174,10 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     // Before there is a journal: a program that can't start is no study.
     for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
         if let Some(program) = subject.argv_for(plan.threads[0]).first() {
-            launch::executable_path(OsStr::new(program))?;
+            let builtin = workloads::resolve(&subject.name).ok();
+            builtin.map(|builtin| builtin.path()).transpose()?;
+            let program = OsStr::new(program);
+            launch::executable_path(program).map_err(|error| crate::usage::unstartable(error, program))?;
         }
     }
     let journal_path = args.out.clone().unwrap_or_else(|| journal_name(plan));
@@ -225,8 +232,11 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
     let builtins = args.subjects.iter().map(|name| SubjectTable { builtin: Some(name.clone()), ..Default::default() });
     let command = (!args.command.is_empty()).then(|| SubjectTable {
         builtin: None,
-        command: Some(args.command.clone()),
-        name: args.words.name.clone(),
+        command: Some(match &args.shell {
+            Some(shell) => vec![shell.clone(), "-c".to_owned(), args.command.join(" ")],
+            None => args.command.clone(),
+        }),
+        name: args.words.name.clone().or_else(|| args.shell.is_some().then(|| args.command.join(" "))),
         time_regex: args.words.time_regex.clone(),
         verified_regex: args.words.verified_regex.clone(),
     });
@@ -259,11 +269,18 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
 
 /// The subject of a built-in program with a class.
 fn builtin(name: &str) -> Result<Subject, String> {
-    let builtin = workloads::resolve(name).map_err(|error| error.to_string())?;
+    let builtin = workloads::resolve(name).map_err(|error| match error {
+        ResolveError::UnknownProgram(_) if launch::executable_path(OsStr::new(name)).is_ok() || name.contains('/') => {
+            format!("`{name}` is no built-in program; before one of your own put `--`: `stayput study -- {name}`")
+        }
+        error => error.to_string(),
+    })?;
+    // One that isn't installed is refused with other programs that can't start.
+    let path = builtin.path().unwrap_or_else(|missing| missing.name);
     Ok(Subject {
         name: name.to_owned(),
         build: builtin.build(),
-        argv: std::iter::once(builtin.path()).chain(builtin.args).collect(),
+        argv: std::iter::once(path).chain(builtin.args).collect(),
         time_regex: Some(builtin.time_regex),
         verified_regex: Some(builtin.verified_regex),
         ..Subject::default()

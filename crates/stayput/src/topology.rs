@@ -1,7 +1,7 @@
 //! `stayput topology`: the machine as a tree, for people and for programs.
 
-use crate::UsageError;
 use crate::place::policy_placement;
+use crate::{UsageError, shell};
 use machine::{Machine, Placement, Policy};
 use serde::Serialize;
 
@@ -9,13 +9,13 @@ use serde::Serialize;
 #[derive(clap::Args)]
 pub struct TopologyArgs {
     /// host, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340), an hwloc XML file, or an hwloc synthetic string
-    #[arg(long, value_name = "MACHINE", default_value = "host")]
+    #[arg(long, value_name = "MACHINE", default_value = "host", add = shell::machines())]
     machine: String,
     /// text and svg fold more than four identical siblings; xml is hwloc's format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Show where the threads of a placement sit: a policy as in `stayput place`, or a CPU list
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", add = shell::names(shell::placements))]
     place: Option<String>,
     /// How many threads to place; without it, one for each usable CPU or for each CPU of the list
     #[arg(short = 'n', long = "threads", value_name = "N", requires = "place")]

@@ -9,6 +9,7 @@ use workloads::{Class, Program};
 #[command(after_help = HELP)]
 pub struct WorkloadsArgs {
     /// Programs to describe in full; without any, a short list of all
+    #[arg(add = crate::shell::names(|| workloads::catalog().iter().map(|program| program.name.clone()).collect()))]
     names: Vec<String>,
     /// The form of the list
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -1,7 +1,7 @@
 //! `stayput simulate reuse`: what processes would lose with their cached lines.
 
 use super::{with_horizon, workload_file};
-use crate::UsageError;
+use crate::{UsageError, shell};
 use machine::Machine;
 use serde::Serialize;
 use sim::cache::Timing;
@@ -26,10 +26,10 @@ Examples:
 )]
 pub(super) struct ReuseArgs {
     /// The simulated machine: a preset, host, an hwloc XML file, or a synthetic string
-    #[arg(long, value_name = "MACHINE", default_value = "sgi-4d340")]
+    #[arg(long, value_name = "MACHINE", default_value = "sgi-4d340", add = shell::machines())]
     machine: String,
     /// Whose processes: a built-in workload, or a file ending in .toml
-    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_WORKLOAD)]
+    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_WORKLOAD, add = shell::workloads())]
     workload: String,
     /// Lengths of the interval in ms [default: each job's median effective slice under standard, simulated once]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

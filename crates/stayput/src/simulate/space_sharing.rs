@@ -1,7 +1,7 @@
 //! `stayput simulate space-sharing`: jobs that hold CPUs, and allocators that move CPUs from job to job.
 
 use super::sweep::Sweep;
-use crate::UsageError;
+use crate::{UsageError, shell};
 use machine::Machine;
 use sim::Distribution;
 use sim::space::mix::{DEFAULT_MIX, REPORT_MIXES};
@@ -35,14 +35,14 @@ fast, with a thirty-second of the data. Your own graphs: docs/graph-files.md."
 )]
 pub(super) struct SpaceSharingArgs {
     /// The simulated machine: a preset, host, an hwloc XML file, or a synthetic string
-    #[arg(long, value_name = "MACHINE", default_value = "sequent-symmetry")]
+    #[arg(long, value_name = "MACHINE", default_value = "sequent-symmetry", add = shell::machines())]
     machine: String,
     /// Which jobs: built-in ones (see --list) and graph files ending in .toml, as 2*MVA+GRAVITY+mine.toml; several mixes with
     /// commas between them, or all for those that are listed
     #[arg(long, value_name = "MIX", value_delimiter = ',', default_value = DEFAULT_MIX)]
     mix: Vec<String>,
     /// Policies to simulate; equipartition is what the others are compared with
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["equipartition", "dynamic", "dynamic-affinity"])]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["equipartition", "dynamic", "dynamic-affinity"], add = shell::names(shell::variants::<Policy>))]
     policy: Vec<Policy>,
     /// Mean time from one job's arrival to the next, drawn from an exponential distribution, in ms at --speed 1; 0 for all at once
     #[arg(long, value_name = "MS", default_value_t = 2.0)]

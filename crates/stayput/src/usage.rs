@@ -1,0 +1,146 @@
+//! A command line that can't be, in one sentence: what is wrong, and what to type instead.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command, Error};
+use launch::LaunchError;
+use std::ffi::OsStr;
+use std::num::ParseIntError;
+
+/// The sentence for a wrong command line; none for a request such as `--help`, which isn't wrong. `words` are all words of the
+/// command line, the program's name included, and `command` is what they were parsed by.
+pub fn sentence(error: &Error, mut command: Command, words: &[String]) -> Option<String> {
+    command.build();
+    let (command, name, rest) = subcommand(&command, words);
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) if !texts.is_empty() => Some(list(texts, "and")),
+        _ => None,
+    };
+    let option = |kind| text(kind).map(|shown| option_name(&shown).to_owned()).unwrap_or_default();
+    let wrong = option(ContextKind::InvalidArg);
+    let value = text(ContextKind::InvalidValue).unwrap_or_default();
+    let choices = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(choices)) if !choices.is_empty() => format!("it takes {}", list(choices, "or")),
+        _ => String::new(),
+    };
+    let sentence = match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        | ErrorKind::MissingSubcommand => return None,
+        ErrorKind::InvalidSubcommand => {
+            let instead = text(ContextKind::SuggestedSubcommand).map(|names| format!("; did you mean `{names}`?"));
+            format!("there is no command `{}`{}", option(ContextKind::InvalidSubcommand), instead.unwrap_or_default())
+        }
+        ErrorKind::UnknownArgument => {
+            let instead = text(ContextKind::SuggestedArg).map(|shown| format!("; `{}` is", option_name(&shown)));
+            let is_option = wrong.starts_with('-');
+            match with_dashes(command, &name, rest) {
+                Some(line) => format!("put `--` before the program: `{line}`"),
+                _ if is_option => format!("`{wrong}` is no option of `{name}`{}", instead.unwrap_or_default()),
+                _ => format!("`{wrong}` is one word too many"),
+            }
+        }
+        ErrorKind::InvalidValue if value.is_empty() => format!("`{wrong}` needs a value{}", after(": ", &choices)),
+        ErrorKind::InvalidValue => format!("`{value}` is no value of `{wrong}`{}", after(": ", &choices)),
+        ErrorKind::ValueValidation => {
+            let reason = match std::error::Error::source(error) {
+                Some(source) if source.is::<ParseIntError>() => "it takes a whole number".to_owned(),
+                source => source.map(ToString::to_string).unwrap_or_default(),
+            };
+            format!("`{value}` is no value of `{wrong}`{}", after(": ", &reason))
+        }
+        ErrorKind::ArgumentConflict => match option(ContextKind::PriorArg) {
+            other if other == wrong => format!("`{wrong}` is given twice"),
+            other => format!("`{wrong}` can't be given with `{other}`"),
+        },
+        ErrorKind::MissingRequiredArgument => format!("{} is missing", missing(command, error)),
+        ErrorKind::InvalidUtf8 => "a word of the command line isn't UTF-8".to_owned(),
+        _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+    };
+    Some(format!("{sentence}; see `{name} --help`").replace("?; see", "? See"))
+}
+
+/// Why the program can't be started, with what helps where a line for a shell was given as one word.
+pub fn unstartable(error: LaunchError, program: &OsStr) -> anyhow::Error {
+    let is_shell_line = program.to_string_lossy().contains(|c: char| c.is_whitespace() || "|&;<>()$`*?~".contains(c));
+    let error = anyhow::Error::from(error);
+    if is_shell_line { error.context("to let a shell read the line add `--shell` before the `--`") } else { error }
+}
+
+/// What the words go to: the innermost subcommand, its name as it is typed, and the words after it.
+fn subcommand<'a, 'w>(mut command: &'a Command, words: &'w [String]) -> (&'a Command, String, &'w [String]) {
+    let mut name = command.get_name().to_owned();
+    let mut rest = words.get(1..).unwrap_or_default();
+    while let [word, others @ ..] = rest
+        && let Some(inner) = command.find_subcommand(word)
+    {
+        (command, rest) = (inner, others);
+        name = format!("{name} {}", inner.get_name());
+    }
+    (command, name, rest)
+}
+
+/// The command line with the `--` that it lacks before a program of the caller's own; none where that isn't what is wrong.
+fn with_dashes(command: &Command, name: &str, words: &[String]) -> Option<String> {
+    let takes_program = command.get_positionals().any(Arg::is_last_set);
+    if !takes_program || words.iter().any(|word| word == "--") {
+        return None;
+    }
+    let takes_other_words = command.get_positionals().any(|positional| !positional.is_last_set());
+    let mut is_value = false;
+    let start = words.iter().position(|word| {
+        let is_word = !std::mem::take(&mut is_value) && !word.starts_with('-');
+        is_value = takes_next_word(command, word);
+        is_word && (!takes_other_words || word.contains('/'))
+    })?;
+    let (options, program) = words.split_at(start);
+    let words = name.split(' ').chain(options.iter().map(String::as_str)).chain(["--"]);
+    Some(shell_words::join(words.chain(program.iter().map(String::as_str))))
+}
+
+/// Whether the word is an option whose value is the next word.
+fn takes_next_word(command: &Command, word: &str) -> bool {
+    let option = command.get_arguments().find(|argument| match word.strip_prefix("--") {
+        Some(long) => argument.get_long() == Some(long),
+        None => {
+            word.strip_prefix('-').is_some_and(|short| argument.get_short().is_some_and(|c| short == c.to_string()))
+        }
+    });
+    option.is_some_and(|option| option.get_num_args().is_some_and(|count| count.min_values() > 0))
+}
+
+/// What has to be there and isn't.
+fn missing(command: &Command, error: &Error) -> String {
+    let Some(ContextValue::Strings(shown)) = error.get(ContextKind::InvalidArg) else { return "a word".to_owned() };
+    let help = |shown: &String| {
+        let argument = command.get_arguments().find(|argument| argument.to_string() == *shown)?;
+        let help = argument.get_help()?.to_string();
+        let end = [". ", "; ", ": "].iter().filter_map(|mark| help.find(mark)).min().unwrap_or(help.len());
+        Some(help[..end].to_owned())
+    };
+    let named = |shown: &String| match help(shown) {
+        Some(help) => format!("`{shown}` ({help})"),
+        None => format!("`{shown}`"),
+    };
+    list(&shown.iter().map(named).collect::<Vec<_>>(), "and")
+}
+
+/// `--name` of `--name <VALUE>`.
+fn option_name(shown: &str) -> &str {
+    shown.split([' ', '=', '[']).find(|part| !part.is_empty()).unwrap_or(shown)
+}
+
+/// The text after its mark, or nothing.
+fn after(mark: &str, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("{mark}{text}") }
+}
+
+/// `a, b and c`.
+fn list(words: &[String], conjunction: &str) -> String {
+    match words {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
+    }
+}
