@@ -140,7 +140,7 @@ fn stayput() -> u8 {
         Command::Man(args) => shell::man(&args, Arguments::command()).map(no_code),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("stayput: {error:#}");
+        eprintln!("stayput: {}", usage::without_error_number(&format!("{error:#}")));
         exit_code(&error)
     })
 }

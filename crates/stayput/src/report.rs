@@ -1,5 +1,6 @@
 //! `stayput report`: a journal in one of six forms.
 
+use crate::UsageError;
 use anyhow::Context;
 use report::{Format, Study};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ pub struct ReportArgs {
 
 /// Reads the journal and writes the report.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
+    args.out.as_deref().map(check_folder).transpose()?;
     let text = Study::read(&args.file)?.write(args.format, crate::study::screen());
     match &args.out {
         Some(path) => write_report(path, &text),
@@ -30,4 +32,17 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
 /// Writes a report to a file.
 pub(crate) fn write_report(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write report {}", path.display()))
+}
+
+/// Checks that there is a folder for a file, before work is done whose result goes there.
+///
+/// # Errors
+/// A [`UsageError`] with what is wrong with the path.
+pub(crate) fn check_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (path.is_dir(), folder.is_dir()) {
+        (false, true) => Ok(()),
+        (true, _) => Err(UsageError::from(format!("{} is a folder; name a file in it", path.display()))),
+        (_, false) => Err(UsageError::from(format!("there is no folder {} for {}", folder.display(), path.display()))),
+    }
 }

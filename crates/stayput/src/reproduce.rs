@@ -91,6 +91,7 @@ fn papers() -> impl Iterator<Item = &'static str> {
 /// Reproduces, and reports what came out.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let names = paper_names(&args.papers)?;
+    args.out.as_deref().map(crate::report::check_folder).transpose()?;
     if args.live && names == [SIMULATED] {
         return Err(UsageError::from(format!("{NO_PROGRAMS}; name a placement paper with --live")));
     }

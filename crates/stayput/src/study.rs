@@ -180,6 +180,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
             launch::executable_path(program).map_err(|error| crate::usage::unstartable(error, program))?;
         }
     }
+    args.report.as_deref().map(crate::report::check_folder).transpose()?;
     let journal_path = args.out.clone().unwrap_or_else(|| journal_name(plan));
     if args.resume && !journal_path.exists() {
         return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));

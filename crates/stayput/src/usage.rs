@@ -46,9 +46,13 @@ pub fn sentence(error: &Error, mut command: Command, words: &[String]) -> Option
         ErrorKind::ValueValidation => {
             let reason = match std::error::Error::source(error) {
                 Some(source) if source.is::<ParseIntError>() => "it takes a whole number".to_owned(),
-                source => source.map(ToString::to_string).unwrap_or_default(),
+                source => source.map(ToString::to_string).map(|reason| range(&reason)).unwrap_or_default(),
             };
-            format!("`{value}` is no value of `{wrong}`{}", after(": ", &reason))
+            // Where the reason names the value, it is said once.
+            match reason.contains(&format!("`{value}`")) {
+                true => format!("`{wrong}`: {reason}"),
+                false => format!("`{value}` is no value of `{wrong}`{}", after(": ", &reason)),
+            }
         }
         ErrorKind::ArgumentConflict => match option(ContextKind::PriorArg) {
             other if other == wrong => format!("`{wrong}` is given twice"),
@@ -66,6 +70,13 @@ pub fn unstartable(error: LaunchError, program: &OsStr) -> anyhow::Error {
     let is_shell_line = program.to_string_lossy().contains(|c: char| c.is_whitespace() || "|&;<>()$`*?~".contains(c));
     let error = anyhow::Error::from(error);
     if is_shell_line { error.context("to let a shell read the line add `--shell` before the `--`") } else { error }
+}
+
+/// The text without the ` (os error 2)` that follows the system's words, and tells people nothing that those don't.
+pub fn without_error_number(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once(')').map_or("", |(_, rest)| rest))
 }
 
 /// What the words go to: the innermost subcommand, its name as it is typed, and the words after it.
@@ -114,7 +125,8 @@ fn takes_next_word(command: &Command, word: &str) -> bool {
 fn missing(command: &Command, error: &Error) -> String {
     let Some(ContextValue::Strings(shown)) = error.get(ContextKind::InvalidArg) else { return "a word".to_owned() };
     let help = |shown: &String| {
-        let argument = command.get_arguments().find(|argument| argument.to_string() == *shown)?;
+        let bare = |text: &str| text.trim_matches(['[', ']', '<', '>', '.']).to_owned();
+        let argument = command.get_arguments().find(|argument| bare(&argument.to_string()) == bare(shown))?;
         let help = argument.get_help()?.to_string();
         let end = [". ", "; ", ": "].iter().filter_map(|mark| help.find(mark)).min().unwrap_or(help.len());
         Some(help[..end].to_owned())
@@ -126,9 +138,15 @@ fn missing(command: &Command, error: &Error) -> String {
     list(&shown.iter().map(named).collect::<Vec<_>>(), "and")
 }
 
-/// `--name` of `--name <VALUE>`.
+/// `--name` of `--name <VALUE>`, and `NAME` of `[NAME]`.
 fn option_name(shown: &str) -> &str {
-    shown.split([' ', '=', '[']).find(|part| !part.is_empty()).unwrap_or(shown)
+    shown.split([' ', '=', '[', ']']).find(|part| !part.is_empty()).unwrap_or(shown)
+}
+
+/// clap's sentence on a range of numbers, in words: `0 is not in 1..=9` is `it takes a number from 1 to 9`.
+fn range(reason: &str) -> String {
+    let bounds = reason.split_once(" is not in ").and_then(|(_, range)| range.split_once("..="));
+    bounds.map_or_else(|| reason.to_owned(), |(least, most)| format!("it takes a number from {least} to {most}"))
 }
 
 /// The text after its mark, or nothing.
@@ -142,5 +160,23 @@ fn list(words: &[String], conjunction: &str) -> String {
         [] => String::new(),
         [only] => only.clone(),
         [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_errors_are_left_out_wherever_they_stand() {
+        assert_eq!(without_error_number("no file (os error 2): a (b)"), "no file: a (b)");
+        assert_eq!(without_error_number("x (os error 2), y (os error 13)"), "x, y");
+        assert_eq!(without_error_number("all well"), "all well");
+    }
+
+    #[test]
+    fn ranges_are_told_in_words_and_other_reasons_stay() {
+        assert_eq!(range("0 is not in 1..=9"), "it takes a number from 1 to 9");
+        assert_eq!(range("too late"), "too late");
     }
 }
