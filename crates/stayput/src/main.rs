@@ -53,8 +53,13 @@ Examples:
   stayput topology                           this machine as a tree
   stayput doctor                             what this machine can and can't measure
 
-Exit code: 0 when all went well, 1 when something failed, 2 when the command line or a file that it
-names is wrong. `run` and `sched` give the exit code of the program that they ran.";
+Exit codes:
+  0    all went well
+  1    something failed: a cell none of whose runs went well, a loss above --max-loss, a full disk
+  2    the command line, or a file that it names, is wrong; nothing was run
+  126  the program can't be executed
+  127  there is no such program
+`run` and `sched` end as the program did that they ran: with its exit code, or by its signal.";
 
 #[derive(Subcommand)]
 enum Command {

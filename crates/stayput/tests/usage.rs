@@ -5,6 +5,7 @@
 use std::fmt::Write;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -81,6 +82,40 @@ fn the_sentences_are_sentences() {
         for unwanted in ["panicked", "error:", "Error", "os error", "Usage:", "tip:"] {
             assert!(!sentence.contains(unwanted), "{usage}");
         }
+    }
+}
+
+/// Each code of the manual's table is given by a command, and no command gives another.
+#[test]
+fn the_manual_has_every_exit_code() {
+    let folder = folder();
+    let stayput = |line: &str| {
+        let words = shell_words::split(line).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_stayput")).args(words).current_dir(folder.path()).output().unwrap()
+    };
+    let help = String::from_utf8(stayput("--help").stdout).unwrap();
+    let (_, table) = help.split_once("Exit codes:\n").unwrap();
+    let rows = table.lines().map_while(|line| line.strip_prefix("  "));
+    let codes: Vec<i32> = rows.map(|row| row.split(' ').next().unwrap().parse().unwrap()).collect();
+    let lines = [
+        ("place scatter -n 1", 0),
+        ("study -n 1 --place unbound --max-runs 2 --no-report --quiet --out failing.stayput -- false", 1),
+        ("place nowhere", 2),
+        ("run --quiet -- ./plain.txt", 126),
+        ("run --quiet -- ./missing", 127),
+    ];
+    assert_eq!(codes, lines.map(|(_, code)| code));
+    for (line, code) in lines {
+        assert_eq!(stayput(line).status.code(), Some(code), "{line}");
+    }
+    // Beyond them, `run` ends as its program does.
+    assert_eq!(stayput("run --quiet -- sh -c 'exit 42'").status.code(), Some(42));
+    assert_eq!(stayput("run --quiet -- sh -c 'kill -9 $$'").status.signal(), Some(9));
+
+    let table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/usage.txt")).unwrap();
+    let given = table.lines().filter(|line| !line.starts_with('$'));
+    for line in given {
+        assert!(codes.contains(&line.split(':').next().unwrap().parse().unwrap()), "{line}");
     }
 }
 
