@@ -181,7 +181,7 @@ impl<'m> Distinct<'m> {
         Ok(polynomial::binomial(&self.cpus.len().into(), threads))
     }
 
-    /// Every class once, one after the other, from the most together to the most spread.
+    /// Every class once, one after the other; where the machine's parts are alike, from the most together to the most spread.
     ///
     /// An object's children that may change places stand in falling order of their threads. Classes are compared by the
     /// threads of each child of the machine, more in the first child first; then by what is in the first child, and so on.

@@ -3,9 +3,14 @@
 //! The papers try a few placements by hand on regular machines. Each is generalised here to any tree, also where siblings
 //! differ and CPUs are missing, such that it gives the papers' own placements on the papers' machines.
 
+mod compact;
+mod scatter;
+
 use crate::cpu::{CpuId, parse_cpu_list};
 use crate::placement::{PlaceError, Placement};
 use crate::tree::{Kind, Machine, ObjectIndex, PuIndex};
+use compact::compact;
+use scatter::scatter;
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
@@ -15,13 +20,14 @@ use strum::IntoStaticStr;
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Policy {
-    /// The next thread sits next to the one before: the usable CPUs in tree order (Pires 2016: `0-7`; `KMP_AFFINITY=compact`).
+    /// As few packages as hold the threads, with those as few dies, then L3, L2 and cores; in tree order, so that each thread
+    /// sits next to the one before. On a regular machine these are its first usable CPUs (Pires 2016: `0-7`;
+    /// `KMP_AFFINITY=compact`). Two threads are a closest pair on any machine.
     Compact,
     /// The next thread goes where it shares least (Pires 2016 and 2017, the `GOMP_CPU_AFFINITY` lists).
     ///
-    /// The innermost sharing counts most: a CPU whose core has fewest threads so far, among those one whose L2 or module has
-    /// fewest, and so on outwards through L3, die and package; first in tree order of those that are still equal. On a
-    /// regular machine that is dealing out over packages, then dies, then modules, then cores.
+    /// No core gets a second thread while another has none. The cores are dealt out evenly: over packages, within those over
+    /// dies and NUMA domains, then L3, then L2 and modules; first in tree order where all is equal.
     Scatter,
     /// The CPUs of [`Policy::Scatter`] with consecutive threads next to each other (Weber 2010: no shared L2, both packages;
     /// `KMP_AFFINITY=balanced` keeps neighbours together in the same way).
@@ -97,9 +103,8 @@ impl Policy {
         let mut order = match self {
             Self::Scatter | Self::Balanced => scatter(machine, &usable, seats),
             Self::SemiBalanced => semi_balanced(machine, seats),
-            Self::Compact | Self::Unbalanced | Self::List(_) => usable,
+            Self::Compact | Self::Unbalanced | Self::List(_) => compact(machine, seats),
         };
-        order.truncate(seats);
         if *self == Self::Balanced {
             order.sort_unstable();
         }
@@ -116,43 +121,16 @@ fn usable(machine: &Machine, object: ObjectIndex) -> Vec<PuIndex> {
         .collect()
 }
 
-/// The first `seats` of `pus` (in tree order) such that each shares least with those before it, the innermost sharing first.
-fn scatter(machine: &Machine, pus: &[PuIndex], seats: usize) -> Vec<PuIndex> {
-    let partitions = machine.partitions();
-    // load[level][object]: threads so far in that object.
-    let mut load = vec![vec![0_u32; machine.objects().count()]; partitions.len()];
-    let mut free = pus.to_vec();
-    let mut order = Vec::with_capacity(seats);
-    while order.len() < seats {
-        let sharing = |pu: PuIndex| {
-            let levels = partitions.iter().zip(&load);
-            levels.map(move |(object, load)| load[object[pu.at()].at()])
-        };
-        let next = (0..free.len()).reduce(
-            |best, other| {
-                if sharing(free[other]).lt(sharing(free[best])) { other } else { best }
-            },
-        );
-        let Some(next) = next else { break };
-        let pu = free.remove(next);
-        for (object, load) in partitions.iter().zip(&mut load) {
-            load[object[pu.at()].at()] += 1;
-        }
-        order.push(pu);
-    }
-    order
-}
-
-/// Scatters within one package after the other, the largest first, until `seats` are taken.
+/// Scatters within one package after the other, the largest first, until `seats` are taken. CPUs outside of any package are
+/// the last resort.
 fn semi_balanced(machine: &Machine, seats: usize) -> Vec<PuIndex> {
     let mut packages: Vec<Vec<PuIndex>> = (machine.objects())
         .filter(|(_, object)| object.kind == Kind::Package)
         .map(|(i, _)| usable(machine, i))
         .collect();
-    if packages.is_empty() {
-        packages.push(usable(machine, ObjectIndex::MACHINE));
-    }
     packages.sort_by_key(|pus| Reverse(pus.len()));
+    let loose = |pu: &PuIndex| machine.enclosing(machine.pu(*pu).cpu, Kind::Package).is_none();
+    packages.push(usable(machine, ObjectIndex::MACHINE).into_iter().filter(loose).collect());
     let mut order = Vec::with_capacity(seats);
     for package in packages {
         let wanted = package.len().min(seats - order.len());

@@ -515,30 +515,4 @@ impl Machine {
     pub fn core_kind(&self, cpu: CpuId) -> Option<&CoreKind> {
         self.core_kinds.iter().find(|kind| kind.cpus.contains(cpu))
     }
-
-    /// For each level at which PUs share something, from the innermost, the object that each PU belongs to.
-    ///
-    /// Levels are kinds of object as ranked in this machine. A PU without an object of some kind stands there with the
-    /// outermost object that it does have further in, so that every level splits the PUs completely. Levels that split them
-    /// as the one before does are left out, and so are the PUs themselves and the machine.
-    pub(crate) fn partitions(&self) -> Vec<Vec<ObjectIndex>> {
-        let mut inner: Vec<ObjectIndex> = self.pus.iter().map(|pu| pu.object).collect();
-        let mut partitions = Vec::new();
-        for rank in 1..self.object(ObjectIndex::MACHINE).rank {
-            let outer: Vec<ObjectIndex> = inner
-                .iter()
-                .map(|&i| match self.object(i).parent {
-                    Some(parent) if self.object(parent).rank <= rank => parent,
-                    _ => i,
-                })
-                .collect();
-            // An object with one child covers the same PUs as that child.
-            let splits_alike = (inner.iter().zip(&outer)).all(|(&i, &o)| self.object(i).pus == self.object(o).pus);
-            if !splits_alike {
-                partitions.push(outer.clone());
-            }
-            inner = outer;
-        }
-        partitions
-    }
 }
