@@ -16,8 +16,7 @@ pub struct PlaceArgs {
     /// How many threads; without it, one for each usable CPU or for each CPU of the list
     #[arg(short = 'n', long = "threads", value_name = "N")]
     threads: Option<usize>,
-    /// host, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340), an hwloc XML file, or an hwloc synthetic string
-    #[arg(long, value_name = "MACHINE", default_value = "host", add = shell::machines())]
+    #[arg(long, value_name = "MACHINE", default_value = "host", help = crate::topology::machine_help(), add = shell::machines())]
     machine: String,
     /// list, gomp, kmp, omp-places, taskset, numactl, likwid, hwloc, slurm-map, slurm-mask, openmpi-rankfile, systemd, docker or json
     #[arg(long = "as", value_name = "SYNTAX", default_value = "list", add = shell::names(shell::variants::<Syntax>))]
@@ -26,7 +25,7 @@ pub struct PlaceArgs {
     #[arg(long)]
     env: bool,
     /// One placement of each class: those that no symmetry of the machine maps onto one another
-    #[arg(long, requires = "threads", conflicts_with_all = ["policy", "syntax", "env"])]
+    #[arg(long, requires = "threads", conflicts_with_all = ["policy", "syntax", "env", "important"])]
     all: bool,
     /// Only the classes that differ in what the hardware shares, threads dealt out evenly, and those of the policies
     #[arg(long, requires = "threads", conflicts_with_all = ["policy", "syntax", "env"])]
@@ -53,14 +52,18 @@ enum Format {
 
 const HELP: &str = "\
 Policies:
-  compact        the next thread next to the one before: CPUs in the order of the machine's tree
-  scatter        the next thread where it shares least: core first, then L2 or module, L3, die, package
+  compact        as few packages as hold the threads, with those as few dies, then L3, L2 and cores;
+                 in the order of the machine's tree, so that the next thread sits next to the one before
+  scatter        the next thread where it shares least: a core of its own as long as there is one,
+                 dealt out over packages, then dies and NUMA domains, then L3, then L2 or modules
   balanced       the CPUs of scatter, with consecutive threads next to each other
-  semi-balanced  as few packages as hold the threads, scattered within each
+  semi-balanced  as few packages as hold the threads, the largest first, scattered within each
   unbalanced     shares as much as possible; the placement of compact
+No policy puts two threads on a CPU while another CPU that may be used is free.
 
 With --all, a line has the CPUs by thread, how many sets of CPUs are the same up to the machine's
-symmetry, and the policies that lead there. The most together come first.
+symmetry, and the policies that lead there. The most together come first where the parts of the
+machine are alike; unlike parts come in the order of the machine's tree.
 
 Examples:
   stayput place scatter -n 4
@@ -120,7 +123,7 @@ fn distinct(args: &PlaceArgs) -> anyhow::Result<()> {
     match args.format {
         Format::List => {
             let columns = Columns::new(&distinct, threads)?;
-            crate::print_by(|out| write_list(out, classes, &columns))
+            crate::print_by(|out| write_list(out, classes, &columns, args.ordered))
         }
         Format::Json => crate::print_by(|out| write_json(out, classes, args.ordered)),
     }
@@ -147,6 +150,9 @@ fn count(args: &PlaceArgs, distinct: &Distinct, threads: usize) -> anyhow::Resul
     ))
 }
 
+/// The columns of the list by their headers.
+const HEADERS: [&str; 3] = ["CPUs by thread", "CPU sets", "policies"];
+
 /// How wide the columns of the list can get, known before the first class is.
 struct Columns {
     cpus: usize,
@@ -157,29 +163,38 @@ impl Columns {
     fn new(distinct: &Distinct, threads: usize) -> anyhow::Result<Self> {
         let mut widths: Vec<usize> = distinct.machine().usable().map(|cpu| cpu.to_string().len() + 1).collect();
         widths.sort_unstable_by(|a, b| b.cmp(a));
-        let cpu_sets = distinct.cpu_sets(threads).map_err(UsageError::from)?;
-        Ok(Self { cpus: widths.iter().take(threads).sum::<usize>() - 1, cpu_sets: cpu_sets.to_string().len() })
+        let cpus = widths.iter().take(threads).sum::<usize>() - 1;
+        let cpu_sets = distinct.cpu_sets(threads).map_err(UsageError::from)?.to_string().len();
+        Ok(Self { cpus: cpus.max(HEADERS[0].len()), cpu_sets: cpu_sets.max(HEADERS[1].len()) })
+    }
+
+    fn line(&self, cpus: &str, cpu_sets: &str, rest: &str) -> String {
+        format!("{cpus:<0$}  {cpu_sets:>1$}  {rest}", self.cpus, self.cpu_sets).trim_end().to_owned()
     }
 }
 
-/// One line for each class: CPUs by thread, number of sets of CPUs, policies, order.
-fn write_list(out: &mut impl Write, classes: impl Iterator<Item = Class>, columns: &Columns) -> std::io::Result<()> {
+/// The headers, and one line for each class: CPUs by thread, number of sets of CPUs, policies, order.
+fn write_list(
+    out: &mut impl Write,
+    classes: impl Iterator<Item = Class>,
+    columns: &Columns,
+    ordered: bool,
+) -> std::io::Result<()> {
+    let [cpus, cpu_sets, policies] = HEADERS;
+    let order = if ordered { "  [order of threads]" } else { "" };
+    writeln!(out, "{}", columns.line(cpus, cpu_sets, &format!("{policies}{order}")))?;
     for class in classes {
         let cpus = class.cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        let sets = class.cpu_sets.to_string();
-        let mut line = format!("{cpus:<0$}  {sets:>1$}", columns.cpus, columns.cpu_sets);
+        let mut rest = Vec::new();
         if let Some((name, others)) = class.policies.split_first() {
-            line.push_str(&format!("  {name}"));
-            if !others.is_empty() {
-                let others: Vec<String> = others.iter().map(Policy::to_string).collect();
-                line.push_str(&format!(" ({})", others.join(", ")));
-            }
+            let others: Vec<String> = others.iter().map(Policy::to_string).collect();
+            rest.push(if others.is_empty() { name.to_string() } else { format!("{name} ({})", others.join(", ")) });
         }
         if !class.order.is_empty() {
             let order: Vec<String> = class.order.iter().map(|(level, how)| format!("{level} {how}")).collect();
-            line.push_str(&format!("  [{}]", order.join(", ")));
+            rest.push(format!("[{}]", order.join(", ")));
         }
-        writeln!(out, "{line}")?;
+        writeln!(out, "{}", columns.line(&cpus, &class.cpu_sets.to_string(), &rest.join("  ")))?;
     }
     Ok(())
 }

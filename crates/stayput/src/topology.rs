@@ -8,8 +8,7 @@ use serde::Serialize;
 /// Show a machine as a tree: packages, caches, cores, CPUs, memory, and which CPUs may be used
 #[derive(clap::Args)]
 pub struct TopologyArgs {
-    /// host, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340), an hwloc XML file, or an hwloc synthetic string
-    #[arg(long, value_name = "MACHINE", default_value = "host", add = shell::machines())]
+    #[arg(long, value_name = "MACHINE", default_value = "host", help = machine_help(), add = shell::machines())]
     machine: String,
     /// text and svg fold more than four identical siblings; xml is hwloc's format
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -20,6 +19,12 @@ pub struct TopologyArgs {
     /// How many threads to place; without it, one for each usable CPU or for each CPU of the list
     #[arg(short = 'n', long = "threads", value_name = "N", requires = "place")]
     threads: Option<usize>,
+}
+
+/// What `--machine` takes, wherever it takes any machine.
+pub(crate) fn machine_help() -> String {
+    let presets = machine::preset::names().collect::<Vec<_>>().join(", ");
+    format!("host, a preset ({presets}), an hwloc XML file, or an hwloc synthetic string")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
