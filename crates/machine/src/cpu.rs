@@ -24,6 +24,12 @@ pub struct CpuSet(BTreeSet<CpuId>);
 /// The largest CPU number accepted in text; the kernel's own limit is 8,192 CPUs.
 pub const MAX_CPU_ID: u32 = 65_535;
 
+/// More CPUs than this are not placed on: the kernel's own limit (`CONFIG_NR_CPUS`).
+pub const MAX_CPUS: usize = 8192;
+
+/// A list has no more entries than this; nobody starts more threads.
+pub const MAX_LIST: usize = 65_536;
+
 /// Why a text is not a list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseCpuSetError {
@@ -47,6 +53,12 @@ pub enum ParseCpuSetError {
         element: String,
         /// The whole list as written.
         list: String,
+    },
+    /// It names more CPUs than any placement has threads.
+    #[error("a CPU list has {MAX_LIST} entries at most, and `{element}` is beyond that; give fewer")]
+    TooLong {
+        /// The element, as written, that makes the list too long.
+        element: String,
     },
     /// A number is beyond any kernel's limit.
     #[error("CPU {cpu} in CPU list `{list}` is beyond the largest CPU number {MAX_CPU_ID}")]
@@ -96,6 +108,9 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<CpuId>, ParseCpuSetError> {
         }
         if first > last {
             return Err(ParseCpuSetError::Backwards { element: element.into(), list: list.into() });
+        }
+        if cpus.len() + ((last - first) / stride) as usize >= MAX_LIST {
+            return Err(ParseCpuSetError::TooLong { element: element.into() });
         }
         cpus.extend((first..=last).step_by(stride as usize).map(CpuId));
     }

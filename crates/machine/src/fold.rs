@@ -46,6 +46,8 @@ impl Machine {
             && x.cache == y.cache
             && x.shared_units == y.shared_units
             && x.numa_nodes.len() == y.numa_nodes.len()
+            && (x.numa_nodes.iter().zip(&y.numa_nodes))
+                .all(|(&p, &q)| self.numa_node(p).forbidden == self.numa_node(q).forbidden)
             && x.children.len() == y.children.len();
         if x.kind == Kind::Pu {
             let (p, q) = (&self.pus_of(a)[0], &self.pus_of(b)[0]);

@@ -10,6 +10,7 @@ use crate::error::MachineError;
 use crate::host;
 use crate::linux::{self, control_group, process, system};
 use crate::record::MachineRecord;
+use crate::synthetic;
 use crate::tree::Source;
 use crate::xml;
 use libloading::Library;
@@ -34,9 +35,6 @@ const KEEP_ALL: c_int = 0;
 
 /// Where hwloc looks for plugins.
 const PLUGINS_PATH: &str = "HWLOC_PLUGINS_PATH";
-
-/// Machines with more PUs or NUMA nodes than this are taken for typing errors; hwloc would take minutes and gigabytes.
-const MAX_PUS: u64 = 16_384;
 
 /// Reads this host: all online CPUs, those that we may not use marked with the reason.
 pub(crate) fn host() -> Result<MachineRecord, MachineError> {
@@ -68,47 +66,19 @@ pub(crate) fn host() -> Result<MachineRecord, MachineError> {
 }
 
 /// Builds the machine that an hwloc synthetic string describes.
-pub(crate) fn synthetic(description: &str) -> Result<MachineRecord, MachineError> {
+pub(crate) fn from_synthetic(description: &str) -> Result<MachineRecord, MachineError> {
     let failed = |cause: &str| MachineError::Synthetic { description: description.into(), cause: cause.into() };
     let c_description = (CString::new(description).ok().filter(|_| description.is_ascii()))
         .ok_or_else(|| failed("it holds characters other than plain ASCII"))?;
-    if size(description) > MAX_PUS {
-        return Err(failed("it describes more than 16,384 CPUs"));
-    }
+    synthetic::check(description).map_err(|cause| failed(&cause))?;
     let hwloc = hwloc()?;
     let mut topology = hwloc.topology().map_err(|cause| failed(&cause))?;
-    (topology.describe(&c_description))
-        .map_err(|_| failed("write levels from the outside in, each as type:count, the last one pu"))?;
+    topology.describe(&c_description).map_err(|_| failed(&synthetic::refusal(description)))?;
     topology.load().map_err(|cause| failed(&cause))?;
     let mut record = topology.record().map_err(|cause| failed(&cause))?;
     record.name = description.into();
     record.source = Source::Synthetic(description.into());
     Ok(record)
-}
-
-/// How many objects the innermost level of a synthetic string has, were it valid: the product of its counts, which stand
-/// alone or after a type and a colon, outside of parentheses.
-fn size(description: &str) -> u64 {
-    let mut depth = 0_u32;
-    let outside: String = (description.chars())
-        .map(|c| {
-            match c {
-                '(' => depth += 1,
-                ')' => depth = depth.saturating_sub(1),
-                _ if depth == 0 => return c,
-                _ => {}
-            }
-            ' '
-        })
-        .collect();
-    (outside.split(|c: char| c.is_ascii_whitespace() || "[]".contains(c)))
-        .map(|level| level.rsplit(':').next().unwrap_or(level))
-        .filter(|count| count.starts_with(|c: char| c.is_ascii_digit()))
-        .map(|count| {
-            let digits = count.bytes().take_while(u8::is_ascii_digit);
-            digits.fold(0_u64, |n, digit| n.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
-        })
-        .fold(1, |product, count| product.saturating_mul(count.max(1)))
 }
 
 /// `hwloc_topology_t`

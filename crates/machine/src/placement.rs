@@ -1,8 +1,8 @@
 //! A placement: which thread sits on which CPUs.
 
-use crate::cpu::{CpuId, CpuSet, ParseCpuSetError, parse_cpu_list};
+use crate::cpu::{CpuId, CpuSet, MAX_LIST, ParseCpuSetError, parse_cpu_list};
 use crate::host;
-use crate::tree::{CpuState, Kind, Machine, ObjectIndex};
+use crate::tree::{CpuState, Kind, Machine, ObjectIndex, Row};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,6 +17,9 @@ pub struct Placement {
     /// `slots[i]` holds the CPUs of thread `i`; never empty, nor is any slot.
     pub slots: Vec<CpuSet>,
 }
+
+/// No placement has more threads than this.
+pub const MAX_THREADS: usize = MAX_LIST;
 
 /// Why there is no such placement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +45,9 @@ pub enum PlaceError {
     /// No thread to place.
     #[error("the number of threads must be at least 1")]
     NoThreads,
+    /// More threads than anybody starts.
+    #[error("{0} threads are more than {MAX_THREADS}, the most that are placed; ask for fewer")]
+    TooManyThreads(usize),
     /// Every CPU is forbidden.
     #[error("no CPU of machine `{0}` is usable")]
     NoUsableCpu(String),
@@ -111,28 +117,31 @@ impl Placement {
     /// How much of the machine the threads occupy.
     pub fn footprint(&self, machine: &Machine) -> Footprint {
         let cpus: Vec<CpuId> = self.union().iter().collect();
-        let occupied =
-            |kind| -> BTreeSet<ObjectIndex> { cpus.iter().filter_map(|&cpu| machine.enclosing(cpu, kind)).collect() };
+        let occupied = |rank| -> BTreeSet<ObjectIndex> {
+            let pus = cpus.iter().filter_map(|&cpu| Some(machine.pu(machine.pu_index(cpu)?).object));
+            pus.filter_map(|pu| machine.with_ancestors(pu).find(|&i| machine.object(i).rank == rank)).collect()
+        };
         let same_cpus = |a: &BTreeSet<ObjectIndex>, b: &BTreeSet<ObjectIndex>| {
             a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| machine.object(a).pus == machine.object(b).pus)
         };
-        let cores = occupied(Kind::Core);
-        let mut parts: Vec<(Kind, BTreeSet<ObjectIndex>)> = Vec::new();
-        for kind in machine.kinds_outside_in() {
-            let objects = occupied(kind);
+        let rows = machine.rows_outside_in();
+        let cores = rows.iter().find(|row| row.kind == Kind::Core).map(|row| occupied(row.rank)).unwrap_or_default();
+        let mut parts: Vec<(Row, BTreeSet<ObjectIndex>)> = Vec::new();
+        for row in rows {
+            let objects = occupied(row.rank);
             // An L3 for every package says no more than the package, an L2 for every core no more than the core.
-            let repeats = kind != Kind::Core
+            let repeats = row.kind != Kind::Core
                 && !parts.is_empty()
                 && (same_cpus(&cores, &objects) || parts.iter().any(|(_, outer)| same_cpus(outer, &objects)));
             if !objects.is_empty() && !repeats {
-                parts.push((kind, objects));
+                parts.push((row, objects));
             }
         }
         Footprint {
             threads: self.slots.len(),
             parts: (parts.into_iter())
-                .map(|(kind, objects)| (kind, objects.len()))
-                .chain([(Kind::Pu, cpus.len())])
+                .map(|(row, objects)| (row, objects.len()))
+                .chain([(Row::PU, cpus.len())])
                 .collect(),
         }
     }
@@ -145,22 +154,22 @@ impl Placement {
 pub struct Footprint {
     /// How many threads there are.
     pub threads: usize,
-    /// By kind, from the outside in. Kinds that always come together are named once.
-    pub parts: Vec<(Kind, usize)>,
+    /// By row of the tree, from the outside in. Rows that always come together are named once.
+    pub parts: Vec<(Row, usize)>,
 }
 
 impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |n: usize| if n == 1 { "" } else { "s" };
         write!(f, "{} thread{} on ", self.threads, plural(self.threads))?;
-        let cores = (self.parts.iter()).find(|(kind, _)| *kind == Kind::Core);
+        let cores = (self.parts.iter()).find(|(row, _)| row.kind == Kind::Core);
         let mut separator = "";
-        for &(kind, n) in &self.parts {
+        for &(row, n) in &self.parts {
             // Where every core has one thread, its CPU needs no word.
-            if kind == Kind::Pu && cores.is_some_and(|&(_, cores)| cores == n) {
+            if row == Row::PU && cores.is_some_and(|&(_, cores)| cores == n) {
                 continue;
             }
-            write!(f, "{separator}{n} {}", kind.counted(n))?;
+            write!(f, "{separator}{n} {}", row.counted(n))?;
             separator = ", ";
         }
         Ok(())

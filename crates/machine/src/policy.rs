@@ -7,7 +7,7 @@ mod compact;
 mod scatter;
 
 use crate::cpu::{CpuId, parse_cpu_list};
-use crate::placement::{PlaceError, Placement};
+use crate::placement::{MAX_THREADS, PlaceError, Placement};
 use crate::tree::{Kind, Machine, ObjectIndex, PuIndex};
 use compact::compact;
 use scatter::scatter;
@@ -90,6 +90,9 @@ impl Policy {
     pub fn place(&self, machine: &Machine, threads: usize) -> Result<Placement, PlaceError> {
         if threads == 0 {
             return Err(PlaceError::NoThreads);
+        }
+        if threads > MAX_THREADS {
+            return Err(PlaceError::TooManyThreads(threads));
         }
         if let Self::List(cpus) = self {
             let listed = Placement::from_list(&join(cpus, ","), |cpu| machine.state(cpu))?;

@@ -1,6 +1,6 @@
 //! The stored form of a machine: a nested tree that people and other programs can read, checked when it comes back.
 
-use crate::cpu::{CpuId, CpuSet, MAX_CPU_ID};
+use crate::cpu::{CpuId, CpuSet, MAX_CPU_ID, MAX_CPUS};
 use crate::tree::{
     Cache, CoreKind, ForbiddenBy, Kind, Level, LogicalIndex, Machine, NumaIndex, NumaNode, Object, ObjectIndex, Pu,
     PuIndex, Source,
@@ -31,6 +31,9 @@ pub struct MachineRecord {
     /// CPUs that are there but switched off.
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub offline_cpus: CpuSet,
+    /// CPUs that are offline or that a control group hid from whoever described the machine.
+    #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
+    pub hidden_cpus: CpuSet,
     /// The kinds of core from the weakest, when there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub core_kinds: Vec<CoreKind>,
@@ -61,6 +64,9 @@ pub struct ObjectRecord {
     /// Who keeps us off this PU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forbidden_by: Option<ForbiddenBy>,
+    /// CPUs that belong here and are not in the tree.
+    #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
+    pub missing_cpus: CpuSet,
     /// The objects directly inside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<ObjectRecord>,
@@ -76,6 +82,7 @@ impl ObjectRecord {
             shared_units: Vec::new(),
             numa_nodes: Vec::new(),
             forbidden_by: None,
+            missing_cpus: CpuSet::new(),
             children,
         }
     }
@@ -84,6 +91,12 @@ impl ObjectRecord {
     pub(crate) fn for_each(&self, visit: &mut impl FnMut(&ObjectRecord)) {
         visit(self);
         self.children.iter().for_each(|child| child.for_each(visit));
+    }
+
+    /// Calls `visit` with every NUMA node inside.
+    pub(crate) fn for_each_node(&mut self, visit: &mut impl FnMut(&mut NumaNode)) {
+        self.numa_nodes.iter_mut().for_each(&mut *visit);
+        self.children.iter_mut().for_each(|child| child.for_each_node(visit));
     }
 
     /// Calls `visit` with every PU inside.
@@ -117,9 +130,12 @@ pub enum RecordError {
     /// A PU without a kernel number, or with one beyond any kernel's limit.
     #[error("a PU has no valid CPU number")]
     BadCpuNumber,
-    /// An object around no PU.
-    #[error("a {0} holds no CPU")]
+    /// A core or a cache around neither a PU nor memory.
+    #[error("a {0} holds neither CPU nor memory")]
     Empty(Kind),
+    /// More PUs than any kernel knows.
+    #[error("it has more than {MAX_CPUS} CPUs, and no kernel knows more")]
+    TooManyCpus,
     /// Two PUs with one number.
     #[error("CPU {0} appears twice")]
     TwiceCpu(CpuId),
@@ -164,6 +180,7 @@ impl TryFrom<MachineRecord> for Machine {
             pus: Vec::new(),
             index_of: BTreeMap::new(),
             offline: record.offline_cpus,
+            hidden: record.hidden_cpus,
             numa_nodes: Vec::new(),
             numa_distances: record.numa_distances,
             core_kinds: record.core_kinds,
@@ -215,6 +232,7 @@ fn flatten(
         cache: record.cache,
         shared_units: record.shared_units,
         numa_nodes: (first_node..machine.numa_nodes.len() as u32).map(NumaIndex).collect(),
+        missing_cpus: record.missing_cpus,
         rank: 0,
         pus: first_pu..first_pu,
     });
@@ -225,14 +243,20 @@ fn flatten(
         if machine.index_of.insert(cpu, PuIndex(first_pu)).is_some() {
             return Err(RecordError::TwiceCpu(cpu));
         }
+        if machine.pus.len() == MAX_CPUS {
+            return Err(RecordError::TooManyCpus);
+        }
         machine.pus.push(Pu { cpu, object: index, forbidden: record.forbidden_by });
     }
     for child in record.children {
         flatten(machine, counts, child, Some(index), depth + 1)?;
     }
     let end = machine.pus.len() as u32;
-    if first_pu == end && parent.is_some() {
-        return Err(RecordError::Empty(machine.objects[index.at()].kind));
+    let kind = machine.objects[index.at()].kind;
+    let has_memory = first_node < machine.numa_nodes.len() as u32;
+    // Packages and groups outlive their last CPU, and whatever has memory.
+    if first_pu == end && !has_memory && matches!(kind, Kind::Core | Kind::Cache(_) | Kind::InstructionCache(_)) {
+        return Err(RecordError::Empty(kind));
     }
     machine.objects[index.at()].pus = first_pu..end;
     if let Some(parent) = parent {
@@ -338,6 +362,7 @@ impl From<Machine> for MachineRecord {
             source: machine.source,
             cpu_model: machine.cpu_model,
             offline_cpus: machine.offline,
+            hidden_cpus: machine.hidden,
             core_kinds: machine.core_kinds,
             numa_distances: machine.numa_distances,
         }
@@ -356,6 +381,7 @@ fn nest(machine: &Machine, index: ObjectIndex) -> ObjectRecord {
             Kind::Pu => machine.pus_of(index)[0].forbidden.clone(),
             _ => None,
         },
+        missing_cpus: object.missing_cpus.clone(),
         children: (object.children.iter()).map(|&child| nest(machine, child)).collect(),
     }
 }

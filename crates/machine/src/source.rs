@@ -36,10 +36,10 @@ impl Machine {
             Source::Host => hwloc::host(),
             Source::Preset(name) => {
                 let preset = preset::named(name).ok_or_else(|| MachineError::Unknown(name.clone()))?;
-                hwloc::synthetic(&preset.synthetic).map(|record| preset.completed(name, record))
+                hwloc::from_synthetic(&preset.synthetic).map(|record| preset.completed(name, record))
             }
             Source::Xml(path) => xml::read_file(path),
-            Source::Synthetic(description) => hwloc::synthetic(description),
+            Source::Synthetic(description) => hwloc::from_synthetic(description),
         }?;
         let name = record.name.clone();
         record.try_into().map_err(|cause| MachineError::Record { name, cause })

@@ -6,7 +6,7 @@
 use crate::cpu::CpuSet;
 use crate::fold::bytes;
 use crate::placement::Placement;
-use crate::tree::{Associativity, Cache, Kind, Machine, NumaIndex, ObjectIndex, Pu};
+use crate::tree::{Associativity, Cache, Kind, Machine, NumaIndex, ObjectIndex, Pu, Row};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,9 +15,9 @@ impl Machine {
     /// One line: how many there are of what, for example `2 packages, 8 cores, 16 CPUs`.
     pub fn summary(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
-        for kind in self.kinds_outside_in().chain([Kind::Pu]) {
-            let n = self.count(kind);
-            parts.push(format!("{n} {}", kind.counted(n)));
+        for row in self.rows_outside_in().into_iter().chain([Row::PU]) {
+            let n = self.count_row(row);
+            parts.push(format!("{n} {}", row.counted(n)));
         }
         let nodes = self.numa_nodes().len();
         if nodes > 0 {
@@ -41,6 +41,10 @@ impl Machine {
         }
         if !self.offline_cpus().is_empty() {
             let _ = writeln!(text, "offline: {} (where is not known while off)", self.offline_cpus().named());
+        }
+        if !self.hidden_cpus().is_empty() {
+            let _ =
+                writeln!(text, "offline or hidden: {} (the description doesn't say which)", self.hidden_cpus().named());
         }
         for kind in self.core_kinds() {
             let _ = writeln!(text, "{} cores: {}", kind.name, kind.cpus.named());
@@ -169,6 +173,9 @@ impl Tree<'_> {
         if !object.shared_units.is_empty() {
             let _ = write!(text, " (shared {})", object.shared_units.join(", "));
         }
+        if object.pus.is_empty() {
+            text.push_str(" (no CPU)");
+        }
         text.push_str(&self.memory(&object.numa_nodes));
         text
     }
@@ -189,7 +196,8 @@ impl Tree<'_> {
         (nodes.iter().map(|&node| self.machine.numa_node(node)))
             .map(|node| {
                 let size = node.memory_bytes.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
-                format!(", NUMA node P#{}{size}", node.os_index)
+                let forbidden = if node.forbidden { " (forbidden)" } else { "" };
+                format!(", NUMA node P#{}{size}{forbidden}", node.os_index)
             })
             .collect()
     }

@@ -16,7 +16,7 @@
 
 use crate::cpu::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -131,6 +131,27 @@ pub struct Cache {
     pub associativity: Option<Associativity>,
 }
 
+/// All objects of one kind; where groups lie in groups, those of one depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The kind.
+    pub kind: Kind,
+    /// Whether these are groups with groups inside.
+    pub is_outer: bool,
+    pub(crate) rank: usize,
+}
+
+impl Row {
+    /// The PUs, which every machine has.
+    pub(crate) const PU: Self = Self { kind: Kind::Pu, is_outer: false, rank: 0 };
+
+    /// Its word after the number `n`, such as `cores` or `outer groups`.
+    pub fn counted(self, n: usize) -> String {
+        let outer = if self.is_outer { "outer " } else { "" };
+        outer.to_owned() + &self.kind.counted(n)
+    }
+}
+
 /// A NUMA node: memory and, by the object that it hangs off, the CPUs near it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumaNode {
@@ -139,6 +160,9 @@ pub struct NumaNode {
     /// Memory in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<NonZeroU64>,
+    /// Whether its memory is not ours to use: a cpuset's `mems` excludes it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forbidden: bool,
 }
 
 /// A kind of core, on machines that have several.
@@ -146,6 +170,9 @@ pub struct NumaNode {
 pub struct CoreKind {
     /// `P` for performance, `E` for efficiency, or `kind 0`, `kind 1`, ... from the weakest when that is not known.
     pub name: String,
+    /// The maker's word for it as hwloc gives it, such as `IntelAtom`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_type: Option<String>,
     /// hwloc's rank by performance: 0 is the weakest and most frugal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<u32>,
@@ -184,6 +211,8 @@ pub enum CpuState {
     Forbidden(ForbiddenBy),
     /// The CPU is there and switched off; the kernel then does not tell where it sits.
     Offline,
+    /// Whoever described the machine did not see the CPU: it was switched off, or a control group kept it away.
+    Hidden,
     /// The machine has no such CPU.
     Absent,
 }
@@ -194,6 +223,10 @@ impl fmt::Display for CpuState {
             Self::Usable => f.write_str("it is usable"),
             Self::Forbidden(by) => by.fmt(f),
             Self::Offline => f.write_str("it is offline"),
+            Self::Hidden => f.write_str(
+                "it was offline, or hidden by a control group, where the machine was described; describe it with \
+                 `lstopo --disallowed` to tell",
+            ),
             Self::Absent => f.write_str("the machine has no such CPU"),
         }
     }
@@ -317,6 +350,8 @@ pub struct Object {
     pub shared_units: Vec<String>,
     /// NUMA nodes local to exactly its CPUs.
     pub numa_nodes: Vec<NumaIndex>,
+    /// CPUs that belong here and are not in the tree, as far as the description places them: offline, or hidden.
+    pub missing_cpus: CpuSet,
     /// Rank of its kind among all kinds of this machine, counted from the PUs (0) outwards.
     pub(crate) rank: usize,
     pub(crate) pus: Range<u32>,
@@ -345,6 +380,7 @@ pub struct Machine {
     pub(crate) pus: Vec<Pu>,
     pub(crate) index_of: BTreeMap<CpuId, PuIndex>,
     pub(crate) offline: CpuSet,
+    pub(crate) hidden: CpuSet,
     pub(crate) numa_nodes: Vec<NumaNode>,
     pub(crate) numa_distances: Option<Vec<Vec<u32>>>,
     pub(crate) core_kinds: Vec<CoreKind>,
@@ -410,6 +446,7 @@ impl Machine {
                 Some(by) => CpuState::Forbidden(by.clone()),
             },
             None if self.offline.contains(cpu) => CpuState::Offline,
+            None if self.hidden.contains(cpu) => CpuState::Hidden,
             None => CpuState::Absent,
         }
     }
@@ -429,23 +466,35 @@ impl Machine {
         &self.offline
     }
 
+    /// CPUs that are offline or that a control group hid from whoever described the machine; which of the two is not known.
+    pub fn hidden_cpus(&self) -> &CpuSet {
+        &self.hidden
+    }
+
     /// How many objects of a kind the machine has.
     pub fn count(&self, kind: Kind) -> usize {
         self.objects.iter().filter(|o| o.kind == kind).count()
     }
 
-    /// The kinds of object between machine and PU that this machine has, from the outside in, the L1 caches aside.
-    pub fn kinds_outside_in(&self) -> impl Iterator<Item = Kind> {
-        let mut ranks: BTreeMap<Kind, usize> = BTreeMap::new();
-        for object in &self.objects {
-            let rank = ranks.entry(object.kind).or_default();
-            *rank = object.rank.max(*rank);
-        }
-        let ranked: BTreeSet<(usize, Kind)> = ranks.into_iter().map(|(kind, rank)| (rank, kind)).collect();
-        ranked.into_iter().rev().map(|(_, kind)| kind).filter(|kind| {
+    /// The rows of objects between machine and PU that this machine has, from the outside in, the L1 caches aside.
+    pub fn rows_outside_in(&self) -> Vec<Row> {
+        let ranked: BTreeMap<usize, Kind> = self.objects.iter().map(|object| (object.rank, object.kind)).collect();
+        let mut rows: Vec<Row> = Vec::new();
+        // From the inside out, so that the groups inside of others come first.
+        for (rank, kind) in ranked {
             use Kind::{Cache, InstructionCache, Machine, Pu};
-            !matches!(kind, Machine | Pu | Cache(1) | InstructionCache(_))
-        })
+            if !matches!(kind, Machine | Pu | Cache(1) | InstructionCache(_)) {
+                let is_outer = kind == Kind::Group && rows.iter().any(|row| row.kind == Kind::Group);
+                rows.push(Row { kind, is_outer, rank });
+            }
+        }
+        rows.reverse();
+        rows
+    }
+
+    /// How many objects a row has.
+    pub fn count_row(&self, row: Row) -> usize {
+        self.objects.iter().filter(|object| object.rank == row.rank).count()
     }
 
     /// Whether some core has several PUs (simultaneous multithreading).
@@ -488,6 +537,21 @@ impl Machine {
     /// The NUMA node at a position.
     pub fn numa_node(&self, index: NumaIndex) -> &NumaNode {
         &self.numa_nodes[index.at()]
+    }
+
+    /// By object, the range of NUMA nodes at and inside of it: they are numbered as their objects are, depth first.
+    pub(crate) fn numa_nodes_inside(&self) -> Vec<Range<usize>> {
+        let mut nodes: Vec<Range<usize>> = Vec::with_capacity(self.objects.len());
+        let mut next = 0;
+        for object in &self.objects {
+            nodes.push(next..next + object.numa_nodes.len());
+            next += object.numa_nodes.len();
+        }
+        for (index, object) in self.objects.iter().enumerate().rev() {
+            let last = object.children.iter().map(|child| nodes[child.at()].end).max();
+            nodes[index].end = nodes[index].end.max(last.unwrap_or(0));
+        }
+        nodes
     }
 
     /// The NUMA nodes whose memory is nearest to `cpu`; several where memories of different kinds are equally near.

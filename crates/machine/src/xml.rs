@@ -1,15 +1,16 @@
 //! hwloc's XML format, version 2: reading any, writing our machines.
 //!
 //! hwloc's own reader trusts its input (an odd file trips its assertions, which end the process), so files are read here,
-//! where each flaw has a sentence. What is written holds the tree and nothing that identifies a computer.
+//! where each flaw has a sentence. What is written (`write.rs`) holds the tree and nothing that identifies a computer.
+
+mod write;
 
 use crate::cpu::{CpuId, CpuSet, MAX_CPU_ID};
 use crate::error::MachineError;
 use crate::record::{MachineRecord, ObjectRecord};
-use crate::tree::{Associativity, Cache, CoreKind, ForbiddenBy, Kind, Machine, NumaNode, ObjectIndex, Source};
+use crate::tree::{Associativity, Cache, CoreKind, ForbiddenBy, Kind, NumaNode, Source};
 use roxmltree::{Document, Node, ParsingOptions};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
@@ -72,7 +73,16 @@ pub(crate) fn parse(content: &[u8]) -> Result<MachineRecord, String> {
             pu.forbidden_by = Some(ForbiddenBy::Description);
         }
     });
-    let complete = mask(root, "complete_cpuset")?.unwrap_or_default();
+    if let Some(allowed) = mask(root, "allowed_nodeset")? {
+        // Nodes are numbered as CPUs are, and their sets are written alike.
+        tree.for_each_node(&mut |node| node.forbidden = !allowed.contains(CpuId(node.os_index)));
+    }
+    let missing = std::mem::take(&mut tree.missing_cpus);
+    let missing: CpuSet = missing.iter().filter(|&cpu| !online.contains(cpu)).collect();
+    // Where disallowed CPUs are in the tree, those that are not must be off; else nobody can tell.
+    let shows_disallowed = allowed.is_some_and(|allowed| !online.is_subset(&allowed));
+    let (offline_cpus, hidden_cpus) =
+        if shows_disallowed { (missing, CpuSet::new()) } else { (CpuSet::new(), missing) };
     Ok(MachineRecord {
         name: String::new(),
         source: Source::Xml(Path::new("").into()),
@@ -81,14 +91,16 @@ pub(crate) fn parse(content: &[u8]) -> Result<MachineRecord, String> {
             .map(|model| model.trim().to_owned()),
         counts: BTreeMap::new(),
         usable_cpus: CpuSet::new(),
-        offline_cpus: complete.difference(&online),
+        offline_cpus,
+        hidden_cpus,
         core_kinds: core_kinds(topology)?,
         numa_distances: distances(topology, &tree),
         tree,
     })
 }
 
-/// The object and all inside it; none when it is no part of the tree (memory, I/O) or holds no PU.
+/// The object and all inside it; none when it is no part of the tree (memory, I/O). Packages without a PU and objects that hold
+/// memory alone are part of it.
 fn object(node: Node, in_family_15h: bool, depth: usize) -> Result<Option<ObjectRecord>, String> {
     if depth > 64 {
         return Err("its objects are nested more than 64 deep".into());
@@ -106,8 +118,15 @@ fn object(node: Node, in_family_15h: bool, depth: usize) -> Result<Option<Object
         record.children.extend(object(child, in_family_15h, depth + 1)?);
         memory(child, &mut record.numa_nodes, depth)?;
     }
-    if record.children.is_empty() && kind != Kind::Pu {
+    let may_be_empty = matches!(kind, Kind::Pu | Kind::Package | Kind::Die | Kind::Group | Kind::Module);
+    if record.children.is_empty() && record.numa_nodes.is_empty() && !may_be_empty {
         return Ok(None);
+    }
+    if let (Some(own), Some(complete)) = (node.attribute("cpuset"), node.attribute("complete_cpuset"))
+        && own != complete
+    {
+        let (own, complete) = (mask(node, "cpuset")?, mask(node, "complete_cpuset")?);
+        record.missing_cpus = complete.unwrap_or_default().difference(&own.unwrap_or_default());
     }
     if matches!(kind, Kind::Package | Kind::Die | Kind::Core | Kind::Pu) {
         record.os_index = number(node, "os_index")?;
@@ -135,6 +154,7 @@ fn memory(node: Node, into: &mut Vec<NumaNode>, depth: usize) -> Result<(), Stri
         Some("NUMANode") => into.push(NumaNode {
             os_index: number(node, "os_index")?.ok_or("a NUMA node has no os_index")?,
             memory_bytes: number::<u64>(node, "local_memory")?.and_then(|n| n.try_into().ok()),
+            forbidden: false,
         }),
         Some("MemCache") if depth < 64 => {
             for child in node.children().filter(|child| child.has_tag_name("object")) {
@@ -153,6 +173,7 @@ fn distances(topology: Node, tree: &ObjectRecord) -> Option<Vec<Vec<u32>>> {
             && node.attribute("type") == Some("NUMANode")
             && node.attribute("name").is_none_or(|name| name == "NUMALatency")
             && node.attribute("indexing") == Some("os")
+            && node.attribute("nbobjs") != Some("0")
     })?;
     let nodes: Vec<u32> = numbers(matrix, "indexes")?;
     let values: Vec<u64> = numbers(matrix, "u64values")?;
@@ -176,29 +197,38 @@ fn numbers<T: FromStr>(node: Node, name: &str) -> Option<Vec<T>> {
         .collect()
 }
 
+/// The makers' words for kinds of core, and ours. Where two kinds are `IntelAtom`, the weaker one is called LP-E.
+const CORE_TYPES: [(&str, &str); 5] = [
+    ("IntelCore", "P"),
+    ("IntelAtom", "E"),
+    ("IntelLowPower", "LP-E"),
+    ("AMDPerformance", "P"),
+    ("AMDEfficiency", "E"),
+];
+
 /// The kinds of core from the weakest. A single kind says nothing and is dropped.
 ///
-/// Only Intel's own names make a P or an E: kinds that differ in clock alone are not that.
+/// Only the makers' own names make a P or an E: kinds that differ in clock alone are not that.
 fn core_kinds(topology: Node) -> Result<Vec<CoreKind>, String> {
     let kinds: Vec<Node> = topology.children().filter(|node| node.has_tag_name("cpukind")).collect();
-    let is_atom = |kind: Node| info(kind, "CoreType") == Some("IntelAtom");
-    let atoms = kinds.iter().filter(|&&kind| is_atom(kind)).count();
-    let mut seen_atoms = 0;
-    let named = kinds.iter().enumerate().map(|(i, &kind)| {
-        let name = if info(kind, "CoreType") == Some("IntelCore") {
-            "P".into()
-        } else if is_atom(kind) {
-            seen_atoms += 1;
-            match (atoms, seen_atoms) {
-                (1, _) | (2, 2) => "E".into(),
-                (2, _) => "LP-E".into(),
-                _ => format!("E{}", seen_atoms - 1),
-            }
-        } else {
-            format!("kind {i}")
+    let word = |kind: Node| {
+        let core_type = info(kind, "CoreType")?;
+        CORE_TYPES.iter().find(|(maker, _)| *maker == core_type).map(|&(_, ours)| ours)
+    };
+    let words: Vec<Option<&str>> = kinds.iter().map(|&kind| word(kind)).collect();
+    let times = |word: &str, upto: usize| words[..upto].iter().filter(|other| **other == Some(word)).count();
+    let named = kinds.iter().zip(&words).enumerate().map(|(i, (&kind, word))| {
+        let name = match word {
+            None => format!("kind {i}"),
+            Some(word) => match (*word, times(word, words.len()), times(word, i)) {
+                (word, 1, _) | (word @ "E", 2, 1) => word.into(),
+                ("E", 2, _) if times("LP-E", words.len()) == 0 => "LP-E".into(),
+                (word, _, nth) => format!("{word}{nth}"),
+            },
         };
         let cpus = mask(kind, "cpuset")?.unwrap_or_default();
-        Ok(CoreKind { name, efficiency: number(kind, "forced_efficiency")?, cpus })
+        let core_type = info(kind, "CoreType").map(str::to_owned);
+        Ok(CoreKind { name, core_type, efficiency: number(kind, "forced_efficiency")?, cpus })
     });
     let named = named.collect::<Result<Vec<_>, String>>()?;
     Ok(if named.len() > 1 { named } else { Vec::new() })
@@ -270,174 +300,4 @@ const HWLOC_NAMES: [(&str, Kind); 14] = [
 /// What hwloc calls a kind of object; a module, which it doesn't know, and anything else are groups to it.
 fn hwloc_name(kind: Kind) -> &'static str {
     HWLOC_NAMES.iter().find(|(_, known)| *known == kind).map_or("Group", |(name, _)| name)
-}
-
-impl Machine {
-    /// The machine in hwloc's XML format, version 2, which hwloc's tools read.
-    ///
-    /// Forbidden CPUs are in it as disallowed. A clustered-multithreading module becomes a group of subtype `Module`.
-    pub fn to_xml(&self) -> String {
-        let mut xml = String::from(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n",
-        );
-        let mut writer = Writer { machine: self, xml: &mut xml, gp_index: 0 };
-        // Writing to a String cannot fail.
-        let _ = writer.object(ObjectIndex::MACHINE, 1);
-        let _ = writer.rest();
-        xml.push_str("</topology>\n");
-        xml
-    }
-}
-
-struct Writer<'a> {
-    machine: &'a Machine,
-    xml: &'a mut String,
-    gp_index: u32,
-}
-
-impl Writer<'_> {
-    fn object(&mut self, index: ObjectIndex, depth: usize) -> std::fmt::Result {
-        let object = self.machine.object(index);
-        let cpus = self.machine.cpus_of(index);
-        self.start(hwloc_name(object.kind), depth)?;
-        let root = index == ObjectIndex::MACHINE;
-        if let Some(os_index) = object.os_index.or(root.then_some(0)) {
-            write!(self.xml, " os_index=\"{os_index}\"")?;
-        }
-        let nodes = self.nodes_near(index);
-        self.sets(&cpus, &nodes, root)?;
-        if root {
-            let usable = self.machine.usable_cpus();
-            write!(
-                self.xml,
-                " allowed_cpuset=\"{}\" allowed_nodeset=\"{}\"",
-                hex(usable.iter().map(|cpu| cpu.0)),
-                hex(nodes.iter().copied())
-            )?;
-        }
-        if let (Kind::Cache(level) | Kind::InstructionCache(level), Some(cache)) = (object.kind, object.cache) {
-            let cache_type = match object.kind {
-                Kind::InstructionCache(_) => 2,
-                Kind::Cache(1) => 1,
-                _ => 0,
-            };
-            write!(
-                self.xml,
-                " cache_size=\"{}\" depth=\"{level}\" cache_linesize=\"{}\" cache_associativity=\"{}\" cache_type=\"{cache_type}\"",
-                cache.size_bytes.map_or(0, |n| n.get()),
-                cache.line_bytes.map_or(0, |n| n.get()),
-                match cache.associativity {
-                    None => 0,
-                    Some(Associativity::Full) => -1,
-                    Some(Associativity::Ways(ways)) => i64::from(ways),
-                }
-            )?;
-        }
-        if matches!(object.kind, Kind::Group | Kind::Module) {
-            // Kind 0 with `dont_merge` keeps a group that covers the same CPUs as its neighbour.
-            write!(self.xml, " depth=\"0\" kind=\"0\" subkind=\"0\" dont_merge=\"1\"")?;
-            if object.kind == Kind::Module {
-                write!(self.xml, " subtype=\"{MODULE}\"")?;
-            }
-        }
-        let empty = object.children.is_empty() && object.numa_nodes.is_empty();
-        if empty {
-            return self.xml.write_str("/>\n");
-        }
-        self.xml.write_str(">\n")?;
-        let model = self.machine.cpu_model().filter(|_| root);
-        if let Some(model) = model {
-            let pad = "  ".repeat(depth + 1);
-            writeln!(self.xml, "{pad}<info name=\"CPUModel\" value=\"{}\"/>", escape(model))?;
-        }
-        for &node in &object.numa_nodes {
-            let node = self.machine.numa_node(node);
-            self.start("NUMANode", depth + 1)?;
-            write!(self.xml, " os_index=\"{}\"", node.os_index)?;
-            self.sets(&cpus, &BTreeSet::from([node.os_index]), false)?;
-            let bytes = node.memory_bytes.map_or(0, |n| n.get());
-            writeln!(self.xml, " local_memory=\"{bytes}\"/>")?;
-        }
-        for &child in &object.children {
-            self.object(child, depth + 1)?;
-        }
-        writeln!(self.xml, "{}</object>", "  ".repeat(depth))
-    }
-
-    fn start(&mut self, name: &str, depth: usize) -> std::fmt::Result {
-        self.gp_index += 1;
-        let pad = "  ".repeat(depth);
-        write!(self.xml, "{pad}<object type=\"{name}\" gp_index=\"{}\"", self.gp_index)
-    }
-
-    fn sets(&mut self, cpus: &CpuSet, nodes: &BTreeSet<u32>, root: bool) -> std::fmt::Result {
-        let complete = cpus.iter().chain((self.machine.offline_cpus().iter()).filter(|_| root));
-        write!(
-            self.xml,
-            " cpuset=\"{0}\" complete_cpuset=\"{1}\" nodeset=\"{2}\" complete_nodeset=\"{2}\"",
-            hex(cpus.iter().map(|cpu| cpu.0)),
-            hex(complete.map(|cpu| cpu.0)),
-            hex(nodes.iter().copied())
-        )
-    }
-
-    /// The NUMA nodes at, inside, or else around an object.
-    fn nodes_near(&self, index: ObjectIndex) -> BTreeSet<u32> {
-        let machine = self.machine;
-        let at = |i: ObjectIndex| (machine.object(i).numa_nodes.iter()).map(|&node| machine.numa_node(node).os_index);
-        let pus = &machine.object(index).pus;
-        let inside = (machine.objects())
-            .filter(|(_, o)| o.pus.start >= pus.start && o.pus.end <= pus.end)
-            .flat_map(|(i, _)| at(i));
-        let around = machine.ancestors(index).flat_map(at);
-        inside.chain(around).collect()
-    }
-
-    fn rest(&mut self) -> std::fmt::Result {
-        if let Some(rows) = self.machine.numa_distances() {
-            let nodes = self.machine.numa_nodes().iter();
-            let indexes: String = nodes.map(|node| format!("{} ", node.os_index)).collect();
-            let values: String = (rows.iter().flatten()).map(|value| format!("{value} ")).collect();
-            writeln!(
-                self.xml,
-                "  <distances2 type=\"NUMANode\" nbobjs=\"{}\" kind=\"5\" name=\"NUMALatency\" indexing=\"os\">\n    \
-                 <indexes length=\"{}\">{indexes}</indexes>\n    <u64values length=\"{}\">{values}</u64values>\n  </distances2>",
-                rows.len(),
-                indexes.len(),
-                values.len()
-            )?;
-        }
-        for kind in self.machine.core_kinds() {
-            write!(self.xml, "  <cpukind cpuset=\"{}\"", hex(kind.cpus.iter().map(|cpu| cpu.0)))?;
-            if let Some(efficiency) = kind.efficiency {
-                write!(self.xml, " forced_efficiency=\"{efficiency}\"")?;
-            }
-            match kind.name.as_str() {
-                "P" => self.xml.write_str(">\n    <info name=\"CoreType\" value=\"IntelCore\"/>\n  </cpukind>\n")?,
-                name if name.contains('E') => {
-                    self.xml.write_str(">\n    <info name=\"CoreType\" value=\"IntelAtom\"/>\n  </cpukind>\n")?
-                }
-                _ => self.xml.write_str("/>\n")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A set in hwloc's notation.
-fn hex(numbers: impl Iterator<Item = u32>) -> String {
-    let mut words: BTreeMap<u32, u32> = BTreeMap::new();
-    for number in numbers {
-        *words.entry(number / 32).or_default() |= 1 << (number % 32);
-    }
-    let highest = words.keys().next_back().copied().unwrap_or(0);
-    (0..=highest)
-        .rev()
-        .map(|word| format!("0x{:08x}", words.get(&word).copied().unwrap_or(0)))
-        .collect::<Vec<_>>()
-        .join(",")
-}
-
-fn escape(text: &str) -> String {
-    (text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")).replace('"', "&quot;")
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
 use stayput_machine::tree::Source;
-use stayput_machine::{CpuId, CpuState, Kind, Level, Machine, Policy, preset};
+use stayput_machine::{CpuId, CpuState, Distinct, Kind, Level, Machine, Policy, preset};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ fn presets_look_as_the_papers_describe_them() {
 
 #[test]
 fn corpus_machines_look_as_their_files_describe_them() {
-    assert_eq!(corpus().len(), 7);
+    assert_eq!(corpus().len(), 11);
     for path in corpus() {
         let machine = Machine::read(&Source::Xml(path.clone())).unwrap();
         let name = path.file_stem().unwrap().to_str().unwrap();
@@ -64,8 +64,8 @@ fn a_stored_machine_comes_back_the_same() {
 #[test]
 fn what_is_written_as_xml_reads_back() {
     let folder = tempfile::tempdir().unwrap();
-    for name in preset::names() {
-        let machine = Machine::named(name).unwrap();
+    let captures = corpus().into_iter().map(|path| Machine::read(&Source::Xml(path)).unwrap());
+    for machine in preset::names().map(|name| Machine::named(name).unwrap()).chain(captures) {
         let path = folder.path().join("machine.xml");
         fs::write(&path, machine.to_xml()).unwrap();
         let back = Machine::read(&Source::Xml(path)).unwrap();
@@ -133,4 +133,96 @@ fn forbidden_and_offline_cpus_are_never_chosen() {
     }
     let error = "4-6".parse::<Policy>().unwrap().place(&machine, 3).unwrap_err();
     assert_eq!(error.to_string(), "CPU 6 of the list `4,5,6` can't be used: it is offline");
+}
+
+#[test]
+fn memory_without_cpus_and_packages_without_cpus_are_kept_and_never_given_threads() {
+    let machine = of_corpus("memory-only.xml");
+    assert_eq!(machine.summary(), "2 packages, 1 group, 8 cores, 8 CPUs, 3 NUMA nodes");
+    let forbidden: Vec<u32> =
+        machine.numa_nodes().iter().filter(|node| node.forbidden).map(|node| node.os_index).collect();
+    assert_eq!(forbidden, [1]);
+    assert_eq!(machine.numa_distances().unwrap().len(), 3);
+    assert!(machine.to_xml().contains("allowed_nodeset=\"0x00000005\""), "{}", machine.to_xml());
+
+    let restricted = of_corpus("package-without-cpus.xml");
+    assert_eq!(restricted.summary(), "3 packages, 4 cores, 4 CPUs, 3 NUMA nodes");
+    for machine in [machine, restricted] {
+        let cpus = machine.usable().count();
+        for policy in Policy::NAMED {
+            assert_eq!(policy.place(&machine, cpus).unwrap().doubled_up(), 0, "{policy}");
+        }
+        assert!(Distinct::new(&machine).unwrap().classes(2).is_ok());
+    }
+}
+
+#[test]
+fn a_cpu_that_a_cgroup_hides_is_not_called_offline() {
+    let machine = of_corpus("hidden-by-cgroup.xml");
+    assert_eq!(machine.state(CpuId(0)), CpuState::Hidden);
+    let error = "0".parse::<Policy>().unwrap().place(&machine, 1).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "CPU 0 of the list `0` can't be used: it was offline, or hidden by a control group, where the machine was \
+         described; describe it with `lstopo --disallowed` to tell"
+    );
+    // Each package says which CPUs it lacks, so that hwloc numbers both as it did.
+    assert!(machine.to_xml().contains("cpuset=\"0x00000018\" complete_cpuset=\"0x00000019\""), "{}", machine.to_xml());
+}
+
+#[test]
+fn groups_of_groups_are_named_in_the_footprint() {
+    let machine = of_corpus("nested-groups-and-loose-cores.xml");
+    let footprint = |policy: Policy, threads| policy.place(&machine, threads).unwrap().footprint(&machine).to_string();
+    assert_eq!(
+        footprint(Policy::Scatter, 4),
+        "4 threads on 2 outer groups, 3 groups, 3 packages, 4 cores",
+        "what is outside of any group counts as one more"
+    );
+    assert_eq!(footprint(Policy::Compact, 6), "6 threads on 1 outer group, 2 groups, 3 packages, 6 cores");
+}
+
+#[test]
+fn every_maker_s_words_for_kinds_of_core_are_known_and_written_back() {
+    let named = |types: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.xml");
+        let objects: String = (0..types.len()).map(|cpu| format!("<object type=\"PU\" os_index=\"{cpu}\"/>")).collect();
+        let kinds: String = (types.iter().enumerate())
+            .map(|(cpu, word)| {
+                format!("<cpukind cpuset=\"0x{:x}\"><info name=\"CoreType\" value=\"{word}\"/></cpukind>", 1 << cpu)
+            })
+            .collect();
+        let xml = format!("<topology version=\"2.0\"><object type=\"Machine\">{objects}</object>{kinds}</topology>");
+        fs::write(&path, xml).unwrap();
+        let machine = Machine::read(&Source::Xml(path)).unwrap();
+        let written = machine.to_xml();
+        assert!(types.iter().all(|word| written.contains(&format!("value=\"{word}\""))), "{written}");
+        machine.core_kinds().iter().map(|kind| kind.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(named(&["IntelLowPower", "IntelAtom", "IntelCore"]), ["LP-E", "E", "P"]);
+    assert_eq!(named(&["IntelAtom", "IntelAtom", "IntelCore"]), ["LP-E", "E", "P"]);
+    assert_eq!(named(&["AMDEfficiency", "AMDPerformance"]), ["E", "P"]);
+    assert_eq!(named(&["Unheard", "IntelCore"]), ["kind 0", "P"]);
+}
+
+#[test]
+fn machines_that_were_stored_earlier_are_still_read() {
+    let json = r#"{"name":"m","source":"host","core_kinds":[{"name":"E","cpus":[0]},{"name":"P","cpus":[1]}],
+        "offline_cpus":[2],"tree":{"kind":"machine","numa_nodes":[{"os_index":0,"memory_bytes":1024}],
+        "children":[{"kind":"PU","os_index":0},{"kind":"PU","os_index":1}]}}"#;
+    let machine: Machine = serde_json::from_str(json).unwrap();
+    assert!(!machine.numa_nodes()[0].forbidden && machine.hidden_cpus().is_empty());
+    assert_eq!(machine.state(CpuId(2)), CpuState::Offline);
+    // What is new is left out where there is nothing to say.
+    let stored = serde_json::to_string(&machine).unwrap();
+    assert!(["forbidden", "hidden", "missing", "core_type"].iter().all(|word| !stored.contains(word)), "{stored}");
+    assert!(machine.to_xml().contains("IntelAtom"));
+}
+
+#[test]
+fn a_machine_without_memory_has_no_distances_in_its_xml() {
+    let json = r#"{"name":"m","source":"host","numa_distances":[],"tree":{"kind":"machine","children":[{"kind":"PU","os_index":0}]}}"#;
+    let machine: Machine = serde_json::from_str(json).unwrap();
+    assert!(!machine.to_xml().contains("distances2"));
 }

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use stayput_machine::tree::Source;
-use stayput_machine::{CpuSet, Kind, Machine, Placement, Policy, Syntax};
+use stayput_machine::{CpuId, CpuSet, Kind, MAX_THREADS, Machine, Placement, Policy, Syntax};
 use std::fs;
 use std::path::Path;
 
@@ -67,8 +67,56 @@ fn sets_without_end_allow_every_cpu_from_there_on() {
 fn a_bad_name_or_synthetic_string_gets_one_sentence() {
     let error = |text: &str| Machine::named(text).unwrap_err().to_string();
     insta::assert_snapshot!(error("xeon"), @"`xeon` is no machine: name `host`, a preset (xeon-e5620, opteron-6272, xeon-e5405, sgi-4d340, sequent-symmetry, epyc-7763), an hwloc XML file, or an hwloc synthetic string such as `pack:2 core:4 pu:2`");
-    insta::assert_snapshot!(error("pack:2 core:4"), @"`pack:2 core:4` is no hwloc synthetic string: write levels from the outside in, each as type:count, the last one pu");
-    insta::assert_snapshot!(error("pack:1000 core:1000 pu:1000"), @"`pack:1000 core:1000 pu:1000` is no hwloc synthetic string: it describes more than 16,384 CPUs");
+    insta::assert_snapshot!(error("pack:2 core:4"), @"`pack:2 core:4` is no hwloc synthetic string: its last level is `core`, and has to be pu");
+    for (text, why) in [
+        ("pack:100 core:100 pu:1", "it describes more than 8192 CPUs, and no kernel knows more"),
+        ("core:1000 pu:1", "core:1000 puts more than 512 objects beside each other"),
+        ("pu:0x100000", "pu:1048576 puts more than 512 objects beside each other"),
+        (
+            "pack:2 [numa][numa][numa] die:512 [numa] pu:1",
+            "it describes more than 1024 NUMA nodes, and no kernel knows more",
+        ),
+        (
+            "pack:16 die:512 group:1 group:1 l3:1 l2:1 core:1 pu:1",
+            "it describes more than 32768 objects; leave out levels that are of no interest",
+        ),
+        ("pu:2(indexes=0,4000000000)", "`4000000000` in `indexes=` is no number up to 65535"),
+        ("pu:2(indexes=0,0xffffffff)", "`0xffffffff` in `indexes=` is no number up to 65535"),
+        (&("group:1 ".repeat(126) + "pu:1"), "it has more than 32 levels"),
+        ("pack:2 core:2 core:2 pu:1", "it has two levels of core"),
+        ("pack:2 pu:2 core:2", "pu has to be the last level"),
+        ("socket:2 cpu:2", "`cpu` is no type of object; there are package, die, group, numa, l1 to l5, core and pu"),
+        ("pack:2 core pu:1", "`core` has no number; write core:2, say"),
+        ("pack:2 core:x pu:1", "`x` in `core:x` is no number of objects"),
+        ("pack:0 pu:1", "`pack:0` has no object"),
+        ("pack:2 [numa pu:1", "a `[` has no `]`"),
+        ("pack:2(size=1 pu:1", "a `(` has no `)`"),
+        ("machine:1 pu:1", "a machine can't be inside of itself; leave that level out"),
+    ] {
+        assert_eq!(error(text), format!("`{text}` is no hwloc synthetic string: {why}"));
+    }
+}
+
+#[test]
+fn the_largest_synthetic_machines_that_are_taken_are_whole() {
+    for (text, cpus) in [("pack:16 l3:16 l2:16 l1d:1 core:1 pu:2", 8192), ("numa:16 core:512 pu:1", 8192)] {
+        assert_eq!(Machine::named(text).unwrap().pus().len(), cpus);
+    }
+}
+
+#[test]
+fn more_threads_or_cpus_than_anybody_starts_are_refused() {
+    let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+    for policy in Policy::NAMED.into_iter().chain([Policy::List(vec![CpuId(0)])]) {
+        assert_eq!(policy.place(&machine, MAX_THREADS).unwrap().slots.len(), MAX_THREADS);
+        assert_eq!(
+            policy.place(&machine, 1_000_000_000).unwrap_err().to_string(),
+            "1000000000 threads are more than 65536, the most that are placed; ask for fewer"
+        );
+    }
+    let error = "0-65535,0".parse::<CpuSet>().unwrap_err().to_string();
+    assert_eq!(error, "a CPU list has 65536 entries at most, and `0` is beyond that; give fewer");
+    assert!("0-65535".parse::<CpuSet>().is_ok());
 }
 
 #[test]
@@ -77,7 +125,7 @@ fn a_stored_machine_that_cannot_be_is_refused() {
         (r#"{"kind":"core"}"#, "a core stands where none can be"),
         (r#"{"kind":"machine"}"#, "it has no CPU"),
         (r#"{"kind":"machine","children":[{"kind":"PU"}]}"#, "a PU has no valid CPU number"),
-        (r#"{"kind":"machine","children":[{"kind":"core"}]}"#, "a core holds no CPU"),
+        (r#"{"kind":"machine","children":[{"kind":"core"}]}"#, "a core holds neither CPU nor memory"),
         (
             r#"{"kind":"machine","children":[{"kind":"PU","os_index":1},{"kind":"PU","os_index":1}]}"#,
             "CPU 1 appears twice",

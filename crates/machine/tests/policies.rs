@@ -374,6 +374,7 @@ fn machine_with(tree: ObjectRecord) -> Machine {
         counts: BTreeMap::new(),
         usable_cpus: CpuSet::new(),
         offline_cpus: CpuSet::new(),
+        hidden_cpus: CpuSet::new(),
         core_kinds: Vec::new(),
         numa_distances: None,
         tree,

@@ -13,10 +13,9 @@
 use super::DistinctError;
 use super::shape::{Form, Member, Permutation, Rank, ShapeId, Shapes};
 
-use crate::tree::{Cache, Kind, Machine, NumaIndex, ObjectIndex, PuIndex};
+use crate::tree::{Cache, Kind, Machine, NumaIndex, NumaNode, ObjectIndex, PuIndex};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::ops::Range;
 
 /// More permutations of one object's parts are not gone through.
 pub(super) const MAX_SYMMETRIES: usize = 10_000;
@@ -49,8 +48,8 @@ struct Type(usize);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Label {
     Object(ObjectLabel),
-    /// A NUMA node: its memory and its distance to itself.
-    Memory(Option<u128>, u32),
+    /// A NUMA node: its facts and its distance to itself.
+    Memory(MemoryLabel, u32),
     /// So many parts that may be exchanged, at this distance from each other.
     Twins(usize, Option<(u32, u32)>),
 }
@@ -61,12 +60,15 @@ struct ObjectLabel {
     kind: Kind,
     cache: Option<CacheLabel>,
     shared_units: Vec<String>,
-    /// The memory of each of its NUMA nodes, in rising order.
-    memories: Vec<Option<u128>>,
+    /// Each of its NUMA nodes, in rising order.
+    memories: Vec<MemoryLabel>,
     /// For a PU, whether it may be used, and its core's kind.
     usable: bool,
     core_kind: Option<usize>,
 }
+
+/// A NUMA node's amount of memory, and whether we may not use it.
+type MemoryLabel = (Option<u128>, bool);
 
 /// Size, line and ways; zero ways are a fully associative cache.
 type CacheLabel = (Option<NonZeroU64>, Option<NonZeroU64>, Option<u32>);
@@ -154,7 +156,7 @@ impl<'m> Finder<'m> {
         if let Some(distances) = machine.numa_distances() {
             for &node in &machine.object(index).numa_nodes {
                 let to_itself = distances[node.at()][node.at()];
-                let label = Label::Memory(machine.numa_node(node).memory_bytes.map(memory_class), to_itself);
+                let label = Label::Memory(memory_label(machine.numa_node(node)), to_itself);
                 let mut part = self.compose(label, Vec::new(), None, around.clone())?;
                 part.memory = Some(node);
                 into.push(part);
@@ -359,9 +361,8 @@ impl<'m> Finder<'m> {
     fn label(&self, index: ObjectIndex) -> ObjectLabel {
         let object = self.machine.object(index);
         let pu = (object.kind == Kind::Pu).then(|| &self.machine.pus_of(index)[0]);
-        let mut memories: Vec<Option<u128>> = (object.numa_nodes.iter())
-            .map(|&node| self.machine.numa_node(node).memory_bytes.map(memory_class))
-            .collect();
+        let mut memories: Vec<MemoryLabel> =
+            object.numa_nodes.iter().map(|&node| memory_label(self.machine.numa_node(node))).collect();
         memories.sort_unstable();
         ObjectLabel {
             kind: object.kind,
@@ -383,6 +384,10 @@ fn cache_label(cache: &Cache) -> CacheLabel {
     (cache.size_bytes, cache.line_bytes, ways)
 }
 
+fn memory_label(node: &NumaNode) -> MemoryLabel {
+    (node.memory_bytes.map(memory_class), node.forbidden)
+}
+
 /// An amount of memory rounded up to the next of 1, 1.25, 1.5 and 1.75 times a power of two, in quarters of a byte: what
 /// kernel and firmware keep for themselves makes no difference between nodes.
 fn memory_class(bytes: NonZeroU64) -> u128 {
@@ -396,17 +401,7 @@ fn modules(machine: &Machine) -> Vec<bool> {
     let Some(distances) = machine.numa_distances() else {
         return vec![true; machine.objects().count()];
     };
-    // Nodes are numbered as their objects are, depth first, so that each object has a range of them.
-    let mut nodes: Vec<Range<usize>> = Vec::new();
-    let mut next = 0;
-    for (_, object) in machine.objects() {
-        nodes.push(next..next + object.numa_nodes.len());
-        next += object.numa_nodes.len();
-    }
-    for (index, object) in machine.objects().collect::<Vec<_>>().into_iter().rev() {
-        let last = object.children.iter().map(|child| nodes[child.at()].end).max();
-        nodes[index.at()].end = nodes[index.at()].end.max(last.unwrap_or(0));
-    }
+    let nodes = machine.numa_nodes_inside();
     let looks_like = |a: usize, b: usize, from: usize| {
         distances[a][from] == distances[b][from] && distances[from][a] == distances[from][b]
     };

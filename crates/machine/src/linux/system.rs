@@ -110,9 +110,16 @@ pub fn smt_active() -> Option<bool> {
 
 /// CPUs that are plugged in but switched off, as far as sysfs tells.
 pub fn offline_cpus() -> CpuSet {
-    let list = |file: &str| -> Option<CpuSet> { read_word(Path::new(CPUS).join(file))?.parse().ok() };
+    offline_cpus_in(Path::new(CPUS))
+}
+
+fn offline_cpus_in(folder: &Path) -> CpuSet {
+    let list = |file: &str| -> Option<CpuSet> { read_word(folder.join(file))?.parse().ok() };
     match (list("present"), list("online")) {
-        (Some(present), Some(online)) => present.difference(&online),
+        // In some containers the list of online CPUs has only those of the container; the file of each CPU knows better.
+        (Some(present), Some(online)) => (present.difference(&online).iter())
+            .filter(|cpu| read_word(folder.join(format!("cpu{cpu}/online"))).is_none_or(|word| word != "1"))
+            .collect(),
         _ => CpuSet::new(),
     }
 }
@@ -151,6 +158,21 @@ mod tests {
                         CPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\n";
         assert_eq!(model(neoverse).as_deref(), Some("CPU part 0xd0c of implementer 0x41"));
         assert_eq!(model("processor\t: 0\nhart\t\t: 2\nisa\t\t: rv64imafdc\n\n"), None);
+    }
+
+    #[test]
+    fn a_cpu_that_a_container_hides_is_not_offline() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("present", "0-3\n");
+        write("online", "0-1\n");
+        write("cpu2/online", "1\n");
+        write("cpu3/online", "0\n");
+        assert_eq!(offline_cpus_in(folder.path()).to_string(), "3");
     }
 
     #[test]

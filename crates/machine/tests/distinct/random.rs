@@ -71,7 +71,7 @@ fn machine(most: usize, mut choices: Choices) -> MachineRecord {
         add_nodes(&mut tree, on, &mut nodes, &mut choices);
     }
     if choices.one_in(6) {
-        tree.numa_nodes.push(NumaNode { os_index: 99, memory_bytes: None });
+        tree.numa_nodes.push(NumaNode { os_index: 99, memory_bytes: None, forbidden: false });
         nodes += 1;
     }
     let mut cpus = 0;
@@ -89,8 +89,8 @@ fn machine(most: usize, mut choices: Choices) -> MachineRecord {
                 (e, p)
             }),
         };
-        core_kinds.push(CoreKind { name: "E".into(), efficiency: Some(0), cpus: efficient });
-        core_kinds.push(CoreKind { name: "P".into(), efficiency: Some(1), cpus: fast });
+        core_kinds.push(CoreKind { name: "E".into(), core_type: None, efficiency: Some(0), cpus: efficient });
+        core_kinds.push(CoreKind { name: "P".into(), core_type: None, efficiency: Some(1), cpus: fast });
     }
     MachineRecord {
         name: "random".into(),
@@ -99,6 +99,7 @@ fn machine(most: usize, mut choices: Choices) -> MachineRecord {
         counts: BTreeMap::new(),
         usable_cpus: CpuSet::new(),
         offline_cpus: CpuSet::new(),
+        hidden_cpus: CpuSet::new(),
         core_kinds,
         numa_distances: distances(nodes, &mut choices),
         tree,
@@ -110,7 +111,11 @@ fn add_nodes(object: &mut ObjectRecord, on: Kind, nodes: &mut usize, choices: &m
         for _ in 0..if choices.one_in(8) { 2 } else { 1 } {
             // What the kernel leaves of 16 GiB differs a little; 8 GiB are another size.
             let bytes = if choices.one_in(8) { 8 << 30 } else { (16 << 30) - u64::from(choices.below(1 << 20)) };
-            object.numa_nodes.push(NumaNode { os_index: *nodes as u32, memory_bytes: bytes.try_into().ok() });
+            object.numa_nodes.push(NumaNode {
+                os_index: *nodes as u32,
+                memory_bytes: bytes.try_into().ok(),
+                forbidden: false,
+            });
             *nodes += 1;
         }
     }

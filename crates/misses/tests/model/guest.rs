@@ -33,6 +33,7 @@ pub fn machine(name: &str, inside: Vec<ObjectRecord>) -> Machine {
         counts: Default::default(),
         usable_cpus: Default::default(),
         offline_cpus: Default::default(),
+        hidden_cpus: Default::default(),
         core_kinds: Vec::new(),
         numa_distances: None,
         tree: ObjectRecord::new(Kind::Machine, inside),
