@@ -25,6 +25,7 @@ mod child;
 mod companion;
 mod counters;
 mod events;
+mod interruption;
 pub mod observation;
 mod openmp;
 mod poller;
@@ -37,6 +38,7 @@ pub use capture::{Captured, KEPT_BYTES};
 pub use child::executable_path;
 pub use companion::{NotInstalled, companion};
 pub use counters::{counters_available, migrations_available};
+pub use interruption::{Interruptions, interruption};
 pub use observation::{Exit, Observation, ThreadObservation};
 pub use signals::{die_by, restore_sigpipe};
 pub use tracer::trace_available;
@@ -199,7 +201,7 @@ pub enum LaunchError {
         allowed: CpuSet,
     },
     /// A signal asked us to end; the program was killed.
-    #[error("interrupted by signal {signal}; the program was killed")]
+    #[error("interrupted by signal {signal}; nothing of the program is left running")]
     Interrupted {
         /// The signal.
         signal: i32,
@@ -261,6 +263,10 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
     let caught = Caught::new(launch.descendants == Descendants::Detach).map_err(LaunchError::system("pipe"))?;
+    // From here on a signal arrives in `caught`; one that came before, while the program could still be left alone, is heeded now.
+    if let Some(signal) = interruption() {
+        return Err(LaunchError::Interrupted { signal });
+    }
     let mut held = Held::start(program, launch.output, caught.inherited())?;
     let mut events = Events::new(caught, &mut held);
     let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);

@@ -3,6 +3,7 @@
 //! A handler writes each into a pipe that the event loop polls. A signalfd would be less code, but it needs the signals
 //! blocked in every thread of the process, which a library can't ask of its caller.
 
+use crate::interruption;
 use machine::linux::Pid;
 use nix::sys::signal::SigSet;
 use std::io::{self, PipeReader, PipeWriter, Read};
@@ -52,6 +53,8 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
         libc::write(SINK.load(Ordering::Relaxed), message.as_ptr().cast(), message.len());
         *errno = saved;
     }
+    // It may come when the program has ended and nobody looks into the pipe any more.
+    interruption::note(signal);
 }
 
 /// Signals that would end or stop a process and that someone may send to us meaning the program.
@@ -77,7 +80,7 @@ fn forwarded() -> impl Iterator<Item = libc::c_int> {
 }
 
 /// Signals by which someone wants a whole study to end.
-const INTERRUPTING: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+pub(crate) const INTERRUPTING: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// The dispositions and the mask that we were started with, as far as catching changed them.
 #[derive(Clone)]
@@ -150,20 +153,7 @@ impl Caught {
     }
 
     fn catch(&mut self, signal: libc::c_int, even_if_ignored: bool) {
-        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: zeroed is a valid `sigaction`; its fields are set before the kernel reads them; the handler only
-        // does what a handler may; `previous` is filled by a call that succeeded.
-        let previous = unsafe {
-            let new = &mut *action.as_mut_ptr();
-            new.sa_sigaction = on_signal as *const () as libc::sighandler_t;
-            new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            libc::sigfillset(&mut new.sa_mask);
-            if libc::sigaction(signal, new, previous.as_mut_ptr()) != 0 {
-                return;
-            }
-            previous.assume_init()
-        };
+        let Some(previous) = install(signal, on_signal, libc::SA_RESTART) else { return };
         if previous.sa_sigaction == libc::SIG_IGN && !even_if_ignored {
             restore(signal, &previous);
         } else {
@@ -204,7 +194,26 @@ impl Drop for Caught {
     }
 }
 
-fn restore(signal: libc::c_int, previous: &libc::sigaction) {
+/// A function that runs when a signal arrives; it may only do what is async-signal-safe.
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Has `handler` called for `signal`, with all others blocked meanwhile; gives what was in place. None when the kernel refuses.
+pub(crate) fn install(signal: libc::c_int, handler: Handler, flags: libc::c_int) -> Option<libc::sigaction> {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: zeroed is a valid `sigaction`; its fields are set before the kernel reads them; the handler only
+    // does what a handler may; `previous` is filled by a call that succeeded.
+    unsafe {
+        let new = &mut *action.as_mut_ptr();
+        new.sa_sigaction = handler as *const () as libc::sighandler_t;
+        new.sa_flags = libc::SA_SIGINFO | flags;
+        libc::sigfillset(&mut new.sa_mask);
+        (libc::sigaction(signal, new, previous.as_mut_ptr()) == 0).then(|| previous.assume_init())
+    }
+}
+
+/// Puts back what was in place for `signal`.
+pub(crate) fn restore(signal: libc::c_int, previous: &libc::sigaction) {
     // SAFETY: `previous` is what the kernel had told us was in place.
     unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
 }

@@ -107,6 +107,12 @@ pub enum RunError {
     /// The study can't be worked on.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// A signal asked us to end.
+    #[error("interrupted by signal {signal}")]
+    Interrupted {
+        /// The signal.
+        signal: i32,
+    },
 }
 
 /// Simulates what is left of the study in `session`, on all cores; `watch` is called after each sample. The order of samples is
@@ -135,7 +141,10 @@ pub fn simulate(
     let mut clock_s = done.map(|measured| measured.makespan_s).fold(0.0, |a, b| a + b);
     // Some at a time: an interruption loses no more than these, and memory holds no more.
     for some in left.chunks(8 * rayon::current_num_threads()) {
-        let run = |&(replicate, point, policy): &(u32, usize, &String)| ready[point].measurements(policy, replicate);
+        let run = |&(replicate, point, policy): &(u32, usize, &String)| match study::interruption() {
+            Some(signal) => Err(RunError::Interrupted { signal }),
+            None => Ok(ready[point].measurements(policy, replicate)?),
+        };
         let measured: Vec<Measurements> = some.par_iter().map(run).collect::<Result<_, _>>()?;
         for (&(replicate, point, policy), measured) in some.iter().zip(measured) {
             let makespan_s = measured.makespan_s;

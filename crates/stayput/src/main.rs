@@ -26,6 +26,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use indicatif::ProgressBar;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
 use strum::{EnumMessage, IntoEnumIterator};
@@ -182,6 +183,12 @@ pub(crate) fn progress_bar(length: u64, quiet: bool) -> ProgressBar {
     if quiet { ProgressBar::hidden() } else { ProgressBar::new(length) }
 }
 
+/// Ends this process by the signal that interrupted the work on the journal at `path`, once that is closed.
+pub(crate) fn die_interrupted(signal: i32, path: &Path) -> ! {
+    eprintln!("stayput: interrupted; {} keeps what was measured, and the same command goes on", path.display());
+    launch::die_by(signal)
+}
+
 /// The command line, as journals keep it.
 pub(crate) fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
@@ -212,6 +219,7 @@ fn is_usage_error(error: &anyhow::Error) -> bool {
             RunError::Simulation(_) => true,
             RunError::Session(error) => is_session_usage_error(error),
             RunError::Journal(error) => error.is_usage_error(),
+            RunError::Interrupted { .. } => false,
         };
     }
     error.downcast_ref::<JournalError>().is_some_and(JournalError::is_usage_error)

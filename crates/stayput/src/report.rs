@@ -4,6 +4,7 @@ use crate::UsageError;
 use anyhow::Context;
 use report::{Format, Study};
 use std::path::{Path, PathBuf};
+use study::journal;
 
 /// Report what a study found
 #[derive(clap::Args)]
@@ -22,7 +23,16 @@ pub struct ReportArgs {
 /// Reads the journal and writes the report.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     args.out.as_deref().map(check_folder).transpose()?;
+    let lacks = journal::may_lack_last_runs(&args.file);
     let text = Study::read(&args.file)?.write(args.format, crate::study::screen());
+    if lacks {
+        eprintln!(
+            "stayput: {} was copied while its study was at work: it may lack the last runs, which are in the file {}-wal beside the \
+             original",
+            args.file.display(),
+            args.file.file_name().unwrap_or_default().display()
+        );
+    }
     match &args.out {
         Some(path) => write_report(path, &text),
         None => crate::print(&text),

@@ -8,6 +8,7 @@ use crate::rule::{RuleArgs, check_phi_is_heeded};
 use crate::{UsageError, shell};
 use ::report::{Format, Study};
 use clap::Subcommand;
+use launch::Interruptions;
 use machine::Machine;
 use sim::workload_file::{DEFAULT_WORKLOAD, REPORT_WORKLOADS};
 use sim::{Parameters, Policy, Step, Workload, WorkloadFile};
@@ -121,12 +122,19 @@ fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
 
 /// Simulates a plan, or what its journal doesn't have of it yet, and reports on it.
 fn simulate_and_report(plan: &SimulationPlan, machine: &Machine, output: &Output) -> anyhow::Result<()> {
+    // Without a journal there is nothing to close.
+    let held = output.out.as_ref().map(|_| Interruptions::hold());
     let mut session = Session::open(output.out.as_deref(), plan, machine, Host::Modelled, &crate::command_line())?;
     let progress = crate::progress_bar(plan.samples(), output.quiet);
     progress.inc(session.trials().len() as u64);
     let ending = simulation::simulate(&mut session, machine, &mut || progress.inc(1));
     progress.finish_and_clear();
-    let record = session.end::<RunError>(ending)?;
+    let record = session.end::<RunError>(ending);
+    drop(held);
+    if let (Err(RunError::Interrupted { signal }), Some(path)) = (&record, &output.out) {
+        crate::die_interrupted(*signal, path);
+    }
+    let record = record?;
     print_report(&record.into(), output)
 }
 

@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
+use launch::Interruptions;
 use machine::Machine;
 use papers::Paper;
 use report::{Format, Screen};
@@ -17,7 +18,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use study::candidates::Among;
-use study::engine::{self, CellStudy, EngineError, Event, Runner, RunnerError};
+use study::engine::{self, CellStudy, Event, Runner};
 use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, RaceRequest, Request};
@@ -293,6 +294,7 @@ fn conduct<S: CellStudy>(study: &S, machine: &Machine, path: &Path, quiet: bool)
     let plan = study.plan();
     let modelled = plan.subjects.iter().any(|subject| subject.model.is_some());
     let host = if modelled { Host::Modelled } else { Host::Real };
+    let held = Interruptions::hold();
     let mut session = Session::open(Some(path), study, machine, host, &crate::command_line())?;
     let mut runner: Box<dyn Runner> =
         if modelled { Box::new(ModelRunner::after(session.trials())) } else { Box::new(ProgramRunner::new(plan)?) };
@@ -303,13 +305,13 @@ fn conduct<S: CellStudy>(study: &S, machine: &Machine, path: &Path, quiet: bool)
     }
     let ending = engine::run_blocks(&mut session, runner.as_mut(), &mut |event| progress.show(plan, event));
     progress.finish();
-    session.end(ending).map_err(|error| {
-        if let EngineError::Runner(RunnerError::Interrupted { signal }) = error {
-            eprintln!("stayput: interrupted; {} keeps what was measured, and the same command goes on", path.display());
-            launch::die_by(signal);
-        }
-        error.into()
-    })
+    let record = session.end(ending);
+    drop(held);
+    // The journal is closed, so that it is one whole file. The last run may have ended before the signal was heeded.
+    if let Some(signal) = launch::interruption() {
+        crate::die_interrupted(signal, path);
+    }
+    Ok(record?)
 }
 
 /// The default journal, in the current folder: the paper's name, else the first subject's program or built-in name.

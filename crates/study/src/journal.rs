@@ -6,26 +6,31 @@
 //! Structures that no query would look into are JSON text.
 //!
 //! A trial with all that belongs to it is one transaction in write-ahead mode, so that a process killed at any moment loses at
-//! most the trial that was running, and a machine that loses power loses the last trials but not the file.
+//! most the trial that was running, and a machine that loses power loses the last trials but not the file. The write-ahead file is
+//! folded into the journal every second, and when the work on it ends, by an interruption too; see `reading.rs` for what else may be.
 //! `application_id` marks the file as ours, `user_version` is the schema's version.
 
 mod error;
 mod execution;
 mod older;
+mod reading;
 mod sample;
 
 pub use error::JournalError;
+pub use reading::{is_at_work, may_lack_last_runs};
 
 use crate::host::{HostFacts, HostState, PastSession};
 use crate::kind::Kind;
 use crate::record::{Ending, Record};
 use crate::row::{Columns, Row, RowError, insert, rows, to_json};
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
+use reading::{ONE_FILE, lock_for_writing, read_with};
 use rusqlite::{Connection, OpenFlags};
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// "STPY" in ASCII.
 const APPLICATION_ID: i32 = 0x5354_5059;
@@ -54,7 +59,10 @@ CREATE TABLE session (
 ";
 
 /// How a journal is written while a study is at work: see the head of this file.
-const WRITING: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;";
+const WRITING: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
+
+/// Trials are copied from the write-ahead file into the journal itself so often, so that a copy of that file alone lacks little.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 
 /// An open journal of one kind of study, held against other writers for as long as it lives.
 #[derive(Debug)]
@@ -65,6 +73,8 @@ pub struct Journal<K: Kind> {
     _lock: Flock<File>,
     /// Whether it still has the schema of an earlier version.
     is_older: bool,
+    /// When the journal itself last had all trials.
+    checkpoint: Instant,
     kind: PhantomData<K>,
 }
 
@@ -76,23 +86,18 @@ impl<K: Kind> Journal<K> {
     /// # Errors
     /// Any [`JournalError`].
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let io_error = |cause| JournalError::Open { path: path.into(), cause };
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io_error)?;
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
-            nix::errno::Errno::EAGAIN => JournalError::Busy(path.into()),
-            other => io_error(other.into()),
-        })?;
+        let lock = lock_for_writing(path)?;
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .map_err(|error| JournalError::writing(path, &error))?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(|error| JournalError::writing(path, &error))?;
         let reader = Reader::new(&connection, path)?;
         reader.iter().try_for_each(Reader::check_kind::<K>)?;
         let is_older = reader.is_some_and(|reader| reader.is_older());
-        Ok(Self { connection, path: path.into(), _lock: lock, is_older, kind: PhantomData })
+        Ok(Self { connection, path: path.into(), _lock: lock, is_older, checkpoint: Instant::now(), kind: PhantomData })
     }
 
-    /// Reads the whole study at `path`; also while a study is at work on it. The file is changed only to finish or undo
-    /// a write that was cut off.
+    /// Reads the whole study at `path`; also while a study is at work on it, and where nothing may be written. The file is changed
+    /// only to finish or undo what a writer that was killed left.
     ///
     /// # Errors
     /// Any [`JournalError`].
@@ -113,8 +118,8 @@ impl<K: Kind> Journal<K> {
     /// # Errors
     /// Any [`JournalError`] of writing.
     pub fn begin_study(&mut self, plan: &K, machine: &serde_json::Value, host: &HostFacts) -> Result<(), JournalError> {
+        // Not yet ahead: whoever copies the file alone finds a study in it.
         self.write(|connection| {
-            connection.execute_batch(WRITING)?;
             let transaction = connection.transaction()?;
             begin(&transaction, plan, machine, host)?;
             transaction.commit()
@@ -134,9 +139,10 @@ impl<K: Kind> Journal<K> {
             self.is_older = false;
         }
         self.write(|connection| {
-            connection.execute_batch(WRITING)?;
             insert_session(connection, command_line, before, None)?;
-            Ok(connection.last_insert_rowid())
+            let id = connection.last_insert_rowid();
+            connection.execute_batch(WRITING)?;
+            Ok(id)
         })
     }
 
@@ -159,7 +165,13 @@ impl<K: Kind> Journal<K> {
             let transaction = connection.transaction()?;
             trial.insert(&transaction)?;
             transaction.commit()
-        })
+        })?;
+        if self.checkpoint.elapsed() >= CHECKPOINT_EVERY {
+            // As far as readers let it; that it can't be done now is no failure, since nothing is lost.
+            let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            self.checkpoint = Instant::now();
+        }
+        Ok(())
     }
 
     /// Writes why the study ended; none reopens it.
@@ -170,16 +182,31 @@ impl<K: Kind> Journal<K> {
         self.write(|connection| write_ending(connection, ending))
     }
 
-    /// Folds the write-ahead file back, so that the study is one plain file again.
+    /// Folds the write-ahead file back, so that the study is one plain file again. Where somebody reads it at this moment, the next
+    /// reader does that.
     ///
     /// # Errors
     /// Any [`JournalError`] of writing.
     pub fn close(mut self) -> Result<(), JournalError> {
-        self.write(|connection| connection.execute_batch("PRAGMA journal_mode = DELETE"))
+        self.fold()
+    }
+
+    fn fold(&mut self) -> Result<(), JournalError> {
+        match self.write(|connection| connection.execute_batch(ONE_FILE)) {
+            Err(JournalError::Busy(_)) => Ok(()),
+            folded => folded,
+        }
     }
 
     fn write<T>(&mut self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, JournalError> {
         work(&mut self.connection).map_err(|error| JournalError::writing(&self.path, &error))
+    }
+}
+
+impl<K: Kind> Drop for Journal<K> {
+    /// However the work on it ended, what is left is one file.
+    fn drop(&mut self) {
+        let _ = self.fold();
     }
 }
 
@@ -230,22 +257,6 @@ fn insert_session(
 
 fn write_ending(connection: &Connection, ending: Option<Ending>) -> rusqlite::Result<()> {
     connection.execute("UPDATE study SET ending = ?1", [ending.map(|ending| to_json(&ending))]).map(drop)
-}
-
-/// What `read` finds in the journal at `path`.
-fn read_with<T>(path: &Path, read: impl Fn(&Reader) -> Result<T, JournalError>) -> Result<T, JournalError> {
-    File::open(path).map_err(|cause| JournalError::Open { path: path.into(), cause })?;
-    let read_by = |flags: OpenFlags| {
-        let connection =
-            Connection::open_with_flags(path, flags).map_err(|error| JournalError::reading(path, error))?;
-        let reader = Reader::new(&connection, path)?.ok_or_else(|| JournalError::Empty(path.into()))?;
-        read(&reader)
-    };
-    match read_by(OpenFlags::SQLITE_OPEN_READ_ONLY) {
-        // Killed in the middle of a write: SQLite has to recover the file before anyone can read it.
-        Err(JournalError::Write { .. }) => read_by(OpenFlags::SQLITE_OPEN_READ_WRITE),
-        read => read,
-    }
 }
 
 /// Reads a journal whose schema is known.

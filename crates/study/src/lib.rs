@@ -53,7 +53,7 @@ pub use comparison::{Comparison, StopRule};
 pub use host::{HostFacts, HostState, PastSession};
 pub use journal::{Journal, JournalError};
 pub use kind::Kind;
-pub use launch::{Exit, Observation, ThreadObservation};
+pub use launch::{Exit, Observation, ThreadObservation, interruption};
 pub use model::SubjectModel;
 pub use model_runner::ModelRunner;
 pub use plan::{Cell, Plan, Subject, Treatment};

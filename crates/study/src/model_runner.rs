@@ -19,6 +19,9 @@ impl ModelRunner {
 
 impl Runner for ModelRunner {
     fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
+        if let Some(signal) = launch::interruption() {
+            return Err(RunnerError::Interrupted { signal });
+        }
         let mut trial = turn.trial(plan, self.clock_s);
         let model = plan.subjects[turn.cell.subject].model.as_ref();
         let drawn_s =

@@ -139,7 +139,7 @@ impl<K: Kind> Session<K> {
                 journal.end_session(session, &self.host.state())?;
             }
             Err(error) => {
-                // The first error is the one to report, whether or not the session's end can be written.
+                // The first error is the one to report, whether or not the session's end can be written. The journal closes itself.
                 let _ = journal.end_session(session, &self.host.state());
                 return Err(error);
             }

@@ -71,6 +71,14 @@ pub enum JournalError {
     /// Another process works on it.
     #[error("another stayput is working on journal {}; wait for it or name another file", .0.display())]
     Busy(PathBuf),
+    /// It can be read only as a copy, and there is no room for one.
+    #[error("cannot read journal {path} where it is, nor copy it into the folder for temporary files: {cause}", path = path.display())]
+    Copy {
+        /// The journal.
+        path: PathBuf,
+        /// The reason as the system gives it.
+        cause: std::io::Error,
+    },
     /// It can't be written.
     #[error("cannot write journal {path}: {what}", path = path.display())]
     Write {
@@ -105,7 +113,8 @@ impl JournalError {
         match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::Foreign(path),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(path),
-            Some(ErrorCode::ReadOnly) => Self::Write { path, what: error.to_string() },
+            // It would have to write beside the journal, or into it.
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => Self::Write { path, what: error.to_string() },
             _ => Self::Damaged { path, what: error.to_string() },
         }
     }
