@@ -35,4 +35,5 @@ mod words;
 
 pub use format::{Format, Screen};
 pub use kinds::Study;
+pub use number::moment;
 pub use picture::svg;

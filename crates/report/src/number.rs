@@ -77,7 +77,7 @@ pub(crate) fn giga(count: f64) -> String {
 }
 
 /// A moment in seconds since 1970 as `2026-11-22 00:05:09 UTC`.
-pub(crate) fn moment(unix_s: f64) -> String {
+pub fn moment(unix_s: f64) -> String {
     match jiff::Timestamp::from_second(unix_s as i64) {
         Ok(moment) => moment.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
         Err(_) => format!("{unix_s} s since 1970"),

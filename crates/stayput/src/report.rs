@@ -1,4 +1,6 @@
-//! `stayput report`: a journal in one of six forms.
+//! `stayput report`: a journal in one of six forms, or a list of those in a folder.
+
+mod list;
 
 use crate::UsageError;
 use anyhow::Context;
@@ -6,12 +8,17 @@ use report::{Format, Study};
 use std::path::{Path, PathBuf};
 use study::journal;
 
-/// Report what a study found
+/// Report what a study found, or list the studies in a folder
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  stayput report                                            the studies in this folder
+  stayput report app.stayput                                what one of them found
+  stayput report app.stayput --format html --out app.html   the same as a page")]
 pub struct ReportArgs {
-    /// The study's journal, a .stayput file
+    /// The study's journal, a .stayput file; or a folder, whose journals are listed [default: this folder]
     #[arg(add = crate::shell::files("stayput"))]
-    file: PathBuf,
+    file: Option<PathBuf>,
     /// The form of the report
     #[arg(long, value_parser = crate::choice::<Format>(), default_value = "terminal")]
     format: Format,
@@ -23,14 +30,22 @@ pub struct ReportArgs {
 /// Reads the journal and writes the report.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     args.out.as_deref().map(check_folder).transpose()?;
-    let lacks = journal::may_lack_last_runs(&args.file);
-    let text = Study::read(&args.file)?.write(args.format, crate::study::screen());
+    let here = PathBuf::from(".");
+    let path = args.file.as_ref().unwrap_or(&here);
+    if path.is_dir() {
+        if args.format != Format::Terminal || args.out.is_some() {
+            return Err(UsageError::from("--format and --out are for the report of one study; name its journal"));
+        }
+        return crate::print(&list::of_folder(path)?);
+    }
+    let lacks = journal::may_lack_last_runs(path);
+    let text = Study::read(path)?.write(args.format, crate::study::screen());
     if lacks {
         eprintln!(
             "stayput: {} was copied while its study was at work: it may lack the last runs, which are in the file {}-wal beside the \
              original",
-            args.file.display(),
-            args.file.file_name().unwrap_or_default().display()
+            path.display(),
+            path.file_name().unwrap_or_default().display()
         );
     }
     match &args.out {

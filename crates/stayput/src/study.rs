@@ -22,8 +22,9 @@ use study::engine::{self, CellStudy, Event, Runner};
 use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, RaceRequest, Request};
+use study::session::SessionError;
 use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{Host, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Subject};
+use study::{Host, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Subject, journal, journal_name};
 use workloads::ResolveError;
 
 /// Measure a program under several placements until it is clear whether they differ
@@ -61,9 +62,13 @@ pub struct StudyArgs {
     /// Problem class of every built-in program, whatever class it is named with
     #[arg(long, value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
     class: Option<String>,
-    /// Journal to write, or to go on with [default: the name of the paper or the first subject, and .stayput]
+    /// Journal to write, or to go on with [default: named after the command and its arguments, the study file, or the paper, with
+    /// `-best` for a race: app-1000.stayput]
     #[arg(long, value_name = "FILE", add = shell::files("stayput"))]
     out: Option<PathBuf>,
+    /// Start anew, and keep a journal that has the name as NAME.old-1.stayput, with its report
+    #[arg(long, conflicts_with = "resume")]
+    force: bool,
     /// Go on with the journal's study; an error when there is none (an existing journal is gone on with anyway)
     #[arg(long)]
     resume: bool,
@@ -182,9 +187,16 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         }
     }
     args.report.as_deref().map(crate::report::check_folder).transpose()?;
-    let journal_path = args.out.clone().unwrap_or_else(|| journal_name(plan));
+    let file = args.subjects.iter().find(|name| is_study_file(name)).map(Path::new);
+    let journal_path = args.out.clone().unwrap_or_else(|| match &study {
+        CellPlan::Comparison(study) => journal_name::default_path(study, file),
+        CellPlan::Race(study) => journal_name::default_path(study, file),
+    });
     if args.resume && !journal_path.exists() {
         return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));
+    }
+    if args.force {
+        set_aside(&journal_path)?;
     }
     for departure in &plan.departures {
         eprintln!("stayput: {departure}");
@@ -242,7 +254,7 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         time_regex: args.words.time_regex.clone(),
         verified_regex: args.words.verified_regex.clone(),
     });
-    let study = match args.subjects.iter().find(|name| name.ends_with(".toml")) {
+    let study = match args.subjects.iter().find(|name| is_study_file(name)) {
         None => StudyFile { subjects: builtins.chain(command).collect(), ..flags },
         Some(name) if args.subjects.len() > 1 || command.is_some() => {
             return Err(UsageError::from(format!("study file {name} can't be mixed with other subjects")));
@@ -267,6 +279,21 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
             max_loss: race.max_loss.clone(),
         }),
     })
+}
+
+fn is_study_file(subject: &str) -> bool {
+    subject.ends_with(".toml")
+}
+
+/// Sets the journal at `path` aside, and the page that is called like it.
+fn set_aside(path: &Path) -> anyhow::Result<()> {
+    let Some(aside) = journal::set_aside(path)? else { return Ok(()) };
+    eprintln!("stayput: {} is now {}", path.display(), aside.display());
+    let (page, page_aside) = (path.with_extension("html"), aside.with_extension("html"));
+    if page.exists() {
+        std::fs::rename(&page, &page_aside).with_context(|| format!("cannot rename report {}", page.display()))?;
+    }
+    Ok(())
 }
 
 /// The subject of a built-in program with a class.
@@ -295,7 +322,13 @@ fn conduct<S: CellStudy>(study: &S, machine: &Machine, path: &Path, quiet: bool)
     let modelled = plan.subjects.iter().any(|subject| subject.model.is_some());
     let host = if modelled { Host::Modelled } else { Host::Real };
     let held = Interruptions::hold();
-    let mut session = Session::open(Some(path), study, machine, host, &crate::command_line())?;
+    let opened = Session::open(Some(path), study, machine, host, &crate::command_line());
+    let mut session = opened.map_err(|error| match error {
+        error @ (SessionError::OtherPlan { .. } | SessionError::OtherMachine { .. }) => {
+            UsageError::from(format!("{error}\nstudy --force starts anew, and keeps what is there under another name"))
+        }
+        error => error.into(),
+    })?;
     let mut runner: Box<dyn Runner> =
         if modelled { Box::new(ModelRunner::after(session.trials())) } else { Box::new(ProgramRunner::new(plan)?) };
     let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);
@@ -312,16 +345,6 @@ fn conduct<S: CellStudy>(study: &S, machine: &Machine, path: &Path, quiet: bool)
         crate::die_interrupted(signal, path);
     }
     Ok(record?)
-}
-
-/// The default journal, in the current folder: the paper's name, else the first subject's program or built-in name.
-fn journal_name(plan: &Plan) -> PathBuf {
-    let name = plan.paper.as_ref().unwrap_or(&plan.subjects[0].name);
-    let first = name.split_whitespace().next().unwrap_or(name);
-    let stem = first.rsplit('/').next().unwrap_or(first);
-    let safe: String =
-        stem.chars().map(|c| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '-' }).collect();
-    PathBuf::from(format!("{}.stayput", safe.trim_start_matches('.')))
 }
 
 /// A progress line on standard error: block, open groups, what runs, time left of the budget.

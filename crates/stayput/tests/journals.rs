@@ -205,3 +205,105 @@ fn a_copy_of_a_study_at_work_says_that_it_may_lack_runs_and_lacks_few() {
         assert_eq!(desk.files(), before, "nothing is left beside it");
     }
 }
+
+/// A study of a moment.
+const SHORT: [&str; 11] =
+    ["study", "--quiet", "-n", "1", "--place", "unbound,0", "--min-runs", "2", "--max-runs", "2", "--"];
+
+fn short_study(desk: &Desk, program: &[&str]) -> Output {
+    let output = desk.stayput(&[&SHORT, program].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    output
+}
+
+fn journal_of(output: &Output) -> String {
+    let said = text(&output.stdout);
+    said.lines().find_map(|line| line.strip_prefix("journal: ")).unwrap().to_owned()
+}
+
+#[test]
+fn other_arguments_are_another_journal_and_the_same_command_goes_on_with_its_own() {
+    let desk = Desk::new();
+    let commands: [&[&str]; 4] =
+        [&["true"], &["true", "1000"], &["sh", "-c", "exit 0 # 1"], &["sh", "-c", "exit 0 # (1)"]];
+    let journals = commands.map(|program| journal_of(&short_study(&desk, program)));
+    assert_eq!(journals[..3], ["true.stayput", "true-1000.stayput", "sh-c-exit-0-1.stayput"]);
+    assert!(journals[3].starts_with("sh-c-exit-0-1-"), "{journals:?}");
+    let before: Vec<Vec<u8>> = journals.iter().map(|name| fs::read(desk.path(name)).unwrap()).collect();
+    for (program, (journal, before)) in commands.iter().zip(journals.iter().zip(&before)) {
+        let again = short_study(&desk, program);
+        assert_eq!(journal_of(&again), *journal);
+        assert_ne!(fs::read(desk.path(journal)).unwrap(), *before, "the session was written");
+        assert_eq!(trials(&desk.path(journal)), 6, "nothing was run again");
+    }
+    // A race is another study of the same command.
+    let race = desk.stayput(&["study", "--quiet", "--best", "-n", "1", "--runs", "4", "--", "true"]);
+    assert_eq!(journal_of(&race), "true-best.stayput", "{}", text(&race.stderr));
+    // As versions did that knew no arguments in names.
+    fs::rename(desk.path("true-1000.stayput"), desk.path("true.stayput")).unwrap();
+    assert_eq!(journal_of(&short_study(&desk, &["true", "1000"])), "true.stayput");
+}
+
+#[test]
+fn force_starts_anew_and_keeps_what_was_there_with_its_report() {
+    let desk = Desk::new();
+    short_study(&desk, &["true"]);
+    let (journal, page) = (fs::read(desk.path("true.stayput")).unwrap(), fs::read(desk.path("true.html")).unwrap());
+    let seeded = [&["study", "--seed", "2"], &SHORT[1..], &["true"]].concat();
+    let refused = desk.stayput(&seeded);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("study --force starts anew"), "{}", text(&refused.stderr));
+    let forced = desk.stayput(&[&["study", "--force", "--seed", "2"], &SHORT[1..], &["true"]].concat());
+    assert!(forced.status.success(), "{}", text(&forced.stderr));
+    assert!(text(&forced.stderr).contains("true.stayput is now true.old-1.stayput"), "{}", text(&forced.stderr));
+    assert_eq!(fs::read(desk.path("true.old-1.stayput")).unwrap(), journal);
+    assert_eq!(fs::read(desk.path("true.old-1.html")).unwrap(), page);
+    assert_eq!(Journal::<Comparison>::read(&desk.path("true.stayput")).unwrap().plan.plan.seed, 2);
+    let again = desk.stayput(&[&["study", "--force"], &SHORT[1..], &["true"]].concat());
+    assert!(text(&again.stderr).contains("true.old-2.stayput"), "{}", text(&again.stderr));
+    assert_eq!(fs::read(desk.path("true.old-1.stayput")).unwrap(), journal);
+    // What isn't a journal is somebody's file, and one that is written is not taken away.
+    fs::write(desk.path("notes"), "some notes that somebody wants to keep as they are, of course. ".repeat(9)).unwrap();
+    let notes = desk.stayput(&["study", "--force", "--out", "notes", "--", "true"]);
+    assert!(text(&notes.stderr).contains("notes is not a stayput journal"), "{}", text(&notes.stderr));
+    let mut study = desk.long_study("busy.stayput", &["true"]);
+    wait_for("the study begins", || trials(&desk.path("busy.stayput")) > 1);
+    let busy = desk.stayput(&["study", "--force", "--out", "busy.stayput", "--", "true"]);
+    study.kill().unwrap();
+    study.wait().unwrap();
+    assert!(text(&busy.stderr).contains("another stayput is working"), "{}", text(&busy.stderr));
+}
+
+#[test]
+fn report_without_a_file_lists_the_journals_of_the_folder() {
+    let desk = Desk::new();
+    let none = desk.stayput(&["report"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(text(&none.stderr).contains("there is no journal in this folder"));
+    short_study(&desk, &["true", "a b"]);
+    let mut study = desk.long_study("cut.stayput", &["true"]);
+    wait_for("the study begins", || trials(&desk.path("cut.stayput")) > 1);
+    let at_work = text(&desk.stayput(&["report"]).stdout);
+    assert!(at_work.lines().any(|line| line.starts_with("cut.stayput") && line.contains(" at-work ")), "{at_work}");
+    study.kill().unwrap();
+    study.wait().unwrap();
+    desk.stayput(&["simulate", "time-sharing", "--workload", "spin:2", "--horizon-ms", "50", "--out", "s.stayput"]);
+    fs::write(desk.path("broken.stayput"), "no journal at all, but somebody called it one ".repeat(9)).unwrap();
+    let output = desk.stayput(&["report"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let list = text(&output.stdout);
+    let line = |name: &str| list.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert_eq!(list.lines().count(), 5, "{list}");
+    let short = line("true-a-b.stayput");
+    assert!(short.contains(" comparison ") && short.contains(" 6 ") && short.contains(" ended "), "{short}");
+    let command = "stayput study --quiet -n 1 --place unbound,0 --min-runs 2 --max-runs 2 -- true 'a b'";
+    assert!(short.ends_with(command), "{short}");
+    assert!(line("cut.stayput").contains(" unfinished "), "{list}");
+    assert!(line("s.stayput").contains(" simulation "), "{list}");
+    assert!(line("broken.stayput").contains("is not a stayput journal"), "{list}");
+    assert_eq!(list.lines().nth(1).unwrap(), line("s.stayput"), "the last one first");
+    let folder = desk.0.path().to_str().unwrap();
+    let elsewhere = Command::new(STAYPUT).args(["report", folder]).current_dir("/").output().unwrap();
+    assert_eq!(text(&elsewhere.stdout).lines().count(), 5);
+    assert_eq!(desk.stayput(&["report", "--format", "json"]).status.code(), Some(2));
+}

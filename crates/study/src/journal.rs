@@ -10,13 +10,17 @@
 //! folded into the journal every second, and when the work on it ends, by an interruption too; see `reading.rs` for what else may be.
 //! `application_id` marks the file as ours, `user_version` is the schema's version.
 
+mod aside;
 mod error;
 mod execution;
+mod glance;
 mod older;
 mod reading;
 mod sample;
 
+pub use aside::set_aside;
 pub use error::JournalError;
+pub use glance::{Glance, State, glance};
 pub use reading::{is_at_work, may_lack_last_runs};
 
 use crate::host::{HostFacts, HostState, PastSession};

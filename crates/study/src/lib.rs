@@ -14,7 +14,8 @@
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
 //! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
-//! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`]
+//! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`]; how
+//!   their journals are called, [`journal_name`]
 //! - what it shows: [`summary`], [`verdict`] and [`warning`], [`analysis`]
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod engine;
 mod environment;
 pub mod host;
 pub mod journal;
+pub mod journal_name;
 pub mod kind;
 pub mod max_loss;
 pub mod model;
