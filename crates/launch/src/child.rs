@@ -173,17 +173,25 @@ impl Held {
         Some(Errno::from_raw(libc::c_int::from_ne_bytes(errno)))
     }
 
-    /// Starts the child, which is not yet the program.
+    /// Starts the child, which is not yet the program. `input` is what it reads when its output is captured, none is nothing.
     ///
     /// # Errors
     /// [`LaunchError::System`] when the kernel has no pipe or no process left.
-    pub(crate) fn start(program: Program, output: Output, inherited: Inherited) -> Result<Self, LaunchError> {
+    pub(crate) fn start(
+        program: Program,
+        output: Output,
+        input: Option<File>,
+        inherited: Inherited,
+    ) -> Result<Self, LaunchError> {
         let (gate, child_gate) = UnixStream::pair().map_err(LaunchError::system("socketpair"))?;
         let mut pipes = None;
         // The child has descriptors of its own; ours of these close when this returns.
         let mut childs: Vec<(OwnedFd, RawFd)> = Vec::new();
         if output == Output::Capture {
-            let null = File::open("/dev/null").map_err(LaunchError::system("open /dev/null"))?;
+            let input = match input {
+                Some(input) => input,
+                None => File::open("/dev/null").map_err(LaunchError::system("open /dev/null"))?,
+            };
             let (stdout, child_stdout) = io::pipe().map_err(LaunchError::system("pipe"))?;
             let (stderr, child_stderr) = io::pipe().map_err(LaunchError::system("pipe"))?;
             for end in [&stdout, &stderr] {
@@ -191,7 +199,7 @@ impl Held {
                 unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
             }
             childs = vec![
-                (null.into(), libc::STDIN_FILENO),
+                (input.into(), libc::STDIN_FILENO),
                 (child_stdout.into(), libc::STDOUT_FILENO),
                 (child_stderr.into(), libc::STDERR_FILENO),
             ];

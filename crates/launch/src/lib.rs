@@ -25,6 +25,7 @@ mod child;
 mod companion;
 mod counters;
 mod events;
+mod input;
 mod interruption;
 pub mod observation;
 mod openmp;
@@ -38,6 +39,7 @@ pub use capture::{Captured, KEPT_BYTES};
 pub use child::executable_path;
 pub use companion::{NotInstalled, companion};
 pub use counters::{counters_available, migrations_available};
+pub use input::Input;
 pub use interruption::{Interruptions, interruption};
 pub use observation::{Exit, Observation, ThreadObservation};
 pub use signals::{die_by, restore_sigpipe};
@@ -87,7 +89,7 @@ pub enum Output {
     /// To our own; its input is ours too.
     #[default]
     Inherit,
-    /// To a [`Captured`] for each stream; its input is empty, and it runs in a session of its own.
+    /// To a [`Captured`] for each stream; its input is what [`Launch::input`] says, and it runs in a session of its own.
     Capture,
 }
 
@@ -118,6 +120,8 @@ pub struct Launch {
     pub observe: Observe,
     /// Where output goes.
     pub output: Output,
+    /// What it reads when its output is captured; none is nothing.
+    pub input: Option<Input>,
     /// Longest that it may run.
     pub timeout: Option<Duration>,
     /// What becomes of processes that outlive the command.
@@ -200,6 +204,9 @@ pub enum LaunchError {
         /// All that are.
         allowed: CpuSet,
     },
+    /// What it was to read can't be given to it.
+    #[error("its standard input cannot be given to it: {0}")]
+    Input(io::Error),
     /// A signal asked us to end; the program was killed.
     #[error("interrupted by signal {signal}; nothing of the program is left running")]
     Interrupted {
@@ -259,6 +266,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let binder = binder(placement.as_ref(), launch, &path, &mut notes);
     let environment = environment(placement.as_ref(), launch, binder, &mut notes);
     let program = Program::new(&path, &launch.argv, environment)?;
+    let input = launch.input.as_ref().map(Input::open).transpose().map_err(LaunchError::Input)?;
 
     let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
@@ -267,7 +275,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     if let Some(signal) = interruption() {
         return Err(LaunchError::Interrupted { signal });
     }
-    let mut held = Held::start(program, launch.output, caught.inherited())?;
+    let mut held = Held::start(program, launch.output, input, caught.inherited())?;
     let mut events = Events::new(caught, &mut held);
     let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
     registry.add_process(held.pid);

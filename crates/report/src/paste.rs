@@ -61,7 +61,10 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
 }
 
 fn lines(subject: &Subject, name: &str, placement: &Placement, threads: u32) -> Vec<Line> {
-    let program = shell_words::join(subject.argv_for(threads));
+    let mut program = shell_words::join(subject.argv_for(threads));
+    if let Some(file) = subject.input.as_ref().and_then(|input| input.file.as_ref()) {
+        program.push_str(&format!(" < {}", shell_words::quote(&file.to_string_lossy())));
+    }
     let stayput = format!("stayput run -n {threads} --place {} -- {program}", shell_words::quote(name));
     let mut lines = vec![Line { tool: "Stayput: binds any program and reads the binding back", command: stayput }];
     // Threads with several CPUs each need the syntaxes that can hold those.

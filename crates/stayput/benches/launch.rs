@@ -84,6 +84,7 @@ fn study_overhead() {
         .args(["study", "--quiet", "--no-report", "-n", "1", "--min-runs", TRIALS, "--max-runs", TRIALS, "--out"])
         .arg(&journal)
         .args(["--", "true"])
+        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()
         .unwrap();

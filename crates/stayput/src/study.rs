@@ -19,12 +19,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use study::candidates::Among;
 use study::engine::{self, CellStudy, Event, Runner};
+use study::input::{self, InputError};
 use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, RaceRequest, Request};
 use study::session::SessionError;
 use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{Host, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Subject, journal, journal_name};
+use study::{
+    Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Subject, journal, journal_name,
+};
 use workloads::ResolveError;
 
 /// Measure a program under several placements until it is clear whether they differ
@@ -35,6 +38,7 @@ use workloads::ResolveError;
 #[command(after_help = "\
 Examples:
   stayput study -- ./app input.dat
+  stayput study -- ./app < input.dat
   stayput study -n 1,2,4,all --place unbound,compact,scatter npb:cg.A
   stayput study --best -n 1-8 -- ./app
   stayput study --best --place scatter --max-loss 5 -- ./app
@@ -62,6 +66,9 @@ pub struct StudyArgs {
     /// Problem class of every built-in program, whatever class it is named with
     #[arg(long, value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
     class: Option<String>,
+    /// File that every run reads as its standard input [default: what comes by standard input, unless that is a terminal]
+    #[arg(long, value_name = "FILE", conflicts_with = "subject_model", value_hint = clap::ValueHint::FilePath)]
+    input: Option<PathBuf>,
     /// Journal to write, or to go on with [default: named after the command and its arguments, the study file, or the paper, with
     /// `-best` for a race: app-1000.stayput]
     #[arg(long, value_name = "FILE", add = shell::files("stayput"))]
@@ -172,10 +179,10 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         Some(name) => Machine::named(name).map_err(UsageError::from)?,
         None => Machine::host().context("cannot read this machine's topology")?,
     };
-    let study = request(args)?.plan(&machine, builtin).map_err(UsageError::from)?;
-    let plan = match &study {
-        CellPlan::Comparison(study) => &study.plan,
-        CellPlan::Race(study) => &study.plan,
+    let mut study = request(args)?.plan(&machine, builtin).map_err(UsageError::from)?;
+    let plan = match &mut study {
+        CellPlan::Comparison(study) => &mut study.plan,
+        CellPlan::Race(study) => &mut study.plan,
     };
     // Before there is a journal: a program that can't start is no study.
     for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
@@ -187,6 +194,8 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         }
     }
     args.report.as_deref().map(crate::report::check_folder).transpose()?;
+    let inputs = inputs(plan, args)?;
+    let departures = plan.departures.clone();
     let file = args.subjects.iter().find(|name| is_study_file(name)).map(Path::new);
     let journal_path = args.out.clone().unwrap_or_else(|| match &study {
         CellPlan::Comparison(study) => journal_name::default_path(study, file),
@@ -198,12 +207,12 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     if args.force {
         set_aside(&journal_path)?;
     }
-    for departure in &plan.departures {
+    for departure in &departures {
         eprintln!("stayput: {departure}");
     }
     let study: report::Study = match study {
-        CellPlan::Comparison(study) => conduct(&study, &machine, &journal_path, args.quiet)?.into(),
-        CellPlan::Race(study) => conduct(&study, &machine, &journal_path, args.quiet)?.into(),
+        CellPlan::Comparison(study) => conduct(&study, &machine, &journal_path, inputs, args.quiet)?.into(),
+        CellPlan::Race(study) => conduct(&study, &machine, &journal_path, inputs, args.quiet)?.into(),
     };
     let mut text = study.write(Format::Terminal, screen());
     text.push_str(&format!("\njournal: {}\n", journal_path.display()));
@@ -245,7 +254,6 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
     };
     let builtins = args.subjects.iter().map(|name| SubjectTable { builtin: Some(name.clone()), ..Default::default() });
     let command = (!args.command.is_empty()).then(|| SubjectTable {
-        builtin: None,
         command: Some(match &args.shell {
             Some(shell) => vec![shell.clone(), "-c".to_owned(), args.command.join(" ")],
             None => args.command.clone(),
@@ -253,6 +261,7 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         name: args.words.name.clone().or_else(|| args.shell.is_some().then(|| args.command.join(" "))),
         time_regex: args.words.time_regex.clone(),
         verified_regex: args.words.verified_regex.clone(),
+        ..SubjectTable::default()
     });
     let study = match args.subjects.iter().find(|name| is_study_file(name)) {
         None => StudyFile { subjects: builtins.chain(command).collect(), ..flags },
@@ -279,6 +288,29 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
             max_loss: race.max_loss.clone(),
         }),
     })
+}
+
+/// Reads what the programs of `plan` are to read: each run is given the same.
+fn inputs(plan: &mut Plan, args: &StudyArgs) -> anyhow::Result<Inputs> {
+    if args.input.is_some() && !plan.subjects.iter().any(Subject::is_command) {
+        return Err(UsageError::from("--input is for programs of yours, and there is none here"));
+    }
+    let mut waits = || {
+        eprintln!(
+            "stayput: waiting for the end of standard input, which every run is given; for none, end the command with < /dev/null"
+        );
+    };
+    let inputs = input::read(plan, args.input.as_deref(), &mut waits).map_err(|error| match error {
+        error @ InputError::Keep { .. } => error.into(),
+        error => UsageError::from(error),
+    })?;
+    for subject in plan.subjects.iter().filter(|_| !args.quiet) {
+        if let Some(input) = &subject.input {
+            let name = input.file.as_ref().map_or("standard input".into(), |file| file.display().to_string());
+            eprintln!("stayput: every run of {} reads {name} ({} bytes)", subject.name, input.bytes);
+        }
+    }
+    Ok(inputs)
 }
 
 fn is_study_file(subject: &str) -> bool {
@@ -317,7 +349,13 @@ fn builtin(name: &str) -> Result<Subject, String> {
 }
 
 /// Runs what is left of the study; gives all that is in the journal then.
-fn conduct<S: CellStudy>(study: &S, machine: &Machine, path: &Path, quiet: bool) -> anyhow::Result<Record<S>> {
+fn conduct<S: CellStudy>(
+    study: &S,
+    machine: &Machine,
+    path: &Path,
+    inputs: Inputs,
+    quiet: bool,
+) -> anyhow::Result<Record<S>> {
     let plan = study.plan();
     let modelled = plan.subjects.iter().any(|subject| subject.model.is_some());
     let host = if modelled { Host::Modelled } else { Host::Real };
@@ -329,8 +367,11 @@ fn conduct<S: CellStudy>(study: &S, machine: &Machine, path: &Path, quiet: bool)
         }
         error => error.into(),
     })?;
-    let mut runner: Box<dyn Runner> =
-        if modelled { Box::new(ModelRunner::after(session.trials())) } else { Box::new(ProgramRunner::new(plan)?) };
+    let mut runner: Box<dyn Runner> = if modelled {
+        Box::new(ModelRunner::after(session.trials()))
+    } else {
+        Box::new(ProgramRunner::new(plan, inputs)?)
+    };
     let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);
     let resumed = session.trials().len();
     if resumed > 0 && !quiet {

@@ -41,7 +41,7 @@ fn default_path_in<S: CellStudy>(folder: &Path, study: &S, file: Option<&Path>) 
         return path(&safe(paper));
     }
     let holds = |path: &Path| match Journal::<S>::read(path) {
-        Ok(record) if names(record.plan.plan()).eq(names(plan)) => Holds::Ours,
+        Ok(record) if has_same_subjects(record.plan.plan(), plan) => Holds::Ours,
         Ok(_) | Err(JournalError::OtherKind { .. }) => Holds::Another,
         Err(JournalError::Empty(_)) => Holds::Nothing,
         Err(JournalError::Open { .. }) if !path.exists() => Holds::Nothing,
@@ -70,27 +70,28 @@ fn default_path_in<S: CellStudy>(folder: &Path, study: &S, file: Option<&Path>) 
     if in_plain == Holds::Nothing { plain } else { hashed }
 }
 
-/// What tells the subjects of studies apart: what is run with which arguments. A built-in program or a model is its name, wherever
-/// it is installed.
-fn names(plan: &Plan) -> impl Iterator<Item = Vec<&str>> {
-    plan.subjects.iter().map(|subject| {
-        if is_command(subject) {
-            subject.argv.iter().map(String::as_str).collect()
-        } else {
-            vec![subject.name.as_str()]
-        }
-    })
+/// Whether the subjects of two studies, the first from a journal, are the same: what is run with which arguments and input. A
+/// built-in program or a model is its name, wherever it is installed; journals used not to keep that a program is built in.
+fn has_same_subjects(have: &Plan, asked: &Plan) -> bool {
+    let is_same = |(have, asked): (&Subject, &Subject)| {
+        if asked.is_command() { words(have).eq(words(asked)) } else { have.name == asked.name }
+    };
+    have.subjects.len() == asked.subjects.len() && have.subjects.iter().zip(&asked.subjects).all(is_same)
 }
 
-fn is_command(subject: &Subject) -> bool {
-    subject.model.is_none() && subject.build.is_none()
+/// What makes a subject the one that it is.
+fn words(subject: &Subject) -> impl Iterator<Item = &str> {
+    let name = (!subject.is_command()).then_some(subject.name.as_str());
+    let command = subject.argv.iter().filter(|_| subject.is_command()).map(String::as_str);
+    let input = subject.input.iter().map(|input| input.sha256.as_str());
+    name.into_iter().chain(command).chain(input)
 }
 
 fn hash(kind: &str, plan: &Plan) -> String {
     const BYTES: usize = 3;
     let mut hash = Sha256::new_with_prefix(kind);
-    for words in names(plan) {
-        for word in words {
+    for subject in &plan.subjects {
+        for word in words(subject) {
             hash.update([0]);
             hash.update(word);
         }
@@ -105,7 +106,7 @@ fn hash(kind: &str, plan: &Plan) -> String {
 /// A subject in a file's name: as it was called, else its program and arguments, without their folders.
 fn stem(subject: &Subject) -> String {
     let is_called_otherwise = subject.name != subject.argv.join(" ");
-    if !is_command(subject) || is_called_otherwise {
+    if !subject.is_command() || is_called_otherwise {
         return safe(&subject.name);
     }
     let last = |path: &str| path.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default().to_owned();

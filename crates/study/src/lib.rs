@@ -1,7 +1,7 @@
 //! A study: a plan becomes trials, a trial is observed, and what was observed is kept in a journal.
 //!
 //! In goes a plan, and what runs its trials; out come a record and an analysis: what is so, in numbers and typed verdicts, and no
-//! sentences. It may start programs through `launch`, and touches no file but the journal.
+//! sentences. It may start programs through `launch`, and touches no file but the journal, and those that programs are to read.
 //!
 //! ```text
 //! Comparison | Race ──> engine: blocks ──> runner: launch or model ──> trial ──┐
@@ -10,7 +10,7 @@
 //!
 //! Files use those above them in this list, and none below, but for a parent and its children:
 //!
-//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`plan`], and the files that say it,
+//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], what programs read, [`input`], [`plan`], and the files that say it,
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
 //! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
@@ -27,6 +27,7 @@ mod departures;
 pub mod engine;
 mod environment;
 pub mod host;
+pub mod input;
 pub mod journal;
 pub mod journal_name;
 pub mod kind;
@@ -53,6 +54,7 @@ pub mod warning;
 pub use analysis::{Analysis, RaceAnalysis, comparison_analysis, race_analysis};
 pub use comparison::{Comparison, StopRule};
 pub use host::{HostFacts, HostState, PastSession};
+pub use input::{InputFacts, Inputs};
 pub use journal::{Journal, JournalError};
 pub use kind::Kind;
 pub use launch::{Exit, Observation, ThreadObservation, interruption};

@@ -1,5 +1,6 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
+use crate::input::InputFacts;
 use crate::model::SubjectModel;
 use crate::trial::Trial;
 use machine::{CpuSet, Placement};
@@ -23,6 +24,9 @@ pub struct Subject {
     /// What a built-in program says of itself: `npb-ep 0.1.0 (gcc 12.2.0)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
+    /// What every run reads from its standard input; none is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputFacts>,
     /// The model that stands in for a program: nothing is run, times are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<SubjectModel>,
@@ -35,6 +39,11 @@ impl Subject {
     /// Program and arguments with `threads` threads.
     pub fn argv_for(&self, threads: u32) -> Vec<String> {
         self.argv.iter().map(|word| word.replace(THREADS_WORD, &threads.to_string())).collect()
+    }
+
+    /// Whether it is a program of the user's, and neither a built-in one nor a model.
+    pub fn is_command(&self) -> bool {
+        self.model.is_none() && self.build.is_none()
     }
 
     /// The compiler that a built-in program says it was made by: `gcc 12.2.0`.
@@ -253,6 +262,12 @@ impl Plan {
         for (have, want) in self.subjects.iter().zip(&mut asked.subjects) {
             // Journals used not to keep it.
             want.build = have.build.as_ref().and(want.build.take());
+            // The same bytes are the same input, whatever their file is called.
+            if let (Some(have), Some(want)) = (&have.input, &mut want.input)
+                && (have.bytes, &have.sha256) == (want.bytes, &want.sha256)
+            {
+                want.file.clone_from(&have.file);
+            }
         }
         // Earlier versions ran equal placements of a comparison each by itself; such a study is gone on with as it was begun.
         let mut merged = self.clone();

@@ -5,6 +5,7 @@ mod list;
 use crate::candidates::{self, Among};
 use crate::comparison::{Comparison, StopRule};
 use crate::departures;
+use crate::input::InputFacts;
 use crate::kind::Kind;
 use crate::max_loss::MaxLoss;
 use crate::model_file::ModelFile;
@@ -246,7 +247,12 @@ fn stop_rule(table: StopTable) -> Result<StopRule, PlanError> {
 fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, String>) -> Result<Subject, PlanError> {
     let mut subject = match (&table.builtin, &table.command) {
         (Some(name), _) => builtin(name).map_err(wrong)?,
-        (None, Some(command)) => Subject { name: command.join(" "), argv: command.clone(), ..Subject::default() },
+        (None, Some(command)) => Subject {
+            name: command.join(" "),
+            argv: command.clone(),
+            input: table.input.clone().map(InputFacts::unread),
+            ..Subject::default()
+        },
         (None, None) => return Err(wrong("a subject needs `builtin` or `command`")),
     };
     if let Some(name) = &table.name {

@@ -2,6 +2,7 @@
 
 use crate::engine::{Limit, Runner, RunnerError, Turn};
 use crate::host::unix_seconds;
+use crate::input::Inputs;
 use crate::plan::Plan;
 use crate::trial::{Status, Trial};
 use launch::{Captured, Descendants, Exit, Launch, LaunchError, Launched, Output, launch};
@@ -16,14 +17,16 @@ const TAIL_BYTES: usize = 4096;
 pub struct ProgramRunner {
     /// For each subject of the plan: the pattern of its time, and of a right result.
     patterns: Vec<(Option<Regex>, Option<Regex>)>,
+    /// For each subject, as far as there is any: what its runs read.
+    inputs: Inputs,
 }
 
 impl ProgramRunner {
-    /// A runner for `plan`.
+    /// A runner for `plan`, whose programs read `inputs`.
     ///
     /// # Errors
     /// When one of the plan's regular expressions isn't one.
-    pub fn new(plan: &Plan) -> Result<Self, RunnerError> {
+    pub fn new(plan: &Plan, inputs: Inputs) -> Result<Self, RunnerError> {
         let compile = |pattern: &Option<String>| pattern.as_deref().map(Regex::new).transpose();
         let patterns = plan
             .subjects
@@ -31,7 +34,7 @@ impl ProgramRunner {
             .map(|subject| Ok((compile(&subject.time_regex)?, compile(&subject.verified_regex)?)))
             .collect::<Result<_, regex::Error>>()
             .map_err(|error| RunnerError::Broken(error.to_string()))?;
-        Ok(Self { patterns })
+        Ok(Self { patterns, inputs })
     }
 }
 
@@ -45,12 +48,17 @@ impl Runner for ProgramRunner {
             placement: plan.placement(turn.cell).cloned(),
             threads: Some(threads),
             output: Output::Capture,
+            input: self.inputs.get(turn.cell.subject).cloned().flatten(),
             timeout: Some(limit.longest),
             descendants: Descendants::Kill,
             ..Launch::new(subject.argv_for(threads).into_iter().map(OsString::from).collect())
         });
         match launched {
             Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
+            // The runs so far read something else than this one would.
+            Err(error @ LaunchError::Input(_)) => {
+                return Err(RunnerError::Broken(format!("{}: {error}", subject.name)));
+            }
             Err(error) => trial.cause = error.to_string(),
             Ok(launched) => {
                 match time_s(&launched, limit, &self.patterns[turn.cell.subject]) {

@@ -19,7 +19,7 @@
 use crate::toml_file::{self, FileError};
 use serde::Deserialize;
 use sim::toml_text::{self, Mistake, line_at};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A study file as read. What it leaves out is left to the command line and the defaults.
@@ -86,6 +86,8 @@ pub struct SubjectTable {
     pub builtin: Option<String>,
     /// A program and its arguments; `{threads}` stands for the thread count.
     pub command: Option<Vec<String>>,
+    /// A file that every run of `command` reads as its standard input.
+    pub input: Option<PathBuf>,
     /// How the report calls it.
     pub name: Option<String>,
     /// First group: the program's own time in seconds.

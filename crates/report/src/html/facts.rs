@@ -243,6 +243,10 @@ pub(super) fn machine(study: &StudyView) -> Section {
                         None => code { (plain(&shell_words::join(&subject.argv))) }
                     }
                     @if let Some(build) = &subject.build { br; "which says it is " (plain(build)) }
+                    @if let Some(input) = &subject.input {
+                        br; "each run reads " (plain(&input.file.as_ref().map_or("standard input".into(), |f| f.display().to_string())))
+                        ", " (number::bytes(input.bytes)) ", SHA-256 " code { (&input.sha256) }
+                    }
                     @if let Some(regex) = &subject.time_regex { br; "its own time: " code { (plain(regex)) } }
                     @if let Some(regex) = &subject.verified_regex { br; "verified by: " code { (plain(regex)) } }
                 }

@@ -42,5 +42,6 @@ pub(crate) fn conduct_paper(
             differences.join("\n  ")
         )));
     }
-    conduct(&study, &machine, journal, quiet)
+    // Built-in programs read nothing.
+    conduct(&study, &machine, journal, Vec::new(), quiet)
 }
