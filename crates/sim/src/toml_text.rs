@@ -1,6 +1,8 @@
 //! Texts in TOML whose mistakes are told with their line, which is found by the parser's spans.
 
 use serde::de::DeserializeOwned;
+use std::ops::Range;
+use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 /// What is wrong in a text, and on which line, from 1.
@@ -49,9 +51,34 @@ fn entry<'t, 'text>(table: &'t DeTable<'text>, key: &str) -> Option<(usize, &'t 
 /// The line, from 1, and what is wrong there.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
     toml::from_str(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        (line_of(text, offset), error.message().replace('\n', " "))
+        let span = error.span().unwrap_or_default();
+        let message = error.message().replace('\n', " ");
+        let what = match key_of_value(text, &span) {
+            Some(key) if !message.contains(&format!("`{key}`")) => format!("`{key}`: {message}"),
+            _ => message,
+        };
+        (line_of(text, span.start), what)
     })
+}
+
+/// The key of the value, itself no table, that has `span` in it.
+fn key_of_value(text: &str, span: &Range<usize>) -> Option<String> {
+    fn inside(value: &Spanned<DeValue>, span: &Range<usize>) -> bool {
+        value.span().start <= span.start && span.end <= value.span().end
+    }
+    fn find(table: &DeTable, span: &Range<usize>) -> Option<String> {
+        table.iter().find_map(|(key, value)| match value.get_ref() {
+            DeValue::Table(inner) => find(inner, span),
+            DeValue::Array(array) => {
+                let tables = array.iter().filter_map(|value| value.get_ref().as_table());
+                let is_plain = !array.iter().any(|value| value.get_ref().is_table());
+                let inner = tables.into_iter().find_map(|inner| find(inner, span));
+                inner.or_else(|| (is_plain && inside(value, span)).then(|| key.get_ref().to_string()))
+            }
+            _ => inside(value, span).then(|| key.get_ref().to_string()),
+        })
+    }
+    find(DeTable::parse(text).ok()?.get_ref(), span)
 }
 
 /// The line of the field at `path` (`jobs[1].process.work_ms`), from 1, or else that of the innermost table around it; 1 in a text

@@ -31,6 +31,7 @@ pub mod input;
 pub mod journal;
 pub mod journal_name;
 pub mod kind;
+mod list;
 pub mod max_loss;
 pub mod model;
 pub mod model_file;

@@ -150,6 +150,27 @@ impl Cell {
 #[error("{0}")]
 pub struct PlanError(pub String);
 
+/// Whether `pattern` is a regular expression.
+pub(crate) fn check_regex(pattern: &str) -> Result<(), PlanError> {
+    compiled(pattern).map(drop)
+}
+
+/// Whether `pattern` is a regular expression that has a group for the seconds.
+pub(crate) fn check_time_regex(pattern: &str) -> Result<(), PlanError> {
+    if compiled(pattern)?.captures_len() < 2 {
+        return Err(PlanError(format!("`{pattern}` has no group; put the seconds in parentheses")));
+    }
+    Ok(())
+}
+
+fn compiled(pattern: &str) -> Result<Regex, PlanError> {
+    Regex::new(pattern).map_err(|error| {
+        let reason = error.to_string();
+        let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        PlanError(format!("`{pattern}` is no regular expression: {reason}"))
+    })
+}
+
 impl Plan {
     /// Whether it can be carried out: every regular expression compiles, names tell subjects apart, lists aren't empty,
     /// and every treatment has a placement for each thread count or none at all.
@@ -168,18 +189,8 @@ impl Plan {
             if subject.model.is_none() && subject.argv.first().is_none_or(String::is_empty) {
                 return wrong(format!("subject `{}` names no program", subject.name));
             }
-            for pattern in subject.time_regex.iter().chain(&subject.verified_regex) {
-                if let Err(error) = Regex::new(pattern) {
-                    let reason = error.to_string();
-                    let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                    return wrong(format!("`{pattern}` is no regular expression: {reason}"));
-                }
-            }
-            if let Some(pattern) = &subject.time_regex
-                && Regex::new(pattern).is_ok_and(|regex| regex.captures_len() < 2)
-            {
-                return wrong(format!("`{pattern}` has no group; put the seconds in parentheses"));
-            }
+            subject.time_regex.as_deref().map_or(Ok(()), check_time_regex)?;
+            subject.verified_regex.as_deref().map_or(Ok(()), check_regex)?;
         }
         for Treatment { name, placements, .. } in &self.treatments {
             if !placements.is_empty() && placements.len() < self.threads.len() {

@@ -1,12 +1,11 @@
 //! What a user asks to be studied, by flags or by a study file, and the plan that it comes to.
 
-mod list;
-
 use crate::candidates::{self, Among};
 use crate::comparison::{Comparison, StopRule};
 use crate::departures;
 use crate::input::InputFacts;
 use crate::kind::Kind;
+use crate::list;
 use crate::max_loss::MaxLoss;
 use crate::model_file::ModelFile;
 use crate::plan::{Plan, PlanError, Subject, Treatment, UNBOUND};
@@ -226,9 +225,7 @@ fn replace_classes(tables: &mut Vec<SubjectTable>, class: &str) -> Result<Option
 
 fn stop_rule(table: StopTable) -> Result<StopRule, PlanError> {
     let (least, most) = (table.min_runs, table.max_runs);
-    if let Some((least, most)) = least.zip(most).filter(|(least, most)| least > most) {
-        return Err(wrong(format!("at least {least} runs and at most {most} can't both hold")));
-    }
+    table.check().map_err(|(_, what)| wrong(what))?;
     let most = most.unwrap_or(stats::DEFAULT_MAX_BLOCKS.max(least.unwrap_or(0)));
     Ok(match table.relative_sd {
         Some(share) => StopRule::RelativeSd {

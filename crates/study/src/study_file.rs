@@ -1,24 +1,14 @@
-//! The study file: a plan as a person writes it, in TOML.
-//!
-//! ```toml
-//! threads = ["1", "2-8", "all"]
-//! beyond-machine = "leave-out"      # else threads wrap around
-//! placements = ["unbound", "compact", "scatter"]
-//! stop = { relative-sd = "1.9 %", min-runs = 5, max-runs = 40 }
-//! timeout = "10 min"
-//!
-//! [[subject]]
-//! builtin = "npb:cg.W"
-//!
-//! [[subject]]
-//! name = "solver"
-//! command = ["./solver", "--threads", "{threads}"]
-//! time-regex = 'solved in ([0-9.]+) s'
-//! ```
+//! The study file: a plan as a person writes it, in TOML. `docs/study-files.md` has examples, which a test runs, and every key.
 
+mod words;
+
+use crate::list;
+use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
 use crate::toml_file::{self, FileError};
+use machine::Policy;
 use serde::Deserialize;
 use sim::toml_text::{self, Mistake, line_at};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,13 +19,13 @@ pub struct StudyFile {
     /// The paper whose study this is, by its name in the crate `papers`.
     pub paper: Option<String>,
     /// Thread counts: numbers, ranges, `all`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "words::threads")]
     pub threads: Vec<String>,
     /// What becomes of those above the number of usable CPUs.
     #[serde(default)]
     pub beyond_machine: BeyondMachine,
     /// `unbound`, policies, CPU lists.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "words::placements")]
     pub placements: Vec<String>,
     /// When it is enough.
     #[serde(default)]
@@ -85,6 +75,7 @@ pub struct SubjectTable {
     /// A built-in program, such as `npb:cg.W`.
     pub builtin: Option<String>,
     /// A program and its arguments; `{threads}` stands for the thread count.
+    #[serde(default, deserialize_with = "words::command")]
     pub command: Option<Vec<String>>,
     /// A file that every run of `command` reads as its standard input.
     pub input: Option<PathBuf>,
@@ -98,37 +89,44 @@ pub struct SubjectTable {
 
 /// A share such as `2 %` or `0.02`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Deserialize)]
-#[serde(try_from = "NumberOrText")]
+#[serde(try_from = "ShareText")]
 pub struct Share(pub f64);
 
 /// A duration such as `90 s`, `10 min`, `500ms`, or plain seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "NumberOrText")]
+#[serde(try_from = "SpanText")]
 pub struct Span(pub Duration);
 
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum NumberOrText {
+#[serde(untagged, expecting = "expected a share such as \"2 %\" or 0.02")]
+enum ShareText {
     Number(f64),
     Text(String),
 }
 
-impl TryFrom<NumberOrText> for Share {
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a duration such as \"10 min\", \"500 ms\", or a number of seconds")]
+enum SpanText {
+    Number(f64),
+    Text(String),
+}
+
+impl TryFrom<ShareText> for Share {
     type Error = String;
-    fn try_from(value: NumberOrText) -> Result<Self, String> {
+    fn try_from(value: ShareText) -> Result<Self, String> {
         match value {
-            NumberOrText::Number(number) => number.to_string().parse(),
-            NumberOrText::Text(text) => text.parse(),
+            ShareText::Number(number) => number.to_string().parse(),
+            ShareText::Text(text) => text.parse(),
         }
     }
 }
 
-impl TryFrom<NumberOrText> for Span {
+impl TryFrom<SpanText> for Span {
     type Error = String;
-    fn try_from(value: NumberOrText) -> Result<Self, String> {
+    fn try_from(value: SpanText) -> Result<Self, String> {
         match value {
-            NumberOrText::Number(number) => number.to_string().parse(),
-            NumberOrText::Text(text) => text.parse(),
+            SpanText::Number(number) => number.to_string().parse(),
+            SpanText::Text(text) => text.parse(),
         }
     }
 }
@@ -165,6 +163,49 @@ impl std::str::FromStr for Span {
             Ok(seconds) if seconds > 0.0 && seconds <= LONGEST_S => Ok(Self(Duration::from_secs_f64(seconds))),
             _ => Err(format!("`{text}` is not a duration; write it as 90s, 10min, 2h or 500ms")),
         }
+    }
+}
+
+impl StopTable {
+    /// Whether a study can stop so.
+    ///
+    /// # Errors
+    /// The key that is wrong, and how, in one sentence.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        const RUNS: RangeInclusive<u32> = 1..=100_000;
+        for (key, runs) in [("min-runs", self.min_runs), ("max-runs", self.max_runs)] {
+            if let Some(runs) = runs.filter(|runs| !RUNS.contains(runs)) {
+                return Err((key, format!("`{key}` is from {} to {}, not {runs}", RUNS.start(), RUNS.end())));
+            }
+        }
+        if let Some((least, most)) = self.min_runs.zip(self.max_runs).filter(|(least, most)| least > most) {
+            return Err(("max-runs", format!("at least {least} runs and at most {most} can't both hold")));
+        }
+        if self.width.is_some() && self.relative_sd.is_some() {
+            return Err(("relative-sd", "`stop` has either `width` or `relative-sd`, not both".into()));
+        }
+        Ok(())
+    }
+}
+
+impl SubjectTable {
+    /// The first key that is wrong, and how.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let wrong = |key, what: &str| Err((key, what.to_owned()));
+        match (&self.builtin, &self.command) {
+            (None, None) => return wrong("", "a subject needs `builtin` or `command`"),
+            (Some(_), Some(_)) => return wrong("", "a subject has either `builtin` or `command`, not both"),
+            (None, Some(command)) if command.first().is_none_or(String::is_empty) => {
+                return wrong("command", "`command` is empty; name a program");
+            }
+            (Some(_), None) if self.input.is_some() => {
+                return wrong("input", "`input` is for a `command`; built-in programs read nothing");
+            }
+            _ => {}
+        }
+        let of = |key| move |wrong: PlanError| (key, format!("`{key}`: {wrong}"));
+        self.time_regex.as_deref().map_or(Ok(()), check_time_regex).map_err(of("time-regex"))?;
+        self.verified_regex.as_deref().map_or(Ok(()), check_regex).map_err(of("verified-regex"))
     }
 }
 
@@ -208,23 +249,25 @@ impl StudyFile {
     /// The line, from 1, and what is wrong there.
     pub fn parse(text: &str, papers: &[&str]) -> Result<Self, Mistake> {
         let file: Self = toml_text::parse(text)?;
-        let mistake = |path: &str, what: &str| Err((line_at(text, path), what.to_owned()));
+        let mistake = |path: &str, what: String| (line_at(text, path), what);
         if let Some(name) = file.paper.as_deref().filter(|name| !papers.contains(name)) {
             let known = papers.join(", ");
-            return mistake("paper", &format!("`{name}` is no paper whose tables we have; these are {known}"));
+            return Err(mistake("paper", format!("`{name}` is no paper whose tables we have; these are {known}")));
+        }
+        for (index, word) in file.threads.iter().enumerate() {
+            list::check_thread_counts(word).map_err(|wrong| mistake(&format!("threads[{index}]"), wrong.0))?;
+        }
+        for (index, words) in file.placements.iter().enumerate() {
+            let names = list::placement_names(std::slice::from_ref(words));
+            for name in names.iter().filter(|name| *name != UNBOUND) {
+                let policy: Result<Policy, _> = name.parse();
+                policy.map_err(|wrong| mistake(&format!("placements[{index}]"), wrong.to_string()))?;
+            }
         }
         for (index, subject) in file.subjects.iter().enumerate() {
-            let what = match (&subject.builtin, &subject.command) {
-                (None, None) => "a subject needs `builtin` or `command`",
-                (Some(_), Some(_)) => "a subject has either `builtin` or `command`, not both",
-                (None, Some(command)) if command.is_empty() => "`command` is empty; name a program",
-                _ => continue,
-            };
-            return mistake(&format!("subject[{index}]"), what);
+            subject.check().map_err(|(key, what)| mistake(&format!("subject[{index}].{key}"), what))?;
         }
-        if file.stop.width.is_some() && file.stop.relative_sd.is_some() {
-            return mistake("stop.relative-sd", "`stop` has either `width` or `relative-sd`, not both");
-        }
+        file.stop.check().map_err(|(key, what)| mistake(&format!("stop.{key}"), what))?;
         Ok(file)
     }
 }
@@ -233,21 +276,59 @@ impl StudyFile {
 mod tests {
     use super::*;
 
+    /// The key's name, and with it the line and the message, of a text that is refused.
+    fn told(text: &str) -> (usize, String) {
+        StudyFile::parse(text, &[]).unwrap_err()
+    }
+
     #[test]
-    fn the_example_in_the_docs_is_a_study_file() {
-        let example: String = include_str!("study_file.rs")
-            .lines()
-            .skip_while(|line| *line != "//! ```toml")
-            .skip(1)
-            .take_while(|line| *line != "//! ```")
-            .map(|line| line.trim_start_matches("//!").trim_start().to_owned() + "\n")
-            .collect();
-        let file = StudyFile::parse(&example, &[]).unwrap();
-        assert_eq!(file.threads, ["1", "2-8", "all"]);
-        assert_eq!(file.beyond_machine, BeyondMachine::LeaveOut);
-        assert_eq!(file.stop.relative_sd, Some("0.019".parse().unwrap()));
-        assert_eq!(file.timeout, Some(Span(Duration::from_secs(600))));
-        assert_eq!(file.subjects.len(), 2);
+    fn lists_and_lines_are_taken_as_people_write_them() {
+        let file = |text: &str| StudyFile::parse(text, &[]).unwrap();
+        assert_eq!(file("threads = [1, \"2-8\", \"all\"]").threads, ["1", "2-8", "all"]);
+        for text in ["threads = 4", "threads = \"4\"", "threads = [4]", "threads = [\"4\"]"] {
+            assert_eq!(file(text).threads, ["4"], "{text}");
+        }
+        assert_eq!(file("placements = \"unbound,0,8,1\"").placements, ["unbound,0,8,1"]);
+        assert_eq!(file("placements = [\"unbound\", 0]").placements, ["unbound", "0"]);
+        let argv = |text: &str| file(&format!("[[subject]]\n{text}")).subjects.pop().unwrap().command.unwrap();
+        for text in ["command = \"./x 1\"", "command = [\"./x\", \"1\"]", "command = [\"./x\", 1]"] {
+            assert_eq!(argv(text), ["./x", "1"], "{text}");
+        }
+        assert_eq!(argv("command = \"./x 'two words' {threads}\""), ["./x", "two words", "{threads}"]);
+        assert_eq!(file("timeout = 600\nbudget = \"1 h\"").timeout, Some(Span(Duration::from_secs(600))));
+        assert_eq!(file("stop = { relative-sd = \"1.9 %\" }").stop.relative_sd, Some("0.019".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_mistake_names_the_line_the_key_and_what_is_allowed() {
+        for (text, line, parts) in [
+            ("seed = 1\nthreads = true\n", 2, &["`threads`", "4, \"1-8\" or \"all\""][..]),
+            ("threads = [\n  1,\n  0,\n]", 3, &["`0` is not a thread count", "1-8 or all"]),
+            ("threads = [1.5]", 1, &["`threads`", "expected a thread count"]),
+            ("threads = \"8-1\"", 1, &["`8-1` is not a thread count"]),
+            ("placements = 1.5", 1, &["`placements`", "\"compact\""]),
+            ("\nplacements = [\"unbound\",\n\"scater\"]", 3, &["scater", "compact"]),
+            ("timeout = true", 1, &["`timeout`", "\"10 min\""]),
+            ("timeout = \"soon\"", 1, &["`timeout`", "`soon` is not a duration"]),
+            ("stop = { width = \"200 %\" }", 1, &["`width`", "is not a share"]),
+            ("stop = { width = [] }", 1, &["`width`", "\"2 %\" or 0.02"]),
+            ("seed = 1\nstop = { min-runs = 5, max-runs = 2 }", 2, &["at least 5 runs and at most 2"]),
+            ("[stop]\nmin-runs = 0", 2, &["`min-runs` is from 1 to 100000"]),
+            ("seed = -1", 1, &["`seed`"]),
+            ("[[subject]]\ncommand = 3\n", 2, &["`command`", "\"./app 1\" or [\"./app\", \"1\"]"]),
+            ("[[subject]]\ncommand = \"./x < in.dat\"\n", 2, &["`command`", "input = \"FILE\""]),
+            ("[[subject]]\nname = \"x\"\ncommand = \" \"\n", 3, &["`command` is empty; name a program"]),
+            ("[[subject]]\nbuiltin = \"npb:cg.W\"\ninput = \"x\"\n", 3, &["`input` is for a `command`"]),
+            ("[[subject]]\ncommand = \"x\"\ntime-regex = 'took (.*'\n", 3, &["`time-regex`", "no regular expression"]),
+            ("[[subject]]\ncommand = \"x\"\ntime-regex = 'took'\n", 3, &["`time-regex`", "has no group"]),
+            ("[[subject]]\ncommand = \"x\"\ntime = 'took'\n", 3, &["`time`", "`time-regex`"]),
+        ] {
+            let (found, what) = told(text);
+            assert_eq!(found, line, "{text}: {what}");
+            for part in parts {
+                assert!(what.contains(part), "{text}: {what} lacks {part}");
+            }
+        }
     }
 
     #[test]

@@ -1,38 +1,47 @@
 //! Thread counts and placements as they are written: in lists, with commas or as words of their own.
 
-use super::wrong;
 use crate::plan::PlanError;
 
 const MAX_THREADS: u32 = 65_536;
 
 /// Thread counts from words such as `1`, `2-8` and `all`, which is the default; each once, in the order given.
-pub(super) fn thread_counts(words: &[String], usable: u32) -> Result<Vec<u32>, PlanError> {
+pub(crate) fn thread_counts(words: &[String], usable: u32) -> Result<Vec<u32>, PlanError> {
     if words.is_empty() {
         return Ok(vec![usable]);
     }
-    let bad = |word: &str| {
-        wrong(format!("`{word}` is not a thread count; write 4, 1-8 or all (here {usable}), at most {MAX_THREADS}"))
-    };
     let mut counts: Vec<u32> = Vec::new();
-    for word in words.iter().flat_map(|word| word.split(',')).map(str::trim) {
-        let number = |text: &str| match text {
-            "all" => Ok(usable),
-            digits => digits.parse::<u32>().ok().filter(|n| (1..=MAX_THREADS).contains(n)).ok_or_else(|| bad(word)),
-        };
-        let (first, last) = match word.split_once('-') {
-            Some((first, last)) => (number(first)?, number(last)?),
-            None => (number(word)?, number(word)?),
-        };
-        if first > last {
-            return Err(bad(word));
-        }
+    for word in words.iter().flat_map(|word| word.split(',')) {
+        let (first, last) = range(word, usable).ok_or_else(|| not_a_count(word, &format!("all (here {usable})")))?;
         counts.extend((first..=last).filter(|n| !counts.contains(n)).collect::<Vec<_>>());
     }
     Ok(counts)
 }
 
+/// Whether `word` has only thread counts, wherever it is read.
+pub(crate) fn check_thread_counts(word: &str) -> Result<(), PlanError> {
+    match word.split(',').find(|word| range(word, MAX_THREADS).is_none()) {
+        Some(wrong) => Err(not_a_count(wrong, "all")),
+        None => Ok(()),
+    }
+}
+
+/// The first and the last of the thread counts that `word` stands for.
+fn range(word: &str, usable: u32) -> Option<(u32, u32)> {
+    let number = |text: &str| match text {
+        "all" => Some(usable),
+        digits => digits.parse::<u32>().ok().filter(|n| (1..=MAX_THREADS).contains(n)),
+    };
+    let word = word.trim();
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    Some((number(first)?, number(last)?)).filter(|(first, last)| first <= last)
+}
+
+fn not_a_count(word: &str, all: &str) -> PlanError {
+    PlanError(format!("`{}` is not a thread count; write 4, 1-8 or {all}, at most {MAX_THREADS}", word.trim()))
+}
+
 /// Splits `unbound,compact,0,8,1,9` into `unbound`, `compact` and the CPU list `0,8,1,9`.
-pub(super) fn placement_names(words: &[String]) -> Vec<String> {
+pub(crate) fn placement_names(words: &[String]) -> Vec<String> {
     let is_list = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     let mut names: Vec<String> = Vec::new();
     for word in words {
