@@ -106,7 +106,7 @@ pub(crate) fn linked_runtimes(executable: &Path) -> BTreeSet<Runtime> {
 }
 
 /// Libraries that nearly every program needs and that are known to need no OpenMP runtime.
-fn part_of_libc(soname: &str) -> bool {
+pub(crate) fn part_of_libc(soname: &str) -> bool {
     ["libc", "libm", "libpthread", "libdl", "librt", "libgcc_s", "libstdc++"]
         .iter()
         .any(|stem| soname.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".so")))
@@ -114,15 +114,17 @@ fn part_of_libc(soname: &str) -> bool {
 }
 
 /// The part of an ELF file's dynamic section that says which libraries it needs and where to look.
-struct Dynamic {
-    needed: Vec<OsString>,
+pub(crate) struct Dynamic {
+    /// The libraries, by their names.
+    pub(crate) needed: Vec<OsString>,
     dirs: Vec<PathBuf>,
     /// `DT_RPATH` comes before `LD_LIBRARY_PATH`, `DT_RUNPATH` after it.
     dirs_first: bool,
 }
 
 impl Dynamic {
-    fn read(path: &Path) -> Option<Self> {
+    /// That of the file at `path`; none of what is no 64-bit ELF file, or links nothing.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
         let table = elf.elf_dynamic_table().ok()?;
@@ -146,7 +148,8 @@ impl Dynamic {
         })
     }
 
-    fn find(&self, library: &OsString, system: &[PathBuf]) -> Option<PathBuf> {
+    /// Where the loader finds `library`.
+    pub(crate) fn find(&self, library: &OsString, system: &[PathBuf]) -> Option<PathBuf> {
         if library.as_bytes().contains(&b'/') {
             return Some(library.into());
         }
@@ -166,7 +169,7 @@ fn expand_origin(dir: &Path, origin: &Path) -> PathBuf {
 }
 
 /// Where ld.so looks when nothing else says: what `/etc/ld.so.conf` and the files that it includes name, then its own.
-fn system_dirs() -> Vec<PathBuf> {
+pub(crate) fn system_dirs() -> Vec<PathBuf> {
     let mut files = vec![PathBuf::from("/etc/ld.so.conf")];
     if let Ok(included) = fs::read_dir("/etc/ld.so.conf.d") {
         files.extend(included.flatten().map(|entry| entry.path()));

@@ -165,6 +165,7 @@ mod tests {
             seed: 1,
             paper: Some("pires-2016".into()),
             departures: Vec::new(),
+            extensions: Vec::new(),
         };
         plan.merge_same_placements();
         let trial = |block: u32, (at, cell): (usize, Cell)| Trial {

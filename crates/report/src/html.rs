@@ -13,7 +13,7 @@ pub(crate) mod simulation;
 use crate::json;
 use crate::number::{self, Ratio};
 use crate::paste;
-use crate::sentences::{advice, causes};
+use crate::sentences::{advice, causes, stop};
 use crate::setting;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Row, Table};
@@ -68,6 +68,7 @@ fn answer(study: &StudyView, sections: &[Section]) -> Markup {
             }
         }
         @if study.analysis.verdicts.is_empty() { p.verdict { "Nothing can be said: no trial went well." } }
+        p.muted { b { "Why it stopped. " } (stop(&study.analysis.stop)) }
     };
     let failures = study.failures().count();
     let failed =

@@ -184,10 +184,10 @@ fn list_of(elements: impl Iterator<Item = impl Serialize>) -> Value {
 }
 
 /// The whole study as one JSON object. Its keys are the contract: `verdicts`, `best`, `warnings`, `findings`,
-/// `summaries`, `plan`, `trials`, `machine`, `host`, `sessions` and `ending`. `verdicts` and `warnings` are sentences;
+/// `summaries`, `plan`, `trials`, `machine`, `host`, `sessions`, `ending` and `stop`. `verdicts` and `warnings` are sentences;
 /// `findings` holds what they say as values, in `verdicts` (objects with a `kind`: `comparison` and `race`, one for each
 /// subject, or one of the others) and `warnings` (objects with a `warning`, such as `busy` or `drift`, and its numbers):
-/// see [`study::Verdict`] and [`study::Warning`]. Then there are `paper`, for the study of one: its tables with
+/// see [`study::Verdict`] and [`study::Warning`]. `stop` says why the study stopped: see [`study::Stop`]. Then there are `paper`, for the study of one: its tables with
 /// the printed figures and ours (means of times, ratios with their intervals, speed-ups), one a thread count;
 /// `races`, where the best was raced for: who won, who can't be told apart from it, each entrant's `loss` (its time over
 /// that of the best), and how those that ran in a block stood after it; and
@@ -239,6 +239,7 @@ fn text_of_cells(study: &StudyView, trials: &[Fields]) -> String {
         list(&mut text, "programs", &programs);
     }
     list(&mut text, "trials", trials);
+    value(&mut text, "stop", &study.analysis.stop);
     about(text, study.topology, study.host, study.sessions, study.ending)
 }
 

@@ -54,6 +54,11 @@ impl Study {
         }
     }
 
+    /// Why it stopped, as a sentence, where it runs programs.
+    pub fn stop(&self) -> Option<String> {
+        self.cells().map(|cells| crate::sentences::stop(&cells.stop))
+    }
+
     /// Its cells, where it runs programs.
     pub fn cells(&self) -> Option<&Analysis> {
         match self {

@@ -8,10 +8,12 @@ mod race;
 mod replay;
 mod simulation;
 mod space_sharing;
+mod stop;
 mod warning;
 
 pub(crate) use disturbance::{advice, causes, on_a_busy_machine};
 pub use loss::loss;
+pub use stop::{nothing_run, stop};
 
 use crate::words::{capital, count, plain};
 use ::simulation::{ReplayAnalysis, SimulationAnalysis, SimulationVerdict};

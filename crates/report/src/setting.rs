@@ -1,10 +1,10 @@
-//! How a study was done, in words: its machine, when it was enough, how it ended.
+//! How a study was done, in words: its machine, and when it was enough.
 
 use crate::number;
 use crate::study_view::{Stop, StudyView};
 use crate::words::count;
 use stats::RaceRule;
-use study::{Ending, RaceStop, StopRule};
+use study::{RaceStop, StopRule};
 
 /// When the study is enough, as a sentence.
 pub(crate) fn stop_rule(study: &StudyView) -> String {
@@ -32,18 +32,6 @@ pub(crate) fn stop_rule(study: &StudyView) -> String {
     match study.plan.budget {
         Some(budget) => format!("{rule}, or until {} are spent.", number::duration(budget.as_secs_f64())),
         None => format!("{rule}."),
-    }
-}
-
-/// How the study came to its end, as a sentence.
-pub(crate) fn ending(study: &StudyView) -> &'static str {
-    let is_race = study.is_race();
-    match study.ending {
-        Some(Ending::Finished) if is_race => "The race was run to its end.",
-        Some(Ending::Finished) => "Every comparison was settled or had all the runs that the stop rule allows.",
-        Some(Ending::BudgetSpent) if is_race => "The time budget was spent before the race was over.",
-        Some(Ending::BudgetSpent) => "The time budget was spent before everything was settled.",
-        None => "The study is unfinished; the command that started it goes on where it stopped.",
     }
 }
 

@@ -288,6 +288,7 @@ fn json_keeps_the_contract() {
         "machine",
         "plan",
         "sessions",
+        "stop",
         "summaries",
         "trials",
         "verdicts",

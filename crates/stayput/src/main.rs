@@ -233,7 +233,7 @@ fn is_usage_error(error: &anyhow::Error) -> bool {
 
 fn is_session_usage_error(error: &SessionError) -> bool {
     match error {
-        SessionError::OtherPlan { .. } | SessionError::OtherMachine { .. } => true,
+        SessionError::OtherPlan { .. } | SessionError::OtherProgram { .. } | SessionError::OtherMachine { .. } => true,
         SessionError::Journal(error) => error.is_usage_error(),
     }
 }

@@ -39,7 +39,11 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
         return crate::print(&list::of_folder(path)?);
     }
     let lacks = journal::may_lack_last_runs(path);
-    let text = Study::read(path)?.write(args.format, crate::study::screen());
+    let study = Study::read(path)?;
+    let mut text = study.write(args.format, crate::study::screen());
+    if args.format == Format::Terminal {
+        text.extend(study.stop().map(|reason| format!("\nstopped: {reason}\n")));
+    }
     if lacks {
         eprintln!(
             "stayput: {} was copied while its study was at work: it may lack the last runs, which are in the file {}-wal beside the \

@@ -18,7 +18,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use study::candidates::Among;
-use study::engine::{self, CellStudy, Event, Runner};
+use study::engine::{self, CellStudy, EngineError, Event, Runner, RunnerError, Turn};
 use study::input::{self, InputError};
 use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
@@ -26,7 +26,7 @@ use study::request::{CellPlan, Guarantee, RaceRequest, Request};
 use study::session::SessionError;
 use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
 use study::{
-    Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Subject, journal, journal_name,
+    Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Subject, Trial, journal, journal_name,
 };
 use workloads::ResolveError;
 
@@ -63,7 +63,7 @@ pub struct StudyArgs {
     /// [default: unbound,compact,scatter]
     #[arg(long = "place", value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), add = shell::names(shell::placements))]
     placements: Vec<String>,
-    /// Problem class of every built-in program, whatever class it is named with
+    /// Problem class of every built-in program, whatever class it is named with [default: the class that it is named with]
     #[arg(long, value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
     class: Option<String>,
     /// File that every run reads as its standard input [default: what comes by standard input, unless that is a terminal]
@@ -85,6 +85,9 @@ pub struct StudyArgs {
     /// Write no HTML report
     #[arg(long)]
     no_report: bool,
+    /// Try cells again that were given up after failures
+    #[arg(long, conflicts_with = "best")]
+    retry: bool,
     /// Don't show progress
     #[arg(long, short)]
     quiet: bool,
@@ -108,17 +111,19 @@ struct RaceArgs {
     /// Race them in every order of threads that shares differently
     #[arg(long, requires = "best")]
     ordered: bool,
-    /// Most runs of each subject's race [default: twice the number of placements, and 40]
+    /// Most runs of each subject's race [default: twice the number of placements, and 40; with --guarantee a hundred times
+    /// that number, and 1000]
     #[arg(long, value_name = "RUNS", requires = "best", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Option<u32>,
-    /// Race until what is called best is, with a probability of 1 - DELTA, at most EPSILON slower than the best
+    /// Race until what is called best is, with a probability of 1 - DELTA, at most EPSILON slower than the best [default:
+    /// halve the field as often as --runs allows]
     #[arg(long, value_name = "EPSILON,DELTA", requires = "best")]
     guarantee: Option<Guarantee>,
     /// Stop a run when it has taken this many times as long as the best surely takes [default: 1.5]
     #[arg(long, value_name = "FACTOR", requires = "best")]
     cut_off: Option<f64>,
     /// Fail (exit code 1) when a placement is shown to be more than so many percent slower than the best: the one named
-    /// here, else the first of --place, else unbound. Implies --best
+    /// here, else the first of --place, else unbound. Implies --best [default: nothing is checked]
     #[arg(long, value_name = "[PLACEMENT=]PERCENT")]
     max_loss: Option<MaxLoss>,
     /// Race a model instead of a program: a table of times and a noise model (.toml)
@@ -134,13 +139,13 @@ struct StopArgs {
     /// Stop when each ratio's 95 % interval is narrower than this [default: 2%]
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["relative_sd", "best"])]
     width: Option<Share>,
-    /// Stop by the papers' rule instead: when times' relative standard deviation is below this
+    /// Stop by the papers' rule instead: when times' relative standard deviation is below this [default: by --width]
     #[arg(long, value_name = "SHARE", conflicts_with = "best")]
     relative_sd: Option<Share>,
-    /// Runs of each cell before the first look
+    /// Runs of each cell before the first look [default: 10; 5 with --relative-sd]
     #[arg(long, value_name = "RUNS", conflicts_with = "best", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     min_runs: Option<u32>,
-    /// Runs of each cell after which it stops
+    /// Runs of each cell after which it stops, settled or not, whatever is left of --budget [default: 50]
     #[arg(long, value_name = "RUNS", conflicts_with = "best", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_runs: Option<u32>,
     /// Longest that all trials together may take [default: 10min]
@@ -179,28 +184,27 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         Some(name) => Machine::named(name).map_err(UsageError::from)?,
         None => Machine::host().context("cannot read this machine's topology")?,
     };
-    let mut study = request(args)?.plan(&machine, builtin).map_err(UsageError::from)?;
+    let mut study = match request(args)?.plan(&machine, builtin).map_err(UsageError::from)? {
+        CellPlan::Comparison(study) => CellPlan::Comparison(identified(&study)),
+        CellPlan::Race(study) => CellPlan::Race(identified(&study)),
+    };
     let plan = match &mut study {
         CellPlan::Comparison(study) => &mut study.plan,
         CellPlan::Race(study) => &mut study.plan,
     };
-    // Before there is a journal: a program that can't start is no study.
-    for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
-        if let Some(program) = subject.argv_for(plan.threads[0]).first() {
-            let builtin = workloads::resolve(&subject.name).ok();
-            builtin.map(|builtin| builtin.path()).transpose()?;
-            let program = OsStr::new(program);
-            launch::executable_path(program).map_err(|error| crate::usage::unstartable(error, program))?;
-        }
-    }
     args.report.as_deref().map(crate::report::check_folder).transpose()?;
+    let mut missing = can_start(plan).err();
     let inputs = inputs(plan, args)?;
     let departures = plan.departures.clone();
     let file = args.subjects.iter().find(|name| is_study_file(name)).map(Path::new);
     let journal_path = args.out.clone().unwrap_or_else(|| match &study {
-        CellPlan::Comparison(study) => journal_name::default_path(study, file),
-        CellPlan::Race(study) => journal_name::default_path(study, file),
+        CellPlan::Comparison(study) => default_journal(study, &machine, file, args.force),
+        CellPlan::Race(study) => default_journal(study, &machine, file, args.force),
     });
+    // Before there is a journal: a program that can't start is no study. One that is finished doesn't need it any more.
+    if let Some(error) = missing.take_if(|_| !journal_path.exists() || args.force) {
+        return Err(error);
+    }
     if args.resume && !journal_path.exists() {
         return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));
     }
@@ -210,17 +214,37 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     for departure in &departures {
         eprintln!("stayput: {departure}");
     }
-    let study: report::Study = match study {
-        CellPlan::Comparison(study) => conduct(&study, &machine, &journal_path, inputs, args.quiet)?.into(),
-        CellPlan::Race(study) => conduct(&study, &machine, &journal_path, inputs, args.quiet)?.into(),
+    let how = Conduct { quiet: args.quiet, retry: args.retry, can_start: missing.is_none() };
+    let conducted = match study {
+        CellPlan::Comparison(study) => conduct(&study, &machine, &journal_path, inputs, how)
+            .map(|(record, runs)| (report::Study::from(record), runs)),
+        CellPlan::Race(study) => {
+            conduct(&study, &machine, &journal_path, inputs, how).map(|(record, runs)| (record.into(), runs))
+        }
     };
-    let mut text = study.write(Format::Terminal, screen());
+    let is_wanted = |error: &anyhow::Error| error.downcast_ref::<EngineError>().is_some_and(is_program_gone);
+    let (study, runs) = match (conducted, missing) {
+        (Err(error), Some(missing)) if is_wanted(&error) => {
+            let path = journal_path.display();
+            return Err(missing.context(format!("{path} isn't finished, and can't be gone on with")));
+        }
+        (conducted, missing) => {
+            let conducted = conducted?;
+            if let Some(missing) = missing {
+                eprintln!("stayput: {missing}; nothing is left to run");
+            }
+            conducted
+        }
+    };
+    let mut text = runs.nothing.map_or_else(String::new, |sentence| format!("{sentence}\n\n"));
+    text.push_str(&study.write(Format::Terminal, screen()));
     text.push_str(&format!("\njournal: {}\n", journal_path.display()));
     if !args.no_report {
         let path = args.report.clone().unwrap_or_else(|| journal_path.with_extension("html"));
         crate::report::write_report(&path, &study.write(Format::Html, screen()))?;
         text.push_str(&format!("report:  {}\n", path.display()));
     }
+    text.extend(study.stop().map(|reason| format!("stopped: {reason}\n")));
     crate::print(&text)?;
     let losses = match (&study, &args.race.max_loss) {
         (report::Study::Race(record, analysis), Some(max)) => LossVerdict::all(&record.plan, analysis, max.percent),
@@ -348,36 +372,134 @@ fn builtin(name: &str) -> Result<Subject, String> {
     })
 }
 
+/// Whether every program of the plan is there, and can be executed.
+fn can_start(plan: &Plan) -> anyhow::Result<()> {
+    for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
+        let argv = subject.argv_for(plan.threads[0]);
+        let Some(program) = argv.first() else { continue };
+        let builtin = workloads::resolve(&subject.name).ok();
+        builtin.map(|builtin| builtin.path()).transpose()?;
+        let program = OsStr::new(program);
+        launch::executable_path(program).map_err(|error| crate::usage::unstartable(error, program))?;
+    }
+    Ok(())
+}
+
+/// Runs nothing: its program isn't there any more.
+struct Gone;
+
+impl Runner for Gone {
+    fn run(&mut self, _plan: &Plan, _turn: &Turn) -> Result<Trial, RunnerError> {
+        Err(RunnerError::Broken(PROGRAM_GONE.into()))
+    }
+}
+
+const PROGRAM_GONE: &str = "its program is gone";
+
+fn is_program_gone(error: &EngineError) -> bool {
+    matches!(error, EngineError::Runner(RunnerError::Broken(why)) if why == PROGRAM_GONE)
+}
+
+/// The journal at `path`, or where that is of another program or machine, one of those beside it that is of this study, or a new one:
+/// `app.2.stayput` beside `app.stayput`. Says why the one before it isn't gone on with.
+fn beside_others<S: CellStudy>(study: &S, machine: &Machine, path: PathBuf) -> PathBuf {
+    let host = host_of(study.plan());
+    let (mut number, mut at, mut why) = (1, path.clone(), None);
+    // Whatever else is wrong with a journal is told when it is opened.
+    while let Err(error) = Session::check(&at, study, machine, host) {
+        why = Some(match error {
+            SessionError::OtherProgram { changes, .. } => {
+                changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            }
+            SessionError::OtherMachine { cpu_model, .. } => format!("the machine is another one ({cpu_model} then)"),
+            SessionError::OtherPlan { .. } | SessionError::Journal(_) => break,
+        });
+        number += 1;
+        at = path.with_extension(format!("{number}.stayput"));
+    }
+    if let Some(why) = why {
+        let verb = if at.exists() { "goes on" } else { "begins" };
+        let now = format!("the study of what there is now {verb} in {}", at.display());
+        eprintln!("stayput: since the last study {why}; its results are kept, and {now}");
+    }
+    at
+}
+
+/// The journal of `study` in the current folder; to start anew, whatever program that is of.
+fn default_journal<S: CellStudy>(study: &S, machine: &Machine, file: Option<&Path>, anew: bool) -> PathBuf {
+    let path = journal_name::default_path(study, file);
+    if anew { path } else { beside_others(study, machine, path) }
+}
+
+/// `study` with what the files of its programs are now.
+fn identified<S: CellStudy>(study: &S) -> S {
+    study.with_plan(study.plan().clone().identified())
+}
+
+/// Whether this machine has a part in the study, which a model's has not.
+fn host_of(plan: &Plan) -> Host {
+    if plan.subjects.iter().any(|subject| subject.model.is_some()) { Host::Modelled } else { Host::Real }
+}
+
+/// How a study is worked on.
+#[derive(Clone, Copy)]
+struct Conduct {
+    /// Whether progress isn't shown.
+    quiet: bool,
+    /// Whether cells that were given up are tried again.
+    retry: bool,
+    /// Whether the programs can be started.
+    can_start: bool,
+}
+
+/// What became of a command that asked for runs.
+struct Runs {
+    /// Where none was left to be made, the sentence that says so.
+    nothing: Option<String>,
+}
+
 /// Runs what is left of the study; gives all that is in the journal then.
 fn conduct<S: CellStudy>(
     study: &S,
     machine: &Machine,
     path: &Path,
     inputs: Inputs,
-    quiet: bool,
-) -> anyhow::Result<Record<S>> {
-    let plan = study.plan();
-    let modelled = plan.subjects.iter().any(|subject| subject.model.is_some());
-    let host = if modelled { Host::Modelled } else { Host::Real };
+    Conduct { quiet, retry, can_start }: Conduct,
+) -> anyhow::Result<(Record<S>, Runs)> {
+    let host = host_of(study.plan());
     let held = Interruptions::hold();
     let opened = Session::open(Some(path), study, machine, host, &crate::command_line());
     let mut session = opened.map_err(|error| match error {
-        error @ (SessionError::OtherPlan { .. } | SessionError::OtherMachine { .. }) => {
+        SessionError::Journal(error) => error.into(),
+        error => {
             UsageError::from(format!("{error}\nstudy --force starts anew, and keeps what is there under another name"))
         }
-        error => error.into(),
     })?;
-    let mut runner: Box<dyn Runner> = if modelled {
-        Box::new(ModelRunner::after(session.trials()))
-    } else {
-        Box::new(ProgramRunner::new(plan, inputs)?)
-    };
-    let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);
-    let resumed = session.trials().len();
-    if resumed > 0 && !quiet {
-        progress.say(&format!("going on after {resumed} trials in {}", path.display()));
+    if !session.trials().is_empty() && !session.plan().keeps_identity() {
+        eprintln!(
+            "stayput: {} doesn't say what the files of its programs were, so that it can't be told whether they changed since",
+            path.display()
+        );
     }
-    let ending = engine::run_blocks(&mut session, runner.as_mut(), &mut |event| progress.show(plan, event));
+    if retry && engine::retry(&mut session) == 0 {
+        eprintln!("stayput: no cell of {} was given up, so that there is none to --retry", path.display());
+    }
+    let study = session.plan().clone();
+    let plan = study.plan();
+    let mut runner: Box<dyn Runner> = match host {
+        Host::Modelled => Box::new(ModelRunner::after(session.trials())),
+        Host::Real if can_start => Box::new(ProgramRunner::new(plan, inputs)?),
+        Host::Real => Box::new(Gone),
+    };
+    let resumed = session.trials().len();
+    let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);
+    let mut has_run = false;
+    let ending = engine::run_blocks(&mut session, runner.as_mut(), &mut |event| {
+        if matches!(event, Event::Begin(_)) && !std::mem::replace(&mut has_run, true) && resumed > 0 && !quiet {
+            progress.say(&format!("going on after {resumed} trials in {}", path.display()));
+        }
+        progress.show(plan, event);
+    });
     progress.finish();
     let record = session.end(ending);
     drop(held);
@@ -385,7 +507,9 @@ fn conduct<S: CellStudy>(
     if let Some(signal) = launch::interruption() {
         crate::die_interrupted(signal, path);
     }
-    Ok(record?)
+    let record = record?;
+    let nothing = (!has_run).then(|| report::sentences::nothing_run(&record.sessions));
+    Ok((record, Runs { nothing }))
 }
 
 /// A progress line on standard error: block, open groups, what runs, time left of the budget.

@@ -261,9 +261,8 @@ fn another_plan_on_the_same_journal_is_an_error_that_shows_the_difference() {
     let other = study("6", "2");
     assert_eq!(other.status.code(), Some(2));
     let text = String::from_utf8(other.stderr).unwrap();
-    for word in ["seed: the journal has 1, you ask for 2", "stop.min_blocks: the journal has 5, you ask for 6"] {
-        assert!(text.contains(word), "{text}");
-    }
+    assert!(text.contains("seed: the journal has 1, you ask for 2"), "{text}");
+    assert!(!text.contains("min_blocks"), "how many runs are enough may change: {text}");
     let again = study("5", "1");
     assert!(again.status.success());
     assert_eq!(json(&journal)["trials"], before["trials"], "a finished study is not run again");

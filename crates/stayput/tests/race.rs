@@ -98,7 +98,11 @@ fn a_finished_race_is_not_run_again() {
     let words = "--best --subject-model app.toml --machine xeon-e5620 -n 4";
     let first = desk.study(words);
     assert_eq!(first["trials"], desk.study(words)["trials"]);
-    let output = desk.stayput(&format!("study --quiet --no-report --out race.stayput {words} --runs 99"));
+    let more = desk.study(&format!("{words} --runs 99"));
+    let trials = |report: &Value| report["trials"].as_array().unwrap().clone();
+    assert_eq!(trials(&more)[..trials(&first).len()], trials(&first), "more runs go on with it");
+    assert!(trials(&more).len() <= 99);
+    let output = desk.stayput(&format!("study --quiet --no-report --out race.stayput {words} --runs 99 --seed 2"));
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("another plan"), "{}", text(&output.stderr));
 }

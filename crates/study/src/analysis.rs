@@ -5,6 +5,7 @@ use crate::environment::Environment;
 use crate::plan::Cell;
 use crate::race::{Race, RaceResult};
 use crate::record::Record;
+use crate::stop_reason::Stop;
 use crate::summary::{Best, Claim, Summary, add_gain, add_speedups, best_of, summary_of_cell, winner};
 use crate::times::{bootstrap_seed, pairs};
 use crate::verdict::{ComparisonVerdict, RaceVerdict, Verdict};
@@ -22,6 +23,8 @@ pub struct Analysis {
     pub verdicts: Vec<Verdict>,
     /// What disturbed the study or limits it.
     pub warnings: Vec<Warning>,
+    /// Why it stopped.
+    pub stop: Stop,
 }
 
 /// All that is concluded from a record of a race.
@@ -77,7 +80,8 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
         Verdict::Comparison(ComparisonVerdict::new(subject, &plan.reference().name, &ours, best))
     };
     let verdicts = plan.subjects.iter().map(|subject| verdict(&subject.name)).collect();
-    Analysis { verdicts, warnings: Warning::of_comparison(record, &summaries), summaries, best }
+    let warnings = Warning::of_comparison(record, &summaries);
+    Analysis { verdicts, warnings, stop: Stop::of_comparison(record, &summaries), summaries, best }
 }
 
 /// What a race shows. What it may say of its cells is the race's to say: an interval of whoever happened to win would flatter it.
@@ -97,6 +101,7 @@ pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
         best: races.iter().filter_map(winner).collect(),
         verdicts: verdicts.into_iter().map(Verdict::Race).collect(),
         warnings: Warning::of_race(record, &summaries),
+        stop: Stop::of_race(record, &races),
         summaries,
     };
     RaceAnalysis { cells, races }

@@ -6,6 +6,7 @@
 //! (randomised complete block design; Fisher, *The Design of Experiments*, 1935). Blocks `0..warmup_blocks` warm up.
 
 use crate::engine::{CellStudy, Work, given_up};
+use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
 use crate::times::{bootstrap_seed, counted_times, pairs};
@@ -68,6 +69,40 @@ impl Kind for Comparison {
     fn aligned(&self, asked: &Self) -> Self {
         Self { plan: self.plan.aligned(&asked.plan), stop: asked.stop.clone() }
     }
+
+    fn keeps_identity(&self) -> bool {
+        self.plan.keeps_identity()
+    }
+
+    fn changes(&self, asked: &Self) -> Vec<Change> {
+        self.plan.changes(&asked.plan)
+    }
+
+    fn extended_by(&self, asked: &Self, trials: &[Trial]) -> Result<Self, Vec<String>> {
+        let asked = self.aligned(asked);
+        // When it is enough may change at any time.
+        let limited = Self { plan: Plan { budget: asked.plan.budget, ..self.plan.clone() }, stop: asked.stop.clone() };
+        let next_block = trials.last().map_or(0, |trial| trial.block + 1);
+        let Some((plan, extension)) = limited.plan.grown(&asked.plan, next_block) else {
+            return Err(limited.differences(&asked));
+        };
+        let mut extended = Self { plan, ..limited };
+        if extension.adds_cells() {
+            extended.plan.departures.clone_from(&asked.plan.departures);
+        }
+        // Threads and treatments are in the order of the study that was begun.
+        let (threads, treatments) = (extended.plan.threads.clone(), extended.plan.treatments.clone());
+        let asked = Self { plan: Plan { threads, treatments, ..asked.plan }, ..asked };
+        let differences = extended.differences(&asked);
+        if !differences.is_empty() {
+            return Err(differences);
+        }
+        let is_changed = extension.adds_cells() || extended.stop != self.stop;
+        if is_changed && !trials.is_empty() {
+            extended.plan.extensions.push(extension);
+        }
+        Ok(extended)
+    }
 }
 
 impl CellStudy for Comparison {
@@ -76,31 +111,36 @@ impl CellStudy for Comparison {
     }
 
     fn work_of_block(&self, earlier: &[Trial], block: u32) -> Work {
-        let groups = self.open_groups(earlier, block);
-        let mut cells = block_order(&self.plan, &groups, block);
-        cells.retain(|&cell| !given_up(&self.plan, earlier, cell));
-        Work { cells, open: groups.len(), of: self.plan.subjects.len() * self.plan.threads.len() }
+        let plan = &self.plan;
+        let open: Vec<Cell> = plan.cells().filter(|&cell| self.is_open(earlier, cell, block)).collect();
+        let mut groups: Vec<(usize, usize)> = open.iter().map(|cell| (cell.subject, cell.threads)).collect();
+        groups.dedup();
+        let mut cells = block_order(plan, &groups, block);
+        // Before a study is extended, what is settled runs beside what isn't; then only the reference does, which all need.
+        let rests = plan.is_extended_in(block);
+        cells.retain(|cell| {
+            plan.is_entered(*cell, block)
+                && !given_up(plan, earlier, *cell)
+                && (!rests || cell.treatment == 0 || open.contains(cell))
+        });
+        Work { cells, open: groups.len(), of: plan.subjects.len() * plan.threads.len() }
+    }
+
+    fn with_plan(&self, plan: Plan) -> Self {
+        Self { plan, stop: self.stop.clone() }
     }
 }
 
 impl Comparison {
-    /// The groups (subject, threads) that run in `block`, given the trials of all earlier blocks.
-    fn open_groups(&self, earlier: &[Trial], block: u32) -> Vec<(usize, usize)> {
+    /// Whether `cell` needs a run in `block`, given the trials of all earlier blocks.
+    fn is_open(&self, earlier: &[Trial], cell: Cell, block: u32) -> bool {
         let plan = &self.plan;
-        let counted = block.saturating_sub(plan.warmup_blocks);
+        if !plan.is_entered(cell, block) || given_up(plan, earlier, cell) {
+            return false;
+        }
+        let runs = earlier.iter().filter(|trial| !trial.warmup && cell.has_trial(plan, trial)).count() as u32;
         let (least, most) = self.stop.block_limits();
-        (0..plan.subjects.len())
-            .flat_map(|subject| (0..plan.threads.len()).map(move |threads| (subject, threads)))
-            .filter(|&(subject, threads)| {
-                let all = (0..plan.treatments.len()).map(|treatment| Cell { subject, threads, treatment });
-                let cells: Vec<Cell> = all.filter(|&cell| plan.has(cell)).collect();
-                if cells.iter().all(|&cell| given_up(plan, earlier, cell)) {
-                    return false;
-                }
-                let is_open = |&cell: &Cell| !given_up(plan, earlier, cell) && !self.is_settled(earlier, cell);
-                counted < least || (counted < most && cells.iter().any(is_open))
-            })
-            .collect()
+        runs < least || (runs < most && !self.is_settled(earlier, cell))
     }
 
     /// Whether the stop rule is met for one cell.
@@ -153,6 +193,7 @@ mod tests {
             seed: 1,
             paper: None,
             departures: Vec::new(),
+            extensions: Vec::new(),
         };
         Comparison { plan, stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 } }
     }
@@ -172,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_built_anew_is_another_study_unless_its_build_was_never_kept() {
+    fn a_program_built_anew_is_another_program_unless_its_build_was_never_kept() {
         let built = |build: Option<&str>| {
             let mut study = study();
             study.plan.subjects[0].build = build.map(str::to_owned);
@@ -180,10 +221,10 @@ mod tests {
         };
         let gcc = built(Some("app 0.1.0 (gcc 12.2.0)"));
         assert_eq!(gcc.plan.subjects[0].compiler(), Some("gcc 12.2.0"));
-        assert_eq!(built(None).differences(&gcc), Vec::<String>::new());
-        assert_eq!(
-            gcc.differences(&built(Some("app 0.1.0 (clang 14.0.6)"))),
-            ["subjects.1.build: the journal has \"app 0.1.0 (gcc 12.2.0)\", you ask for \"app 0.1.0 (clang 14.0.6)\""]
-        );
+        assert_eq!(built(None).changes(&gcc), []);
+        let clang = built(Some("app 0.1.0 (clang 14.0.6)"));
+        let told: Vec<String> = gcc.changes(&clang).iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["the program said that it is app 0.1.0 (gcc 12.2.0), and says app 0.1.0 (clang 14.0.6)"]);
+        assert_eq!(gcc.differences(&clang), Vec::<String>::new(), "what is asked for is the same");
     }
 }

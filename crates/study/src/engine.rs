@@ -90,6 +90,10 @@ pub trait CellStudy: Kind<Trial = Trial> {
     /// What `block` runs, given the trials of all earlier blocks; no cells when the study is finished.
     fn work_of_block(&self, earlier: &[Trial], block: u32) -> Work;
 
+    /// The same study of another plan.
+    #[must_use]
+    fn with_plan(&self, plan: Plan) -> Self;
+
     /// How long a run of `cell` may take before nothing more is to be learnt from it, given all trials before it.
     fn cut_off(&self, _trials: &[Trial], _cell: Cell) -> Option<Duration> {
         None
@@ -159,8 +163,8 @@ pub fn run_blocks<S: CellStudy>(
 ) -> Result<Ending, EngineError> {
     let study = session.plan().clone();
     let plan = study.plan();
-    // Blocks run one after the other, so all before the last one begun are whole.
-    let first = session.trials().last().map_or(0, |trial| trial.block);
+    // Blocks run one after the other, so all before the last one begun are whole, or were left when the study was extended.
+    let first = session.trials().last().map_or(0, |trial| trial.block).max(plan.first_block());
     for block in first.. {
         let earlier = session.trials().partition_point(|trial| trial.block < block);
         let work = study.work_of_block(&session.trials()[..earlier], block);
@@ -187,6 +191,18 @@ pub fn run_blocks<S: CellStudy>(
     unreachable!("the stop rule bounds the number of blocks")
 }
 
+/// Tries the cells again that were given up for their failures, from the next block on; gives how many there are.
+pub fn retry<S: CellStudy>(session: &mut Session<S>) -> usize {
+    let (study, trials) = (session.plan(), session.trials());
+    let plan = study.plan();
+    let given_up = plan.cells().filter(|&cell| given_up(plan, trials, cell)).count();
+    if given_up > 0 {
+        let next_block = trials.last().map_or(0, |trial| trial.block + 1);
+        session.set_plan(study.with_plan(plan.retried(next_block)));
+    }
+    given_up
+}
+
 /// What one block runs.
 pub struct Work {
     /// The cells in the order in which they run.
@@ -205,7 +221,9 @@ pub fn time_spent(trials: &[Trial]) -> Duration {
 
 /// Whether nothing more is to be learnt from `cell`: it can't be started, or failed every one of its last runs.
 pub(crate) fn given_up(plan: &Plan, trials: &[Trial], cell: Cell) -> bool {
-    let mut last = trials.iter().rev().filter(|trial| cell.has_trial(plan, trial)).take(FAILURES_TO_GIVE_UP).peekable();
+    let from = plan.retried_from();
+    let since = trials.iter().rev().take_while(|trial| trial.block >= from);
+    let mut last = since.filter(|trial| cell.has_trial(plan, trial)).take(FAILURES_TO_GIVE_UP).peekable();
     if last.peek().is_some_and(|trial| trial.status == Status::NotStarted) {
         return true;
     }

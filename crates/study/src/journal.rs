@@ -186,6 +186,15 @@ impl<K: Kind> Journal<K> {
         self.write(|connection| write_ending(connection, ending))
     }
 
+    /// Writes the plan by which the study goes on; it has no end then.
+    ///
+    /// # Errors
+    /// Any [`JournalError`] of writing.
+    pub fn set_plan(&mut self, plan: &K) -> Result<(), JournalError> {
+        let plan = to_json(plan);
+        self.write(|connection| connection.execute("UPDATE study SET plan = ?1, ending = NULL", [plan]).map(drop))
+    }
+
     /// Folds the write-ahead file back, so that the study is one plain file again. Where somebody reads it at this moment, the next
     /// reader does that.
     ///

@@ -1,5 +1,6 @@
 //! Kinds of study: what each has of its own, and what journals and sessions need to know of all.
 
+use crate::identity::Change;
 use crate::plan::PlanError;
 use crate::row::Row;
 use serde::Serialize;
@@ -34,6 +35,26 @@ pub trait Kind: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
         asked.clone()
     }
 
+    /// Whether the plan says of every program that it runs what that was, so that another one would be noticed.
+    fn keeps_identity(&self) -> bool {
+        false
+    }
+
+    /// What is different about the programs that `asked` runs, too.
+    fn changes(&self, _asked: &Self) -> Vec<Change> {
+        Vec::new()
+    }
+
+    /// The plan by which a study of this plan goes on after `trials` when `asked` is asked for: what only says how long to go on may
+    /// change, and where the kind allows it, there may be more cells.
+    ///
+    /// # Errors
+    /// How `asked` is another study, a line for each difference.
+    fn extended_by(&self, asked: &Self, _trials: &[Self::Trial]) -> Result<Self, Vec<String>> {
+        let differences = self.differences(asked);
+        if differences.is_empty() { Ok(self.clone()) } else { Err(differences) }
+    }
+
     /// How `asked` differs from this plan, a line each; empty when they are the same study.
     fn differences(&self, asked: &Self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -62,6 +83,10 @@ fn compare(path: &str, have: &Value, want: &Value, lines: &mut Vec<String>) {
             }
         }
         _ if have == want => {}
+        (Value::Array(have), Value::Array(want)) if have.iter().chain(want).all(|item| item["name"].is_string()) => {
+            let names = |items: &[Value]| Value::from_iter(items.iter().map(|item| item["name"].clone()));
+            lines.push(format!("{path}: the journal has {}, you ask for {}", names(have), names(want)));
+        }
         _ => lines.push(format!("{path}: the journal has {have}, you ask for {want}")),
     }
 }

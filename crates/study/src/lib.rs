@@ -10,13 +10,13 @@
 //!
 //! Files use those above them in this list, and none below, but for a parent and its children:
 //!
-//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], what programs read, [`input`], [`plan`], and the files that say it,
+//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], what programs read, [`input`], [`identity`], [`plan`] and [`extension`], and the files that say it,
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
 //! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
 //! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`]; how
 //!   their journals are called, [`journal_name`]
-//! - what it shows: [`summary`], [`verdict`] and [`warning`], [`analysis`]
+//! - what it shows: [`summary`], [`verdict`], [`warning`] and [`stop_reason`], [`analysis`]
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,9 @@ pub mod comparison;
 mod departures;
 pub mod engine;
 mod environment;
+pub mod extension;
 pub mod host;
+pub mod identity;
 pub mod input;
 pub mod journal;
 pub mod journal_name;
@@ -44,6 +46,7 @@ pub mod row;
 pub mod runner;
 pub mod sample;
 pub mod session;
+pub mod stop_reason;
 pub mod study_file;
 pub mod summary;
 pub mod times;
@@ -51,10 +54,13 @@ pub mod toml_file;
 pub mod trial;
 pub mod verdict;
 pub mod warning;
+mod watch;
 
 pub use analysis::{Analysis, RaceAnalysis, comparison_analysis, race_analysis};
 pub use comparison::{Comparison, StopRule};
+pub use extension::Extension;
 pub use host::{HostFacts, HostState, PastSession};
+pub use identity::Identity;
 pub use input::{InputFacts, Inputs};
 pub use journal::{Journal, JournalError};
 pub use kind::Kind;
@@ -67,6 +73,7 @@ pub use record::{Ending, Record};
 pub use runner::ProgramRunner;
 pub use sample::{Failure, FailureCause, Measurements, Sample};
 pub use session::{Host, Session};
+pub use stop_reason::{Stop, StopReason};
 pub use summary::{Best, Claim, Summary};
 pub use trial::{Status, Trial};
 pub use verdict::Verdict;

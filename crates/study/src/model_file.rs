@@ -229,6 +229,7 @@ mod tests {
             seed: 1,
             paper: None,
             departures: Vec::new(),
+            extensions: Vec::new(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
+use crate::extension::Extension;
+use crate::identity::{Change, Identity};
 use crate::input::InputFacts;
 use crate::model::SubjectModel;
 use crate::trial::Trial;
@@ -27,6 +29,9 @@ pub struct Subject {
     /// What every run reads from its standard input; none is nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<InputFacts>,
+    /// What its files were when the study began. Journals used not to keep it, and models have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
     /// The model that stands in for a program: nothing is run, times are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<SubjectModel>,
@@ -134,6 +139,9 @@ pub struct Plan {
     /// Where this isn't what was asked for, and why: sentences, told at the start and in every report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub departures: Vec<String>,
+    /// What changed while the study was under way, in the order in which it did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<Extension>,
 }
 
 impl Cell {
@@ -235,10 +243,16 @@ impl Plan {
 
     /// Leaves one cell of those that are the same placement with as many threads: the first.
     pub fn merge_same_placements(&mut self) {
+        self.merge_same_placements_of(|_, _| true);
+    }
+
+    /// The same, where only cells that `may_go`, by their thread count and treatment, are left out.
+    pub(crate) fn merge_same_placements_of(&mut self, may_go: impl Fn(u32, &str) -> bool) {
         for column in 0..self.threads.len() {
             for at in 1..self.treatments.len() {
                 let (earlier, later) = self.treatments.split_at_mut(at);
-                let Some(Some(placement)) = later[0].placements.get(column) else { continue };
+                let may_go = may_go(self.threads[column], &later[0].name);
+                let Some(Some(placement)) = later[0].placements.get(column).filter(|_| may_go) else { continue };
                 let is_same = |other: &&Treatment| {
                     other
                         .placements
@@ -271,8 +285,9 @@ impl Plan {
     pub(crate) fn aligned(&self, asked: &Self) -> Self {
         let mut asked = asked.clone();
         for (have, want) in self.subjects.iter().zip(&mut asked.subjects) {
-            // Journals used not to keep it.
-            want.build = have.build.as_ref().and(want.build.take());
+            // Other programs are found by `changes`.
+            want.build.clone_from(&have.build);
+            want.identity.clone_from(&have.identity);
             // The same bytes are the same input, whatever their file is called.
             if let (Some(have), Some(want)) = (&have.input, &mut want.input)
                 && (have.bytes, &have.sha256) == (want.bytes, &want.sha256)
@@ -286,7 +301,37 @@ impl Plan {
         if merged.treatments == asked.treatments {
             asked.treatments.clone_from(&self.treatments);
         }
+        asked.extensions.clone_from(&self.extensions);
         asked
+    }
+
+    /// This plan with what the files of its programs are now.
+    #[must_use]
+    pub fn identified(mut self) -> Self {
+        for subject in self.subjects.iter_mut().filter(|subject| subject.model.is_none()) {
+            let commands: Vec<Vec<String>> = self.threads.iter().map(|&threads| subject.argv_for(threads)).collect();
+            subject.identity = Identity::of_commands(&commands);
+        }
+        self
+    }
+
+    /// Whether it says of every program what its files were.
+    pub fn keeps_identity(&self) -> bool {
+        self.subjects.iter().all(|subject| subject.model.is_some() || subject.identity.is_some())
+    }
+
+    /// Which of the programs that `asked` has, too, are other ones there.
+    pub(crate) fn changes(&self, asked: &Self) -> Vec<Change> {
+        let same =
+            |then: &Subject| asked.subjects.iter().find(|now| (&now.name, &now.argv) == (&then.name, &then.argv));
+        let pairs = self.subjects.iter().filter_map(|then| Some((then, same(then)?)));
+        let changes = pairs.flat_map(|(then, now)| {
+            let build = then.build.clone().zip(now.build.clone()).filter(|(then, now)| then != now);
+            let build = build.map(|(then, now)| Change::Build { then, now });
+            let files = then.identity.as_ref().zip(now.identity.as_ref()).map(|(then, now)| then.changes(now));
+            build.into_iter().chain(files.unwrap_or_default())
+        });
+        changes.collect()
     }
 
     /// The treatment that every ratio is taken against.
@@ -313,6 +358,7 @@ mod tests {
             seed: 1,
             paper: None,
             departures: Vec::new(),
+            extensions: Vec::new(),
         }
     }
 

@@ -4,6 +4,8 @@
 //! [`stats::Race`]; here cells become its arms, and trials its runs.
 
 use crate::engine::{CellStudy, Work, given_up};
+use crate::extension::Extension;
+use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
 use crate::trial::{Status, Trial};
@@ -59,6 +61,29 @@ impl Kind for Race {
 
     fn aligned(&self, asked: &Self) -> Self {
         Self { plan: self.plan.aligned(&asked.plan), stop: asked.stop.clone() }
+    }
+
+    fn keeps_identity(&self) -> bool {
+        self.plan.keeps_identity()
+    }
+
+    fn changes(&self, asked: &Self) -> Vec<Change> {
+        self.plan.changes(&asked.plan)
+    }
+
+    fn extended_by(&self, asked: &Self, trials: &[Trial]) -> Result<Self, Vec<String>> {
+        let asked = self.aligned(asked);
+        let mut extended = self.clone();
+        extended.plan.budget = asked.plan.budget;
+        extended.stop.search = asked.stop.search;
+        let differences = extended.differences(&asked);
+        if !differences.is_empty() {
+            return Err(differences);
+        }
+        if let Some(last) = trials.last().filter(|_| extended.stop != self.stop) {
+            extended.plan.extensions.push(Extension::from_block(last.block + 1));
+        }
+        Ok(extended)
     }
 }
 
@@ -157,6 +182,10 @@ impl CellStudy for Race {
             order.into_iter().map(|position| group[position]).collect::<Vec<_>>()
         });
         Work { cells: cells.collect(), open, of }
+    }
+
+    fn with_plan(&self, plan: Plan) -> Self {
+        Self { plan, stop: self.stop.clone() }
     }
 
     /// The race counts the programs' own times, which may be shorter than what is seen from outside; the most that was seen

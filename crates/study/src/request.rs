@@ -142,6 +142,7 @@ impl Request {
             seed: study.seed.unwrap_or(1),
             paper: study.paper,
             departures,
+            extensions: Vec::new(),
         };
         plan.merge_same_placements();
         if let Some(model) = model {

@@ -5,6 +5,7 @@ use crate::host::unix_seconds;
 use crate::input::Inputs;
 use crate::plan::Plan;
 use crate::trial::{Status, Trial};
+use crate::watch::Watch;
 use launch::{Captured, Descendants, Exit, Launch, LaunchError, Launched, Output, launch};
 use regex::Regex;
 use std::ffi::OsString;
@@ -19,6 +20,8 @@ pub struct ProgramRunner {
     patterns: Vec<(Option<Regex>, Option<Regex>)>,
     /// For each subject, as far as there is any: what its runs read.
     inputs: Inputs,
+    /// For each subject of the plan, its files.
+    watches: Vec<Watch>,
 }
 
 impl ProgramRunner {
@@ -34,13 +37,18 @@ impl ProgramRunner {
             .map(|subject| Ok((compile(&subject.time_regex)?, compile(&subject.verified_regex)?)))
             .collect::<Result<_, regex::Error>>()
             .map_err(|error| RunnerError::Broken(error.to_string()))?;
-        Ok(Self { patterns, inputs })
+        let watches = plan.subjects.iter().map(|subject| Watch::new(subject.identity.as_ref())).collect();
+        Ok(Self { patterns, inputs, watches })
     }
 }
 
 impl Runner for ProgramRunner {
     fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
         let subject = &plan.subjects[turn.cell.subject];
+        if let Some(change) = self.watches[turn.cell.subject].change() {
+            let again = "what was measured is kept, and the same command begins the study of what there is now";
+            return Err(RunnerError::Broken(format!("{change} since this study went on; {again}")));
+        }
         let threads = plan.threads[turn.cell.threads];
         let mut trial = turn.trial(plan, unix_seconds());
         let limit = turn.limit(plan);

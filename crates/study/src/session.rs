@@ -1,6 +1,7 @@
 //! A stretch of work on a study: its journal opened and taken up, trials added, its end written whatever that was.
 
 use crate::host::{HostFacts, HostState};
+use crate::identity::{Change, changed_variables};
 use crate::journal::{Journal, JournalError};
 use crate::kind::Kind;
 use crate::record::{Ending, Record};
@@ -25,6 +26,17 @@ pub enum SessionError {
         /// What differs, a line each.
         differences: Vec<String>,
     },
+    /// The study was begun with another program, or under other variables.
+    #[error(
+        "journal {path} was begun with another program; give --out another file:\n  {changes}",
+        path = path.display(), changes = lines(changes)
+    )]
+    OtherProgram {
+        /// The journal.
+        path: PathBuf,
+        /// What is different now.
+        changes: Vec<Change>,
+    },
     /// The study was begun elsewhere.
     #[error("journal {path} was begun on another machine ({cpu_model}); give --out another file", path = path.display())]
     OtherMachine {
@@ -33,6 +45,10 @@ pub enum SessionError {
         /// The CPU of the machine where it was begun.
         cpu_model: String,
     },
+}
+
+fn lines(changes: &[Change]) -> String {
+    changes.iter().map(Change::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
 /// Whether the machine that a study runs on has a part in it.
@@ -58,9 +74,15 @@ impl Host {
 #[derive(Debug)]
 pub struct Session<K: Kind> {
     record: Record<K>,
-    /// The journal, and the number of this session in it.
-    journal: Option<(Journal<K>, i64)>,
+    journal: Option<Journal<K>>,
     host: Host,
+    /// The stretch of work before it is in the journal.
+    command_line: Vec<String>,
+    before: HostState,
+    /// Whether the plan isn't yet the one in the journal: it is written with the first trial, or with the end.
+    has_new_plan: bool,
+    /// Its number in the journal, where it is written with the first trial: without any there was no work.
+    number: Option<i64>,
 }
 
 impl<K: Kind> Session<K> {
@@ -85,22 +107,53 @@ impl<K: Kind> Session<K> {
             trials: Vec::new(),
             ending: None,
         };
+        let session = |record, journal| Self {
+            record,
+            journal,
+            host,
+            command_line: command_line.to_vec(),
+            before: host.state(),
+            has_new_plan: false,
+            number: None,
+        };
         let Some(path) = path else {
-            return Ok(Self { record: new(facts, topology), journal: None, host });
+            return Ok(session(new(facts, topology), None));
         };
         let mut journal = Journal::open(path)?;
-        let record = match journal.record()? {
+        Ok(match journal.record()? {
             None => {
                 journal.begin_study(plan, &topology, &facts)?;
-                new(facts, topology)
+                session(new(facts, topology), Some(journal))
             }
             Some(record) => {
-                check_is_same(&record, plan, &topology, &facts, path)?;
-                record
+                let plan = plan_to_go_on_with(&record, plan, &topology, &facts, path)?;
+                let mut session = session(record, Some(journal));
+                session.set_plan(plan);
+                session
             }
+        })
+    }
+
+    /// Goes on by `plan`, which extends the one so far.
+    pub(crate) fn set_plan(&mut self, plan: K) {
+        if plan != self.record.plan {
+            (self.record.plan, self.record.ending, self.has_new_plan) = (plan, None, true);
+        }
+    }
+
+    /// Whether the journal at `path` could be gone on with by `plan` on `machine`, or there is none yet.
+    ///
+    /// # Errors
+    /// [`SessionError`]; nothing is written either way.
+    pub fn check(path: &Path, plan: &K, machine: &Machine, host: Host) -> Result<(), SessionError> {
+        let record = match Journal::read(path) {
+            Ok(record) => record,
+            Err(JournalError::Empty(_)) => return Ok(()),
+            Err(JournalError::Open { .. }) if !path.exists() => return Ok(()),
+            Err(error) => return Err(error.into()),
         };
-        let session = journal.begin_session(command_line, &host.state())?;
-        Ok(Self { record, journal: Some((journal, session)), host })
+        let topology = serde_json::to_value(machine).unwrap_or(Value::Null);
+        plan_to_go_on_with(&record, plan, &topology, &host.facts(), path).map(drop)
     }
 
     /// The plan.
@@ -118,7 +171,16 @@ impl<K: Kind> Session<K> {
     /// # Errors
     /// When it can't be written.
     pub fn add(&mut self, trial: K::Trial) -> Result<&K::Trial, JournalError> {
-        if let Some((journal, _)) = &mut self.journal {
+        if let Some(journal) = &mut self.journal {
+            if self.number.is_none() {
+                self.number = Some(journal.begin_session(&self.command_line, &self.before)?);
+            }
+            if std::mem::take(&mut self.has_new_plan) {
+                journal.set_plan(&self.record.plan)?;
+            }
+            if self.record.ending.take().is_some() {
+                journal.set_ending(None)?;
+            }
             journal.add(&trial)?;
         }
         self.record.trials.push(trial);
@@ -130,17 +192,23 @@ impl<K: Kind> Session<K> {
     /// # Errors
     /// The work's, if that failed; else what can't be written or read back.
     pub fn end<E: From<JournalError>>(self, work: Result<Ending, E>) -> Result<Record<K>, E> {
-        let Some((mut journal, session)) = self.journal else {
+        let Some(mut journal) = self.journal else {
             return Ok(Record { ending: Some(work?), ..self.record });
         };
+        let mut end = || self.number.map_or(Ok(()), |number| journal.end_session(number, &self.host.state()));
         match work {
             Ok(ending) => {
-                journal.set_ending(Some(ending))?;
-                journal.end_session(session, &self.host.state())?;
+                end()?;
+                if self.has_new_plan {
+                    journal.set_plan(&self.record.plan)?;
+                }
+                if self.record.ending != Some(ending) {
+                    journal.set_ending(Some(ending))?;
+                }
             }
             Err(error) => {
                 // The first error is the one to report, whether or not the session's end can be written. The journal closes itself.
-                let _ = journal.end_session(session, &self.host.state());
+                let _ = end();
                 return Err(error);
             }
         }
@@ -151,18 +219,14 @@ impl<K: Kind> Session<K> {
     }
 }
 
-/// Whether `record` is of the study of `plan` on this machine.
-fn check_is_same<K: Kind>(
+/// The plan by which the study of `record` goes on when `plan` is asked for on this machine.
+fn plan_to_go_on_with<K: Kind>(
     record: &Record<K>,
     plan: &K,
     topology: &Value,
     facts: &HostFacts,
     path: &Path,
-) -> Result<(), SessionError> {
-    let differences = record.plan.differences(plan);
-    if !differences.is_empty() {
-        return Err(SessionError::OtherPlan { path: path.into(), differences });
-    }
+) -> Result<K, SessionError> {
     let then = &record.host;
     // Earlier versions named the CPUs of fewer architectures.
     let models_differ = then.cpu_model.as_ref().zip(facts.cpu_model.as_ref()).is_some_and(|(then, now)| then != now);
@@ -171,7 +235,15 @@ fn check_is_same<K: Kind>(
         let cpu_model = then.cpu_model.clone().unwrap_or_else(|| "unnamed CPU".into());
         return Err(SessionError::OtherMachine { path: path.into(), cpu_model });
     }
-    Ok(())
+    let mut changes = record.plan.changes(plan);
+    if record.plan.keeps_identity() {
+        changes.extend(changed_variables(&then.environment, &facts.environment));
+    }
+    if !changes.is_empty() {
+        return Err(SessionError::OtherProgram { path: path.into(), changes });
+    }
+    let other_plan = |differences| SessionError::OtherPlan { path: path.into(), differences };
+    record.plan.extended_by(plan, &record.trials).map_err(other_plan)
 }
 
 /// The objects of a topology, whichever of their CPUs may be used now, and however much memory this kernel leaves.

@@ -34,6 +34,17 @@ pub enum Warning {
     },
     /// The time budget was spent before the race was over.
     RaceBudgetSpent,
+    /// Cells were added, or tried again, while the study was under way.
+    Extended {
+        /// The first block that counts for them, from 1 and without those that warm up.
+        from_block: u32,
+        /// Thread counts that were added.
+        threads: Vec<u32>,
+        /// Names of treatments that were added.
+        treatments: Vec<String>,
+        /// Whether cells that had been given up for their failures were tried again.
+        retried: bool,
+    },
     /// Runs of a cell failed.
     Failures {
         /// Name of the subject.
@@ -212,6 +223,13 @@ impl Warning {
         let mut warnings: Vec<Self> = departures.collect();
         let unfinished = record.ending.is_none().then_some(Self::Unfinished { work: Work::Study });
         warnings.extend(unfinished.or(ending));
+        let told = plan.extensions.iter().filter(|extension| extension.adds_cells() || extension.retried);
+        warnings.extend(told.map(|extension| Self::Extended {
+            from_block: (extension.from_block + 1).saturating_sub(plan.warmup_blocks).max(1),
+            threads: extension.threads.clone(),
+            treatments: extension.treatments.clone(),
+            retried: extension.retried,
+        }));
         warnings.extend(summaries.iter().filter(|cell| cell.failed > 0).map(|cell| Self::Failures {
             subject: cell.subject.clone(),
             threads: cell.threads,

@@ -6,6 +6,7 @@ use super::page::{Section, heading};
 use crate::number;
 use crate::programs::{self, BuiltinProgram, KEY};
 use crate::ranking::cut_off;
+use crate::sentences;
 use crate::setting;
 use crate::study_view::{StudyView, cpu_line, program_threads};
 use crate::words::{count, plain};
@@ -234,7 +235,7 @@ pub(super) fn machine(study: &StudyView) -> Section {
             dt { "stop rule" } dd { (setting::stop_rule(study)) }
             dt { "warm-up" } dd { (count(plan.warmup_blocks as usize, "block")) }
             dt { "timeout" } dd { (number::duration(plan.timeout.as_secs_f64())) " a trial" }
-            dt { "ending" } dd { (setting::ending(study)) }
+            dt { "stopped" } dd { (sentences::stop(&study.analysis.stop)) }
             @for subject in &plan.subjects {
                 dt { "subject" }
                 dd {

@@ -20,6 +20,19 @@ pub(super) fn sentence(warning: &Warning) -> String {
         Warning::RaceBudgetSpent => {
             "The time budget was spent before the race was over; a larger --budget finishes it.".into()
         }
+        Warning::Extended { from_block, threads, treatments, retried } => {
+            let counts = threads.iter().map(|count| counted(*count, "thread"));
+            let added: Vec<String> = treatments.iter().cloned().chain(counts).collect();
+            let added = (!added.is_empty()).then(|| {
+                format!(
+                    "Added to the study from block {from_block} on, so that ratios are of the blocks since: {}.",
+                    added.join(", ")
+                )
+            });
+            let retried =
+                retried.then(|| format!("Cells that had been given up are tried again from block {from_block} on."));
+            added.into_iter().chain(retried).collect::<Vec<_>>().join(" ")
+        }
         Warning::Failures { subject, threads, placement, failed, of } => format!(
             "{}: {failed} of {} failed; they are listed with their causes and left out of every number.",
             cell(subject, *threads, placement),

@@ -1,6 +1,6 @@
 //! A paper's study on this machine, as `stayput study papers/X.toml` does it, from the file that is built in.
 
-use super::{builtin, conduct};
+use super::{Conduct, builtin, conduct, identified};
 use crate::UsageError;
 use anyhow::Context;
 use machine::Machine;
@@ -34,8 +34,8 @@ pub(crate) fn conduct_paper(
     let CellPlan::Comparison(study) = request.plan(&machine, builtin).map_err(UsageError::from)? else {
         return Err(UsageError::from(format!("the study of {} is no comparison", paper.name)));
     };
-    let differences = earlier.map(|earlier| earlier.plan.differences(&study)).unwrap_or_default();
-    if !differences.is_empty() {
+    let other = earlier.and_then(|earlier| earlier.plan.extended_by(&study, &earlier.trials).err());
+    if let Some(differences) = other {
         return Err(UsageError::from(format!(
             "journal {} holds another plan; name another with --journal, or ask for the same again:\n  {}",
             journal.display(),
@@ -43,5 +43,5 @@ pub(crate) fn conduct_paper(
         )));
     }
     // Built-in programs read nothing.
-    conduct(&study, &machine, journal, Vec::new(), quiet)
+    Ok(conduct(&identified(&study), &machine, journal, Vec::new(), Conduct { quiet, retry: false, can_start: true })?.0)
 }

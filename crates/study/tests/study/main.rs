@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod engine;
+mod extension;
 mod journal;
 mod malformed;
 mod model;

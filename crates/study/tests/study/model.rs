@@ -104,5 +104,6 @@ fn plan(subjects: usize, placements: &[&str]) -> Plan {
         seed: 7,
         paper: None,
         departures: Vec::new(),
+        extensions: Vec::new(),
     }
 }

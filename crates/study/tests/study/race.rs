@@ -33,11 +33,13 @@ fn race(times_s: &[f64], noise: Noise, search: RaceRule) -> Race {
         seed: 3,
         paper: None,
         departures: Vec::new(),
+        extensions: Vec::new(),
     };
     Race { plan, stop: RaceStop { search, cut_off: 1.5, kept: None } }
 }
 
 const QUIET: Noise = Noise { lognormal: 0.01, drift: 0.0, outliers: None };
+const LOUD: Noise = Noise { lognormal: 0.02, drift: 0.0, outliers: None };
 
 fn run(study: &Race) -> (Record<Race>, RaceAnalysis) {
     study.check().unwrap();
@@ -226,4 +228,29 @@ fn a_reference_that_always_fails_leaves_the_gain_unknown() {
     let best = &analysis.cells.best[0];
     assert!(!analysis.races[0].beats_reference() && !best.shown, "nobody beats what was never timed");
     assert_eq!(best.placement, "p4", "what always fails is no advice");
+}
+
+#[test]
+fn a_race_that_may_make_more_runs_goes_on_with_new_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let study = |runs| race(&spread(), LOUD, RaceRule::Halving { runs });
+    let first = work(&path, &study(30), &mut ModelRunner::default()).unwrap();
+    let second = work(&path, &study(120), &mut ModelRunner::after(&first.trials)).unwrap();
+    assert_eq!(second.trials[..first.trials.len()], first.trials);
+    let [extension] = second.plan.plan.extensions.as_slice() else { panic!("{:?}", second.plan.plan.extensions) };
+    let next = first.trials.last().unwrap().block + 1;
+    assert_eq!(extension.from_block, next);
+    let added = &second.trials[first.trials.len()..];
+    assert!(
+        !added.is_empty() && added.iter().all(|trial| trial.block >= next),
+        "the blocks that were run stay as they were"
+    );
+    assert!(second.trials.len() <= 120);
+    assert_eq!(analyse(&second).cells.best[0].placement, "p4");
+
+    let guarantee = RaceRule::Guarantee { epsilon: 0.02, delta: 0.05, max_runs: 2000 };
+    let third = work(&path, &race(&spread(), LOUD, guarantee), &mut ModelRunner::after(&second.trials)).unwrap();
+    assert_eq!((third.ending, third.plan.stop.search), (Some(Ending::Finished), guarantee));
+    assert_eq!(analyse(&third).cells.best[0].placement, "p4");
 }

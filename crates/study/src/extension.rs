@@ -1,0 +1,139 @@
+//! How a study grows: what may change of a plan while its study goes on, and from which block on that holds.
+//!
+//! What only says how long to go on may change at any time, and cells may be added. All else makes another study. What changes holds
+//! from a block on in which nothing has run yet, so that every decision stays a function of the plan and of earlier blocks.
+
+use crate::plan::{Cell, Plan, Treatment};
+use machine::Placement;
+use serde::{Deserialize, Serialize};
+
+/// A change of a plan whose study was under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extension {
+    /// The first block that is run by the changed plan.
+    pub from_block: u32,
+    /// Thread counts that were added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<u32>,
+    /// Names of treatments that were added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub treatments: Vec<String>,
+    /// Whether cells that had been given up for their failures are tried again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retried: bool,
+}
+
+impl Extension {
+    /// A change from `from_block` on that adds nothing: only when it is enough was changed.
+    pub(crate) fn from_block(from_block: u32) -> Self {
+        Self { from_block, threads: Vec::new(), treatments: Vec::new(), retried: false }
+    }
+
+    /// Whether there are cells that it added.
+    pub fn adds_cells(&self) -> bool {
+        !(self.threads.is_empty() && self.treatments.is_empty())
+    }
+}
+
+impl Plan {
+    /// Whether `cell` has its place in `block`: one that was added has none in earlier blocks.
+    pub(crate) fn is_entered(&self, cell: Cell, block: u32) -> bool {
+        let (threads, name) = (self.threads[cell.threads], &self.treatments[cell.treatment].name);
+        let adds = |extension: &&Extension| extension.threads.contains(&threads) || extension.treatments.contains(name);
+        self.extensions.iter().filter(adds).all(|extension| extension.from_block <= block)
+    }
+
+    /// Whether the plan was changed before `block`, after others had been run.
+    pub(crate) fn is_extended_in(&self, block: u32) -> bool {
+        self.extensions.iter().any(|extension| extension.from_block <= block)
+    }
+
+    /// The first block that is run by the plan as it is now.
+    pub(crate) fn first_block(&self) -> u32 {
+        self.extensions.iter().map(|extension| extension.from_block).max().unwrap_or(0)
+    }
+
+    /// The block from which on failures count: those before it don't keep a cell from being tried again.
+    pub(crate) fn retried_from(&self) -> u32 {
+        let retries = self.extensions.iter().filter(|extension| extension.retried);
+        retries.map(|extension| extension.from_block).max().unwrap_or(0)
+    }
+
+    /// This plan, of which the cells that were given up are tried again from `from_block` on.
+    #[must_use]
+    pub fn retried(&self, from_block: u32) -> Self {
+        let mut plan = self.clone();
+        plan.extensions.push(Extension { retried: true, ..Extension::from_block(from_block) });
+        plan
+    }
+
+    /// This plan with the thread counts and treatments that `asked` has besides, and what was added; none where `asked` lacks some of
+    /// this plan's, or has another reference, or puts threads of the same name elsewhere.
+    pub(crate) fn grown(&self, asked: &Self, from_block: u32) -> Option<(Self, Extension)> {
+        let has = |name: &str| asked.treatments.iter().any(|treatment| treatment.name == name);
+        let is_kept = self.threads.iter().all(|count| asked.threads.contains(count))
+            && self.treatments.iter().all(|treatment| has(&treatment.name))
+            && self.reference().name == asked.reference().name;
+        if !is_kept {
+            return None;
+        }
+        let is_new = |treatment: &&Treatment| self.treatment(&treatment.name).is_none();
+        let added: Vec<&Treatment> = asked.treatments.iter().filter(is_new).collect();
+        let extension = Extension {
+            threads: asked.threads.iter().copied().filter(|count| !self.threads.contains(count)).collect(),
+            treatments: added.iter().map(|treatment| treatment.name.clone()).collect(),
+            ..Extension::from_block(from_block)
+        };
+        let mut plan = self.clone();
+        if !extension.threads.is_empty() {
+            plan.threads.clone_from(&asked.threads);
+        }
+        plan.treatments.extend(added.into_iter().cloned());
+        for treatment in &mut plan.treatments {
+            let before = self.treatment(&treatment.name);
+            let now = asked.treatment(&treatment.name)?;
+            if before.is_some_and(|before| before.placements.is_empty() != now.placements.is_empty()) {
+                return None;
+            }
+            if now.placements.is_empty() {
+                continue;
+            }
+            treatment.placements.clear();
+            treatment.same_as.clear();
+            for &threads in &plan.threads {
+                let asked_here = asked.unmerged(now, threads);
+                let Some(before) = before.filter(|_| self.threads.contains(&threads)) else {
+                    treatment.placements.push(asked_here.cloned());
+                    continue;
+                };
+                match (self.unmerged(before, threads), asked_here) {
+                    (None, None) => {}
+                    (Some(before), Some(now)) if before.same_slots(now) => {}
+                    _ => return None,
+                }
+                treatment.placements.push(self.placement_of(before, threads).cloned());
+                treatment.same_as.extend(before.same_as.iter().find(|same| same.threads == threads).cloned());
+            }
+        }
+        // What has run stays as it is.
+        plan.merge_same_placements_of(|threads, treatment| {
+            extension.threads.contains(&threads) || extension.treatments.iter().any(|added| added == treatment)
+        });
+        Some((plan, extension))
+    }
+
+    fn treatment(&self, name: &str) -> Option<&Treatment> {
+        self.treatments.iter().find(|treatment| treatment.name == name)
+    }
+
+    fn placement_of<'a>(&self, treatment: &'a Treatment, threads: u32) -> Option<&'a Placement> {
+        let column = self.threads.iter().position(|&count| count == threads)?;
+        treatment.placements.get(column)?.as_ref()
+    }
+
+    /// The placement of `treatment` with so many threads, also where another is run for it.
+    fn unmerged<'a>(&'a self, treatment: &'a Treatment, threads: u32) -> Option<&'a Placement> {
+        let run = treatment.same_placement(threads).and_then(|name| self.treatment(name)).unwrap_or(treatment);
+        self.placement_of(run, threads)
+    }
+}
