@@ -15,9 +15,12 @@ mod queues;
 mod scheduler;
 mod statistics;
 mod support;
+// One rule for what is said of wrong command lines.
+#[path = "../../stayput/src/usage.rs"]
+mod usage;
 
 use caller::Caller;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use command::{Command, Received};
 use intf::CpuStats;
 use machine_tree::MachineTree;
@@ -32,12 +35,23 @@ use std::time::{Duration, Instant};
 /// Something failed.
 const FAILURE: u8 = 1;
 
+/// The command line is wrong.
+const USAGE: u8 = 2;
+
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => {
+            let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
+            let Some(sentence) = usage::sentence(&error, Options::command(), &words) else { error.exit() };
+            eprintln!("stayput sched: {sentence}");
+            return ExitCode::from(USAGE);
+        }
+    };
     match run(&options) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("stayput sched: {error:#}");
+            eprintln!("stayput sched: {}", usage::without_error_number(&format!("{error:#}")));
             ExitCode::from(FAILURE)
         }
     }

@@ -25,6 +25,7 @@ use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use indicatif::ProgressBar;
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -192,6 +193,13 @@ pub(crate) fn die_interrupted(signal: i32, path: &Path) -> ! {
 /// The command line, as journals keep it.
 pub(crate) fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// Why the program can't be started, with what helps where a line for a shell was given as one word.
+pub(crate) fn unstartable(error: LaunchError, program: &OsStr) -> anyhow::Error {
+    let is_shell_line = program.to_string_lossy().contains(|c: char| c.is_whitespace() || "|&;<>()$`*?~".contains(c));
+    let error = anyhow::Error::from(error);
+    if is_shell_line { error.context("to let a shell read the line add `--shell` before the `--`") } else { error }
 }
 
 /// How we end after `error`: as a shell does when the program under study isn't there or can't be executed.

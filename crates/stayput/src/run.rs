@@ -1,6 +1,6 @@
 //! `stayput run`: one program with its threads bound and read back, otherwise as if it had been started bare.
 
-use crate::{UsageError, placement_file, shell, usage};
+use crate::{UsageError, placement_file, shell};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use launch::{Descendants, Launch, Observe, Output, Unit};
@@ -88,7 +88,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         keep_binding_variables: args.place.is_none(),
         ..Launch::new(command.clone())
     });
-    let seen = launched.map_err(|error| usage::unstartable(error, &command[0]))?.observation;
+    let seen = launched.map_err(|error| crate::unstartable(error, &command[0]))?.observation;
     if let Some((file, path)) = json {
         let report = Report::new(args, threads, &seen);
         let mut file = BufWriter::new(file);

@@ -380,7 +380,7 @@ fn can_start(plan: &Plan) -> anyhow::Result<()> {
         let builtin = workloads::resolve(&subject.name).ok();
         builtin.map(|builtin| builtin.path()).transpose()?;
         let program = OsStr::new(program);
-        launch::executable_path(program).map_err(|error| crate::usage::unstartable(error, program))?;
+        launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;
     }
     Ok(())
 }

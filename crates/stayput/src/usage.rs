@@ -2,8 +2,6 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
-use launch::LaunchError;
-use std::ffi::OsStr;
 use std::num::ParseIntError;
 
 /// The sentence for a wrong command line; none for a request such as `--help`, which isn't wrong. `words` are all words of the
@@ -63,13 +61,6 @@ pub fn sentence(error: &Error, mut command: Command, words: &[String]) -> Option
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     };
     Some(format!("{sentence}; see `{name} --help`").replace("?; see", "? See"))
-}
-
-/// Why the program can't be started, with what helps where a line for a shell was given as one word.
-pub fn unstartable(error: LaunchError, program: &OsStr) -> anyhow::Error {
-    let is_shell_line = program.to_string_lossy().contains(|c: char| c.is_whitespace() || "|&;<>()$`*?~".contains(c));
-    let error = anyhow::Error::from(error);
-    if is_shell_line { error.context("to let a shell read the line add `--shell` before the `--`") } else { error }
 }
 
 /// The text without the ` (os error 2)` that follows the system's words, and tells people nothing that those don't.
