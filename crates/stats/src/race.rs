@@ -77,6 +77,9 @@ pub struct Race<'a> {
     pub reference: &'a [Option<usize>],
     /// Arms that stay to the end whatever happens.
     pub kept: &'a [usize],
+    /// For each arm the first block in which it may run: later than the first one when it was added on the way, or is tried again. Empty
+    /// when all were there from the start.
+    pub entries: &'a [u32],
     /// By which rule.
     pub rule: RaceRule,
     /// A run has lost once it has taken so many times as long as the best may take at most (1.5).
@@ -161,7 +164,9 @@ pub enum DropReason {
 impl Race<'_> {
     /// The arms of the next block, rising; none when the race is over. `runs` are those of the whole earlier blocks.
     pub fn next_block(&self, runs: &[Run]) -> Option<Vec<usize>> {
-        Some(Course::after(self, runs).next).filter(|next| !next.is_empty())
+        let mut course = Course::after(self, runs);
+        course.admit(self, runs, u32::MAX);
+        Some(course.next).filter(|next| !next.is_empty())
     }
 
     /// The longest that the next run may take, in seconds, when `arm` is run: `cut_off` times what the best takes at most.
@@ -208,8 +213,15 @@ mod tests {
     /// The example that docs/design/racing.md works by hand.
     #[test]
     fn four_arms_by_hand() {
-        let race =
-            Race { arms: 4, reference: &[], kept: &[], rule: RaceRule::Halving { runs: 10 }, cut_off: 1.5, seed: 1 };
+        let race = Race {
+            arms: 4,
+            reference: &[],
+            kept: &[],
+            entries: &[],
+            rule: RaceRule::Halving { runs: 10 },
+            cut_off: 1.5,
+            seed: 1,
+        };
         let times_s: [&[f64]; 4] = [&[10.0, 10.4, 12.0, 13.0], &[10.2, 10.3], &[9.9, 10.2], &[10.1, 10.6]];
         let mut runs = Vec::new();
         for (block, times_s) in times_s.into_iter().enumerate() {

@@ -249,7 +249,7 @@ fn arms_that_are_kept_run_in_every_block() {
 #[test]
 fn slow_runs_are_cut_off_and_failures_left_out() {
     let times_s = [1.0, 1.01, 3.0, 1.02];
-    let race = Race { arms: 4, reference: &[], kept: &[], rule: halving(16), cut_off: 1.5, seed: 1 };
+    let race = Race { arms: 4, reference: &[], kept: &[], entries: &[], rule: halving(16), cut_off: 1.5, seed: 1 };
     assert_eq!(race.limit_s(&[], 0), None);
     let run = |block, arm: usize| Run { block, arm, outcome: Outcome::Time(times_s[arm]) };
     let mut runs = vec![run(0, 0), run(0, 1)];
@@ -271,7 +271,8 @@ fn slow_runs_are_cut_off_and_failures_left_out() {
 #[test]
 fn a_budget_below_the_number_of_arms_runs_what_is_kept_and_the_references() {
     let reference = [Some(5); 12];
-    let race = Race { arms: 12, reference: &reference, kept: &[9], rule: halving(4), cut_off: 1.5, seed: 1 };
+    let race =
+        Race { arms: 12, reference: &reference, kept: &[9], entries: &[], rule: halving(4), cut_off: 1.5, seed: 1 };
     let first = race.next_block(&[]).unwrap();
     assert!(first.len() == 4 && first.contains(&5) && first.contains(&9), "{first:?}");
     let runs: Vec<Run> = first.iter().map(|&arm| Run { block: 0, arm, outcome: Outcome::Time(1.0) }).collect();
@@ -316,7 +317,7 @@ proptest! {
         cut_off in prop::num::f64::ANY,
         seed: u64,
     ) {
-        let race = Race { arms, reference: &reference, kept: &kept, rule, cut_off, seed };
+        let race = Race { arms, reference: &reference, kept: &kept, entries: &[], rule, cut_off, seed };
         if let Some(next) = race.next_block(&runs) {
             prop_assert!(!next.is_empty() && next.is_sorted_by(|a, b| a < b) && next.iter().all(|&arm| arm < arms));
         }

@@ -1,5 +1,6 @@
 //! `stayput study`: from a command line or a study file to a plan, its trials, a verdict and a report.
 
+mod conduct;
 mod paper;
 
 pub(crate) use paper::conduct_paper;
@@ -7,9 +8,9 @@ pub(crate) use paper::conduct_paper;
 use crate::{UsageError, shell};
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
+use conduct::{Conduct, can_start, conduct, default_journal, identified, is_program_gone};
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
-use launch::Interruptions;
 use machine::Machine;
 use papers::Paper;
 use report::{Format, Screen};
@@ -18,16 +19,13 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use study::candidates::Among;
-use study::engine::{self, CellStudy, EngineError, Event, Runner, RunnerError, Turn};
+use study::engine::{EngineError, Event};
 use study::input::{self, InputError};
 use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, RaceRequest, Request};
-use study::session::SessionError;
 use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{
-    Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Subject, Trial, journal, journal_name,
-};
+use study::{Inputs, Plan, Subject, journal};
 use workloads::ResolveError;
 
 /// Measure a program under several placements until it is clear whether they differ
@@ -86,7 +84,7 @@ pub struct StudyArgs {
     #[arg(long)]
     no_report: bool,
     /// Try cells again that were given up after failures
-    #[arg(long, conflicts_with = "best")]
+    #[arg(long)]
     retry: bool,
     /// Don't show progress
     #[arg(long, short)]
@@ -370,146 +368,6 @@ fn builtin(name: &str) -> Result<Subject, String> {
         verified_regex: Some(builtin.verified_regex),
         ..Subject::default()
     })
-}
-
-/// Whether every program of the plan is there, and can be executed.
-fn can_start(plan: &Plan) -> anyhow::Result<()> {
-    for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
-        let argv = subject.argv_for(plan.threads[0]);
-        let Some(program) = argv.first() else { continue };
-        let builtin = workloads::resolve(&subject.name).ok();
-        builtin.map(|builtin| builtin.path()).transpose()?;
-        let program = OsStr::new(program);
-        launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;
-    }
-    Ok(())
-}
-
-/// Runs nothing: its program isn't there any more.
-struct Gone;
-
-impl Runner for Gone {
-    fn run(&mut self, _plan: &Plan, _turn: &Turn) -> Result<Trial, RunnerError> {
-        Err(RunnerError::Broken(PROGRAM_GONE.into()))
-    }
-}
-
-const PROGRAM_GONE: &str = "its program is gone";
-
-fn is_program_gone(error: &EngineError) -> bool {
-    matches!(error, EngineError::Runner(RunnerError::Broken(why)) if why == PROGRAM_GONE)
-}
-
-/// The journal at `path`, or where that is of another program or machine, one of those beside it that is of this study, or a new one:
-/// `app.2.stayput` beside `app.stayput`. Says why the one before it isn't gone on with.
-fn beside_others<S: CellStudy>(study: &S, machine: &Machine, path: PathBuf) -> PathBuf {
-    let host = host_of(study.plan());
-    let (mut number, mut at, mut why) = (1, path.clone(), None);
-    // Whatever else is wrong with a journal is told when it is opened.
-    while let Err(error) = Session::check(&at, study, machine, host) {
-        why = Some(match error {
-            SessionError::OtherProgram { changes, .. } => {
-                changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-            }
-            SessionError::OtherMachine { cpu_model, .. } => format!("the machine is another one ({cpu_model} then)"),
-            SessionError::OtherPlan { .. } | SessionError::Journal(_) => break,
-        });
-        number += 1;
-        at = path.with_extension(format!("{number}.stayput"));
-    }
-    if let Some(why) = why {
-        let verb = if at.exists() { "goes on" } else { "begins" };
-        let now = format!("the study of what there is now {verb} in {}", at.display());
-        eprintln!("stayput: since the last study {why}; its results are kept, and {now}");
-    }
-    at
-}
-
-/// The journal of `study` in the current folder; to start anew, whatever program that is of.
-fn default_journal<S: CellStudy>(study: &S, machine: &Machine, file: Option<&Path>, anew: bool) -> PathBuf {
-    let path = journal_name::default_path(study, file);
-    if anew { path } else { beside_others(study, machine, path) }
-}
-
-/// `study` with what the files of its programs are now.
-fn identified<S: CellStudy>(study: &S) -> S {
-    study.with_plan(study.plan().clone().identified())
-}
-
-/// Whether this machine has a part in the study, which a model's has not.
-fn host_of(plan: &Plan) -> Host {
-    if plan.subjects.iter().any(|subject| subject.model.is_some()) { Host::Modelled } else { Host::Real }
-}
-
-/// How a study is worked on.
-#[derive(Clone, Copy)]
-struct Conduct {
-    /// Whether progress isn't shown.
-    quiet: bool,
-    /// Whether cells that were given up are tried again.
-    retry: bool,
-    /// Whether the programs can be started.
-    can_start: bool,
-}
-
-/// What became of a command that asked for runs.
-struct Runs {
-    /// Where none was left to be made, the sentence that says so.
-    nothing: Option<String>,
-}
-
-/// Runs what is left of the study; gives all that is in the journal then.
-fn conduct<S: CellStudy>(
-    study: &S,
-    machine: &Machine,
-    path: &Path,
-    inputs: Inputs,
-    Conduct { quiet, retry, can_start }: Conduct,
-) -> anyhow::Result<(Record<S>, Runs)> {
-    let host = host_of(study.plan());
-    let held = Interruptions::hold();
-    let opened = Session::open(Some(path), study, machine, host, &crate::command_line());
-    let mut session = opened.map_err(|error| match error {
-        SessionError::Journal(error) => error.into(),
-        error => {
-            UsageError::from(format!("{error}\nstudy --force starts anew, and keeps what is there under another name"))
-        }
-    })?;
-    if !session.trials().is_empty() && !session.plan().keeps_identity() {
-        eprintln!(
-            "stayput: {} doesn't say what the files of its programs were, so that it can't be told whether they changed since",
-            path.display()
-        );
-    }
-    if retry && engine::retry(&mut session) == 0 {
-        eprintln!("stayput: no cell of {} was given up, so that there is none to --retry", path.display());
-    }
-    let study = session.plan().clone();
-    let plan = study.plan();
-    let mut runner: Box<dyn Runner> = match host {
-        Host::Modelled => Box::new(ModelRunner::after(session.trials())),
-        Host::Real if can_start => Box::new(ProgramRunner::new(plan, inputs)?),
-        Host::Real => Box::new(Gone),
-    };
-    let resumed = session.trials().len();
-    let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);
-    let mut has_run = false;
-    let ending = engine::run_blocks(&mut session, runner.as_mut(), &mut |event| {
-        if matches!(event, Event::Begin(_)) && !std::mem::replace(&mut has_run, true) && resumed > 0 && !quiet {
-            progress.say(&format!("going on after {resumed} trials in {}", path.display()));
-        }
-        progress.show(plan, event);
-    });
-    progress.finish();
-    let record = session.end(ending);
-    drop(held);
-    // The journal is closed, so that it is one whole file. The last run may have ended before the signal was heeded.
-    if let Some(signal) = launch::interruption() {
-        crate::die_interrupted(signal, path);
-    }
-    let record = record?;
-    let nothing = (!has_run).then(|| report::sentences::nothing_run(&record.sessions));
-    Ok((record, Runs { nothing }))
 }
 
 /// A progress line on standard error: block, open groups, what runs, time left of the budget.

@@ -108,6 +108,18 @@ fn a_finished_race_is_not_run_again() {
 }
 
 #[test]
+fn thread_counts_are_added_to_a_race() {
+    let desk = Desk::new();
+    let words = "--best --subject-model app.toml --machine xeon-e5620 -n";
+    let first = desk.study(&format!("{words} 2"));
+    let more = desk.study(&format!("{words} 2,4"));
+    let trials = |report: &Value| report["trials"].as_array().unwrap().clone();
+    assert_eq!(trials(&more)[..trials(&first).len()], trials(&first));
+    assert_eq!(more["plan"]["extensions"][0]["threads"], serde_json::json!([4]));
+    assert!(trials(&more).iter().any(|trial| trial["threads"] == 4));
+}
+
+#[test]
 fn candidates_are_the_important_ones_all_or_those_that_are_named() {
     let desk = Desk::new();
     let names = |words: &str| -> Vec<String> {

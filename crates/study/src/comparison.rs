@@ -80,24 +80,14 @@ impl Kind for Comparison {
 
     fn extended_by(&self, asked: &Self, trials: &[Trial]) -> Result<Self, Vec<String>> {
         let asked = self.aligned(asked);
-        // When it is enough may change at any time.
-        let limited = Self { plan: Plan { budget: asked.plan.budget, ..self.plan.clone() }, stop: asked.stop.clone() };
+        let stop = asked.stop.clone();
         let next_block = trials.last().map_or(0, |trial| trial.block + 1);
-        let Some((plan, extension)) = limited.plan.grown(&asked.plan, next_block) else {
-            return Err(limited.differences(&asked));
-        };
-        let mut extended = Self { plan, ..limited };
-        if extension.adds_cells() {
-            extended.plan.departures.clone_from(&asked.plan.departures);
-        }
-        // Threads and treatments are in the order of the study that was begun.
-        let (threads, treatments) = (extended.plan.threads.clone(), extended.plan.treatments.clone());
-        let asked = Self { plan: Plan { threads, treatments, ..asked.plan }, ..asked };
-        let differences = extended.differences(&asked);
-        if !differences.is_empty() {
-            return Err(differences);
-        }
-        let is_changed = extension.adds_cells() || extended.stop != self.stop;
+        let (plan, extension) = self.plan.extended_by(&asked.plan, next_block, |have, want| {
+            let with = |plan: &Plan| Self { plan: plan.clone(), stop: stop.clone() };
+            with(have).differences(&with(want))
+        })?;
+        let is_changed = extension.adds_cells() || stop != self.stop;
+        let mut extended = Self { plan, stop };
         if is_changed && !trials.is_empty() {
             extended.plan.extensions.push(extension);
         }
@@ -119,7 +109,7 @@ impl CellStudy for Comparison {
         // Before a study is extended, what is settled runs beside what isn't; then only the reference does, which all need.
         let rests = plan.is_extended_in(block);
         cells.retain(|cell| {
-            plan.is_entered(*cell, block)
+            plan.entry_of(*cell) <= block
                 && !given_up(plan, earlier, *cell)
                 && (!rests || cell.treatment == 0 || open.contains(cell))
         });
@@ -135,7 +125,7 @@ impl Comparison {
     /// Whether `cell` needs a run in `block`, given the trials of all earlier blocks.
     fn is_open(&self, earlier: &[Trial], cell: Cell, block: u32) -> bool {
         let plan = &self.plan;
-        if !plan.is_entered(cell, block) || given_up(plan, earlier, cell) {
+        if plan.entry_of(cell) > block || given_up(plan, earlier, cell) {
             return false;
         }
         let runs = earlier.iter().filter(|trial| !trial.warmup && cell.has_trial(plan, trial)).count() as u32;

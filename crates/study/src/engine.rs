@@ -94,6 +94,11 @@ pub trait CellStudy: Kind<Trial = Trial> {
     #[must_use]
     fn with_plan(&self, plan: Plan) -> Self;
 
+    /// Whether `cell` isn't run any more for its failures.
+    fn is_given_up(&self, trials: &[Trial], cell: Cell) -> bool {
+        given_up(self.plan(), trials, cell)
+    }
+
     /// How long a run of `cell` may take before nothing more is to be learnt from it, given all trials before it.
     fn cut_off(&self, _trials: &[Trial], _cell: Cell) -> Option<Duration> {
         None
@@ -195,7 +200,7 @@ pub fn run_blocks<S: CellStudy>(
 pub fn retry<S: CellStudy>(session: &mut Session<S>) -> usize {
     let (study, trials) = (session.plan(), session.trials());
     let plan = study.plan();
-    let given_up = plan.cells().filter(|&cell| given_up(plan, trials, cell)).count();
+    let given_up = plan.cells().filter(|&cell| study.is_given_up(trials, cell)).count();
     if given_up > 0 {
         let next_block = trials.last().map_or(0, |trial| trial.block + 1);
         session.set_plan(study.with_plan(plan.retried(next_block)));

@@ -36,13 +36,6 @@ impl Extension {
 }
 
 impl Plan {
-    /// Whether `cell` has its place in `block`: one that was added has none in earlier blocks.
-    pub(crate) fn is_entered(&self, cell: Cell, block: u32) -> bool {
-        let (threads, name) = (self.threads[cell.threads], &self.treatments[cell.treatment].name);
-        let adds = |extension: &&Extension| extension.threads.contains(&threads) || extension.treatments.contains(name);
-        self.extensions.iter().filter(adds).all(|extension| extension.from_block <= block)
-    }
-
     /// Whether the plan was changed before `block`, after others had been run.
     pub(crate) fn is_extended_in(&self, block: u32) -> bool {
         self.extensions.iter().any(|extension| extension.from_block <= block)
@@ -65,6 +58,42 @@ impl Plan {
         let mut plan = self.clone();
         plan.extensions.push(Extension { retried: true, ..Extension::from_block(from_block) });
         plan
+    }
+
+    /// This plan as it is when `asked` is asked for after other blocks than those from `from_block` on: with that budget and the cells
+    /// that it has besides, and what was added; `differences` says how one plan differs from another.
+    ///
+    /// # Errors
+    /// The differences that make `asked` another study.
+    pub(crate) fn extended_by(
+        &self,
+        asked: &Self,
+        from_block: u32,
+        differences: impl Fn(&Self, &Self) -> Vec<String>,
+    ) -> Result<(Self, Extension), Vec<String>> {
+        let limited = Self { budget: asked.budget, ..self.clone() };
+        let Some((mut plan, extension)) = limited.grown(asked, from_block) else {
+            return Err(differences(&limited, asked));
+        };
+        if extension.adds_cells() {
+            plan.departures.clone_from(&asked.departures);
+            for (have, want) in plan.subjects.iter_mut().zip(&asked.subjects) {
+                if have.model.as_ref().zip(want.model.as_ref()).is_some_and(|(have, want)| want.extends(have)) {
+                    have.model.clone_from(&want.model);
+                }
+            }
+        }
+        // Threads and treatments are in the order of the study that was begun.
+        let (threads, treatments) = (plan.threads.clone(), plan.treatments.clone());
+        let differences = differences(&plan, &Self { threads, treatments, ..asked.clone() });
+        if differences.is_empty() { Ok((plan, extension)) } else { Err(differences) }
+    }
+
+    /// The first block in which `cell` has its place.
+    pub(crate) fn entry_of(&self, cell: Cell) -> u32 {
+        let (threads, name) = (self.threads[cell.threads], &self.treatments[cell.treatment].name);
+        let adds = |extension: &&Extension| extension.threads.contains(&threads) || extension.treatments.contains(name);
+        self.extensions.iter().filter(adds).map(|extension| extension.from_block).max().unwrap_or(0)
     }
 
     /// This plan with the thread counts and treatments that `asked` has besides, and what was added; none where `asked` lacks some of

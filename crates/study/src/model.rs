@@ -54,6 +54,11 @@ pub struct Noise {
 }
 
 impl SubjectModel {
+    /// Whether this is `other` for more cells.
+    pub(crate) fn extends(&self, other: &Self) -> bool {
+        self.noise == other.noise && other.times.iter().all(|time| self.times.contains(time))
+    }
+
     /// The time of a run, in seconds; none for a cell that the model doesn't know. A function of its arguments: the same
     /// whatever ran before, but for `sequence`, by which it drifts.
     pub(crate) fn draw_s(&self, seed: u64, threads: u32, placement: &str, block: u32, sequence: u32) -> Option<f64> {

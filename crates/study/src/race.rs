@@ -4,7 +4,6 @@
 //! [`stats::Race`]; here cells become its arms, and trials its runs.
 
 use crate::engine::{CellStudy, Work, given_up};
-use crate::extension::Extension;
 use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
@@ -73,15 +72,16 @@ impl Kind for Race {
 
     fn extended_by(&self, asked: &Self, trials: &[Trial]) -> Result<Self, Vec<String>> {
         let asked = self.aligned(asked);
-        let mut extended = self.clone();
-        extended.plan.budget = asked.plan.budget;
-        extended.stop.search = asked.stop.search;
-        let differences = extended.differences(&asked);
-        if !differences.is_empty() {
-            return Err(differences);
-        }
-        if let Some(last) = trials.last().filter(|_| extended.stop != self.stop) {
-            extended.plan.extensions.push(Extension::from_block(last.block + 1));
+        let stop = RaceStop { search: asked.stop.search, ..self.stop.clone() };
+        let next_block = trials.last().map_or(0, |trial| trial.block + 1);
+        let wanted = |plan| Self { plan, ..asked.clone() };
+        let (plan, extension) = self.plan.extended_by(&asked.plan, next_block, |have, want| {
+            Self { plan: have.clone(), stop: stop.clone() }.differences(&wanted(want.clone()))
+        })?;
+        let is_changed = extension.adds_cells() || stop != self.stop;
+        let mut extended = Self { plan, stop };
+        if is_changed && !trials.is_empty() {
+            extended.plan.extensions.push(extension);
         }
         Ok(extended)
     }
@@ -162,7 +162,7 @@ impl CellStudy for Race {
         let mut groups: Vec<Vec<Cell>> = Vec::new();
         let mut of = 0;
         for subject in 0..plan.subjects.len() {
-            let field = SubjectRace::new(self, subject);
+            let field = SubjectRace::new(self, subject, earlier);
             of += field.arms.len();
             let arms = if block < plan.warmup_blocks {
                 Some(vec![0])
@@ -188,10 +188,18 @@ impl CellStudy for Race {
         Self { plan, stop: self.stop.clone() }
     }
 
+    /// A race drops a cell as soon as more of its runs failed than went well.
+    fn is_given_up(&self, trials: &[Trial], cell: Cell) -> bool {
+        let since =
+            trials.iter().filter(|trial| trial.block >= self.plan.retried_from() && cell.has_trial(&self.plan, trial));
+        let (failed, other): (Vec<&Trial>, Vec<&Trial>) = since.partition(|trial| trial.status.is_failure());
+        failed.len() > other.len()
+    }
+
     /// The race counts the programs' own times, which may be shorter than what is seen from outside; the most that was seen
     /// on top of them is added.
     fn cut_off(&self, trials: &[Trial], cell: Cell) -> Option<Duration> {
-        let field = SubjectRace::new(self, cell.subject);
+        let field = SubjectRace::new(self, cell.subject, trials);
         let arm = field.arms.iter().position(|other| *other == cell)?;
         let limit_s = field.race().limit_s(&field.runs(trials), arm)?;
         let around = trials.iter().filter_map(|trial| Some(trial.ran_s? - trial.time_s?));
@@ -200,11 +208,19 @@ impl CellStudy for Race {
 }
 
 impl Race {
+    /// Whether nothing but failures is known of `cell` from before they are tried again.
+    fn is_retried(&self, trials: &[Trial], cell: Cell) -> bool {
+        let plan = &self.plan;
+        let before = trials.iter().filter(|trial| trial.block < plan.retried_from() && cell.has_trial(plan, trial));
+        let mut before = before.filter(|trial| !trial.warmup).peekable();
+        before.peek().is_some() && before.all(|trial| trial.status.is_failure())
+    }
+
     /// How the races stand, one for each subject.
     pub(crate) fn results(&self, trials: &[Trial]) -> Vec<RaceResult> {
         let plan = &self.plan;
         let result = |subject: usize| {
-            let field = SubjectRace::new(self, subject);
+            let field = SubjectRace::new(self, subject, trials);
             let race = field.race();
             let runs = field.runs(trials);
             let entrant = |(arm, cell): (usize, &Cell)| Entrant {
@@ -231,11 +247,13 @@ struct SubjectRace<'a> {
     arms: Vec<Cell>,
     reference: Vec<Option<usize>>,
     kept: Vec<usize>,
+    /// For each arm the counted block in which it was added, or is tried again.
+    entries: Vec<u32>,
     by_name: HashMap<(u32, &'a str), usize>,
 }
 
 impl<'a> SubjectRace<'a> {
-    fn new(race: &'a Race, subject: usize) -> Self {
+    fn new(race: &'a Race, subject: usize, trials: &[Trial]) -> Self {
         let Race { plan, stop } = race;
         let arms: Vec<Cell> = plan.cells().filter(|cell| cell.subject == subject).collect();
         let unbound = arms.iter().enumerate().filter(|(_, cell)| plan.treatments[cell.treatment].is_unbound());
@@ -243,7 +261,12 @@ impl<'a> SubjectRace<'a> {
         let name = |cell: &Cell| plan.treatments[cell.treatment].name.as_str();
         let is_kept = |&arm: &usize| stop.kept.as_deref() == Some(name(&arms[arm]));
         let kept = (0..arms.len()).filter(is_kept).collect();
+        let entry = |&cell: &Cell| {
+            let retried = if race.is_retried(trials, cell) { plan.retried_from() } else { 0 };
+            plan.entry_of(cell).max(retried).saturating_sub(plan.warmup_blocks)
+        };
         Self {
+            entries: arms.iter().map(entry).collect(),
             plan,
             stop,
             reference: arms.iter().map(|cell| unbound.get(&cell.threads).copied()).collect(),
@@ -259,6 +282,7 @@ impl<'a> SubjectRace<'a> {
             arms: self.arms.len(),
             reference: &self.reference,
             kept: &self.kept,
+            entries: &self.entries,
             rule: self.stop.search,
             cut_off: self.stop.cut_off,
             seed: self.plan.seed,
@@ -270,7 +294,9 @@ impl<'a> SubjectRace<'a> {
         let Some(subject) = self.arms.first().map(|cell| &self.plan.subjects[cell.subject].name) else {
             return Vec::new();
         };
-        let counted = trials.iter().filter(|trial| !trial.warmup && trial.subject == *subject);
+        // Failures that are tried again are as if they had not been.
+        let is_forgotten = |trial: &Trial| trial.status.is_failure() && trial.block < self.plan.retried_from();
+        let counted = trials.iter().filter(|trial| !trial.warmup && trial.subject == *subject && !is_forgotten(trial));
         let run = |trial: &Trial| {
             let outcome = match (trial.status, trial.time_s, trial.ran_s) {
                 (Status::Ok, Some(time_s), _) => Outcome::Time(time_s),

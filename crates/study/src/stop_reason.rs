@@ -1,13 +1,10 @@
 //! Why a study stopped, as a value: from its plan, its trials and how it ended. `report` writes it as a sentence.
 
 use crate::comparison::{Comparison, StopRule};
-use crate::engine::{given_up, time_spent};
-use crate::kind::Kind;
-use crate::plan::Plan;
+use crate::engine::{CellStudy, time_spent};
 use crate::race::{Race, RaceResult};
 use crate::record::{Ending, Record};
 use crate::summary::Summary;
-use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
 use stats::RaceRule;
 
@@ -72,7 +69,7 @@ pub enum StopReason {
 impl Stop {
     /// Why a comparison stopped; `summaries` are those of `record`.
     pub(crate) fn of_comparison(record: &Record<Comparison>, summaries: &[Summary]) -> Self {
-        let Comparison { plan, stop } = &record.plan;
+        let stop = &record.plan.stop;
         let open = summaries.iter().filter(|summary| !summary.settled && summary.trials > 0).count() as u32;
         let settled = match *stop {
             StopRule::Paired { width, .. } => StopReason::WidthReached { width },
@@ -83,7 +80,7 @@ impl Stop {
             (_, most) if open > 0 => StopReason::MostRuns { runs: most, open },
             _ => settled,
         };
-        Self::new(record, plan, open, finished)
+        Self::new(record, open, finished)
     }
 
     /// Why races stopped; `results` are those of `record`.
@@ -96,12 +93,13 @@ impl Stop {
             Some(_) => StopReason::RaceRuns { runs },
             None => StopReason::Decided,
         };
-        Self::new(record, &record.plan.plan, tied.sum::<usize>() as u32, finished)
+        Self::new(record, tied.sum::<usize>() as u32, finished)
     }
 
-    fn new<K: Kind<Trial = Trial>>(record: &Record<K>, plan: &Plan, open: u32, finished: StopReason) -> Self {
+    fn new<S: CellStudy>(record: &Record<S>, open: u32, finished: StopReason) -> Self {
+        let plan = record.plan.plan();
         let cells = plan.cells().count() as u32;
-        let given_up = plan.cells().filter(|&cell| given_up(plan, &record.trials, cell)).count() as u32;
+        let given_up = plan.cells().filter(|&cell| record.plan.is_given_up(&record.trials, cell)).count() as u32;
         let budget_s = plan.budget.unwrap_or_else(|| time_spent(&record.trials)).as_secs_f64();
         let reason = match record.ending {
             None => StopReason::Unfinished,

@@ -55,6 +55,8 @@ pub(super) struct Course {
     pub(super) dropped: Vec<Option<Elimination>>,
     /// The last leg, once it has begun.
     pub(super) last_leg: Option<LastLeg>,
+    /// Which arms have entered the race.
+    entered: Vec<bool>,
 }
 
 impl Course {
@@ -63,6 +65,7 @@ impl Course {
         let mut course = Self::start(race);
         let mut end = 0;
         for block in runs.chunk_by(|a, b| a.block == b.block) {
+            course.admit(race, &runs[..end], block[0].block);
             end += block.len();
             // A later block exists only because this one was decided on; the last may still be under way.
             let whole = || course.next.iter().all(|&arm| block.iter().any(|run| run.arm == arm));
@@ -76,17 +79,43 @@ impl Course {
     /// The first block runs every arm; when there aren't runs for all, those that are kept, then references, then some that
     /// are drawn.
     fn start(race: &Race) -> Self {
+        let entered: Vec<bool> = (0..race.arms).map(|arm| race.entry_of(arm) == 0).collect();
         let mut order = race.kept_arms();
         order.extend((0..race.arms).filter(|&arm| race.reference_of(arm) == Some(arm)));
         order.extend(block_permutation(race.seed, 0, 0, race.arms));
         let mut next = Vec::new();
         for arm in order {
-            if next.len() < race.budget() && !next.contains(&arm) {
+            if entered[arm] && next.len() < race.budget() && !next.contains(&arm) {
                 next.push(arm);
             }
         }
         next.sort_unstable();
-        Self { candidates: next.clone(), guests: Vec::new(), next, dropped: vec![None; race.arms], last_leg: None }
+        let dropped = vec![None; race.arms];
+        Self { candidates: next.clone(), guests: Vec::new(), next, dropped, last_leg: None, entered }
+    }
+
+    /// Lets the arms in that enter by `block`, the one after `runs`. It runs them beside those that may still win and their references,
+    /// as far as there are runs left, and a last leg begins anew: its finalists were chosen without them.
+    pub(super) fn admit(&mut self, race: &Race, runs: &[Run], block: u32) {
+        let new: Vec<usize> = (0..race.arms).filter(|&arm| !self.entered[arm] && race.entry_of(arm) <= block).collect();
+        if new.is_empty() {
+            return;
+        }
+        let mut next = new.clone();
+        for &arm in &new {
+            (self.entered[arm], self.dropped[arm]) = (true, None);
+        }
+        let candidates = [new, std::mem::take(&mut self.candidates)].concat();
+        let references = candidates.iter().filter_map(|&arm| race.reference_of(arm)).filter(|&arm| self.entered[arm]);
+        for arm in race.kept_arms().into_iter().chain(references).chain(candidates.iter().copied()) {
+            if self.entered[arm] && !next.contains(&arm) {
+                next.push(arm);
+            }
+        }
+        next.truncate(race.budget().saturating_sub(runs.len()));
+        next.sort_unstable();
+        self.guests = next.iter().copied().filter(|arm| !candidates.contains(arm)).collect();
+        (self.next, self.candidates, self.last_leg) = (next, candidates, None);
     }
 
     /// Decides after a block, the last of `runs`.
@@ -311,6 +340,10 @@ impl Race<'_> {
 
     fn kept_arms(&self) -> Vec<usize> {
         self.kept.iter().copied().filter(|&arm| arm < self.arms).collect()
+    }
+
+    fn entry_of(&self, arm: usize) -> u32 {
+        self.entries.get(arm).copied().unwrap_or(0)
     }
 
     pub(super) fn reference_of(&self, arm: usize) -> Option<usize> {

@@ -82,7 +82,7 @@ impl Field {
     }
 
     pub fn race(&self, rule: RaceRule, seed: u64) -> Race<'_> {
-        Race { arms: self.times_s.len(), reference: &self.reference, kept: &[], rule, cut_off: 1.5, seed }
+        Race { arms: self.times_s.len(), reference: &self.reference, kept: &[], entries: &[], rule, cut_off: 1.5, seed }
     }
 
     /// Runs `race` to its end as an engine does: blocks in random order, runs that take too long cut off.

@@ -1,6 +1,7 @@
 //! A paper's study on this machine, as `stayput study papers/X.toml` does it, from the file that is built in.
 
-use super::{Conduct, builtin, conduct, identified};
+use super::builtin;
+use super::conduct::{Conduct, conduct, identified};
 use crate::UsageError;
 use anyhow::Context;
 use machine::Machine;

@@ -254,3 +254,64 @@ fn a_race_that_may_make_more_runs_goes_on_with_new_blocks() {
     assert_eq!((third.ending, third.plan.stop.search), (Some(Ending::Finished), guarantee));
     assert_eq!(analyse(&third).cells.best[0].placement, "p4");
 }
+
+#[test]
+fn a_placement_that_is_added_to_a_race_can_win_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let mut times_s = spread();
+    let begun = |times_s: &[f64]| race(times_s, QUIET, RaceRule::Halving { runs: 60 });
+    let first = work(&path, &begun(&times_s), &mut ModelRunner::default()).unwrap();
+    assert_eq!(analyse(&first).cells.best[0].placement, "p4");
+    times_s.push(0.9);
+    // The model's table is part of the plan: what it says of those that are there stays as it is.
+    let mut asked = race(&times_s, QUIET, RaceRule::Halving { runs: 110 });
+    asked.plan.subjects.clone_from(&first.plan.plan.subjects);
+    let mut model = crate::model::Model::new(&times_s, 0.01);
+    let record = work(&path, &asked, &mut model).unwrap();
+    let from = first.trials.last().unwrap().block + 1;
+    assert_eq!(record.trials[..first.trials.len()], first.trials);
+    let added: Vec<u32> =
+        record.trials.iter().filter(|trial| trial.placement == "p9").map(|trial| trial.block).collect();
+    assert!(added.len() > 2 && added[0] == from, "{added:?}, from {from}");
+    assert!(record.trials.len() <= 110);
+    let analysis = analyse(&record);
+    assert_eq!(analysis.cells.best[0].placement, "p9");
+    let gain = analysis.races[0].gain().unwrap();
+    assert!(gain.low < 1.10 / 0.9 && 1.10 / 0.9 < gain.high, "{gain:?}");
+    // Cut off anywhere, it goes on as if it had not been.
+    for step in [1, 4] {
+        let path = folder.path().join(format!("by {step}"));
+        work(&path, &begun(&spread()), &mut ModelRunner::default()).unwrap();
+        let record_in_steps = loop {
+            let mut runner = crate::model::Model { trials_left: step, ..crate::model::Model::new(&times_s, 0.01) };
+            match work(&path, &asked, &mut runner) {
+                Ok(record) => break record,
+                Err(EngineError::Runner(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!(record_in_steps.trials, record.trials);
+    }
+}
+
+#[test]
+fn what_failed_in_a_race_is_tried_again_when_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let study = race(&spread(), QUIET, RaceRule::Halving { runs: 80 });
+    let mut failing = crate::model::Model::new(&spread(), 0.01);
+    failing.failing.insert(4, Status::ExitCode);
+    let first = work(&path, &study, &mut failing).unwrap();
+    assert_eq!(analyse(&first).cells.best[0].placement, "p7", "the second best");
+    assert_eq!(analyse(&first).cells.stop.given_up, 1);
+    let machine = machine::Machine::named("pack:1 core:2 pu:1").unwrap();
+    let more = race(&spread(), QUIET, RaceRule::Halving { runs: 160 });
+    let mut session = study::Session::open(Some(&path), &more, &machine, study::Host::Modelled, &[]).unwrap();
+    assert_eq!(study::engine::retry(&mut session), 1);
+    let mut mended = crate::model::Model::new(&spread(), 0.01);
+    let ending = study::engine::run_blocks(&mut session, &mut mended, &mut |_| ());
+    let analysis = analyse(&session.end(ending).unwrap());
+    assert_eq!(analysis.cells.best[0].placement, "p4");
+    assert_eq!(analysis.cells.stop.given_up, 0);
+}

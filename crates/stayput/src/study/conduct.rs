@@ -1,0 +1,151 @@
+//! The work on a study: which journal it is kept in, and the runs that are left.
+
+use super::Progress;
+use crate::UsageError;
+use launch::Interruptions;
+use machine::Machine;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use study::engine::{self, CellStudy, EngineError, Event, Runner, RunnerError, Turn};
+use study::session::SessionError;
+use study::{Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Trial, journal_name};
+
+/// Whether every program of the plan is there, and can be executed.
+pub(super) fn can_start(plan: &Plan) -> anyhow::Result<()> {
+    for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
+        let argv = subject.argv_for(plan.threads[0]);
+        let Some(program) = argv.first() else { continue };
+        let builtin = workloads::resolve(&subject.name).ok();
+        builtin.map(|builtin| builtin.path()).transpose()?;
+        let program = OsStr::new(program);
+        launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;
+    }
+    Ok(())
+}
+
+/// Runs nothing: its program isn't there any more.
+struct Gone;
+
+impl Runner for Gone {
+    fn run(&mut self, _plan: &Plan, _turn: &Turn) -> Result<Trial, RunnerError> {
+        Err(RunnerError::Broken(PROGRAM_GONE.into()))
+    }
+}
+
+const PROGRAM_GONE: &str = "its program is gone";
+
+pub(super) fn is_program_gone(error: &EngineError) -> bool {
+    matches!(error, EngineError::Runner(RunnerError::Broken(why)) if why == PROGRAM_GONE)
+}
+
+/// The journal at `path`, or where that is of another program or machine, one of those beside it that is of this study, or a new one:
+/// `app.2.stayput` beside `app.stayput`. Says why the one before it isn't gone on with.
+fn beside_others<S: CellStudy>(study: &S, machine: &Machine, path: PathBuf) -> PathBuf {
+    let host = host_of(study.plan());
+    let (mut number, mut at, mut why) = (1, path.clone(), None);
+    // Whatever else is wrong with a journal is told when it is opened.
+    while let Err(error) = Session::check(&at, study, machine, host) {
+        why = Some(match error {
+            SessionError::OtherProgram { changes, .. } => {
+                changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            }
+            SessionError::OtherMachine { cpu_model, .. } => format!("the machine is another one ({cpu_model} then)"),
+            SessionError::OtherPlan { .. } | SessionError::Journal(_) => break,
+        });
+        number += 1;
+        at = path.with_extension(format!("{number}.stayput"));
+    }
+    if let Some(why) = why {
+        let verb = if at.exists() { "goes on" } else { "begins" };
+        let now = format!("the study of what there is now {verb} in {}", at.display());
+        eprintln!("stayput: since the last study {why}; its results are kept, and {now}");
+    }
+    at
+}
+
+/// The journal of `study` in the current folder; to start anew, whatever program that is of.
+pub(super) fn default_journal<S: CellStudy>(study: &S, machine: &Machine, file: Option<&Path>, anew: bool) -> PathBuf {
+    let path = journal_name::default_path(study, file);
+    if anew { path } else { beside_others(study, machine, path) }
+}
+
+/// `study` with what the files of its programs are now.
+pub(super) fn identified<S: CellStudy>(study: &S) -> S {
+    study.with_plan(study.plan().clone().identified())
+}
+
+/// Whether this machine has a part in the study, which a model's has not.
+fn host_of(plan: &Plan) -> Host {
+    if plan.subjects.iter().any(|subject| subject.model.is_some()) { Host::Modelled } else { Host::Real }
+}
+
+/// How a study is worked on.
+#[derive(Clone, Copy)]
+pub(super) struct Conduct {
+    /// Whether progress isn't shown.
+    pub(super) quiet: bool,
+    /// Whether cells that were given up are tried again.
+    pub(super) retry: bool,
+    /// Whether the programs can be started.
+    pub(super) can_start: bool,
+}
+
+/// What became of a command that asked for runs.
+pub(super) struct Runs {
+    /// Where none was left to be made, the sentence that says so.
+    pub(super) nothing: Option<String>,
+}
+
+/// Runs what is left of the study; gives all that is in the journal then.
+pub(super) fn conduct<S: CellStudy>(
+    study: &S,
+    machine: &Machine,
+    path: &Path,
+    inputs: Inputs,
+    Conduct { quiet, retry, can_start }: Conduct,
+) -> anyhow::Result<(Record<S>, Runs)> {
+    let host = host_of(study.plan());
+    let held = Interruptions::hold();
+    let opened = Session::open(Some(path), study, machine, host, &crate::command_line());
+    let mut session = opened.map_err(|error| match error {
+        SessionError::Journal(error) => error.into(),
+        error => {
+            UsageError::from(format!("{error}\nstudy --force starts anew, and keeps what is there under another name"))
+        }
+    })?;
+    if !session.trials().is_empty() && !session.plan().keeps_identity() {
+        eprintln!(
+            "stayput: {} doesn't say what the files of its programs were, so that it can't be told whether they changed since",
+            path.display()
+        );
+    }
+    if retry && engine::retry(&mut session) == 0 {
+        eprintln!("stayput: no cell of {} was given up, so that there is none to --retry", path.display());
+    }
+    let study = session.plan().clone();
+    let plan = study.plan();
+    let mut runner: Box<dyn Runner> = match host {
+        Host::Modelled => Box::new(ModelRunner::after(session.trials())),
+        Host::Real if can_start => Box::new(ProgramRunner::new(plan, inputs)?),
+        Host::Real => Box::new(Gone),
+    };
+    let resumed = session.trials().len();
+    let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);
+    let mut has_run = false;
+    let ending = engine::run_blocks(&mut session, runner.as_mut(), &mut |event| {
+        if matches!(event, Event::Begin(_)) && !std::mem::replace(&mut has_run, true) && resumed > 0 && !quiet {
+            progress.say(&format!("going on after {resumed} trials in {}", path.display()));
+        }
+        progress.show(plan, event);
+    });
+    progress.finish();
+    let record = session.end(ending);
+    drop(held);
+    // The journal is closed, so that it is one whole file. The last run may have ended before the signal was heeded.
+    if let Some(signal) = launch::interruption() {
+        crate::die_interrupted(signal, path);
+    }
+    let record = record?;
+    let nothing = (!has_run).then(|| report::sentences::nothing_run(&record.sessions));
+    Ok((record, Runs { nothing }))
+}
