@@ -25,7 +25,7 @@ const PROGRAMS: [Program; 10] = [
     Program { executable: "npb-ft", sources: &["npb/ft.c", "npb/fft.c"], tuning: WIDE },
     Program { executable: "npb-bt", sources: &["npb/bt.c", "npb/scheme.c", "npb/flow.c"], tuning: WIDE },
     Program { executable: "npb-sp", sources: &["npb/sp.c", "npb/scheme.c", "npb/flow.c"], tuning: WIDE },
-    Program { executable: "npb-lu", sources: &["npb/lu.c", "npb/flow.c"], tuning: WIDE },
+    Program { executable: "npb-lu", sources: &["npb/lu.c", "npb/surface.c", "npb/flow.c"], tuning: WIDE },
     Program {
         executable: "climate",
         sources: &["climate/climate.c", "climate/budget.c", "climate/core.c", "climate/filter.c", "climate/sphere.c"],

@@ -255,9 +255,14 @@ static uint64_t bytes_needed(size_t class, int threads) {
     return core_bytes(columns_of(class), threads);
 }
 
+static uint64_t useful_threads(size_t class) {
+    return (uint64_t)core_useful_threads(columns_of(class));
+}
+
 const struct program PROGRAM = {
     .name = "climate",
     .title = "shallow-water atmosphere on the rotating sphere",
     .bytes_needed = bytes_needed,
+    .useful_threads = useful_threads,
     .run = run,
 };

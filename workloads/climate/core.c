@@ -61,9 +61,21 @@ static int row_at(const struct core *core, int share, int shares) {
     return row;
 }
 
+/* A thread's first row. No thread is without a row as long as there are rows. */
+static int first_row(const struct core *core, int thread, int threads) {
+    const int rows = core->sphere.rows, workers = threads < rows ? threads : rows;
+    int row = 0;
+    for (int before = 1; before <= thread && before <= workers; before++) {
+        const int balanced = row_at(core, before, workers);
+        row = balanced > row + 1 ? balanced : row + 1;
+    }
+    const int left = thread < workers ? workers - thread : 0; /* a row for each of these */
+    return row < rows - left ? row : rows - left;
+}
+
 static struct band band_of(const struct core *core, int thread, int threads) {
     const int equator = core->sphere.rows / 2;
-    const int first = row_at(core, thread, threads), end = row_at(core, thread + 1, threads);
+    const int first = first_row(core, thread, threads), end = first_row(core, thread + 1, threads);
     return (struct band){first, end, first + (first < equator), end + (end < equator)};
 }
 
@@ -354,12 +366,14 @@ static void take_steps(struct member *me, void *shared) {
             team_barrier(me->team);
         }
     result_time(run->result, me, start);
+    result_worked(run->result, band.first < band.end);
 }
 
 void core_run(struct core *core, double step_seconds, int steps, struct result *result) {
     const double seconds_before = result->seconds;
     struct run run = {core, steps, result};
     core->step = step_seconds;
+    result->working = 0;
     team_run(take_steps, &run);
     result->seconds += seconds_before;
 }
@@ -402,6 +416,8 @@ void core_create(struct core *core, int columns) {
         };
     }
 }
+
+int core_useful_threads(int columns) { return columns / 2; }
 
 uint64_t core_bytes(int columns, int threads) {
     const struct sphere sphere = {columns, columns / 2};

@@ -69,6 +69,9 @@ static inline double *core_row(const struct core *core, double *field, int row) 
 void core_create(struct core *core, int columns);
 uint64_t core_bytes(int columns, int threads);
 
+/* Threads that find work, each in a row or more. */
+int core_useful_threads(int columns);
+
 /* Sets the weather; the threads that will work on the rows write them. */
 void core_begin(struct core *core, const struct weather *weather);
 

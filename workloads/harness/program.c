@@ -22,6 +22,8 @@
 /* Names the file to which a program with a graph writes its stages. */
 static const char STAGES_VARIABLE[] = "STAYPUT_TASKS";
 
+static const char USEFUL_THREADS_OPTION[] = "--useful-threads";
+
 enum { EXIT_VERIFIED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static const char CLASSES[] = "SWABCD";
@@ -85,15 +87,20 @@ void result_time(struct result *result, const struct member *me, double start) {
     }
 }
 
+void result_worked(struct result *result, bool worked) { result->working += worked; }
+
 int main(int argc, char **argv) {
     const struct program *program = &PROGRAM;
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         printf("%s: %s\n\n"
-               "Usage: %s CLASS\n\n"
+               "Usage: %s CLASS\n"
+               "       %s %s CLASS\n\n"
                "CLASS is %s, from small to large. OMP_NUM_THREADS sets the number of threads.\n"
+               "%s prints the most threads that can all find work in a class.\n"
                "%s"
                "Exit code: 0 verified, 1 wrong result or not enough memory, 2 wrong usage.\n",
-               program->name, program->title, program->name, CLASSES_TEXT,
+               program->name, program->title, program->name, program->name, USEFUL_THREADS_OPTION,
+               CLASSES_TEXT, USEFUL_THREADS_OPTION,
                program->has_graph ? "STAYPUT_TASKS names a file for the stages of its task graph "
                                     "and its tasks' times, with one thread.\n"
                                   : "");
@@ -103,17 +110,23 @@ int main(int argc, char **argv) {
         printf("%s %s (%s)\n", program->name, STAYPUT_VERSION, COMPILER);
         return EXIT_VERIFIED;
     }
-    if (argc != 2) {
+    const bool asks_for_threads = argc == 3 && strcmp(argv[1], USEFUL_THREADS_OPTION) == 0;
+    if (argc != 2 && !asks_for_threads) {
         fprintf(stderr, "%s: give one argument, the class: %s\n", program->name, CLASSES_TEXT);
         return EXIT_USAGE;
     }
-    const char *letter = strlen(argv[1]) == 1 ? strchr(CLASSES, argv[1][0]) : NULL;
+    const char *given = argv[argc - 1];
+    const char *letter = strlen(given) == 1 ? strchr(CLASSES, given[0]) : NULL;
     if (letter == NULL) {
-        fprintf(stderr, "%s: there is no class `%s`; choose %s\n", program->name, argv[1],
+        fprintf(stderr, "%s: there is no class `%s`; choose %s\n", program->name, given,
                 CLASSES_TEXT);
         return EXIT_USAGE;
     }
     const size_t class = (size_t)(letter - CLASSES);
+    if (asks_for_threads) {
+        printf("%llu\n", (unsigned long long)program->useful_threads(class));
+        return EXIT_VERIFIED;
+    }
 
     const uint64_t needed = program->bytes_needed(class, omp_get_max_threads());
     const struct memory_left left = memory_left();
@@ -140,9 +153,10 @@ int main(int argc, char **argv) {
         return EXIT_FAILED;
     }
     const bool verified = result.checked > 0 && result.mismatched == 0;
-    printf("threads: %d\nseconds: %.6f\nmops: %.2f\nverification: %s\n", result.threads,
-           result.seconds, result.operations / result.seconds * 1e-6,
-           verified ? "successful" : "failed");
+    printf("threads: %d\nthreads with work: %d\nseconds: %.6f\n"
+           "mops: %.2f\nverification: %s\n",
+           result.threads, result.working, result.seconds,
+           result.operations / result.seconds * 1e-6, verified ? "successful" : "failed");
     if (fflush(stdout) != 0 || !written) {
         perror(program->name);
         return EXIT_FAILED;

@@ -13,7 +13,8 @@
 
 /* A kernel's result. */
 struct result {
-    int threads;         /* that did the work */
+    int threads;         /* that there were */
+    _Atomic int working; /* those of them that found work in every part: see result_worked */
     double seconds;      /* of the timed part */
     double operations;   /* in the timed part, as the benchmark counts them */
     unsigned checked;    /* comparisons made with result_check and result_check_below */
@@ -41,6 +42,12 @@ void result_check_below(struct result *result, const char *name, double value, d
  */
 void result_time(struct result *result, const struct member *me, double start);
 
+/*
+ * Every thread says once whether it was handed work in every parallel part that is timed: which
+ * threads were there but had nothing to do must not stay unknown.
+ */
+void result_worked(struct result *result, bool worked);
+
 /* A workload. Its classes are S, W, A, B, C and D, numbered from 0. */
 struct program {
     const char *name;  /* of the executable */
@@ -48,6 +55,8 @@ struct program {
     bool has_graph;    /* whether it writes the stages of its task graph */
     /* Bytes that class number `class` needs with `threads` threads. */
     uint64_t (*bytes_needed)(size_t class, int threads);
+    /* The most threads that can all find work in class number `class`. */
+    uint64_t (*useful_threads)(size_t class);
     /* Runs class number `class` and fills the result, which comes zeroed but for `stages`. What it
        leaves there when memory was refused doesn't count. */
     void (*run)(size_t class, struct result *result);

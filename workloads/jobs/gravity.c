@@ -312,9 +312,9 @@ static double lap(double *since) {
 
 /*
  * One step, or with `step` 0 only the accelerations. `bodies` are in the last step's order, and
- * `sorted` afterwards in this one's.
+ * `sorted` afterwards in this one's. Whether the thread had bodies to move and leaves to attract.
  */
-static void take_step(struct member *me, struct cluster *cluster, struct body *bodies,
+static bool take_step(struct member *me, struct cluster *cluster, struct body *bodies,
                       struct body *sorted, struct list *list, double step, double *seconds) {
     struct octree *tree = &cluster->tree;
     struct team *team = me->team;
@@ -391,6 +391,7 @@ static void take_step(struct member *me, struct cluster *cluster, struct body *b
     }
     team_barrier(team);
     seconds[ATTRACT] += lap(&clock);
+    return share.first < share.end && first < end;
 }
 
 /* A step without length first, for accelerations and the energy; then those that are timed. */
@@ -416,13 +417,15 @@ static void simulate(struct member *me, void *shared) {
         cluster->energy_before = energy_of(cluster, bodies);
     team_barrier(me->team);
     const double start = omp_get_wtime();
+    bool worked = true;
     for (int taken = 0; taken < STEPS; taken++) {
-        take_step(me, cluster, bodies, sorted, &list, STEP, seconds);
+        worked &= take_step(me, cluster, bodies, sorted, &list, STEP, seconds);
         struct body *swap = bodies;
         bodies = sorted;
         sorted = swap;
     }
     result_time(cluster->result, me, start);
+    result_worked(cluster->result, worked);
     if (me->thread == 0) {
         cluster->bodies = bodies;
         cluster->sorted = sorted;
@@ -660,10 +663,14 @@ static uint64_t bytes_needed(size_t class, int threads) {
            (uint64_t)threads * (EXTENT_STRIDE * sizeof(double) + sizeof(struct list));
 }
 
+/* As many bodies each as a task moves, which are several leaves; more find less and less. */
+static uint64_t useful_threads(size_t class) { return (uint64_t)CLASS_BODIES[class] / GRAIN; }
+
 const struct program PROGRAM = {
     .name = "gravity",
     .title = "stars under their own gravity, by a tree",
     .has_graph = true,
     .bytes_needed = bytes_needed,
+    .useful_threads = useful_threads,
     .run = run,
 };

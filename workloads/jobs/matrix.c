@@ -156,6 +156,7 @@ static void multiply_share(struct member *me, void *shared) {
     }
     team_barrier(me->team);
     result_time(matrices->result, me, start);
+    result_worked(matrices->result, first < end);
 }
 
 /* The elements of a row of C that are not what A and B make; `exact` has room for the row. */
@@ -275,10 +276,16 @@ static uint64_t bytes_needed(size_t class, int threads) {
     return (3 * size + 4) * size * sizeof(double);
 }
 
+/* A block of C each. */
+static uint64_t useful_threads(size_t class) {
+    return (uint64_t)CLASS_BLOCKS[class] * (uint64_t)CLASS_BLOCKS[class];
+}
+
 const struct program PROGRAM = {
     .name = "matrix",
     .title = "matrix product by blocks",
     .has_graph = true,
     .bytes_needed = bytes_needed,
+    .useful_threads = useful_threads,
     .run = run,
 };

@@ -164,6 +164,7 @@ static void solve_share(struct member *me, void *shared) {
     team_barrier(team);
     const double start = omp_get_wtime();
     stage_begin(lattice->stage);
+    bool worked = false;
     for (int j = me->thread; j < lattice->tiles; j += team->threads)
         for (int i = 0; i < lattice->tiles; i++) {
             if (j > 0)
@@ -171,9 +172,11 @@ static void solve_share(struct member *me, void *shared) {
             solve_tile(lattice, i, j);
             progress_announce(&lattice->passed[j], (uint32_t)i + 1);
             stage_task(lattice->stage);
+            worked = true;
         }
     team_barrier(team);
     result_time(lattice->result, me, start);
+    result_worked(lattice->result, worked);
 }
 
 /* 1 + Q of station k on the far edge along which customers of class r vary. */
@@ -320,6 +323,7 @@ static void run(size_t class, struct result *result) {
     struct stage stage = tiles_as_stage(tiles, result->stages != NULL);
     struct lattice lattice = create(&demands, tiles, &stage, result);
     double *scratch = memory_pages((size_t)tiles * TILE_COLUMNS, sizeof *scratch);
+    result->working = 0; /* in the small network, of no interest */
     team_run(solve_share, &lattice);
     if (memory_refused())
         return;
@@ -340,10 +344,14 @@ static uint64_t bytes_needed(size_t class, int threads) {
                     BLOCKS * sizeof(struct slant) + sizeof(struct progress));
 }
 
+/* A column of tiles each. */
+static uint64_t useful_threads(size_t class) { return (uint64_t)CLASS_TILES[class]; }
+
 const struct program PROGRAM = {
     .name = "mva",
     .title = "exact mean-value analysis of a queueing network",
     .has_graph = true,
     .bytes_needed = bytes_needed,
+    .useful_threads = useful_threads,
     .run = run,
 };

@@ -391,15 +391,9 @@ static void solve_line(const struct factor *factor, struct point *line, int n,
     }
 }
 
-/* LANES rows of interior points as the lanes of lines along x; the last may repeat. */
-struct bundle {
-    const double *u[LANES]; /* where the rows of u start */
-    const double *r[LANES]; /* of R(U) */
-    double *increment[LANES];
-};
-
+/* `increment` is where the bundle's rows of that start. */
 static void gather_x(const struct flow *flow, double dt, const struct bundle *bundle,
-                     struct point *line) {
+                     double *const increment[LANES], struct point *line) {
     const double scale = residual_scale(flow, dt);
     for (size_t i = 0; i < flow->component; i += LANES) {
         for (int c = 0; c < COMPONENTS; c++) {
@@ -409,7 +403,7 @@ static void gather_x(const struct flow *flow, double dt, const struct bundle *bu
                 u[lane] = lanes_load(bundle->u[lane] + at);
                 r[lane] = lanes_load(bundle->r[lane] + at);
                 /* To be written when the lines are solved. */
-                __builtin_prefetch(bundle->increment[lane] + at, 1, 2);
+                __builtin_prefetch(increment[lane] + at, 1, 2);
             }
             lanes_transpose(u);
             lanes_transpose(r);
@@ -427,7 +421,7 @@ static void gather_x(const struct flow *flow, double dt, const struct bundle *bu
 }
 
 static void scatter_x(const struct flow *flow, const struct point *line,
-                      const struct bundle *bundle) {
+                      double *const increment[LANES]) {
     for (size_t i = 0; i < flow->component; i += LANES)
         for (int c = 0; c < COMPONENTS; c++) {
             const size_t at = (size_t)ORDER[0][c] * flow->component + i;
@@ -436,7 +430,7 @@ static void scatter_x(const struct flow *flow, const struct point *line,
                 tile[t] = line[i + (size_t)t].increment[c];
             lanes_transpose(tile);
             for (int lane = 0; lane < LANES; lane++)
-                lanes_store(bundle->increment[lane] + at, tile[lane]);
+                lanes_store(increment[lane] + at, tile[lane]);
         }
 }
 
@@ -455,42 +449,36 @@ static void gather(const struct flow *flow, int direction, size_t stride, const 
     }
 }
 
-/* Computes R(U) in the interior rows from j_first on, and solves along x: `lanes` of them. */
-static void solve_rows(const struct flow *flow, double dt, int k, int j_first, int lanes,
-                       double *increment, struct point *line, double *residual) {
-    const size_t start = (size_t)k * flow->plane + (size_t)j_first * flow->row;
-    flow_residual(flow, k, j_first, j_first + lanes, residual);
-    struct bundle bundle;
-    for (int lane = 0; lane < LANES; lane++) {
-        const size_t row = (size_t)(lane < lanes ? lane : lanes - 1) * flow->row;
-        bundle.u[lane] = flow->u + start + row;
-        bundle.r[lane] = residual + row;
-        bundle.increment[lane] = increment + start + row;
-    }
-    const struct factor factor = factor_along(flow, dt, 0);
-    gather_x(flow, dt, &bundle, line);
-    solve_line(&factor, line, flow->n, NULL);
-    scatter_x(flow, line, &bundle);
-}
-
 /* A thread's scratch memory: a line, its last tile filled up, and rows of R(U). */
 static size_t scratch_doubles(const struct flow *flow) {
     return flow->component * (sizeof(struct point) / sizeof(double)) + LANES * flow->row;
 }
 
-static void solve_plane(const struct flow *flow, double dt, int k, double *increment,
-                        double *scratch) {
+ALWAYS_INLINE void solve_rows(const struct flow *flow, double dt, int k, struct range bundles,
+                              double *increment, double *plane, double *scratch) {
+    (void)plane;
     struct point *line = (struct point *)scratch;
     double *residual = (double *)(line + flow->component);
-    const int inner_end = flow->n - 1;
-    for (int j = 1; j < inner_end; j += LANES) {
-        const int rows = inner_end - j;
-        solve_rows(flow, dt, k, j, rows < LANES ? rows : LANES, increment, line, residual);
+    const struct factor factor = factor_along(flow, dt, 0);
+    for (int number = bundles.begin; number < bundles.end; number++) {
+        const struct bundle bundle = bundle_of(flow, k, number, residual);
+        double *rows[LANES];
+        for (int lane = 0; lane < LANES; lane++)
+            rows[lane] = increment + (size_t)k * flow->plane + (size_t)bundle.j[lane] * flow->row;
+        gather_x(flow, dt, &bundle, rows, line);
+        solve_line(&factor, line, flow->n, NULL);
+        scatter_x(flow, line, rows);
     }
+}
 
+ALWAYS_INLINE void solve_across(const struct flow *flow, double dt, int k, struct range vectors,
+                                double *increment, double *plane, double *scratch) {
+    (void)plane;
+    struct point *line = (struct point *)scratch;
+    const int inner_end = flow->n - 1;
     const struct factor factor = factor_along(flow, dt, 1);
-    for (size_t i = 0; i < (size_t)flow->n; i += LANES) {
-        const size_t start = (size_t)k * flow->plane + i;
+    for (int vector = vectors.begin; vector < vectors.end; vector++) {
+        const size_t start = (size_t)k * flow->plane + (size_t)vector * LANES;
         gather(flow, 1, flow->row, flow->u + start, increment + start, line);
         solve_line(&factor, line, flow->n, NULL);
         for (int j = 1; j < inner_end; j++)
@@ -501,13 +489,19 @@ static void solve_plane(const struct flow *flow, double dt, int k, double *incre
     }
 }
 
-static void solve_columns(const struct flow *flow, double dt, int j, const double *increment,
-                          double *scratch) {
+static void solve_plane(const struct flow *flow, double dt, int k, double *increment,
+                        double *scratch) {
+    solve_rows(flow, dt, k, scheme_bundles(flow->n), increment, scratch, scratch);
+    solve_across(flow, dt, k, scheme_vectors(flow->n), increment, scratch, scratch);
+}
+
+static void solve_columns(const struct flow *flow, double dt, int j, struct range vectors,
+                          const double *increment, double *scratch) {
     struct point *line = (struct point *)scratch;
     const struct factor factor = factor_along(flow, dt, 2);
-    for (size_t i = 0; i < (size_t)flow->n; i += LANES) {
-        const size_t start = (size_t)j * flow->row + i;
-        const bool last = i + LANES >= (size_t)flow->n;
+    for (int vector = vectors.begin; vector < vectors.end; vector++) {
+        const size_t start = (size_t)j * flow->row + (size_t)vector * LANES;
+        const bool last = vector + 1 == vectors.end;
         const size_t next = last ? (size_t)(j + 1) * flow->row : start + LANES;
         const struct ahead ahead = {flow->u + next, increment + next, flow->component, flow->plane};
         gather(flow, 2, flow->plane, flow->u + start, increment + start, line);
@@ -530,6 +524,8 @@ const struct scheme SCHEME = {
     .operations = operations,
     .scratch_doubles = scratch_doubles,
     .solve_plane = solve_plane,
+    .solve_rows = solve_rows,
+    .solve_across = solve_across,
     .solve_columns = solve_columns,
 };
 
@@ -537,5 +533,6 @@ const struct program PROGRAM = {
     .name = "npb-bt",
     .title = "flow by block tridiagonal systems (NAS Parallel Benchmarks)",
     .bytes_needed = scheme_bytes_needed,
+    .useful_threads = scheme_useful_threads,
     .run = scheme_run,
 };

@@ -149,9 +149,9 @@ static void generators_index_rows(struct generators *g) {
         g->of_row[--g->row_start[g->position[e]]] = e;
 }
 
-/* The first row of the given thread, so that all threads have about as many matrix entries. */
-static uint32_t first_row(const struct generators *g, int thread, int threads) {
-    const uint64_t target = (uint64_t)g->row_start[g->order] * (uint64_t)thread / (uint64_t)threads;
+/* The first row with so large a share of the matrix entries before it. */
+static uint32_t row_at(const struct generators *g, uint32_t share, uint32_t shares) {
+    const uint64_t target = (uint64_t)g->row_start[g->order] * share / shares;
     uint32_t low = 0, high = g->order;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
@@ -161,6 +161,21 @@ static uint32_t first_row(const struct generators *g, int thread, int threads) {
             high = middle;
     }
     return low;
+}
+
+/*
+ * The first row of the given thread: all have about as many matrix entries, and no thread is
+ * without a row as long as there are rows.
+ */
+static uint32_t first_row(const struct generators *g, uint32_t thread, uint32_t threads) {
+    const uint32_t workers = threads < g->order ? threads : g->order;
+    uint32_t row = 0;
+    for (uint32_t before = 1; before <= thread && before <= workers; before++) {
+        const uint32_t balanced = row_at(g, before, workers), next = row + 1;
+        row = balanced > next ? balanced : next;
+    }
+    const uint32_t left = thread < workers ? workers - thread : 0; /* a row for each of these */
+    return row < g->order - left ? row : g->order - left;
 }
 
 /*
@@ -420,8 +435,9 @@ static void solve(struct problem *problem, struct member *me, const struct rows 
 static void assemble_and_solve(struct member *me, void *shared) {
     struct problem *problem = shared;
     const struct generators *g = &problem->generators;
-    const uint32_t first = first_row(g, me->thread, me->team->threads);
-    const uint32_t last = first_row(g, me->thread + 1, me->team->threads);
+    const uint32_t thread = (uint32_t)me->thread, threads = (uint32_t)me->team->threads;
+    const uint32_t first = first_row(g, thread, threads);
+    const uint32_t last = first_row(g, thread + 1, threads);
     struct rows rows;
     struct row_builder builder;
     column *columns = problem->vectors.columns[me->thread] =
@@ -437,6 +453,7 @@ static void assemble_and_solve(struct member *me, void *shared) {
     if (me->thread == 0)
         problem->assembled_at = omp_get_wtime();
     solve(problem, me, &rows);
+    result_worked(problem->result, rows.first < rows.last);
 }
 
 static void run(size_t class_index, struct result *result) {
@@ -471,9 +488,12 @@ static uint64_t bytes_needed(size_t class_index, int threads) {
     return generators + matrix + 5 * order * 8 + (uint64_t)threads * a_thread;
 }
 
+static uint64_t useful_threads(size_t class) { return CLASSES[class].order; }
+
 const struct program PROGRAM = {
     .name = "npb-cg",
     .title = "conjugate gradient with a random sparse matrix (NAS Parallel Benchmarks)",
     .bytes_needed = bytes_needed,
+    .useful_threads = useful_threads,
     .run = run,
 };

@@ -3,8 +3,8 @@
  * method, tallied by the square annulus that they fall into (Bailey et al., RNR-94-007, section
  * 2.1). It measures floating-point units: nothing but a few sums leaves a core.
  *
- * The random sequence is cut into CHUNKS pieces of equal length, each reached by jumping ahead, and
- * a chunk into strips. Within a strip number k is a^k times the number before the strip, so that
+ * The random sequence is cut into chunks of equal length, each reached by jumping ahead, and a
+ * chunk into strips. Within a strip number k is a^k times the number before the strip, so that
  * all numbers of a strip are independent of one another and every step vectorises. Chunks are
  * summed in their order: the result does not depend on the number of threads.
  */
@@ -16,7 +16,10 @@
 #include <omp.h>
 #include <stdio.h>
 
-enum { CHUNKS = 4096, STRIP_PAIRS = 512, ANNULI = 10 };
+enum { STRIP_PAIRS = 512, ANNULI = 10 };
+
+/* There are at least so many chunks, and in large classes one for so many pairs. */
+enum { LOG2_CHUNKS_LEAST = 12, LOG2_CHUNK_PAIRS_MOST = 16 };
 
 static const uint64_t SEED = 271828183;
 static const double TOLERANCE = 1.0e-8;
@@ -138,11 +141,17 @@ static void tally_strip(random_state before, const struct strip_powers *powers,
     tally->at_least[3] += (uint64_t)from_3;
 }
 
+static uint64_t chunks_of(size_t class) {
+    const int for_size = CLASSES[class].log2_pairs - LOG2_CHUNK_PAIRS_MOST;
+    return UINT64_C(1) << (for_size > LOG2_CHUNKS_LEAST ? for_size : LOG2_CHUNKS_LEAST);
+}
+
 static void run(size_t class_index, struct result *result) {
     const struct class *class = &CLASSES[class_index];
-    const uint64_t chunk_pairs = (UINT64_C(1) << class->log2_pairs) / CHUNKS;
+    const uint64_t count = chunks_of(class_index);
+    const uint64_t chunk_pairs = (UINT64_C(1) << class->log2_pairs) / count;
     struct strip_powers *powers = memory_pages(1, sizeof *powers);
-    struct tally *chunks = memory_pages(CHUNKS, sizeof *chunks);
+    struct tally *chunks = memory_pages(count, sizeof *chunks);
     if (memory_refused())
         return;
 
@@ -157,8 +166,9 @@ static void run(size_t class_index, struct result *result) {
     {
 #pragma omp single nowait
         result->threads = omp_get_num_threads();
+        bool worked = false;
 #pragma omp for schedule(static)
-        for (uint64_t chunk = 0; chunk < CHUNKS; chunk++) {
+        for (uint64_t chunk = 0; chunk < count; chunk++) {
             random_state state = random_seed(SEED) * random_jump(2 * chunk * chunk_pairs);
             struct tally tally = {0};
             for (uint64_t strip = 0; strip < chunk_pairs / STRIP_PAIRS; strip++) {
@@ -166,10 +176,12 @@ static void run(size_t class_index, struct result *result) {
                 state *= strip_jump;
             }
             chunks[chunk] = tally;
+            worked = true;
         }
+        result_worked(result, worked);
     }
     struct tally total = {0};
-    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+    for (uint64_t chunk = 0; chunk < count; chunk++) {
         for (int i = 0; i < SUMS; i++)
             total.sum[i] += chunks[chunk].sum[i];
         for (int l = 0; l < ANNULI; l++)
@@ -188,13 +200,14 @@ static void run(size_t class_index, struct result *result) {
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {
-    (void)class, (void)threads;
-    return CHUNKS * sizeof(struct tally) + sizeof(struct strip_powers);
+    (void)threads;
+    return chunks_of(class) * sizeof(struct tally) + sizeof(struct strip_powers);
 }
 
 const struct program PROGRAM = {
     .name = "npb-ep",
     .title = "Gaussian pairs, embarrassingly parallel (NAS Parallel Benchmarks)",
     .bytes_needed = bytes_needed,
+    .useful_threads = chunks_of,
     .run = run,
 };

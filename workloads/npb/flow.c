@@ -484,8 +484,9 @@ static void run_thread(struct member *me, void *shared) {
     team_barrier(team);
 
     const double start = omp_get_wtime();
+    bool worked = true;
     for (int number = 1; number <= run->class->steps; number++)
-        run->step(run->solver, me, number, scratch);
+        worked &= run->step(run->solver, me, number, scratch);
     team_barrier(team);
     if (!run->times_residual)
         result_time(run->result, me, start);
@@ -496,6 +497,7 @@ static void run_thread(struct member *me, void *shared) {
         result_time(run->result, me, start);
     for (int k = k_first; k < k_end; k++)
         plane_error_squares(flow, k, run->plane_squares[k].error);
+    result_worked(run->result, worked);
 }
 
 void flow_solve(struct flow_run *run) {

@@ -99,8 +99,9 @@ struct flow_run {
     const void *solver;
     /* Places the memory of a thread's part of u and forcing; NULL where it is a range of planes. */
     void (*place)(const void *solver, int thread);
-    /* A thread's part of step `number`, from 0, of which only the later ones are timed. */
-    void (*step)(const void *solver, struct member *me, int number, double *scratch);
+    /* A thread's part of step `number`, from 0, of which only the later ones are timed: whether it
+       found work in all of it. */
+    bool (*step)(const void *solver, struct member *me, int number, double *scratch);
 
     struct flow_norms *plane_squares; /* of each plane, added up in their order */
     int threads;                      /* known once threads run */

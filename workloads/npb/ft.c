@@ -22,6 +22,7 @@
 #include "memory.h"
 #include "program.h"
 #include "random.h"
+#include "seat.h"
 #include "team.h"
 
 #include <complex.h>
@@ -62,11 +63,16 @@ struct problem {
     struct result *result;
 };
 
-/* A thread's part of the work, and what it keeps for itself. */
+/*
+ * A thread's part of the work, and what it keeps for itself. More threads than planes share each:
+ * then a thread has one plane, and takes some of its lines.
+ */
 struct worker {
     struct problem *problem;
     struct member member;
+    bool shares_plane;
     size_t first_plane, end_plane;
+    struct range x_blocks, y_blocks; /* LANES lines of a plane each, along y and along x */
     size_t first_column, end_column;
     struct fft_element *work; /* for the longest transform */
     double decay_x[FFT_LONGEST], decay_y[FFT_LONGEST], decay_z[FFT_LONGEST];
@@ -121,23 +127,32 @@ static lanes uniform(state_vector state) {
     return (lanes)(state >> 12 | UINT64_C(0x3ff0000000000000)) - 1.0;
 }
 
+/* Threads that share a plane wait until its first transforms are done. */
+static void plane_barrier(struct worker *me) {
+    if (me->shares_plane)
+        team_barrier(me->member.team);
+}
+
 /* Fills a plane with the initial data, transformed along x and y. */
-static void forward_plane(const struct worker *me, size_t z) {
+static void forward_plane(struct worker *me, size_t z) {
     const struct problem *problem = me->problem;
     const size_t nx = problem->class->nx, ny = problem->class->ny;
+    const size_t x_end = (size_t)me->x_blocks.end, y_end = (size_t)me->y_blocks.end;
+    const size_t y_first = ny * z + (size_t)me->y_blocks.begin * LANES;
     state_vector state; /* in front of each line; there are two numbers to a point */
     for (size_t lane = 0; lane < LANES; lane++)
-        state[lane] = random_seed(SEED) * random_jump(2 * nx * (ny * z + lane));
+        state[lane] = random_seed(SEED) * random_jump(2 * nx * (y_first + lane));
     const uint64_t jump = random_jump(2 * nx * LANES);
 
-    for (size_t y_block = 0; y_block < ny / LANES; y_block++, state *= jump) {
+    for (size_t y_block = (size_t)me->y_blocks.begin; y_block < y_end; y_block++, state *= jump) {
         for (size_t x = 0; x < nx; x++)
             me->work[x] = (struct fft_element){.re = uniform(state * problem->re_power[x]),
                                                .im = uniform(state * problem->im_power[x])};
         fft_transform(&problem->along_x, fft_equidistant(me->work, 1), me->work,
                       x_lines(problem, z, y_block));
     }
-    for (size_t x_block = 0; x_block < nx / LANES; x_block++)
+    plane_barrier(me);
+    for (size_t x_block = (size_t)me->x_blocks.begin; x_block < x_end; x_block++)
         transform_transposed(&problem->along_y, y_lines(problem, z, x_block), me->work);
 }
 
@@ -170,27 +185,31 @@ static void backward_column(const struct worker *me, size_t column) {
 }
 
 /* Finishes a plane of the field. */
-static void backward_plane(const struct worker *me, size_t z) {
+static void backward_plane(struct worker *me, size_t z) {
     const struct problem *problem = me->problem;
-    const size_t x_blocks = problem->class->nx / LANES, ny = problem->class->ny;
-    for (size_t x_block = 0; x_block < x_blocks; x_block++) {
+    const size_t x_end = (size_t)me->x_blocks.end, y_end = (size_t)me->y_blocks.end;
+    for (size_t x_block = (size_t)me->x_blocks.begin; x_block < x_end; x_block++) {
         const struct fft_lines to = y_lines(problem, z, x_block);
         struct fft_lines from = to;
-        from.next = x_block + 1 < x_blocks ? ny : 0;
+        from.next = x_block + 1 < x_end ? problem->class->ny : 0;
         fft_transform(&problem->along_y, from, me->work, to);
     }
-    for (size_t y_block = 0; y_block < ny / LANES; y_block++)
+    plane_barrier(me);
+    for (size_t y_block = (size_t)me->y_blocks.begin; y_block < y_end; y_block++)
         transform_transposed(&problem->along_x, x_lines(problem, z, y_block), me->work);
 }
 
-/* Keeps those points of the checksum that lie in a finished plane, while it is in the cache. */
-static void take_points(struct problem *problem, size_t z) {
+/* Keeps those points of the checksum that lie in a thread's finished lines, which are in cache. */
+static void take_points(const struct worker *me, size_t z) {
+    struct problem *problem = me->problem;
     const struct class *class = problem->class;
     size_t first = 1;
     while (5 * first % class->nz != z)
         first++;
     for (size_t j = first; j <= CHECKSUM_POINTS; j += class->nz) {
         const size_t x = j % class->nx, y = 3 * j % class->ny;
+        if (y / LANES < (size_t)me->y_blocks.begin || y / LANES >= (size_t)me->y_blocks.end)
+            continue;
         const struct fft_lines lines = x_lines(problem, z, y / LANES);
         const struct fft_element *element = lines.first + fft_offset(lines, x);
         const size_t lane = y % LANES;
@@ -234,6 +253,8 @@ static void forward(struct worker *me) {
     team_barrier(me->member.team);
     for (size_t z = me->first_plane; z < me->end_plane; z++)
         forward_plane(me, z);
+    if (me->first_plane == me->end_plane)
+        plane_barrier(me);
     team_barrier(me->member.team);
     for (size_t column = me->first_column; column < me->end_column; column++)
         forward_column(me, column);
@@ -253,8 +274,10 @@ static void backward(struct worker *me, int steps) {
     team_barrier(me->member.team);
     for (size_t z = me->first_plane; z < me->end_plane; z++) {
         backward_plane(me, z);
-        take_points(problem, z);
+        take_points(me, z);
     }
+    if (me->first_plane == me->end_plane)
+        plane_barrier(me);
     team_barrier(me->member.team);
     /* The next points are written behind another barrier. */
     if (me->member.thread == 0)
@@ -272,23 +295,63 @@ static void solve(struct worker *me) {
     result_time(problem->result, &me->member, start);
 }
 
+/*
+ * Threads that a plane can do with on any machine: each takes some of its lines along x and along
+ * y, as many at a time as the widest vectors hold.
+ */
+static size_t threads_a_plane(const struct class *class) {
+    enum { WIDEST_LANES = 8 };
+    return (class->nx < class->ny ? class->nx : class->ny) / WIDEST_LANES;
+}
+
+/* Gives a thread its columns, and its planes or lines of one. */
+static void assign_work(struct worker *me) {
+    const struct class *class = me->problem->class;
+    const int x_blocks = (int)(class->nx / LANES), y_blocks = (int)(class->ny / LANES);
+    const int planes = (int)class->nz, most = planes * (int)threads_a_plane(class);
+    const int threads = me->member.team->threads, workers = threads < most ? threads : most;
+    me->shares_plane = threads > planes;
+    if (me->member.thread >= workers)
+        return;
+    const struct range share = range_of((int)columns(class), me->member.thread, workers);
+    me->first_column = (size_t)share.begin;
+    me->end_column = (size_t)share.end;
+    if (me->shares_plane) {
+        const struct seat seat = seat_of(planes, workers, me->member.thread);
+        me->first_plane = (size_t)seat.group;
+        me->end_plane = me->first_plane + 1;
+        me->x_blocks = range_of(x_blocks, seat.number, seat.of);
+        me->y_blocks = range_of(y_blocks, seat.number, seat.of);
+    } else {
+        const struct range own = range_of(planes, me->member.thread, workers);
+        me->first_plane = (size_t)own.begin;
+        me->end_plane = (size_t)own.end;
+        me->x_blocks = (struct range){0, x_blocks};
+        me->y_blocks = (struct range){0, y_blocks};
+    }
+}
+
+/* Whether a thread has something to do in both passes. */
+static bool has_work(const struct worker *me) {
+    return me->first_plane < me->end_plane && me->x_blocks.begin < me->x_blocks.end &&
+           me->y_blocks.begin < me->y_blocks.end && me->first_column < me->end_column;
+}
+
 /* A thread's whole part. */
 static void work(struct member *member, void *shared) {
     struct problem *problem = shared;
     const struct class *class = problem->class;
-    const size_t threads = (size_t)member->team->threads, t = (size_t)member->thread;
     struct worker me = {
         .problem = problem,
         .member = *member,
-        .first_plane = class->nz * t / threads,
-        .end_plane = class->nz * (t + 1) / threads,
-        .first_column = columns(class) * t / threads,
-        .end_column = columns(class) * (t + 1) / threads,
         .work = memory_pages(longest(class), sizeof *me.work),
     };
+    assign_work(&me);
     team_barrier(member->team);
-    if (!memory_refused())
-        solve(&me);
+    if (memory_refused())
+        return;
+    solve(&me);
+    result_worked(problem->result, has_work(&me));
 }
 
 /* An array of the size of the grid, in huge pages where the system gives them. */
@@ -332,9 +395,15 @@ static uint64_t bytes_needed(size_t class_index, int threads) {
            (uint64_t)threads * a_thread;
 }
 
+static uint64_t useful_threads(size_t class_index) {
+    const struct class *class = &CLASSES[class_index];
+    return class->nz * threads_a_plane(class);
+}
+
 const struct program PROGRAM = {
     .name = "npb-ft",
     .title = "three-dimensional Fourier transform (NAS Parallel Benchmarks)",
     .bytes_needed = bytes_needed,
+    .useful_threads = useful_threads,
     .run = run,
 };

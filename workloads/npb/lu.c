@@ -17,14 +17,20 @@
  * derived from it. Nothing else of a point is needed by any other, and U is updated at once.
  *
  * Threads own ranges of blocks and go through the planes one behind the other. Every plane counts
- * the blocks that have passed it, and whoever needs them waits for that count only.
+ * the blocks that have passed it, and whoever needs them waits for that count only. When there are
+ * more threads than blocks, several share each: they compute R(U) first, and then each goes through
+ * all planes with a range of fronts, behind the range before and the block before.
  */
 #include "flow.h"
+#include "front.h"
 #include "memory.h"
 #include "progress.h"
+#include "seat.h"
+#include "surface.h"
 #include "team.h"
 
-#include <math.h>
+#include <omp.h>
+#include <stdbool.h>
 #include <string.h>
 
 static const double OMEGA = 1.2;
@@ -37,32 +43,6 @@ struct class {
 
 static const struct class CLASSES[] = {
 #include "lu_classes.inc"
-};
-
-/* Five components, of a change of the flow say, at the points of a front. */
-struct front {
-    lanes m[FLOW_COMPONENTS];
-};
-
-/* The sign is that of the steps through the grid. */
-enum sweep { LOWER = 1, UPPER = -1 };
-
-/*
- * What D and the products with L and U are made of. With t = 1/h^2, kappa = c3 c4, the Jacobians
- * J_d of the convective and kappa N_d of the viscous flux, and the diffusion d_d along direction d:
- *     D = I + 2 dt t sum_d (kappa N_d + d_d I)
- *     -omega L_d = omega dt (J_d / 2h + t (kappa N_d + d_d I)), U_d with -J_d.
- */
-struct coefficients {
-    double dt;
-    double diagonal; /* D's multiple of the identity */
-    double inverse_diagonal;
-    double momentum;     /* D adds momentum / rho to it for the velocities, and */
-    double heat;         /* heat / rho for the internal energy */
-    double convection;   /* omega dt / 2h */
-    double viscosity;    /* omega dt t kappa */
-    double diffusion[3]; /* omega dt t d_d */
-    double relaxation;   /* 1 / (omega (2 - omega)) */
 };
 
 static struct coefficients coefficients_of(const struct flow *flow, double dt) {
@@ -84,128 +64,23 @@ static struct coefficients coefficients_of(const struct flow *flow, double dt) {
     return c;
 }
 
-/*
- * The flow at the points of a front, and D there. A change v of the conserved variables is also
- * written in primitive ones,
- *     w = (d rho, rho d velocity, rho d internal energy) = P^-1 v,
- * where D is diagonal: velocities and temperature diffuse independently of each other.
- */
-struct local {
-    lanes velocity[3];
-    lanes square;   /* of the velocity */
-    lanes total;    /* energy per mass */
-    lanes internal; /* that without the kinetic energy */
-    lanes per_density;
-    /* P^-1 D^-1 P; all velocities have the same. 0 at points outside the grid. */
-    lanes inverse_density, inverse_momentum, inverse_energy;
+/* What a thread sends on to the fronts behind its own. */
+struct handover {
+    struct front sent[2];
 };
-
-/* `inside` is 1 in lanes that are at an interior point, else 0. */
-ALWAYS_INLINE void local_flow(struct local *at, const struct front *u, const lanes *inside,
-                              const struct coefficients *c) {
-    const lanes in = *inside;
-    const lanes rho = u->m[0] * in + (1.0 - in);
-    const lanes momentum = c->diagonal * rho + c->momentum;
-    const lanes heat = c->diagonal * rho + c->heat;
-    /* One division for three: it is slow. */
-    const lanes momentum_heat = momentum * heat;
-    const lanes reciprocal = 1.0 / (rho * momentum_heat);
-    const lanes scaled = reciprocal * in * (rho * rho);
-    at->per_density = reciprocal * momentum_heat;
-    at->inverse_density = in * c->inverse_diagonal;
-    at->inverse_momentum = scaled * heat;
-    at->inverse_energy = scaled * momentum;
-    for (int d = 0; d < 3; d++)
-        at->velocity[d] = u->m[1 + d] * at->per_density;
-    at->square = at->velocity[0] * at->velocity[0] + at->velocity[1] * at->velocity[1] +
-                 at->velocity[2] * at->velocity[2];
-    at->total = u->m[4] * at->per_density;
-    at->internal = at->total - 0.5 * at->square;
-}
-
-/* A change of the flow, and how much of its energy changes the velocity. */
-struct change {
-    struct front w;
-    lanes kinetic;
-};
-
-ALWAYS_INLINE lanes dot(const lanes velocity[3], const struct front *change) {
-    return velocity[0] * change->m[1] + (velocity[1] * change->m[2] + velocity[2] * change->m[3]);
-}
-
-/*
- * w += P^-1 D^-1 r. Every front waits for this on the one before, which is why the kinetic energy
- * is found from r instead of w: no chain of operations is to be long.
- */
-ALWAYS_INLINE void add_solution(struct change *change, const struct local *at,
-                                const struct front *r) {
-    const lanes kinetic = dot(at->velocity, r) - at->square * r->m[0];
-    const lanes internal = r->m[4] - at->total * r->m[0] - kinetic;
-    struct front *w = &change->w;
-    w->m[0] += at->inverse_density * r->m[0];
-    for (int d = 0; d < 3; d++)
-        w->m[1 + d] += at->inverse_momentum * (r->m[1 + d] - at->velocity[d] * r->m[0]);
-    w->m[4] += at->inverse_energy * internal;
-    change->kinetic += at->inverse_momentum * kinetic;
-}
-
-/* v = P w. */
-ALWAYS_INLINE void conserved(struct front *v, const struct local *at, const struct change *change) {
-    const struct front *w = &change->w;
-    v->m[0] = w->m[0];
-    for (int d = 0; d < 3; d++)
-        v->m[1 + d] = w->m[1 + d] + at->velocity[d] * w->m[0];
-    v->m[4] = w->m[4] + (change->kinetic + at->total * w->m[0]);
-}
-
-/*
- * to[d] = -omega L_d v or -omega U_d v along the three directions: what a point adds to the
- * right-hand side of its neighbours. With dp = c2 (w5 + v1 internal energy), rows 1, 1 + m and 5
- * are of J_d v:  v_1+d,  u_d v_1+m + u_m w_1+d (+ dp if m = d),  u_d (v5 + dp) + enthalpy w_1+d of
- * N_d v:  0,  s w_1+m / rho,  (sum_m s u_m w_1+m + c1 c5 w5) / rho where s is 4/3 for m = d, else
- * 1, and the enthalpy is total + c2 internal energy.
- */
-ALWAYS_INLINE void spread(struct front to[3], const struct local *at, const struct change *change,
-                          const struct front *v, const struct coefficients *c, enum sweep sweep) {
-    const struct front *w = &change->w;
-    const double convection = sweep * c->convection;
-    const lanes viscosity = c->viscosity * at->per_density;
-    const lanes pressure =
-        (convection * FLOW_C2) * w->m[4] + (convection * FLOW_C2) * at->internal * v->m[0];
-    const lanes enthalpy = convection * at->total + (convection * FLOW_C2) * at->internal;
-    const lanes viscous_energy = viscosity * change->kinetic + FLOW_C1C5 * viscosity * w->m[4];
-    lanes viscous[3];
-    for (int d = 0; d < 3; d++)
-        viscous[d] = viscosity * w->m[1 + d];
-
-    for (int d = 0; d < 3; d++) {
-        const lanes speed = convection * at->velocity[d];
-        const lanes carried = speed + c->diffusion[d];
-        to[d].m[0] = convection * v->m[1 + d] + c->diffusion[d] * v->m[0];
-        for (int m = 0; m < 3; m++)
-            to[d].m[1 + m] =
-                carried * v->m[1 + m] + (convection * at->velocity[m] * w->m[1 + d] + viscous[m]);
-        to[d].m[1 + d] += (1.0 / 3.0) * viscous[d] + pressure;
-        to[d].m[4] = carried * v->m[4] +
-                     (at->velocity[d] * pressure +
-                      ((enthalpy + (1.0 / 3.0) * viscosity * at->velocity[d]) * w->m[1 + d] +
-                       viscous_energy));
-    }
-}
 
 /* What a run works on. */
 struct lu {
     struct flow_run frame;
     struct coefficients coefficients;
-    int blocks, fronts;        /* blocks of a plane, fronts of a block */
-    struct front *change;      /* w, from the lower sweep for the upper: [k - 1][block][front] */
-    struct front *across;      /* what is sent to the next plane: [block][front] */
-    double *edge;              /* what is sent to the next block: [k][i + LANES - 2][m] */
-    lanes *inside[2];          /* 1 in lanes in the grid: [front]; the second for last blocks */
-    struct progress *progress; /* how many blocks have passed each plane since the first step */
+    int blocks, fronts;         /* blocks of a plane, fronts of a block */
+    struct front *change;       /* w, from the lower sweep for the upper: [k - 1][block][front] */
+    struct front *across;       /* what is sent to the next plane: [block][front] */
+    double *edge;               /* what is sent to the next block: [k][i + LANES - 2][m] */
+    lanes *inside[2];           /* 1 in lanes in the grid: [front]; the second for last blocks */
+    struct progress *progress;  /* of each plane or of each thread: see the sweeps */
+    struct handover *handovers; /* [k][thread], when threads share blocks */
 };
-
-enum { EDGE_MARGIN = LANES - 1 };
 
 static int blocks_of(int n) { return (n - 2 + LANES - 1) / LANES; }
 
@@ -220,13 +95,6 @@ struct task {
     int block, k;
 };
 
-/* The rows of a block. */
-struct rows {
-    double *lane[LANES];
-    size_t component; /* stride */
-    int count;        /* of lanes that are in the grid */
-};
-
 /* Rows behind the grid's last are that row again, whose density can be divided by. */
 static struct rows rows_of(const struct flow *flow, struct task task) {
     const int j_first = 1 + task.block * LANES, last = flow->n - 1;
@@ -239,154 +107,41 @@ static struct rows rows_of(const struct flow *flow, struct task task) {
     return rows;
 }
 
-/* Fronts first .. first + LANES - 1 of a block. Outside the rows they are any number. */
-ALWAYS_INLINE void load_fronts(struct front to[LANES], const struct rows *rows, int first) {
-    for (int m = 0; m < FLOW_COMPONENTS; m++) {
-        lanes square[LANES];
-        for (int l = 0; l < LANES; l++)
-            square[l] = lanes_load(rows->lane[l] + (size_t)m * rows->component + 1 + first - l);
-        lanes_transpose(square);
-        for (int s = 0; s < LANES; s++)
-            to[s].m[m] = square[s];
-    }
-}
-
-/* Undoes load_fronts. What is outside the rows gets back what it had. */
-ALWAYS_INLINE void store_fronts(const struct front from[LANES], const struct rows *rows,
-                                int first) {
-    for (int m = 0; m < FLOW_COMPONENTS; m++) {
-        lanes square[LANES];
-        for (int s = 0; s < LANES; s++)
-            square[s] = from[s].m[m];
-        lanes_transpose(square);
-        for (int l = 0; l < LANES; l++)
-            if (l < rows->count)
-                lanes_store(rows->lane[l] + (size_t)m * rows->component + 1 + first - l, square[l]);
-    }
-}
-
-/* A block on its way: what its fronts read and write, by front. */
-struct passage {
-    const struct coefficients *coefficients;
-    const lanes *inside;
-    struct front *change, *across;
-    double *edge;
-    /* What the thread will need after this block: of `change`, and rows of u. */
-    const struct front *next_change;
-    const double *next_rows;
-};
-
-enum { FRONT_DOUBLES = FLOW_COMPONENTS * LANES, CACHE_LINE_DOUBLES = 8 };
-
-/*
- * Asks for as much of the next block as a front uses: the rows are too many streams for the
- * hardware to follow. The lower sweep has its rows in the cache, since R(U) was computed from them.
- */
-ALWAYS_INLINE void prefetch_next(const struct passage *passage, int f, enum sweep sweep) {
-    const double *change = (const double *)(passage->next_change + f);
-    const double *rows = passage->next_rows + (size_t)f * FRONT_DOUBLES;
-    for (int line = 0; line < FRONT_DOUBLES; line += CACHE_LINE_DOUBLES) {
-        if (sweep == LOWER) {
-            __builtin_prefetch(change + line, 1, 2);
-        } else {
-            __builtin_prefetch(change + line, 0, 2);
-            __builtin_prefetch(rows + line, 0, 2);
-        }
-    }
-}
-
-/*
- * Front f. `sent` is what the front before has sent along x and y, and becomes what this one sends
- * along x, y and z. The lower sweep reads the residual, the upper updates u.
- */
-ALWAYS_INLINE void pass_front(const struct passage *passage, int f, const struct local *at,
-                              struct front *u, const struct front *residual, struct front sent[3],
-                              enum sweep sweep) {
-    const struct coefficients *c = passage->coefficients;
-    double *lower_edge = passage->edge + (size_t)f * FLOW_COMPONENTS;
-    double *upper_edge = lower_edge + EDGE_MARGIN * FLOW_COMPONENTS;
-    struct front r = passage->across[f], v;
-    for (int m = 0; m < FLOW_COMPONENTS; m++) {
-        if (sweep == LOWER)
-            r.m[m] += c->dt * residual->m[m];
-        r.m[m] =
-            (r.m[m] + sent[0].m[m]) + (sweep == LOWER ? lanes_up(sent[1].m[m], upper_edge[m])
-                                                      : lanes_down(sent[1].m[m], lower_edge[m]));
-    }
-
-    struct change change = {0};
-    if (sweep == UPPER) {
-        change.w = passage->change[f];
-        change.kinetic = dot(at->velocity, &change.w);
-    }
-    add_solution(&change, at, &r);
-    conserved(&v, at, &change);
-    if (sweep == LOWER)
-        passage->change[f] = change.w;
-    else
-        for (int m = 0; m < FLOW_COMPONENTS; m++)
-            u->m[m] += c->relaxation * v.m[m];
-
-    spread(sent, at, &change, &v, c, sweep);
-    passage->across[f] = sent[2];
-    for (int m = 0; m < FLOW_COMPONENTS; m++)
-        if (sweep == LOWER)
-            lower_edge[m] = sent[1].m[m][LANES - 1];
-        else
-            upper_edge[m] = sent[1].m[m][0];
-}
-
-/*
- * All fronts of a block, as many at a time as a transposition yields. What follows from the state
- * alone is computed before the recurrence, for all of these at once.
- */
-ALWAYS_INLINE void pass_block(const struct lu *lu, const struct passage *passage,
-                              const struct rows *state, const struct rows *residual,
-                              enum sweep sweep) {
-    struct front sent[3] = {0};
-    const int chunks = (lu->fronts + LANES - 1) / LANES;
-    for (int chunk = 0; chunk < chunks; chunk++) {
-        const int first = (sweep == LOWER ? chunk : chunks - 1 - chunk) * LANES;
-        const int left = lu->fronts - first, count = left < LANES ? left : LANES;
-        struct front u[LANES], r[LANES];
-        struct local at[LANES];
-        load_fronts(u, state, first);
-        if (sweep == LOWER)
-            load_fronts(r, residual, first);
-        for (int c = 0; c < count; c++)
-            local_flow(&at[c], &u[c], &passage->inside[first + c], passage->coefficients);
-        for (int c = 0; c < count; c++) {
-            const int f = sweep == LOWER ? c : count - 1 - c;
-            prefetch_next(passage, first + f, sweep);
-            pass_front(passage, first + f, &at[f], &u[f], &r[f], sent, sweep);
-        }
-        if (sweep == UPPER)
-            store_fronts(u, state, first);
-    }
-}
-
-/* R(U) of a block's rows, then the lower sweep through them. */
-static void lower_block(const struct lu *lu, const struct passage *passage, struct task task,
-                        double *scratch) {
-    const struct flow *flow = &lu->frame.flow;
-    const struct rows state = rows_of(flow, task);
-    struct rows residual = state;
+/* R(U) of a block's rows, which the thread's scratch memory has room for. */
+static struct rows residual_rows(const struct flow *flow, struct task task, double *scratch) {
+    struct rows residual = rows_of(flow, task);
     for (int l = 0; l < LANES; l++)
         residual.lane[l] = scratch + LANES + (size_t)l * flow->row;
     const int j_first = 1 + task.block * LANES;
-    flow_residual(flow, task.k, j_first, j_first + state.count, residual.lane[0]);
-    pass_block(lu, passage, &state, &residual, LOWER);
+    flow_residual(flow, task.k, j_first, j_first + residual.count, residual.lane[0]);
+    return residual;
+}
+
+static void lower_block(const struct lu *lu, const struct passage *passage, struct task task,
+                        double *scratch) {
+    const struct rows state = rows_of(&lu->frame.flow, task);
+    const struct rows residual = residual_rows(&lu->frame.flow, task, scratch);
+    struct front sent[3] = {0};
+    pass_fronts(passage, &state, &residual, 0, lu->fronts, sent, WHOLE, LOWER);
 }
 
 static void upper_block(const struct lu *lu, const struct passage *passage, struct task task) {
     const struct rows state = rows_of(&lu->frame.flow, task);
-    pass_block(lu, passage, &state, NULL, UPPER);
+    struct front sent[3] = {0};
+    pass_fronts(passage, &state, NULL, 0, lu->fronts, sent, WHOLE, UPPER);
 }
 
-/* Threads that sweep: more than there are blocks would not find anything to do. */
+/* As many as a plane has rows: with more, parts would be passed faster than messages. */
+static int threads_with_work(int n) { return n - 2; }
+
+/* Threads that sweep; the others would not find anything to do. */
 static int workers_of(const struct lu *lu) {
-    return lu->frame.threads < lu->blocks ? lu->frame.threads : lu->blocks;
+    const int most = threads_with_work(lu->frame.flow.n);
+    return lu->frame.threads < most ? lu->frame.threads : most;
 }
+
+/* Whether blocks have to be shared, since there are too few for a block or more each. */
+static bool shares_blocks(const struct lu *lu) { return workers_of(lu) > lu->blocks; }
 
 /*
  * A thread's first block of a plane. The remainder of the division goes to other threads from
@@ -425,6 +180,7 @@ static struct passage passage_of(const struct lu *lu, struct task task, struct t
         next = task;
     return (struct passage){
         .coefficients = &lu->coefficients,
+        .fronts = lu->fronts,
         .inside = lu->inside[task.block == lu->blocks - 1],
         .change = change_of(lu, task),
         .across = lu->across + (size_t)task.block * (size_t)lu->fronts,
@@ -435,17 +191,19 @@ static struct passage passage_of(const struct lu *lu, struct task task, struct t
 }
 
 /*
- * A thread's part of a sweep. All sweeps are numbered, and each lets every block pass every plane:
- * that makes the count which a plane must have reached.
+ * A thread's part of a sweep, whole blocks. All sweeps are numbered, and each lets every block pass
+ * every plane: that makes the count which a plane must have reached. The number of blocks that the
+ * thread has passed is returned.
  *
  * A block needs the block before in its plane and itself in the plane before. Through these it
  * follows on all that it needs to see: the first block of a lower sweep on the end of the upper
  * sweep, hence R(U) on all updates of U, and those on all uses of the U before.
  */
-static void sweep_planes(const struct lu *lu, int thread, uint32_t number, enum sweep sweep,
-                         double *scratch) {
+static int sweep_blocks(const struct lu *lu, int thread, uint32_t number, enum sweep sweep,
+                        double *scratch) {
     const int k_first = sweep == LOWER ? 1 : lu->frame.flow.n - 2;
     struct task task = first_task(lu, thread, k_first, sweep);
+    int tasks = 0;
     while (in_grid(lu, task)) {
         const struct task next = next_task(lu, thread, task, sweep);
         const struct passage passage = passage_of(lu, task, next);
@@ -465,81 +223,217 @@ static void sweep_planes(const struct lu *lu, int thread, uint32_t number, enum 
             upper_block(lu, &passage, task);
         progress_announce(&lu->progress[task.k], passed + 1);
         task = next;
+        tasks++;
+    }
+    return tasks;
+}
+
+/*
+ * More threads than blocks. The fronts of all blocks, one block behind the other, are shared out:
+ * about as many to every thread, or, where that leaves little over, to the threads of a block,
+ * since a thread that has fronts of two blocks follows on one and is followed on in the other.
+ */
+static bool keeps_to_blocks(const struct lu *lu) {
+    const int workers = workers_of(lu);
+    return workers / lu->blocks * lu->blocks >= 0.9 * workers;
+}
+
+/* A thread's share when there are `of_block` things of every block: the first's, the next's ... */
+static struct range share_of(const struct lu *lu, int of_block, int thread) {
+    const int workers = workers_of(lu);
+    if (!keeps_to_blocks(lu))
+        return range_of(lu->blocks * of_block, thread, workers);
+    const struct seat seat = seat_of(lu->blocks, workers, thread);
+    const struct range range = range_of(of_block, seat.number, seat.of);
+    return (struct range){seat.group * of_block + range.begin, seat.group * of_block + range.end};
+}
+
+/* The thread that has this front of a block. */
+static int thread_at(const struct lu *lu, int block, int front) {
+    int thread = 0;
+    while (share_of(lu, lu->fronts, thread).end <= block * lu->fronts + front)
+        thread++;
+    return thread;
+}
+
+/* A thread's fronts of one block, and whom it has to follow on in every plane; or -1. */
+struct part {
+    int block;
+    struct range fronts;
+    int before; /* the thread with the fronts before these */
+    int beside; /* that with the last front of the block before that sends to these, along y */
+};
+
+/* Fronts are slanted: those that send to others along y are ahead of them by this much. */
+static int front_beside(const struct lu *lu, const struct part *part, enum sweep sweep) {
+    const int ahead =
+        sweep == LOWER ? part->fronts.end - 1 + EDGE_MARGIN : part->fronts.begin - EDGE_MARGIN;
+    return ahead < 0 ? 0 : ahead < lu->fronts ? ahead : lu->fronts - 1;
+}
+
+static struct part part_of(const struct lu *lu, int thread, int block, enum sweep sweep) {
+    const struct range share = share_of(lu, lu->fronts, thread);
+    const int begin = share.begin - block * lu->fronts, end = share.end - block * lu->fronts;
+    const int next = block - sweep;
+    struct part part = {
+        .block = block,
+        .fronts = {begin > 0 ? begin : 0, end < lu->fronts ? end : lu->fronts},
+        .before = -1,
+        .beside = -1,
+    };
+    if (sweep == LOWER ? begin > 0 : end < lu->fronts)
+        part.before = thread - sweep;
+    if (next >= 0 && next < lu->blocks)
+        part.beside = thread_at(lu, next, front_beside(lu, &part, sweep));
+    return part;
+}
+
+/* A thread's parts, which are of one block or two, in the order of a sweep. */
+static int parts_of(const struct lu *lu, int thread, enum sweep sweep, struct part parts[2]) {
+    const struct range share = share_of(lu, lu->fronts, thread);
+    const int first = share.begin / lu->fronts, last = (share.end - 1) / lu->fronts;
+    parts[0] = part_of(lu, thread, sweep == LOWER ? first : last, sweep);
+    if (first == last)
+        return 1;
+    parts[1] = part_of(lu, thread, sweep == LOWER ? last : first, sweep);
+    return 2;
+}
+
+/* What a part of the first block of a sweep receives along y, from the boundary. */
+static void clear_edge(double *edge, struct range fronts, enum sweep sweep) {
+    const int place = fronts.begin + (sweep == LOWER ? EDGE_MARGIN : 0);
+    memset(edge + (size_t)place * FLOW_COMPONENTS, 0,
+           (size_t)(fronts.end - fronts.begin) * FLOW_COMPONENTS * sizeof *edge);
+}
+
+/* R(U) of a thread's share of blocks and planes, to where the sweep will read it: as fronts. */
+static void place_residual(const struct lu *lu, int thread, double *scratch) {
+    const int planes = lu->frame.flow.n - 2;
+    const struct range share = share_of(lu, planes, thread);
+    for (int at = share.begin; at < share.end; at++) {
+        const struct task task = {at / planes, 1 + at % planes};
+        const struct rows rows = residual_rows(&lu->frame.flow, task, scratch);
+        struct front *to = change_of(lu, task);
+        for (int first = 0; first < lu->fronts; first += LANES) {
+            struct front r[LANES];
+            load_fronts(r, &rows, first);
+            for (int f = first; f < first + LANES && f < lu->fronts; f++)
+                to[f] = r[f - first];
+        }
     }
 }
 
-static void step(const void *solver, struct member *me, int number, double *scratch) {
+/* Lets a part pass plane k, for the `count`th time that this thread passes one. */
+static void pass_part(const struct lu *lu, int thread, const struct part *part, int k,
+                      uint32_t count, enum sweep sweep) {
+    const struct task task = {part->block, k};
+    const struct passage passage = passage_of(lu, task, task);
+    const struct rows state = rows_of(&lu->frame.flow, task);
+    const int begin = part->fronts.begin, end = part->fronts.end;
+    struct handover *handovers = lu->handovers + (size_t)k * (size_t)workers_of(lu);
+    struct front sent[3] = {0};
+    if (k == (sweep == LOWER ? 1 : lu->frame.flow.n - 2))
+        memset(passage.across + begin, 0, (size_t)(end - begin) * sizeof *passage.across);
+    if (part->beside < 0)
+        clear_edge(passage.edge, part->fronts, sweep);
+    else if (part->beside != thread)
+        progress_await(&lu->progress[part->beside], count);
+    if (part->before >= 0) {
+        progress_await(&lu->progress[part->before], count);
+        memcpy(sent, handovers[part->before].sent, sizeof handovers[part->before].sent);
+    }
+    if (sweep == LOWER)
+        pass_fronts(&passage, &state, NULL, begin, end, sent, PART, LOWER);
+    else
+        pass_fronts(&passage, &state, NULL, begin, end, sent, PART, UPPER);
+    memcpy(handovers[thread].sent, sent, sizeof handovers[thread].sent);
+}
+
+/*
+ * A thread's part of a sweep when blocks are shared: it announces the planes that it has passed
+ * since the first step. Everybody is followed on, directly or not, by the last in a plane, so that
+ * an upper sweep begins when all have ended the lower one. Returns the number of parts passed.
+ */
+static int sweep_parts(const struct lu *lu, int thread, uint32_t number, enum sweep sweep) {
+    const int planes = lu->frame.flow.n - 2;
+    struct part parts[2];
+    const int count = parts_of(lu, thread, sweep, parts);
+    uint32_t passed = number * (uint32_t)planes;
+    for (int plane = 0; plane < planes; plane++) {
+        const int k = sweep == LOWER ? 1 + plane : planes - plane;
+        passed++;
+        for (int part = 0; part < count; part++)
+            pass_part(lu, thread, &parts[part], k, passed, sweep);
+        progress_announce(&lu->progress[thread], passed);
+    }
+    return planes * count;
+}
+
+/* A thread's part of a step when blocks are shared: whether it found work. */
+static bool step_parts(const struct lu *lu, struct member *me, uint32_t number, double *scratch) {
+    const bool works = me->thread < workers_of(lu);
+    int passed = 0;
+    if (works)
+        place_residual(lu, me->thread, scratch);
+    team_barrier(me->team);
+    if (works)
+        passed = sweep_parts(lu, me->thread, 2 * number, LOWER) +
+                 sweep_parts(lu, me->thread, 2 * number + 1, UPPER);
+    team_barrier(me->team);
+    return passed > 0;
+}
+
+static bool step(const void *solver, struct member *me, int number, double *scratch) {
     const struct lu *lu = solver;
-    if (me->thread < workers_of(lu)) {
-        sweep_planes(lu, me->thread, 2 * (uint32_t)number, LOWER, scratch);
-        sweep_planes(lu, me->thread, 2 * (uint32_t)number + 1, UPPER, scratch);
-    }
+    const uint32_t lower = 2 * (uint32_t)number, upper = lower + 1;
+    if (shares_blocks(lu))
+        return step_parts(lu, me, (uint32_t)number, scratch);
+    return sweep_blocks(lu, me->thread, lower, LOWER, scratch) > 0 &&
+           sweep_blocks(lu, me->thread, upper, UPPER, scratch) > 0;
 }
 
-/* Places a thread's rows in memory, with those of the boundary beside them. */
+/* Places rows in memory: those of blocks begin .. end - 1 with the boundary beside them. */
+static void place_rows_of(const struct lu *lu, int k, int begin, int end) {
+    const struct flow *flow = &lu->frame.flow;
+    const int j_begin = begin == 0 ? 0 : 1 + begin * LANES;
+    const int j_end = end == lu->blocks ? flow->n : 1 + end * LANES;
+    const size_t at = (size_t)k * flow->plane + (size_t)j_begin * flow->row;
+    const size_t bytes = (size_t)(j_end - j_begin) * flow->row * sizeof(double);
+    memset(flow->u + at, 0, bytes);
+    memset(flow->forcing + at, 0, bytes);
+}
+
 static void place_rows(const void *solver, int thread) {
     const struct lu *lu = solver;
-    const struct flow *flow = &lu->frame.flow;
-    for (int k = 0; k < flow->n; k++) {
-        const int begin = first_block(lu, thread, k), end = first_block(lu, thread + 1, k);
-        const int j_begin = begin == 0 ? 0 : 1 + begin * LANES;
-        const int j_end = end == lu->blocks ? flow->n : 1 + end * LANES;
-        const size_t at = (size_t)k * flow->plane + (size_t)j_begin * flow->row;
-        if (begin < end) {
-            const size_t bytes = (size_t)(j_end - j_begin) * flow->row * sizeof(double);
-            memset(flow->u + at, 0, bytes);
-            memset(flow->forcing + at, 0, bytes);
+    const int last = lu->frame.flow.n - 1;
+    if (thread >= workers_of(lu))
+        return;
+    if (!shares_blocks(lu)) {
+        for (int k = 0; k <= last; k++) {
+            const int begin = first_block(lu, thread, k), end = first_block(lu, thread + 1, k);
+            if (begin < end)
+                place_rows_of(lu, k, begin, end);
         }
+        return;
+    }
+    const struct range share = share_of(lu, last - 1, thread);
+    for (int at = share.begin; at < share.end; at++) {
+        const int block = at / (last - 1), k = 1 + at % (last - 1);
+        place_rows_of(lu, k, block, block + 1);
+        if (k == 1)
+            place_rows_of(lu, 0, block, block + 1);
+        if (k == last - 1)
+            place_rows_of(lu, last, block, block + 1);
     }
 }
 
 /* For R(U) of a block of rows, with a vector on either side. */
 static size_t scratch_doubles(const struct flow *flow) { return LANES * flow->row + 4 * LANES; }
 
-/* Points first .. last of a direction; one alone is a face. */
-struct extent {
-    int first, last;
-};
-
-static double pressure(const struct flow *flow, int i, int j, int k) {
-    double u[FLOW_COMPONENTS];
-    for (int m = 0; m < FLOW_COMPONENTS; m++)
-        u[m] = flow->u[(size_t)k * flow->plane + (size_t)j * flow->row +
-                       (size_t)m * flow->component + (size_t)i];
-    return FLOW_C2 * (u[4] - 0.5 * (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / u[0]);
-}
-
-/* 1/2 at the ends of a direction that is integrated over, by the trapezoidal rule. */
-static double trapezoidal(struct extent extent, int index) {
-    const bool end = index == extent.first || index == extent.last;
-    return end && extent.first != extent.last ? 0.5 : 1.0;
-}
-
-static double integral(const struct flow *flow, struct extent x, struct extent y, struct extent z) {
-    double sum = 0;
-    for (int k = z.first; k <= z.last; k++)
-        for (int j = y.first; j <= y.last; j++)
-            for (int i = x.first; i <= x.last; i++)
-                sum += trapezoidal(x, i) * trapezoidal(y, j) * trapezoidal(z, k) *
-                       pressure(flow, i, j, k);
-    return sum * flow->h * flow->h;
-}
-
-/*
- * The pressure integrated over the faces of a box, opposite faces added up. The box is not
- * symmetric: it ends a point earlier in y and begins one later in z, as the references have it.
- */
-static double surface_integral(const struct flow *flow) {
-    const int last = flow->n - 2;
-    const struct extent x = {1, last}, y = {1, last - 1}, z = {2, last};
-    const struct extent x_ends[2] = {{x.first, x.first}, {x.last, x.last}};
-    const struct extent y_ends[2] = {{y.first, y.first}, {y.last, y.last}};
-    const struct extent z_ends[2] = {{z.first, z.first}, {z.last, z.last}};
-    double sum = 0;
-    for (int end = 0; end < 2; end++)
-        sum += integral(flow, x_ends[end], y, z) + integral(flow, x, y_ends[end], z) +
-               integral(flow, x, y, z_ends[end]);
-    return sum;
+/* None when every thread has a block. */
+static size_t handovers_of(int n, int threads) {
+    const int most = threads_with_work(n), workers = threads < most ? threads : most;
+    return workers > blocks_of(n) ? (size_t)n * (size_t)workers : 0;
 }
 
 static size_t fronts_of_plane(int n) { return (size_t)blocks_of(n) * (size_t)fronts_of(n); }
@@ -558,6 +452,8 @@ static struct lu lu_create(const struct flow_class *class, struct result *result
     lu.inside[0] = memory_pages(2 * (size_t)lu.fronts, sizeof *lu.inside[0]);
     lu.inside[1] = lu.inside[0] + lu.fronts;
     lu.progress = memory_pages(n, sizeof *lu.progress);
+    lu.handovers =
+        memory_pages(handovers_of(class->n, omp_get_max_threads()), sizeof *lu.handovers);
     lu.frame.scratch_doubles = scratch_doubles(&lu.frame.flow);
     lu.frame.times_residual = true;
     lu.frame.place = place_rows;
@@ -585,7 +481,12 @@ static uint64_t bytes_needed(size_t class, int threads) {
     return flow_run_bytes(n, threads, scratch_doubles(&shape)) +
            (uint64_t)(n - 1) * fronts_of_plane(n) * sizeof(struct front) +
            (uint64_t)n * (edge_doubles(&lu) * sizeof(double) + sizeof(struct progress)) +
-           2 * (uint64_t)lu.fronts * sizeof(lanes);
+           2 * (uint64_t)lu.fronts * sizeof(lanes) +
+           (uint64_t)handovers_of(n, threads) * sizeof(struct handover);
+}
+
+static uint64_t useful_threads(size_t class) {
+    return (uint64_t)threads_with_work(CLASSES[class].flow.n);
 }
 
 static void run(size_t class_index, struct result *result) {
@@ -609,5 +510,6 @@ const struct program PROGRAM = {
     .name = "npb-lu",
     .title = "steady flow by symmetric over-relaxation (NAS Parallel Benchmarks)",
     .bytes_needed = bytes_needed,
+    .useful_threads = useful_threads,
     .run = run,
 };

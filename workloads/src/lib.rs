@@ -49,6 +49,8 @@ pub struct Class {
     pub name: String,
     /// Memory that the program asks for with one thread, in MiB.
     pub memory_mib: u64,
+    /// The most threads that can all find work in the timed part. More of them only wait.
+    pub threads: u64,
     /// Operations in the timed part, as the `mops` line counts them.
     pub operations: u64,
     /// Floating-point operations in the timed part.
@@ -130,23 +132,30 @@ pub fn program(name: &str) -> Result<&'static Program, ResolveError> {
     found.ok_or_else(|| ResolveError::UnknownProgram(name.to_owned()))
 }
 
-/// Finds the built-in subject `NAME.CLASS`, for example `npb:cg.W`.
+/// The program and class of the built-in subject `NAME.CLASS`, for example `npb:cg.W`.
 ///
 /// # Errors
 /// [`ResolveError`] says which part is unknown and what there is instead.
-pub fn resolve(subject: &str) -> Result<Builtin, ResolveError> {
+pub fn program_and_class(subject: &str) -> Result<(&'static Program, &'static Class), ResolveError> {
     let (name, class) = match subject.rsplit_once('.') {
         Some((name, class)) => (name, Some(class)),
         None => (subject, None),
     };
     let program = program(name).map_err(|_| ResolveError::UnknownProgram(subject.to_owned()))?;
     let class = class.ok_or(ResolveError::NoClass(program))?;
-    if !program.classes.iter().any(|known| known.name == class) {
-        return Err(ResolveError::UnknownClass(program, class.to_owned()));
-    }
+    let known = program.classes.iter().find(|known| known.name == class);
+    Ok((program, known.ok_or_else(|| ResolveError::UnknownClass(program, class.to_owned()))?))
+}
+
+/// How to run the built-in subject `NAME.CLASS`.
+///
+/// # Errors
+/// As [`program_and_class`].
+pub fn resolve(subject: &str) -> Result<Builtin, ResolveError> {
+    let (program, class) = program_and_class(subject)?;
     Ok(Builtin {
         program: program.executable.clone(),
-        args: vec![class.to_owned()],
+        args: vec![class.name.clone()],
         time_regex: r"(?m)^seconds: ([0-9.]+)$".to_owned(),
         verified_regex: r"(?m)^verification: successful$".to_owned(),
     })

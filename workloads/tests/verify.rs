@@ -62,7 +62,7 @@ fn number(lines: &BTreeMap<&str, &str>, name: &str) -> f64 {
 
 /// What a run computed: everything but its times.
 fn values(output: &Output) -> Vec<String> {
-    let timed = ["threads", "seconds", "mops", "matrix made in"];
+    let timed = ["threads", "threads with work", "seconds", "mops", "matrix made in"];
     lines(output)
         .into_iter()
         .filter(|(name, _)| !timed.contains(name) && !name.starts_with("seconds, "))
@@ -80,11 +80,17 @@ fn assert_verified(executable: &Path, program: &Program, class: &str, threads: u
     assert_eq!(lines["verification"], "successful", "{what}");
     assert_eq!(lines["class"], class, "{what}");
     assert_eq!(number(&lines, "threads"), f64::from(threads), "{what}");
+    let class = program.classes.iter().find(|known| known.name == class).unwrap();
+    let working = number(&lines, "threads with work") as u64;
+    let useful = u64::from(threads).min(class.threads);
+    // Leaves are where bodies are: in this one program there may be work for more.
+    let is_right = working == useful || program.name == "gravity" && working > useful;
+    assert!(is_right, "{what}: {working} had work, the catalog says that {useful} can");
     let seconds = number(&lines, "seconds");
     assert!(seconds > 0.0, "{what}: {seconds} s");
     // The catalog says how many operations that was. Both factors are printed rounded.
     let counted = number(&lines, "mops") * 1e6 * seconds;
-    let stated = program.classes.iter().find(|known| known.name == class).unwrap().operations as f64;
+    let stated = class.operations as f64;
     let rounding = 0.005 / number(&lines, "mops") + 0.5e-6 / seconds;
     assert!((counted / stated - 1.0).abs() < 2.0 * rounding, "{what}: counted {counted}, the catalog says {stated}");
 }
@@ -130,6 +136,36 @@ fn what_cargo_built_verifies() {
 }
 
 #[test]
+fn the_catalog_knows_how_many_threads_each_class_has_work_for() {
+    for built in all() {
+        for class in &built.program.classes {
+            let output = run(built.executable, &["--useful-threads", &class.name], 1);
+            assert_eq!(text(&output.stdout), format!("{}\n", class.threads), "{} {}", built.executable, class.name);
+        }
+    }
+}
+
+/// More threads than this take long to start on a small machine.
+const MANY_THREADS: u32 = 150;
+
+/// Every count up to what is useful and beyond it, or some where those are too many. `assert_verified` counts who had work.
+#[test]
+fn all_threads_have_work_up_to_what_is_useful_and_none_beyond_it() {
+    for built in all() {
+        // LU shares its work out in more than one way, of which class S has not all.
+        let tested: &[&str] = if built.program.name == "npb:lu" { &["S", "W"] } else { &["S"] };
+        for class in built.program.classes.iter().filter(|class| tested.contains(&&*class.name)) {
+            let useful = u32::try_from(class.threads).unwrap();
+            let sampled = [useful / 2, useful - 1, useful, useful + 1, useful * 2, 65, 100];
+            let all = if useful < 40 { (1..=useful + 2).collect() } else { sampled.to_vec() };
+            for threads in all.into_iter().filter(|threads| *threads <= MANY_THREADS) {
+                assert_verified(Path::new(built.executable), built.program, &class.name, threads);
+            }
+        }
+    }
+}
+
+#[test]
 fn sanitizers_find_nothing() {
     let archer = Command::new("clang").arg("-print-file-name=libarcher.so").output().unwrap();
     for built in all() {
@@ -142,7 +178,8 @@ fn sanitizers_find_nothing() {
         };
         let memory = sanitized("asan", "gcc", &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
         let races = sanitized("tsan", "clang", &["-fsanitize=thread"]);
-        for threads in [1, 3] {
+        // 12 threads share the planes of BT and SP and the blocks of LU.
+        for threads in [1, 3, 12] {
             assert_verified(&memory, built.program, "S", threads);
             // Archer tells the sanitizer what OpenMP synchronises; the runtime itself is not instrumented.
             let output = Command::new(&races)
@@ -172,7 +209,8 @@ fn the_same_thread_count_gives_the_same_bits() {
 fn programs_without_sums_across_threads_give_the_same_bits_with_any_thread_count() {
     for built in all().into_iter().filter(|built| built.program.name != "npb:cg") {
         let alone = values(&run(built.executable, &["S"], 1));
-        for threads in THREADS {
+        // And with more threads than FT, BT and SP have planes, or LU has blocks.
+        for threads in THREADS.into_iter().chain([13, 66, 100]) {
             assert_eq!(
                 values(&run(built.executable, &["S"], threads)),
                 alone,
@@ -250,15 +288,18 @@ fn compile(built: &Built, name: &str, alter: impl FnOnce(&mut Vec<String>)) -> P
     executable
 }
 
-/// Compiles the program with `from` replaced by `to` in its main source.
+/// Compiles the program with `from` replaced by `to` in the one source that has it.
 fn compile_altered(built: &Built, name: &str, from: &str, to: &str) -> PathBuf {
     compile(built, name, |arguments| {
-        let source = arguments.iter_mut().find(|argument| argument.ends_with(".c")).unwrap();
-        let original = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&*source)).unwrap();
+        let read = |source: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(source)).unwrap();
+        let mut sources: Vec<&mut String> =
+            arguments.iter_mut().filter(|argument| argument.ends_with(".c") && read(argument).contains(from)).collect();
+        let [source] = &mut sources[..] else { panic!("`{from}` is in {sources:?}") };
+        let original = read(source);
         assert_eq!(original.matches(from).count(), 1, "`{from}` in {source}");
         let altered = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.c"));
         fs::write(&altered, original.replace(from, to)).unwrap();
-        *source = altered.to_string_lossy().into_owned();
+        **source = altered.to_string_lossy().into_owned();
     })
 }
 
