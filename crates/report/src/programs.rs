@@ -76,9 +76,7 @@ impl<'a> BuiltinProgram<'a> {
         if subject.time_regex.as_ref() != Some(&builtin.time_regex) {
             return None;
         }
-        let (name, class) = subject.name.rsplit_once('.')?;
-        let program = workloads::program(name).ok()?;
-        let class = program.classes.iter().find(|known| known.name == class)?;
+        let (program, class) = workloads::program_and_class(&subject.name).ok()?;
         let rate = |&threads: &u32| {
             let timed = study.summaries(&subject.name).filter(|summary| summary.threads == threads);
             let timed = timed.filter_map(|summary| Some((summary.placement.as_str(), summary.median_s?)));

@@ -25,7 +25,7 @@ use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, RaceRequest, Request};
 use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{Inputs, Plan, Subject, journal};
+use study::{Inputs, Plan, Subject, Warning, journal};
 use workloads::ResolveError;
 
 /// Measure a program under several placements until it is clear whether they differ
@@ -193,7 +193,8 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     args.report.as_deref().map(crate::report::check_folder).transpose()?;
     let mut missing = can_start(plan).err();
     let inputs = inputs(plan, args)?;
-    let departures = plan.departures.clone();
+    let remarks: Vec<String> =
+        plan.departures.iter().cloned().chain(report::sentences::warnings(&Warning::of_plan(plan))).collect();
     let file = args.subjects.iter().find(|name| is_study_file(name)).map(Path::new);
     let journal_path = args.out.clone().unwrap_or_else(|| match &study {
         CellPlan::Comparison(study) => default_journal(study, &machine, file, args.force),
@@ -209,8 +210,8 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     if args.force {
         set_aside(&journal_path)?;
     }
-    for departure in &departures {
-        eprintln!("stayput: {departure}");
+    for remark in &remarks {
+        eprintln!("stayput: {remark}");
     }
     let how = Conduct { quiet: args.quiet, retry: args.retry, can_start: missing.is_none() };
     let conducted = match study {
@@ -358,11 +359,13 @@ fn builtin(name: &str) -> Result<Subject, String> {
         }
         error => error.to_string(),
     })?;
+    let (_, class) = workloads::program_and_class(name).map_err(|error| error.to_string())?;
     // One that isn't installed is refused with other programs that can't start.
     let path = builtin.path().unwrap_or_else(|missing| missing.name);
     Ok(Subject {
         name: name.to_owned(),
         build: builtin.build(),
+        useful_threads: Some(class.threads),
         argv: std::iter::once(path).chain(builtin.args).collect(),
         time_regex: Some(builtin.time_regex),
         verified_regex: Some(builtin.verified_regex),

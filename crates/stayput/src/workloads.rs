@@ -1,4 +1,4 @@
-//! `stayput workloads`: the built-in programs, what they stress, what each class takes, and their task graphs.
+//! `stayput workloads`: the built-in programs, what they stress, what each class takes and has work for, and their task graphs.
 
 use crate::UsageError;
 use std::fmt::Write;
@@ -28,7 +28,9 @@ enum Format {
 const HELP: &str = "\
 A program and a class make a subject:
   stayput study npb:cg.W
-  stayput workloads npb:cg     how it is verified, where it is defined, flops and bytes of each class
+  stayput workloads npb:cg     how it is verified, where it is defined, flops, bytes and useful threads of each class
+
+Threads are those that can all find work; more of them only wait.
 
 The graph of a program's tasks, for stayput simulate space-sharing:
   stayput workloads mva --graph A > mine.toml";
@@ -59,7 +61,7 @@ pub fn run(args: &WorkloadsArgs) -> anyhow::Result<()> {
     crate::print(&text)
 }
 
-/// Three lines a program.
+/// Four lines a program.
 fn overview(programs: &[&Program]) -> String {
     let widest = programs.iter().map(|program| program.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -68,7 +70,10 @@ fn overview(programs: &[&Program]) -> String {
             program.classes.iter().map(|class| format!("{} {}", class.name, memory(class))).collect();
         let _ = writeln!(text, "{:widest$}  {}", program.name, program.title);
         let _ = writeln!(text, "{:widest$}  stresses {}", "", program.stresses);
+        let threads: Vec<String> =
+            program.classes.iter().map(|class| format!("{} {}", class.name, class.threads)).collect();
         let _ = writeln!(text, "{:widest$}  classes {}", "", classes.join(", "));
+        let _ = writeln!(text, "{:widest$}  threads {}", "", threads.join(", "));
     }
     text
 }
@@ -93,7 +98,7 @@ fn details(program: &Program) -> String {
             program.name, class.name
         );
     }
-    let _ = writeln!(text, "\n  class    memory  operations     flops     bytes  flops a byte");
+    let _ = writeln!(text, "\n  class    memory  threads  operations     flops     bytes  flops a byte");
     for class in &program.classes {
         let intensity = if class.bytes == 0 {
             "no bytes".to_owned()
@@ -102,9 +107,10 @@ fn details(program: &Program) -> String {
         };
         let _ = writeln!(
             text,
-            "  {:5} {:>9} {:>11} {:>9} {:>9} {intensity:>13}",
+            "  {:5} {:>9} {:>8} {:>11} {:>9} {:>9} {intensity:>13}",
             class.name,
             memory(class),
+            class.threads,
             scaled(class.operations),
             scaled(class.flops),
             scaled(class.bytes)
@@ -147,7 +153,7 @@ mod tests {
     fn the_overview_names_every_program_and_class() {
         let programs: Vec<&Program> = workloads::catalog().iter().collect();
         let text = overview(&programs);
-        assert_eq!(text.lines().count(), 3 * programs.len());
+        assert_eq!(text.lines().count(), 4 * programs.len());
         for program in &programs {
             assert!(text.contains(&program.name) && text.contains(&program.stresses), "{text}");
         }
@@ -162,6 +168,7 @@ mod tests {
                 let row =
                     text.lines().find(|line| line.trim_start().starts_with(&format!("{}  ", class.name))).unwrap();
                 assert!(row.contains(&memory(class)) && row.contains(&scaled(class.flops)), "{row}");
+                assert_eq!(row.split_whitespace().nth(3), Some(&*class.threads.to_string()), "{row}");
             }
             assert!(text.contains(&program.verification) && text.contains(&program.definition));
             assert_eq!(text.contains("--graph"), program.graph.is_some());

@@ -117,6 +117,31 @@ fn thread_counts_beyond_the_machine_still_wrap_around_where_no_file_says_otherwi
 }
 
 #[test]
+fn threads_for_which_a_program_has_no_work_are_told_before_the_first_trial_and_in_the_report() {
+    let bench = Bench::new(&["npb-lu"]);
+    let study = |threads: &str| {
+        bench.stayput(&["study", "--no-report", "-n", threads, "--min-runs", "2", "--max-runs", "2", "npb:lu.S"])
+    };
+    let sentence =
+        "npb:lu.S has work for 10 threads: of 12, 2 only wait, wherever they are; a larger class has work for more.";
+    let output = study("12");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).lines().any(|line| line == format!("stayput: {sentence}")),
+        "{}",
+        text(&output.stderr)
+    );
+    let told = |value: &serde_json::Value| value["findings"]["warnings"].to_string().contains("more-threads-than-work");
+    let value = bench.json("npb-lu.S.stayput");
+    assert!(value.to_string().contains(sentence) && told(&value), "{}", value["findings"]);
+    assert_eq!(value["plan"]["subjects"][0]["useful_threads"], 10);
+
+    std::fs::remove_file(bench.folder.path().join("npb-lu.S.stayput")).unwrap();
+    assert!(!text(&study("10").stderr).contains("only wait"));
+    assert!(!told(&bench.json("npb-lu.S.stayput")));
+}
+
+#[test]
 fn every_program_of_the_papers_studies_is_there() {
     for paper in ["pires-2016", "pires-2017", "weber-2010"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../papers/{paper}.toml"));

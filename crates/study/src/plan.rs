@@ -32,6 +32,9 @@ pub struct Subject {
     /// What its files were when the study began. Journals used not to keep it, and models have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// The most threads for which a built-in program has work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub useful_threads: Option<u64>,
     /// The model that stands in for a program: nothing is run, times are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<SubjectModel>,
@@ -294,6 +297,8 @@ impl Plan {
             {
                 want.file.clone_from(&have.file);
             }
+            // Journals used not to keep it.
+            want.useful_threads = have.useful_threads;
         }
         // Earlier versions ran equal placements of a comparison each by itself; such a study is gone on with as it was begun.
         let mut merged = self.clone();
@@ -343,6 +348,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::warning::Warning;
     use machine::CpuId;
     use proptest::prelude::*;
     use std::slice;
@@ -360,6 +366,27 @@ mod tests {
             departures: Vec::new(),
             extensions: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_program_without_work_for_its_threads_is_told_and_no_other_is() {
+        let with_work_for = |useful_threads| {
+            let mut plan = plan();
+            plan.subjects[0].useful_threads = useful_threads;
+            Warning::of_plan(&plan)
+        };
+        let told = Warning::MoreThreadsThanWork { subject: "app".into(), threads: 2, useful: 1 };
+        assert_eq!(with_work_for(Some(1)), [told]);
+        assert_eq!(with_work_for(Some(2)), []);
+        assert_eq!(with_work_for(None), []);
+    }
+
+    #[test]
+    fn a_study_begun_before_useful_threads_were_kept_is_the_same_study() {
+        let begun = plan();
+        let mut asked = begun.clone();
+        asked.subjects[0].useful_threads = Some(62);
+        assert_eq!(begun.aligned(&asked), begun);
     }
 
     #[test]

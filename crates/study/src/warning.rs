@@ -86,6 +86,15 @@ pub enum Warning {
         /// Usable CPUs.
         cpus: u32,
     },
+    /// A program has no work for so many threads.
+    MoreThreadsThanWork {
+        /// Name of the subject.
+        subject: String,
+        /// The most threads of the plan.
+        threads: u32,
+        /// The most threads that can all find work in the program.
+        useful: u64,
+    },
     /// A model stands for the subject, so that nothing was run.
     Model {
         /// Name of the subject.
@@ -188,6 +197,16 @@ pub enum Work {
 }
 
 impl Warning {
+    /// What is wrong with a plan whatever is measured: threads for which programs have no work.
+    pub fn of_plan(plan: &Plan) -> Vec<Self> {
+        let threads = plan.threads.iter().copied().max().unwrap_or(1);
+        let without_work = plan.subjects.iter().filter_map(|subject| {
+            let useful = subject.useful_threads.filter(|useful| *useful < u64::from(threads))?;
+            Some(Self::MoreThreadsThanWork { subject: subject.name.clone(), threads, useful })
+        });
+        without_work.collect()
+    }
+
     /// What limits a comparison.
     pub(crate) fn of_comparison(record: &Record<Comparison>, summaries: &[Summary]) -> Vec<Self> {
         let plan = &record.plan.plan;
@@ -269,6 +288,7 @@ impl Warning {
         if threads as usize > usable {
             warnings.push(Self::MoreThreadsThanCpus { threads, cpus: usable as u32 });
         }
+        warnings.extend(Self::of_plan(plan));
         if let Some(model) = plan.subjects.iter().find(|subject| subject.model.is_some()) {
             warnings.push(Self::Model { subject: model.name.clone() });
             // What the host was doing meanwhile disturbed nothing.

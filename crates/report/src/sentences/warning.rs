@@ -55,6 +55,10 @@ pub(super) fn sentence(warning: &Warning) -> String {
             counted(*threads, "thread"),
             counted(*cpus, "usable CPU")
         ),
+        Warning::MoreThreadsThanWork { subject, threads, useful } => format!(
+            "{subject} has work for {useful} threads: of {threads}, {} only wait, wherever they are; a larger class has work for more.",
+            u64::from(*threads).saturating_sub(*useful)
+        ),
         Warning::Model { subject } => format!("{subject} is a model: nothing was run, its times are drawn."),
         Warning::VirtualMachine { hypervisor } => {
             format!("This is a virtual machine ({hypervisor}): its CPUs may share real cores with others, and move.")
