@@ -94,6 +94,11 @@ fn every_run_reads_all_of_a_file_a_pipe_or_what_is_left_of_a_file() {
     let rest = desk.input_of(&desk.study(&[], begun.try_clone().unwrap()));
     assert_eq!((&rest["file"], &rest["bytes"]), (&Value::Null, &319_984.into()));
     assert_ne!(rest["journal"], input["journal"], "other input is another study");
+    let list = Command::new(STAYPUT).arg("report").current_dir(desk.0.path()).output().unwrap();
+    let list = text(&list.stdout);
+    let line = |journal: &Value| list.lines().find(|line| line.starts_with(&format!("{} ", journal.as_str().unwrap())));
+    assert!(line(&input["journal"]).unwrap().ends_with("--input in.dat -- cmp - expected"), "{list}");
+    assert!(line(&rest["journal"]).unwrap().ends_with("cmp - expected (and 319984 bytes through a pipe)"), "{list}");
     assert_eq!(begun.stream_position().unwrap(), long.len() as u64, "it was read once");
 }
 

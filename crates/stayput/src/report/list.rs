@@ -36,8 +36,8 @@ pub fn of_folder(folder: &Path) -> anyhow::Result<String> {
         match journal {
             Ok(glance) => {
                 let moment = glance.last_unix_s.map_or_else(|| "never".into(), report::moment);
+                commands.push(command(&glance));
                 rows.push([name, glance.kind, glance.runs.to_string(), glance.state.to_string(), moment]);
-                commands.push(command(&glance.command_line));
             }
             Err(error) => {
                 rows.push([name, "-".into(), "-".into(), "unreadable".into(), "-".into()]);
@@ -57,9 +57,18 @@ pub fn of_folder(folder: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A command line as a shell takes it, with this program by its name alone.
-fn command(words: &[String]) -> String {
+/// A command line as a shell takes it, with this program by its name alone, and where what it read came from.
+fn command(glance: &Glance) -> String {
     let program = |word: &String| Path::new(word).file_name().map_or(word.clone(), |n| n.to_string_lossy().into());
-    let words = words.iter().enumerate().map(|(at, word)| if at == 0 { program(word) } else { word.clone() });
-    shell_words::join(words.collect::<Vec<_>>())
+    let words = glance.command_line.iter().enumerate();
+    let words: Vec<String> = words.map(|(at, word)| if at == 0 { program(word) } else { word.clone() }).collect();
+    let names_it = |word: &&String| word.starts_with("--input") || word.ends_with(".toml");
+    let input =
+        glance.input.as_ref().filter(|_| !words.iter().take_while(|word| *word != "--").any(|word| names_it(&word)));
+    let redirected = match input.map(|input| (&input.file, input.bytes)) {
+        Some((Some(file), _)) => format!(" < {}", shell_words::quote(&file.to_string_lossy())),
+        Some((None, bytes)) => format!(" (and {bytes} bytes through a pipe)"),
+        None => String::new(),
+    };
+    shell_words::join(words) + &redirected
 }

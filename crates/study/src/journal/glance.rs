@@ -2,7 +2,9 @@
 
 use super::reading::{is_at_work, read_with};
 use super::{Connection, JournalError, Reader};
+use crate::input::InputFacts;
 use crate::row::{RowError, rows};
+use serde_json::Value;
 use std::path::Path;
 
 /// What a journal says at a glance.
@@ -16,6 +18,8 @@ pub struct Glance {
     pub last_unix_s: Option<f64>,
     /// The command that was given last: the same one goes on.
     pub command_line: Vec<String>,
+    /// What the first program that reads any input reads, where the study runs programs.
+    pub input: Option<InputFacts>,
     /// Whether it is worked on now, was left, or has ended.
     pub state: State,
 }
@@ -47,7 +51,10 @@ pub fn glance(path: &Path) -> Result<Glance, JournalError> {
             true => State::Ended,
             false => State::Unfinished,
         };
-        Ok(Glance { kind, runs: runs(reader.connection).map_err(error)?, last_unix_s, command_line, state })
+        let plan: Value = reader.study(|row| row.json("plan")).map_err(error)?;
+        let mut inputs = plan["subjects"].as_array().into_iter().flatten().map(|subject| subject["input"].clone());
+        let input = inputs.find_map(|input| serde_json::from_value(input).ok());
+        Ok(Glance { kind, runs: runs(reader.connection).map_err(error)?, last_unix_s, command_line, input, state })
     })
 }
 
