@@ -19,13 +19,13 @@ g++:compiles libFuzzer, to check that the fuzz targets build
 libomp-dev:is LLVM's OpenMP runtime, to prove binding and the workloads on it
 libclang-rt-dev:runs the workloads under clang's thread sanitizer
 clang-format:checks the style of C files
+hwloc:has lstopo, to prove that it reads our XML
 chromium:opens the report as a reader would
 python3:runs a threaded Python program, to prove binding
 golang-go:builds a Go program, to prove binding
 zsh:completes a command line, to prove completion
 fish:does the same"
 bench_packages="\
-hwloc:gives hwloc-bind, a peer to time against
 util-linux:gives taskset, a peer to time against
 numactl:is a peer to time against
 python3-simpy3:is a simulator to time against"

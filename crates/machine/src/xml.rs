@@ -18,6 +18,9 @@ use std::str::FromStr;
 /// No machine's file is larger; the largest known have a few megabytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
+/// What a set begins with that has every number from some on.
+const ENDLESS: &str = "0xf...f";
+
 /// The subtype of the group that stands for a module in what we write.
 const MODULE: &str = "Module";
 
@@ -124,6 +127,7 @@ fn object(node: Node, in_family_15h: bool, depth: usize) -> Result<Option<Object
     }
     if let (Some(own), Some(complete)) = (node.attribute("cpuset"), node.attribute("complete_cpuset"))
         && own != complete
+        && !complete.starts_with(ENDLESS)
     {
         let (own, complete) = (mask(node, "cpuset")?, mask(node, "complete_cpuset")?);
         record.missing_cpus = complete.unwrap_or_default().difference(&own.unwrap_or_default());
@@ -255,7 +259,7 @@ fn mask(node: Node, name: &str) -> Result<Option<CpuSet>, String> {
         return Ok(None);
     };
     let bad = || format!("`{text}` is no valid {name}");
-    let (endless, finite) = match text.strip_prefix("0xf...f") {
+    let (endless, finite) = match text.strip_prefix(ENDLESS) {
         Some(rest) => (true, rest.trim_start_matches(',')),
         None => (false, text),
     };

@@ -1,7 +1,5 @@
 //! What is written in hwloc's XML format is read by hwloc's own `lstopo`, and comes back whole.
 
-#![expect(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
-
 use stayput_machine::tree::Source;
 use stayput_machine::{Machine, preset};
 use std::fs;
