@@ -156,12 +156,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Lets the child execute the program; `dies_with_us`, it dies when this thread does, which ptrace sees to otherwise.
+    /// Lets the child execute the program.
     ///
     /// # Errors
     /// When the child is gone already.
-    pub(crate) fn release(&mut self, dies_with_us: bool) -> io::Result<()> {
-        self.gate.write_all(&[dies_with_us.into()])
+    pub(crate) fn release(&mut self) -> io::Result<()> {
+        self.gate.write_all(&[0])
     }
 
     /// Waits until the program was executed, or for the reason why it could not be. Call it after the release.
@@ -257,16 +257,15 @@ extern "C" fn exec_program(context: *mut libc::c_void) -> libc::c_int {
             // A terminal's keys and its hang-up are for the study, not for a trial.
             libc::setsid();
         }
-        let mut dies_with_us = 0_u8;
+        let mut released = 0_u8;
         // Our copy of the other end would keep the gate open after our parent's death.
         libc::close(context.parent_gate);
         // Nobody left to watch us: nothing to become.
-        if libc::read(context.gate, ptr::from_mut(&mut dies_with_us).cast(), 1) != 1 {
+        if libc::read(context.gate, ptr::from_mut(&mut released).cast(), 1) != 1 {
             libc::_exit(127);
         }
-        if dies_with_us != 0 {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        }
+        // The program dies when our thread does, traced or not.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         for (from, to) in &context.redirections {
             libc::dup2(*from, *to);
         }

@@ -2,10 +2,12 @@
 
 use crate::capture::{Captured, Stream};
 use crate::child::Held;
-use crate::signals::{Arrival, Caught};
+use crate::signals::{Arrival, Caught, mask_of_waits};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
+use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Everything that can wake us while the program runs.
@@ -13,11 +15,18 @@ pub(crate) struct Events {
     caught: Caught,
     streams: Vec<Stream>,
     deadline: Option<Instant>,
+    /// Signals that are blocked while we sleep.
+    mask: Option<SigSet>,
 }
 
 impl Events {
     pub(crate) fn new(caught: Caught, held: &mut Held) -> Self {
-        Self { caught, streams: held.pipes.take().into_iter().flatten().map(Stream::new).collect(), deadline: None }
+        Self {
+            caught,
+            streams: held.pipes.take().into_iter().flatten().map(Stream::new).collect(),
+            deadline: None,
+            mask: mask_of_waits(),
+        }
     }
 
     /// Sets the time at which [`Events::overdue`] becomes true.
@@ -30,17 +39,23 @@ impl Events {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Sleeps until a child changes its state, a signal or output arrives, the deadline is there or `at_most` is over;
-    /// takes the output and returns the signals.
-    pub(crate) fn wait(&mut self, at_most: Option<Duration>) -> Vec<Arrival> {
+    /// Sleeps until a child changes its state, a signal or output arrives, one of `others` can be read, the deadline is there or
+    /// `at_most` is over; takes the output and returns the signals.
+    pub(crate) fn wait<'a>(
+        &'a mut self,
+        at_most: Option<Duration>,
+        others: impl IntoIterator<Item = BorrowedFd<'a>>,
+    ) -> Vec<Arrival> {
         let to_deadline = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = [to_deadline, at_most].into_iter().flatten().min();
         let mut polled = vec![PollFd::new(self.caught.fd(), PollFlags::POLLIN)];
         let streams = self.streams.iter().filter_map(Stream::fd);
         polled.extend(streams.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        let of_streams = 1..polled.len();
+        polled.extend(others.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         // An interrupted poll is one that a signal woke, which is what it is for.
-        let _: Result<_, Errno> = nix::poll::ppoll(&mut polled, timeout.map(TimeSpec::from), None);
-        let output = polled[1..].iter().any(|fd| fd.any().unwrap_or(true));
+        let _: Result<_, Errno> = nix::poll::ppoll(&mut polled, timeout.map(TimeSpec::from), self.mask);
+        let output = polled[of_streams].iter().any(|fd| fd.any().unwrap_or(true));
         drop(polled);
         if output {
             self.streams.iter_mut().for_each(Stream::drain);

@@ -33,7 +33,10 @@ mod openmp;
 mod poller;
 mod registry;
 mod signals;
+mod spin;
+mod task_events;
 mod tracer;
+mod unstopped;
 mod wait;
 
 pub use capture::{Captured, KEPT_BYTES};
@@ -283,7 +286,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     registry.add_process(held.pid);
     let counters = Counters::attach(held.pid);
     let observe = attach(launch.observe, &path, held.pid, &mut notes);
-    if let Err(cause) = held.release(observe == Observe::Poll) {
+    if let Err(cause) = held.release() {
         tracer::reap(held.pid.main_thread());
         return Err(LaunchError::system("write")(cause));
     }

@@ -51,7 +51,7 @@ pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut
         if ended.exit.is_some() {
             break;
         }
-        for arrival in events.wait(Some(pause)) {
+        for arrival in events.wait(Some(pause), []) {
             match launch.descendants {
                 Descendants::Detach if arrival.sent => signals::send(main, arrival.signal),
                 Descendants::Detach => {}
@@ -71,7 +71,7 @@ pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut
 }
 
 /// Enters what is new, reads back what is there, forgets what is gone; whether anything was new.
-fn look(registry: &mut ThreadRegistry, details: bool) -> bool {
+pub(crate) fn look(registry: &mut ThreadRegistry, details: bool) -> bool {
     let mut grew = false;
     let mut waiting = registry.processes();
     while let Some(pid) = waiting.pop() {

@@ -17,7 +17,7 @@ use crate::observation::ThreadObservation;
 use crate::openmp::Runtime;
 use machine::linux::affinity::{self, Mask};
 use machine::linux::{Pid, Tid};
-use machine::{CpuSet, Placement};
+use machine::{CpuId, CpuSet, Placement};
 use nix::errno::Errno;
 use std::collections::{HashMap, HashSet};
 
@@ -123,6 +123,19 @@ struct Process {
     main_slot: Option<usize>,
     /// Whether any thread of its present program was bound by us to something narrower than the union.
     narrowed: bool,
+    /// Its threads that have not ended.
+    living: u32,
+}
+
+/// What has to be done at the birth of a thread, before its first instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Births {
+    /// Each has a slot of its own.
+    BindThreads,
+    /// Each process has a slot of its own, which its threads inherit.
+    BindProcesses,
+    /// Nothing: what a thread inherits is right, or somebody else binds it.
+    Leave,
 }
 
 /// Everything seen of the program's threads.
@@ -167,6 +180,29 @@ impl ThreadRegistry {
         }
     }
 
+    /// What has to be done at births.
+    pub(crate) fn births(&self) -> Births {
+        match (&self.slots, self.binder, self.unit) {
+            (Some(slots), Binder::Creation, _) if slots.alike() => Births::Leave,
+            (Some(_), Binder::Creation, Unit::Thread) => Births::BindThreads,
+            (Some(_), Binder::Creation, Unit::Process) => Births::BindProcesses,
+            _ => Births::Leave,
+        }
+    }
+
+    /// How many threads have to be bound by the runtime of the command; that they were is for us to verify.
+    pub(crate) fn to_verify(&self) -> usize {
+        match (&self.slots, self.binder) {
+            (Some(slots), Binder::Runtime(_)) => slots.each.len(),
+            _ => 0,
+        }
+    }
+
+    /// Threads that have not ended.
+    pub(crate) fn living(&self) -> Vec<Tid> {
+        self.living.keys().copied().collect()
+    }
+
     /// Whether the thread has been entered and has not ended.
     pub(crate) fn contains_thread(&self, tid: Tid) -> bool {
         self.living.contains_key(&tid)
@@ -198,8 +234,31 @@ impl ThreadRegistry {
         }
     }
 
+    /// Enters a thread that was not stopped at its birth by `creator`, and so can't be bound any more. What it inherited stands
+    /// for where it may run until it is read back.
+    pub(crate) fn add_recorded(&mut self, pid: Pid, tid: Tid, creator: Tid) {
+        let Some((_, row)) = self.living.get(&creator) else { return };
+        let inherited = Some(self.rows[*row].actual_cpus.clone());
+        if tid == pid.main_thread() {
+            self.enter_process(pid, inherited)
+        } else {
+            self.enter_thread(pid, tid, inherited)
+        }
+    }
+
     /// Enters a process with its main thread. The first is the command.
     pub(crate) fn add_process(&mut self, pid: Pid) {
+        self.enter_process(pid, None);
+    }
+
+    /// Enters a further thread of a process and puts it, and with the first one the main thread, on its slot.
+    pub(crate) fn add_thread(&mut self, pid: Pid, tid: Tid) {
+        self.enter_thread(pid, tid, None);
+    }
+
+    /// Enters a process, and binds it unless it is known by what it `inherited`.
+    fn enter_process(&mut self, pid: Pid, inherited: Option<CpuSet>) {
+        let to_bind = inherited.is_none();
         let (index, slot) = self.started.next(self.unit.skipped(Unit::Process, &self.skip));
         let mut threads = SlotCounter::default();
         let (_, main_slot) = threads.next(self.unit.skipped(Unit::Thread, &self.skip));
@@ -207,11 +266,15 @@ impl ThreadRegistry {
         let intended = match (&self.slots, self.binder, self.unit) {
             (Some(slots), Binder::Creation, Unit::Process) => {
                 let place = slots.get_or_union(slot);
-                self.refused.bind(tid, place);
+                if to_bind {
+                    self.refused.bind(tid, place);
+                }
                 slot.map(|_| place.cpus.clone())
             }
             (Some(slots), Binder::Creation, Unit::Thread) => {
-                self.refused.bind(tid, &slots.union);
+                if to_bind {
+                    self.refused.bind(tid, &slots.union);
+                }
                 main_slot.map(|_| slots.union.cpus.clone())
             }
             (Some(slots), Binder::Runtime(_), _) if index == 0 => {
@@ -222,13 +285,14 @@ impl ThreadRegistry {
         };
         self.processes.insert(
             pid,
-            Process { index, exec: 0, slot, threads, main_row: self.rows.len(), main_slot, narrowed: false },
+            Process { index, exec: 0, slot, threads, main_row: self.rows.len(), main_slot, narrowed: false, living: 0 },
         );
-        self.enter(pid, tid, index, 0, 0, intended);
+        self.enter(pid, tid, [index, 0, 0], intended, inherited);
     }
 
-    /// Enters a further thread of a process and puts it, and with the first one the main thread, on its slot.
-    pub(crate) fn add_thread(&mut self, pid: Pid, tid: Tid) {
+    /// Enters a thread, and binds it unless it is known by what it `inherited`.
+    fn enter_thread(&mut self, pid: Pid, tid: Tid, inherited: Option<CpuSet>) {
+        let to_bind = inherited.is_none();
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };
@@ -236,6 +300,7 @@ impl ThreadRegistry {
         let (thread, slot) = process.threads.next(skip);
         let (index, exec) = (process.index, process.exec);
         let intended = match (&self.slots, self.binder, self.unit) {
+            (Some(slots), Binder::Creation, Unit::Thread) if !to_bind => slot.map(|slot| slots.get(slot).cpus.clone()),
             (Some(slots), Binder::Creation, Unit::Thread) => {
                 if !process.narrowed && !slots.alike() {
                     process.narrowed = true;
@@ -251,23 +316,36 @@ impl ThreadRegistry {
                 slot.map(|_| place.cpus.clone())
             }
             (Some(slots), Binder::Creation, Unit::Process) => process.slot.map(|slot| slots.get(slot).cpus.clone()),
-            (Some(slots), Binder::Runtime(_), _) if index == 0 && exec == 0 => {
+            // What a runtime does with one that was not stopped may be over before it is read back.
+            (Some(slots), Binder::Runtime(_), _) if index == 0 && exec == 0 && to_bind => {
                 Some(slots.get(thread as usize).cpus.clone())
             }
             _ => None,
         };
-        self.enter(pid, tid, index, exec, thread, intended);
+        self.enter(pid, tid, [index, exec, thread], intended, inherited);
     }
 
-    fn enter(&mut self, pid: Pid, tid: Tid, process: u32, exec: u32, thread: u32, intended_cpus: Option<CpuSet>) {
-        self.living.insert(tid, (pid, self.rows.len()));
+    /// Adds the row of a thread: which it is, where it is meant to run, and where it may if that need not be read back.
+    fn enter(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        [process, exec, thread]: [u32; 3],
+        intended_cpus: Option<CpuSet>,
+        actual_cpus: Option<CpuSet>,
+    ) {
+        if self.living.insert(tid, (pid, self.rows.len())).is_none()
+            && let Some(process) = self.processes.get_mut(&pid)
+        {
+            process.living += 1;
+        }
         self.rows.push(ThreadObservation {
             process,
             exec,
             thread,
             tid: tid.0,
             intended_cpus,
-            actual_cpus: affinity::allowed(tid).unwrap_or_default(),
+            actual_cpus: actual_cpus.unwrap_or_else(|| affinity::allowed(tid).unwrap_or_default()),
             last_cpu: None,
             migrations: None,
         });
@@ -286,6 +364,7 @@ impl ThreadRegistry {
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };
+        process.living = u32::from(self.living.contains_key(&tid));
         let skip = self.unit.skipped(Unit::Thread, &self.skip);
         let had_threads = process.threads.created > 1;
         process.exec += 1;
@@ -305,9 +384,9 @@ impl ThreadRegistry {
         let (index, exec) = (process.index, process.exec);
         // A process that only replaces its program, as `env` and shells do, stays one row; one that had threads is listed
         // with its old and its new ones.
-        if had_threads || by != tid {
+        if had_threads || by != tid || !self.living.contains_key(&tid) {
             process.main_row = self.rows.len();
-            self.enter(pid, tid, index, exec, 0, intended);
+            self.enter(pid, tid, [index, exec, 0], intended, None);
         } else {
             let row = &mut self.rows[process.main_row];
             row.exec = exec;
@@ -335,11 +414,30 @@ impl ThreadRegistry {
         }
     }
 
+    /// The process whose main thread `tid` is had so much memory at most.
+    pub(crate) fn saw_peak(&mut self, tid: Tid, bytes: u64) {
+        if self.contains_process(Pid(tid.0)) {
+            self.peak_rss_bytes = self.peak_rss_bytes.max(bytes);
+        }
+    }
+
     /// A thread has ended, and with its last thread its process.
     pub(crate) fn remove(&mut self, tid: Tid) {
-        self.living.remove(&tid);
-        // The kernel reports the end of a main thread only after all other threads of the process.
-        self.processes.remove(&Pid(tid.0));
+        let Some((pid, _)) = self.living.remove(&tid) else { return };
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.living -= 1;
+            if process.living == 0 {
+                self.processes.remove(&pid);
+            }
+        }
+    }
+
+    /// A thread that was not stopped has ended on this CPU.
+    pub(crate) fn remove_recorded(&mut self, tid: Tid, cpu: CpuId) {
+        if let Some((_, row)) = self.living.get(&tid) {
+            self.rows[*row].last_cpu = Some(cpu);
+        }
+        self.remove(tid);
     }
 
     /// Only the threads in `there` are left of the process; without any, it has ended.
@@ -347,6 +445,8 @@ impl ThreadRegistry {
         self.living.retain(|tid, (of, _)| *of != pid || there.contains(tid));
         if there.is_empty() {
             self.processes.remove(&pid);
+        } else if let Some(process) = self.processes.get_mut(&pid) {
+            process.living = there.len() as u32;
         }
     }
 
@@ -367,7 +467,8 @@ impl ThreadRegistry {
         self.rows.sort_by_key(|row| (row.process, row.exec, row.thread));
         notes.extend(self.strays());
         Findings {
-            migrations: self.rows.iter().filter_map(|row| row.migrations).reduce(|sum, migrations| sum + migrations),
+            // A sum over some of them would be taken for one over all.
+            migrations: self.rows.iter().map(|row| row.migrations).sum(),
             threads: self.rows,
             peak_rss_bytes: self.peak_rss_bytes,
             notes,

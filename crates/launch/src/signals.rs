@@ -5,7 +5,7 @@
 
 use crate::interruption;
 use machine::linux::Pid;
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -192,6 +192,33 @@ impl Drop for Caught {
         self.inherited.restore();
         SINK.store(-1, Ordering::Relaxed);
     }
+}
+
+/// SIGCHLD blocked in this thread, but for [waits](crate::events::Events::wait): otherwise its handler would run at each change of
+/// a tracee, though nobody sleeps.
+pub(crate) struct SigchldBlocked(Option<SigSet>);
+
+impl SigchldBlocked {
+    pub(crate) fn new() -> Self {
+        let mut set = SigSet::empty();
+        set.add(Signal::SIGCHLD);
+        Self(set.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok())
+    }
+}
+
+impl Drop for SigchldBlocked {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = before.thread_set_mask();
+        }
+    }
+}
+
+/// The mask of this thread, without SIGCHLD.
+pub(crate) fn mask_of_waits() -> Option<SigSet> {
+    let mut mask = SigSet::thread_get_mask().ok()?;
+    mask.remove(Signal::SIGCHLD);
+    Some(mask)
 }
 
 /// A function that runs when a signal arrives; it may only do what is async-signal-safe.

@@ -6,7 +6,7 @@
 //! ```text
 //! birth of a thread    enter it in the registry, which binds it before its first instruction
 //! exec                 the clock starts; a process that executes another program counts its threads anew
-//! end of a thread      read back where it may run and where it ran, while it still exists
+//! end of a thread      read back where it could run and where it ran: no stop, since it stays a zombie until we ask
 //! ```
 //!
 //! A birth is told twice, by the new thread's first stop and by its creator's event, in either order. Whichever comes
@@ -20,8 +20,11 @@
 
 use crate::child::{self, Held};
 use crate::events::Events;
-use crate::registry::ThreadRegistry;
-use crate::wait::{self, Change, ChangeKind, Target};
+use crate::registry::{Births, ThreadRegistry};
+use crate::signals::SigchldBlocked;
+use crate::spin::Spin;
+use crate::unstopped::Unstopped;
+use crate::wait::{self, Change, ChangeKind, Found, Target, Usage};
 use crate::{Descendants, End, Launch, signals};
 use machine::linux::{Pid, Tid};
 use nix::errno::Errno;
@@ -40,6 +43,26 @@ fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> Result<(), Errno> {
     Errno::result(result).map(drop)
 }
 
+/// How many births are learned by stops where none needs to be bound: so few that their stops don't matter, and enough for most
+/// programs, which are then known wholly and at no cost between births.
+const BIRTHS_BY_STOPS: usize = 64;
+
+/// The events at which threads stop, if they stop at the births of processes and of other threads.
+fn options(at_processes: bool, at_threads: bool) -> libc::c_int {
+    // A new thread or process is traced from its creation and stops before its first instruction, so that it is bound
+    // before it has run anywhere or touched memory.
+    let mut births = 0;
+    if at_processes {
+        births |= libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+    }
+    if at_threads {
+        births |= libc::PTRACE_O_TRACECLONE;
+    }
+    // The first `exec` starts the command's clock. And should we be killed, nothing of the program stays behind, stopped or
+    // unobserved.
+    births | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL
+}
+
 /// Attaches to the held child.
 ///
 /// By seizing it: no signal is sent, as `PTRACE_ATTACH` would, and a stop by a signal can be told from others and left in
@@ -48,12 +71,8 @@ fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> Result<(), Errno> {
 /// # Errors
 /// `EPERM` where ptrace is forbidden: seccomp in a container, a security module, another tracer.
 pub(crate) fn seize(pid: Pid) -> Result<(), Errno> {
-    // A new thread or process is traced from its creation and stops before its first instruction, so that it is bound
-    // before it has run anywhere or touched memory.
-    let births = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
-    // The first `exec` starts the command's clock. A stop at the exit is the last moment at which a thread has a mask and
-    // files in /proc. And should we be killed, nothing of the program stays behind, stopped or unobserved.
-    let options = births | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACEEXIT | libc::PTRACE_O_EXITKILL;
+    // The command itself, and nothing that it starts, stops where it exits: its peak memory can't be asked of a zombie.
+    let options = options(true, true) | libc::PTRACE_O_TRACEEXIT;
     ptrace(libc::PTRACE_SEIZE, pid.main_thread(), options as usize)
 }
 
@@ -121,6 +140,11 @@ struct Tracer<'a> {
     /// How often each process has stopped for us since the command began. Each stop is a voluntary switch to the kernel,
     /// which the program would not have made.
     stops: HashMap<Pid, u64>,
+    spin: Spin,
+    /// Births that were learned by stops.
+    births: usize,
+    /// Threads whose births are no longer learned by stops.
+    unstopped: Option<Unstopped>,
     /// The command is stopped by a signal.
     stopped: bool,
     /// We are to stop as well.
@@ -130,6 +154,7 @@ struct Tracer<'a> {
 
 /// Watches the seized child from its release to the end of everything that it started, or until that is let go.
 pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, launch: &Launch) -> End {
+    let _blocked = SigchldBlocked::new();
     let mut tracer = Tracer::new(held.pid, registry, launch.descendants);
     // Until the child is the program it shares our memory and our errno, so we make no call but this one wait, which
     // leaves errno alone when it succeeds.
@@ -137,12 +162,13 @@ pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut
         let Some(change) = wait::next(Target::Only(held.pid.main_thread())) else {
             break;
         };
-        tracer.take(change, events, launch);
+        tracer.take(change, Instant::now(), events, launch);
     }
     loop {
         let more = tracer.take_changes(events, launch);
         if tracer.tracees.is_empty() && tracer.ended.exit.is_some() {
             let left = tracer.registry.processes().len();
+            tracer.ended.notes.extend(tracer.unstopped.iter().flat_map(Unstopped::notes));
             if left > 0 {
                 tracer.ended.notes.push(format!(
                     "processes that outlive the command and were left running, bound as they are: {left}"
@@ -159,7 +185,15 @@ pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut
                 signals::send(tracer.main, libc::SIGCONT);
             }
         }
-        for arrival in events.wait(more.then_some(Duration::ZERO)) {
+        let asleep = Instant::now();
+        let to_update = tracer.unstopped.as_ref().and_then(Unstopped::to_next_update);
+        let at_most = if more { Some(Duration::ZERO) } else { to_update };
+        let arrivals = events.wait(at_most, tracer.unstopped.iter().flat_map(Unstopped::fds));
+        tracer.spin.slept(asleep.elapsed());
+        if let Some(unstopped) = &mut tracer.unstopped {
+            unstopped.update(tracer.registry, &tracer.tracees);
+        }
+        for arrival in arrivals {
             match tracer.descendants {
                 // A key pressed in the terminal has reached the program already, as it is in our process group.
                 Descendants::Detach if arrival.sent && tracer.ended.exit.is_none() => {
@@ -190,6 +224,9 @@ impl<'a> Tracer<'a> {
             tracees: HashSet::from([main.main_thread()]),
             registered_early: HashSet::new(),
             stops: HashMap::new(),
+            spin: Spin::default(),
+            births: 0,
+            unstopped: None,
             stopped: false,
             stop_due: false,
             ended: End::default(),
@@ -200,29 +237,62 @@ impl<'a> Tracer<'a> {
     /// keep us from its output and its deadline; whether there may be more.
     fn take_changes(&mut self, events: &mut Events, launch: &Launch) -> bool {
         const AT_A_TIME: usize = 256;
-        for _ in 0..AT_A_TIME {
-            let Some(change) = wait::next(Target::Ours) else {
+        // Whoever is stopped waits for us, and whoever has ended doesn't. But neither may keep us from the other.
+        const STOPS_FIRST: usize = 16;
+        for turn in 1..=AT_A_TIME {
+            let stops_first = turn % STOPS_FIRST != 0;
+            let Some(found) = Self::next(stops_first).or_else(|| self.spin.until(|| Self::next(true))) else {
                 return false;
             };
-            self.take(change, events, launch);
+            let seen = Instant::now();
+            match found {
+                Found::Stop(tid, kind) => {
+                    self.take(Change { tid, kind, usage: Usage::default() }, seen, events, launch)
+                }
+                Found::End(tid) => {
+                    self.registry.read_back(tid, true);
+                    if let Some(change) = wait::next(Target::Now(tid)) {
+                        self.take(change, seen, events, launch);
+                    }
+                }
+            }
         }
         true
     }
 
-    fn take(&mut self, change: Change, events: &mut Events, launch: &Launch) {
+    /// Who has stopped or ended.
+    fn next(stops_first: bool) -> Option<Found> {
+        if stops_first { wait::next_stop().or_else(wait::next_end) } else { wait::next_end().or_else(wait::next_stop) }
+    }
+
+    /// Handles a change that was seen at the time `seen`.
+    fn take(&mut self, change: Change, seen: Instant, events: &mut Events, launch: &Launch) {
         let tid = change.tid;
         let is_main = tid == self.main.main_thread();
         match change.kind {
             ChangeKind::Ended(exit) => {
+                if !is_main {
+                    self.registry.saw_peak(tid, change.usage.max_rss_bytes);
+                }
+                if is_main && let Some(unstopped) = &mut self.unstopped {
+                    unstopped.finish(self.registry, &self.tracees);
+                }
                 self.forget(tid);
                 if is_main {
-                    self.ended.wall = self.ended.started.map(|started| started.elapsed());
+                    self.ended.wall = self.ended.started.map(|started| seen.duration_since(started));
                     self.ended.exit = Some(exit);
                     self.ended.usage = change.usage.since(self.ended.before);
                     self.ended.usage.voluntary_switches =
                         self.ended.usage.voluntary_switches.saturating_sub(self.stops_of_ended());
                     events.set_deadline(None);
                     self.command_ended();
+                }
+            }
+            // Only a tracee can be resumed. The command may have been let go of, and orphans come to us.
+            ChangeKind::Stopped { event: 0, .. } if !self.tracees.contains(&tid) => {
+                if is_main {
+                    self.stopped = true;
+                    self.stop_due = self.descendants == Descendants::Detach;
                 }
             }
             ChangeKind::Stopped { signal, event } => {
@@ -241,6 +311,7 @@ impl<'a> Tracer<'a> {
                     }
                 }
             }
+            ChangeKind::Continued if is_main => self.stopped = false,
             ChangeKind::Continued => {}
         }
     }
@@ -249,10 +320,13 @@ impl<'a> Tracer<'a> {
     fn forget(&mut self, tid: Tid) {
         // The kernel reports the newest tracee first. One that was killed before its first stop has therefore ended for us
         // before the event of its creation, which must not make us wait for it again.
-        if !self.tracees.remove(&tid) {
+        if !self.tracees.remove(&tid) && self.unstopped.is_none() {
             self.registered_early.insert(tid);
         }
-        self.registry.remove(tid);
+        match &mut self.unstopped {
+            Some(unstopped) => unstopped.has_ended(self.registry, tid),
+            None => self.registry.remove(tid),
+        }
     }
 
     /// The event of `new`'s creation by `creator`.
@@ -263,11 +337,42 @@ impl<'a> Tracer<'a> {
     }
 
     fn register(&mut self, tid: Tid, likely_process: Option<Pid>) {
+        if self.registry.contains_thread(tid) {
+            // It was recorded before it was reported.
+            return;
+        }
         self.registry.add_task(tid, likely_process);
+        self.births += 1;
+        if let Some(unstopped) = &mut self.unstopped {
+            unstopped.was_stopped(tid);
+        } else if self.phase == Phase::Running && self.stops_enough() {
+            self.unstopped = Some(Unstopped::new(self.registry));
+        }
         // It was created after everything had been killed, by a thread that had yet to die.
         if self.phase == Phase::Killing {
             self.kill(tid);
         }
+    }
+
+    /// Whether further births need not be learned by stops.
+    fn stops_enough(&self) -> bool {
+        // What a runtime does to the threads that it was told to bind has to be verified at their ends.
+        let at_least = BIRTHS_BY_STOPS.max(2 * self.registry.to_verify());
+        self.registry.births() != Births::BindThreads && self.births >= at_least
+    }
+
+    /// The events at which a thread is to stop from now on.
+    fn options_of(&self, tid: Tid) -> libc::c_int {
+        let at_births = self.unstopped.is_none();
+        let at_processes = at_births || self.registry.births() == Births::BindProcesses;
+        // Only the command stops where it exits: what it starts has inherited that from it.
+        let at_exit = if tid == self.main.main_thread() { libc::PTRACE_O_TRACEEXIT } else { 0 };
+        options(at_processes, at_births) | at_exit
+    }
+
+    /// Sets them, at a stop of the thread.
+    fn set_options(&self, tid: Tid) {
+        let _ = ptrace(libc::PTRACE_SETOPTIONS, tid, self.options_of(tid) as usize);
     }
 
     fn stopped(&mut self, tid: Tid, signal: libc::c_int, event: libc::c_int) {
@@ -283,6 +388,9 @@ impl<'a> Tracer<'a> {
             libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
                 if let Ok(new) = event_thread(tid) {
                     self.created(new, tid);
+                }
+                if self.unstopped.is_some() {
+                    self.set_options(tid);
                 }
             }
             libc::PTRACE_EVENT_EXEC => {
@@ -304,6 +412,8 @@ impl<'a> Tracer<'a> {
                 if of_command {
                     self.stop_due |= by_signal && self.descendants == Descendants::Detach;
                     self.stopped = by_signal;
+                } else if !by_signal {
+                    self.set_options(tid);
                 }
                 if by_signal && self.phase != Phase::LettingGo {
                     // PTRACE_CONT would undo the stop. Listening leaves it in place and reports when it is over. That
@@ -321,11 +431,18 @@ impl<'a> Tracer<'a> {
     fn resume(&mut self, tid: Tid, signal: libc::c_int) {
         if self.phase == Phase::LettingGo {
             self.registry.read_back(tid, true);
-            let _ = ptrace(libc::PTRACE_DETACH, tid, signal as usize);
-            self.tracees.remove(&tid);
+            self.detach(tid, signal);
+        } else if self.unstopped.is_some() && self.registry.births() == Births::Leave && self.phase == Phase::Running {
+            // A tracee stops at every signal, and a shell gets one for each child that ends.
+            self.detach(tid, signal);
         } else {
             let _ = ptrace(libc::PTRACE_CONT, tid, signal as usize);
         }
+    }
+
+    fn detach(&mut self, tid: Tid, signal: libc::c_int) {
+        let _ = ptrace(libc::PTRACE_DETACH, tid, signal as usize);
+        self.tracees.remove(&tid);
     }
 
     /// Stops of processes that have ended, which are those whose usage the command's contains.
@@ -344,8 +461,10 @@ impl<'a> Tracer<'a> {
             }
             Descendants::Kill => {
                 if self.phase == Phase::Running {
-                    // Our own child, the command, is reported before tracees that ended earlier.
-                    let left = self.registry.processes().into_iter().filter(|pid| !pid.is_zombie());
+                    // Our own child, the command, is reported before tracees that ended earlier. What is not traced comes
+                    // to us as orphans.
+                    let traced = |pid: &Pid| self.tracees.contains(&pid.main_thread());
+                    let left = self.registry.processes().into_iter().filter(|pid| traced(pid) && !pid.is_zombie());
                     self.ended.leftovers = left.count() as u32;
                 }
                 self.kill_all();
@@ -355,6 +474,9 @@ impl<'a> Tracer<'a> {
 
     fn kill_all(&mut self) {
         self.phase = Phase::Killing;
+        if self.ended.exit.is_none() {
+            signals::send(self.main, libc::SIGKILL);
+        }
         for tid in &self.tracees {
             self.kill(*tid);
         }

@@ -68,23 +68,62 @@ impl From<libc::rusage> for Usage {
     }
 }
 
-/// Which children or tracees to ask about.
+/// Which child or tracee to ask about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Every child and tracee of the calling thread, not those of other threads.
-    Ours,
+    /// This child or tracee, without waiting for it.
+    Now(Tid),
     /// This child; its stops and continuations too.
     Child(Tid),
     /// Only this child, waiting for it to end or, as a tracee, to stop.
     Only(Tid),
 }
 
+/// What happened to a child or tracee of the calling thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    /// It has stopped, or goes on after a stop.
+    Stop(Tid, ChangeKind),
+    /// It has ended, which stays to be told: it is a zombie until [`next`] takes its end, and the kernel still tells where it
+    /// could run and where it ran.
+    End(Tid),
+}
+
+/// The next stop of a child or tracee of the calling thread, if there is one.
+pub(crate) fn next_stop() -> Option<Found> {
+    let info = wait_for_any(libc::WSTOPPED | libc::WCONTINUED)?;
+    // SAFETY: the kernel has filled in what these read.
+    let (tid, status) = unsafe { (Tid(info.si_pid()), info.si_status()) };
+    let kind = match info.si_code {
+        libc::CLD_CONTINUED => ChangeKind::Continued,
+        _ => ChangeKind::Stopped { signal: status & 0xff, event: status >> 8 },
+    };
+    Some(Found::Stop(tid, kind))
+}
+
+/// A child or tracee of the calling thread that has ended, if there is one.
+pub(crate) fn next_end() -> Option<Found> {
+    let info = wait_for_any(libc::WEXITED | libc::WNOWAIT)?;
+    // SAFETY: the kernel has filled in what this reads.
+    Some(Found::End(Tid(unsafe { info.si_pid() })))
+}
+
+/// What the kernel tells of any child or tracee; none when there is nothing to tell.
+fn wait_for_any(what: libc::c_int) -> Option<libc::siginfo_t> {
+    // Threads of the program are no processes, so `__WALL` has to ask for them. Children of other threads of this process are
+    // theirs to wait for.
+    let options = what | libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG;
+    let mut found = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: zeroed is a valid `siginfo_t`, which the call fills, or leaves zeroed when there is nothing to tell.
+    let (result, info) = unsafe { (libc::waitid(libc::P_ALL, 0, found.as_mut_ptr(), options), found.assume_init()) };
+    // SAFETY: the structure is initialised.
+    (result == 0 && unsafe { info.si_pid() } != 0).then_some(info)
+}
+
 /// The next change, if there is one: only [`Target::Only`] blocks.
 pub(crate) fn next(target: Target) -> Option<Change> {
     let (pid, options) = match target {
-        // Threads of the program are no processes, so `__WALL` has to ask for them. Children of other threads of this
-        // process are theirs to wait for.
-        Target::Ours => (-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG),
+        Target::Now(Tid(tid)) => (tid, libc::__WALL | libc::WNOHANG),
         Target::Child(Tid(pid)) => (pid, libc::WUNTRACED | libc::WCONTINUED | libc::WNOHANG),
         Target::Only(Tid(pid)) => (pid, libc::__WALL),
     };

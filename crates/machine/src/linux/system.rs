@@ -108,6 +108,11 @@ pub fn smt_active() -> Option<bool> {
     read_word(Path::new(CPUS).join("smt/active")).map(|word| word == "1")
 }
 
+/// CPUs that run, whether or not we may use them; none where sysfs doesn't tell.
+pub fn online_cpus() -> Option<CpuSet> {
+    read_word(Path::new(CPUS).join("online"))?.parse().ok()
+}
+
 /// CPUs that are plugged in but switched off, as far as sysfs tells.
 pub fn offline_cpus() -> CpuSet {
     offline_cpus_in(Path::new(CPUS))
