@@ -137,13 +137,16 @@ fn compare(name: &str, argv: &[String], placement: Option<&Placement>, births: u
     let interval =
         stats::median_interval(&ratios).map_or_else(String::new, |(low, high)| format!(" ({low:.2}-{high:.2})"));
     let seen = seen.unwrap();
+    let stops = seen.stops.unwrap_or(0);
     println!(
-        "{name}: bare {:.3} s, watched {:.3} s, ratio {:.2}{interval}, {:.1} us a birth; {} threads seen{}",
+        "{name}: bare {:.3} s, watched {:.3} s, ratio {:.2}{interval}, {:.1} us a birth; {} threads seen, {} stops of about {:.1} us{}",
         median(&bare),
         median(&watched),
         median(&ratios),
         median(&differences),
         seen.threads.len(),
+        stops,
+        seen.stops_s.unwrap_or(0.0) * 1e6 / stops.max(1) as f64,
         seen.notes.iter().map(|note| format!("; note: {note}")).collect::<String>(),
     );
 }

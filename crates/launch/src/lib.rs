@@ -34,6 +34,7 @@ mod poller;
 mod registry;
 mod signals;
 mod spin;
+mod stop_cost;
 mod task_events;
 mod tracer;
 mod unstopped;
@@ -247,6 +248,8 @@ struct End {
     usage: Usage,
     /// What the held child had used when it became the program.
     before: Usage,
+    /// Stops of its threads for us while it ran.
+    stops: u64,
     timed_out: bool,
     interrupted: Option<i32>,
     leftovers: u32,
@@ -338,6 +341,8 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         major_faults: usage.major_faults,
         counters,
         threads: findings.threads,
+        stops: Some(ended.stops),
+        stops_s: Some(stop_cost::of(ended.stops).as_secs_f64()),
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
         notes,
     };

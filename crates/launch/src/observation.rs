@@ -40,12 +40,22 @@ pub struct ThreadObservation {
     pub migrations: Option<u64>,
 }
 
+impl Observation {
+    /// The share of its time in which one of its threads was stopped for us (0.01 = 1 %), if it is known.
+    pub fn stopped_share(&self) -> Option<f64> {
+        self.stops_s.map(|stops_s| stops_s / self.wall_s).filter(|share| share.is_finite())
+    }
+}
+
 impl ThreadObservation {
     /// Whether the thread was read back on other CPUs than intended.
     pub fn strayed(&self) -> bool {
         self.intended_cpus.as_ref().is_some_and(|intended| *intended != self.actual_cpus)
     }
 }
+
+/// The share of its time that stops may take without a word (0.01 = 1 %).
+pub const STOPS_TO_TELL: f64 = 0.01;
 
 /// What was seen of one execution: its end, its costs, its threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +82,12 @@ pub struct Observation {
     pub major_faults: u64,
     /// Hardware counters by name (`cycles`, `instructions`, ...); empty where the machine has none.
     pub counters: BTreeMap<String, u64>,
+    /// How often we stopped one of its threads, to bind it or to learn of it; none in what was kept before this was counted.
+    #[serde(default)]
+    pub stops: Option<u64>,
+    /// About how long these stops took, in seconds: their number, by what a stop takes on this machine.
+    #[serde(default)]
+    pub stops_s: Option<f64>,
     /// Every thread that was seen.
     pub threads: Vec<ThreadObservation>,
     /// Processes that outlived the command and were killed.

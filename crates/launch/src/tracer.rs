@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 const EVENT_STOP: libc::c_int = 128;
 
 /// One ptrace request.
-fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> Result<(), Errno> {
+pub(crate) fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> Result<(), Errno> {
     // SAFETY: the requests made here take `data` as a number, or as a pointer that their caller keeps valid.
     let result = unsafe { libc::ptrace(request, tid.0, ptr::null_mut::<libc::c_void>(), data as *mut libc::c_void) };
     Errno::result(result).map(drop)
@@ -296,6 +296,7 @@ impl<'a> Tracer<'a> {
                 }
             }
             ChangeKind::Stopped { signal, event } => {
+                self.ended.stops += u64::from(self.ended.started.is_some() && self.ended.exit.is_none());
                 if is_main && event == libc::PTRACE_EVENT_EXEC && self.ended.started.is_none() {
                     self.ended.before = change.usage;
                     self.registry.start_command(self.main);
@@ -451,6 +452,10 @@ impl<'a> Tracer<'a> {
     }
 
     fn command_ended(&mut self) {
+        if self.unstopped.is_some() {
+            // A thread that isn't traced may have executed another program, and took the id of one that was.
+            self.tracees.retain(|tid| ptrace(libc::PTRACE_INTERRUPT, *tid, 0) != Err(Errno::ESRCH));
+        }
         match self.descendants {
             Descendants::Detach => {
                 // Only a stopped tracee can be detached from; `resume` does it at each one's next stop.

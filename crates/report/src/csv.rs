@@ -1,6 +1,6 @@
 //! Every trial, one row each, with units in the column names; and how any rows become CSV.
 
-use crate::fields::OF_TRIAL;
+use crate::fields::{OF_TRIAL, STOPS};
 use crate::paper_table::PaperTable;
 use crate::study_view::{StudyView, actual_cpus, cpu_line};
 use papers::paper::Quantity;
@@ -11,12 +11,14 @@ use std::collections::BTreeSet;
 const BEFORE_OUTLIER: usize = 8;
 
 /// Every trial, warm-up and failures included, in the order in which they were run. Hardware counters
-/// become one column each, named `counter_` and the counter's name; in the study of a paper, the time that a table of
+/// become one column each, named `counter_` and the counter's name; where it is known how often threads were stopped to be watched,
+/// `stops` and `stops_s` say so; in the study of a paper, the time that a table of
 /// it prints for the trial's cell, in seconds, becomes one, such as `printed_table_1_s`. What was not observed is an empty field.
 /// CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces.
 pub(crate) fn cells(study: &StudyView) -> String {
     let seen = || study.trials.iter().filter_map(|trial| trial.observation.as_ref());
     let counters: BTreeSet<&String> = seen().flat_map(|seen| seen.counters.keys()).collect();
+    let stops_are_known = seen().any(|seen| seen.stops.is_some());
     let outliers: BTreeSet<u32> =
         study.analysis.summaries.iter().flat_map(|summary| summary.outliers.iter().copied()).collect();
     let mut tables = PaperTable::all(study);
@@ -24,12 +26,14 @@ pub(crate) fn cells(study: &StudyView) -> String {
     let mut heads = OF_TRIAL.map(|(name, _)| name.to_owned()).to_vec();
     heads.insert(BEFORE_OUTLIER, "outlier".into());
     heads.extend(["intended_cpus", "actual_cpus"].map(String::from));
+    heads.extend(STOPS.iter().filter(|_| stops_are_known).map(|(name, _)| (*name).to_owned()));
     heads.extend(counters.iter().map(|name| format!("counter_{name}")));
     heads.extend(tables.iter().map(|table| format!("printed_{}_s", table.printed.name.replace('-', "_"))));
     let rows = study.trials.iter().map(|trial| {
         let mut row = OF_TRIAL.map(|(_, value)| written(&value(trial))).to_vec();
         row.insert(BEFORE_OUTLIER, outliers.contains(&trial.sequence).to_string());
         row.extend([trial.intended_cpus.as_ref().map(cpu_line), actual_cpus(trial).map(cpu_line)].map(or_empty));
+        row.extend(STOPS.iter().filter(|_| stops_are_known).map(|(_, value)| written(&value(trial))));
         let counter = |name| or_empty(trial.observation.as_ref().and_then(|seen| seen.counters.get(name)));
         row.extend(counters.iter().copied().map(counter));
         let printed = |table: &PaperTable| table.printed_time(&trial.subject, &trial.placement, trial.threads);

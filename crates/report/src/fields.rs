@@ -56,6 +56,12 @@ pub(crate) const OF_TRIAL: [Field; 21] = [
     ("strayed_threads", |trial| seen(trial, |o| json!(o.threads.iter().filter(|thread| thread.strayed()).count()))),
 ];
 
+/// How often a trial's threads were stopped to be watched, and what that took; journals used not to keep it.
+pub(crate) const STOPS: [Field; 2] = [
+    ("stops", |trial| seen(trial, |o| json!(o.stops))),
+    ("stops_s", |trial| seen(trial, |o| json!(o.stops_s))),
+];
+
 fn seen(trial: &Trial, field: impl Fn(&Observation) -> Value) -> Value {
     trial.observation.as_ref().map_or(Value::Null, field)
 }
@@ -64,6 +70,9 @@ fn seen(trial: &Trial, field: impl Fn(&Observation) -> Value) -> Value {
 pub(crate) fn of_trial(trial: &Trial) -> Fields {
     let mut fields = Fields(OF_TRIAL.map(|(name, value)| (name, value(trial))).into());
     let seen = trial.observation.as_ref();
+    if seen.is_some_and(|o| o.stops.is_some()) {
+        fields.0.extend(STOPS.map(|(name, value)| (name, value(trial))));
+    }
     fields.add("intended_cpus", Some(&trial.intended_cpus));
     fields.add("actual_cpus", Some(actual_cpus(trial)));
     fields.add("counters", seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()));

@@ -3,6 +3,7 @@
 use crate::{UsageError, placement_file, shell};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use launch::observation::STOPS_TO_TELL;
 use launch::{Descendants, Launch, Observe, Output, Unit};
 use machine::{CpuSet, Machine, Placement, Policy};
 use serde::Serialize;
@@ -151,6 +152,8 @@ struct Report<'a> {
     minor_faults: u64,
     major_faults: u64,
     counters: &'a BTreeMap<String, u64>,
+    stops: Option<u64>,
+    stops_s: Option<f64>,
     /// For each thread, in order of creation.
     intended_cpus: Vec<Option<&'a CpuSet>>,
     actual_cpus: Vec<&'a CpuSet>,
@@ -176,6 +179,8 @@ impl<'a> Report<'a> {
             minor_faults: seen.minor_faults,
             major_faults: seen.major_faults,
             counters: &seen.counters,
+            stops: seen.stops,
+            stops_s: seen.stops_s,
             intended_cpus: seen.threads.iter().map(|thread| thread.intended_cpus.as_ref()).collect(),
             actual_cpus: seen.threads.iter().map(|thread| &thread.actual_cpus).collect(),
             thread_details: &seen.threads,
@@ -201,6 +206,9 @@ fn summary(seen: &Observation) -> String {
     line("page faults", format!("{} without I/O, {} with", grouped(seen.minor_faults), grouped(seen.major_faults)));
     for (name, count) in &seen.counters {
         line(&name.replace('_', " "), grouped(*count));
+    }
+    if let (Some(stops), Some(share)) = (seen.stops, seen.stopped_share().filter(|share| *share > STOPS_TO_TELL)) {
+        line("watched", format!("{} stops of its threads, about {:.1} % of the time", grouped(stops), share * 100.0));
     }
     for note in &seen.notes {
         line("note", note.clone());

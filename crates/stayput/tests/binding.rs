@@ -438,11 +438,11 @@ fn signals_sent_to_us_reach_the_program() {
 
 #[test]
 fn we_stop_and_continue_with_the_program() {
-    for observe in ["trace", "poll"] {
-        let mut running = stayput()
-            .args(["run", "-q", "--observe", observe, "--", "sh", "-c", "kill -STOP $$; exit 6"])
-            .spawn()
-            .unwrap();
+    // After so many births the command is not traced any more.
+    let many = "for i in $(seq 100); do /bin/true; done; kill -STOP $$; exit 6";
+    for (observe, script) in [("trace", "kill -STOP $$; exit 6"), ("trace", many), ("poll", "kill -STOP $$; exit 6")] {
+        let mut running =
+            stayput().args(["run", "-q", "--observe", observe, "--", "sh", "-c", script]).spawn().unwrap();
         until(|| (state_of(running.id()) == Some('T')).then_some(()));
         kill(running.id(), libc::SIGCONT);
         assert_eq!(running.wait().unwrap().code(), Some(6), "{observe}");

@@ -143,6 +143,7 @@ impl<K: Kind> Journal<K> {
             self.is_older = false;
         }
         self.write(|connection| {
+            K::Trial::extend_tables(connection)?;
             insert_session(connection, command_line, before, None)?;
             let id = connection.last_insert_rowid();
             connection.execute_batch(WRITING)?;

@@ -12,6 +12,14 @@ pub trait Row: Clone + Debug + PartialEq + Sized {
     /// The tables that hold it, as SQL.
     const TABLES: &'static str;
 
+    /// Adds what later versions of the tables have, to a journal that was begun earlier.
+    ///
+    /// # Errors
+    /// SQLite's.
+    fn extend_tables(_connection: &Connection) -> rusqlite::Result<()> {
+        Ok(())
+    }
+
     /// Writes it.
     ///
     /// # Errors
@@ -55,6 +63,16 @@ pub(crate) fn insert(connection: &Connection, table: &str, columns: &[(&str, &dy
     Ok(())
 }
 
+/// Adds to `table` those of `columns`, each a name with its type, that a journal from before they were kept lacks.
+pub(crate) fn add_columns(connection: &Connection, table: &str, columns: &[[&str; 2]]) -> rusqlite::Result<()> {
+    for [name, kind] in columns {
+        if !connection.column_exists(None, table, *name)? {
+            connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {name} {kind}"))?;
+        }
+    }
+    Ok(())
+}
+
 /// What `read` finds in each of the rows that `sql` selects.
 pub(crate) fn rows<T>(
     connection: &Connection,
@@ -92,6 +110,11 @@ impl Columns<'_> {
         let value: Option<i64> = self.get(column)?;
         let negative = |value| RowError::Damaged(format!("negative {column} ({value})"));
         value.map(|value| u64::try_from(value).map_err(|_| negative(value))).transpose()
+    }
+
+    /// Whether the table has this column: journals that were begun earlier lack the later ones.
+    pub(crate) fn has(&self, column: &str) -> bool {
+        self.0.as_ref().column_index(column).is_ok()
     }
 
     pub(crate) fn count(&self, column: &str) -> Result<u64, RowError> {

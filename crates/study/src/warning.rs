@@ -8,6 +8,8 @@ use crate::race::Race;
 use crate::record::{Ending, Record};
 use crate::summary::Summary;
 use crate::trial::Trial;
+use launch::Observation;
+use launch::observation::STOPS_TO_TELL;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -67,6 +69,19 @@ pub enum Warning {
     Leftovers {
         /// The number of processes.
         processes: u32,
+    },
+    /// Stopping threads to bind them or to learn of them took a share of the time of runs that can be seen.
+    Stops {
+        /// Name of the subject in whose cell that share is largest.
+        subject: String,
+        /// Thread count.
+        threads: u32,
+        /// Name of the treatment.
+        placement: String,
+        /// The share (0.02 = 2 %).
+        share: f64,
+        /// Stops of a run, in the mean.
+        stops: f64,
     },
     /// The times of a cell changed over the study.
     Drift {
@@ -265,6 +280,7 @@ impl Warning {
         if leftovers > 0 {
             warnings.push(Self::Leftovers { processes: leftovers });
         }
+        warnings.extend(Self::of_stops(&record.trials));
         warnings.extend(summaries.iter().filter_map(|cell| {
             Some(Self::Drift {
                 subject: cell.subject.clone(),
@@ -278,6 +294,26 @@ impl Warning {
         observations().flat_map(|seen| &seen.notes).for_each(|note| *notes.entry(note).or_default() += 1);
         warnings.extend(notes.into_iter().map(|(text, trials)| Self::Note { text: text.clone(), trials }));
         warnings
+    }
+
+    /// What watching did to the cell that it disturbed most, if that can be seen.
+    fn of_stops(trials: &[Trial]) -> Option<Self> {
+        let mut cells: BTreeMap<(&str, u32, &str), Vec<&Observation>> = BTreeMap::new();
+        for trial in trials.iter().filter(|trial| !trial.warmup) {
+            let seen = trial.observation.as_ref().filter(|seen| seen.stops_s.is_some());
+            cells.entry((&trial.subject, trial.threads, &trial.placement)).or_default().extend(seen);
+        }
+        let share = |seen: &[&Observation]| {
+            let stops_s: f64 = seen.iter().filter_map(|seen| seen.stops_s).sum();
+            stops_s / seen.iter().map(|seen| seen.wall_s).sum::<f64>()
+        };
+        let shares = cells.into_iter().map(|(cell, seen)| (cell, share(&seen), seen));
+        let ((subject, threads, placement), share, seen) = shares
+            .filter(|(_, share, _)| *share > STOPS_TO_TELL)
+            .max_by(|(_, one, _), (_, other, _)| one.total_cmp(other))?;
+        let stops =
+            seen.iter().filter_map(|seen| seen.stops).map(|stops| stops as f64).sum::<f64>() / seen.len() as f64;
+        Some(Self::Stops { subject: subject.into(), threads, placement: placement.into(), share, stops })
     }
 
     /// What the machine did to a study.

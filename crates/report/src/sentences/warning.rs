@@ -45,6 +45,11 @@ pub(super) fn sentence(warning: &Warning) -> String {
         Warning::Leftovers { processes } => {
             format!("Programs left processes behind, which were killed: {processes} in all.")
         }
+        Warning::Stops { subject, threads, placement, share, stops } => format!(
+            "{}: about {:.1} % of the time of a run went to the stops by which its threads are watched and bound ({stops:.0} of them), which counts against what is bound thread by thread; a larger problem, or threads that live longer, lower it.",
+            cell(subject, *threads, placement),
+            share * 100.0
+        ),
         Warning::Drift { subject, threads, placement, relative_change } => format!(
             "{}: times drifted by {:+.1} % over the study; pairs of the same block cancel that.",
             cell(subject, *threads, placement),

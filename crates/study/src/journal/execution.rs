@@ -1,6 +1,6 @@
 //! Executions of programs in a journal: the tables `trial` and `thread`.
 
-use crate::row::{Columns, Row, RowError, insert, integer, rows, to_json};
+use crate::row::{Columns, Row, RowError, add_columns, insert, integer, rows, to_json};
 use crate::trial::Trial;
 use launch::{Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};
@@ -34,6 +34,8 @@ CREATE TABLE trial (
     counters TEXT,
     leftovers INTEGER,
     notes TEXT,
+    stops INTEGER,
+    stops_s REAL,
     UNIQUE (block, subject, threads, placement)
 ) STRICT;
 CREATE TABLE thread (
@@ -49,6 +51,11 @@ CREATE TABLE thread (
 ) STRICT;
 CREATE INDEX thread_by_trial ON thread (sequence);
 ";
+
+    /// Journals of version 3 know what watching took since some time after that version's first.
+    fn extend_tables(connection: &Connection) -> rusqlite::Result<()> {
+        add_columns(connection, "trial", &[["stops", "INTEGER"], ["stops_s", "REAL"]])
+    }
 
     fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
         let observed = self.observation.as_ref();
@@ -81,6 +88,8 @@ CREATE INDEX thread_by_trial ON thread (sequence);
                 ("counters", &observed.map(|o| to_json(&o.counters))),
                 ("leftovers", &observed.map(|o| o.leftovers)),
                 ("notes", &observed.map(|o| to_json(&o.notes))),
+                ("stops", &observed.and_then(|o| o.stops).map(integer)),
+                ("stops_s", &observed.and_then(|o| o.stops_s)),
             ],
         )?;
         observed.into_iter().flat_map(|o| &o.threads).try_for_each(|thread| {
@@ -145,6 +154,8 @@ fn observation(connection: &Connection, row: &Columns, sequence: u32, exit: Exit
         minor_faults: row.count("minor_faults")?,
         major_faults: row.count("major_faults")?,
         counters: row.json("counters")?,
+        stops: if row.has("stops") { row.optional_count("stops")? } else { None },
+        stops_s: if row.has("stops_s") { row.optional_seconds("stops_s")? } else { None },
         threads: rows(connection, "SELECT * FROM thread WHERE sequence = ?1 ORDER BY rowid", [sequence], thread)?,
         leftovers: row.get("leftovers")?,
         notes: row.json("notes")?,

@@ -128,6 +128,26 @@ fn a_cell_that_always_fails_is_given_up_and_the_others_go_on() {
 }
 
 #[test]
+fn stops_are_told_of_the_cell_that_they_disturb_most_if_they_can_be_seen() {
+    let (mut record, _) = whole(&comparison(1, &["compact"]), Model::new(&[1.0, 0.9], 0.001));
+    let told = |record: &Record<Comparison>| {
+        let is_told = |warning: &Warning| matches!(warning, Warning::Stops { .. });
+        analyse(record).warnings.into_iter().find(is_told)
+    };
+    assert_eq!(told(&record), None, "a thousandth of the time is nothing");
+    for trial in record.trials.iter_mut().filter(|trial| trial.placement == "compact" || trial.warmup) {
+        let share = if trial.warmup { 0.5 } else { 0.01 * f64::from(trial.threads) + 0.001 };
+        let seen = trial.observation.as_mut().unwrap();
+        (seen.stops, seen.stops_s) = (Some(10), Some(seen.wall_s * share));
+    }
+    let Some(Warning::Stops { threads: 2, placement, share, stops, .. }) = told(&record) else {
+        panic!("{:?}", told(&record));
+    };
+    assert_eq!((placement.as_str(), stops), ("compact", 10.0));
+    assert!((share - 0.021).abs() < 1e-9, "{share}");
+}
+
+#[test]
 fn a_program_that_is_not_there_is_tried_once_a_cell() {
     let study = comparison(1, &["compact"]);
     let mut runner = Model::new(&[1.0, 1.0], 0.01);

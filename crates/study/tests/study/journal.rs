@@ -67,6 +67,28 @@ fn what_goes_in_comes_out() {
 }
 
 #[test]
+fn a_journal_from_before_stops_were_kept_is_read_and_goes_on_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let mut journal = begun(&path);
+    journal.add(&trial(0)).unwrap();
+    journal.close().unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute_batch("ALTER TABLE trial DROP COLUMN stops; ALTER TABLE trial DROP COLUMN stops_s;").unwrap();
+    drop(connection);
+    let stops = |path: &Path| -> Vec<Option<u64>> {
+        let trials = Journal::read(path).unwrap().trials;
+        trials.iter().map(|trial| trial.observation.as_ref().unwrap().stops).collect()
+    };
+    assert_eq!(stops(&path), [None]);
+    let mut journal = Journal::open(&path).unwrap();
+    journal.begin_session(&[], &HostState::default()).unwrap();
+    journal.add(&trial(1)).unwrap();
+    journal.close().unwrap();
+    assert_eq!(stops(&path), [None, Some(6)]);
+}
+
+#[test]
 fn the_same_trial_is_not_kept_twice() {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = begun(&folder.path().join("a.stayput"));

@@ -71,6 +71,8 @@ pub fn observation(wall_s: f64) -> Observation {
         minor_faults: 4,
         major_faults: 0,
         counters: BTreeMap::from([("cycles".into(), 5)]),
+        stops: Some(6),
+        stops_s: Some(wall_s / 1000.0),
         threads: Vec::new(),
         leftovers: 0,
         notes: Vec::new(),
