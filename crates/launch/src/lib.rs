@@ -39,6 +39,7 @@ mod task_events;
 mod tracer;
 mod unstopped;
 mod wait;
+mod watchdog;
 
 pub use capture::{Captured, KEPT_BYTES};
 pub use child::executable_path;

@@ -25,7 +25,8 @@ use crate::signals::SigchldBlocked;
 use crate::spin::Spin;
 use crate::unstopped::Unstopped;
 use crate::wait::{self, Change, ChangeKind, Found, Target, Usage};
-use crate::{Descendants, End, Launch, signals};
+use crate::watchdog::Watchdog;
+use crate::{Descendants, End, Launch, Output, signals};
 use machine::linux::{Pid, Tid};
 use nix::errno::Errno;
 use nix::unistd::{self, ForkResult};
@@ -145,6 +146,9 @@ struct Tracer<'a> {
     births: usize,
     /// Threads whose births are no longer learned by stops.
     unstopped: Option<Unstopped>,
+    /// Whether the program is alone in its session, and what ends all of that when we are killed.
+    has_session: bool,
+    watchdog: Option<Watchdog>,
     /// The command is stopped by a signal.
     stopped: bool,
     /// We are to stop as well.
@@ -156,6 +160,7 @@ struct Tracer<'a> {
 pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, launch: &Launch) -> End {
     let _blocked = SigchldBlocked::new();
     let mut tracer = Tracer::new(held.pid, registry, launch.descendants);
+    tracer.has_session = launch.output == Output::Capture;
     // Until the child is the program it shares our memory and our errno, so we make no call but this one wait, which
     // leaves errno alone when it succeeds.
     while tracer.ended.started.is_none() && tracer.ended.exit.is_none() {
@@ -227,6 +232,8 @@ impl<'a> Tracer<'a> {
             spin: Spin::default(),
             births: 0,
             unstopped: None,
+            has_session: false,
+            watchdog: None,
             stopped: false,
             stop_due: false,
             ended: End::default(),
@@ -348,6 +355,9 @@ impl<'a> Tracer<'a> {
             unstopped.was_stopped(tid);
         } else if self.phase == Phase::Running && self.stops_enough() {
             self.unstopped = Some(Unstopped::new(self.registry));
+            if self.has_session && self.descendants == Descendants::Kill {
+                self.watchdog = Watchdog::start(self.main).ok();
+            }
         }
         // It was created after everything had been killed, by a thread that had yet to die.
         if self.phase == Phase::Killing {

@@ -111,6 +111,30 @@ fn killed_at_twenty_random_moments_a_study_loses_and_repeats_nothing() {
 }
 
 #[test]
+fn killed_during_a_program_of_many_processes_a_study_leaves_none_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    // More births than are learned by stops; what is born after them is not traced.
+    let script =
+        format!("for i in $(seq 200); do /bin/true; done; sleep 1000 & (sleep 1000 &) ; >{}; wait", ready.display());
+    let mut running = stayput(folder.path())
+        .args(["study", "--quiet", "--no-report", "-n", "1", "--place", "unbound,compact", "--out"])
+        .arg(folder.path().join("study.stayput"))
+        .args(["--", "sh", "-c", &script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !ready.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(left_over(folder.path()).len() >= 3);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(left_over(folder.path()), Vec::<String>::new());
+}
+
+#[test]
 fn programs_that_misbehave_are_named_rows_and_the_study_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let plan = folder.path().join("misbehaving.toml");

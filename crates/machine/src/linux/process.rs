@@ -28,6 +28,17 @@ impl Pid {
         Tid(self.0)
     }
 
+    /// Every process that exists now and that we may see.
+    pub fn all() -> Vec<Pid> {
+        let entries = fs::read_dir("/proc").into_iter().flatten();
+        entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid)).collect()
+    }
+
+    /// The leader of its session; none when it is gone.
+    pub fn session(self) -> Option<Pid> {
+        Stat::from_file(format!("/proc/{}/stat", self.0)).ok().map(|stat| Pid(stat.session))
+    }
+
     /// Whether `tid` is a thread of this process that is not reaped yet.
     pub fn has_thread(self, tid: Tid) -> bool {
         // SAFETY: signal 0 delivers nothing; the call only asks whether the thread is in the process.
@@ -134,6 +145,7 @@ mod tests {
         assert!(own().peak_rss_bytes().unwrap() > 100 << 10);
         assert!(own().last_cpu(own().main_thread()).is_some());
         assert!(!own().is_zombie() && own().executable().exists());
+        assert!(Pid::all().contains(&own()) && own().session().is_some());
     }
 
     #[test]
@@ -166,7 +178,7 @@ mod tests {
     fn a_process_that_does_not_exist_tells_nothing() {
         let nobody = Pid(libc::pid_t::MAX);
         assert!(nobody.threads().is_empty() && nobody.children().is_empty());
-        assert_eq!(nobody.peak_rss_bytes(), None);
+        assert_eq!((nobody.peak_rss_bytes(), nobody.session()), (None, None));
         assert_eq!(nobody.migrations(nobody.main_thread()), None);
     }
 }
