@@ -248,6 +248,10 @@ pub(super) fn machine(study: &StudyView) -> Section {
                         br; "each run reads " (plain(&input.file.as_ref().map_or("standard input".into(), |f| f.display().to_string())))
                         ", " (number::bytes(input.bytes)) ", SHA-256 " code { (&input.sha256) }
                     }
+                    @for file in subject.identity.iter().flat_map(|identity| &identity.files) {
+                        br; code { (plain(&file.path.to_string_lossy())) } ", " (number::bytes(file.size_bytes)) ", SHA-256 "
+                        code { (file.sha256.get(..16).unwrap_or(&file.sha256)) } "…"
+                    }
                     @if let Some(regex) = &subject.time_regex { br; "its own time: " code { (plain(regex)) } }
                     @if let Some(regex) = &subject.verified_regex { br; "verified by: " code { (plain(regex)) } }
                 }
