@@ -17,7 +17,7 @@ pub enum Exit {
 }
 
 /// One thread of the program, in the order in which the threads of its process were created.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThreadObservation {
     /// Which process of the command's tree: 0 is the command itself, in order of creation.
     pub process: u32,
@@ -38,6 +38,12 @@ pub struct ThreadObservation {
     /// How often the kernel moved it to another CPU, where the kernel tells. The move by which binding puts a thread
     /// on its CPU counts.
     pub migrations: Option<u64>,
+    /// Its CPU time, in seconds, as of when it was last read back; none where that was not kept.
+    #[serde(default)]
+    pub cpu_s: Option<f64>,
+    /// How long it was ready to run while others had its CPUs, in seconds; none where the kernel doesn't tell.
+    #[serde(default)]
+    pub waited_s: Option<f64>,
 }
 
 impl Observation {

@@ -348,6 +348,8 @@ impl ThreadRegistry {
             actual_cpus: actual_cpus.unwrap_or_else(|| affinity::allowed(tid).unwrap_or_default()),
             last_cpu: None,
             migrations: None,
+            cpu_s: None,
+            waited_s: None,
         });
     }
 
@@ -407,6 +409,9 @@ impl ThreadRegistry {
             // One that may run on a single CPU has not been anywhere else: no need to ask.
             row.last_cpu = row.actual_cpus.only().or_else(|| pid.last_cpu(tid)).or(row.last_cpu);
             row.migrations = pid.migrations(tid).or(row.migrations);
+            if let Some(times) = pid.scheduler_times(tid) {
+                (row.cpu_s, row.waited_s) = (Some(times.cpu_s), times.waited_s);
+            }
             if pid.main_thread() == tid {
                 self.peak_rss_bytes =
                     pid.peak_rss_bytes().map_or(self.peak_rss_bytes, |peak| peak.max(self.peak_rss_bytes));

@@ -10,7 +10,7 @@ pub mod process;
 pub mod system;
 
 pub use affinity::allowed_cpus;
-pub use process::{Pid, Tid};
+pub use process::{Pid, SchedulerTimes, Tid};
 
 use std::fs;
 use std::path::Path;

@@ -26,7 +26,7 @@ pub use reading::{is_at_work, may_lack_last_runs};
 use crate::host::{HostFacts, HostState, PastSession};
 use crate::kind::Kind;
 use crate::record::{Ending, Record};
-use crate::row::{Columns, Row, RowError, insert, rows, to_json};
+use crate::row::{Columns, Row, RowError, add_missing_columns, insert, rows, to_json};
 use nix::fcntl::Flock;
 use reading::{ONE_FILE, lock_for_writing, read_with};
 use rusqlite::{Connection, OpenFlags};
@@ -143,7 +143,7 @@ impl<K: Kind> Journal<K> {
             self.is_older = false;
         }
         self.write(|connection| {
-            K::Trial::extend_tables(connection)?;
+            add_missing_columns(connection, K::Trial::ADDED_COLUMNS)?;
             insert_session(connection, command_line, before, None)?;
             let id = connection.last_insert_rowid();
             connection.execute_batch(WRITING)?;

@@ -12,13 +12,9 @@ pub trait Row: Clone + Debug + PartialEq + Sized {
     /// The tables that hold it, as SQL.
     const TABLES: &'static str;
 
-    /// Adds what later versions of the tables have, to a journal that was begun earlier.
-    ///
-    /// # Errors
-    /// SQLite's.
-    fn extend_tables(_connection: &Connection) -> rusqlite::Result<()> {
-        Ok(())
-    }
+    /// Columns that a journal of this schema version may lack since an earlier Stayput began it, each as its table and its SQL
+    /// definition: they are added before anything is written, and an earlier Stayput leaves them empty.
+    const ADDED_COLUMNS: &'static [(&'static str, &'static str)] = &[];
 
     /// Writes it.
     ///
@@ -63,11 +59,12 @@ pub(crate) fn insert(connection: &Connection, table: &str, columns: &[(&str, &dy
     Ok(())
 }
 
-/// Adds to `table` those of `columns`, each a name with its type, that a journal from before they were kept lacks.
-pub(crate) fn add_columns(connection: &Connection, table: &str, columns: &[[&str; 2]]) -> rusqlite::Result<()> {
-    for [name, kind] in columns {
-        if !connection.column_exists(None, table, *name)? {
-            connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {name} {kind}"))?;
+/// Adds those of `columns`, each a table and a definition, that are not there.
+pub(crate) fn add_missing_columns(connection: &Connection, columns: &[(&str, &str)]) -> rusqlite::Result<()> {
+    for (table, definition) in columns {
+        let name = definition.split_whitespace().next().unwrap_or_default();
+        if !connection.column_exists(None, *table, name)? {
+            connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {definition}"))?;
         }
     }
     Ok(())
@@ -128,6 +125,11 @@ impl Columns<'_> {
             Some(time_s) => Err(RowError::Damaged(format!("{column} is {time_s}"))),
             None => Ok(time_s),
         }
+    }
+
+    /// The same of a column that not every journal has.
+    pub(crate) fn added_seconds(&self, column: &str) -> Result<Option<f64>, RowError> {
+        if self.0.as_ref().column_index(column).is_ok() { self.optional_seconds(column) } else { Ok(None) }
     }
 
     pub(crate) fn seconds(&self, column: &str) -> Result<f64, RowError> {

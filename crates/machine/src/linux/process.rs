@@ -13,6 +13,16 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tid(pub libc::pid_t);
 
+/// What the scheduler has counted of a thread since its creation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SchedulerTimes {
+    /// CPU time in user mode and in the kernel, in seconds.
+    pub cpu_s: f64,
+    /// How long it was ready to run and waited for a CPU that others had, in seconds; none where the kernel doesn't count that
+    /// (`CONFIG_SCHEDSTATS`).
+    pub waited_s: Option<f64>,
+}
+
 impl Tid {
     /// The thread that asks.
     pub const CALLER: Self = Self(0);
@@ -89,6 +99,16 @@ impl Pid {
         value_of(&sched, "se.nr_migrations", ':')?.parse().ok()
     }
 
+    /// How long the thread ran and waited for a CPU; none when it doesn't exist.
+    pub fn scheduler_times(self, tid: Tid) -> Option<SchedulerTimes> {
+        let counted = read_start(&self.file_of(tid, "schedstat")).and_then(|line| parse_schedstat(&line));
+        counted.or_else(|| {
+            let stat = Stat::from_file(self.file_of(tid, "stat")).ok()?;
+            let cpu_s = (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64;
+            Some(SchedulerTimes { cpu_s, waited_s: None })
+        })
+    }
+
     /// The CPU that the thread is on, or was on when it last ran.
     pub fn last_cpu(self, tid: Tid) -> Option<CpuId> {
         Stat::from_file(self.file_of(tid, "stat")).ok()?.processor?.try_into().ok().map(CpuId)
@@ -97,6 +117,14 @@ impl Pid {
     fn file_of(self, tid: Tid, name: &str) -> String {
         format!("/proc/{}/task/{}/{name}", self.0, tid.0)
     }
+}
+
+/// The line `running waiting slices` of `schedstat`, in nanoseconds; none for `0 0 0`, which a kernel writes that doesn't count.
+fn parse_schedstat(line: &str) -> Option<SchedulerTimes> {
+    let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u64>().ok());
+    let (running_ns, waiting_ns, slices) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    let is_counted = slices > 0 || running_ns > 0;
+    is_counted.then_some(SchedulerTimes { cpu_s: running_ns as f64 / 1e9, waited_s: Some(waiting_ns as f64 / 1e9) })
 }
 
 /// Whether the kernel tells how often it moved a thread (`CONFIG_SCHED_DEBUG`, and no such file in most sandboxes).
@@ -175,10 +203,32 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_tells_how_long_it_ran() {
+        let times = || own().scheduler_times(Tid(nix::unistd::gettid().as_raw())).unwrap();
+        let before = times();
+        let mut sum = 0_u64;
+        // Ticks of the clock are the coarsest that is read back.
+        while times().cpu_s < before.cpu_s + 0.02 {
+            sum = std::hint::black_box((0..100_000).fold(sum, u64::wrapping_add));
+        }
+        assert!(times().waited_s >= before.waited_s);
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_count_waiting_is_told_from_a_thread_that_never_waited() {
+        let times = |cpu_s, waited_s| Some(SchedulerTimes { cpu_s, waited_s: Some(waited_s) });
+        assert_eq!(parse_schedstat("1500000000 250000000 7\n"), times(1.5, 0.25));
+        assert_eq!(parse_schedstat("0 59715 1\n"), times(0.0, 59_715e-9));
+        assert_eq!(parse_schedstat("0 0 0\n"), None);
+        assert_eq!(parse_schedstat("1 2"), None);
+    }
+
+    #[test]
     fn a_process_that_does_not_exist_tells_nothing() {
         let nobody = Pid(libc::pid_t::MAX);
         assert!(nobody.threads().is_empty() && nobody.children().is_empty());
         assert_eq!((nobody.peak_rss_bytes(), nobody.session()), (None, None));
         assert_eq!(nobody.migrations(nobody.main_thread()), None);
+        assert_eq!(nobody.scheduler_times(nobody.main_thread()), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Executions of programs in a journal: the tables `trial` and `thread`.
 
-use crate::row::{Columns, Row, RowError, add_columns, insert, integer, rows, to_json};
+use crate::row::{Columns, Row, RowError, insert, integer, rows, to_json};
 use crate::trial::Trial;
 use launch::{Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};
@@ -47,15 +47,20 @@ CREATE TABLE thread (
     intended_cpus TEXT,
     actual_cpus TEXT NOT NULL,
     last_cpu INTEGER,
-    migrations INTEGER
+    migrations INTEGER,
+    cpu_s REAL,
+    waited_s REAL
 ) STRICT;
 CREATE INDEX thread_by_trial ON thread (sequence);
 ";
 
-    /// Journals of version 3 know what watching took since some time after that version's first.
-    fn extend_tables(connection: &Connection) -> rusqlite::Result<()> {
-        add_columns(connection, "trial", &[["stops", "INTEGER"], ["stops_s", "REAL"]])
-    }
+    const ADDED_COLUMNS: &'static [(&'static str, &'static str)] =
+        &[
+        ("trial", "stops INTEGER"),
+        ("trial", "stops_s REAL"),
+        ("thread", "cpu_s REAL"),
+        ("thread", "waited_s REAL"),
+    ];
 
     fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
         let observed = self.observation.as_ref();
@@ -106,6 +111,8 @@ CREATE INDEX thread_by_trial ON thread (sequence);
                     ("actual_cpus", &thread.actual_cpus.to_string()),
                     ("last_cpu", &thread.last_cpu.map(|cpu| cpu.0)),
                     ("migrations", &thread.migrations.map(integer)),
+                    ("cpu_s", &thread.cpu_s),
+                    ("waited_s", &thread.waited_s),
                 ],
             )
         })
@@ -173,5 +180,7 @@ fn thread(row: &Columns) -> Result<ThreadObservation, RowError> {
         actual_cpus: cpus(row.get("actual_cpus")?)?,
         last_cpu: row.get::<Option<u32>>("last_cpu")?.map(CpuId),
         migrations: row.optional_count("migrations")?,
+        cpu_s: row.added_seconds("cpu_s")?,
+        waited_s: row.added_seconds("waited_s")?,
     })
 }

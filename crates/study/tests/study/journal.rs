@@ -19,6 +19,8 @@ fn trial(sequence: u32) -> Trial {
         actual_cpus: "0,2-3".parse().unwrap(),
         last_cpu: Some(machine::CpuId(2)),
         migrations: Some(9),
+        cpu_s: Some(1.25),
+        waited_s: Some(0.5),
     });
     seen.notes.push("a note with 'quotes'".into());
     Trial {
@@ -185,4 +187,26 @@ fn a_journal_whose_writer_was_killed_in_the_middle_of_a_write_is_read() {
     fs::copy(&path, &cut_off).unwrap();
     fs::copy(rollback(&path), rollback(&cut_off)).unwrap();
     assert_eq!(Journal::read(&cut_off).unwrap().trials, [trial(0)]);
+}
+
+#[test]
+fn a_journal_from_before_cpu_times_were_kept_is_read_and_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let mut journal = begun(&path);
+    journal.add(&trial(0)).unwrap();
+    journal.close().unwrap();
+    let earlier = "ALTER TABLE thread DROP COLUMN cpu_s; ALTER TABLE thread DROP COLUMN waited_s";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(earlier).unwrap();
+    let times = |record: &Record<Comparison>| -> Vec<(Option<f64>, Option<f64>)> {
+        let threads = record.trials.iter().flat_map(|trial| &trial.observation.as_ref().unwrap().threads);
+        threads.map(|thread| (thread.cpu_s, thread.waited_s)).collect()
+    };
+    assert_eq!(times(&Journal::read(&path).unwrap()), [(None, None)]);
+
+    let mut journal = Journal::open(&path).unwrap();
+    journal.begin_session(&["stayput".into(), "study".into()], &HostState::default()).unwrap();
+    journal.add(&trial(1)).unwrap();
+    journal.close().unwrap();
+    assert_eq!(times(&Journal::read(&path).unwrap()), [(None, None), (Some(1.25), Some(0.5))]);
 }
