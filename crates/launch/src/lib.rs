@@ -60,6 +60,7 @@ use machine::{CpuSet, Placement};
 use nix::errno::Errno;
 use openmp::BINDING_VARIABLES;
 use registry::{Binder, ThreadRegistry};
+use serde::{Deserialize, Serialize};
 use signals::Caught;
 use std::collections::HashSet;
 use std::env;
@@ -71,7 +72,8 @@ use std::time::{Duration, Instant};
 use wait::Usage;
 
 /// What takes a slot of the placement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Each thread; every process of the program counts its own from 0.
     #[default]
@@ -81,7 +83,8 @@ pub enum Unit {
 }
 
 /// How threads are noticed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Observe {
     /// By ptrace: every thread, from its first instruction to its last. Falls back to polling where it is refused.
     #[default]

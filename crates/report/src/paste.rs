@@ -5,6 +5,7 @@ use crate::study_view::StudyView;
 use crate::words::count;
 use machine::{Placement, Syntax};
 use study::Subject;
+use study::binding::{Binding, Observe, Unit};
 
 /// What to do about one subject.
 pub(crate) struct Advice {
@@ -60,13 +61,34 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
     }
 }
 
+/// The flags of `stayput run` that bind as a study did, each with a space before it.
+fn flags(Binding { unit, skip, observe }: &Binding) -> String {
+    let mut flags = String::new();
+    if *unit == Unit::Process {
+        flags.push_str(" --unit process");
+    }
+    if !skip.is_empty() {
+        let skip: Vec<String> = skip.iter().map(u32::to_string).collect();
+        flags.push_str(&format!(" --skip {}", skip.join(",")));
+    }
+    if *observe == Observe::Poll {
+        flags.push_str(" --observe poll");
+    }
+    flags
+}
+
 fn lines(subject: &Subject, name: &str, placement: &Placement, threads: u32) -> Vec<Line> {
     let mut program = shell_words::join(subject.argv_for(threads));
     if let Some(file) = subject.input.as_ref().and_then(|input| input.file.as_ref()) {
         program.push_str(&format!(" < {}", shell_words::quote(&file.to_string_lossy())));
     }
-    let stayput = format!("stayput run -n {threads} --place {} -- {program}", shell_words::quote(name));
+    let (place, how) = (shell_words::quote(name), flags(&subject.binding));
+    let stayput = format!("stayput run -n {threads} --place {place}{how} -- {program}");
     let mut lines = vec![Line { tool: "Stayput: binds any program and reads the binding back", command: stayput }];
+    // The other tools know neither threads that are left alone nor the processes of a program.
+    if subject.binding.unit != Unit::Thread || !subject.binding.skip.is_empty() {
+        return lines;
+    }
     // Threads with several CPUs each need the syntaxes that can hold those.
     let environment = [Syntax::Gomp, Syntax::OmpPlaces].into_iter().find_map(|syntax| syntax.line(placement).ok());
     if let Some(assignments) = environment {
@@ -82,4 +104,16 @@ fn lines(subject: &Subject, name: &str, placement: &Placement, threads: u32) -> 
         lines.push(Line { tool, command: format!("OMP_NUM_THREADS={threads} {prefix} {program}") });
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_binds_as_the_study_did() {
+        assert_eq!(flags(&Binding::default()), "");
+        let binding = Binding::new(Unit::Process, vec![3, 0], Observe::Poll);
+        assert_eq!(flags(&binding), " --unit process --skip 0,3 --observe poll");
+    }
 }

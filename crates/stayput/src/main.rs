@@ -1,5 +1,6 @@
 //! The `stayput` command: wiring and exit codes; everything else lives in the crates behind it.
 
+mod binding;
 mod doctor;
 mod place;
 mod placement_file;

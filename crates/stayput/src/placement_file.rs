@@ -3,14 +3,24 @@
 use crate::UsageError;
 use machine::Placement;
 use std::path::Path;
-use study::{Analysis, Best, Plan};
+use study::{Analysis, Best, Binding, Plan};
 
-/// The best placement of `argv`'s program and the thread count that goes with it, from the journal at `path`: of the subject with
-/// the same program, or of the only subject. No placement when running unbound was best.
+/// Where a study found a program fastest.
+pub struct BestPlacement {
+    /// None when running unbound was best.
+    pub placement: Option<Placement>,
+    /// The thread count that goes with it.
+    pub threads: u32,
+    /// How the study bound the program's threads.
+    pub binding: Binding,
+}
+
+/// The best placement of `argv`'s program, from the journal at `path`: of the subject with the same program, or of the only
+/// subject.
 ///
 /// # Errors
 /// When the journal can't be read, is unfinished, or holds no such subject.
-pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<(Option<Placement>, u32)> {
+pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacement> {
     let study = report::Study::read(path).map_err(UsageError::from)?;
     let (plan, Analysis { best, .. }) = match &study {
         report::Study::Comparison(record, analysis) => (&record.plan.plan, analysis),
@@ -39,7 +49,9 @@ pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<(Option<Pl
         .find(|treatment| treatment.name == chosen.placement)
         .zip(plan.threads.iter().position(|threads| *threads == chosen.threads))
         .and_then(|(treatment, position)| treatment.placements.get(position)?.clone());
-    Ok((placement, chosen.threads))
+    let subject = plan.subjects.iter().find(|subject| subject.name == chosen.subject);
+    let binding = subject.map(|subject| subject.binding.clone()).unwrap_or_default();
+    Ok(BestPlacement { placement, threads: chosen.threads, binding })
 }
 
 fn runs_program(plan: &Plan, best: &Best, argv: &[String]) -> bool {

@@ -1,10 +1,10 @@
 //! `stayput run`: one program with its threads bound and read back, otherwise as if it had been started bare.
 
+use crate::binding::BindingArgs;
 use crate::{UsageError, placement_file, shell};
 use anyhow::Context;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use launch::observation::STOPS_TO_TELL;
-use launch::{Descendants, Launch, Observe, Output, Unit};
+use launch::{Descendants, Launch, Output};
 use machine::{CpuSet, Machine, Placement, Policy};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use study::plan::UNBOUND;
-use study::{Exit, Observation, ThreadObservation};
+use study::{Binding, Exit, Observation, ThreadObservation};
 
 /// Run a program with each thread bound, and read back where it was
 ///
@@ -35,17 +35,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", add = shell::files("json"))]
     json: Option<PathBuf>,
 
-    /// Threads (with --unit process: processes) to leave alone, by order of creation from 0; they take no place
-    #[arg(long, value_name = "I,J", value_delimiter = ',')]
-    skip: Vec<u32>,
-
-    /// What takes a place: each thread, or each process of the program's tree with all its threads
-    #[arg(long, default_value = "thread", value_parser = one_of([("thread", Unit::Thread), ("process", Unit::Process)]))]
-    unit: Unit,
-
-    /// How threads are noticed: by ptrace, or by looking at /proc now and then, for programs that use ptrace themselves
-    #[arg(long, default_value = "trace", value_parser = one_of([("trace", Observe::Trace), ("poll", Observe::Poll)]))]
-    observe: Observe,
+    #[command(flatten)]
+    binding: BindingArgs,
 
     /// Print no summary
     #[arg(short, long)]
@@ -60,19 +51,13 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// A choice among names that stand for values.
-fn one_of<T: Copy + Send + Sync + 'static>(choices: [(&'static str, T); 2]) -> impl TypedValueParser<Value = T> {
-    let value = move |name: String| choices.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
-    PossibleValuesParser::new(choices.map(|(name, _)| name)).try_map(move |name| value(name).ok_or("no such choice"))
-}
-
 /// Runs the program and ends as it did.
 pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let command = match &args.shell {
         Some(shell) => vec![shell.clone(), "-c".into(), args.command.join(OsStr::new(" "))],
         None => args.command.clone(),
     };
-    let (placement, threads) = placement(args, &command)?;
+    let (placement, threads, binding) = placement(args, &command)?;
     // Before the program runs: a result that can't be kept is better known at once.
     let create = |path| {
         File::create(path).map_err(|error| UsageError::from(format!("cannot write {}: {error}", Path::display(path))))
@@ -81,9 +66,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let launched = launch::launch(&Launch {
         placement,
         threads,
-        skip: args.skip.clone(),
-        unit: args.unit,
-        observe: args.observe,
+        skip: binding.skip,
+        unit: binding.unit,
+        observe: binding.observe,
         output: Output::Inherit,
         descendants: Descendants::Detach,
         keep_binding_variables: args.place.is_none(),
@@ -109,18 +94,21 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     }
 }
 
-/// Where the threads go and how many there are, if either was said.
-fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Placement>, Option<u32>)> {
+/// Where the threads go and how many there are, if either was said, and how they are bound.
+fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Placement>, Option<u32>, Binding)> {
+    let binding = Binding::from(args.binding.clone());
     let Some(place) = args.place.as_deref().filter(|place| *place != UNBOUND) else {
-        return Ok((None, args.threads));
+        return Ok((None, args.threads, binding));
     };
     if Path::new(place).extension().is_some_and(|extension| extension == "stayput") {
         let argv: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let (best, threads) = placement_file::best_placement(Path::new(place), &argv)?;
-        if best.is_none() && !args.quiet {
+        let best = placement_file::best_placement(Path::new(place), &argv)?;
+        if best.placement.is_none() && !args.quiet {
             eprintln!("stayput: {place} shows no placement that beats running unbound; nothing is bound");
         }
-        return Ok((best, args.threads.or(Some(threads))));
+        // What was found holds for threads that are bound as the study bound them.
+        let binding = if binding.is_default() { best.binding } else { binding };
+        return Ok((best.placement, args.threads.or(Some(best.threads)), binding));
     }
     let placement = match place.parse::<Policy>().map_err(UsageError::from)? {
         // Reading the topology would take longer than starting the program.
@@ -131,7 +119,7 @@ fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Pla
             policy.place(&machine, threads)
         }
     };
-    Ok((Some(placement.map_err(UsageError::from)?), args.threads))
+    Ok((Some(placement.map_err(UsageError::from)?), args.threads, binding))
 }
 
 /// What `--json` writes, in the words of the report's trials.
@@ -289,6 +277,8 @@ mod tests {
             actual_cpus: actual.parse().unwrap(),
             last_cpu: None,
             migrations: Some(1234),
+            cpu_s: None,
+            waited_s: None,
         }
     }
 

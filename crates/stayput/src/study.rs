@@ -5,6 +5,7 @@ mod paper;
 
 pub(crate) use paper::conduct_paper;
 
+use crate::binding::BindingArgs;
 use crate::{UsageError, shell};
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
@@ -95,6 +96,8 @@ pub struct StudyArgs {
     race: RaceArgs,
     #[command(flatten, next_help_heading = "The program's own words")]
     words: WordArgs,
+    #[command(flatten, next_help_heading = "How the program's threads are bound")]
+    binding: BindingArgs,
 }
 
 #[derive(Default, clap::Args)]
@@ -284,6 +287,9 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         name: args.words.name.clone().or_else(|| args.shell.is_some().then(|| args.command.join(" "))),
         time_regex: args.words.time_regex.clone(),
         verified_regex: args.words.verified_regex.clone(),
+        unit: args.binding.unit,
+        skip: args.binding.skip.clone(),
+        observe: args.binding.observe,
         ..SubjectTable::default()
     });
     let study = match args.subjects.iter().find(|name| is_study_file(name)) {

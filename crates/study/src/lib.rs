@@ -10,7 +10,7 @@
 //!
 //! Files use those above them in this list, and none below, but for a parent and its children:
 //!
-//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], what programs read, [`input`], [`identity`], [`plan`] and [`extension`], and the files that say it,
+//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`binding`], what programs read, [`input`], [`identity`], [`plan`] and [`extension`], and the files that say it,
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
 //! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod binding;
 pub mod candidates;
 pub mod comparison;
 mod departures;
@@ -57,6 +58,7 @@ pub mod warning;
 mod watch;
 
 pub use analysis::{Analysis, RaceAnalysis, comparison_analysis, race_analysis};
+pub use binding::Binding;
 pub use comparison::{Comparison, StopRule};
 pub use extension::Extension;
 pub use host::{HostFacts, HostState, PastSession};

@@ -1,5 +1,6 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
+use crate::binding::Binding;
 use crate::extension::Extension;
 use crate::identity::{Change, Identity};
 use crate::input::InputFacts;
@@ -23,6 +24,9 @@ pub struct Subject {
     /// A regular expression that the output of a right result matches; else the exit code alone decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_regex: Option<String>,
+    /// How its threads get their places, and how they are noticed.
+    #[serde(default, skip_serializing_if = "Binding::is_default")]
+    pub binding: Binding,
     /// What a built-in program says of itself: `npb-ep 0.1.0 (gcc 12.2.0)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,

@@ -1,5 +1,6 @@
 //! What a user asks to be studied, by flags or by a study file, and the plan that it comes to.
 
+use crate::binding::Binding;
 use crate::candidates::{self, Among};
 use crate::comparison::{Comparison, StopRule};
 use crate::departures;
@@ -258,6 +259,7 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, Stri
     }
     subject.time_regex = table.time_regex.clone().or(subject.time_regex);
     subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
+    subject.binding = Binding::new(table.unit, table.skip.clone(), table.observe);
     Ok(subject)
 }
 

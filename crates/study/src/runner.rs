@@ -55,6 +55,9 @@ impl Runner for ProgramRunner {
         let launched = launch(&Launch {
             placement: plan.placement(turn.cell).cloned(),
             threads: Some(threads),
+            unit: subject.binding.unit,
+            skip: subject.binding.skip.clone(),
+            observe: subject.binding.observe,
             output: Output::Capture,
             input: self.inputs.get(turn.cell.subject).cloned().flatten(),
             timeout: Some(limit.longest),

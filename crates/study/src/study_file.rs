@@ -2,6 +2,7 @@
 
 mod words;
 
+use crate::binding::{Observe, Unit};
 use crate::list;
 use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
 use crate::toml_file::{self, FileError};
@@ -85,6 +86,15 @@ pub struct SubjectTable {
     pub time_regex: Option<String>,
     /// Matches the output of a right result.
     pub verified_regex: Option<String>,
+    /// What takes a slot of the placement: `thread` or `process`.
+    #[serde(default)]
+    pub unit: Unit,
+    /// Threads or processes, by order of creation from 0, that are left alone.
+    #[serde(default)]
+    pub skip: Vec<u32>,
+    /// How threads are noticed: `trace` or `poll`.
+    #[serde(default)]
+    pub observe: Observe,
 }
 
 /// A share such as `2 %` or `0.02`.
