@@ -44,6 +44,12 @@ pub struct ThreadObservation {
     /// How long it was ready to run while others had its CPUs, in seconds; none where the kernel doesn't tell.
     #[serde(default)]
     pub waited_s: Option<f64>,
+    /// When it was first noticed, in seconds since the launch; none where that was not kept.
+    #[serde(default)]
+    pub began_s: Option<f64>,
+    /// When it was last read back, likewise.
+    #[serde(default)]
+    pub ended_s: Option<f64>,
 }
 
 impl Observation {

@@ -20,6 +20,7 @@ use machine::linux::{Pid, Tid};
 use machine::{CpuId, CpuSet, Placement};
 use nix::errno::Errno;
 use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 /// Who puts the threads where they are meant to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +147,8 @@ pub(crate) struct ThreadRegistry {
     skip: Vec<u32>,
     started: SlotCounter,
     processes: HashMap<Pid, Process>,
+    /// When the launch began, from which the lives of threads are counted.
+    launched: Instant,
     /// Living threads: their process and their row.
     living: HashMap<Tid, (Pid, usize)>,
     rows: Vec<ThreadObservation>,
@@ -172,6 +175,7 @@ impl ThreadRegistry {
             skip: skip.to_vec(),
             started: SlotCounter::default(),
             processes: HashMap::new(),
+            launched: Instant::now(),
             living: HashMap::new(),
             rows: Vec::new(),
             migrations_before: 0,
@@ -350,6 +354,8 @@ impl ThreadRegistry {
             migrations: None,
             cpu_s: None,
             waited_s: None,
+            began_s: Some(self.launched.elapsed().as_secs_f64()),
+            ended_s: None,
         });
     }
 
@@ -411,6 +417,7 @@ impl ThreadRegistry {
             row.migrations = pid.migrations(tid).or(row.migrations);
             if let Some(times) = pid.scheduler_times(tid) {
                 (row.cpu_s, row.waited_s) = (Some(times.cpu_s), times.waited_s);
+                row.ended_s = Some(self.launched.elapsed().as_secs_f64());
             }
             if pid.main_thread() == tid {
                 self.peak_rss_bytes =

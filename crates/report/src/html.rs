@@ -13,7 +13,7 @@ pub(crate) mod simulation;
 use crate::json;
 use crate::number::{self, Ratio};
 use crate::paste;
-use crate::sentences::{advice, causes, stop};
+use crate::sentences::{advice, causes, crowded_processes, stop};
 use crate::setting;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Row, Table};
@@ -129,7 +129,11 @@ fn headline(study: &StudyView, subject: &Subject) -> Markup {
     let disturbances = study.disturbances(&subject.name);
     html! {
         div {
-            @if disturbances.is_empty() {
+            @if let Some(crowding) = study.analysis.crowding(&subject.name) {
+                p.figure.words { "Processes shared a CPU" }
+                p.doubt { (capital(&crowded_processes(&crowding.crowd))) " took turns while " (crowding.crowd.idle.named()) " had nothing to do." }
+                p.doubt.muted { "As measured: " (text) }
+            } @else if disturbances.is_empty() {
                 p class=(class) { (text) }
             } @else {
                 p.figure.words { "Busy machine" }

@@ -2,6 +2,7 @@
 
 mod change;
 mod comparison;
+mod crowding;
 mod disturbance;
 mod loss;
 mod race;
@@ -11,6 +12,7 @@ mod space_sharing;
 mod stop;
 mod warning;
 
+pub(crate) use crowding::processes as crowded_processes;
 pub(crate) use disturbance::{advice, causes, on_a_busy_machine};
 pub use loss::loss;
 pub use stop::{nothing_run, stop};
@@ -39,9 +41,16 @@ pub fn replay_verdicts(analysis: &ReplayAnalysis) -> Vec<String> {
 
 /// The answer of a comparison or a race, apart from the names that its sentences begin with.
 pub(crate) fn of_cells(analysis: &Analysis) -> impl Iterator<Item = Sentence> {
-    analysis.verdicts.iter().flat_map(|verdict| match verdict {
+    let sentences = analysis.verdicts.iter().flat_map(|verdict| match verdict {
         Verdict::Comparison(verdict) => comparison::sentences(verdict),
         Verdict::Race(verdict) => race::sentences(verdict),
+    });
+    sentences.map(|sentence| match sentence {
+        Sentence::Headline { subject, text } => match analysis.crowding(&subject) {
+            Some(crowding) => Sentence::Headline { text: crowding::qualified(&text, crowding), subject },
+            None => Sentence::Headline { subject, text },
+        },
+        other => other,
     })
 }
 

@@ -279,6 +279,8 @@ mod tests {
             migrations: Some(1234),
             cpu_s: None,
             waited_s: None,
+            began_s: None,
+            ended_s: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is concluded from a record of a study of cells: summaries, the best, verdicts and warnings.
 
 use crate::comparison::Comparison;
+use crate::crowding::Crowding;
 use crate::environment::Environment;
 use crate::plan::Cell;
 use crate::race::{Race, RaceResult};
@@ -25,6 +26,16 @@ pub struct Analysis {
     pub warnings: Vec<Warning>,
     /// Why it stopped.
     pub stop: Stop,
+}
+
+impl Analysis {
+    /// Where busy threads of several processes of a subject were put on one CPU, if anywhere.
+    pub fn crowding(&self, subject: &str) -> Option<&Crowding> {
+        self.warnings.iter().find_map(|warning| match warning {
+            Warning::Crowded { subject: name, crowding } if name == subject => Some(crowding),
+            _ => None,
+        })
+    }
 }
 
 /// All that is concluded from a record of a race.

@@ -16,7 +16,7 @@
 //! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
 //! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`]; how
 //!   their journals are called, [`journal_name`]
-//! - what it shows: [`summary`], [`verdict`], [`warning`] and [`stop_reason`], [`analysis`]
+//! - what it shows: [`summary`], [`verdict`], [`crowding`], [`warning`] and [`stop_reason`], [`analysis`]
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ pub mod analysis;
 pub mod binding;
 pub mod candidates;
 pub mod comparison;
+pub mod crowding;
 mod departures;
 pub mod engine;
 mod environment;

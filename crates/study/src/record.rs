@@ -2,6 +2,7 @@
 
 use crate::host::{HostFacts, PastSession};
 use crate::kind::Kind;
+use machine::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
 
 /// Plan, machine, sessions and trials of one study.
@@ -25,6 +26,12 @@ impl<K: Kind> Record<K> {
     /// How many CPUs the study may use; 1 where the topology doesn't say.
     pub(crate) fn usable_cpus(&self) -> usize {
         self.machine["usable_cpus"].as_array().map_or(1, Vec::len)
+    }
+
+    /// The CPUs that the study may use; none where the topology doesn't say.
+    pub(crate) fn usable_cpu_set(&self) -> CpuSet {
+        let numbers = self.machine["usable_cpus"].as_array().into_iter().flatten();
+        numbers.filter_map(|cpu| Some(CpuId(cpu.as_u64()?.try_into().ok()?))).collect()
     }
 }
 

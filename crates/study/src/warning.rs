@@ -1,6 +1,7 @@
 //! What disturbed a study or limits what it shows, as values. `report` writes them as sentences.
 
 use crate::comparison::Comparison;
+use crate::crowding::Crowding;
 use crate::host::{LOAD_TO_TELL, STEAL_TO_TELL};
 use crate::kind::Kind;
 use crate::plan::{Plan, UNBOUND};
@@ -64,6 +65,14 @@ pub enum Warning {
     Strayed {
         /// In so many trials.
         trials: u32,
+    },
+    /// Busy threads of several processes were put on one CPU while other CPUs were idle.
+    Crowded {
+        /// Name of the subject.
+        subject: String,
+        /// Where, and which CPUs.
+        #[serde(flatten)]
+        crowding: Crowding,
     },
     /// Programs left processes behind, which were killed.
     Leftovers {
@@ -276,6 +285,11 @@ impl Warning {
         if strayed > 0 {
             warnings.push(Self::Strayed { trials: strayed as u32 });
         }
+        let usable = record.usable_cpu_set();
+        warnings.extend(plan.subjects.iter().enumerate().filter_map(|(position, subject)| {
+            let crowding = Crowding::of_subject(plan, &record.trials, position, &usable)?;
+            Some(Self::Crowded { subject: subject.name.clone(), crowding })
+        }));
         let leftovers = observations().map(|seen| seen.leftovers).fold(0, u32::saturating_add);
         if leftovers > 0 {
             warnings.push(Self::Leftovers { processes: leftovers });

@@ -12,6 +12,7 @@ use crate::study_view::{StudyView, cpu_line, program_threads};
 use crate::words::{count, plain};
 use machine::{CpuSet, Machine, Placement};
 use maud::{Markup, PreEscaped, html};
+use study::crowding::Crowd;
 use study::model::{DRIFT_RUNS, Noise, Slow};
 use study::{Cell, HostState, PastSession, SubjectModel, Trial};
 
@@ -119,6 +120,7 @@ fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(u32, Vec<&'a s
 pub(super) fn cpus(study: &StudyView) -> Section {
     let plan = &study.plan;
     let is_long = plan.treatments.len() * plan.threads.len() > ROWS;
+    let usable = study.machine.as_ref().map(|machine| machine.usable_cpus()).unwrap_or_default();
     let strayed: Vec<(&Trial, String)> = study.trials.iter().flat_map(strays).collect();
     heading("cpus", "CPUs", "Intended and actual CPUs").above(html! {
         p { "In the order in which threads were created. Each thread's CPUs were read back from the kernel while it ran." }
@@ -137,7 +139,7 @@ pub(super) fn cpus(study: &StudyView) -> Section {
                         @for (column, (&threads, placement)) in plan.threads.iter().zip(&treatment.placements).enumerate() {
                             @if let Some(placement) = placement { tr {
                                 td { (plain(&names(column))) } td.n { (threads) } td { code { (cpu_line(&placement.slots)) } }
-                                td { (read_back(trials(Some(threads)))) }
+                                td { (read_back(trials(Some(threads)), &usable)) }
                             } }
                         }
                     }
@@ -173,13 +175,15 @@ fn roamed<'t>(trials: impl Iterator<Item = &'t Trial>) -> Markup {
 }
 
 /// In how many of the trials every thread was where it was meant to be.
-fn read_back<'t>(trials: impl Iterator<Item = &'t Trial>) -> Markup {
+fn read_back<'t>(trials: impl Iterator<Item = &'t Trial>, usable: &CpuSet) -> Markup {
     let seen: Vec<&Trial> = trials.filter(|trial| !program_threads(trial).is_empty()).collect();
     let right = seen.iter().filter(|trial| strays(trial).next().is_none()).count();
+    let crowded = seen.iter().filter(|trial| Crowd::in_trial(trial, usable).is_some()).count();
     html! {
         @if seen.is_empty() { "nothing was seen" }
         @else if right == seen.len() { "as intended in all " (count(right, "trial")) }
         @else { span.bad { "as intended in " (right) " of " (count(seen.len(), "trial")) } }
+        @if crowded > 0 { "; " span.bad { "in " (crowded) " several processes took turns on one CPU" } }
     }
 }
 

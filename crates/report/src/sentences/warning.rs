@@ -1,6 +1,6 @@
 //! What disturbed a study or limits what it shows, in sentences.
 
-use super::counted;
+use super::{counted, crowding};
 use study::Warning;
 use study::warning::Work;
 
@@ -42,6 +42,7 @@ pub(super) fn sentence(warning: &Warning) -> String {
             "In {} a thread was read back on other CPUs than intended; see intended against actual CPUs.",
             counted(*trials, "trial")
         ),
+        Warning::Crowded { subject, crowding } => crowding::sentence(subject, crowding),
         Warning::Leftovers { processes } => {
             format!("Programs left processes behind, which were killed: {processes} in all.")
         }

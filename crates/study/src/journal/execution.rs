@@ -49,17 +49,20 @@ CREATE TABLE thread (
     last_cpu INTEGER,
     migrations INTEGER,
     cpu_s REAL,
-    waited_s REAL
+    waited_s REAL,
+    began_s REAL,
+    ended_s REAL
 ) STRICT;
 CREATE INDEX thread_by_trial ON thread (sequence);
 ";
 
-    const ADDED_COLUMNS: &'static [(&'static str, &'static str)] =
-        &[
+    const ADDED_COLUMNS: &'static [(&'static str, &'static str)] = &[
         ("trial", "stops INTEGER"),
         ("trial", "stops_s REAL"),
         ("thread", "cpu_s REAL"),
         ("thread", "waited_s REAL"),
+        ("thread", "began_s REAL"),
+        ("thread", "ended_s REAL"),
     ];
 
     fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
@@ -113,6 +116,8 @@ CREATE INDEX thread_by_trial ON thread (sequence);
                     ("migrations", &thread.migrations.map(integer)),
                     ("cpu_s", &thread.cpu_s),
                     ("waited_s", &thread.waited_s),
+                    ("began_s", &thread.began_s),
+                    ("ended_s", &thread.ended_s),
                 ],
             )
         })
@@ -182,5 +187,7 @@ fn thread(row: &Columns) -> Result<ThreadObservation, RowError> {
         migrations: row.optional_count("migrations")?,
         cpu_s: row.added_seconds("cpu_s")?,
         waited_s: row.added_seconds("waited_s")?,
+        began_s: row.added_seconds("began_s")?,
+        ended_s: row.added_seconds("ended_s")?,
     })
 }

@@ -21,6 +21,8 @@ fn trial(sequence: u32) -> Trial {
         migrations: Some(9),
         cpu_s: Some(1.25),
         waited_s: Some(0.5),
+        began_s: Some(0.125),
+        ended_s: Some(2.5),
     });
     seen.notes.push("a note with 'quotes'".into());
     Trial {
@@ -196,17 +198,19 @@ fn a_journal_from_before_cpu_times_were_kept_is_read_and_gone_on_with() {
     let mut journal = begun(&path);
     journal.add(&trial(0)).unwrap();
     journal.close().unwrap();
-    let earlier = "ALTER TABLE thread DROP COLUMN cpu_s; ALTER TABLE thread DROP COLUMN waited_s";
-    rusqlite::Connection::open(&path).unwrap().execute_batch(earlier).unwrap();
-    let times = |record: &Record<Comparison>| -> Vec<(Option<f64>, Option<f64>)> {
+    for column in ["cpu_s", "waited_s", "began_s", "ended_s"] {
+        let earlier = format!("ALTER TABLE thread DROP COLUMN {column}");
+        rusqlite::Connection::open(&path).unwrap().execute_batch(&earlier).unwrap();
+    }
+    let times = |record: &Record<Comparison>| -> Vec<[Option<f64>; 4]> {
         let threads = record.trials.iter().flat_map(|trial| &trial.observation.as_ref().unwrap().threads);
-        threads.map(|thread| (thread.cpu_s, thread.waited_s)).collect()
+        threads.map(|thread| [thread.cpu_s, thread.waited_s, thread.began_s, thread.ended_s]).collect()
     };
-    assert_eq!(times(&Journal::read(&path).unwrap()), [(None, None)]);
+    assert_eq!(times(&Journal::read(&path).unwrap()), [[None; 4]]);
 
     let mut journal = Journal::open(&path).unwrap();
     journal.begin_session(&["stayput".into(), "study".into()], &HostState::default()).unwrap();
     journal.add(&trial(1)).unwrap();
     journal.close().unwrap();
-    assert_eq!(times(&Journal::read(&path).unwrap()), [(None, None), (Some(1.25), Some(0.5))]);
+    assert_eq!(times(&Journal::read(&path).unwrap()), [[None; 4], [1.25, 0.5, 0.125, 2.5].map(Some)]);
 }
