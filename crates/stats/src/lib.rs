@@ -8,6 +8,7 @@
 //! pairs of two cells  ──> paired_ratio ──> is_settled (is it enough?)
 //!                                      ├─> claims  (may we say so, among all the comparisons of the study?)
 //!                                      └─> disturbances (was the machine too busy to say it plainly?)
+//! reported and taken   ──> opposition (can what a program reports be its time?)
 //! seed, block, group  ──> block_permutation (who runs when)
 //! runs of many arms   ──> Race: next_block, limit_s ──> standings (which is best, and what can't be told apart from it)
 //! ```
@@ -23,6 +24,7 @@ mod draw;
 mod drift;
 mod estimate;
 mod metric;
+mod opposition;
 mod outlier;
 mod paired;
 mod race;
@@ -35,6 +37,7 @@ pub use draw::block_permutation;
 pub use drift::{Drift, MIN_DRIFT_POINTS, drift};
 pub use estimate::{Estimate, estimate, mean_interval, median_interval, quantile};
 pub use metric::{Better, By, Metric, Unit};
+pub use opposition::{Opposition, ReportedAndTaken, opposition};
 pub use outlier::{Mark, OUTLIER_THRESHOLD, outliers};
 pub use paired::{CLAIM_LEVEL, CONFIDENCE, MIN_PAIRS, Pair, PairedRatio, RESAMPLES, paired_ratio};
 pub use race::{DropReason, Elimination, Gain, Outcome, Race, RaceRule, Run, Standing, Standings};
