@@ -145,6 +145,7 @@ mod tests {
             seed: 1,
             paper: None,
             departures: Vec::new(),
+            extensions: Vec::new(),
         }
     }
 
@@ -180,6 +181,8 @@ mod tests {
             migrations: None,
             minor_faults: 0,
             major_faults: 0,
+            stops: None,
+            stops_s: None,
             counters: BTreeMap::new(),
             threads,
             leftovers: 0,
