@@ -183,6 +183,9 @@ impl Picture<'_> {
         if !self.machine.offline_cpus().is_empty() {
             lines.push(format!("Not drawn: offline ({}).", self.machine.offline_cpus().named()));
         }
+        if !self.machine.hidden_cpus().is_empty() {
+            lines.push(format!("Not drawn: offline or hidden ({}).", self.machine.hidden_cpus().named()));
+        }
         for kind in self.machine.core_kinds() {
             lines.push(format!("{} cores: {}.", kind.name, kind.cpus.named()));
         }
@@ -265,7 +268,8 @@ impl Picture<'_> {
         let mut bands = Vec::new();
         for &node in &object.numa_nodes {
             let node = self.machine.numa_node(node);
-            let text = format!("NUMA node P#{}{}", node.os_index, of_size(node.memory_bytes));
+            let forbidden = if node.forbidden { ", not ours to use" } else { "" };
+            let text = format!("NUMA node P#{}{}{forbidden}", node.os_index, of_size(node.memory_bytes));
             bands.push(Label { kind: LabelKind::Memory, text });
         }
         if let Some(cache) = &object.cache {
@@ -349,7 +353,8 @@ impl Picture<'_> {
                 text(svg, middle, y + 29.5, 9.5, centred, &number);
             }
             None => {
-                let class = if is_usable { "class=\"cell\"" } else { "class=\"off\"" };
+                // On boxes of either colour alike.
+                let class = if is_usable { "class=\"cell\"" } else { "class=\"off\" style=\"fill:var(--deep)\"" };
                 rectangle(svg, x, y, width, CELL_HEIGHT, 4.0, class);
                 text(svg, middle, y + 22.0, BAND_FONT, &format!("{centred} class=\"soft\""), &number);
             }
@@ -538,6 +543,20 @@ mod tests {
         for rule in STYLE.split('}').filter(|rule| !rule.is_empty()) {
             assert!(rule.contains(".stayput-machine"), "a style for the whole page: {rule}");
         }
+    }
+
+    #[test]
+    fn forbidden_cells_look_alike_in_every_box_and_memory_without_cpus_is_drawn() {
+        let xml = |name: &str| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/corpus/");
+            Machine::named(&format!("{folder}{name}.xml")).unwrap()
+        };
+        let forbidden = svg(&xml("offline-and-disallowed"), None);
+        assert_eq!(forbidden.matches("class=\"off\"").count(), 2);
+        assert_eq!(forbidden.matches("class=\"off\" style=\"fill:var(--deep)\"").count(), 2);
+        let memory = svg(&xml("memory-only"), None);
+        assert!(memory.contains("NUMA node P#2 64 GiB") && memory.contains("NUMA node P#1 16 GiB, not ours to use"));
+        assert!(svg(&xml("hidden-by-cgroup"), None).contains("Not drawn: offline or hidden (CPUs 0,5)."));
     }
 
     #[test]
