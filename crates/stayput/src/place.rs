@@ -5,6 +5,9 @@ use machine::export::Order;
 use machine::{Class, Distinct, Kind, Machine, Placement, Policy, Syntax};
 use serde_json::{Map, Value, json};
 use std::io::Write;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Print a placement: which CPU each thread gets. Or all placements that differ: which there are, and how many
 #[derive(clap::Args)]
@@ -106,16 +109,18 @@ pub(crate) fn policy_placement(
 /// Prints the classes of placements, or their number.
 fn distinct(args: &PlaceArgs) -> anyhow::Result<()> {
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
-    let distinct = Distinct::new(&machine).map_err(UsageError::from)?;
+    let distinct = with_progress(|| Distinct::new(&machine)).map_err(UsageError::from)?;
     // Clap has made sure that it is there.
     let threads = args.threads.unwrap_or(0);
     if args.count {
-        return crate::print(&count(args, &distinct, threads)?);
+        return crate::print(&with_progress(|| count(args, &distinct, threads))?);
     }
     let unordered: Box<dyn Iterator<Item = Class>> = if args.important {
-        Box::new(distinct.important(threads).map_err(UsageError::from)?.into_iter())
+        Box::new(with_progress(|| distinct.important(threads)).map_err(UsageError::from)?.into_iter())
     } else {
-        Box::new(distinct.iter(threads).map_err(UsageError::from)?)
+        let mut classes = with_progress(|| distinct.iter(threads)).map_err(UsageError::from)?;
+        let first = with_progress(|| classes.next());
+        Box::new(first.into_iter().chain(classes))
     };
     let classes: Box<dyn Iterator<Item = Class>> =
         if args.ordered { Box::new(unordered.flat_map(|class| distinct.orders(&class))) } else { unordered };
@@ -127,6 +132,27 @@ fn distinct(args: &PlaceArgs) -> anyhow::Result<()> {
         }
         Format::Json => crate::print_by(|out| write_json(out, classes, args.ordered)),
     }
+}
+
+/// Does some work, and says on standard error that it goes on: after a second, and then every ten.
+fn with_progress<T>(work: impl FnOnce() -> T) -> T {
+    let (finished, is_finished) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let begin = Instant::now();
+            let mut pause = Duration::from_secs(1);
+            while is_finished.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                eprintln!(
+                    "stayput: still looking for the distinct placements after {} s; a machine with fewer CPUs or levels takes less",
+                    begin.elapsed().as_secs()
+                );
+                pause = Duration::from_secs(10);
+            }
+        });
+        let result = work();
+        drop(finished);
+        result
+    })
 }
 
 fn count(args: &PlaceArgs, distinct: &Distinct, threads: usize) -> anyhow::Result<String> {

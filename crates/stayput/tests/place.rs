@@ -136,3 +136,34 @@ fn what_cannot_be_is_said_in_a_sentence() {
         assert_eq!(place(wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
+
+#[test]
+fn what_takes_long_says_so_and_what_would_never_end_is_refused() {
+    let mut child = Command::new(STAYPUT)
+        .args(["place", "--count", "-n", "4000", "--machine", "pack:16 l3:16 l2:16 core:1 pu:2"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let line = BufReader::new(child.stderr.take().unwrap()).lines().next();
+    // It may be a minute's work, of which nothing more is to be seen here.
+    let _ = child.kill();
+    child.wait().unwrap();
+    assert!(line.unwrap().unwrap().starts_with("stayput: still looking for the distinct placements after "));
+
+    let output = place(&["scatter", "-n", "1000000000", "--machine", "xeon-e5405"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "stayput: 1000000000 threads are more than 65536, the most that are placed; ask for fewer\n"
+    );
+}
+
+#[test]
+fn the_help_names_every_preset() {
+    for subcommand in ["place", "topology"] {
+        let output = Command::new(STAYPUT).args([subcommand, "--help"]).output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        let words: Vec<&str> = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
+        assert!(machine::preset::names().all(|name| words.contains(&name)), "{help}");
+    }
+}

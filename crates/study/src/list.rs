@@ -2,7 +2,7 @@
 
 use crate::plan::PlanError;
 
-const MAX_THREADS: u32 = 65_536;
+const MAX_THREADS: u32 = machine::MAX_THREADS as u32;
 
 /// Thread counts from words such as `1`, `2-8` and `all`, which is the default; each once, in the order given.
 pub(crate) fn thread_counts(words: &[String], usable: u32) -> Result<Vec<u32>, PlanError> {
