@@ -231,6 +231,7 @@ fn thread_table(threads: &[ThreadObservation]) -> String {
         return text;
     }
     let several = threads.iter().any(|thread| thread.process > 0 || thread.exec > 0);
+    let listed_execs = listed.iter().map(|thread| thread.exec).max().unwrap_or(0);
     let optional = |value: Option<String>| value.unwrap_or_else(|| "-".into());
     let mut rows = vec![["thread", "intended", "actual", "last on", "migrations"].map(String::from)];
     rows.extend(listed.into_iter().map(|thread| {
@@ -251,6 +252,10 @@ fn thread_table(threads: &[ThreadObservation]) -> String {
         let cells: Vec<String> =
             row.iter().zip(&widths).skip(1).map(|(cell, width)| format!("{cell:width$}")).collect();
         let _ = writeln!(text, "{}", format!("{:>12}  {}", row[0], cells.join("  ")).trim_end());
+    }
+    if several {
+        let marks = if listed_execs > 0 { "; each ' stands for a program that P had executed before" } else { "" };
+        let _ = writeln!(text, "{:>12}  P.T is thread T of process P{marks}", "");
     }
     text
 }
@@ -303,6 +308,18 @@ mod tests {
              threads  1,000 bound as intended
               thread  intended  actual         last on  migrations
                  1.0  2         0-3 (strayed)  -        1,234
+                      P.T is thread T of process P
+        ");
+    }
+
+    #[test]
+    fn the_marks_of_executed_programs_are_explained() {
+        let threads = [thread(0, 0, None, "0"), ThreadObservation { exec: 1, ..thread(2, 0, None, "0") }];
+        insta::assert_snapshot!(thread_table(&threads), @r"
+              thread  intended  actual  last on  migrations
+                 0.0  -         0       -        1,234
+                2'.0  -         0       -        1,234
+                      P.T is thread T of process P; each ' stands for a program that P had executed before
         ");
     }
 }
