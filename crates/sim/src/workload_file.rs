@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Application {
 }
 
 impl WorkloadFile {
-    /// A built-in workload: applications joined by `+`, or `spin:K`.
+    /// A built-in workload: applications joined by `+`, or `spin:K`. Names of applications may be in lower case.
     ///
     /// # Errors
     /// [`UnknownWorkload`] when nothing has that name.
@@ -133,8 +133,9 @@ impl WorkloadFile {
             return Ok(Self { workload, about, parameters: Parameters::default() });
         }
         let jobs = name.split('+').map(application).collect::<Option<Vec<Job>>>().ok_or_else(unknown)?;
+        let name = jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>().join("+");
         let about = REPORT_WORKLOADS.iter().find(|(workload, _)| *workload == name).map_or("", |(_, about)| about);
-        let workload = Workload { name: name.into(), jobs: with_distinct_names(jobs) };
+        let workload = Workload { name, jobs: with_distinct_names(jobs) };
         Ok(Self { workload, about: about.into(), parameters: built_in().parameters.clone() })
     }
 
@@ -205,7 +206,7 @@ fn built_in() -> &'static BuiltIn {
 }
 
 fn application(name: &str) -> Option<Job> {
-    built_in().jobs.iter().find(|job| job.name == name).cloned()
+    built_in().jobs.iter().find(|job| job.name.eq_ignore_ascii_case(name)).cloned()
 }
 
 impl BuiltIn {
@@ -283,6 +284,13 @@ fn path_in_file(at: &str, applications: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn built_in_names_are_found_in_any_case() {
+        let file = WorkloadFile::named("matrix+CHOLESKY").unwrap();
+        assert_eq!(file, WorkloadFile::named("Matrix+Cholesky").unwrap());
+        assert_eq!(file.workload.name, "Matrix+Cholesky");
+    }
 
     #[test]
     fn what_is_printed_cannot_be_chosen_and_nothing_else_is_chosen_for() {

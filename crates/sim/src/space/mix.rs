@@ -68,7 +68,10 @@ impl Mix {
     /// [`MixError`], or what `read` says.
     pub fn named<E: From<MixError>>(text: &str, mut read: impl FnMut(&str) -> Result<Graph, E>) -> Result<Self, E> {
         let mut kinds: Vec<Kind> = Vec::new();
-        for part in text.split('+').map(str::trim) {
+        // As it was written, with the names of built-in graphs as they are spelt.
+        let mut names: Vec<String> = Vec::new();
+        for written in text.split('+') {
+            let part = written.trim();
             let (count, name) =
                 part.split_once('*').map_or((Some(1), part), |(count, name)| (count.trim().parse().ok(), name.trim()));
             let count = count.filter(|count| *count > 0).ok_or_else(|| MixError::Unknown(part.into()))?;
@@ -77,13 +80,15 @@ impl Mix {
             } else {
                 built_in(name).cloned().ok_or_else(|| MixError::Unknown(part.into()))?
             };
+            let is_built_in = !name.ends_with(".toml");
+            names.push(if is_built_in { written.replacen(name, &graph.name, 1) } else { written.into() });
             match kinds.iter_mut().find(|kind| kind.graph.name == graph.name) {
                 None => kinds.push(Kind { graph, count }),
                 Some(kind) if kind.graph == graph => kind.count += count,
                 Some(kind) => return Err(MixError::SameName(kind.graph.name.clone()).into()),
             }
         }
-        Ok(Self { name: text.into(), kinds })
+        Ok(Self { name: names.join("+"), kinds })
     }
 
     /// Whether it can be simulated.
@@ -133,7 +138,7 @@ impl Graph {
 }
 
 fn built_in(name: &str) -> Option<&'static Graph> {
-    Graph::built_in().iter().find(|graph| graph.name == name)
+    Graph::built_in().iter().find(|graph| graph.name.eq_ignore_ascii_case(name))
 }
 
 fn names() -> Vec<&'static str> {
@@ -155,6 +160,13 @@ mod tests {
             let mix = Mix::named(name, none).unwrap();
             assert_eq!((mix.check(), mix.name.as_str()), (Ok(()), name));
         }
+    }
+
+    #[test]
+    fn built_in_names_are_found_in_any_case() {
+        let mix = Mix::named("2*mva + Gravity", none).unwrap();
+        assert_eq!(mix, Mix::named("2*MVA + GRAVITY", none).unwrap());
+        assert_eq!(mix.name, "2*MVA + GRAVITY");
     }
 
     #[test]
