@@ -57,10 +57,8 @@ pub(crate) const OF_TRIAL: [Field; 21] = [
 ];
 
 /// How often a trial's threads were stopped to be watched, and what that took; journals used not to keep it.
-pub(crate) const STOPS: [Field; 2] = [
-    ("stops", |trial| seen(trial, |o| json!(o.stops))),
-    ("stops_s", |trial| seen(trial, |o| json!(o.stops_s))),
-];
+pub(crate) const STOPS: [Field; 2] =
+    [("stops", |trial| seen(trial, |o| json!(o.stops))), ("stops_s", |trial| seen(trial, |o| json!(o.stops_s)))];
 
 fn seen(trial: &Trial, field: impl Fn(&Observation) -> Value) -> Value {
     trial.observation.as_ref().map_or(Value::Null, field)
