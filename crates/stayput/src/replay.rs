@@ -145,7 +145,8 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Option<Vm>, Kernel, Machine)> {
                 let wrong = format!("vm:{topology} has {} CPUs, and the machine of --misses {cpus}", topology.cpus());
                 return Err(UsageError::from(wrong));
             }
-            let image = vm::can_run().context("no virtual machine can be run here")?;
+            let image =
+                vm::can_run(&|what| eprintln!("stayput: {what}")).context("no virtual machine can be run here")?;
             let kernel = kernel(&image.release, format!("vm:{topology}"));
             let vm = Vm::new(image, topology.clone(), launch::companion("stayput-guest")?);
             Ok((Some(vm), kernel, machine))

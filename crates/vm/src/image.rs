@@ -65,15 +65,15 @@ pub enum KernelError {
 
 impl Kernel {
     /// The kernel that the variable `STAYPUT_KERNEL` names, else Debian's newest cloud kernel. Where that can't be fetched, the
-    /// one fetched last, and its `note` says so.
+    /// one fetched last, and its `note` says so. `say` is told what is fetched, before it is.
     ///
     /// # Errors
     /// [`KernelError`] where there is none.
-    pub fn newest() -> Result<Self, KernelError> {
+    pub fn newest(say: &dyn Fn(&str)) -> Result<Self, KernelError> {
         if let Some(path) = env::var_os(KERNEL_VARIABLE) {
             return Self::at(path);
         }
-        let cache = Cache::open()?;
+        let cache = Cache::open(say)?;
         cache.newest_fetched().or_else(|cause| {
             let kept = cache.newest_kept().ok_or_else(|| KernelError::NotFetched { cause: cause.to_string() })?;
             let note = format!("the newest kernel can't be fetched ({cause}); {} is from before", kept.release);
@@ -126,14 +126,16 @@ fn unusable(path: &Path) -> impl Fn(io::Error) -> KernelError {
 }
 
 /// The folder of what was fetched: `kernels/RELEASE/vmlinuz`, and `apt` with its lists.
-struct Cache {
+struct Cache<'a> {
     folder: PathBuf,
+    /// Is told what is fetched.
+    say: &'a dyn Fn(&str),
     /// Held while this lives, so that programs started together fetch once.
     _lock: File,
 }
 
-impl Cache {
-    fn open() -> Result<Self, KernelError> {
+impl<'a> Cache<'a> {
+    fn open(say: &'a dyn Fn(&str)) -> Result<Self, KernelError> {
         let named = |variable: &str| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
         let folder = folder.ok_or(KernelError::NoCacheFolder)?.join("stayput");
@@ -142,7 +144,7 @@ impl Cache {
         }
         let lock = File::create(folder.join("kernels/lock")).map_err(unusable(&folder))?;
         lock.lock().map_err(unusable(&folder))?;
-        Ok(Self { folder, _lock: lock })
+        Ok(Self { folder, say, _lock: lock })
     }
 
     fn kept(&self, release: &str) -> PathBuf {
@@ -221,6 +223,7 @@ impl Cache {
         {
             fs::write(apt.join(name), text).map_err(unusable(&apt.join(name)))?;
         }
+        (self.say)(&format!("fetching the list of Debian's kernels ({SUITES}) into {}", apt.display()));
         let mut update = self.apt("apt-get");
         update.args(["-o", "Acquire::http::Timeout=20", "-o", "APT::Update::Error-Mode=any", "-qq", "update"]);
         stdout("apt-get", &mut update)?;
@@ -248,6 +251,9 @@ impl Cache {
 
     fn fetch(&self, package: &str, release: &str, vmlinuz: &Path) -> Result<(), FetchError> {
         let folder = tempfile::tempdir_in(self.folder.join("kernels")).map_err(unusable(&self.folder))?;
+        let shown = stdout("apt-cache", self.apt("apt-cache").args(["show", "--no-all-versions", package]))?;
+        let size = size_mib(&shown).map_or_else(|| "of unknown size".to_owned(), |mib| format!("{mib} MiB"));
+        (self.say)(&format!("fetching the kernel {package}, {size}, into {}", self.folder.join("kernels").display()));
         stdout("apt-get", self.apt("apt-get").args(["-qq", "download", package]).current_dir(&folder))?;
         let mut files = fs::read_dir(&folder).map_err(unusable(folder.path()))?.flatten().map(|file| file.path());
         let archive = files.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
@@ -262,6 +268,12 @@ impl Cache {
     }
 }
 
+/// The size that `apt-cache show` tells of a package, in MiB.
+fn size_mib(shown: &str) -> Option<u64> {
+    let bytes: u64 = shown.lines().find_map(|line| line.strip_prefix("Size: "))?.trim().parse().ok()?;
+    Some(bytes.div_ceil(1 << 20))
+}
+
 /// What a program wrote; if it failed, the first error that it names.
 fn stdout(name: &'static str, command: &mut Command) -> Result<String, FetchError> {
     let failed = |cause| FetchError::Program { name, cause };
@@ -272,4 +284,16 @@ fn stdout(name: &'static str, command: &mut Command) -> Result<String, FetchErro
     let errors = String::from_utf8_lossy(&output.stderr);
     let first = errors.lines().find_map(|line| line.strip_prefix("E: ")).or_else(|| errors.lines().next());
     Err(failed(first.map_or_else(|| output.status.to_string(), |line| line.trim().to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_package_is_told_in_mib() {
+        let shown = "Package: linux-image\nInstalled-Size: 999\nSize: 25000000\n";
+        assert_eq!(size_mib(shown), Some(24));
+        assert_eq!(size_mib("Package: linux-image\n"), None);
+    }
 }

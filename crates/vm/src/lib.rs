@@ -62,18 +62,18 @@ pub enum Skip {
     NoKernel(#[from] KernelError),
 }
 
-/// The kernel to boot here, if virtual machines can run here.
+/// The kernel to boot here, if virtual machines can run here. `say` is told, in a sentence, what is fetched for it, before it is.
 ///
 /// # Errors
 /// [`Skip`], in a sentence, where they can't.
-pub fn can_run() -> Result<Kernel, Skip> {
+pub fn can_run(say: &dyn Fn(&str)) -> Result<Kernel, Skip> {
     if cfg!(not(target_arch = "x86_64")) {
         return Err(Skip::NotX86_64);
     }
     for (program, package) in [(QEMU, "qemu-system-x86"), (BUSYBOX, "busybox-static")] {
         find_program(program).ok_or(Skip::Missing { program, package })?;
     }
-    Ok(Kernel::newest()?)
+    Ok(Kernel::newest(say)?)
 }
 
 fn find_program(name: &str) -> Option<PathBuf> {

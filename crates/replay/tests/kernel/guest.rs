@@ -14,7 +14,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 pub const LONG_TIMEOUT: Duration = Duration::from_secs(3 * 60 * 60);
 
 /// The kernel to test in, found once and for all tests.
-static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| match vm::can_run() {
+static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| match vm::can_run(&|what| eprintln!("{what}")) {
     Ok(kernel) => {
         kernel.note.iter().for_each(|note| eprintln!("kernel tests: {note}"));
         Some(kernel)
