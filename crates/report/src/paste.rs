@@ -35,6 +35,9 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
     if subject.model.is_some() {
         return nothing(format!("{name}: there is nothing to paste, since it is a model and no program."));
     }
+    if study.analysis.is_refused(name) {
+        return nothing(format!("{name}: there is nothing to paste, since what it reports can't be its time."));
+    }
     let Some(best) = study.analysis.best.iter().find(|best| best.subject == *name) else {
         return nothing(format!("{name}: there is nothing to paste, since no trial went well."));
     };

@@ -7,6 +7,7 @@ mod disturbance;
 mod loss;
 mod race;
 mod replay;
+mod reported_time;
 mod simulation;
 mod space_sharing;
 mod stop;
@@ -44,6 +45,7 @@ pub(crate) fn of_cells(analysis: &Analysis) -> impl Iterator<Item = Sentence> {
     let sentences = analysis.verdicts.iter().flat_map(|verdict| match verdict {
         Verdict::Comparison(verdict) => comparison::sentences(verdict),
         Verdict::Race(verdict) => race::sentences(verdict),
+        Verdict::Refused(verdict) => vec![reported_time::refused(verdict)],
     });
     sentences.map(|sentence| match sentence {
         Sentence::Headline { subject, text } => match analysis.crowding(&subject) {

@@ -31,7 +31,7 @@ pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacem
     };
     let chosen = match best.as_slice() {
         [] => {
-            return Err(UsageError::from(format!("journal {} has no run that went well; study again", path.display())));
+            return Err(UsageError::from(format!("journal {} has no answer to go by; `stayput report` on it says why", path.display())));
         }
         [only] => only,
         several => several.iter().find(|best| runs_program(plan, best, argv)).ok_or_else(|| {

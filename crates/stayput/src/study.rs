@@ -168,7 +168,8 @@ struct WordArgs {
     /// How the report calls the program [default: its command line]
     #[arg(long, requires = "command")]
     name: Option<String>,
-    /// Regular expression whose first group is the program's own time in seconds [default: wall time counts]
+    /// Regular expression whose first group is the program's own time in seconds, which must not be longer than the wall
+    /// time [default: wall time counts]
     #[arg(long, value_name = "REGEX", requires = "command")]
     time_regex: Option<String>,
     /// Regular expression that the output of a right result matches [default: the exit code decides]
@@ -259,6 +260,12 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     let empty = summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
     if empty > 0 {
         eprintln!("stayput: {empty} of {} cells have no run that went well; the report says why", summaries.len());
+        return Ok(crate::FAILURE);
+    }
+    if let Some(refused) =
+        study.cells().and_then(|cells| cells.verdicts.iter().find(|verdict| cells.is_refused(verdict.subject())))
+    {
+        eprintln!("stayput: what {} reports can't be its time; the report says why", refused.subject());
         return Ok(crate::FAILURE);
     }
     let is_too_slow = losses.iter().any(|loss| loss.is_exceeded() == Some(true));

@@ -182,12 +182,17 @@ command = ["sh", "-c", "sleep 1000 & (setsid sleep 1000 &) ; exit 0"]
 
 [[subject]]
 name = "talks"
-command = ["sh", "-c", "head -c 100000000 /dev/zero | tr '\\0' x; echo; echo 'took 0.25 s'"]
+command = ["sh", "-c", "head -c 100000000 /dev/zero | tr '\\0' x; echo; echo 'took 0.001 s'"]
 time-regex = 'took ([0-9.]+) s'
 
 [[subject]]
 name = "says no time"
 command = ["echo", "done"]
+time-regex = 'took ([0-9.]+) s'
+
+[[subject]]
+name = "says a rate"
+command = ["echo", "took 13507.3 s"]
 time-regex = 'took ([0-9.]+) s'
 
 [[subject]]
@@ -231,8 +236,11 @@ command = ["{script}"]
         of("leaves children")[0]
     );
     assert_eq!(statuses("talks"), only("ok"));
-    assert!(of("talks").iter().all(|trial| trial["time_s"] == 0.25));
+    assert!(of("talks").iter().all(|trial| trial["time_s"] == 0.001));
     assert_eq!(statuses("says no time"), only("no-time"));
+    assert_eq!(statuses("says a rate"), only("no-time"));
+    let cause = of("says a rate")[0]["cause"].as_str().unwrap();
+    assert!(cause.starts_with("it reports a time of 13507.3 s, and ran for ") && cause.contains("a rate"), "{cause}");
     assert_eq!(statuses("has no interpreter"), only("not-started"));
     assert_eq!(of("has no interpreter").len(), 2);
     for trial in trials {

@@ -3,15 +3,17 @@
 use crate::comparison::Comparison;
 use crate::crowding::Crowding;
 use crate::environment::Environment;
-use crate::plan::Cell;
+use crate::plan::{Cell, Plan, Subject};
 use crate::race::{Race, RaceResult};
 use crate::record::Record;
+use crate::reported_time::opposition_of;
 use crate::stop_reason::Stop;
 use crate::summary::{Best, Claim, Summary, add_gain, add_speedups, best_of, summary_of_cell, winner};
 use crate::times::{bootstrap_seed, pairs};
-use crate::verdict::{ComparisonVerdict, RaceVerdict, Verdict};
+use crate::trial::Trial;
+use crate::verdict::{ComparisonVerdict, RaceVerdict, RefusedVerdict, Verdict};
 use crate::warning::Warning;
-use stats::PairedRatio;
+use stats::{Opposition, PairedRatio};
 
 /// All that is concluded from a record of a study of cells.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +37,33 @@ impl Analysis {
             Warning::Crowded { subject: name, crowding } if name == subject => Some(crowding),
             _ => None,
         })
+    }
+}
+
+impl Analysis {
+    /// Whether nothing is said of a subject, since what it reports as its time can't be that.
+    pub fn is_refused(&self, subject: &str) -> bool {
+        self.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Refused(verdict) if verdict.subject == subject))
+    }
+
+    /// Takes back what is said of subjects whose times move against those that their runs took. Where placements alone say so, that
+    /// is a warning.
+    fn refuse_what_is_no_time(&mut self, plan: &Plan, trials: &[Trial]) {
+        for (position, Subject { name, .. }) in plan.subjects.iter().enumerate() {
+            let Some(Opposition { correlation, runs, is_within_cells }) = opposition_of(plan, trials, position) else {
+                continue;
+            };
+            let (subject, runs) = (name.clone(), runs as u32);
+            if !is_within_cells {
+                self.warnings.push(Warning::AgainstWallTime { subject, correlation, runs });
+                continue;
+            }
+            self.best.retain(|best| best.subject != *name);
+            self.summaries.iter_mut().filter(|summary| summary.subject == *name).for_each(Summary::refuse);
+            for verdict in self.verdicts.iter_mut().filter(|verdict| verdict.subject() == name) {
+                *verdict = Verdict::Refused(RefusedVerdict { subject: subject.clone(), correlation, runs });
+            }
+        }
     }
 }
 
@@ -91,8 +120,15 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
         Verdict::Comparison(ComparisonVerdict::new(subject, &plan.reference().name, &ours, best))
     };
     let verdicts = plan.subjects.iter().map(|subject| verdict(&subject.name)).collect();
-    let warnings = Warning::of_comparison(record, &summaries);
-    Analysis { verdicts, warnings, stop: Stop::of_comparison(record, &summaries), summaries, best }
+    let mut analysis = Analysis {
+        verdicts,
+        warnings: Warning::of_comparison(record, &summaries),
+        stop: Stop::of_comparison(record, &summaries),
+        summaries,
+        best,
+    };
+    analysis.refuse_what_is_no_time(plan, trials);
+    analysis
 }
 
 /// What a race shows. What it may say of its cells is the race's to say: an interval of whoever happened to win would flatter it.
@@ -108,12 +144,14 @@ pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
     let verdicts: Vec<RaceVerdict> = races.iter().map(|race| RaceVerdict::new(race, plan, &environment)).collect();
     races.iter().zip(&verdicts).for_each(|(race, verdict)| add_gain(race, verdict, &mut summaries));
     add_speedups(&mut summaries);
-    let cells = Analysis {
+    let mut cells = Analysis {
         best: races.iter().filter_map(winner).collect(),
         verdicts: verdicts.into_iter().map(Verdict::Race).collect(),
         warnings: Warning::of_race(record, &summaries),
         stop: Stop::of_race(record, &races),
         summaries,
     };
+    cells.refuse_what_is_no_time(plan, &record.trials);
+    let races = races.into_iter().filter(|race| !cells.is_refused(&race.subject)).collect();
     RaceAnalysis { cells, races }
 }

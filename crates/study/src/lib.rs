@@ -10,7 +10,7 @@
 //!
 //! Files use those above them in this list, and none below, but for a parent and its children:
 //!
-//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`binding`], what programs read, [`input`], [`identity`], [`plan`] and [`extension`], and the files that say it,
+//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`metric`], [`binding`], what programs read, [`input`], [`identity`], [`plan`] and [`extension`], and the files that say it,
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
 //! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
@@ -37,12 +37,14 @@ pub mod journal_name;
 pub mod kind;
 mod list;
 pub mod max_loss;
+pub mod metric;
 pub mod model;
 pub mod model_file;
 mod model_runner;
 pub mod plan;
 pub mod race;
 pub mod record;
+mod reported_time;
 pub mod request;
 pub mod row;
 pub mod runner;
@@ -68,6 +70,7 @@ pub use input::{InputFacts, Inputs};
 pub use journal::{Journal, JournalError};
 pub use kind::Kind;
 pub use launch::{Exit, Observation, ThreadObservation, interruption};
+pub use metric::Metric;
 pub use model::SubjectModel;
 pub use model_runner::ModelRunner;
 pub use plan::{Cell, Plan, Subject, Treatment};

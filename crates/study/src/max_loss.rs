@@ -2,7 +2,7 @@
 
 use crate::analysis::RaceAnalysis;
 use crate::race::{Race, RaceResult};
-use crate::verdict::Interval;
+use crate::verdict::{Interval, Verdict};
 use std::str::FromStr;
 
 /// How much slower than the best a placement may be: `5`, `5%` or `scatter=5`.
@@ -68,7 +68,15 @@ impl LossVerdict {
             let (subject, loss) = (result.subject.clone(), Loss::of(&placement, result));
             Self { subject, placement, max_percent, loss }
         };
-        verdicts.map(verdict).collect()
+        let refused = analysis.cells.verdicts.iter().filter_map(|verdict| match verdict {
+            Verdict::Refused(refused) => Some(refused.subject.clone()),
+            _ => None,
+        });
+        let unknown = |subject| {
+            let placement = race.stop.kept.clone()?;
+            Some(Self { subject, placement, max_percent, loss: Loss::Unknown })
+        };
+        verdicts.map(verdict).chain(refused.filter_map(unknown)).collect()
     }
 
     /// Whether the loss is shown to be above the limit, or shown not to be; none where neither is shown. What was not measured

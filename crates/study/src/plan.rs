@@ -4,6 +4,7 @@ use crate::binding::Binding;
 use crate::extension::Extension;
 use crate::identity::{Change, Identity};
 use crate::input::InputFacts;
+use crate::metric::{Clock, Metric};
 use crate::model::SubjectModel;
 use crate::trial::Trial;
 use machine::{CpuSet, Placement};
@@ -18,6 +19,9 @@ pub struct Subject {
     pub name: String,
     /// Program and arguments.
     pub argv: Vec<String>,
+    /// What its runs are compared by.
+    #[serde(default)]
+    pub metric: Metric,
     /// A regular expression whose first group is the program's own time in seconds; else wall time counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_regex: Option<String>,
@@ -56,6 +60,15 @@ impl Subject {
     /// Whether it is a program of the user's, and neither a built-in one nor a model.
     pub fn is_command(&self) -> bool {
         self.model.is_none() && self.build.is_none()
+    }
+
+    /// Who takes the time of its runs.
+    pub fn clock(&self) -> Clock {
+        match (&self.model, &self.time_regex) {
+            (Some(_), _) => Clock::Model,
+            (None, Some(_)) => Clock::Program,
+            (None, None) => Clock::Wall,
+        }
     }
 
     /// The compiler that a built-in program says it was made by: `gcc 12.2.0`.

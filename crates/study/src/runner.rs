@@ -4,6 +4,7 @@ use crate::engine::{Limit, Runner, RunnerError, Turn};
 use crate::host::unix_seconds;
 use crate::input::Inputs;
 use crate::plan::Plan;
+use crate::reported_time::Printed;
 use crate::trial::{Status, Trial};
 use crate::watch::Watch;
 use launch::{Captured, Descendants, Exit, Launch, LaunchError, Launched, Output, launch};
@@ -92,27 +93,27 @@ fn time_s(
     (time, verified): &(Option<Regex>, Option<Regex>),
 ) -> Result<f64, (Status, String)> {
     let texts = [launched.stdout.text(), launched.stderr.text()];
-    let own_time_s = time.as_ref().and_then(|time| {
+    let printed = time.as_ref().and_then(|time| {
         let captures = texts.iter().find_map(|text| time.captures(text))?;
-        captures.get(1)?.as_str().parse::<f64>().ok()
+        Printed::parse(captures.get(1)?.as_str())
     });
     let said_right = verified.as_ref().map(|verified| texts.iter().any(|text| verified.is_match(text)));
     match launched.observation.exit {
         Exit::TimedOut => return Err(limit.exceeded()),
         Exit::Signal(signal) => return Err((Status::Signal, signal_name(signal))),
         // A program that came to its end, gave its time and denies that the result is right.
-        Exit::Code(code) if said_right == Some(false) && (code == 0 || own_time_s.is_some()) => {
+        Exit::Code(code) if said_right == Some(false) && (code == 0 || printed.is_some()) => {
             let cause = format!("its output does not say that the result is right (exit code {code})");
             return Err((Status::VerificationFailed, cause));
         }
         Exit::Code(0) => {}
         Exit::Code(code) => return Err((Status::ExitCode, format!("exit code {code}"))),
     }
-    let time_s = if time.is_some() { own_time_s } else { Some(launched.observation.wall_s) };
-    match time_s {
-        Some(time_s) if time_s.is_finite() && time_s > 0.0 => Ok(time_s),
-        Some(time_s) => Err((Status::NoTime, format!("it reports {time_s} seconds, which can't be compared"))),
-        None => Err((Status::NoTime, "its own time is not in its output".into())),
+    let wall_s = launched.observation.wall_s;
+    match (time, printed) {
+        (None, _) => Ok(wall_s),
+        (Some(_), Some(printed)) => printed.time_s(wall_s).map_err(|cause| (Status::NoTime, cause)),
+        (Some(_), None) => Err((Status::NoTime, "its own time is not in its output".into())),
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Claim {
     NoneShown,
     /// There are too few pairs to say anything.
     TooFew,
+    /// Nothing is claimed, since what the program reports as its time can't be that.
+    Refused,
 }
 
 impl From<stats::Claim> for Claim {
@@ -92,6 +94,16 @@ pub struct Summary {
     /// Later treatments that are the very same placement at this thread count, so that they weren't run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
+}
+
+impl Summary {
+    /// Claims nothing, and compares with nothing.
+    pub(crate) fn refuse(&mut self) {
+        (self.ratio, self.ratio_low, self.ratio_high, self.p_value) = (None, None, None, None);
+        (self.smallest_detectable, self.speedup) = (None, None);
+        self.claim = Claim::Refused;
+        self.disturbances.clear();
+    }
 }
 
 /// The best cell of one subject, over all thread counts.

@@ -22,7 +22,7 @@ pub enum Status {
     CutOff,
     /// Its output said that its result is wrong, or did not say that it is right.
     VerificationFailed,
-    /// Its own time was not found in its output.
+    /// Its own time was not found in its output, or what was found there can't be it.
     NoTime,
     /// It could not be started.
     NotStarted,

@@ -17,6 +17,19 @@ pub enum Verdict {
     Comparison(ComparisonVerdict),
     /// The race for the best placement of one subject.
     Race(RaceVerdict),
+    /// Nothing is said of one subject.
+    Refused(RefusedVerdict),
+}
+
+/// That what a program reports as its time can't be that: it falls where its runs take longer, also under the same placement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefusedVerdict {
+    /// Name of the subject.
+    pub subject: String,
+    /// Kendall's rank correlation of what is reported and the time taken, from -1.
+    pub correlation: f64,
+    /// Runs that say so.
+    pub runs: u32,
 }
 
 impl Verdict {
@@ -25,6 +38,7 @@ impl Verdict {
         match self {
             Self::Comparison(verdict) => &verdict.subject,
             Self::Race(verdict) => &verdict.subject,
+            Self::Refused(verdict) => &verdict.subject,
         }
     }
 
@@ -33,6 +47,7 @@ impl Verdict {
         match self {
             Self::Comparison(verdict) => verdict.headline.disturbances(),
             Self::Race(verdict) => verdict.outcome.as_ref().map_or(&[], |outcome| &outcome.disturbances),
+            Self::Refused(_) => &[],
         }
     }
 }

@@ -103,6 +103,15 @@ pub enum Warning {
         /// By how much (0.02 = 2 % slower at the end).
         relative_change: f64,
     },
+    /// What a program reports as its time falls where its runs take longer, though not under the same placement.
+    AgainstWallTime {
+        /// Name of the subject.
+        subject: String,
+        /// Kendall's rank correlation of what is reported and the time taken, from -1.
+        correlation: f64,
+        /// Runs that say so.
+        runs: u32,
+    },
     /// There are more threads than CPUs for them.
     MoreThreadsThanCpus {
         /// The most threads of the plan.

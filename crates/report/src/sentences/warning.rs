@@ -1,6 +1,6 @@
 //! What disturbed a study or limits what it shows, in sentences.
 
-use super::{counted, crowding};
+use super::{counted, crowding, reported_time};
 use study::Warning;
 use study::warning::Work;
 
@@ -56,6 +56,7 @@ pub(super) fn sentence(warning: &Warning) -> String {
             cell(subject, *threads, placement),
             relative_change * 100.0
         ),
+        Warning::AgainstWallTime { subject, correlation, runs } => reported_time::warning(subject, *correlation, *runs),
         Warning::MoreThreadsThanCpus { threads, cpus } => format!(
             "{} share {}: threads beyond the CPUs wrap around.",
             counted(*threads, "thread"),
