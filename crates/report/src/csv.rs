@@ -1,6 +1,7 @@
 //! Every trial, one row each, with units in the column names; and how any rows become CSV.
 
 use crate::fields::{OF_TRIAL, STOPS};
+use crate::metric;
 use crate::paper_table::PaperTable;
 use crate::study_view::{StudyView, actual_cpus, cpu_line};
 use papers::paper::Quantity;
@@ -14,7 +15,8 @@ const BEFORE_OUTLIER: usize = 8;
 /// become one column each, named `counter_` and the counter's name; where it is known how often threads were stopped to be watched,
 /// `stops` and `stops_s` say so; in the study of a paper, the time that a table of
 /// it prints for the trial's cell, in seconds, becomes one, such as `printed_table_1_s`. What was not observed is an empty field.
-/// CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces.
+/// CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces. `compared_by` says what
+/// `time_s` is of that program: its name, unit, direction, and who took it.
 pub(crate) fn cells(study: &StudyView) -> String {
     let seen = || study.trials.iter().filter_map(|trial| trial.observation.as_ref());
     let counters: BTreeSet<&String> = seen().flat_map(|seen| seen.counters.keys()).collect();
@@ -25,7 +27,7 @@ pub(crate) fn cells(study: &StudyView) -> String {
     tables.retain(|table| table.printed.rows.iter().any(|row| row.quantity == Quantity::Time));
     let mut heads = OF_TRIAL.map(|(name, _)| name.to_owned()).to_vec();
     heads.insert(BEFORE_OUTLIER, "outlier".into());
-    heads.extend(["intended_cpus", "actual_cpus"].map(String::from));
+    heads.extend(["intended_cpus", "actual_cpus", "compared_by"].map(String::from));
     heads.extend(STOPS.iter().filter(|_| stops_are_known).map(|(name, _)| (*name).to_owned()));
     heads.extend(counters.iter().map(|name| format!("counter_{name}")));
     heads.extend(tables.iter().map(|table| format!("printed_{}_s", table.printed.name.replace('-', "_"))));
@@ -33,6 +35,8 @@ pub(crate) fn cells(study: &StudyView) -> String {
         let mut row = OF_TRIAL.map(|(_, value)| written(&value(trial))).to_vec();
         row.insert(BEFORE_OUTLIER, outliers.contains(&trial.sequence).to_string());
         row.extend([trial.intended_cpus.as_ref().map(cpu_line), actual_cpus(trial).map(cpu_line)].map(or_empty));
+        let subject = study.plan.subjects.iter().find(|subject| subject.name == trial.subject);
+        row.push(or_empty(subject.map(metric::of_subject)));
         row.extend(STOPS.iter().filter(|_| stops_are_known).map(|(_, value)| written(&value(trial))));
         let counter = |name| or_empty(trial.observation.as_ref().and_then(|seen| seen.counters.get(name)));
         row.extend(counters.iter().copied().map(counter));

@@ -11,6 +11,7 @@ mod sheet;
 pub(crate) mod simulation;
 
 use crate::json;
+use crate::metric;
 use crate::number::{self, Ratio};
 use crate::paste;
 use crate::sentences::{advice, causes, crowded_processes, stop};
@@ -147,6 +148,9 @@ fn headline(study: &StudyView, subject: &Subject) -> Markup {
 
 fn comparison_headline(study: &StudyView, subject: &Subject) -> Headline {
     let best = study.analysis.best.iter().find(|best| best.subject == subject.name);
+    if study.analysis.is_refused(&subject.name) {
+        return Headline::words("No answer", html! { p.doubt { "What it reports can't be its time." } });
+    }
     let Some((best, summary)) = best.and_then(|best| Some((best, study.best_summary(best)?))) else {
         return Headline::words("No answer", html! { p.doubt { "No trial of it went well." } });
     };
@@ -198,7 +202,7 @@ fn paper_table(study: &StudyView) -> Section {
     };
     let title = "Times, ratios and speed-up";
     heading("table", "Table", title).above(html! {
-        p { "Medians. Ratio: time of " (reference) " over time of the placement, with its 95 % interval; above 1 is faster." }
+        p { (plain(&metric::key(study))) " The table has medians. Ratio: time of " (reference) " over time of the placement, with its 95 % interval; above 1 is faster." }
         (grouped(title, "Placement", &Table::of_placements(study), |subject| html! { (plain(subject)) }, label))
         details {
             summary { "Every figure of every cell" }

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use stats::{Standing, Standings};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use study::{Ending, Entrant, HostFacts, Kind, Measurements, PastSession, Plan, Record, Sample, Trial, Warning};
+use study::{
+    Ending, Entrant, HostFacts, Kind, Measurements, PastSession, Plan, Record, Sample, Subject, Summary, Trial, Warning,
+};
 
 /// A sample in the words of the contract: those of a trial, the replicate being its block, the policy its placement, and the
 /// CPUs of the machine its threads.
@@ -193,7 +195,8 @@ fn list_of(elements: impl Iterator<Item = impl Serialize>) -> Value {
 /// that of the best), and how those that ran in a block stood after it; and
 /// `programs`, where subjects are built-in programs: what each needs, and the rates that the smallest median
 /// reached at each thread count. A summary's `also` names treatments that are the very same placement with as many threads, which have
-/// no summary of their own. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
+/// no summary of their own; its `metrics` name what its cell is compared by, with unit, when it is `better`, whose `clock` it is,
+/// its median and the ratio to the reference, above 1 being better. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
 /// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
 /// the text can be searched and compared line by line.
 pub(crate) fn cells(study: &StudyView) -> String {
@@ -221,7 +224,8 @@ fn text_of_cells(study: &StudyView, trials: &[Fields]) -> String {
     list(&mut text, "best", &analysis.best);
     list(&mut text, "warnings", &study.warnings);
     findings(&mut text, &analysis.verdicts, &analysis.warnings);
-    list(&mut text, "summaries", &analysis.summaries);
+    let summaries: Vec<SummaryRow> = analysis.summaries.iter().map(|summary| SummaryRow::new(study, summary)).collect();
+    list(&mut text, "summaries", &summaries);
     match study.stop {
         Stop::Comparison(stop) => value(&mut text, "plan", &PlanRow { plan: study.plan, stop }),
         Stop::Race(stop) => value(&mut text, "plan", &PlanRow { plan: study.plan, stop }),
@@ -241,6 +245,33 @@ fn text_of_cells(study: &StudyView, trials: &[Fields]) -> String {
     list(&mut text, "trials", trials);
     value(&mut text, "stop", &study.analysis.stop);
     about(text, study.topology, study.host, study.sessions, study.ending)
+}
+
+/// A summary, and by which metrics its cell is compared.
+#[derive(Serialize)]
+struct SummaryRow<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    metrics: Vec<Fields>,
+}
+
+impl<'a> SummaryRow<'a> {
+    fn new(study: &StudyView, summary: &'a Summary) -> Self {
+        let subject = study.plan.subjects.iter().find(|subject| subject.name == summary.subject);
+        let of_metric = |subject: &Subject| {
+            Fields::from([
+                ("name", json!(subject.metric.name)),
+                ("unit", json!(subject.metric.unit)),
+                ("better", json!(subject.metric.better)),
+                ("clock", json!(subject.clock())),
+                ("median", json!(summary.median_s)),
+                ("ratio", json!(summary.ratio)),
+                ("ratio_low", json!(summary.ratio_low)),
+                ("ratio_high", json!(summary.ratio_high)),
+            ])
+        };
+        Self { summary, metrics: subject.map(of_metric).into_iter().collect() }
+    }
 }
 
 /// The plan of a study of cells.

@@ -1,5 +1,6 @@
 //! The papers' table for a paper in LaTeX.
 
+use crate::metric;
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::ranking::{self, Ranking};
 use crate::sentences;
@@ -25,7 +26,8 @@ pub(crate) fn cells(study: &StudyView) -> String {
         }
     } else {
         let caption = format!(
-            "Median times, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons) and speed-up. {}",
+            "{} Medians, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons) and speed-up. {}",
+            escape(&metric::key(study)),
             escape(study.reference()),
             escape(&setting(study))
         );
@@ -48,9 +50,10 @@ fn ranked(study: &StudyView, ranking: &Ranking, rest: &str) -> String {
         rest => format!(" Not shown: {}.", escape(rest.trim_start_matches("and "))),
     };
     format!(
-        "{}: the best of {}. {}{rest} {}",
+        "{}: the best of {}. {} {}{rest} {}",
         escape(&ranking.race.subject),
         count(ranking.places.len(), "placement"),
+        escape(&metric::key(study)),
         escape(ranking::KEY),
         escape(&setting(study))
     )

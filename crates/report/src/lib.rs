@@ -16,6 +16,7 @@ mod json;
 mod kinds;
 mod latex;
 mod markdown;
+mod metric;
 mod number;
 mod paper_table;
 mod paste;

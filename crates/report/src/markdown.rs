@@ -1,5 +1,6 @@
 //! The answer and the papers' table in GitHub-flavoured Markdown.
 
+use crate::metric;
 use crate::paper_table::{KEY, PaperTable};
 use crate::paste;
 use crate::programs::{self, BuiltinProgram};
@@ -26,7 +27,8 @@ pub(crate) fn cells(study: &StudyView) -> String {
         table(&mut text, &Table::of_placements(study));
         let _ = writeln!(
             text,
-            "\nTimes are medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons.",
+            "\n{} The table has medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons.",
+            escape(&metric::key(study)),
             escape(study.reference())
         );
     }
@@ -75,7 +77,7 @@ fn rankings(text: &mut String, study: &StudyView) {
             let _ = writeln!(text, "\n{rest}");
         }
     }
-    let _ = writeln!(text, "\n{}", escape(ranking::KEY));
+    let _ = writeln!(text, "\n{} {}", escape(&metric::key(study)), escape(ranking::KEY));
 }
 
 /// The paper's tables, ours below each of their rows.

@@ -3,6 +3,7 @@
 //! The papers' table is as Pires 2016 and 2017 print it: one group of rows a benchmark, one column a thread count, times without
 //! and with binding, and below them the ratio of the two. We add the ratio's interval and the speed-up.
 
+use crate::metric;
 use crate::number::{self, Ratio};
 use crate::study_view::StudyView;
 use crate::words::count;
@@ -79,7 +80,7 @@ impl Table {
                     .map_or_else(Cell::default, |summary| Cell::new(summary, quantity)),
             };
             let row = |quantity, treatment: &Treatment| Row {
-                labels: vec![subject.name.clone(), words(quantity).into(), treatment.name.clone()],
+                labels: vec![subject.name.clone(), words(subject, quantity), treatment.name.clone()],
                 cells: plan.threads.iter().map(|&threads| cell(quantity, treatment, threads)).collect(),
             };
             let all = || plan.treatments.iter();
@@ -130,11 +131,11 @@ impl Table {
 }
 
 /// What a row of the papers' table tells.
-fn words(quantity: Quantity) -> &'static str {
+fn words(subject: &Subject, quantity: Quantity) -> String {
     match quantity {
-        Quantity::Time => "time, s",
-        Quantity::Ratio => "ratio",
-        Quantity::SpeedUp => "speed-up",
+        Quantity::Time => metric::label(&subject.metric),
+        Quantity::Ratio => "ratio".into(),
+        Quantity::SpeedUp => "speed-up".into(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::format::Screen;
 use crate::grid::Grid;
+use crate::metric;
 use crate::paper_table::{self, Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
@@ -100,12 +101,13 @@ fn placements(text: &mut String, study: &StudyView, screen: Screen) {
         let rows = group.iter().map(below).collect();
         Grid::new(&Table { corner, rows, ..table.clone() }, NAME_WIDTH).write(text, screen);
     }
+    text.push('\n');
+    paragraph(text, "", &metric::key(study), screen.width);
     if table.has_intervals() {
         let key = format!(
             "ratio: time of {} over time of the placement, so above 1 is faster; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons",
             study.reference()
         );
-        text.push('\n');
         paragraph(text, "", &key, screen.width);
     }
 }
@@ -126,6 +128,7 @@ fn rankings(text: &mut String, study: &StudyView, screen: Screen) {
     }
     if study.is_race() {
         text.push('\n');
+        paragraph(text, "", &metric::key(study), screen.width);
         paragraph(text, "", ranking::KEY, screen.width);
     }
 }

@@ -3,6 +3,7 @@
 use super::figure::{or_dash, scrolled, swatch};
 use super::grouped;
 use super::page::{Section, heading};
+use crate::metric;
 use crate::number;
 use crate::programs::{self, BuiltinProgram, KEY};
 use crate::ranking::cut_off;
@@ -256,6 +257,7 @@ pub(super) fn machine(study: &StudyView) -> Section {
                         br; code { (plain(&file.path.to_string_lossy())) } ", " (number::bytes(file.size_bytes)) ", SHA-256 "
                         code { (file.sha256.get(..16).unwrap_or(&file.sha256)) } "…"
                     }
+                    br; "compared by " (metric::of_subject(subject))
                     @if let Some(regex) = &subject.time_regex { br; "its own time: " code { (plain(regex)) } }
                     @if let Some(regex) = &subject.verified_regex { br; "verified by: " code { (plain(regex)) } }
                 }

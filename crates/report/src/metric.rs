@@ -1,0 +1,71 @@
+//! What runs are compared by, in words: its name, its unit, when it is better, and who takes it.
+
+use crate::study_view::StudyView;
+use crate::words::plain;
+use stats::Better;
+use study::metric::Clock;
+use study::{Metric, Subject};
+
+/// `lower is better`; empty for what only describes.
+fn direction(metric: &Metric) -> &'static str {
+    match metric.better {
+        Better::Lower => ", lower is better",
+        Better::Higher => ", higher is better",
+        Better::Neither => "",
+    }
+}
+
+/// Who takes the time of a subject's runs.
+fn clock(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Wall => "by the wall clock",
+        Clock::Program => "as the program reports it",
+        Clock::Model => "as the model draws it",
+    }
+}
+
+/// A subject's metric: `time [s], lower is better, by the wall clock`.
+pub(crate) fn of_subject(subject: &Subject) -> String {
+    format!("{}{}, {}", plain(&subject.metric.to_string()), direction(&subject.metric), clock(subject.clock()))
+}
+
+/// The metric of a row of the table: `time, s`.
+pub(crate) fn label(metric: &Metric) -> String {
+    let unit = metric.unit.iter().map(|unit| format!(", {unit}"));
+    std::iter::once(metric.name.clone()).chain(unit).collect()
+}
+
+/// What a study is compared by, as a sentence; where subjects differ in it, each kind with its subjects.
+pub(crate) fn key(study: &StudyView) -> String {
+    let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
+    for subject in &study.plan.subjects {
+        let words = of_subject(subject);
+        match kinds.iter_mut().find(|(other, _)| *other == words) {
+            Some((_, names)) => names.push(&subject.name),
+            None => kinds.push((words, vec![&subject.name])),
+        }
+    }
+    match kinds.as_slice() {
+        [(words, _)] => format!("Compared by {words}."),
+        several => {
+            let each = several.iter().map(|(words, names)| format!("{words} ({})", names.join(", ")));
+            format!("Compared by {}.", each.collect::<Vec<_>>().join("; "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_has_a_name_a_unit_and_a_direction() {
+        let own = Subject { time_regex: Some("took ([0-9.]+) s".into()), ..Subject::default() };
+        assert_eq!(of_subject(&Subject::default()), "time [s], lower is better, by the wall clock");
+        assert_eq!(of_subject(&own), "time [s], lower is better, as the program reports it");
+        assert_eq!(label(&Metric::default()), "time, s");
+        let rate = Metric { name: "rate".into(), unit: Some("MB/s".into()), better: Better::Higher };
+        let rate = Subject { metric: rate, ..Subject::default() };
+        assert_eq!(of_subject(&rate), "rate [MB/s], higher is better, by the wall clock");
+    }
+}
