@@ -22,10 +22,30 @@ pub(crate) fn duration(s: f64) -> String {
     }
 }
 
-/// A share as a percentage with two significant digits: `0.43 %`, `4.3 %`, `43 %`.
+/// A ratio beyond this, or below one over it, is told by this bound: few runs that scatter give intervals of any size, and their
+/// digits tell nothing.
+pub(crate) const FARTHEST: f64 = 100.0;
+
+/// A ratio with so many decimals: `1.18`, `<0.01`, `>100`.
+pub(crate) fn factor(ratio: f64, decimals: usize) -> String {
+    match ratio {
+        _ if ratio > FARTHEST => format!(">{FARTHEST}"),
+        _ if ratio < 1.0 / FARTHEST => format!("<{}", 1.0 / FARTHEST),
+        _ => format!("{ratio:.decimals$}"),
+    }
+}
+
+/// Two ends of a range with `dash` between them, or the word, where a sign stands beside it.
+pub(crate) fn ends(low: &str, high: &str, dash: &str) -> String {
+    let has_sign = [low, high].iter().any(|end| end.starts_with(['+', '-', '<', '>']));
+    format!("{low}{}{high}", if has_sign { " to " } else { dash })
+}
+
+/// A share as a percentage with two significant digits: `0.43 %`, `4.3 %`, `43 %`, `>9900 %`.
 pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     match value.abs() {
+        _ if share > FARTHEST - 1.0 => format!(">{:.0} %", (FARTHEST - 1.0) * 100.0),
         size if size >= 9.95 => format!("{value:.0} %"),
         size if size >= 0.995 => format!("{value:.1} %"),
         _ => format!("{value:.2} %"),
@@ -34,7 +54,8 @@ pub(crate) fn percent(share: f64) -> String {
 
 /// A percentage with its sign, for changes: `+4.3 %`.
 pub(crate) fn change(share: f64) -> String {
-    format!("{}{}", if share > 0.0 { "+" } else { "" }, percent(share))
+    let sign = if share > 0.0 && share <= FARTHEST - 1.0 { "+" } else { "" };
+    format!("{sign}{}", percent(share))
 }
 
 /// How much longer than the best a time is, from their ratio, and the interval of that: `+3.1 %` and `1.0 to 5.2 %`;
@@ -43,15 +64,23 @@ pub(crate) fn loss(ratio: f64, interval: Option<(f64, f64)>) -> (String, String)
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let widest = interval.map_or(percent(ratio), |(low, high)| percent(high).abs().max(percent(low).abs()));
     let decimals = if widest.abs().max(percent(ratio).abs()) < 9.95 { 1 } else { 0 };
+    let far = (FARTHEST - 1.0) * 100.0;
     // Adding 0 leaves no negative zero.
     let round = |ratio: f64| (percent(ratio) * 10_f64.powi(decimals)).round() / 10_f64.powi(decimals) + 0.0;
     let write = |ratio: f64| format!("{:.*}", decimals as usize, round(ratio));
-    let sign = if round(ratio) > 0.0 { "+" } else { "" };
+    let value = match ratio {
+        _ if ratio > FARTHEST => format!(">{far:.0} %"),
+        _ => format!("{}{} %", if round(ratio) > 0.0 { "+" } else { "" }, write(ratio)),
+    };
     // An end off 0 is never written as 0: it is what tells two apart.
     let finer = |ratio: f64| if round(ratio) == 0.0 { format!("{:.1}", percent(ratio) + 0.0) } else { write(ratio) };
-    let end = |ratio: f64| if ratio == 1.0 { "0".into() } else { finer(ratio) };
+    let end = |ratio: f64| match ratio {
+        1.0 => "0".into(),
+        _ if ratio > FARTHEST => format!(">{far:.0}"),
+        _ => finer(ratio),
+    };
     let range = interval.map_or_else(String::new, |(low, high)| format!("{} to {} %", end(low), end(high)));
-    (format!("{sign}{} %", write(ratio)), range)
+    (value, range)
 }
 
 /// A size in the binary unit that fits: `14.0 MiB`.
@@ -101,7 +130,7 @@ impl Ratio {
             Some((low, high)) if high - low < 0.05 && value < 10.0 => 3,
             _ => 2,
         };
-        let write = |number: f64| format!("{number:.decimals$}");
+        let write = |number: f64| factor(number, decimals);
         Self { value: write(value), interval: interval.map(|(low, high)| (write(low), write(high))) }
     }
 
@@ -112,7 +141,7 @@ impl Ratio {
 
     /// The interval with `dash` between its ends; empty where there is none.
     pub(crate) fn range(&self, dash: &str) -> String {
-        self.interval.as_ref().map_or_else(String::new, |(low, high)| format!("{low}{dash}{high}"))
+        self.interval.as_ref().map_or_else(String::new, |(low, high)| ends(low, high, dash))
     }
 }
 
@@ -158,6 +187,15 @@ mod tests {
         assert_eq!(written(1.0, Some((1.0, 1.0004))), "0.0 % (0 to 0.0 %)");
         assert_eq!(written(1.44, Some((1.003, 1.91))), "+44 % (0.3 to 91 %)");
         assert_eq!(written(2.5, None), "+150 % ()");
+    }
+
+    #[test]
+    fn what_is_far_beyond_any_gain_is_told_by_a_bound() {
+        let wild = Ratio::new(5e30, Some(3e-9), Some(f64::INFINITY));
+        assert_eq!((wild.value.as_str(), wild.range("-").as_str()), (">100", "<0.01 to >100"));
+        assert_eq!(Ratio::new(1.2, Some(0.01), Some(100.0)).range("-"), "0.01-100.00");
+        assert_eq!(loss(5e30, Some((1.0, 1e31))), (">9900 %".into(), "0 to >9900 %".into()));
+        assert_eq!([percent(1e30), percent(99.0), change(1e30)], [">9900 %", "9900 %", ">9900 %"]);
     }
 
     #[test]

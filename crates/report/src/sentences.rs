@@ -18,6 +18,7 @@ pub(crate) use disturbance::{advice, causes, on_a_busy_machine};
 pub use loss::loss;
 pub use stop::{nothing_run, stop};
 
+use crate::number;
 use crate::words::{capital, count, plain};
 use ::simulation::{ReplayAnalysis, SimulationAnalysis, SimulationVerdict};
 use stats::Disturbance;
@@ -124,11 +125,27 @@ fn configuration(Configuration { threads, placement }: &Configuration) -> String
 /// A ratio and its interval with the digits that they deserve: three after the point while all are close to 1, else two.
 fn with_interval(Interval { value, low, high }: &Interval) -> (String, String) {
     let digits = if [value, low, high].iter().all(|end| (**end - 1.0).abs() < 0.1) { 3 } else { 2 };
-    (format!("{value:.digits$}"), format!("95 % interval {low:.digits$}-{high:.digits$}"))
+    let [value, low, high] = [value, low, high].map(|ratio| number::factor(*ratio, digits));
+    (in_words(&value), format!("95 % interval {}", in_words(&number::ends(&low, &high, "-"))))
 }
 
 /// What could have been seen, after a sentence that shows no difference; empty where that isn't known.
 fn least_seen(which: &str, smallest_detectable: Option<f64>) -> String {
     smallest_detectable
-        .map_or_else(String::new, |least| format!("; the smallest {which} could have seen is {:.1} %", least * 100.0))
+        .map_or_else(String::new, |least| format!("; the smallest {which} could have seen is {}", percent(least)))
+}
+
+/// A share as a percentage with one decimal, up to where that tells anything: `137.0 %`, `more than 9900 %`.
+fn percent(share: f64) -> String {
+    if share > number::FARTHEST - 1.0 { in_words(&number::percent(share)) } else { format!("{:.1} %", share * 100.0) }
+}
+
+/// A ratio in words where it is a bound: `1.62`, `more than 100`.
+fn factor(ratio: f64) -> String {
+    in_words(&number::factor(ratio, 2))
+}
+
+/// Figures with their signs for bounds in words.
+fn in_words(figures: &str) -> String {
+    figures.replace('<', "less than ").replace('>', "more than ")
 }

@@ -3,6 +3,7 @@
 use super::canvas::{Anchor, Canvas, WIDTH, apart, width};
 use super::scale::{Scale, padded, span};
 use super::{Hue, signed_percent};
+use crate::number::FARTHEST;
 
 /// One row of an interval plot.
 #[derive(Clone, Debug)]
@@ -30,7 +31,9 @@ pub(crate) fn intervals(rows: &[Interval], below: &str, above: &str, percent: bo
         let (value, low, high) = row.estimate;
         low > 0.0 && high.is_finite() && value.is_finite()
     };
-    let ends = span(rows.iter().filter(usable).flat_map(|row| [row.estimate.1.ln(), row.estimate.2.ln()]))?;
+    let farthest = FARTHEST.ln();
+    let drawn = |end: f64| end.ln().clamp(-farthest, farthest);
+    let ends = span(rows.iter().filter(usable).flat_map(|row| [drawn(row.estimate.1), drawn(row.estimate.2)]))?;
     let logs = padded(ends.start.min(-0.02)..ends.end.max(0.02));
     let lines = rows.len() + rows.iter().filter(|row| row.heading.is_some()).count();
     let foot = top + lines as f64 * row_height;
@@ -62,12 +65,12 @@ pub(crate) fn intervals(rows: &[Interval], below: &str, above: &str, percent: bo
         canvas.text(figure_class, (WIDTH - 2.0, middle), Anchor::End, &row.figure);
         if usable(&row) {
             let (value, low, high) = row.estimate;
-            let (low, high) = (x.at(low), x.at(high));
-            canvas.line(class, [(low, middle), (high, middle)]);
-            for end in [low, high] {
+            canvas.line(class, [(x.within(low), middle), (x.within(high), middle)]);
+            // A bar without an end goes on beyond the scale.
+            for end in [low, high].into_iter().filter(|end| x.holds(*end)).map(|end| x.at(end)) {
                 canvas.line(class, [(end, middle - 4.0), (end, middle + 4.0)]);
             }
-            canvas.mark(class, row.hue.shape(), (x.at(value), middle), &row.hover);
+            canvas.mark(class, row.hue.shape(), (x.within(value), middle), &row.hover);
         }
     }
     Some(canvas)

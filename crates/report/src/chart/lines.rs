@@ -3,6 +3,7 @@
 use super::canvas::{Anchor, Canvas, EndLabel, WIDTH, width};
 use super::scale::{Scale, span};
 use super::{Hue, signed_percent};
+use crate::number::FARTHEST;
 use crate::words::short;
 use std::ops::Range;
 
@@ -30,6 +31,9 @@ pub(crate) struct LinePoint {
     pub hover: String,
 }
 
+/// No change in percent is below it.
+const NOTHING_LEFT: f64 = -100.0;
+
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 50.0;
 const TOP: f64 = 10.0;
@@ -44,7 +48,8 @@ fn right(lines: &[Line]) -> f64 {
 pub(crate) fn speedup(curves: &[Line]) -> Option<Canvas> {
     let points = || curves.iter().flat_map(|curve| &curve.points).filter(|p| p.x > 0.0 && p.y > 0.0);
     let threads = span(points().map(|point| point.x))?;
-    let speedups = span(points().map(|point| point.y).chain([threads.end, 1.0]))?;
+    let usual = 1.0 / FARTHEST..FARTHEST * threads.end;
+    let speedups = span(points().map(|point| point.y.clamp(usual.start, usual.end)).chain([threads.end, 1.0]))?;
     let doubled = |range: &Range<f64>| range.start..range.end.max(2.0 * range.start);
     let x = Scale::logarithmic(doubled(&threads), LEFT + 6.0..right(curves));
     let y = Scale::logarithmic(doubled(&speedups), FOOT..TOP);
@@ -74,7 +79,7 @@ pub(crate) fn sweep(traces: &[Line], parameter: &str, threshold: Option<(f64, &s
     let is_logarithmic = values.start > 0.0 && values.end / values.start >= 10.0;
     let scale = if is_logarithmic { Scale::logarithmic } else { Scale::linear };
     let x = scale(values, LEFT + 6.0..right(traces));
-    let y = Scale::linear(changes.start - room..changes.end + room, FOOT..TOP);
+    let y = Scale::linear((changes.start - room).max(NOTHING_LEFT)..changes.end + room, FOOT..TOP);
     let mut canvas = Canvas::new(HEIGHT);
     let ticks = y.ticks(6).into_iter().map(|(tick, _)| (tick, signed_percent(tick / 100.0)));
     canvas.levels(&y, LEFT..right(traces), Some((0.0, "0 %")), ticks);
@@ -100,7 +105,7 @@ fn lines(canvas: &mut Canvas, lines: &[Line], x: &Scale, y: &Scale, title: &str,
     canvas.text("muted", ((LEFT + right) / 2.0, HEIGHT - 8.0), Anchor::Middle, title);
     let mut labels: Vec<EndLabel> = more.into_iter().collect();
     for Line { label, hue, points } in lines {
-        let place = |point: &LinePoint| (x.at(point.x), y.at(point.y));
+        let place = |point: &LinePoint| (x.at(point.x), y.within(point.y));
         let points: Vec<&LinePoint> = points.iter().filter(is_drawn).collect();
         let Some(end) = points.last().map(|point| place(point)) else { continue };
         for (point, (low, high)) in points
@@ -108,7 +113,7 @@ fn lines(canvas: &mut Canvas, lines: &[Line], x: &Scale, y: &Scale, title: &str,
             .filter_map(|point| Some((point, point.interval?)))
             .filter(|(_, (low, high))| (high - low).is_finite())
         {
-            canvas.line("faint", [(x.at(point.x), y.at(low)), (x.at(point.x), y.at(high))]);
+            canvas.line("faint", [(x.at(point.x), y.within(low)), (x.at(point.x), y.within(high))]);
         }
         canvas.line(hue.class(), points.iter().map(|point| place(point)));
         for point in points {
@@ -147,6 +152,12 @@ mod tests {
         assert!(sweep(&[], "phi", None).is_none());
         let marked = |threshold| swept(&[1.0, 10.0, 1000.0], Some(threshold)).unwrap();
         assert!(marked(10.0).contains("affinity matters") && !marked(2000.0).contains("affinity matters"));
+    }
+
+    #[test]
+    fn no_change_is_below_the_whole() {
+        let svg = sweep(&[line(&[(1.0, -99.9), (2.0, 150.0)])], "phi", None).map(finished).unwrap();
+        assert!(svg.contains(">-100 %<") && !svg.contains(">-150 %<") && !svg.contains(">-200 %<"), "{svg}");
     }
 
     #[test]

@@ -80,7 +80,8 @@ pub(crate) fn in_order(points: &[Point], breaks: &[f64]) -> Option<Canvas> {
     let reach = inliers.reduce(f64::max)?.max(0.01) * 1.15;
     let orders = span(points.iter().map(|point| point.order))?;
     let x = Scale::linear(orders.start - 0.5..orders.end + 0.5, left..right);
-    let y = Scale::linear(-reach..reach, foot..top);
+    // No time is shorter than none at all: 100 % less.
+    let y = Scale::linear(-reach.min(1.0)..reach, foot..top);
     let mut canvas = Canvas::new(height);
     let ticks = y.ticks(5).into_iter().map(|(tick, _)| (tick, signed_percent(tick)));
     canvas.levels(&y, left..right, Some((0.0, "0 %")), ticks);
@@ -111,7 +112,8 @@ pub(crate) fn strips(strips: &[Strip]) -> Option<Canvas> {
     let has_failures = points().any(|point| point.mark.is_beside());
     let right = WIDTH - if has_failures { 26.0 } else { 8.0 };
     let height = strips.len() as f64 * (label + band + gap) + axis;
-    let x = Scale::linear(padded(values), 8.0..right);
+    let scale = padded(values.clone());
+    let x = Scale::linear(scale.start.max(values.start.min(0.0))..scale.end, 8.0..right);
     let ticks = x.ticks(4);
     let mut canvas = Canvas::new(height);
     canvas.names(height - 9.0, ticks.iter().map(|(tick, name)| (x.at(*tick), format!("{name} s"))));

@@ -1,5 +1,6 @@
 //! What a placement loses against the best, in a sentence.
 
+use super::percent;
 use study::max_loss::{Loss, LossVerdict};
 
 /// The loss of the placement under check, and whether it is more than allowed.
@@ -9,13 +10,15 @@ pub fn loss(verdict: &LossVerdict) -> String {
         Loss::IsBest => "is itself the fastest".into(),
         Loss::Unknown => "has no run that went well, so its loss can't be told".into(),
         Loss::Measured { best, ratio } => {
-            let [value, low, high] = [ratio.value, ratio.low, ratio.high].map(|ratio| (ratio - 1.0) * 100.0);
+            let change = |ratio: f64| percent(ratio - 1.0);
+            let (value, low, high) = (change(ratio.value), change(ratio.low), change(ratio.high));
+            let low = low.trim_end_matches(" %");
             let limit = match verdict.is_exceeded() {
                 Some(true) => format!("more than the {max_percent} % allowed"),
                 Some(false) => format!("within the {max_percent} % allowed"),
                 None => format!("not shown to be more than the {max_percent} % allowed; a longer race can tell"),
             };
-            format!("takes {value:.1} % more time than {best} (95 % interval {low:.1} to {high:.1} %): {limit}")
+            format!("takes {value} more time than {best} (95 % interval {low} to {high}): {limit}")
         }
     };
     format!("{subject}: {placement} {text}")
