@@ -231,33 +231,43 @@ fn thread_table(threads: &[ThreadObservation]) -> String {
         return text;
     }
     let several = threads.iter().any(|thread| thread.process > 0 || thread.exec > 0);
-    let listed_execs = listed.iter().map(|thread| thread.exec).max().unwrap_or(0);
     let optional = |value: Option<String>| value.unwrap_or_else(|| "-".into());
-    let mut rows = vec![["thread", "intended", "actual", "last on", "migrations"].map(String::from)];
+    let mut rows = vec![["thread", "of process", "intended", "actual", "last on", "migrations"].map(String::from)];
     rows.extend(listed.into_iter().map(|thread| {
         [
-            // The process before the thread, and a mark for each program that the process had executed before.
-            match several {
-                true => format!("{}{}.{}", thread.process, "'".repeat(thread.exec as usize), thread.thread),
-                false => thread.thread.to_string(),
-            },
+            thread.thread.to_string(),
+            process(thread),
             optional(thread.intended_cpus.as_ref().map(CpuSet::to_string)),
             format!("{}{}", thread.actual_cpus, if thread.strayed() { " (strayed)" } else { "" }),
             optional(thread.last_cpu.map(|cpu| cpu.to_string())),
             optional(thread.migrations.map(grouped)),
         ]
     }));
-    let widths: Vec<usize> = (0..5).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
+    // A program of one process needs no column for it.
+    let columns: Vec<usize> = (1..6).filter(|column| several || *column != 1).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     for row in &rows {
         let cells: Vec<String> =
-            row.iter().zip(&widths).skip(1).map(|(cell, width)| format!("{cell:width$}")).collect();
+            columns.iter().map(|&column| format!("{:width$}", row[column], width = width(column))).collect();
         let _ = writeln!(text, "{}", format!("{:>12}  {}", row[0], cells.join("  ")).trim_end());
     }
     if several {
-        let marks = if listed_execs > 0 { "; each ' stands for a program that P had executed before" } else { "" };
-        let _ = writeln!(text, "{:>12}  P.T is thread T of process P{marks}", "");
+        let _ = writeln!(
+            text,
+            "{:>12}  process 0 is the command, and others are numbered as they appear; so are the threads of each",
+            ""
+        );
     }
     text
+}
+
+/// The process of a thread, and whether it had become another program by then.
+fn process(thread: &ThreadObservation) -> String {
+    match thread.exec {
+        0 => thread.process.to_string(),
+        1 => format!("{}, after exec", thread.process),
+        times => format!("{}, after {times} execs", thread.process),
+    }
 }
 
 /// A count with its thousands apart.
@@ -306,20 +316,21 @@ mod tests {
         threads.push(thread(1, 0, Some("2"), "0-3"));
         insta::assert_snapshot!(thread_table(&threads), @r"
              threads  1,000 bound as intended
-              thread  intended  actual         last on  migrations
-                 1.0  2         0-3 (strayed)  -        1,234
-                      P.T is thread T of process P
+              thread  of process  intended  actual         last on  migrations
+                   0  1           2         0-3 (strayed)  -        1,234
+                      process 0 is the command, and others are numbered as they appear; so are the threads of each
         ");
     }
 
     #[test]
-    fn the_marks_of_executed_programs_are_explained() {
-        let threads = [thread(0, 0, None, "0"), ThreadObservation { exec: 1, ..thread(2, 0, None, "0") }];
-        insta::assert_snapshot!(thread_table(&threads), @r"
-              thread  intended  actual  last on  migrations
-                 0.0  -         0       -        1,234
-                2'.0  -         0       -        1,234
-                      P.T is thread T of process P; each ' stands for a program that P had executed before
+    fn processes_and_what_they_became_are_told_in_words() {
+        let became = |exec| ThreadObservation { exec, ..thread(2, 0, Some("0"), "0") };
+        insta::assert_snapshot!(thread_table(&[thread(0, 0, Some("0"), "0"), became(1), became(2)]), @r"
+              thread  of process        intended  actual  last on  migrations
+                   0  0                 0         0       -        1,234
+                   0  2, after exec     0         0       -        1,234
+                   0  2, after 2 execs  0         0       -        1,234
+                      process 0 is the command, and others are numbered as they appear; so are the threads of each
         ");
     }
 }
