@@ -1,12 +1,15 @@
 //! Labels and figures in columns for a terminal, in as many parts as its width asks for.
 
 use crate::format::Screen;
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Mark, Table};
 use crate::words::short;
 use comfy_table::{CellAlignment, Color, ContentArrangement, presets};
 use std::fmt::Write;
 use std::ops::Range;
 use study::Claim;
+
+/// Marks a difference that was measured on a busy machine.
+pub(crate) const SEEMING: &str = "~";
 
 /// Rows of labels, each followed by one figure a column.
 pub(crate) struct Grid {
@@ -113,7 +116,11 @@ pub(crate) fn finished(mut table: comfy_table::Table) -> String {
 }
 
 fn written(cell: &Cell) -> String {
-    let star = if cell.claim.is_some() { "*" } else { "" };
+    let star = match cell.mark() {
+        Mark::Shown(_) => "*",
+        Mark::Seeming => SEEMING,
+        Mark::Plain => "",
+    };
     match cell.range("-") {
         _ if cell.text.is_empty() => "-".into(),
         range if range.is_empty() => format!("{}{star}", cell.text),
@@ -122,9 +129,9 @@ fn written(cell: &Cell) -> String {
 }
 
 fn colour(cell: &Cell) -> Option<Color> {
-    match cell.claim? {
-        Claim::Faster => Some(Color::Green),
-        Claim::Slower => Some(Color::Red),
+    match cell.mark() {
+        Mark::Shown(Claim::Faster) => Some(Color::Green),
+        Mark::Shown(Claim::Slower) => Some(Color::Red),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 mod facts;
 pub(crate) mod figure;
 mod figures;
+mod headline;
 pub(crate) mod page;
 mod paper;
 mod race;
@@ -10,20 +11,21 @@ pub(crate) mod replay;
 mod sheet;
 pub(crate) mod simulation;
 
+use crate::grid::SEEMING;
 use crate::json;
 use crate::metric;
 use crate::number::{self, Ratio};
 use crate::paste;
-use crate::sentences::{advice, causes, crowded_processes, stop};
+use crate::sentences::stop;
 use crate::setting;
 use crate::study_view::StudyView;
-use crate::table::{Cell, Row, Table};
+use crate::table::{BUSY_KEY, Cell, Mark, Row, Table};
 use crate::verdict::Verdicts;
 use crate::words::{capital, claim, count, plain};
 use figure::{or_dash, scrolled, swatch};
 use maud::{Markup, html};
 use page::{Section, heading};
-use study::{Best, Claim, Subject, Summary};
+use study::{Claim, Subject, Summary};
 
 /// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
 /// to read it all, and the line to paste. The JSON form is embedded as `<script type="application/json" id="study">`.
@@ -64,7 +66,7 @@ fn answer(study: &StudyView, sections: &[Section]) -> Markup {
         @for subject in &study.plan.subjects {
             article.answer {
                 h2 { (plain(&subject.name)) }
-                (headline(study, subject))
+                (headline::headline(study, subject))
                 (sentences(study, subject))
             }
         }
@@ -97,103 +99,6 @@ fn sentences(study: &StudyView, subject: &Subject) -> Markup {
     }
 }
 
-/// The answer on one subject in large type, and what stands behind it.
-struct Headline {
-    /// Whether it is a number that shows a gain; else it is words.
-    is_gain: bool,
-    text: Markup,
-    doubt: Markup,
-}
-
-impl Headline {
-    /// How many times as fast `winner` is as `loser`, from so many pairs of runs.
-    fn gain(ratio: &Ratio, winner: &str, loser: &str, pairs: usize) -> Self {
-        let doubt = html! {
-            p.doubt { b { (winner) } ", against " (loser) }
-            p.doubt.muted { "95 % interval " (ratio.range("–")) ", " (count(pairs, "pair")) }
-        };
-        Self { is_gain: true, text: html! { (ratio.value) "×" small { " as fast" } }, doubt }
-    }
-
-    fn words(text: impl Into<String>, doubt: Markup) -> Self {
-        Self { is_gain: false, text: html! { (text.into()) }, doubt }
-    }
-}
-
-/// The figure that answers for one subject, and its doubt. On a busy machine that is the answer, and the figure steps back.
-fn headline(study: &StudyView, subject: &Subject) -> Markup {
-    let Headline { is_gain, text, doubt } = match study.ranking(&subject.name) {
-        Some(ranking) => race::headline(ranking),
-        None => comparison_headline(study, subject),
-    };
-    let class = if is_gain { "figure better" } else { "figure words" };
-    let disturbances = study.disturbances(&subject.name);
-    html! {
-        div {
-            @if let Some(crowding) = study.analysis.crowding(&subject.name) {
-                p.figure.words { "Processes shared a CPU" }
-                p.doubt { (capital(&crowded_processes(&crowding.crowd))) " took turns while " (crowding.crowd.idle.named()) " had nothing to do." }
-                p.doubt.muted { "As measured: " (text) }
-            } @else if disturbances.is_empty() {
-                p class=(class) { (text) }
-            } @else {
-                p.figure.words { "Busy machine" }
-                p.doubt { (capital(&causes(disturbances))) ": " (advice(disturbances)) "." }
-                p.doubt.muted { "As measured: " (text) }
-            }
-            (doubt)
-        }
-    }
-}
-
-fn comparison_headline(study: &StudyView, subject: &Subject) -> Headline {
-    let best = study.analysis.best.iter().find(|best| best.subject == subject.name);
-    if study.analysis.is_refused(&subject.name) {
-        return Headline::words("No answer", html! { p.doubt { "What it reports can't be its time." } });
-    }
-    let Some((best, summary)) = best.and_then(|best| Some((best, study.best_summary(best)?))) else {
-        return Headline::words("No answer", html! { p.doubt { "No trial of it went well." } });
-    };
-    match Ratio::of(summary) {
-        Some(ratio) if best.shown => {
-            let place = format!("{}, {}", plain(&best.placement), count(best.threads as usize, "thread"));
-            Headline::gain(&ratio, &place, study.reference(), summary.pairs as usize)
-        }
-        _ => Headline::words(unshown(study, best), doubt(study, best)),
-    }
-}
-
-/// The rivals of the reference at the best thread count.
-fn rivals<'a>(study: &StudyView<'a>, best: &'a Best) -> impl Iterator<Item = &'a Summary> {
-    study.summaries(&best.subject).filter(|s| s.threads == best.threads && s.claim != Claim::Reference)
-}
-
-fn unshown(study: &StudyView, best: &Best) -> String {
-    let mut claims = rivals(study, best).map(|summary| summary.claim).peekable();
-    if claims.peek().is_none() {
-        "Nothing to compare".into()
-    } else if claims.all(|claim| claim == Claim::Slower) {
-        format!("Leave it {}", plain(study.reference()))
-    } else if rivals(study, best).all(|summary| summary.claim == Claim::TooFew) {
-        "Too few pairs to tell".into()
-    } else {
-        "No gain shown".into()
-    }
-}
-
-fn doubt(study: &StudyView, best: &Best) -> Markup {
-    let least = rivals(study, best)
-        .filter(|summary| summary.claim == Claim::NoneShown)
-        .filter_map(|summary| summary.smallest_detectable)
-        .reduce(f64::max);
-    html! {
-        p.doubt { "with " (count(best.threads as usize, "thread")) ", its fastest thread count" }
-        @if let Some(least) = least {
-            p.doubt.muted { "The smallest difference that this study could have seen there is " (number::percent(least)) "." }
-        }
-    }
-}
-
 fn paper_table(study: &StudyView) -> Section {
     let reference = plain(study.reference());
     let label = |row: &Row| {
@@ -201,9 +106,10 @@ fn paper_table(study: &StudyView) -> Section {
         html! { (swatch(study.series(placement), " ")) (plain(placement)) " " small.muted { (quantity) } }
     };
     let title = "Times, ratios and speed-up";
+    let table = Table::of_placements(study);
     heading("table", "Table", title).above(html! {
-        p { (plain(&metric::key(study))) " The table has medians. Ratio: time of " (reference) " over time of the placement, with its 95 % interval; above 1 is faster." }
-        (grouped(title, "Placement", &Table::of_placements(study), |subject| html! { (plain(subject)) }, label))
+        p { (plain(&metric::key(study))) " The table has medians." @if table.has_intervals() { " Ratio: time of " (reference) " over time of the placement, with its 95 % interval; above 1 is faster." } }
+        (grouped(title, "Placement", &table, |subject| html! { (plain(subject)) }, label))
         details {
             summary { "Every figure of every cell" }
             (cells(study))
@@ -244,26 +150,34 @@ fn thread_heads(threads: &[u32]) -> Markup {
 }
 
 /// The class of a cell, by what is claimed.
-fn cell_class(claim: Option<Claim>) -> &'static str {
-    match claim {
-        Some(Claim::Faster) => "n claimed better",
-        Some(_) => "n claimed worse",
-        None => "n",
+fn cell_class(cell: &Cell) -> &'static str {
+    match cell.mark() {
+        Mark::Shown(Claim::Faster) => "n claimed better",
+        Mark::Shown(_) => "n claimed worse",
+        Mark::Seeming | Mark::Plain => "n",
     }
 }
 
 fn table_cell(cell: &Cell) -> Markup {
     html! {
-        td class=(cell_class(cell.claim)) {
-            @match cell.claim {
-                Some(Claim::Faster) => { "▲ " }
-                Some(_) => { "▼ " }
-                None => {}
+        td class=(cell_class(cell)) {
+            @match cell.mark() {
+                Mark::Shown(Claim::Faster) => { "▲ " }
+                Mark::Shown(_) => { "▼ " }
+                Mark::Seeming => { (SEEMING) " " }
+                Mark::Plain => {}
             }
             @if cell.text.is_empty() { "–" } @else { (plain(&cell.text)) }
             @if cell.interval.is_some() { small.muted { (cell.range("–")) } }
         }
     }
+}
+
+/// What is claimed of a cell, in words.
+fn shown(study: &StudyView, summary: &Summary) -> String {
+    let is_claimed = matches!(summary.claim, Claim::Faster | Claim::Slower);
+    let doubt = if is_claimed && study.is_busy(summary) { ", but on a busy machine" } else { "" };
+    format!("{}{doubt}", claim(summary.claim, study.reference()))
 }
 
 /// The other names of a cell's placement.
@@ -294,7 +208,7 @@ fn cells(study: &StudyView) -> Markup {
                         td.n { (or_dash(ratio.as_ref(), |r| r.value.clone())) } td { (or_dash(ratio.as_ref(), |r| r.range("–"))) }
                         td.n { (s.pairs) } td.n { (or_dash(s.p_value, |p| format!("{p:.3}"))) }
                         td.n { (percent(s.smallest_detectable)) }
-                        td { (claim(s.claim, study.reference())) }
+                        td { (shown(study, s)) }
                         td.n { (or_dash(s.speedup, |x| format!("{x:.2}"))) } td.n { (or_dash(s.drift, number::change)) }
                         td.n { (s.outliers.len()) } td { (if s.settled { "yes" } else { "no" }) }
                         td { (twins(s)) }
@@ -316,6 +230,7 @@ fn guide(study: &StudyView) -> Section {
             dt { "ratio" } dd { "Time of " (reference) " over time of the placement, from trials of the same block. 1.18 means that the placement does in the same time 1.18 times the work; 0.90 that it is slower. At 1 there is no difference." }
             dt { "95 % interval" } dd { "If the whole study were repeated many times, 95 of 100 such intervals would hold the true ratio. A wide one means that the trials scatter or that there are few of them." }
             dt { "▲ ▼, colour, bold" } dd { "A difference is shown, after allowing for how many comparisons this study makes: with many, an interval that just excludes 1 is not enough. Everything else stays grey." }
+            @if study.analysis.summaries.iter().any(|summary| study.is_busy(summary)) { dt { (SEEMING) } dd { (capital(BUSY_KEY)) "." } }
             dt { "no difference shown" } dd { "The study can't tell them apart. That is not proof that they are equal: a difference below the smallest detectable one may be there." }
             dt { "smallest detectable" } dd { "A study like this one would have seen a difference of that size in 80 of 100 cases." }
             dt { "● ▲ ■ ◆" } dd { "One trial that counts, shape and colour by placement." }

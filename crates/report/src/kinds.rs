@@ -4,7 +4,7 @@ use crate::format::{Format, Screen};
 use crate::replay::ReplayView;
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
-use crate::{csv, html, json, latex, markdown, terminal};
+use crate::{csv, glossary, html, json, latex, markdown, terminal};
 use simulation::{
     ReplayAnalysis, ReplayPlan, SimulationAnalysis, SimulationPlan, replay_analysis, simulation_analysis,
 };
@@ -57,6 +57,20 @@ impl Study {
     /// Why it stopped, as a sentence, where it runs programs.
     pub fn stop(&self) -> Option<String> {
         self.cells().map(|cells| crate::sentences::stop(&cells.stop))
+    }
+
+    /// What the words of a simulation's or of replays' table mean, for a terminal of `width` columns; none for a study that runs
+    /// programs, whose table has its key below it.
+    pub fn explanation(&self, width: usize) -> Option<String> {
+        match self {
+            Self::Comparison(..) | Self::Race(..) => None,
+            Self::Simulation(record, analysis) => {
+                Some(glossary::terminal(SimulationView::new(record, analysis).glossary(), width))
+            }
+            Self::Replay(record, analysis) => {
+                Some(glossary::terminal(ReplayView::new(record, analysis).glossary(), width))
+            }
+        }
     }
 
     /// Its cells, where it runs programs.

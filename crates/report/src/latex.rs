@@ -6,7 +6,7 @@ use crate::ranking::{self, Ranking};
 use crate::sentences;
 use crate::setting::setting;
 use crate::study_view::StudyView;
-use crate::table::{Cell, Table};
+use crate::table::{BUSY_KEY, Cell, Mark, Table};
 use crate::words::{capital, count, plain};
 use std::fmt::Write;
 
@@ -25,13 +25,15 @@ pub(crate) fn cells(study: &StudyView) -> String {
             float(&mut text, &ranked(study, ranking, &ranking.rest(&shown)), &table);
         }
     } else {
+        let placements = Table::of_placements(study);
+        let busy = if placements.has_busy() { format!("; italic where {BUSY_KEY}") } else { String::new() };
         let caption = format!(
-            "{} Medians, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons) and speed-up. {}",
+            "{} Medians, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons{busy}) and speed-up. {}",
             escape(&metric::key(study)),
             escape(study.reference()),
             escape(&setting(study))
         );
-        float(&mut text, &caption, &Table::of_placements(study));
+        float(&mut text, &caption, &placements);
     }
     text
 }
@@ -115,17 +117,18 @@ fn row(text: &mut String, labels: &[&str], cells: &[Cell]) {
     };
     text.push_str(&labels.iter().map(label).collect::<Vec<_>>().join(" & "));
     for cell in cells {
-        let _ = match (escape(&cell.text), cell.claim) {
+        let _ = match (escape(&cell.text), cell.mark()) {
             (figure, _) if figure.is_empty() => write!(text, " & --"),
-            (figure, Some(_)) => write!(text, " & \\textbf{{{figure}}}"),
-            (figure, None) => write!(text, " & {figure}"),
+            (figure, Mark::Shown(_)) => write!(text, " & \\textbf{{{figure}}}"),
+            (figure, Mark::Seeming) => write!(text, " & \\textit{{{figure}}}"),
+            (figure, Mark::Plain) => write!(text, " & {figure}"),
         };
     }
     text.push_str(" \\\\\n");
     if cells.iter().any(|cell| cell.interval.is_some()) {
         text.push_str(&["&"].repeat(labels.len() - 1).join(" "));
         for cell in cells {
-            let _ = match cell.range("--") {
+            let _ = match escape(&cell.range("--")) {
                 range if range.is_empty() => write!(text, " &"),
                 range => write!(text, " & {{\\footnotesize {range}}}"),
             };

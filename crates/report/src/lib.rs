@@ -10,6 +10,7 @@ mod chart;
 mod csv;
 mod fields;
 mod format;
+mod glossary;
 mod grid;
 mod html;
 mod json;

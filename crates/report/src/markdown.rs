@@ -8,7 +8,7 @@ use crate::ranking;
 use crate::sentences;
 use crate::setting::setting;
 use crate::study_view::StudyView;
-use crate::table::{Cell, Table};
+use crate::table::{BUSY_KEY, Cell, Mark, Table};
 use crate::words::{count, plain};
 use std::fmt::Write;
 
@@ -24,13 +24,15 @@ pub(crate) fn cells(study: &StudyView) -> String {
     if study.is_race() {
         rankings(&mut text, study);
     } else {
-        table(&mut text, &Table::of_placements(study));
-        let _ = writeln!(
-            text,
-            "\n{} The table has medians. Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons.",
-            escape(&metric::key(study)),
+        let placements = Table::of_placements(study);
+        table(&mut text, &placements);
+        let busy = if placements.has_busy() { format!("; in italics where {BUSY_KEY}") } else { String::new() };
+        let ratio = format!(
+            " Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons{busy}.",
             escape(study.reference())
         );
+        let ratio = if placements.has_intervals() { ratio } else { String::new() };
+        let _ = writeln!(text, "\n{} The table has medians.{ratio}", escape(&metric::key(study)));
     }
     let _ = writeln!(text, "\n{}", escape(&setting(study)));
     built_in_programs(&mut text, study);
@@ -155,14 +157,15 @@ pub(crate) fn warnings(text: &mut String, warnings: &[String]) {
 }
 
 fn written(cell: &Cell) -> String {
-    let figure = match cell.claim {
+    let figure = match (cell.mark(), escape(&cell.text)) {
         _ if cell.text.is_empty() => "–".into(),
-        Some(_) => format!("**{}**", cell.text),
-        None => escape(&cell.text),
+        (Mark::Shown(_), text) => format!("**{text}**"),
+        (Mark::Seeming, text) => format!("*{text}*"),
+        (Mark::Plain, text) => text,
     };
     match cell.range("–") {
         range if range.is_empty() => figure,
-        range => format!("{figure} ({range})"),
+        range => format!("{figure} ({})", escape(&range)),
     }
 }
 

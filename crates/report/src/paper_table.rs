@@ -47,6 +47,8 @@ pub(crate) struct Pair<'a> {
     pub printed: Option<Printed>,
     /// Our cell.
     pub ours: Option<&'a Summary>,
+    /// Whether a difference of ours was measured on a busy machine.
+    pub is_busy: bool,
 }
 
 /// Whose figures a line holds.
@@ -201,14 +203,17 @@ impl<'a> Group<'a> {
             let comparable = quantity == Quantity::Time || study.reference() == unbound;
             study.summary(subject?, threads, placement?).filter(|_| comparable)
         };
+        let pair = |printed, ours: Option<&'a Summary>| Pair {
+            printed,
+            ours,
+            is_busy: ours.is_some_and(|summary| study.is_busy(summary)),
+        };
         let mut rows: Vec<Row> = Vec::new();
         let mut bound: Vec<&'static str> = Vec::new();
         for row in table.rows.iter().filter(|row| row.benchmark == benchmark) {
             let placement = row.placement.as_deref();
             let columns = table.threads.iter().zip(&row.printed);
-            let cells = columns
-                .map(|(&count, &printed)| Pair { printed, ours: ours(row.quantity, placement, count) })
-                .collect();
+            let cells = columns.map(|(&count, &printed)| pair(printed, ours(row.quantity, placement, count))).collect();
             rows.push(Row { quantity: row.quantity, placement, computed: false, cells });
             bound.extend(placement.filter(|name| !bound.contains(name)));
         }
@@ -224,8 +229,7 @@ impl<'a> Group<'a> {
                     let base_s = time(unbound, if quantity == Quantity::Ratio { threads } else { 1 })?;
                     Some(Printed { value: base_s / time(placement, threads)?, decimals: 2 })
                 };
-                let cell =
-                    |&count: &u32| Pair { printed: computed(count), ours: ours(quantity, Some(placement), count) };
+                let cell = |&count: &u32| pair(computed(count), ours(quantity, Some(placement), count));
                 let cells = table.threads.iter().map(cell).collect();
                 rows.push(Row { quantity, placement: Some(placement), computed: true, cells });
             }
@@ -265,7 +269,7 @@ impl Row<'_> {
         match (pair.ours, self.quantity) {
             (None, _) => Cell::default(),
             (Some(Summary { mean_s: Some(mean_s), .. }), Quantity::Time) => number::seconds(*mean_s).into(),
-            (Some(summary), quantity) => Cell::new(summary, quantity),
+            (Some(summary), quantity) => Cell::new(summary, quantity, pair.is_busy),
         }
     }
 }

@@ -51,6 +51,9 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
             sentence: format!("{name}: to run it under {} with {threads}, paste one of these{doubt}:", best.placement),
             lines: lines(subject, &best.placement, placement, best.threads),
         },
+        _ if study.has_nothing_to_compare(name) => {
+            nothing(format!("{name}: nothing needs pasting. {reference} was compared with nothing."))
+        }
         _ if study.ranking(name).is_some_and(|ranking| !ranking.has_reference()) => nothing(format!(
             "{name}: nothing needs pasting. Unbound with {threads} was not in the race, so that nothing is known to beat it."
         )),

@@ -1,12 +1,13 @@
 //! Replays told in every form: what each policy did in a kernel, beside what the simulator says that it does.
 
 use crate::csv::or_empty;
+use crate::glossary::{Entry, REPLAYS};
 use crate::number;
 use crate::sentences;
-use crate::simulation::{Contract, Sheet, job_in_words, parameters, put, samples_csv, where_and_how_often};
+use crate::simulation::{Contract, Sheet, job_in_words, means, parameters, put, samples_csv, where_and_how_often};
 use crate::table::{Cell, Table};
 use crate::words::plain;
-use ::simulation::replays::{Agreement, Beside, QUANTITIES, Quantity};
+use ::simulation::replays::{Agreement, Beside, L2_MISSES, QUANTITIES, Quantity};
 use ::simulation::{Estimated, ReplayAnalysis, ReplayPlan, ReplayResult, ReplayedPolicy};
 use machine::Machine;
 use serde_json::{Map, Value, json};
@@ -58,7 +59,7 @@ impl<'a> ReplayView<'a> {
 
     /// What stands below every table.
     pub(crate) fn key(&self) -> String {
-        let means = "Means over replicates, with 95 % intervals";
+        let means = means(self.record.plan.replicates);
         match self.result.is_simulated {
             true => format!(
                 "{means}. Ratios of replicates with the same draws; one beyond 25 % is marked where both worlds follow the same rule."
@@ -99,6 +100,12 @@ impl<'a> ReplayView<'a> {
             plain(&self.result.kernel.place),
             where_and_how_often(self.machine.as_ref(), plan.cpus, plan.replicates, plan.seed, &self.record.host)
         )
+    }
+
+    /// What the words of its table mean.
+    pub(crate) fn glossary(&self) -> impl Iterator<Item = Entry> + use<> {
+        let has_misses = self.quantities().any(|quantity| quantity.metric == L2_MISSES);
+        REPLAYS.into_iter().filter(move |entry| entry.0 != "misses, modelled" || has_misses)
     }
 
     /// What either world leaves out.
@@ -206,7 +213,7 @@ fn of_worlds(beside: &Beside) -> Value {
 fn figure(estimate: Option<Estimated>) -> Cell {
     let Some(Estimated { value, low, high }) = estimate else { return Cell::default() };
     let interval = low.zip(high).map(|(low, high)| (number::seconds(low), number::seconds(high)));
-    Cell { text: number::seconds(value), interval: interval.filter(|(low, high)| low != high), claim: None }
+    Cell { text: number::seconds(value), interval: interval.filter(|(low, high)| low != high), ..Cell::default() }
 }
 
 /// How many times as much the kernel has; claimed where the two should agree and don't.
@@ -215,5 +222,5 @@ fn ratio(beside: &Beside, is_judged: bool) -> Cell {
     let write = |ratio: f64| format!("{ratio:.*}", if ratio < 10.0 { 2 } else { 0 });
     let interval = low.zip(high).map(|(low, high)| (write(low), write(high)));
     let claim = (is_judged && beside.agrees() == Some(false)).then_some(Claim::Slower);
-    Cell { text: write(value), interval: interval.filter(|(low, high)| low != high), claim }
+    Cell { text: write(value), interval: interval.filter(|(low, high)| low != high), claim, is_busy: false }
 }

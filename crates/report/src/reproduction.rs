@@ -16,6 +16,7 @@ pub use self::markdown::markdown;
 pub use self::method::NO_PROGRAMS;
 pub use self::terminal::terminal;
 
+use crate::glossary::{Entry, REPRODUCTION};
 use crate::words::count;
 use ::simulation::Estimated;
 use papers::contention::{HeldOut, Role};
@@ -296,6 +297,17 @@ impl<'a> Group<'a> {
 /// What was done, in sentences.
 pub(crate) fn what_was_done(paper: &Reproduction) -> Vec<String> {
     [method::method(paper), method::live(paper)].concat()
+}
+
+/// What the words of papers beside ours mean.
+pub(crate) fn glossary(is_live: bool) -> impl Iterator<Item = Entry> {
+    REPRODUCTION.into_iter().filter(move |entry| entry.0 != "live" || is_live)
+}
+
+/// The same for a terminal of `width` columns.
+pub fn explanation(papers: &[Reproduction], width: usize) -> String {
+    let is_live = papers.iter().any(|paper| paper.live.is_some());
+    crate::glossary::terminal(glossary(is_live), width)
 }
 
 /// The word for a verdict, in every form.

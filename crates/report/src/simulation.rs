@@ -12,6 +12,7 @@ pub(crate) use self::csv::{csv, samples_csv};
 pub(crate) use json::{Contract, put};
 pub(crate) use sheet::Sheet;
 
+use crate::glossary::{Entry, SPACE_SHARING, TIME_SHARING};
 use crate::number;
 use crate::sentences;
 use crate::table::{Cell, Row, Table};
@@ -163,9 +164,20 @@ impl<'a> SimulationView<'a> {
     /// What stands below every table.
     pub(crate) fn key(&self) -> String {
         let reference = self.simulation.sharing.reference();
-        format!(
-            "Means over replicates, with 95 % intervals. Change: against {reference}, from replicates with the same draws."
-        )
+        let means = means(self.record.plan.replicates);
+        format!("{means}. Change: against {reference}, from replicates with the same draws.")
+    }
+
+    /// What the words of its table mean.
+    pub(crate) fn glossary(&self) -> impl Iterator<Item = Entry> + use<> {
+        let all = if self.shares_space() { SPACE_SHARING.as_slice() } else { &TIME_SHARING };
+        let (is_swept, has_intervals) = (self.swept().is_some(), self.record.plan.replicates > 1);
+        let is_used = move |entry: &&Entry| match entry.0 {
+            "point" | "future" => is_swept,
+            "95 % interval" => has_intervals,
+            _ => true,
+        };
+        all.iter().filter(is_used).copied()
     }
 
     /// What the model leaves out, in sentences.
@@ -327,11 +339,19 @@ impl Quantity {
         let Some(estimate) = result.estimates.get(&self.metric) else { return Cell::default() };
         let interval = estimate.low.zip(estimate.high).map(|(low, high)| ((self.write)(low), (self.write)(high)));
         let interval = interval.filter(|(low, high)| self.told != Told::Part && low != high);
-        Cell { text: (self.write)(estimate.value), interval, claim: None }
+        Cell { text: (self.write)(estimate.value), interval, ..Cell::default() }
     }
 
     fn change(&self, result: &PolicyResult) -> Cell {
         result.changes.get(&self.metric).map_or_else(Cell::default, change_cell)
+    }
+}
+
+/// What the figures of a table are, of so many replicates each.
+pub(crate) fn means(replicates: u32) -> &'static str {
+    match replicates {
+        1 => "One replicate, so without intervals",
+        _ => "Means over replicates, with 95 % intervals",
     }
 }
 
@@ -394,7 +414,7 @@ fn change_cell(change: &Estimated) -> Cell {
         Some((low, _)) if low > 0.0 => Some(Claim::Slower),
         _ => None,
     };
-    Cell { text: format!("{} %", signed(change.value)), interval: written, claim }
+    Cell { text: format!("{} %", signed(change.value)), interval: written, claim, is_busy: false }
 }
 
 fn percent(share: f64) -> String {

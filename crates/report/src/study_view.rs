@@ -8,7 +8,9 @@ use machine::{CpuSet, Machine, Placement};
 use papers::Paper;
 use serde_json::Value;
 use stats::Disturbance;
+use study::plan::UNBOUND;
 use study::race::RaceStop;
+use study::verdict::{Headline, Verdict};
 use study::{
     Analysis, Best, Comparison, Ending, HostFacts, Kind, PastSession, Plan, Race, RaceAnalysis, Record, StopRule,
     Summary, ThreadObservation, Treatment, Trial,
@@ -117,6 +119,27 @@ impl<'a> StudyView<'a> {
     /// The name of the treatment that every ratio is taken against; empty for a plan without treatments.
     pub(crate) fn reference(&self) -> &'a str {
         self.plan.treatments.first().map_or("", |treatment| treatment.name.as_str())
+    }
+
+    /// What the best of a verdict is told against.
+    pub(crate) fn reference_of(&self, verdict: &'a Verdict) -> &'a str {
+        match verdict {
+            Verdict::Comparison(verdict) => &verdict.reference,
+            // A race measures the gain over unbound, whichever treatment comes first.
+            Verdict::Race(_) => UNBOUND,
+            Verdict::Refused(_) => self.reference(),
+        }
+    }
+
+    /// Whether there is only the reference for a subject.
+    pub(crate) fn has_nothing_to_compare(&self, subject: &str) -> bool {
+        let mut verdicts = self.analysis.verdicts.iter().filter(|verdict| verdict.subject() == subject);
+        verdicts.any(|verdict| matches!(verdict.headline(), Headline::NothingCompared { .. }))
+    }
+
+    /// Whether a difference of a cell was measured on a busy machine: by its own size, or because the answer on its subject was.
+    pub(crate) fn is_busy(&self, summary: &Summary) -> bool {
+        !summary.disturbances.is_empty() || !self.disturbances(&summary.subject).is_empty()
     }
 
     /// The treatments that are run at some thread count, each by its name and by those of others that are the very same at all.

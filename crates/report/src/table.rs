@@ -43,6 +43,8 @@ pub(crate) struct Cell {
     pub interval: Option<(String, String)>,
     /// What is claimed, where it is shown to differ from the reference.
     pub claim: Option<Claim>,
+    /// Whether that was measured on a busy machine, so that it only seems to differ.
+    pub is_busy: bool,
 }
 
 impl Table {
@@ -77,7 +79,7 @@ impl Table {
                 Some(earlier) => Cell::twin(earlier),
                 None => study
                     .summary(&subject.name, threads, &treatment.name)
-                    .map_or_else(Cell::default, |summary| Cell::new(summary, quantity)),
+                    .map_or_else(Cell::default, |summary| Cell::new(summary, quantity, study.is_busy(summary))),
             };
             let row = |quantity, treatment: &Treatment| Row {
                 labels: vec![subject.name.clone(), words(subject, quantity), treatment.name.clone()],
@@ -124,11 +126,19 @@ impl Table {
         })
     }
 
+    /// Whether a difference is marked as measured on a busy machine.
+    pub(crate) fn has_busy(&self) -> bool {
+        self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.mark() == Mark::Seeming)
+    }
+
     /// Whether a figure has an interval.
     pub(crate) fn has_intervals(&self) -> bool {
         self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.interval.is_some())
     }
 }
+
+/// What a mark for a difference on a busy machine means.
+pub(crate) const BUSY_KEY: &str = "a difference was measured, but on a busy machine, which may have made it";
 
 /// What a row of the papers' table tells.
 fn words(subject: &Subject, quantity: Quantity) -> String {
@@ -137,6 +147,17 @@ fn words(subject: &Subject, quantity: Quantity) -> String {
         Quantity::Ratio => "ratio".into(),
         Quantity::SpeedUp => "speed-up".into(),
     }
+}
+
+/// What a figure of a table may be marked as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Nothing is shown of it.
+    Plain,
+    /// A difference is shown.
+    Shown(Claim),
+    /// A difference was measured on a busy machine, which may have made it.
+    Seeming,
 }
 
 impl From<String> for Cell {
@@ -151,14 +172,16 @@ impl Cell {
         format!("= {earlier}").into()
     }
 
-    /// What `summary` says of `quantity`; a time is its median.
-    pub(crate) fn new(summary: &Summary, quantity: Quantity) -> Self {
+    /// What `summary` says of `quantity`; a time is its median. A difference that was measured on a busy machine is marked as
+    /// such.
+    pub(crate) fn new(summary: &Summary, quantity: Quantity, is_busy: bool) -> Self {
         let told = match quantity {
             Quantity::Time => summary.median_s.map(|s| number::seconds(s).into()),
             Quantity::Ratio => Ratio::of(summary).map(|Ratio { value, interval }| Self {
                 text: value,
                 interval,
                 claim: matches!(summary.claim, Claim::Faster | Claim::Slower).then_some(summary.claim),
+                is_busy,
             }),
             Quantity::SpeedUp => summary.speedup.map(|s| format!("{s:.2}").into()),
         };
@@ -169,13 +192,17 @@ impl Cell {
         })
     }
 
+    /// What it is marked as.
+    pub(crate) fn mark(&self) -> Mark {
+        match self.claim {
+            Some(_) if self.is_busy => Mark::Seeming,
+            Some(claim) => Mark::Shown(claim),
+            None => Mark::Plain,
+        }
+    }
+
     /// The interval with `dash` between its ends; empty where there is none.
     pub(crate) fn range(&self, dash: &str) -> String {
-        // A dash beside a sign would be taken for one.
-        let dash = match &self.interval {
-            Some((low, high)) if [low, high].iter().any(|end| end.starts_with(['+', '-'])) => " to ",
-            _ => dash,
-        };
-        self.interval.as_ref().map_or_else(String::new, |(low, high)| format!("{low}{dash}{high}"))
+        self.interval.as_ref().map_or_else(String::new, |(low, high)| number::ends(low, high, dash))
     }
 }

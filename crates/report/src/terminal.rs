@@ -1,13 +1,15 @@
 //! The answer and the papers' table, for a terminal.
 
+mod failures;
+
 use crate::format::Screen;
-use crate::grid::Grid;
+use crate::grid::{Grid, SEEMING};
 use crate::metric;
 use crate::paper_table::{self, Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
 use crate::study_view::StudyView;
-use crate::table::{Row, Table};
+use crate::table::{BUSY_KEY, Row, Table};
 use crate::verdict::Verdicts;
 use crate::words::{count, plain};
 use papers::paper::Quantity;
@@ -46,31 +48,7 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
     if !study.is_race() && (paper_tables.is_empty() || !PaperTable::cover(&paper_tables, study.plan)) {
         placements(&mut text, study, screen);
     }
-    let failures: Vec<_> = study.failures().collect();
-    if !failures.is_empty() {
-        text.push('\n');
-        paragraph(
-            &mut text,
-            "",
-            &format!("{} failed, left out of every number:", count(failures.len(), "trial")),
-            width,
-        );
-        for trial in failures.iter().take(5) {
-            let line = format!(
-                "#{} {}, {}, {}: {}, {}",
-                trial.sequence,
-                trial.subject,
-                count(trial.threads as usize, "thread"),
-                trial.placement,
-                trial.status,
-                trial.cause
-            );
-            paragraph(&mut text, "  ", &line, width);
-        }
-        if failures.len() > 5 {
-            let _ = writeln!(text, "  and {} more", failures.len() - 5);
-        }
-    }
+    failures::failures(&mut text, study, width);
     warnings(&mut text, &study.warnings, width);
     for advice in paste::advice(study) {
         text.push('\n');
@@ -104,8 +82,9 @@ fn placements(text: &mut String, study: &StudyView, screen: Screen) {
     text.push('\n');
     paragraph(text, "", &metric::key(study), screen.width);
     if table.has_intervals() {
+        let busy = if table.has_busy() { format!("; {SEEMING} {BUSY_KEY}") } else { String::new() };
         let key = format!(
-            "ratio: time of {} over time of the placement, so above 1 is faster; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons",
+            "ratio: time of {} over time of the placement, so above 1 is faster; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons{busy}",
             study.reference()
         );
         paragraph(text, "", &key, screen.width);
@@ -183,7 +162,9 @@ fn beside_the_paper(text: &mut String, study: &StudyView, tables: &[PaperTable],
         Grid::new(&run, usize::MAX).write(text, screen);
     }
     text.push('\n');
-    let star = "* a difference is shown, allowing for the number of comparisons.";
+    let has_busy = tables.iter().any(|table| table.whole().has_busy());
+    let busy = if has_busy { format!(" {SEEMING} {BUSY_KEY}.") } else { String::new() };
+    let star = format!("* a difference is shown, allowing for the number of comparisons.{busy}");
     let rest = "The other forms of the report have every column of the paper.";
     paragraph(text, "", &format!("{KEY} {star} {rest}"), width);
 }

@@ -1,10 +1,12 @@
 //! What a study comes to, as values: what is shown, by how much, and with which doubt. `report` writes them as sentences.
 
 mod comparison;
+mod headline;
 mod race;
 
 pub use comparison::{ComparisonHeadline, ComparisonVerdict, Difference, PlacementVerdict};
-pub use race::{RaceFinding, RaceOutcome, RaceVerdict, Slowest};
+pub use headline::Headline;
+pub use race::{CutOff, RaceFinding, RaceOutcome, RaceVerdict, Slowest};
 
 use serde::{Deserialize, Serialize};
 use stats::Disturbance;

@@ -30,7 +30,7 @@ pub enum Warning {
     },
     /// The time budget was spent before every cell was settled.
     BudgetSpent {
-        /// Cells that have runs and aren't settled.
+        /// Cells that aren't settled, without those that only failed.
         open: u32,
         /// All cells.
         cells: u32,
@@ -245,8 +245,10 @@ impl Warning {
         let plan = &record.plan.plan;
         let ending = match record.ending {
             Some(Ending::BudgetSpent) => {
-                let open = summaries.iter().filter(|summary| !summary.settled && summary.trials > 0).count();
-                Some(Self::BudgetSpent { open: open as u32, cells: summaries.len() as u32 })
+                // A cell of which every run failed is given up, and no budget would settle it.
+                let is_open = |cell: &&Summary| !cell.settled && (cell.trials > 0 || cell.failed == 0);
+                let open = summaries.iter().filter(is_open).count();
+                (open > 0).then_some(Self::BudgetSpent { open: open as u32, cells: summaries.len() as u32 })
             }
             _ => None,
         };

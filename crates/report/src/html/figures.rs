@@ -2,12 +2,12 @@
 
 use super::figure::{figure, filter, or_dash, scrolled, swatch, table};
 use super::page::{Section, heading};
-use super::race;
+use super::{race, shown};
 use crate::chart::{self, Hue, Interval, Line, LinePoint, Mark, Point, Strip};
 use crate::number::{self, Ratio};
 use crate::ranking::cut_off;
 use crate::study_view::StudyView;
-use crate::words::{claim, count, names, plain};
+use crate::words::{count, names, plain};
 use maud::{Markup, html};
 use stats::DropReason;
 use study::{Claim, Observation, Status, Subject, Summary, Treatment, Trial};
@@ -311,6 +311,7 @@ fn intervals(study: &StudyView, subject: &Subject) -> Vec<Interval> {
         let ratio = Ratio::new(value, Some(low), Some(high));
         let figure = format!("{} ({})", ratio.value, ratio.range("–"));
         let (hue, arrow) = match summary.claim {
+            Claim::Faster | Claim::Slower if study.is_busy(summary) => (Hue::Neutral, "~ "),
             Claim::Faster => (Hue::Better, "▲ "),
             Claim::Slower => (Hue::Worse, "▼ "),
             _ => (Hue::Neutral, ""),
@@ -319,7 +320,7 @@ fn intervals(study: &StudyView, subject: &Subject) -> Vec<Interval> {
             heading: (rivals > 1 && fresh).then(|| threads.clone()),
             label: if rivals > 1 { summary.placement.clone() } else { threads.clone() },
             estimate: (value, low, high),
-            hover: format!("{}, {threads}: {figure}, {}", names(summary), claim(summary.claim, study.reference())),
+            hover: format!("{}, {threads}: {figure}, {}", names(summary), shown(study, summary)),
             figure: format!("{arrow}{figure}"),
             hue,
         });
@@ -339,7 +340,7 @@ fn ratio_table(study: &StudyView, subject: &Subject) -> Markup {
                 or_dash(ratio, |r| r.range("–")),
                 s.pairs.to_string(),
                 or_dash(s.smallest_detectable, number::percent),
-                claim(s.claim, study.reference()),
+                shown(study, s),
             ]
         }),
     )

@@ -1,5 +1,6 @@
 //! What every page has: the document around it that loads nothing, its head, and sections that the head links to.
 
+use crate::glossary::Entry;
 use crate::words::plain;
 use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -76,6 +77,11 @@ pub(super) fn study_page(host: &HostFacts, title: &str, head: &Markup, sections:
     };
     let made_by = format!("{} from the study's journal alone", host.stayput_version);
     document(title, "", &body, &made_by, "study", json)
+}
+
+/// The entries of a glossary.
+pub(crate) fn entries(all: impl IntoIterator<Item = Entry>) -> Markup {
+    html! { @for (word, meaning) in all { dt { (word) } dd { (meaning) } } }
 }
 
 /// The section that explains the page's words, each a `dt` and its `dd`.

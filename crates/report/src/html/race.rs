@@ -1,16 +1,15 @@
 //! A race for the best placement: who was dropped when, the ranking, and the best beside unbound and the worst.
 
-use super::Headline;
 use super::facts::picture;
 use super::figure::{figure, filter, or_dash, scrolled, swatch, table};
 use super::page::{Section, heading};
 use crate::chart::{self, Interval, Racer, Step};
-use crate::number::{self, Ratio};
+use crate::number;
 use crate::ranking::{Part, Place, Ranking};
 use crate::study_view::{StudyView, cpu_line};
 use crate::words::{count, plain};
 use maud::{Markup, html};
-use stats::{Claim, DropReason, Standing, Standings};
+use stats::{DropReason, Standing, Standings};
 use study::{Summary, Trial};
 
 /// Most rows of the chart of the ranking.
@@ -332,39 +331,6 @@ fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
 /// A footprint without the thread count, which has a column of its own.
 fn occupied(footprint: &str) -> String {
     footprint.split_once(" on ").map_or(footprint, |(_, parts)| parts).to_owned()
-}
-
-/// The figure that answers for one subject, and its doubt.
-pub(super) fn headline(ranking: &Ranking) -> Headline {
-    let standings = &ranking.race.standings;
-    let Some(best) = ranking.places.first().filter(|place| place.part == Part::Best) else {
-        return Headline::words("No answer", html! { p.doubt { "No run of it went well." } });
-    };
-    let name = plain(&ranking.name(best));
-    let tied = ranking.tied().saturating_sub(1);
-    let gain = standings.gain.as_ref().filter(|gain| gain.claim == Claim::Faster);
-    let mut headline = if let Some(gain) = gain {
-        let ratio = Ratio::new(gain.ratio, Some(gain.low), Some(gain.high));
-        Headline::gain(&ratio, &name, "unbound", gain.pairs)
-    } else if !standings.difference_shown {
-        let doubt = html! { p.doubt { "among " (count(ranking.places.len(), "placement")) } };
-        Headline::words("No difference shown", doubt)
-    } else if best.entrant.reference {
-        Headline::words("Leave it unbound", html! { p.doubt { "no placement beats it" } })
-    } else if ranking.reference().is_some() {
-        let text = if standings.gain.is_some() { "No gain shown" } else { "Gain not measured" };
-        Headline::words(text, html! { p.doubt { "over unbound; best is " b { (name) } } })
-    } else {
-        Headline::words(name, html! { p.doubt { "is best; unbound was not in the race" } })
-    };
-    headline.doubt = html! {
-        (headline.doubt)
-        @if standings.difference_shown && tied > 0 { p.doubt.muted { (count(tied, "other")) " can't be told apart from it" } }
-        @if let Some(least) = standings.smallest_detectable.filter(|_| gain.is_none()) {
-            p.doubt.muted { "The smallest difference that this race could have seen is " (number::percent(least)) "." }
-        }
-    };
-    headline
 }
 
 /// How to read a race.

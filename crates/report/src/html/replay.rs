@@ -11,7 +11,7 @@ use crate::sentences;
 use crate::simulation::Sheet;
 use crate::words::{count, plain};
 use ::simulation::metrics::SLICE_MEDIAN;
-use ::simulation::replays::{Beside, L2_MISSES, Quantity};
+use ::simulation::replays::{Beside, Quantity};
 use ::simulation::{Estimated, ReplayedPolicy};
 use maud::{Markup, html};
 use stats::Metric;
@@ -183,16 +183,5 @@ fn replicates(study: &ReplayView) -> Section {
 }
 
 fn guide(study: &ReplayView) -> Section {
-    page::reading(html! {
-        dt { "replay" } dd { "The workload once, with a real process for each simulated one: it works until it has had so much CPU time, sleeps, and waits for locks and barriers, as the simulated process of its number does." }
-        dt { "kernel over simulated" } dd { "The geometric mean of the ratios of replicates with the same draws. Marked where the two worlds should agree and differ by more than 25 %." }
-        dt { "effective slice" } dd { "Time on a CPU with no other process of the workload in between." }
-        dt { "migration" } dd { "A process goes on on another CPU than where it last was." }
-        dt { "lateness" } dd { "From when a process that slept was to wake until it had a CPU." }
-        dt { "longest wait" } dd { "The longest that a process that could run had no CPU." }
-        dt { "CPU time, least over most" } dd { "CPU time of the process that had least, over that of the one that had most, of those that do the same and arrived together: 1 is perfectly fair." }
-        @if study.quantities().any(|quantity| quantity.metric == L2_MISSES) {
-            dt { "misses, modelled" } dd { "References to the workload's own data that the caches of the machine would have missed, by a model of them under every access of the guest. Lines that a process had never used before don't count. The data of this page has them by cause." }
-        }
-    })
+    page::reading(page::entries(study.glossary()))
 }

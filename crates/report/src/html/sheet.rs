@@ -90,7 +90,7 @@ pub(super) fn whole(table: &Table, label: &str) -> Markup {
                         tr.first[!label.starts_with(' ')] {
                             th scope="row" { @if label.starts_with(' ') { span.muted { "– " (label.trim_start()) } } @else { (label) } }
                             @for cell in cells {
-                                td class=(cell_class(cell.claim)) {
+                                td class=(cell_class(cell)) {
                                     @if cell.text.is_empty() { "–" } @else { (cell.text) }
                                     @if cell.interval.is_some() { small.muted { (cell.range("–")) } }
                                 }

@@ -12,7 +12,7 @@ use crate::sentences;
 use crate::simulation::{ENDS, Sheet, SimulationView, end_metric};
 use crate::words::{count, plain};
 use ::simulation::metrics::{INTERVAL_MEDIAN, MAKESPAN, MISSES, SLICE_MEDIAN};
-use ::simulation::{Estimated, PointResult, PolicyResult, TimeBin};
+use ::simulation::{Change, Direction, Estimated, PointResult, PolicyResult, TimeBin};
 use maud::{Markup, html};
 use stats::Metric;
 
@@ -77,20 +77,39 @@ fn headline(study: &SimulationView) -> Markup {
         return html! { div { p.figure.words { "Nothing compared" } p.doubt { "no misses, or no standard to compare with" } } };
     };
     let place = study.swept().map(|swept| format!(", {swept} {}", crate::simulation::value_of(point)));
-    let shown = misses.high.is_some_and(|high| high < 0.0);
     html! {
         div {
-            p.figure.better[shown] { (number::change(misses.value / 100.0)) small { " misses" } }
+            (large(&misses, "misses"))
             p.doubt { b { (plain(&policy)) (place.unwrap_or_default()) } ", against standard" }
-            @if let Some(range) = range(&misses) { p.doubt.muted { (range) } }
-            @if let Some(time) = time { p.doubt.muted { "and " (number::change(time.value / 100.0)) " time" } }
+            p.doubt.muted { (range(&misses)) }
+            @if let Some(time) = time { p.doubt.muted { "and " (changed(&time, "time")) } }
         }
     }
 }
 
-fn range(estimate: &Estimated) -> Option<String> {
-    let ends = estimate.low.zip(estimate.high);
-    ends.map(|(low, high)| format!("95 % interval {:.1} to {:.1} %", low.min(high), low.max(high)))
+/// A change of `what` in large type, where it is shown; else that it isn't. The sentences beside it decide by the same rule.
+fn large(change: &Estimated, what: &str) -> Markup {
+    match Change::from(*change).direction {
+        Direction::NoneShown => html! { p.figure.words { "No difference shown" } p.doubt { "in " (what) } },
+        direction => html! {
+            p.figure.better[direction == Direction::Down] { (number::change(change.value / 100.0)) small { " " (what) } }
+        },
+    }
+}
+
+/// A change of `what` in a line.
+fn changed(change: &Estimated, what: &str) -> String {
+    match Change::from(*change).direction {
+        Direction::NoneShown => format!("no difference in {what} shown"),
+        _ => format!("{} {what}", number::change(change.value / 100.0)),
+    }
+}
+
+/// The interval of a change, or that it has none.
+fn range(estimate: &Estimated) -> String {
+    estimate.low.zip(estimate.high).map_or("one replicate, so without an interval".into(), |(low, high)| {
+        format!("95 % interval {:.1} to {:.1} %", low.min(high), low.max(high))
+    })
 }
 
 /// The table of everything.
@@ -125,7 +144,7 @@ fn sweep(study: &SimulationView) -> Section {
         )
     };
     heading("sweep", "Sweep", "The sweep").above(html! {
-        p { "Changes against standard at the same point. Bars are 95 % intervals; below 0 is fewer misses, or less time." }
+        p { "Changes against standard at the same point. " @if study.record.plan.replicates > 1 { "Bars are 95 % intervals; " } "below 0 is fewer misses, or less time." }
         div.charts.large { @for policy in rivals { (of_policy(policy)) } }
     })
 }
@@ -311,20 +330,7 @@ fn guide(study: &SimulationView) -> Section {
         return space::guide(study);
     }
     page::reading(html! {
-        dt { "replicate" } dd { "One simulation of the whole workload under one policy. Replicate 3 has the same arrivals, work, intervals and blocking times under every policy, so differences are the policies'." }
-        dt { "change" } dd { "By how much a policy differs from standard, from pairs of replicates with the same draws: the geometric mean of their ratios." }
-        dt { "95 % interval" } dd { "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws." }
+        (page::entries(study.glossary()))
         dt { "bold, colour" } dd { "The interval excludes 0. Each is told by itself: among very many, one in twenty does so by chance." }
-        dt { "reload, steady, invalidation" } dd { "Misses to load again what the process had cached; misses that it has even with all that cached; misses because a writer elsewhere took a line away." }
-        dt { "effective slice" } dd { "Time on a CPU with no other process in between; several dispatch intervals when the same process is chosen again." }
-        dt { "dispatch interval" } dd { "From one look of a CPU at the run queue to its next. Of the causes that end it, only a semaphore takes the process out of the queue." }
-        dt { "dispatch" } dd { "A CPU looked at the run queue and took a process, perhaps the same again." }
-        dt { "Jain's index" } dd { "Fairness of CPU time among equal processes when the first of them ends: 1 is perfectly fair, 1 over their number is all for one." }
-        @if study.swept().is_some() { (point_entry()) }
     })
-}
-
-/// What a point of a sweep is.
-fn point_entry() -> Markup {
-    html! { dt { "point" } dd { "One value of the swept parameter; everything else stays." } }
 }

@@ -318,21 +318,28 @@ fn guide(is_live: bool) -> Markup {
         section #reading {
             h2 { "How to read this" }
             dl.wide {
-                dt { "bold" } dd { "Ours: the mean of all replicates, or what a fitted model says." }
+                @for (word, meaning) in super::glossary(is_live) { dt { (explained(word)) } dd { (meaning) } }
                 dt { (FITTED) } dd { "A model was fitted on what is printed here, so that it says little of how good the model is." }
-                dt { "… to …" } dd { "Its 95 % interval: if everything were simulated again with other seeds, 95 of 100 such intervals would hold the mean of all draws. It says nothing of how far the model is from the paper's machine." }
-                dt { "printed" } dd { "What the paper prints in this place. Cells without it are ours alone: the paper prints nothing there, or it has not come down to us." }
-                dt { "+, -" } dd { "The difference, ours less printed, in the table's unit." }
                 dt { span.better { "✓" } " " span.worse { "✗" } " in a table" } dd { "The difference is within the margin that the answer names, or beyond it. Tables without these have no margin." }
                 @if is_live {
-                    dt { "live" } dd { "What this machine measured when the paper's study was run on it, with the 95 % interval. Seconds of different machines and classes can't be compared; ratios and speed-ups can. A claim is judged by intervals so much wider that all those it asks for hold at once." }
                     dt { (NOT_HERE) } dd { "This machine hasn't run it, or not often enough: it has too few CPUs, another class stands in its place, or the budget was spent." }
                 }
-                dt { (LOST) } dd { "What was printed there hasn't come down to us, and nothing predicts it." }
-                dt { span.better { "✓ holds" } } dd { "What the claim says is so in the numbers of the last column, intervals included." }
-                dt { span.worse { "✗ fails" } } dd { "It isn't, interval included; the last column tells the numbers, and what in the paper makes it so where that is known." }
-                dt { span.neutral { "? undecidable" } } dd { "The interval holds both, or there is no number for it." }
             }
+        }
+    }
+}
+
+/// A word as it looks on the page.
+fn explained(word: &str) -> Markup {
+    html! {
+        @match word {
+            "ours" => b { "ours" },
+            "95 % interval" => "… to …",
+            "difference" => "+, -",
+            "holds" => span.better { "✓ holds" },
+            "fails" => span.worse { "✗ fails" },
+            "undecidable" => span.neutral { "? undecidable" },
+            word => (word),
         }
     }
 }

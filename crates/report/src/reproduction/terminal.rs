@@ -22,13 +22,15 @@ fn one(paper: &Reproduction, width: usize, colour: bool) -> String {
     let mut text = String::new();
     let answer = Answer::of(paper).sentences().join(" ");
     paragraph(&mut text, "", &format!("{}: {answer}", paper.paper), width);
+    paragraph(&mut text, "  ", &format!("Printed in: {}", paper.citation), width);
     for sentence in what_was_done(paper) {
         paragraph(&mut text, "  ", &sentence, width);
     }
     let mut is_explained = false;
     for view in TableView::all(paper) {
         text.push('\n');
-        paragraph(&mut text, "", &format!("{}: {}.", plain(&view.table.title), view.table.about), width);
+        let source = format!("{} of {}: {}.", plain(&view.table.title), paper.paper, view.table.about);
+        paragraph(&mut text, "", &source, width);
         text.push('\n');
         if view.is_prose() {
             prose(&mut text, &view, width, colour);
@@ -40,7 +42,7 @@ fn one(paper: &Reproduction, width: usize, colour: bool) -> String {
             }
         }
     }
-    figures(&mut text, &paper.figures, width);
+    figures(&mut text, &paper.paper, &paper.figures, width);
     claims(&mut text, paper, width, colour);
     if !paper.chosen.is_empty() {
         text.push('\n');
@@ -59,9 +61,9 @@ fn key(view: &TableView) -> String {
         return format!("ours: the model's; {FITTED} fitted on what is printed; difference: ours less printed{live}");
     }
     let margin = view.table.margin.map_or_else(String::new, |margin| format!("; * more than {margin} points"));
-    format!(
-        "ours: mean of all replicates ± the farther end of its 95 % interval; difference: ours less printed{margin}"
-    )
+    let has_doubt = view.table.rows.iter().flat_map(|row| &row.cells).any(|cell| view.cell(cell).doubt.is_some());
+    let doubt = if has_doubt { " ± the farther end of its 95 % interval" } else { "" };
+    format!("ours: mean of all replicates{doubt}; difference: ours less printed{margin}")
 }
 
 /// What is printed beside ours, wrapped.
@@ -113,13 +115,13 @@ fn told(whose: Whose, cell: &CellView) -> (String, Option<Color>) {
 }
 
 /// The figures side by side where they fit: one row a distribution.
-fn figures(text: &mut String, figures: &[ReproducedFigure], width: usize) {
+fn figures(text: &mut String, paper: &str, figures: &[ReproducedFigure], width: usize) {
     if figures.is_empty() {
         return;
     }
     for figure in figures {
         text.push('\n');
-        paragraph(text, "", &format!("{}: {}.", plain(&figure.title), figure.about), width);
+        paragraph(text, "", &format!("{} of {paper}: {}.", plain(&figure.title), figure.about), width);
     }
     text.push('\n');
     let label = figures.iter().flat_map(|figure| &figure.panels).map(|panel| panel.label.chars().count()).max();

@@ -1,14 +1,14 @@
 //! What a comparison of placements shows, in sentences.
 
 use super::disturbance::{on_a_busy_machine, qualified};
-use super::{Sentence, configuration, counted, least_seen, matters, with_interval};
+use super::{Sentence, configuration, counted, least_seen, matters, percent, with_interval};
 use stats::Disturbance;
 use std::mem::discriminant;
-use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Interval, PlacementVerdict};
+use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Headline, Interval, PlacementVerdict};
 
 /// Whether placement matters, then a sentence on each placement, then on those that can't differ from the reference.
 pub(super) fn sentences(verdict: &ComparisonVerdict) -> Vec<Sentence> {
-    let headline = Sentence::Headline { subject: verdict.subject.clone(), text: headline(&verdict.headline) };
+    let headline = Sentence::Headline { subject: verdict.subject.clone(), text: headline(verdict) };
     let details = verdict.placements.iter().map(|placement| detail(verdict, placement));
     let same = verdict.same_as_reference.iter().map(|same| Sentence::Detail {
         subject: verdict.subject.clone(),
@@ -23,22 +23,50 @@ pub(super) fn sentences(verdict: &ComparisonVerdict) -> Vec<Sentence> {
     std::iter::once(headline).chain(details).chain(same).collect()
 }
 
-fn headline(headline: &ComparisonHeadline) -> String {
-    match headline {
-        ComparisonHeadline::NoRuns => "nothing to say, no run went well.".into(),
-        ComparisonHeadline::Matters { by, best, disturbances } => {
-            let (matters, by, best) = (matters(disturbances), by * 100.0, configuration(best));
-            qualified(format!("where its threads run {matters}, by up to {by:.1} %; best here: {best}."), disturbances)
+fn headline(verdict: &ComparisonVerdict) -> String {
+    let nothing = |words: &str, best| format!("{words} {}.", configuration(best));
+    let ComparisonHeadline::Matters { by, disturbances, .. } = &verdict.headline else {
+        return match verdict.headlined() {
+            Headline::TooFew { best } => nothing("too few runs to compare placements; fastest so far:", best),
+            Headline::NothingCompared { best } => nothing("one placement, nothing to compare; fastest here:", best),
+            Headline::NoneShown { best, .. } => nothing("no placement is shown to differ; fastest here:", best),
+            _ => "nothing to say, no run went well.".into(),
+        };
+    };
+    let here = match verdict.headlined() {
+        Headline::GainElsewhere { best, threads } => {
+            let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
+            format!(
+                "best here: {}, which none is shown to beat there; a gain is shown with {} only",
+                configuration(best),
+                threads_in_words(&threads)
+            )
         }
-        ComparisonHeadline::NoneShown { best } => {
-            format!("no placement is shown to differ; fastest here: {}.", configuration(best))
+        Headline::OnlyLosses { best, .. } if best.placement == verdict.reference => {
+            format!("best here: {}, which none is shown to beat", configuration(best))
         }
-        ComparisonHeadline::TooFew { best } => {
-            format!("too few runs to compare placements; fastest so far: {}.", configuration(best))
+        Headline::ReferenceIsBest { best } => {
+            format!("best here: {}, and every other is shown to be slower there", configuration(best))
         }
-        ComparisonHeadline::NothingCompared { best } => {
-            format!("one placement, nothing to compare; fastest here: {}.", configuration(best))
+        Headline::OpenAtBest { best } => {
+            format!("fastest so far: {}, with too few pairs there to compare", configuration(best))
         }
+        Headline::Gain { best, .. } | Headline::OnlyLosses { best, .. } => {
+            format!("best here: {}", configuration(best))
+        }
+        _ => String::new(),
+    };
+    let matters = matters(disturbances);
+    qualified(format!("where its threads run {matters}, by up to {}; {here}.", percent(*by)), disturbances)
+}
+
+/// `1 thread`, `2 and 4 threads`.
+fn threads_in_words(threads: &[String]) -> String {
+    match threads {
+        [one] if one == "1" => "1 thread".into(),
+        [one] => format!("{one} threads"),
+        [first @ .., last] => format!("{} and {last} threads", first.join(", ")),
+        [] => String::new(),
     }
 }
 

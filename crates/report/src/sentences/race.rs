@@ -1,8 +1,8 @@
 //! How a race ended, in sentences.
 
 use super::disturbance::qualified;
-use super::{Sentence, configuration, counted, least_seen, matters, with_interval};
-use study::verdict::{Configuration, RaceFinding, RaceOutcome, RaceVerdict};
+use super::{Sentence, configuration, counted, factor, least_seen, matters, with_interval};
+use study::verdict::{Configuration, CutOff, RaceFinding, RaceOutcome, RaceVerdict};
 
 /// A verdict names so many of those that can't be told apart from the best; the ranking has all of them.
 const RIVALS_TO_NAME: usize = 4;
@@ -45,6 +45,12 @@ fn headline(outcome: &RaceOutcome) -> String {
                 "{matters}; best of {field}: {best}, {ratio}x faster than unbound ({interval}, among all comparisons; {runs})."
             )
         }
+        RaceFinding::FasterThanCutOff { at_least } => {
+            let ratio = factor(*at_least);
+            format!(
+                "{matters}; best of {field}: {best}, at least {ratio}x faster than unbound, which was cut off ({runs})."
+            )
+        }
         RaceFinding::ReferenceIsBest => {
             format!("{matters}, and no placement beats {best}; {field} ({runs}).")
         }
@@ -57,7 +63,13 @@ fn headline(outcome: &RaceOutcome) -> String {
         RaceFinding::GainUnknown => {
             format!("{matters}; best of {field}: {best} ({runs}), its gain over unbound not measured.")
         }
-        RaceFinding::NoneShown { smallest_detectable } => {
+        RaceFinding::NoneShown { cut_off: Some(CutOff { entrants, at_least }), .. } => {
+            let ratio = factor(*at_least);
+            format!(
+                "too few runs to tell {field} apart ({runs}): {entrants} cut off, after {ratio} times the best's time or more, which something else may have made; a longer race can tell."
+            )
+        }
+        RaceFinding::NoneShown { smallest_detectable, cut_off: None } => {
             format!("no difference shown among {field} ({runs}){}.", least_seen("that this race", *smallest_detectable))
         }
     };
@@ -79,10 +91,10 @@ fn rivals(outcome: &RaceOutcome) -> Option<String> {
 fn slowest(outcome: &RaceOutcome) -> Option<String> {
     let slowest = outcome.slowest.as_ref()?;
     Some(format!(
-        "the slowest that ran to its end, {}, takes {:.2} times as long as the best, and at least {:.2} times.",
+        "the slowest that ran to its end, {}, takes {} times as long as the best, and at least {} times.",
         name(outcome, &slowest.configuration),
-        slowest.loss,
-        slowest.loss_low
+        factor(slowest.loss),
+        factor(slowest.loss_low)
     ))
 }
 
@@ -136,7 +148,18 @@ mod tests {
                 "where its threads run matters; best of 9 placements of 4 threads: scatter (36 runs), its gain over unbound not measured.",
             ),
             (
-                RaceFinding::NoneShown { smallest_detectable: Some(0.021) },
+                RaceFinding::FasterThanCutOff { at_least: 1.62 },
+                "where its threads run matters; best of 9 placements of 4 threads: scatter, at least 1.62x faster than unbound, which was cut off (36 runs).",
+            ),
+            (
+                RaceFinding::NoneShown {
+                    smallest_detectable: Some(0.021),
+                    cut_off: Some(CutOff { entrants: 3, at_least: 2.27 }),
+                },
+                "too few runs to tell 9 placements of 4 threads apart (36 runs): 3 cut off, after 2.27 times the best's time or more, which something else may have made; a longer race can tell.",
+            ),
+            (
+                RaceFinding::NoneShown { smallest_detectable: Some(0.021), cut_off: None },
                 "no difference shown among 9 placements of 4 threads (36 runs); the smallest that this race could have seen is 2.1 %.",
             ),
         ] {

@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::plan::Plan;
 use crate::race::{Entrant, RaceResult};
 use serde::{Deserialize, Serialize};
-use stats::{Claim, Disturbance, DropReason};
+use stats::{Claim, Disturbance, DropReason, Standing};
 
 /// How the race of one subject ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,11 @@ pub enum RaceFinding {
         /// The ratio of times, whose interval allows for all comparisons of the race.
         ratio: Interval,
     },
+    /// It is shown to be faster than unbound, whose runs were cut off, so that it is only known to take at least so long.
+    FasterThanCutOff {
+        /// The time of unbound over that of the best, at least.
+        at_least: f64,
+    },
     /// Entrants differ, and the best is unbound itself.
     ReferenceIsBest,
     /// Entrants differ, but the best isn't shown to be faster than unbound.
@@ -71,7 +76,19 @@ pub enum RaceFinding {
     NoneShown {
         /// The smallest relative difference that the race would have seen with 80 % probability (0.03 = 3 %).
         smallest_detectable: Option<f64>,
+        /// The entrants whose runs were cut off, too few to show a difference.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cut_off: Option<CutOff>,
     },
+}
+
+/// Entrants whose runs were cut off because they took so much longer than the best.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CutOff {
+    /// How many there are.
+    pub entrants: u32,
+    /// Each of them took at least so many times as long as the best.
+    pub at_least: f64,
 }
 
 /// The slowest entrant that ran to its end.
@@ -115,6 +132,7 @@ fn disturbances(race: &RaceResult, best: &Entrant, plan: &Plan, environment: &En
         RaceFinding::Faster { ratio, .. } | RaceFinding::FasterAmongAll { ratio } => {
             (race.reference()?.0.into(), ratio.value)
         }
+        RaceFinding::FasterThanCutOff { at_least } => (race.reference()?.0.into(), at_least),
         _ => Slowest::new(race).map(|slowest| (slowest.configuration, slowest.loss))?,
     };
     let cell = |entrant: &Configuration| plan.cell(&race.subject, entrant.threads, &entrant.placement);
@@ -130,14 +148,32 @@ impl RaceFinding {
         let reference_loss = race.reference().and_then(|(_, standing)| {
             Some(Interval { value: standing.loss?, low: standing.loss_low?, high: standing.loss_high? })
         });
-        match (gain, reference_loss) {
-            (Some((Claim::Faster, ratio, pairs)), _) => Self::Faster { ratio, pairs },
-            _ if !standings.difference_shown => Self::NoneShown { smallest_detectable: standings.smallest_detectable },
-            (_, Some(ratio)) if race.beats_reference() => Self::FasterAmongAll { ratio },
+        let beaten_cut_off = race.reference().filter(|(_, standing)| race.beats_reference() && was_cut_off(standing));
+        let at_least = beaten_cut_off.and_then(|(_, standing)| standing.loss);
+        match (gain, reference_loss, at_least) {
+            (Some((Claim::Faster, ratio, pairs)), ..) => Self::Faster { ratio, pairs },
+            _ if !standings.difference_shown => {
+                Self::NoneShown { smallest_detectable: standings.smallest_detectable, cut_off: CutOff::new(race) }
+            }
+            (_, _, Some(at_least)) => Self::FasterThanCutOff { at_least },
+            (_, Some(ratio), _) if race.beats_reference() => Self::FasterAmongAll { ratio },
             _ if best.reference => Self::ReferenceIsBest,
-            (Some((_, ratio, pairs)), _) => Self::NotShownFaster { ratio, pairs },
-            (None, _) => Self::GainUnknown,
+            (Some((_, ratio, pairs)), ..) => Self::NotShownFaster { ratio, pairs },
+            (None, ..) => Self::GainUnknown,
         }
+    }
+}
+
+/// Whether an entrant left because its run was cut off.
+fn was_cut_off(standing: &Standing) -> bool {
+    standing.dropped.is_some_and(|drop| drop.why == DropReason::Outpaced)
+}
+
+impl CutOff {
+    fn new(race: &RaceResult) -> Option<Self> {
+        let losses: Vec<f64> = race.standings.arms.iter().filter(|s| was_cut_off(s)).filter_map(|s| s.loss).collect();
+        let at_least = losses.iter().copied().reduce(f64::min)?;
+        Some(Self { entrants: losses.len() as u32, at_least })
     }
 }
 
@@ -149,7 +185,7 @@ impl Slowest {
             .iter()
             .zip(&race.entrants)
             // Who was cut off took longer than it was let run, so that its loss is no measurement.
-            .filter(|(standing, _)| standing.dropped.is_none_or(|drop| drop.why != DropReason::Outpaced))
+            .filter(|(standing, _)| !was_cut_off(standing))
             .filter_map(|(standing, entrant)| Some((standing.loss_low?, standing.loss?, entrant)));
         let (loss_low, loss, entrant) = ran_to_its_end.max_by(|a, b| a.1.total_cmp(&b.1))?;
         let is_slower = standings.difference_shown && loss_low > 1.0;

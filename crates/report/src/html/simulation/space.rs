@@ -1,10 +1,9 @@
 //! What is particular to the page of space sharing: response times relative to equal shares, and where affinity begins to matter.
 
 use super::super::figure::{figure, table};
-use super::super::page::{Section, heading, reading};
-use super::{hue, point_entry, range, sweep_table, trace_of};
+use super::super::page::{Section, entries, heading, reading};
+use super::{changed, hue, large, range, sweep_table, trace_of};
 use crate::chart::{self, Hue, Interval, Line};
-use crate::number;
 use crate::simulation::SimulationView;
 use crate::words::{count, plain};
 use ::simulation::metrics::RESPONSE;
@@ -45,7 +44,7 @@ pub(super) fn headline(study: &SimulationView) -> Markup {
                     None if affinity_matters_at(points).is_empty() => { p.figure.words { "Nowhere" } p.doubt { "does affinity matter" } }
                     None => { p.figure.words { "Not for good" } p.doubt { "does affinity matter: at " (matters_at(points)) " only" } }
                 }
-                @if let Some(last) = last { p.doubt.muted { "at the last point it changes response times by " (number::change(last.value / 100.0)) } }
+                @if let Some(last) = last { p.doubt.muted { "at the last point: " (changed(&last, "response time")) } }
             }
         };
     }
@@ -53,14 +52,13 @@ pub(super) fn headline(study: &SimulationView) -> Markup {
     let Some((policy, change)) = told else {
         return html! { div { p.figure.words { "Nothing compared" } p.doubt { "equipartition was not simulated, or nothing else" } } };
     };
-    let shown = change.high.is_some_and(|high| high < 0.0);
     let most = points.iter().filter_map(affinity).min_by(|a, b| a.value.total_cmp(&b.value));
     html! {
         div {
-            p.figure.better[shown] { (number::change(change.value / 100.0)) small { " response time" } }
+            (large(&change, "response time"))
             p.doubt { b { (plain(&policy)) } ", against equipartition" @if points.len() > 1 { ", at best" } }
-            @if let Some(range) = range(&change) { p.doubt.muted { (range) } }
-            @if let Some(most) = most { p.doubt.muted { "affinity on top: " (number::change(most.value / 100.0)) @if points.len() > 1 { " at best" } } }
+            p.doubt.muted { (range(&change)) }
+            @if let Some(most) = most { p.doubt.muted { "affinity on top: " (changed(&most, "response time")) @if points.len() > 1 { ", at best" } } }
         }
     }
 }
@@ -85,8 +83,8 @@ pub(super) fn responses(study: &SimulationView) -> Section {
     };
     heading("responses", "Response times", "Response times relative to equipartition").above(html! {
         p {
-            "For each kind of job, its mean response time over that under equipartition, from replicates with the same draws. Bars are 95 % "
-            "intervals; left of 1 jobs answer sooner. What the cache-affinity report's Figure 3 shows."
+            "For each kind of job, its mean response time over that under equipartition, from replicates with the same draws. "
+            @if study.record.plan.replicates > 1 { "Bars are 95 % intervals; " } "left of 1 jobs answer sooner. What the cache-affinity report's Figure 3 shows."
         }
         div.charts.large { @for point in study.points() { (of_point(point)) } }
     })
@@ -174,18 +172,5 @@ pub(super) fn sweep(study: &SimulationView) -> Section {
 }
 
 pub(super) fn guide(study: &SimulationView) -> Section {
-    reading(html! {
-        dt { "response time" } dd { "From a job's arrival to its end: the mean over its kind's jobs." }
-        dt { "change, ratio" } dd { "Against equipartition, from pairs of replicates with the same arrivals and the same work of every task: the geometric mean of their ratios." }
-        dt { "95 % interval" } dd { "If the whole simulation were repeated with other seeds, 95 of 100 such intervals would hold the mean change of all draws." }
-        dt { "worker" } dd { "What the kernel schedules: it does one task of its job after another. When its CPU is taken it keeps the task that it is at." }
-        dt { "CPU given, worker moved" } dd { "A CPU goes from one job, or from none, to another; a worker begins on a CPU where it had not just run." }
-        dt { "nobody used, taken, their job had" } dd { "A worker moves to a CPU that was free or given up; that was taken from a job that used it; or that its own job had." }
-        dt { "reload" } dd { "Time to bring back cached lines that a worker had when it last stopped and that are gone, or are in other caches. First misses of a task are part of its work." }
-        dt { "accounting" } dd { "Work, time in hand without work, switches and reloads of a job are exactly its response time times the CPUs that it had on average." }
-        @if study.swept().is_some() {
-            (point_entry())
-            dt { "future" } dd { "CPU speed times cache size, as a multiple of the machine's: each grows by the square root, working sets as caches do, and memory becomes faster by the fourth root only." }
-        }
-    })
+    reading(entries(study.glossary()))
 }
