@@ -22,6 +22,9 @@ pub struct ReportArgs {
     /// The form of the report
     #[arg(long, value_parser = crate::choice::<Format>(), default_value = "terminal")]
     format: Format,
+    /// Say below a simulation's or replays' table what its words mean (terminal)
+    #[arg(long)]
+    explain: bool,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     out: Option<PathBuf>,
@@ -39,8 +42,10 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
         return crate::print(&list::of_folder(path)?);
     }
     let lacks = journal::may_lack_last_runs(path);
-    let study = Study::read(path)?;
-    let mut text = study.write(args.format, crate::study::screen());
+    let (study, screen) = (Study::read(path)?, crate::study::screen());
+    let mut text = study.write(args.format, screen);
+    let words = study.explanation(screen.width).filter(|_| args.explain && args.format == Format::Terminal);
+    text.extend(words.map(|words| format!("\n{words}")));
     if args.format == Format::Terminal {
         text.extend(study.stop().map(|reason| format!("\nstopped: {reason}\n")));
     }

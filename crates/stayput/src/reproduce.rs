@@ -60,6 +60,9 @@ pub struct ReproduceArgs {
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
+    /// Say at the end what the words mean (terminal)
+    #[arg(long)]
+    explain: bool,
     /// Don't show progress
     #[arg(long, short)]
     quiet: bool,
@@ -121,7 +124,14 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     progress.finish_and_clear();
     let screen = crate::study::screen();
     let text = match args.format {
-        Form::Terminal => report::reproduction::terminal(&papers, screen.width, args.out.is_none() && screen.colour),
+        Form::Terminal => {
+            let colour = args.out.is_none() && screen.colour;
+            let words = match args.explain {
+                true => report::reproduction::explanation(&papers, screen.width),
+                false => "--explain says what the words mean.\n".into(),
+            };
+            format!("{}\n{words}", report::reproduction::terminal(&papers, screen.width, colour))
+        }
         Form::Html => report::reproduction::html(&papers),
         Form::Markdown => report::reproduction::markdown(&papers),
         Form::Csv => report::reproduction::csv(&papers),

@@ -97,6 +97,9 @@ pub(crate) struct Output {
     /// The form of the result
     #[arg(long, value_parser = crate::choice::<Format>(), default_value = "terminal")]
     format: Format,
+    /// Say below the table what its words mean (terminal)
+    #[arg(long)]
+    explain: bool,
     /// Don't show progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -140,7 +143,14 @@ fn simulate_and_report(plan: &SimulationPlan, machine: &Machine, output: &Output
 
 /// Prints a study in the form that is asked for.
 pub(crate) fn print_report(study: &Study, output: &Output) -> anyhow::Result<()> {
-    let mut text = study.write(output.format, crate::study::screen());
+    let screen = crate::study::screen();
+    let mut text = study.write(output.format, screen);
+    if output.format == Format::Terminal {
+        match study.explanation(screen.width).filter(|_| output.explain) {
+            Some(words) => text.push_str(&format!("\n{words}")),
+            None => text.push_str("\n--explain says what the words of the table mean.\n"),
+        }
+    }
     if let (Some(path), Format::Terminal) = (&output.out, output.format) {
         let _ = writeln!(text, "\njournal: {}", path.display());
     }
