@@ -8,7 +8,10 @@ use stats::{DropReason, Standing};
 use study::{Analysis, Entrant, RaceResult, Status, Summary, Trial};
 
 /// What the columns mean, for every form that prints them.
-pub(crate) const KEY: &str = "Slower by: time over that of the best, with 95 % intervals that hold for all at once. =1: not told apart from the best. Left: slower, shown to be; cut off, its run had lost by then; halved, others were better so far, not shown to be slower.";
+pub(crate) const KEY: &str = "Slower by: time over that of the best, with 95 % intervals that hold for all at once. =1: not told apart from the best. Left: slower, shown to be; seemed slower, no longer shown at the end; cut off, its run had lost by then; halved, others were better so far, not shown to be slower.";
+
+/// The rank of those that can't be told apart from the best.
+const TIED: &str = "=1";
 
 /// Most rows of a ranking in text, unless more can't be told apart from the best.
 pub(crate) const MOST_ROWS: usize = 12;
@@ -90,7 +93,7 @@ impl<'a> Ranking<'a> {
         for (position, place) in places.iter_mut().enumerate() {
             place.rank = match place.part {
                 Part::Best => "1".into(),
-                _ if standings.tied.contains(&place.arm) => "=1".into(),
+                _ if standings.tied.contains(&place.arm) => TIED.into(),
                 _ if place.standing.loss.is_none() => String::new(),
                 _ => (position + 1).to_string(),
             };
@@ -249,6 +252,8 @@ impl Place<'_> {
             return if self.standing.runs == 0 { "not run".into() } else { String::new() };
         };
         let why = match drop.why {
+            // What later runs can't tell apart from the best was not slower after all.
+            DropReason::Slower if self.rank == TIED => "seemed slower",
             DropReason::Slower => "slower",
             DropReason::Outpaced => "cut off",
             DropReason::Halved => "halved",

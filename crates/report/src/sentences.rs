@@ -136,7 +136,7 @@ fn least_seen(which: &str, smallest_detectable: Option<f64>) -> String {
 }
 
 /// A share as a percentage with one decimal, up to where that tells anything: `137.0 %`, `more than 9900 %`.
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     if share > number::FARTHEST - 1.0 { in_words(&number::percent(share)) } else { format!("{:.1} %", share * 100.0) }
 }
 

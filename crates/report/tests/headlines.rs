@@ -208,6 +208,7 @@ fn check(study: &Study, case: &str, matters: Option<bool>, gain: Option<bool>, i
         assert!(gain.is_none_or(|gain| gain == gains), "whether there is a gain: {}", context());
         if says(&answer, &["no difference shown among", "No difference shown"]) {
             assert!(!whole.contains("at least +"), "no difference above a row that has one: {}", context());
+            assert!(!whole.replace("seemed slower", "").contains("slower, block"), "shown and not: {}", context());
         }
         // A headline from a busy machine has no plain mark below it, and one from a quiet machine no other.
         let busy = says(&answer, &["busy machine", "Busy machine"]);

@@ -1,7 +1,7 @@
 //! The answer on one subject in large type, and what stands behind it. What may be said there, [`Headline`] decides.
 
 use crate::number::{self, Ratio};
-use crate::sentences::{advice, causes, crowded_processes};
+use crate::sentences::{advice, causes, crowded_processes, percent};
 use crate::study_view::StudyView;
 use crate::words::{capital, count, plain};
 use maud::{Markup, html};
@@ -150,8 +150,8 @@ fn name(outcome: Option<&RaceOutcome>, Configuration { threads, placement }: &Co
 /// What could have been seen, where that is known.
 fn least(outcome: Option<&RaceOutcome>, smallest_detectable: Option<f64>) -> Markup {
     let seen = |least| match outcome {
-        Some(_) => format!("The smallest difference that this race could have seen is {}.", number::percent(least)),
-        None => format!("The smallest difference that this study could have seen there is {}.", number::percent(least)),
+        Some(_) => format!("The smallest difference that this race could have seen is {}.", percent(least)),
+        None => format!("The smallest difference that this study could have seen there is {}.", percent(least)),
     };
     html! { @if let Some(least) = smallest_detectable { p.doubt.muted { (seen(least)) } } }
 }

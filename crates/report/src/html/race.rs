@@ -78,7 +78,7 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
 
 fn legend(ranking: &Ranking) -> Markup {
     let exits = [
-        (DropReason::Slower, "dropped: shown to be slower"),
+        (DropReason::Slower, "dropped: slower"),
         (DropReason::Outpaced, "cut off"),
         (DropReason::Halved, "halved: not shown to be slower"),
         (DropReason::Failed, "failed"),
@@ -152,7 +152,7 @@ fn race_description(ranking: &Ranking) -> String {
     let exits = |exit: DropReason| ranking.places.iter().filter(|place| place.exit() == Some(exit)).count();
     let first = ranking.places.first().filter(|_| ranking.race.best().is_some());
     format!(
-        "{} in {}: {}, {} not told apart from it; dropped: {} shown to be slower, {} cut off, {} halved, {} failed.",
+        "{} in {}: {}, {} not told apart from it; dropped: {} slower, {} cut off, {} halved, {} failed.",
         count(ranking.places.len(), "entrant"),
         count(ranking.race.runs as usize, "run"),
         first.map_or_else(|| "none has a time".into(), |place| format!("{} best", plain(&ranking.name(place)))),
@@ -342,7 +342,7 @@ pub(super) fn guide() -> Markup {
         dt { "95 % interval" } dd { "In 95 of 100 such races all intervals of the race would hold the true values at once. One that reaches 0 % doesn't tell its placement apart from the best." }
         dt { "best" } dd { "The shortest estimated time. Being first among many takes some luck too: its gain over unbound is taken from later blocks only, and is told with an interval." }
         dt { "not told apart, =1" } dd { "Nothing shows that it is slower than the best; it may be as fast, or faster. Each of them is a good choice." }
-        dt { "dropped: slower" } dd { "Shown to be slower than the best, allowing for how many entrants there are." }
+        dt { "dropped: slower" } dd { "Shown to be slower than the best, allowing for how many entrants there are. “Seemed slower”: shown when it was dropped, and no longer at the end." }
         dt { "dropped: cut off" } dd { "Outpaced: its run had taken so much longer than the best surely takes that it was stopped. How slow it is in the end stays unknown; it didn't fail." }
         dt { "dropped: halved" } dd { "Others were better so far, and the runs are limited. It is not shown to be slower, and may be among those not told apart from the best." }
         dt { "smallest detectable" } dd { "The smallest difference that this race would have shown." }
