@@ -42,10 +42,8 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
         return crate::print(&list::of_folder(path)?);
     }
     let lacks = journal::may_lack_last_runs(path);
-    let (study, screen) = (Study::read(path)?, crate::study::screen());
-    let mut text = study.write(args.format, screen);
-    let words = study.explanation(screen.width).filter(|_| args.explain && args.format == Format::Terminal);
-    text.extend(words.map(|words| format!("\n{words}")));
+    let study = Study::read(path)?;
+    let mut text = written(&study, args.format, args.explain);
     if args.format == Format::Terminal {
         text.extend(study.stop().map(|reason| format!("\nstopped: {reason}\n")));
     }
@@ -61,6 +59,18 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
         Some(path) => write_report(path, &text),
         None => crate::print(&text),
     }
+}
+
+/// The study in a form; for a terminal with what its words mean, or with how to have them explained.
+pub(crate) fn written(study: &Study, format: Format, explain: bool) -> String {
+    let screen = crate::study::screen();
+    let mut text = study.write(format, screen);
+    let words = study.explanation(screen.width).filter(|_| format == Format::Terminal);
+    text.extend(words.map(|words| match explain {
+        true => format!("\n{words}"),
+        false => "\n--explain says what the words of the table mean.\n".into(),
+    }));
+    text
 }
 
 /// Writes a report to a file.

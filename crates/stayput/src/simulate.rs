@@ -143,14 +143,7 @@ fn simulate_and_report(plan: &SimulationPlan, machine: &Machine, output: &Output
 
 /// Prints a study in the form that is asked for.
 pub(crate) fn print_report(study: &Study, output: &Output) -> anyhow::Result<()> {
-    let screen = crate::study::screen();
-    let mut text = study.write(output.format, screen);
-    if output.format == Format::Terminal {
-        match study.explanation(screen.width).filter(|_| output.explain) {
-            Some(words) => text.push_str(&format!("\n{words}")),
-            None => text.push_str("\n--explain says what the words of the table mean.\n"),
-        }
-    }
+    let mut text = crate::report::written(study, output.format, output.explain);
     if let (Some(path), Format::Terminal) = (&output.out, output.format) {
         let _ = writeln!(text, "\njournal: {}", path.display());
     }

@@ -62,6 +62,21 @@ fn affinity_lengthens_the_slices_of_processes_that_compute_as_the_algebra_says()
 }
 
 #[test]
+fn words_are_explained_where_that_is_asked_for() {
+    let desk = desk();
+    let told = |words: &str| {
+        let command = format!("simulate time-sharing --workload spin:4 --policy standard,light --quiet {words}");
+        text(&desk.command(&command).output().unwrap().stdout)
+    };
+    let (plain, explained) = (told("--replicates 1"), told("--replicates 1 --explain"));
+    assert!(plain.contains("--explain says what the words of the table mean."), "{plain}");
+    assert!(explained.contains("effective slice: Time on a CPU"), "{explained}");
+    // A single replicate has no interval to explain, nor one to promise.
+    assert!(!explained.contains("95 %"), "{explained}");
+    assert!(told("--replicates 2 --explain").contains("95 % interval: If the whole simulation"));
+}
+
+#[test]
 fn the_same_command_gives_the_same_bytes_on_any_number_of_threads() {
     let desk = desk();
     let words = "simulate time-sharing --workload solver.toml --policy standard,light,per-cpu --format json";
