@@ -70,7 +70,7 @@ impl Stop {
     /// Why a comparison stopped; `summaries` are those of `record`.
     pub(crate) fn of_comparison(record: &Record<Comparison>, summaries: &[Summary]) -> Self {
         let stop = &record.plan.stop;
-        let open = summaries.iter().filter(|summary| !summary.settled && summary.trials > 0).count() as u32;
+        let open = summaries.iter().filter(|summary| summary.is_open()).count() as u32;
         let settled = match *stop {
             StopRule::Paired { width, .. } => StopReason::WidthReached { width },
             StopRule::RelativeSd { relative_sd, .. } => StopReason::RelativeSdReached { relative_sd },

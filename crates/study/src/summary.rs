@@ -97,6 +97,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Whether more runs would still tell something: it isn't settled, and not all of its runs failed.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.settled && (self.trials > 0 || self.failed == 0)
+    }
+
     /// Claims nothing, and compares with nothing.
     pub(crate) fn refuse(&mut self) {
         (self.ratio, self.ratio_low, self.ratio_high, self.p_value) = (None, None, None, None);

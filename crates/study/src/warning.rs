@@ -246,8 +246,7 @@ impl Warning {
         let ending = match record.ending {
             Some(Ending::BudgetSpent) => {
                 // A cell of which every run failed is given up, and no budget would settle it.
-                let is_open = |cell: &&Summary| !cell.settled && (cell.trials > 0 || cell.failed == 0);
-                let open = summaries.iter().filter(is_open).count();
+                let open = summaries.iter().filter(|cell| cell.is_open()).count();
                 (open > 0).then_some(Self::BudgetSpent { open: open as u32, cells: summaries.len() as u32 })
             }
             _ => None,
