@@ -29,6 +29,9 @@ pub struct ThreadObservation {
     pub thread: u32,
     /// The kernel's thread id.
     pub tid: i32,
+    /// What it called itself when it was last read back, as the kernel keeps it: 15 bytes; none where that was not kept.
+    #[serde(default)]
+    pub name: Option<String>,
     /// The CPUs it was meant to run on; none when it was left alone.
     pub intended_cpus: Option<CpuSet>,
     /// The CPUs that the kernel last said it may run on.

@@ -348,6 +348,7 @@ impl ThreadRegistry {
             exec,
             thread,
             tid: tid.0,
+            name: None,
             intended_cpus,
             actual_cpus: actual_cpus.unwrap_or_else(|| affinity::allowed(tid).unwrap_or_default()),
             last_cpu: None,
@@ -414,7 +415,9 @@ impl ThreadRegistry {
         if details {
             // One that may run on a single CPU has not been anywhere else: no need to ask.
             row.last_cpu = row.actual_cpus.only().or_else(|| pid.last_cpu(tid)).or(row.last_cpu);
-            row.migrations = pid.migrations(tid).or(row.migrations);
+            let (name, migrations) = pid.name_and_migrations(tid);
+            row.name = name.or_else(|| row.name.take());
+            row.migrations = migrations.or(row.migrations);
             if let Some(times) = pid.scheduler_times(tid) {
                 (row.cpu_s, row.waited_s) = (Some(times.cpu_s), times.waited_s);
                 row.ended_s = Some(self.launched.elapsed().as_secs_f64());

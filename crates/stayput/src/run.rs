@@ -232,10 +232,12 @@ fn thread_table(threads: &[ThreadObservation]) -> String {
     }
     let several = threads.iter().any(|thread| thread.process > 0 || thread.exec > 0);
     let optional = |value: Option<String>| value.unwrap_or_else(|| "-".into());
-    let mut rows = vec![["thread", "of process", "intended", "actual", "last on", "migrations"].map(String::from)];
+    let mut rows =
+        vec![["thread", "name", "of process", "intended", "actual", "last on", "migrations"].map(String::from)];
     rows.extend(listed.into_iter().map(|thread| {
         [
             thread.thread.to_string(),
+            thread.name.as_deref().map_or("-".into(), |name| name.replace(char::is_control, "?")),
             process(thread),
             optional(thread.intended_cpus.as_ref().map(CpuSet::to_string)),
             format!("{}{}", thread.actual_cpus, if thread.strayed() { " (strayed)" } else { "" }),
@@ -244,7 +246,7 @@ fn thread_table(threads: &[ThreadObservation]) -> String {
         ]
     }));
     // A program of one process needs no column for it.
-    let columns: Vec<usize> = (1..6).filter(|column| several || *column != 1).collect();
+    let columns: Vec<usize> = (1..7).filter(|column| several || *column != 2).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     for row in &rows {
         let cells: Vec<String> =
@@ -296,6 +298,7 @@ mod tests {
             waited_s: None,
             began_s: None,
             ended_s: None,
+            name: None,
         }
     }
 

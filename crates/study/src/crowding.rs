@@ -164,6 +164,7 @@ mod tests {
             waited_s: Some(waited_s),
             began_s: Some(began_s),
             ended_s: Some(ended_s),
+            name: None,
         }
     }
 

@@ -132,6 +132,11 @@ impl Columns<'_> {
         if self.0.as_ref().column_index(column).is_ok() { self.optional_seconds(column) } else { Ok(None) }
     }
 
+    /// A text that journals used not to keep.
+    pub(crate) fn added(&self, column: &str) -> Result<Option<String>, RowError> {
+        if self.0.as_ref().column_index(column).is_ok() { self.get(column) } else { Ok(None) }
+    }
+
     pub(crate) fn seconds(&self, column: &str) -> Result<f64, RowError> {
         required(self.optional_seconds(column)?, column)
     }

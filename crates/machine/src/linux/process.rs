@@ -95,8 +95,16 @@ impl Pid {
 
     /// How often the kernel moved the thread to another CPU; none where [`counts_migrations`] says so.
     pub fn migrations(self, tid: Tid) -> Option<u64> {
-        let sched = read_start(&self.file_of(tid, "sched"))?;
-        value_of(&sched, "se.nr_migrations", ':')?.parse().ok()
+        self.name_and_migrations(tid).1
+    }
+
+    /// What the thread calls itself, and its [`migrations`](Self::migrations): one file tells both, where the kernel has it.
+    pub fn name_and_migrations(self, tid: Tid) -> (Option<String>, Option<u64>) {
+        let Some(sched) = read_start(&self.file_of(tid, "sched")) else {
+            return (read_word(self.file_of(tid, "comm")), None);
+        };
+        let name = sched.lines().next().and_then(|line| line.rsplit_once(" (")).map(|(name, _)| name.to_owned());
+        (name, value_of(&sched, "se.nr_migrations", ':').and_then(|count| count.parse().ok()))
     }
 
     /// How long the thread ran and waited for a CPU; none when it doesn't exist.
@@ -165,6 +173,22 @@ mod tests {
         Pid(std::process::id() as libc::pid_t)
     }
 
+    /// The thread that asks, by its number.
+    fn own_tid() -> Tid {
+        let link = fs::read_link("/proc/thread-self").unwrap();
+        Tid(link.file_name().unwrap().to_str().unwrap().parse().unwrap())
+    }
+
+    #[test]
+    fn a_thread_tells_its_name_whatever_is_in_it() {
+        let named = |name: &'static str| {
+            let thread = std::thread::Builder::new().name(name.into()).spawn(|| own().name_and_migrations(own_tid()).0);
+            thread.unwrap().join().unwrap()
+        };
+        assert_eq!(named("a (b) c"), Some("a (b) c".into()));
+        assert_eq!(named("sixteen bytes or more"), Some("sixteen bytes o".into()));
+    }
+
     #[test]
     fn a_living_process_tells_its_threads_and_memory() {
         assert!(own().threads().contains(&own().main_thread()));
@@ -204,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_thread_tells_how_long_it_ran() {
-        let times = || own().scheduler_times(Tid(nix::unistd::gettid().as_raw())).unwrap();
+        let tid = own_tid();
+        let times = || own().scheduler_times(tid).unwrap();
         let before = times();
         let mut sum = 0_u64;
         // Ticks of the clock are the coarsest that is read back.

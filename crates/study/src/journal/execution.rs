@@ -51,7 +51,8 @@ CREATE TABLE thread (
     cpu_s REAL,
     waited_s REAL,
     began_s REAL,
-    ended_s REAL
+    ended_s REAL,
+    name TEXT
 ) STRICT;
 CREATE INDEX thread_by_trial ON thread (sequence);
 ";
@@ -63,6 +64,7 @@ CREATE INDEX thread_by_trial ON thread (sequence);
         ("thread", "waited_s REAL"),
         ("thread", "began_s REAL"),
         ("thread", "ended_s REAL"),
+        ("thread", "name TEXT"),
     ];
 
     fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
@@ -118,6 +120,7 @@ CREATE INDEX thread_by_trial ON thread (sequence);
                     ("waited_s", &thread.waited_s),
                     ("began_s", &thread.began_s),
                     ("ended_s", &thread.ended_s),
+                    ("name", &thread.name),
                 ],
             )
         })
@@ -181,6 +184,7 @@ fn thread(row: &Columns) -> Result<ThreadObservation, RowError> {
         exec: row.get("exec")?,
         thread: row.get("thread")?,
         tid: row.get("tid")?,
+        name: row.added("name")?,
         intended_cpus: row.get::<Option<String>>("intended_cpus")?.map(cpus).transpose()?,
         actual_cpus: cpus(row.get("actual_cpus")?)?,
         last_cpu: row.get::<Option<u32>>("last_cpu")?.map(CpuId),

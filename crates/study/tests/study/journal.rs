@@ -23,6 +23,7 @@ fn trial(sequence: u32) -> Trial {
         waited_s: Some(0.5),
         began_s: Some(0.125),
         ended_s: Some(2.5),
+        name: Some("worker".into()),
     });
     seen.notes.push("a note with 'quotes'".into());
     Trial {
@@ -198,7 +199,7 @@ fn a_journal_from_before_cpu_times_were_kept_is_read_and_gone_on_with() {
     let mut journal = begun(&path);
     journal.add(&trial(0)).unwrap();
     journal.close().unwrap();
-    for column in ["cpu_s", "waited_s", "began_s", "ended_s"] {
+    for column in ["cpu_s", "waited_s", "began_s", "ended_s", "name"] {
         let earlier = format!("ALTER TABLE thread DROP COLUMN {column}");
         rusqlite::Connection::open(&path).unwrap().execute_batch(&earlier).unwrap();
     }
