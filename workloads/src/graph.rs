@@ -66,6 +66,11 @@ pub enum GraphError {
 }
 
 impl GraphError {
+    /// Whether the program isn't there.
+    pub fn is_not_installed(&self) -> bool {
+        matches!(self, Self::Recording(RecordingError::NotInstalled(_)))
+    }
+
     /// Whether what is asked for can't be, so that no program was run.
     pub fn is_usage_error(&self) -> bool {
         matches!(self, Self::Resolve(_) | Self::NoGraph(_) | Self::Machine(_))

@@ -205,7 +205,8 @@ pub(crate) fn unstartable(error: LaunchError, program: &OsStr) -> anyhow::Error 
 
 /// How we end after `error`: as a shell does when the program under study isn't there or can't be executed.
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.is::<NotInstalled>() {
+    let no_graph = error.downcast_ref::<GraphError>();
+    if error.is::<NotInstalled>() || no_graph.is_some_and(GraphError::is_not_installed) {
         return NOT_FOUND;
     }
     match error.downcast_ref::<LaunchError>() {

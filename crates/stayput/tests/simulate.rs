@@ -244,9 +244,9 @@ fn what_is_wrong_on_the_command_line_is_told_too() {
         ("--policy standard,lite", "`lite` is no time-sharing policy"),
         ("--decay slowly", "`slowly` is no decay rule"),
         ("--sweep phi", "`phi` is no sweep"),
-        ("--phi-p -1", "'-1' for '--phi-p <N>'"),
-        ("--phi-t nan", "'nan' for '--phi-t <N>'"),
-        ("--format pdf", "'pdf' for '--format <FORMAT>'"),
+        ("--phi-p -1", "`-1` is no value of `--phi-p`"),
+        ("--phi-t nan", "`nan` is no value of `--phi-t`"),
+        ("--format pdf", "`pdf` is no value of `--format`"),
     ] {
         let told = desk.refused(words);
         assert!(told.contains(part), "{words}: {told}");

@@ -263,9 +263,9 @@ fn what_is_wrong_on_the_command_line_is_told_too() {
     }
     for (words, part) in [
         ("--policy equipartition,light", "`light` is no space-sharing policy: name equipartition, dynamic, "),
-        ("--history -1", "'-1' for '--history <N>'"),
+        ("--history -1", "`-1` is no value of `--history`"),
         ("--sweep future", "`future` is no sweep"),
-        ("--format pdf", "'pdf' for '--format <FORMAT>'"),
+        ("--format pdf", "`pdf` is no value of `--format`"),
     ] {
         let told = desk.refused(words);
         assert!(told.contains(part), "{words}: {told}");
