@@ -126,7 +126,7 @@ fn spin_has_so_many_processes_and_no_misses() {
     let job = &file.workload.jobs[0];
     assert_eq!((job.processes, job.process.memory), (8, Footprint::default()));
     assert_eq!(file.parameters, Parameters::default());
-    for name in ["spin:", "spin:0", "spin:-1", "spin:x", "spin:99999999999", "matrix", "", "Matrix+", "Matrix+Matrx"] {
+    for name in ["spin:", "spin:0", "spin:-1", "spin:x", "spin:99999999999", "matrices", "", "Matrix+", "Matrix+Matrx"] {
         let told = WorkloadFile::named(name).unwrap_err().to_string();
         assert!(told.starts_with(&format!("`{name}` is no built-in workload")), "{told}");
     }
@@ -147,7 +147,7 @@ fn a_mistake_is_told_with_its_line() {
             4,
             "-5 is not a number from 0",
         ),
-        ("name = \"x\"\n\n[[applications]]\napplication = \"matrix\"\n", 4, "`matrix` is no built-in application"),
+        ("name = \"x\"\n\n[[applications]]\napplication = \"matrices\"\n", 4, "`matrices` is no built-in application"),
         (
             "name = \"x\"\n[[applications]]\napplication = \"Matrix\"\n[[applications]]\napplication = \"Oracle\"\nprocesses = 0\n",
             6,
