@@ -71,7 +71,8 @@ fn every_example_of_the_page_runs() {
             "example {number}: {trials:?}"
         );
         if example.contains("time-regex") {
-            assert!(trials.iter().all(|trial| trial["time_s"] == 0.25), "example {number}");
+            let mut timed = trials.iter().filter(|trial| trial["subject"] == "solver").peekable();
+            assert!(timed.peek().is_some() && timed.all(|trial| trial["time_s"] == 0.01), "example {number}");
         }
     }
 }
