@@ -126,7 +126,8 @@ fn spin_has_so_many_processes_and_no_misses() {
     let job = &file.workload.jobs[0];
     assert_eq!((job.processes, job.process.memory), (8, Footprint::default()));
     assert_eq!(file.parameters, Parameters::default());
-    for name in ["spin:", "spin:0", "spin:-1", "spin:x", "spin:99999999999", "matrices", "", "Matrix+", "Matrix+Matrx"] {
+    for name in ["spin:", "spin:0", "spin:-1", "spin:x", "spin:99999999999", "matrices", "", "Matrix+", "Matrix+Matrx"]
+    {
         let told = WorkloadFile::named(name).unwrap_err().to_string();
         assert!(told.starts_with(&format!("`{name}` is no built-in workload")), "{told}");
     }
