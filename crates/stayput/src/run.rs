@@ -298,7 +298,7 @@ mod tests {
             waited_s: None,
             began_s: None,
             ended_s: None,
-            name: None,
+            name: Some("work".into()),
         }
     }
 
@@ -306,10 +306,10 @@ mod tests {
     fn few_threads_are_listed_with_where_they_were_meant_to_be() {
         let threads = [thread(0, 0, Some("0"), "0"), thread(0, 1, Some("8"), "0-9"), thread(0, 2, None, "0-9")];
         insta::assert_snapshot!(thread_table(&threads), @r"
-              thread  intended  actual         last on  migrations
-                   0  0         0              -        1,234
-                   1  8         0-9 (strayed)  -        1,234
-                   2  -         0-9            -        1,234
+              thread  name  intended  actual         last on  migrations
+                   0  work  0         0              -        1,234
+                   1  work  8         0-9 (strayed)  -        1,234
+                   2  work  -         0-9            -        1,234
         ");
     }
 
@@ -319,8 +319,8 @@ mod tests {
         threads.push(thread(1, 0, Some("2"), "0-3"));
         insta::assert_snapshot!(thread_table(&threads), @r"
              threads  1,000 bound as intended
-              thread  of process  intended  actual         last on  migrations
-                   0  1           2         0-3 (strayed)  -        1,234
+              thread  name  of process  intended  actual         last on  migrations
+                   0  work  1           2         0-3 (strayed)  -        1,234
                       process 0 is the command, and others are numbered as they appear; so are the threads of each
         ");
     }
@@ -329,10 +329,10 @@ mod tests {
     fn processes_and_what_they_became_are_told_in_words() {
         let became = |exec| ThreadObservation { exec, ..thread(2, 0, Some("0"), "0") };
         insta::assert_snapshot!(thread_table(&[thread(0, 0, Some("0"), "0"), became(1), became(2)]), @r"
-              thread  of process        intended  actual  last on  migrations
-                   0  0                 0         0       -        1,234
-                   0  2, after exec     0         0       -        1,234
-                   0  2, after 2 execs  0         0       -        1,234
+              thread  name  of process        intended  actual  last on  migrations
+                   0  work  0                 0         0       -        1,234
+                   0  work  2, after exec     0         0       -        1,234
+                   0  work  2, after 2 execs  0         0       -        1,234
                       process 0 is the command, and others are numbered as they appear; so are the threads of each
         ");
     }

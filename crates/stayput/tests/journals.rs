@@ -241,6 +241,10 @@ fn other_arguments_are_another_journal_and_the_same_command_goes_on_with_its_own
         assert_eq!(journal_of(&again), *journal);
         assert!(fs::read(desk.path(journal)).unwrap() == *before, "{journal}: nothing was run, and something written");
     }
+    // So is the same command with its processes bound, as a report advises.
+    let mut bound = vec!["study", "--quiet", "--no-report", "-n", "1", "--place", "unbound,0", "--min-runs", "2"];
+    bound.extend(["--max-runs", "2", "--unit", "process", "--", "true"]);
+    assert!(journal_of(&desk.stayput(&bound)).starts_with("true-"));
     // A race is another study of the same command.
     let race = desk.stayput(&["study", "--quiet", "--best", "-n", "1", "--runs", "4", "--", "true"]);
     assert_eq!(journal_of(&race), "true-best.stayput", "{}", text(&race.stderr));

@@ -10,6 +10,7 @@ use crate::journal::{Journal, JournalError};
 use crate::kind::Kind;
 use crate::plan::{Plan, Subject};
 use crate::race::Race;
+use crate::row::to_json;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -74,17 +75,17 @@ fn default_path_in<S: CellStudy>(folder: &Path, study: &S, file: Option<&Path>) 
 /// built-in program or a model is its name, wherever it is installed; journals used not to keep that a program is built in.
 fn has_same_subjects(have: &Plan, asked: &Plan) -> bool {
     let is_same = |(have, asked): (&Subject, &Subject)| {
-        if asked.is_command() { words(have).eq(words(asked)) } else { have.name == asked.name }
+        if asked.is_command() { words(have) == words(asked) } else { have.name == asked.name }
     };
     have.subjects.len() == asked.subjects.len() && have.subjects.iter().zip(&asked.subjects).all(is_same)
 }
 
-/// What makes a subject the one that it is.
-fn words(subject: &Subject) -> impl Iterator<Item = &str> {
-    let name = (!subject.is_command()).then_some(subject.name.as_str());
-    let command = subject.argv.iter().filter(|_| subject.is_command()).map(String::as_str);
-    let input = subject.input.iter().map(|input| input.sha256.as_str());
-    name.into_iter().chain(command).chain(input)
+/// What makes a subject the one that it is: its command, its input, and how its threads are bound.
+fn words(subject: &Subject) -> Vec<String> {
+    let mut words = if subject.is_command() { subject.argv.clone() } else { vec![subject.name.clone()] };
+    words.extend(subject.input.iter().map(|input| input.sha256.clone()));
+    words.extend((!subject.binding.is_default()).then(|| to_json(&subject.binding)));
+    words
 }
 
 fn hash(kind: &str, plan: &Plan) -> String {
