@@ -3,7 +3,8 @@
 use crate::UsageError;
 use machine::Placement;
 use std::path::Path;
-use study::{Analysis, Best, Binding, Plan};
+use study::identity::Change;
+use study::{Analysis, Best, Binding, Identity, Plan};
 
 /// Where a study found a program fastest.
 pub struct BestPlacement {
@@ -13,6 +14,8 @@ pub struct BestPlacement {
     pub threads: u32,
     /// How the study bound the program's threads.
     pub binding: Binding,
+    /// How the program differs from the one that was studied.
+    pub changes: Vec<Change>,
 }
 
 /// The best placement of `argv`'s program, from the journal at `path`: of the subject with the same program, or of the only
@@ -51,7 +54,12 @@ pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacem
         .and_then(|(treatment, position)| treatment.placements.get(position)?.clone());
     let subject = plan.subjects.iter().find(|subject| subject.name == chosen.subject);
     let binding = subject.map(|subject| subject.binding.clone()).unwrap_or_default();
-    Ok(BestPlacement { placement, threads: chosen.threads, binding })
+    // Under another name it may be another program, of which nothing is claimed.
+    let then = subject.and_then(|subject| subject.identity.as_ref());
+    let then = then.filter(|then| then.files.first().map(|file| &file.name) == argv.first());
+    let now = then.and_then(|_| Identity::of_commands(&[argv.to_vec()]));
+    let changes = then.zip(now).map(|(then, now)| then.changes(&now)).unwrap_or_default();
+    Ok(BestPlacement { placement, threads: chosen.threads, binding, changes })
 }
 
 fn runs_program(plan: &Plan, best: &Best, argv: &[String]) -> bool {

@@ -106,6 +106,11 @@ fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Pla
         if best.placement.is_none() && !args.quiet {
             eprintln!("stayput: {place} shows no placement that beats running unbound; nothing is bound");
         }
+        for change in best.changes.iter().filter(|_| !args.quiet) {
+            eprintln!(
+                "stayput: since the study in {place} {change}; what it found may not hold any more: study it again"
+            );
+        }
         // What was found holds for threads that are bound as the study bound them.
         let binding = if binding.is_default() { best.binding } else { binding };
         return Ok((best.placement, args.threads.or(Some(best.threads)), binding));

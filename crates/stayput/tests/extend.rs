@@ -203,7 +203,14 @@ fn a_program_that_changed_gets_a_study_of_its_own_beside_the_old_one() {
     assert!(printed(&output).starts_with("nothing was run"));
     assert_eq!(said(&output), "");
 
+    // Where the study found it best is told of the program that it was.
+    let run =
+        || Command::new(STAYPUT).args(["run", "--place", "app.stayput", "--", "./app"]).current_dir(folder).output();
+    let changed = "stayput: since the study in app.stayput ./app has another content (12 bytes then, 21 now); what it found may not hold any more: study it again\n";
+    assert!(!said(&run().unwrap()).contains("since the study"));
     write_app(folder, slow);
+    assert!(said(&run().unwrap()).contains(changed), "{}", said(&run().unwrap()));
+
     let output = study_app(folder, &[], &[]);
     let text = printed(&output);
     assert!(!text.contains("nothing was run") && text.contains("journal: app.2.stayput"), "{text}");
