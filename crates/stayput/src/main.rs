@@ -45,7 +45,7 @@ const EXAMPLES: &str = "\
 Examples:
   stayput study -- ./app                     does placement matter for ./app on this machine?
   stayput study -n 1,all npb:cg.W npb:ep.W   the same for two built-in programs
-  stayput study --best -n 1-8 -- ./app       which of all placements is best, in the fewest runs?
+  stayput study --best -n 1,all -- ./app     which of all placements is best, in the fewest runs?
   stayput run --place app.stayput -- ./app   run it where the study found it best
   stayput run --place scatter -n 4 -- ./app  run it on four CPUs that share as little as possible
   stayput place scatter -n 8 --as gomp       the same placement for another tool

@@ -39,7 +39,7 @@ Examples:
   stayput study -- ./app input.dat
   stayput study -- ./app < input.dat
   stayput study -n 1,2,4,all --place unbound,compact,scatter npb:cg.A
-  stayput study --best -n 1-8 -- ./app
+  stayput study --best -n 1,all -- ./app
   stayput study --best --place scatter --max-loss 5 -- ./app
   stayput study --best --subject-model bt.toml --machine opteron-6272 -n 32
   stayput study --place unbound --place 0,8,1,9 --time-regex 'elapsed: ([0-9.]+)' -- ./app
