@@ -343,6 +343,11 @@ impl ThreadRegistry {
         {
             process.living += 1;
         }
+        // One that was gone before it could be asked ran where its process may.
+        let asked = || affinity::allowed(tid).ok();
+        let main_row = self.processes.get(&pid).and_then(|process| self.rows.get(process.main_row));
+        let of_process = main_row.or(self.rows.first()).map(|row| row.actual_cpus.clone());
+        let actual_cpus = actual_cpus.or_else(asked).or(of_process).unwrap_or_default();
         self.rows.push(ThreadObservation {
             process,
             exec,
@@ -350,7 +355,7 @@ impl ThreadRegistry {
             tid: tid.0,
             name: None,
             intended_cpus,
-            actual_cpus: actual_cpus.unwrap_or_else(|| affinity::allowed(tid).unwrap_or_default()),
+            actual_cpus,
             last_cpu: None,
             migrations: None,
             cpu_s: None,
@@ -557,6 +562,20 @@ mod tests {
         let mut queue = SlotCounter::default();
         assert_eq!(queue.next(&[0]), (0, None));
         assert_eq!(queue.next(&[0]), (1, Some(0)));
+    }
+
+    #[test]
+    fn a_thread_that_was_gone_before_it_could_be_asked_has_not_strayed() {
+        let all = affinity::allowed(Tid::CALLER).unwrap();
+        let placement = Placement { policy: "list".into(), slots: vec![all.clone()] };
+        let mut registry = ThreadRegistry::new(Some(&placement), Binder::Creation, Unit::Thread, &[]);
+        let own = Pid(std::process::id() as libc::pid_t);
+        registry.add_process(own);
+        registry.add_thread(own, Tid(libc::pid_t::MAX));
+        registry.add_process(Pid(libc::pid_t::MAX - 1));
+        let found = registry.finish();
+        assert_eq!(found.threads.len(), 3);
+        assert!(found.threads.iter().all(|thread| thread.actual_cpus == all && !thread.strayed()), "{:?}", found.notes);
     }
 
     #[test]

@@ -14,7 +14,8 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    const LONGEST: Duration = Duration::from_micros(10);
+    /// About what a program needs to create a thread and to see it end.
+    const LONGEST: Duration = Duration::from_micros(30);
     const MOST_CREDIT: i32 = 8;
     const CREDIT_OF_ONE_IN_VAIN: i32 = 4;
 

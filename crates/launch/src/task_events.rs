@@ -84,26 +84,31 @@ impl TaskEvents {
     pub(crate) fn open(threads: &[Tid]) -> io::Result<Self> {
         let cpus: Vec<CpuId> = system::online_cpus().ok_or(io::ErrorKind::NotFound)?.iter().collect();
         let size = (RINGS_BYTES / cpus.len().max(1)).clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES);
-        let of_cpus = cpus.iter().map(|cpu| ring(None, *cpu, size)).collect::<io::Result<Vec<_>>>();
-        let new = |rings, scope| Self { rings, scope, unsettled: Vec::new(), lost: 0 };
-        match of_cpus {
-            Ok(rings) => Ok(new(rings, Scope::Machine)),
+        match cpus.iter().map(|cpu| ring(None, *cpu, size)).collect() {
+            Ok(rings) => Ok(Self::new(rings, Scope::Machine)),
             Err(refused) if cpus.len() > MOST_CPUS_BY_THREAD => Err(refused),
             Err(refused) if cpus.len() * threads.len() > MOST_RINGS_BY_THREAD => Err(refused),
-            Err(_) => {
-                let size = (LARGEST_RING_BYTES / threads.len().max(1)).max(SMALLEST_RING_BYTES_BY_THREAD);
-                let mut events = new(Vec::new(), Scope::Threads);
-                for tid in threads {
-                    match cpus.iter().map(|cpu| ring(Some(*tid), *cpu, size)).collect::<io::Result<Vec<_>>>() {
-                        Ok(rings) => events.rings.extend(rings),
-                        // It has ended meanwhile.
-                        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Ok(events)
+            Err(_) => Self::open_by_thread(threads, &cpus),
+        }
+    }
+
+    /// The same with events of their own for the threads.
+    pub(crate) fn open_by_thread(threads: &[Tid], cpus: &[CpuId]) -> io::Result<Self> {
+        let size = (LARGEST_RING_BYTES / threads.len().max(1)).max(SMALLEST_RING_BYTES_BY_THREAD);
+        let mut rings = Vec::new();
+        for tid in threads {
+            match cpus.iter().map(|cpu| ring(Some(*tid), *cpu, size)).collect::<io::Result<Vec<_>>>() {
+                Ok(of_thread) => rings.extend(of_thread),
+                // It has ended meanwhile.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) => return Err(error),
             }
         }
+        Ok(Self::new(rings, Scope::Threads))
+    }
+
+    fn new(rings: Vec<Sampler>, scope: Scope) -> Self {
+        Self { rings, scope, unsettled: Vec::new(), lost: 0 }
     }
 
     /// Whose births are recorded.

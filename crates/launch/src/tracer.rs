@@ -244,13 +244,16 @@ impl<'a> Tracer<'a> {
     /// keep us from its output and its deadline; whether there may be more.
     fn take_changes(&mut self, events: &mut Events, launch: &Launch) -> bool {
         const AT_A_TIME: usize = 256;
-        // Whoever is stopped waits for us, and whoever has ended doesn't. But neither may keep us from the other.
-        const STOPS_FIRST: usize = 16;
-        for turn in 1..=AT_A_TIME {
-            let stops_first = turn % STOPS_FIRST != 0;
-            let Some(found) = Self::next(stops_first).or_else(|| self.spin.until(|| Self::next(true))) else {
+        let mut end_due = false;
+        for _ in 0..AT_A_TIME {
+            // Whoever is stopped waits for us, and whoever has ended doesn't. The time to read back from one is when
+            // somebody has been let go, who will take a while to stop again; and so neither keeps us from the other.
+            let end = if end_due { wait::next_end() } else { None };
+            let found = end.or_else(wait::next_stop).or_else(|| self.spin.until(wait::next_stop));
+            let Some(found) = found.or_else(wait::next_end) else {
                 return false;
             };
+            end_due = matches!(found, Found::Stop(..));
             let seen = Instant::now();
             match found {
                 Found::Stop(tid, kind) => {
@@ -265,11 +268,6 @@ impl<'a> Tracer<'a> {
             }
         }
         true
-    }
-
-    /// Who has stopped or ended.
-    fn next(stops_first: bool) -> Option<Found> {
-        if stops_first { wait::next_stop().or_else(wait::next_end) } else { wait::next_end().or_else(wait::next_stop) }
     }
 
     /// Handles a change that was seen at the time `seen`.
@@ -303,7 +301,6 @@ impl<'a> Tracer<'a> {
                 }
             }
             ChangeKind::Stopped { signal, event } => {
-                self.ended.stops += u64::from(self.ended.started.is_some() && self.ended.exit.is_none());
                 if is_main && event == libc::PTRACE_EVENT_EXEC && self.ended.started.is_none() {
                     self.ended.before = change.usage;
                     self.registry.start_command(self.main);
@@ -314,9 +311,6 @@ impl<'a> Tracer<'a> {
                     self.resume(tid, 0);
                 } else {
                     self.stopped(tid, signal, event);
-                    if let Some(pid) = self.registry.process_of(tid) {
-                        *self.stops.entry(pid).or_default() += 1;
-                    }
                 }
             }
             ChangeKind::Continued if is_main => self.stopped = false,
@@ -337,10 +331,20 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The event of `new`'s creation by `creator`.
+    /// The event of `new`'s creation by `creator`; its first stop as well, if that has come or comes at once.
     fn created(&mut self, new: Tid, creator: Tid) {
-        if !self.registered_early.remove(&new) && self.tracees.insert(new) {
-            self.register(new, self.registry.process_of(creator));
+        if self.registered_early.remove(&new) || !self.tracees.insert(new) {
+            return;
+        }
+        // A thread on its way to its first stop would have to be moved while it runs or is queued. One that has stopped is
+        // only told where it is to go on, which is much quicker.
+        let its_stop = || wait::next(Target::Now(new));
+        let first_stop = its_stop().or_else(|| self.spin.until(its_stop));
+        self.register(new, self.registry.process_of(creator));
+        match first_stop.map(|change| change.kind) {
+            Some(ChangeKind::Stopped { signal, event }) => self.stopped(new, signal, event),
+            Some(ChangeKind::Ended(_)) => self.forget(new),
+            Some(ChangeKind::Continued) | None => {}
         }
     }
 
@@ -386,11 +390,16 @@ impl<'a> Tracer<'a> {
         let _ = ptrace(libc::PTRACE_SETOPTIONS, tid, self.options_of(tid) as usize);
     }
 
+    /// Handles a stop and lets the thread go on.
     fn stopped(&mut self, tid: Tid, signal: libc::c_int, event: libc::c_int) {
         let first = self.tracees.insert(tid);
         if first && !self.registry.contains_thread(tid) {
             self.register(tid, None);
             self.registered_early.insert(tid);
+        }
+        self.ended.stops += u64::from(self.ended.started.is_some() && self.ended.exit.is_none());
+        if let Some(pid) = self.registry.process_of(tid) {
+            *self.stops.entry(pid).or_default() += 1;
         }
         let of_command = tid == self.main.main_thread();
         match event {

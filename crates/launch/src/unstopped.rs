@@ -14,6 +14,7 @@ use crate::registry::ThreadRegistry;
 use crate::task_events::{Scope, TaskEvent, TaskEvents};
 use machine::linux::Tid;
 use std::collections::HashSet;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -24,9 +25,11 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Between looks when nothing else tells of threads.
 const LOOKS_ONLY: Duration = Duration::from_millis(20);
 
-/// Records that slow each switch are given up after a time of this length with fewer births than this.
-const QUIET: Duration = Duration::from_secs(1);
+/// Records for which each thread has events of its own slow its switches and its birth, and are given up: after a time of this
+/// length with fewer births than are worth it, or as soon as it has more than can pay for it.
+const RATED: Duration = Duration::from_secs(1);
 const BIRTHS_WORTH_SWITCHES: u32 = 64;
+const MOST_BIRTHS_BY_THREAD: u32 = 2_500;
 
 /// What is known of threads that were not stopped.
 pub(crate) struct Unstopped {
@@ -50,7 +53,11 @@ pub(crate) struct Unstopped {
 impl Unstopped {
     /// From now on, the kernel is to record what becomes of the living threads and of all that they create.
     pub(crate) fn new(registry: &ThreadRegistry) -> Self {
-        let (events, looks_because) = match TaskEvents::open(&registry.living()) {
+        Self::with(TaskEvents::open(&registry.living()))
+    }
+
+    fn with(events: io::Result<TaskEvents>) -> Self {
+        let (events, looks_because) = match events {
             Ok(events) => (Some(events), None),
             Err(error) => (None, Some(format!("perf_event_open: {error}"))),
         };
@@ -155,13 +162,22 @@ impl Unstopped {
         }
         self.lost = events.lost();
         let (births, since) = self.births;
-        if since.elapsed() >= QUIET {
-            if events.scope() == Scope::Threads && births < BIRTHS_WORTH_SWITCHES {
-                // The program hardly creates threads any more, and the events cost it more than they tell.
-                self.close(registry);
-                self.looks_because = Some("it had stopped creating many".into());
-                self.pause = LOOKS_ONLY;
-            }
+        let is_over = since.elapsed() >= RATED;
+        let costs_too_much = if births > MOST_BIRTHS_BY_THREAD {
+            Some("it creates so many that to record each would slow it down")
+        } else if is_over && births < BIRTHS_WORTH_SWITCHES {
+            Some("it had stopped creating many")
+        } else {
+            None
+        };
+        if events.scope() == Scope::Threads
+            && let Some(why) = costs_too_much
+        {
+            self.close(registry);
+            self.looks_because = Some(why.into());
+            self.pause = LOOKS_ONLY;
+        }
+        if is_over {
             self.births = (0, Instant::now());
         }
     }
@@ -192,5 +208,42 @@ impl Unstopped {
         let lost = (self.lost > 0)
             .then(|| format!("{} records of births and ends found no room: some threads may not be listed", self.lost));
         looked.into_iter().chain(lost).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Unit;
+    use crate::registry::Binder;
+    use machine::linux::{Pid, system};
+    use std::thread;
+
+    #[test]
+    fn records_that_cost_more_than_they_tell_are_given_up() {
+        let own = Tid(nix::unistd::gettid().as_raw());
+        let cpus: Vec<_> = system::online_cpus().unwrap().iter().take(2).collect();
+        let events = TaskEvents::open_by_thread(&[own], &cpus);
+        if let Err(error) = &events {
+            return println!("skipped: perf_event_open: {error}");
+        }
+        let mut registry = ThreadRegistry::new(None, Binder::Nobody, Unit::Thread, &[]);
+        let process = Pid(std::process::id() as libc::pid_t);
+        registry.add_process(process);
+        registry.add_thread(process, own);
+        let mut unstopped = Unstopped::with(events);
+        assert!(unstopped.notes().is_empty());
+        let traced = HashSet::from([own]);
+        for birth in 0..=MOST_BIRTHS_BY_THREAD * 2 {
+            thread::spawn(|| ()).join().unwrap();
+            if birth % 64 == 0 {
+                unstopped.update(&mut registry, &traced);
+            }
+        }
+        thread::sleep(2 * SHORTEST);
+        unstopped.update(&mut registry, &traced);
+        let notes = unstopped.notes();
+        assert!(notes.len() == 1 && notes[0].contains("to record each would slow it down"), "{notes:?}");
+        assert_eq!(unstopped.fds().count(), 0);
     }
 }
