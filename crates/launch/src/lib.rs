@@ -49,7 +49,7 @@ pub use input::Input;
 pub use interruption::{Interruptions, interruption};
 pub use libraries::own_libraries;
 pub use observation::{Exit, Observation, ThreadObservation};
-pub use signals::{die_by, restore_sigpipe};
+pub use signals::{die_by, end_without_reader, fail_writes_by_errors, restore_signals_of_writes};
 pub use tracer::trace_available;
 
 use child::{Held, Program};

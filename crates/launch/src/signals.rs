@@ -15,23 +15,54 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 /// Where the handler writes to; -1 while nothing is caught.
 static SINK: AtomicI32 = AtomicI32::new(-1);
 
-/// Whether our own parent had us started with SIGPIPE ignored, which Rust's runtime would hide.
-static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// Signals by which a write can end a process, and whether our own parent had us started with them ignored.
+static OF_WRITES: [(libc::c_int, AtomicBool); 2] =
+    [(libc::SIGPIPE, AtomicBool::new(false)), (libc::SIGXFSZ, AtomicBool::new(false))];
 
-extern "C" fn record_sigpipe() {
-    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: with no new action the call only fills `action`, which is valid for writing.
-    let result = unsafe { libc::sigaction(libc::SIGPIPE, ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: zeroed is a valid `sigaction`, and the call has at most filled it.
-    let ignored = unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN;
-    SIGPIPE_WAS_IGNORED.store(result == 0 && ignored, Ordering::Relaxed);
+extern "C" fn record_signals_of_writes() {
+    for (signal, was_ignored) in &OF_WRITES {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: with no new action the call only fills `action`, which is valid for writing.
+        let result = unsafe { libc::sigaction(*signal, ptr::null(), action.as_mut_ptr()) };
+        // SAFETY: zeroed is a valid `sigaction`, and the call has at most filled it.
+        let ignored = unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN;
+        was_ignored.store(result == 0 && ignored, Ordering::Relaxed);
+    }
 }
 
 // Before `main`, Rust's runtime sets SIGPIPE to be ignored; constructors run before that.
 // SAFETY: the section holds pointers to functions that the loader calls once, which is what is put there.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static RECORD_SIGPIPE: extern "C" fn() = record_sigpipe;
+static RECORD_SIGNALS_OF_WRITES: extern "C" fn() = record_signals_of_writes;
+
+/// From now on a write that can't be done fails, and ends nothing: to a pipe that nobody reads, or beyond a limit on the size of
+/// files. Programs that are started get what this process was started with.
+pub fn fail_writes_by_errors() {
+    for (signal, _) in &OF_WRITES {
+        // SAFETY: ignoring a signal runs no code of ours.
+        unsafe { libc::signal(*signal, libc::SIG_IGN) };
+    }
+}
+
+/// Gives the signals by which a write can end a process the dispositions that this process was started with: for what takes its
+/// place.
+pub fn restore_signals_of_writes() {
+    for (signal, was_ignored) in &OF_WRITES {
+        if !was_ignored.load(Ordering::Relaxed) {
+            // SAFETY: the default disposition runs no code of ours.
+            unsafe { libc::signal(*signal, libc::SIG_DFL) };
+        }
+    }
+}
+
+/// Ends this process as SIGPIPE does, since nobody reads what it writes any more; returns if it was started with that ignored.
+pub fn end_without_reader() {
+    let [(signal, was_ignored), _] = &OF_WRITES;
+    if !was_ignored.load(Ordering::Relaxed) {
+        die_by(*signal);
+    }
+}
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +130,7 @@ impl Inherited {
 
     /// In a child that has our handlers: gives every signal what we were started with, before Rust's runtime too.
     pub(crate) fn restore_in_child(&self) {
-        restore_sigpipe();
+        restore_signals_of_writes();
         self.restore();
     }
 }
@@ -243,15 +274,6 @@ pub(crate) fn install(signal: libc::c_int, handler: Handler, flags: libc::c_int)
 pub(crate) fn restore(signal: libc::c_int, previous: &libc::sigaction) {
     // SAFETY: `previous` is what the kernel had told us was in place.
     unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
-}
-
-/// Gives SIGPIPE the disposition that this process was started with, which Rust's runtime has set to be ignored: for a
-/// command whose reader may leave early.
-pub fn restore_sigpipe() {
-    if !SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
-        // SAFETY: the default disposition runs no code of ours.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    }
 }
 
 /// Ends this process by `signal`, so that whoever waits for it sees what it would have seen of the program.

@@ -36,6 +36,7 @@ mod verdict;
 mod words;
 
 pub use format::{Format, Screen};
+pub use html::page::is_page;
 pub use kinds::Study;
 pub use number::moment;
 pub use picture::svg;

@@ -2,6 +2,8 @@
 //! go in; what the scheduler counted comes out, as text and JSON. It may load BPF programs, change scheduling classes, start the command
 //! and read the machine's tree; it knows no studies.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "those panic where nothing can be written")]
+
 mod caller;
 mod command;
 mod control_group;
@@ -26,8 +28,10 @@ use intf::CpuStats;
 use machine_tree::MachineTree;
 use nix::sys::signal::Signal;
 use options::{Extent, Options};
+use output::{Inputs, OutputError, ResultFile};
 use scheduler::Scheduler;
 use statistics::Summary;
+use std::io::Write;
 use std::mem::MaybeUninit;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -44,15 +48,16 @@ fn main() -> ExitCode {
         Err(error) => {
             let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
             let Some(sentence) = usage::sentence(&error, Options::command(), &words) else { error.exit() };
-            eprintln!("stayput sched: {sentence}");
+            output::tell!("stayput sched: {sentence}");
             return ExitCode::from(USAGE);
         }
     };
     match run(&options) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("stayput sched: {}", usage::without_error_number(&format!("{error:#}")));
-            ExitCode::from(FAILURE)
+            output::tell!("stayput sched: {}", usage::without_error_number(&format!("{error:#}")));
+            let is_usage_error = error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage_error);
+            ExitCode::from(if is_usage_error { USAGE } else { FAILURE })
         }
     }
 }
@@ -61,7 +66,7 @@ fn main() -> ExitCode {
 fn machine_tree() -> MachineTree {
     let tree = MachineTree::read();
     if let Some(reason) = &tree.missing {
-        eprintln!("stayput sched: without the machine's tree all other CPUs are equally far: {reason}");
+        output::tell!("stayput sched: without the machine's tree all other CPUs are equally far: {reason}");
     }
     tree
 }
@@ -70,9 +75,12 @@ fn machine_tree() -> MachineTree {
 const LOOK: Duration = Duration::from_millis(100);
 
 fn run(options: &Options) -> anyhow::Result<u8> {
+    let mut inputs = Inputs::default();
+    inputs.add_command(None, &options.command);
+    let json = options.json.as_deref().map(|path| ResultFile::named(path, inputs)).transpose()?;
     support::check()?;
     if options.check {
-        println!("this kernel can run the affinity scheduler");
+        writeln!(std::io::stdout(), "this kernel can run the affinity scheduler")?;
         return Ok(0);
     }
     let caller = if options.as_root { None } else { Caller::of_sudo()? };
@@ -90,7 +98,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
         arguments => Some(Command::start(arguments, caller)?),
     };
     if options.command.is_empty() && !options.quiet {
-        eprintln!("stayput sched: {}; Ctrl-C ends it", options.described());
+        output::tell!("stayput sched: {}; Ctrl-C ends it", options.described());
     }
 
     let begun = Instant::now();
@@ -117,7 +125,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
             group.refresh();
         }
         if let Some(ending) = scheduler.ending() {
-            eprintln!("stayput sched: the kernel ended the scheduler: {ending}");
+            output::tell!("stayput sched: the kernel ended the scheduler: {ending}");
             // The work goes on under the kernel's own scheduler; its exit code can't hide that.
             let code = command.as_mut().map(Command::wait).transpose()?.unwrap_or(FAILURE);
             break if code == 0 { FAILURE } else { code };
@@ -125,7 +133,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
         if options.stats.is_some_and(|period| shown.0.elapsed() >= period) {
             let stats = scheduler.stats()?;
             let (now, period) = (Instant::now(), shown.0.elapsed());
-            eprintln!("{}", Summary::new(stats.since(&shown.1), period, &tree).line(begun.elapsed()));
+            output::tell!("{}", Summary::new(stats.since(&shown.1), period, &tree).line(begun.elapsed()));
             shown = (now, stats);
         }
     };
@@ -133,11 +141,11 @@ fn run(options: &Options) -> anyhow::Result<u8> {
     let summary = Summary::new(scheduler.stats()?, begun.elapsed(), &tree);
     drop(group);
     scheduler.unload();
-    if let Some(path) = &options.json {
-        summary.write(path, options)?;
+    if let Some(json) = &json {
+        summary.write(json, options)?;
     }
     if !options.quiet {
-        eprint!("{}", summary.text());
+        output::message::write(format_args!("{}", summary.text()));
     }
     Ok(code)
 }

@@ -7,10 +7,10 @@ use anyhow::Context;
 use bytemuck::Zeroable;
 use machine::Level;
 use machine::linux::system;
+use output::ResultFile;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 use std::time::Duration;
 use strum::VariantArray;
 
@@ -232,17 +232,16 @@ impl Summary {
     }
 
     /// Writes it as JSON, with the scheduler's parameters and the kernel's release.
-    pub fn write(&self, path: &Path, options: &Options) -> anyhow::Result<()> {
+    pub fn write(&self, file: &ResultFile, options: &Options) -> anyhow::Result<()> {
         let histograms = self.distributions().map(|(name, times)| (format!("{name}_ms"), times.recorded().collect()));
-        let file = json!({
+        let counted = json!({
             "kernel": system::kernel_release().context("/proc/sys/kernel/osrelease can't be read")?,
             "parameters": options.parameters(),
             "seconds": self.seconds,
             "metrics": self.metrics(),
             "histograms": BTreeMap::<String, Vec<(f64, u64)>>::from(histograms),
         });
-        let text = serde_json::to_string_pretty(&file)? + "\n";
-        std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))
+        Ok(file.write(serde_json::to_string_pretty(&counted)? + "\n")?)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The `stayput` command: wiring and exit codes; everything else lives in the crates behind it.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "those panic where nothing can be written")]
+
 mod binding;
 mod doctor;
 mod place;
@@ -26,6 +28,7 @@ use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use indicatif::ProgressBar;
+use output::OutputError;
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::path::Path;
@@ -111,8 +114,7 @@ const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 fn main() -> ExitCode {
-    // A reader that has seen enough, such as `head`, ends us as it would any program, and not by a panic.
-    launch::restore_sigpipe();
+    launch::fail_writes_by_errors();
     stayput().into()
 }
 
@@ -126,7 +128,7 @@ fn stayput() -> u8 {
         Ok(arguments) => arguments,
         Err(error) => {
             if let Some(sentence) = usage::sentence(&error, Arguments::command(), &command_line()) {
-                eprintln!("stayput: {sentence}");
+                output::tell!("stayput: {sentence}");
                 return USAGE;
             }
             error.exit();
@@ -148,7 +150,7 @@ fn stayput() -> u8 {
         Command::Man(args) => shell::man(&args, Arguments::command()).map(no_code),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("stayput: {}", usage::without_error_number(&format!("{error:#}")));
+        output::tell!("stayput: {}", usage::without_error_number(&format!("{error:#}")));
         exit_code(&error)
     })
 }
@@ -158,12 +160,15 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_by(|stdout| stdout.write_all(text.as_bytes()))
 }
 
-/// Lets `write` write to standard output. A reader that has seen enough, such as `head`, is no failure.
+/// Lets `write` write to standard output. A reader that has seen enough, such as `head`, ends us as it would any program.
 pub(crate) fn print_by(write: impl FnOnce(&mut BufWriter<StdoutLock>) -> io::Result<()>) -> anyhow::Result<()> {
     let mut stdout = BufWriter::new(io::stdout().lock());
     match write(&mut stdout).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),
-        _ => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            launch::end_without_reader();
+            Ok(())
+        }
+        written => written.context("cannot write to standard output"),
     }
 }
 
@@ -187,7 +192,7 @@ pub(crate) fn progress_bar(length: u64, quiet: bool) -> ProgressBar {
 
 /// Ends this process by the signal that interrupted the work on the journal at `path`, once that is closed.
 pub(crate) fn die_interrupted(signal: i32, path: &Path) -> ! {
-    eprintln!("stayput: interrupted; {} keeps what was measured, and the same command goes on", path.display());
+    output::tell!("stayput: interrupted; {} keeps what was measured, and the same command goes on", path.display());
     launch::die_by(signal)
 }
 
@@ -234,6 +239,7 @@ fn is_usage_error(error: &anyhow::Error) -> bool {
     }
     error.downcast_ref::<JournalError>().is_some_and(JournalError::is_usage_error)
         || error.downcast_ref::<GraphError>().is_some_and(GraphError::is_usage_error)
+        || error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage_error)
         || error.is::<UsageError>()
         || error.is::<SimulationError>()
         || error.is::<machine::PlaceError>()

@@ -3,9 +3,9 @@
 mod list;
 
 use crate::UsageError;
-use anyhow::Context;
+use output::{Inputs, ResultFile};
 use report::{Format, Study};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use study::journal;
 
 /// Report what a study found, or list the studies in a folder
@@ -32,11 +32,13 @@ pub struct ReportArgs {
 
 /// Reads the journal and writes the report.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
-    args.out.as_deref().map(check_folder).transpose()?;
     let here = PathBuf::from(".");
     let path = args.file.as_ref().unwrap_or(&here);
+    let mut inputs = Inputs::default();
+    inputs.add_journal(path);
+    let out = args.out.as_deref().map(|out| ResultFile::named(out, inputs)).transpose()?;
     if path.is_dir() {
-        if args.format != Format::Terminal || args.out.is_some() {
+        if args.format != Format::Terminal || out.is_some() {
             return Err(UsageError::from("--format and --out are for the report of one study; name its journal"));
         }
         return crate::print(&list::of_folder(path)?);
@@ -48,15 +50,15 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
         text.extend(study.stop().map(|reason| format!("\nstopped: {reason}\n")));
     }
     if lacks {
-        eprintln!(
+        output::tell!(
             "stayput: {} was copied while its study was at work: it may lack the last runs, which are in the file {}-wal beside the \
              original",
             path.display(),
             path.file_name().unwrap_or_default().display()
         );
     }
-    match &args.out {
-        Some(path) => write_report(path, &text),
+    match out {
+        Some(out) => Ok(out.write(text)?),
         None => crate::print(&text),
     }
 }
@@ -71,22 +73,4 @@ pub(crate) fn written(study: &Study, format: Format, explain: bool) -> String {
         false => "\n--explain says what the words of the table mean.\n".into(),
     }));
     text
-}
-
-/// Writes a report to a file.
-pub(crate) fn write_report(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write report {}", path.display()))
-}
-
-/// Checks that there is a folder for a file, before work is done whose result goes there.
-///
-/// # Errors
-/// A [`UsageError`] with what is wrong with the path.
-pub(crate) fn check_folder(path: &Path) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match (path.is_dir(), folder.is_dir()) {
-        (false, true) => Ok(()),
-        (true, _) => Err(UsageError::from(format!("{} is a folder; name a file in it", path.display()))),
-        (_, false) => Err(UsageError::from(format!("there is no folder {} for {}", folder.display(), path.display()))),
-    }
 }

@@ -4,6 +4,7 @@ use crate::study::conduct_paper;
 use crate::{UsageError, shell};
 use clap::ValueHint;
 use clap::builder::NonEmptyStringValueParser;
+use output::{Inputs, ResultFile};
 use papers::reproduction::LiveStudy;
 use papers::{Live, Paper, Reproduction, cache_affinity, placement};
 use report::reproduction::NO_PROGRAMS;
@@ -94,11 +95,13 @@ fn papers() -> impl Iterator<Item = &'static str> {
 /// Reproduces, and reports what came out.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let names = paper_names(&args.papers)?;
-    args.out.as_deref().map(crate::report::check_folder).transpose()?;
     if args.live && names == [SIMULATED] {
         return Err(UsageError::from(format!("{NO_PROGRAMS}; name a placement paper with --live")));
     }
     let journal = journals(args, &names)?;
+    let mut inputs = Inputs::default();
+    names.iter().filter(|_| args.live).for_each(|name| inputs.add_journal(&journal(name)));
+    let out = args.out.as_deref().map(|out| ResultFile::named(out, inputs)).transpose()?;
     let parameters = Parameters { replicates: args.replicates, seed: args.seed, ..Parameters::default() };
     parameters.check().map_err(UsageError::from)?;
     const STEPS: u64 = 100;
@@ -137,8 +140,8 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
         Form::Csv => report::reproduction::csv(&papers),
         Form::Json => report::reproduction::json(&papers),
     };
-    match &args.out {
-        Some(path) => crate::report::write_report(path, &text),
+    match out {
+        Some(out) => Ok(out.write(text)?),
         None => crate::print(&text),
     }
 }

@@ -2,16 +2,14 @@
 
 use crate::binding::BindingArgs;
 use crate::{UsageError, placement_file, shell};
-use anyhow::Context;
 use launch::observation::STOPS_TO_TELL;
 use launch::{Descendants, Launch, Output};
 use machine::{CpuSet, Machine, Placement, Policy};
+use output::{Inputs, ResultFile};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use study::plan::UNBOUND;
 use study::{Binding, Exit, Observation, ThreadObservation};
@@ -59,10 +57,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     };
     let (placement, threads, binding) = placement(args, &command)?;
     // Before the program runs: a result that can't be kept is better known at once.
-    let create = |path| {
-        File::create(path).map_err(|error| UsageError::from(format!("cannot write {}: {error}", Path::display(path))))
-    };
-    let json = args.json.as_deref().map(|path| Ok::<_, anyhow::Error>((create(path)?, path))).transpose()?;
+    let json = args.json.as_deref().map(|path| ResultFile::named(path, inputs(args, &command))).transpose()?;
     let launched = launch::launch(&Launch {
         placement,
         threads,
@@ -75,23 +70,31 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         ..Launch::new(command.clone())
     });
     let seen = launched.map_err(|error| crate::unstartable(error, &command[0]))?.observation;
-    if let Some((file, path)) = json {
+    if let Some(json) = json {
         let report = Report::new(args, threads, &seen);
-        let mut file = BufWriter::new(file);
-        serde_json::to_writer_pretty(&mut file, &report)
-            .map_err(std::io::Error::from)
-            .and_then(|()| writeln!(file))
-            .and_then(|()| file.flush())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        json.write_by(|file| {
+            serde_json::to_writer_pretty(&mut *file, &report)?;
+            writeln!(file)
+        })?;
     }
     if !args.quiet {
-        eprint!("{}", summary(&seen));
+        output::message::write(format_args!("{}", summary(&seen)));
     }
     match seen.exit {
         Exit::Code(code) => Ok(code as u8),
         Exit::Signal(signal) => launch::die_by(signal),
         Exit::TimedOut => unreachable!("no timeout was given"),
     }
+}
+
+/// What the run is made from.
+fn inputs(args: &RunArgs, command: &[OsString]) -> Inputs {
+    let mut inputs = Inputs::default();
+    if let Some(place) = args.place.as_deref().filter(|place| Path::new(place).is_file()) {
+        inputs.add_journal(Path::new(place));
+    }
+    inputs.add_command(launch::executable_path(&command[0]).ok().as_deref(), &command[1..]);
+    inputs
 }
 
 /// Where the threads go and how many there are, if either was said, and how they are bound.
@@ -104,10 +107,10 @@ fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Pla
         let argv: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let best = placement_file::best_placement(Path::new(place), &argv)?;
         if best.placement.is_none() && !args.quiet {
-            eprintln!("stayput: {place} shows no placement that beats running unbound; nothing is bound");
+            output::tell!("stayput: {place} shows no placement that beats running unbound; nothing is bound");
         }
         for change in best.changes.iter().filter(|_| !args.quiet) {
-            eprintln!(
+            output::tell!(
                 "stayput: since the study in {place} {change}; what it found may not hold any more: study it again"
             );
         }

@@ -33,6 +33,7 @@ fn options() -> Vec<String> {
 /// Becomes the scheduler's program.
 pub fn run(args: &SchedArgs) -> anyhow::Result<Infallible> {
     let program = launch::companion(PROGRAM)?;
+    launch::restore_signals_of_writes();
     let error = Command::new(&program).args(&args.arguments).exec();
     Err(error).with_context(|| format!("{} can't be started", program.display()))
 }

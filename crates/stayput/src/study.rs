@@ -13,6 +13,7 @@ use conduct::{Conduct, can_start, conduct, default_journal, identified, is_progr
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
 use machine::Machine;
+use output::{OutputError, ResultFile};
 use papers::Paper;
 use report::{Format, Screen};
 use std::ffi::OsStr;
@@ -194,9 +195,9 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         CellPlan::Comparison(study) => &mut study.plan,
         CellPlan::Race(study) => &mut study.plan,
     };
-    args.report.as_deref().map(crate::report::check_folder).transpose()?;
     let mut missing = can_start(plan).err();
     let inputs = inputs(plan, args)?;
+    let mut made_from = made_from(plan, args);
     let remarks: Vec<String> =
         plan.departures.iter().cloned().chain(report::sentences::warnings(&Warning::of_plan(plan))).collect();
     let file = args.subjects.iter().find(|name| is_study_file(name)).map(Path::new);
@@ -211,11 +212,14 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     if args.resume && !journal_path.exists() {
         return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));
     }
+    made_from.add_journal(&journal_path);
+    let page = page(args, &journal_path, made_from)?;
+    check_link(&journal_path)?;
     if args.force {
         set_aside(&journal_path)?;
     }
     for remark in &remarks {
-        eprintln!("stayput: {remark}");
+        output::tell!("stayput: {remark}");
     }
     let how = Conduct { quiet: args.quiet, retry: args.retry, can_start: missing.is_none() };
     let conducted = match study {
@@ -234,7 +238,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         (conducted, missing) => {
             let conducted = conducted?;
             if let Some(missing) = missing {
-                eprintln!("stayput: {missing}; nothing is left to run");
+                output::tell!("stayput: {missing}; nothing is left to run");
             }
             conducted
         }
@@ -242,10 +246,9 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     let mut text = runs.nothing.map_or_else(String::new, |sentence| format!("{sentence}\n\n"));
     text.push_str(&study.write(Format::Terminal, screen()));
     text.push_str(&format!("\njournal: {}\n", journal_path.display()));
-    if !args.no_report {
-        let path = args.report.clone().unwrap_or_else(|| journal_path.with_extension("html"));
-        crate::report::write_report(&path, &study.write(Format::Html, screen()))?;
-        text.push_str(&format!("report:  {}\n", path.display()));
+    if let Some(page) = page {
+        page.write(study.write(Format::Html, screen()))?;
+        text.push_str(&format!("report:  {}\n", page.path().display()));
     }
     text.extend(study.stop().map(|reason| format!("stopped: {reason}\n")));
     crate::print(&text)?;
@@ -254,18 +257,18 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         _ => Vec::new(),
     };
     for loss in &losses {
-        eprintln!("stayput: {}", report::sentences::loss(loss));
+        output::tell!("stayput: {}", report::sentences::loss(loss));
     }
     let summaries = study.cells().map_or(&[][..], |cells| &cells.summaries);
     let empty = summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
     if empty > 0 {
-        eprintln!("stayput: {empty} of {} cells have no run that went well; the report says why", summaries.len());
+        output::tell!("stayput: {empty} of {} cells have no run that went well; the report says why", summaries.len());
         return Ok(crate::FAILURE);
     }
     if let Some(refused) =
         study.cells().and_then(|cells| cells.verdicts.iter().find(|verdict| cells.is_refused(verdict.subject())))
     {
-        eprintln!("stayput: what {} reports can't be its time; the report says why", refused.subject());
+        output::tell!("stayput: what {} reports can't be its time; the report says why", refused.subject());
         return Ok(crate::FAILURE);
     }
     let is_too_slow = losses.iter().any(|loss| loss.is_exceeded() == Some(true));
@@ -332,7 +335,7 @@ fn inputs(plan: &mut Plan, args: &StudyArgs) -> anyhow::Result<Inputs> {
         return Err(UsageError::from("--input is for programs of yours, and there is none here"));
     }
     let mut waits = || {
-        eprintln!(
+        output::tell!(
             "stayput: waiting for the end of standard input, which every run is given; for none, end the command with < /dev/null"
         );
     };
@@ -343,7 +346,7 @@ fn inputs(plan: &mut Plan, args: &StudyArgs) -> anyhow::Result<Inputs> {
     for subject in plan.subjects.iter().filter(|_| !args.quiet) {
         if let Some(input) = &subject.input {
             let name = input.file.as_ref().map_or("standard input".into(), |file| file.display().to_string());
-            eprintln!("stayput: every run of {} reads {name} ({} bytes)", subject.name, input.bytes);
+            output::tell!("stayput: every run of {} reads {name} ({} bytes)", subject.name, input.bytes);
         }
     }
     Ok(inputs)
@@ -353,10 +356,55 @@ fn is_study_file(subject: &str) -> bool {
     subject.ends_with(".toml")
 }
 
+/// The files that the study is made from, which no result may be written over.
+fn made_from(plan: &Plan, args: &StudyArgs) -> output::Inputs {
+    let mut inputs = output::Inputs::default();
+    args.subjects.iter().filter(|name| is_study_file(name)).for_each(|file| inputs.add(file, "the study file"));
+    args.race.subject_model.iter().for_each(|file| inputs.add(file, "the model's file"));
+    for subject in &plan.subjects {
+        subject.input.iter().flat_map(|input| &input.file).for_each(|file| inputs.add(file, "what the program reads"));
+        let argv = subject.argv_for(plan.threads[0]);
+        if let [program, words @ ..] = &argv[..] {
+            inputs.add_command(launch::executable_path(OsStr::new(program)).ok().as_deref(), words);
+        }
+    }
+    inputs
+}
+
+/// The page to write, which is none of the files that the study is `made_from`, nor anybody else's.
+fn page(args: &StudyArgs, journal: &Path, made_from: output::Inputs) -> Result<Option<ResultFile>, OutputError> {
+    if args.no_report {
+        return Ok(None);
+    }
+    let page = match &args.report {
+        Some(path) => ResultFile::named(path, made_from),
+        None => ResultFile::by_default(
+            &journal.with_extension("html"),
+            made_from,
+            report::is_page,
+            "name the page with --report FILE, or write none with --no-report",
+        ),
+    };
+    page.map(Some)
+}
+
+/// Checks that a journal would not be begun where a link leads to: whoever made it chose the place.
+///
+/// # Errors
+/// A [`UsageError`] that names the link.
+pub(crate) fn check_link(journal: &Path) -> anyhow::Result<()> {
+    let is_link = journal.symlink_metadata().is_ok_and(|data| data.is_symlink());
+    let holds_something = journal.metadata().is_ok_and(|data| data.len() > 0);
+    match is_link && !holds_something {
+        true => Err(UsageError::from(format!("{} is a link to no journal; name another file", journal.display()))),
+        false => Ok(()),
+    }
+}
+
 /// Sets the journal at `path` aside, and the page that is called like it.
 fn set_aside(path: &Path) -> anyhow::Result<()> {
     let Some(aside) = journal::set_aside(path)? else { return Ok(()) };
-    eprintln!("stayput: {} is now {}", path.display(), aside.display());
+    output::tell!("stayput: {} is now {}", path.display(), aside.display());
     let (page, page_aside) = (path.with_extension("html"), aside.with_extension("html"));
     if page.exists() {
         std::fs::rename(&page, &page_aside).with_context(|| format!("cannot rename report {}", page.display()))?;

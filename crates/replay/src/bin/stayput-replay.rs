@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err((code, error)) => {
-            eprintln!("stayput-replay: {error}");
+            output::tell!("stayput-replay: {error}");
             ExitCode::from(code)
         }
     }

@@ -10,6 +10,17 @@ use study::HostFacts;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
+/// What wrote the page, by which it is known as ours.
+const GENERATOR: &str = "Stayput";
+
+/// Whether a file that begins with these bytes is a page that Stayput has written.
+pub fn is_page(begin: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(begin);
+    let generator = format!("<meta name=\"generator\" content=\"{GENERATOR}\">");
+    // Pages of version 0.1 don't name what wrote them.
+    head.contains(&generator) || head.contains(": where its threads run best</title>")
+}
+
 /// A part of a page.
 pub(super) struct Section {
     heading: Heading,
@@ -111,6 +122,7 @@ pub(crate) fn document(title: &str, style: &str, body: &Markup, made_by: &str, i
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content=(GENERATOR);
                 meta name="color-scheme" content="light dark";
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 title { (title) }

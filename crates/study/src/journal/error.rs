@@ -64,7 +64,7 @@ pub enum JournalError {
     },
     /// The disk is full.
     #[error(
-        "no space left to write journal {}; what was measured before is in it: free some space and give the same command again",
+        "no space left to write journal {}: free some space and give the same command again, which goes on after what is in it",
         .0.display()
     )]
     Full(PathBuf),
