@@ -1,11 +1,15 @@
 //! The kernel that a virtual machine boots: the newest that Debian makes for clouds, fetched once and kept.
 //!
 //! `linux-image-cloud-amd64` always depends on the newest kernel of a suite, so no version stands here. It is fetched by apt,
-//! which checks its signature, from lists and a cache of our own: the system's sources and packages stay as they are.
+//! which checks its signature, from lists and a cache of our own: the system's sources and packages stay as they are. What is kept has
+//! its checksum beside it, in folders that nobody else can write to.
 
+use nix::unistd::geteuid;
+use sha2::{Digest, Sha256};
 use std::env;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -54,6 +58,16 @@ pub enum KernelError {
         path: PathBuf,
         /// What the system says.
         cause: io::Error,
+    },
+    /// Somebody else could put another kernel into the cache.
+    #[error(
+        "{path} can be changed by others, who could put another kernel there: name a folder of your own in XDG_CACHE_HOME, or a \
+         kernel in {KERNEL_VARIABLE}",
+        path = path.display()
+    )]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
     },
     /// It can't be fetched, and none is kept from before.
     #[error("no kernel can be fetched ({cause}) and none is kept from before: name one in {KERNEL_VARIABLE}")]
@@ -138,11 +152,22 @@ impl<'a> Cache<'a> {
     fn open(say: &'a dyn Fn(&str)) -> Result<Self, KernelError> {
         let named = |variable: &str| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
-        let folder = folder.ok_or(KernelError::NoCacheFolder)?.join("stayput");
+        Self::within(&folder.ok_or(KernelError::NoCacheFolder)?, say)
+    }
+
+    /// The cache in a folder for caches.
+    fn within(caches: &Path, say: &'a dyn Fn(&str)) -> Result<Self, KernelError> {
+        let folder = caches.join("stayput");
         for part in ["kernels", "apt/sources", "apt/lists/partial", "apt/archives/partial"] {
             fs::create_dir_all(folder.join(part)).map_err(unusable(&folder))?;
         }
-        let lock = File::create(folder.join("kernels/lock")).map_err(unusable(&folder))?;
+        // As root in the folder of a user (`sudo -E`), too: whatever is there could be replaced at any time.
+        if let Some(path) = [caches, &folder, &folder.join("kernels")].into_iter().find(|path| is_foreign(path)) {
+            return Err(KernelError::Foreign { path: path.to_owned() });
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).custom_flags(nix::libc::O_NOFOLLOW);
+        let lock = options.open(folder.join("kernels/lock")).map_err(unusable(&folder))?;
         lock.lock().map_err(unusable(&folder))?;
         Ok(Self { folder, say, _lock: lock })
     }
@@ -154,7 +179,7 @@ impl<'a> Cache<'a> {
     /// The kernel that was fetched last.
     fn newest_kept(&self) -> Option<Kernel> {
         let folders = fs::read_dir(self.folder.join("kernels")).ok()?.flatten();
-        let kernels = folders.map(|folder| folder.path().join("vmlinuz")).filter(|vmlinuz| vmlinuz.is_file());
+        let kernels = folders.map(|folder| folder.path().join("vmlinuz")).filter(|vmlinuz| is_as_fetched(vmlinuz));
         let newest = kernels.max_by_key(|vmlinuz| fs::metadata(vmlinuz).and_then(|data| data.modified()).ok())?;
         Kernel::at(newest).ok()
     }
@@ -176,7 +201,7 @@ impl<'a> Cache<'a> {
     fn newest_listed(&self) -> Result<Kernel, FetchError> {
         let (package, release) = self.newest_package()?;
         let vmlinuz = self.kept(&release);
-        if !vmlinuz.is_file() {
+        if !is_as_fetched(&vmlinuz) {
             self.fetch(&package, &release, &vmlinuz)?;
         }
         Ok(Kernel::at(vmlinuz)?)
@@ -264,8 +289,36 @@ impl<'a> Cache<'a> {
         let unpacked = unpacked.ok_or_else(|| FetchError::Package(format!("{package} holds no kernel")))?;
         let kept = vmlinuz.parent().unwrap_or(vmlinuz);
         fs::create_dir_all(kept).map_err(unusable(kept))?;
-        Ok(fs::rename(unpacked, vmlinuz).map_err(unusable(vmlinuz))?)
+        let sum = checksum(&unpacked).map_err(unusable(&unpacked))?;
+        fs::rename(unpacked, vmlinuz).map_err(unusable(vmlinuz))?;
+        Ok(fs::write(checksum_path(vmlinuz), sum).map_err(unusable(vmlinuz))?)
     }
+}
+
+/// Whether others than root and the present user may change what is in a folder.
+fn is_foreign(folder: &Path) -> bool {
+    const STICKY: u32 = 0o1000;
+    const OTHERS_WRITE: u32 = 0o002;
+    fs::metadata(folder).map_or(true, |data| {
+        let is_open = data.mode() & OTHERS_WRITE != 0 && data.mode() & STICKY == 0;
+        is_open || ![0, geteuid().as_raw()].contains(&data.uid())
+    })
+}
+
+/// Where the checksum of a kernel is kept.
+fn checksum_path(vmlinuz: &Path) -> PathBuf {
+    vmlinuz.with_extension("sha256")
+}
+
+fn checksum(file: &Path) -> io::Result<String> {
+    let sum = Sha256::digest(fs::read(file)?);
+    Ok(sum.iter().map(|byte| format!("{byte:02x}")).chain(["\n".into()]).collect())
+}
+
+/// Whether a kernel is there, and is what was fetched.
+fn is_as_fetched(vmlinuz: &Path) -> bool {
+    let kept = fs::read_to_string(checksum_path(vmlinuz));
+    matches!((kept, checksum(vmlinuz)), (Ok(kept), Ok(sum)) if kept == sum)
 }
 
 /// The size that `apt-cache show` tells of a package, in MiB.
@@ -288,7 +341,52 @@ fn stdout(name: &'static str, command: &mut Command) -> Result<String, FetchErro
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_kernel_that_is_not_as_it_was_fetched_is_not_kept() {
+        let caches = tempfile::tempdir().unwrap();
+        let cache = Cache::within(caches.path(), &|_| {}).unwrap();
+        let vmlinuz = cache.kept("7.0.1");
+        fs::create_dir_all(vmlinuz.parent().unwrap()).unwrap();
+        let mut image = vec![0; 0x300];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e..0x210].copy_from_slice(&[0, 0]);
+        image[0x200..0x202].copy_from_slice(b"7\0");
+        fs::write(&vmlinuz, &image).unwrap();
+        assert_eq!(cache.newest_kept(), None, "it has no checksum");
+        fs::write(checksum_path(&vmlinuz), checksum(&vmlinuz).unwrap()).unwrap();
+        assert_eq!(cache.newest_kept().map(|kernel| kernel.vmlinuz), Some(vmlinuz.clone()));
+        image[0x2ff] = 1;
+        fs::write(&vmlinuz, &image).unwrap();
+        assert_eq!(cache.newest_kept(), None, "it has changed");
+    }
+
+    #[test]
+    fn a_cache_that_others_can_change_is_refused_and_a_lock_that_is_a_link_is_not_followed() {
+        let caches = tempfile::tempdir().unwrap();
+        drop(Cache::within(caches.path(), &|_| {}).unwrap());
+        let lock = caches.path().join("stayput/kernels/lock");
+        fs::remove_file(&lock).unwrap();
+        let victim = caches.path().join("victim");
+        std::os::unix::fs::symlink(&victim, &lock).unwrap();
+        assert!(matches!(Cache::within(caches.path(), &|_| {}), Err(KernelError::Cache { .. })));
+        assert!(!victim.exists());
+        fs::remove_file(&lock).unwrap();
+        let kernels = caches.path().join("stayput/kernels");
+        for (mode, refused) in [(0o777, true), (0o755, false), (0o1777, false)] {
+            fs::set_permissions(&kernels, fs::Permissions::from_mode(mode)).unwrap();
+            let is_refused = matches!(Cache::within(caches.path(), &|_| {}), Err(KernelError::Foreign { .. }));
+            assert_eq!(is_refused, refused, "{mode:o}");
+        }
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&kernels, Some(12345), None).unwrap();
+            assert!(matches!(Cache::within(caches.path(), &|_| {}), Err(KernelError::Foreign { .. })));
+        }
+    }
 
     #[test]
     fn the_size_of_a_package_is_told_in_mib() {
