@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A symbolic link at the name is replaced, not followed: in a folder that others can write to, it may lead anywhere. What isn't a file
-//! (a pipe, a terminal, `/dev/stdout`) is written to as it is.
+//! (a pipe, a terminal, `/dev/stdout`) is written to as it is, and `-` is standard output.
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
@@ -131,13 +131,23 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// What is at a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A file, or nothing yet.
+    File,
+    /// Something that takes what is written to it, as pipes and terminals do, rather than to keep it; or a file by its descriptor.
+    Stream,
+    /// Our own standard output.
+    Stdout,
+}
+
 /// A file that a result is to be written to.
 #[derive(Clone, Debug)]
 pub struct ResultFile {
     path: PathBuf,
     inputs: Inputs,
-    /// Whether it is no file but something that takes what is written to it.
-    is_stream: bool,
+    kind: Kind,
     mode: u32,
 }
 
@@ -152,18 +162,18 @@ impl ResultFile {
         if let Some(what) = inputs.what_is(path) {
             return Err(OutputError::Input { path: path.to_owned(), what: what.to_owned() });
         }
-        let is_stream = is_stream(path)?;
-        if is_stream || fs::symlink_metadata(path).is_ok_and(|data| data.is_file()) {
+        let kind = kind(path)?;
+        if kind == Kind::Stream || fs::symlink_metadata(path).is_ok_and(|data| data.is_file()) {
             is_allowed(path, AccessFlags::W_OK)?;
         }
-        if !is_stream {
+        if kind == Kind::File {
             let folder = folder_of(path);
             if !folder.is_dir() {
                 return Err(OutputError::NoFolder { folder: folder.to_owned(), path: path.to_owned() });
             }
             is_allowed(folder, AccessFlags::W_OK | AccessFlags::X_OK)?;
         }
-        Ok(Self { path: path.to_owned(), inputs, is_stream, mode: NEW_FILE_MODE })
+        Ok(Self { path: path.to_owned(), inputs, kind, mode: NEW_FILE_MODE })
     }
 
     /// The file of a name that nobody chose, which holds nothing that isn't Stayput's: `is_own` tells by its first bytes. `remedy`
@@ -179,7 +189,7 @@ impl ResultFile {
     ) -> Result<Self, OutputError> {
         // A link is replaced, whatever it leads to.
         let is_link = fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
-        let file = Self { is_stream: false, ..Self::named(path, inputs)? };
+        let file = Self { kind: Kind::File, ..Self::named(path, inputs)? };
         match is_link || first_bytes(path).is_ok_and(|bytes| bytes.is_empty() || is_own(&bytes)) {
             true => Ok(file),
             false => Err(OutputError::Foreign { path: path.to_owned(), remedy: remedy.to_owned() }),
@@ -215,12 +225,15 @@ impl ResultFile {
         if let Some(what) = self.inputs.what_is(&self.path) {
             return Err(OutputError::Input { path: self.path.clone(), what: what.to_owned() });
         }
-        if self.is_stream && is_stream(&self.path)? {
-            let stream = OpenOptions::new().write(true).custom_flags(nix::libc::O_NOCTTY).open(&self.path);
-            let mut stream = BufWriter::new(stream.map_err(failed)?);
-            return write(&mut stream).and_then(|()| stream.flush()).map_err(failed);
-        }
-        self.write_aside(write).map_err(failed)
+        let mut stream: BufWriter<Box<dyn Write>> = match self.kind {
+            Kind::Stdout => BufWriter::new(Box::new(io::stdout().lock())),
+            // What others have written to a descriptor's file stays before it.
+            Kind::Stream if kind(&self.path)? == Kind::Stream => BufWriter::new(Box::new(
+                OpenOptions::new().append(true).custom_flags(nix::libc::O_NOCTTY).open(&self.path).map_err(failed)?,
+            )),
+            Kind::Stream | Kind::File => return self.write_aside(write).map_err(failed),
+        };
+        write(&mut stream).and_then(|()| stream.flush()).map_err(failed)
     }
 
     fn write_aside(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -251,9 +264,12 @@ impl ResultFile {
     }
 }
 
-/// Whether what is at `path` takes what is written to it, as pipes and terminals do, rather than to keep it.
-fn is_stream(path: &Path) -> Result<bool, OutputError> {
-    let Ok(data) = fs::metadata(path) else { return Ok(false) };
+/// What is at `path`.
+fn kind(path: &Path) -> Result<Kind, OutputError> {
+    if path == Path::new("-") {
+        return Ok(Kind::Stdout);
+    }
+    let Ok(data) = fs::metadata(path) else { return Ok(Kind::File) };
     let kind = data.file_type();
     if kind.is_dir() {
         Err(OutputError::Folder(path.to_owned()))
@@ -264,7 +280,7 @@ fn is_stream(path: &Path) -> Result<bool, OutputError> {
         let is_in_proc = |path: &Path| path.starts_with("/proc");
         let is_descriptor = fs::canonicalize(folder_of(path)).is_ok_and(|folder| is_in_proc(&folder))
             || fs::read_link(path).is_ok_and(|target| is_in_proc(&target));
-        Ok(is_descriptor || kind.is_fifo() || kind.is_char_device())
+        Ok(if is_descriptor || kind.is_fifo() || kind.is_char_device() { Kind::Stream } else { Kind::File })
     }
 }
 

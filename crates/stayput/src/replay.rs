@@ -183,7 +183,7 @@ fn conduct(
     programs: &Programs,
 ) -> anyhow::Result<Record<ReplayPlan>> {
     let path = args.output.out.as_deref();
-    path.map(crate::study::check_link).transpose()?;
+    path.map(crate::study::check_place).transpose()?;
     let mut session = Session::open(path, plan, machine, Host::Real, &crate::command_line())?;
     let progress = crate::progress_bar(plan.samples(), args.output.quiet);
     progress.inc(session.trials().len() as u64);

@@ -29,7 +29,7 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "POLICY|LIST|FILE", add = shell::names_and_files(shell::placements, "stayput"))]
     place: Option<String>,
 
-    /// Write what was seen to FILE, as JSON
+    /// Write what was seen to FILE, as JSON (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("json"))]
     json: Option<PathBuf>,
 

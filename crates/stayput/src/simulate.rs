@@ -127,7 +127,7 @@ fn time_sharing(args: &TimeSharingArgs) -> anyhow::Result<()> {
 fn simulate_and_report(plan: &SimulationPlan, machine: &Machine, output: &Output) -> anyhow::Result<()> {
     // Without a journal there is nothing to close.
     let held = output.out.as_ref().map(|_| Interruptions::hold());
-    output.out.as_deref().map(crate::study::check_link).transpose()?;
+    output.out.as_deref().map(crate::study::check_place).transpose()?;
     let mut session = Session::open(output.out.as_deref(), plan, machine, Host::Modelled, &crate::command_line())?;
     let progress = crate::progress_bar(plan.samples(), output.quiet);
     progress.inc(session.trials().len() as u64);

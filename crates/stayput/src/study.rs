@@ -17,6 +17,7 @@ use output::{OutputError, ResultFile};
 use papers::Paper;
 use report::{Format, Screen};
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -212,9 +213,9 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     if args.resume && !journal_path.exists() {
         return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));
     }
+    check_place(&journal_path)?;
     made_from.add_journal(&journal_path);
     let page = page(args, &journal_path, made_from)?;
-    check_link(&journal_path)?;
     if args.force {
         set_aside(&journal_path)?;
     }
@@ -388,16 +389,27 @@ fn page(args: &StudyArgs, journal: &Path, made_from: output::Inputs) -> Result<O
     page.map(Some)
 }
 
-/// Checks that a journal would not be begun where a link leads to: whoever made it chose the place.
+/// Checks that a journal can be where it is to be. One would not be begun where a link leads to: whoever made it chose the place.
 ///
 /// # Errors
-/// A [`UsageError`] that names the link.
-pub(crate) fn check_link(journal: &Path) -> anyhow::Result<()> {
+/// A [`UsageError`] that names what is there.
+pub(crate) fn check_place(journal: &Path) -> anyhow::Result<()> {
     let is_link = journal.symlink_metadata().is_ok_and(|data| data.is_symlink());
-    let holds_something = journal.metadata().is_ok_and(|data| data.len() > 0);
-    match is_link && !holds_something {
-        true => Err(UsageError::from(format!("{} is a link to no journal; name another file", journal.display()))),
-        false => Ok(()),
+    let there = journal.metadata().ok();
+    let holds_something = there.as_ref().is_some_and(|data| data.is_file() && data.len() > 0);
+    let name = journal.display();
+    if journal == Path::new("-") {
+        Err(UsageError::from("a journal is a file, and can't be standard output; name a file"))
+    } else if is_link && !holds_something {
+        Err(UsageError::from(format!("{name} is a link to no journal; name another file")))
+    } else if there.as_ref().is_some_and(Metadata::is_dir) {
+        Err(UsageError::from(format!("{name} is a folder; name a file in it")))
+    } else if let Some(folder) = journal.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        Err(UsageError::from(format!("there is no folder {} for {name}", folder.display())))
+    } else if there.is_some_and(|data| !data.is_file()) {
+        Err(UsageError::from(format!("{name} is no file, which a journal is; name a file")))
+    } else {
+        Ok(())
     }
 }
 

@@ -188,11 +188,39 @@ fn what_is_no_file_takes_a_report_as_it_is() {
         assert_eq!(text(&desk.shell(&line).stdout), whole, "{name}");
         assert_eq!(text(&desk.shell(&format!("{line} > seen; cat seen")).stdout), whole, "{name}");
     }
+    assert_eq!(text(&desk.stayput(&["report", "k.stayput", "--format", "csv", "--out", "-"]).stdout), whole);
+    assert!(!desk.path("-").exists());
+    // What the program has written to the same file stays.
+    for name in ["-", "/dev/stdout"] {
+        let both = desk.shell(&format!("$STAYPUT run -q --json {name} -- echo of the program > seen; cat seen"));
+        assert!(text(&both.stdout).starts_with("of the program\n{\n"), "{name}: {}", text(&both.stdout));
+    }
     let full = desk.stayput(&["report", "k.stayput", "--out", "/dev/full"]);
     assert_eq!(
         (full.status.code(), text(&full.stderr)),
         (Some(1), "stayput: cannot write /dev/full: No space left on device\n".into())
     );
+}
+
+#[test]
+fn a_journal_is_a_file() {
+    let desk = Desk::new();
+    let made = desk.shell("mkdir folder; mkfifo pipe");
+    assert!(made.status.success());
+    for (name, reason) in [
+        ("-", "a journal is a file, and can't be standard output"),
+        (".", ". is a folder; name a file in it"),
+        ("folder", "folder is a folder; name a file in it"),
+        ("pipe", "pipe is no file, which a journal is"),
+        ("/dev/null", "/dev/null is no file, which a journal is"),
+        ("/dev/stdout", "/dev/stdout is a link to no journal"),
+        ("no/a.stayput", "there is no folder no for no/a.stayput"),
+    ] {
+        let refused = refusal(&desk.study(&["--out", name, "--", "./index"]));
+        assert!(refused.contains(reason), "{name}: {refused}");
+        let simulated = desk.stayput(&["simulate", "time-sharing", "--out", name]);
+        assert_eq!(simulated.status.code(), Some(2), "{name}: {}", text(&simulated.stderr));
+    }
 }
 
 #[test]

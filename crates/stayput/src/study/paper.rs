@@ -21,7 +21,7 @@ pub(crate) fn conduct_paper(
     journal: &Path,
     quiet: bool,
 ) -> anyhow::Result<Record<Comparison>> {
-    super::check_link(journal)?;
+    super::check_place(journal)?;
     let earlier = own_study::earlier(paper, journal).map_err(|error| match error {
         OwnStudyError::Other { .. } => UsageError::from(error.to_string()),
         OwnStudyError::Journal(error) => error.into(),
