@@ -287,6 +287,55 @@ fn every_file_target_and_test_that_a_page_names_exists() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Files of whose tests each is about a fault.
+const FILES_OF_FAULTS: [&str; 4] = [
+    "crates/stayput/tests/faults.rs",
+    "crates/stayput/tests/outputs.rs",
+    "crates/output/src/result_file.rs",
+    "crates/machine/tests/malformed.rs",
+];
+
+#[test]
+fn every_test_that_reliability_names_exists_and_every_test_of_a_fault_is_named() {
+    let root = root();
+    let text = fs::read_to_string(root.join("docs/design/reliability.md")).unwrap();
+    let named: Vec<&str> = text.split('`').filter(|code| code.split("::").count() == 3).collect();
+    assert!(named.len() > 40, "{named:?}");
+    let mut wrong = Vec::new();
+    for test in &named {
+        let [package, file, function] = test.split("::").collect::<Vec<_>>()[..] else { unreachable!() };
+        let is_there = rust_files(&root.join("crates").join(package)).iter().any(|path| {
+            path.file_stem().is_some_and(|stem| stem == file)
+                && fs::read_to_string(path).unwrap().contains(&format!("fn {function}("))
+        });
+        if !is_there {
+            wrong.push(format!("no test {test}"));
+        }
+    }
+    for file in FILES_OF_FAULTS {
+        let source = fs::read_to_string(root.join(file)).unwrap();
+        // `proptest` puts what its tests take between the parentheses.
+        for test in source.split("#[test]").skip(1) {
+            let name = test.split("fn ").nth(1).unwrap().split('(').next().unwrap();
+            if !named.iter().any(|test| test.ends_with(&format!("::{name}"))) {
+                wrong.push(format!("{file}: {name} isn't named"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The sources below a folder.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| match path.is_dir() {
+            true => rust_files(&path),
+            false => Vec::from_iter(path.extension().is_some_and(|extension| extension == "rs").then_some(path)),
+        })
+        .collect()
+}
+
 #[test]
 fn no_dependency_needs_a_newer_rust_than_is_stated() {
     // As cargo writes them: `1.89` or `1.89.0`.
