@@ -57,6 +57,26 @@ pub(crate) fn text(heads: Vec<String>, rows: impl IntoIterator<Item = Vec<String
     String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")
 }
 
+/// `table`, which is CSV, with an apostrophe before every text that a spreadsheet would compute: numbers stay numbers.
+pub fn for_spreadsheets(table: &str) -> String {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(table.as_bytes());
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    for row in reader.records() {
+        let row = row.expect("our own CSV can be read");
+        let cells = row.iter().map(|cell| if is_computed(cell) { format!("'{cell}") } else { cell.to_owned() });
+        writer.write_record(cells).expect("writing to memory cannot fail");
+    }
+    let bytes = writer.into_inner().expect("flushing to memory cannot fail");
+    String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")
+}
+
+/// Whether a spreadsheet would take `cell` for a formula, and not for a number or a text.
+fn is_computed(cell: &str) -> bool {
+    // Some read the wide forms as the narrow ones.
+    let starts = ['=', '+', '-', '@', '\t', '\r', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+    cell.starts_with(starts) && cell.parse::<f64>().is_err()
+}
+
 /// A field; empty where there is nothing.
 pub(crate) fn or_empty(field: Option<impl ToString>) -> String {
     field.map_or_else(String::new, |field| field.to_string())
@@ -69,5 +89,44 @@ fn written(value: &Value) -> String {
         // Whole seconds have no point.
         Value::Number(number) if number.is_f64() => or_empty(number.as_f64()),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_spreadsheet_would_compute_becomes_text_and_numbers_stay() {
+        let heads = ["name", "ratio"].map(String::from).to_vec();
+        let rows = [
+            ["=HYPERLINK(\"http://x\",\"y\")", "-1.5"],
+            ["+1+cmd|' /C calc'!A0", "+2e-3"],
+            ["-n 2", "0"],
+            ["@SUM(A1)", ""],
+            ["\t=1", "\r=1"],
+            ["./app = 1, \"two\"", "a-b"],
+            ["\u{ff1d}1", "-"],
+        ];
+        let plain = text(heads, rows.map(|row| row.map(String::from).to_vec()));
+        let safe = for_spreadsheets(&plain);
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(safe.as_bytes());
+        let cells: Vec<Vec<String>> =
+            reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
+        assert_eq!(
+            cells,
+            [
+                ["name", "ratio"],
+                ["'=HYPERLINK(\"http://x\",\"y\")", "-1.5"],
+                ["'+1+cmd|' /C calc'!A0", "+2e-3"],
+                ["'-n 2", "0"],
+                ["'@SUM(A1)", ""],
+                ["'\t=1", "'\r=1"],
+                ["./app = 1, \"two\"", "a-b"],
+                ["'\u{ff1d}1", "'-"],
+            ]
+        );
+        let harmless = "a,b\n1,2\n";
+        assert_eq!(for_spreadsheets(harmless), harmless);
     }
 }

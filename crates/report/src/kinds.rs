@@ -5,6 +5,7 @@ use crate::replay::ReplayView;
 use crate::simulation::SimulationView;
 use crate::study_view::StudyView;
 use crate::{csv, glossary, html, json, latex, markdown, terminal};
+use ::terminal::{printable, printable_coloured, printable_json};
 use simulation::{
     ReplayAnalysis, ReplayPlan, SimulationAnalysis, SimulationPlan, replay_analysis, simulation_analysis,
 };
@@ -43,9 +44,19 @@ impl Study {
         })
     }
 
-    /// The study in one form; `screen` is for terminals.
+    /// The study in one form; `screen` is for terminals. What would steer a terminal, or turn the order of a page around, is shown as
+    /// escapes, in JSON by JSON's own; CSV alone has every name as it is.
     pub fn write(&self, format: Format, screen: Screen) -> String {
-        let screen = Screen { width: screen.width.max(40), ..screen };
+        let text = self.written(format, Screen { width: screen.width.max(40), ..screen });
+        match format {
+            Format::Terminal => printable_coloured(&text).into_owned(),
+            Format::Html | Format::Markdown | Format::Latex => printable(&text).into_owned(),
+            Format::Json => printable_json(&text).into_owned(),
+            Format::Csv => text,
+        }
+    }
+
+    fn written(&self, format: Format, screen: Screen) -> String {
         match self {
             Self::Comparison(record, analysis) => cells(&StudyView::of_comparison(record, analysis), format, screen),
             Self::Race(record, analysis) => cells(&StudyView::of_race(record, analysis), format, screen),

@@ -35,6 +35,7 @@ mod terminal;
 mod verdict;
 mod words;
 
+pub use csv::for_spreadsheets;
 pub use format::{Format, Screen};
 pub use html::page::is_page;
 pub use kinds::Study;

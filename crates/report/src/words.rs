@@ -2,9 +2,9 @@
 
 use study::{Claim, Summary};
 
-/// `text` without control characters, which a hostile subject name could steer a terminal with.
+/// `text` with what would steer a terminal, or turn the order of a page around, shown as escapes: the name of a subject may be hostile.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    ::terminal::printable(text).into_owned()
 }
 
 /// `text` on one line and at most `width` characters long, cut with an ellipsis.

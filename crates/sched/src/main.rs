@@ -2,7 +2,9 @@
 //! go in; what the scheduler counted comes out, as text and JSON. It may load BPF programs, change scheduling classes, start the command
 //! and read the machine's tree; it knows no studies.
 
-#![deny(clippy::print_stdout, clippy::print_stderr, reason = "those panic where nothing can be written")]
+// Messages that a terminal shows and doesn't obey, in place of those of `std`.
+#[macro_use(eprint, eprintln)]
+extern crate terminal;
 
 mod caller;
 mod command;
@@ -48,14 +50,14 @@ fn main() -> ExitCode {
         Err(error) => {
             let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
             let Some(sentence) = usage::sentence(&error, Options::command(), &words) else { error.exit() };
-            output::tell!("stayput sched: {sentence}");
+            eprintln!("stayput sched: {sentence}");
             return ExitCode::from(USAGE);
         }
     };
     match run(&options) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            output::tell!("stayput sched: {}", usage::without_error_number(&format!("{error:#}")));
+            eprintln!("stayput sched: {}", usage::without_error_number(&format!("{error:#}")));
             let is_usage_error = error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage_error);
             ExitCode::from(if is_usage_error { USAGE } else { FAILURE })
         }
@@ -66,7 +68,7 @@ fn main() -> ExitCode {
 fn machine_tree() -> MachineTree {
     let tree = MachineTree::read();
     if let Some(reason) = &tree.missing {
-        output::tell!("stayput sched: without the machine's tree all other CPUs are equally far: {reason}");
+        eprintln!("stayput sched: without the machine's tree all other CPUs are equally far: {reason}");
     }
     tree
 }
@@ -98,7 +100,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
         arguments => Some(Command::start(arguments, caller)?),
     };
     if options.command.is_empty() && !options.quiet {
-        output::tell!("stayput sched: {}; Ctrl-C ends it", options.described());
+        eprintln!("stayput sched: {}; Ctrl-C ends it", options.described());
     }
 
     let begun = Instant::now();
@@ -125,7 +127,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
             group.refresh();
         }
         if let Some(ending) = scheduler.ending() {
-            output::tell!("stayput sched: the kernel ended the scheduler: {ending}");
+            eprintln!("stayput sched: the kernel ended the scheduler: {ending}");
             // The work goes on under the kernel's own scheduler; its exit code can't hide that.
             let code = command.as_mut().map(Command::wait).transpose()?.unwrap_or(FAILURE);
             break if code == 0 { FAILURE } else { code };
@@ -133,7 +135,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
         if options.stats.is_some_and(|period| shown.0.elapsed() >= period) {
             let stats = scheduler.stats()?;
             let (now, period) = (Instant::now(), shown.0.elapsed());
-            output::tell!("{}", Summary::new(stats.since(&shown.1), period, &tree).line(begun.elapsed()));
+            eprintln!("{}", Summary::new(stats.since(&shown.1), period, &tree).line(begun.elapsed()));
             shown = (now, stats);
         }
     };
@@ -145,7 +147,7 @@ fn run(options: &Options) -> anyhow::Result<u8> {
         summary.write(json, options)?;
     }
     if !options.quiet {
-        output::message::write(format_args!("{}", summary.text()));
+        eprint!("{}", summary.text());
     }
     Ok(code)
 }

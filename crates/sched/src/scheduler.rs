@@ -154,5 +154,5 @@ fn keep(level: PrintLevel, text: String) {
 }
 
 fn show(_: PrintLevel, text: String) {
-    output::message::write(format_args!("{text}"));
+    eprint!("{text}");
 }

@@ -59,7 +59,7 @@ const WATCH: Duration = Duration::from_millis(300);
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let findings = findings();
     let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(&findings)? + "\n",
+        Format::Json => terminal::printable_json(&serde_json::to_string_pretty(&findings)?).into_owned() + "\n",
         Format::Text => text(&findings),
     };
     crate::print(&text)

@@ -1,6 +1,8 @@
 //! The `stayput` command: wiring and exit codes; everything else lives in the crates behind it.
 
-#![deny(clippy::print_stdout, clippy::print_stderr, reason = "those panic where nothing can be written")]
+// Messages that a terminal shows and doesn't obey, in place of those of `std`.
+#[macro_use(eprint, eprintln)]
+extern crate terminal;
 
 mod binding;
 mod doctor;
@@ -28,9 +30,9 @@ use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use indicatif::ProgressBar;
-use output::OutputError;
+use output::{Inputs, OutputError, ResultFile};
 use std::ffi::OsStr;
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -128,7 +130,7 @@ fn stayput() -> u8 {
         Ok(arguments) => arguments,
         Err(error) => {
             if let Some(sentence) = usage::sentence(&error, Arguments::command(), &command_line()) {
-                output::tell!("stayput: {sentence}");
+                eprintln!("stayput: {sentence}");
                 return USAGE;
             }
             error.exit();
@@ -150,14 +152,28 @@ fn stayput() -> u8 {
         Command::Man(args) => shell::man(&args, Arguments::command()).map(no_code),
     };
     result.unwrap_or_else(|error| {
-        output::tell!("stayput: {}", usage::without_error_number(&format!("{error:#}")));
+        eprintln!("stayput: {}", usage::without_error_number(&format!("{error:#}")));
         exit_code(&error)
     })
 }
 
-/// Writes to standard output.
+/// Writes text for people to standard output, by which no terminal is steered.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    print_by(|stdout| stdout.write_all(text.as_bytes()))
+    print_by(|stdout| stdout.write_all(terminal::printable(text).as_bytes()))
+}
+
+/// The same of text that may have colours of ours.
+pub(crate) fn print_coloured(text: &str) -> anyhow::Result<()> {
+    print_by(|stdout| stdout.write_all(terminal::printable_coloured(text).as_bytes()))
+}
+
+/// Writes text for programs to standard output: as it is, but for what would steer a terminal where that is one.
+pub(crate) fn print_exactly(text: &str) -> anyhow::Result<()> {
+    let shown = match io::stdout().is_terminal() {
+        true => terminal::printable(text),
+        false => text.into(),
+    };
+    print_by(|stdout| stdout.write_all(shown.as_bytes()))
 }
 
 /// Lets `write` write to standard output. A reader that has seen enough, such as `head`, ends us as it would any program.
@@ -170,6 +186,11 @@ pub(crate) fn print_by(write: impl FnOnce(&mut BufWriter<StdoutLock>) -> io::Res
         }
         written => written.context("cannot write to standard output"),
     }
+}
+
+/// The file that a result is to go to; none is standard output, which `-` is as well.
+pub(crate) fn result_file(path: Option<&Path>, inputs: Inputs) -> Result<Option<ResultFile>, OutputError> {
+    path.filter(|path| *path != Path::new("-")).map(|path| ResultFile::named(path, inputs)).transpose()
 }
 
 /// A choice among the variants of `T`, by their names, with their documentation as help.
@@ -192,7 +213,7 @@ pub(crate) fn progress_bar(length: u64, quiet: bool) -> ProgressBar {
 
 /// Ends this process by the signal that interrupted the work on the journal at `path`, once that is closed.
 pub(crate) fn die_interrupted(signal: i32, path: &Path) -> ! {
-    output::tell!("stayput: interrupted; {} keeps what was measured, and the same command goes on", path.display());
+    eprintln!("stayput: interrupted; {} keeps what was measured, and the same command goes on", path.display());
     launch::die_by(signal)
 }
 

@@ -91,7 +91,7 @@ pub fn run(args: &PlaceArgs) -> anyhow::Result<()> {
     let text = if args.env { syntax.line(&placement) } else { syntax.value(&placement) }.map_err(UsageError::from)?;
     crate::print(&format!("{text}\n"))?;
     for note in notes(&machine, &placement, syntax) {
-        output::tell!("stayput: {note}");
+        eprintln!("stayput: {note}");
     }
     Ok(())
 }
@@ -142,7 +142,7 @@ fn with_progress<T>(work: impl FnOnce() -> T) -> T {
             let begin = Instant::now();
             let mut pause = Duration::from_secs(1);
             while is_finished.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                output::tell!(
+                eprintln!(
                     "stayput: still looking for the distinct placements after {} s; a machine with fewer CPUs or levels takes less",
                     begin.elapsed().as_secs()
                 );

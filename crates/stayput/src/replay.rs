@@ -146,7 +146,7 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Option<Vm>, Kernel, Machine)> {
                 return Err(UsageError::from(wrong));
             }
             let image =
-                vm::can_run(&|what| output::tell!("stayput: {what}")).context("no virtual machine can be run here")?;
+                vm::can_run(&|what| eprintln!("stayput: {what}")).context("no virtual machine can be run here")?;
             let kernel = kernel(&image.release, format!("vm:{topology}"));
             let vm = Vm::new(image, topology.clone(), launch::companion("stayput-guest")?);
             Ok((Some(vm), kernel, machine))

@@ -3,7 +3,7 @@
 mod list;
 
 use crate::UsageError;
-use output::{Inputs, ResultFile};
+use output::Inputs;
 use report::{Format, Study};
 use std::path::PathBuf;
 use study::journal;
@@ -25,6 +25,9 @@ pub struct ReportArgs {
     /// Say below a simulation's or replays' table what its words mean (terminal)
     #[arg(long)]
     explain: bool,
+    /// Put an apostrophe before names that a spreadsheet would compute, such as =1+1 (csv)
+    #[arg(long)]
+    spreadsheet: bool,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     out: Option<PathBuf>,
@@ -32,11 +35,14 @@ pub struct ReportArgs {
 
 /// Reads the journal and writes the report.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
+    if args.spreadsheet && args.format != Format::Csv {
+        return Err(UsageError::from("--spreadsheet is for --format csv"));
+    }
     let here = PathBuf::from(".");
     let path = args.file.as_ref().unwrap_or(&here);
     let mut inputs = Inputs::default();
     inputs.add_journal(path);
-    let out = args.out.as_deref().map(|out| ResultFile::named(out, inputs)).transpose()?;
+    let out = crate::result_file(args.out.as_deref(), inputs)?;
     if path.is_dir() {
         if args.format != Format::Terminal || out.is_some() {
             return Err(UsageError::from("--format and --out are for the report of one study; name its journal"));
@@ -49,8 +55,11 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.format == Format::Terminal {
         text.extend(study.stop().map(|reason| format!("\nstopped: {reason}\n")));
     }
+    if args.spreadsheet {
+        text = report::for_spreadsheets(&text);
+    }
     if lacks {
-        output::tell!(
+        eprintln!(
             "stayput: {} was copied while its study was at work: it may lack the last runs, which are in the file {}-wal beside the \
              original",
             path.display(),
@@ -59,7 +68,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     }
     match out {
         Some(out) => Ok(out.write(text)?),
-        None => crate::print(&text),
+        None => print_form(&text, args.format),
     }
 }
 
@@ -73,4 +82,9 @@ pub(crate) fn written(study: &Study, format: Format, explain: bool) -> String {
         false => "\n--explain says what the words of the table mean.\n".into(),
     }));
     text
+}
+
+/// Prints a study that was written in a form.
+pub(crate) fn print_form(text: &str, format: Format) -> anyhow::Result<()> {
+    if format == Format::Terminal { crate::print_coloured(text) } else { crate::print_exactly(text) }
 }

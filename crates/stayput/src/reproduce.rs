@@ -4,7 +4,7 @@ use crate::study::conduct_paper;
 use crate::{UsageError, shell};
 use clap::ValueHint;
 use clap::builder::NonEmptyStringValueParser;
-use output::{Inputs, ResultFile};
+use output::Inputs;
 use papers::reproduction::LiveStudy;
 use papers::{Live, Paper, Reproduction, cache_affinity, placement};
 use report::reproduction::NO_PROGRAMS;
@@ -69,7 +69,7 @@ pub struct ReproduceArgs {
     quiet: bool,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 enum Form {
     /// Answer, tables, figures and claims for a terminal
     #[value(alias = "text")]
@@ -101,7 +101,7 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let journal = journals(args, &names)?;
     let mut inputs = Inputs::default();
     names.iter().filter(|_| args.live).for_each(|name| inputs.add_journal(&journal(name)));
-    let out = args.out.as_deref().map(|out| ResultFile::named(out, inputs)).transpose()?;
+    let out = crate::result_file(args.out.as_deref(), inputs)?;
     let parameters = Parameters { replicates: args.replicates, seed: args.seed, ..Parameters::default() };
     parameters.check().map_err(UsageError::from)?;
     const STEPS: u64 = 100;
@@ -138,11 +138,12 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
         Form::Html => report::reproduction::html(&papers),
         Form::Markdown => report::reproduction::markdown(&papers),
         Form::Csv => report::reproduction::csv(&papers),
-        Form::Json => report::reproduction::json(&papers),
+        Form::Json => terminal::printable_json(&report::reproduction::json(&papers)).into_owned(),
     };
     match out {
         Some(out) => Ok(out.write(text)?),
-        None => crate::print(&text),
+        None if args.format == Form::Terminal => crate::print_coloured(&text),
+        None => crate::print_exactly(&text),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::binding::BindingArgs;
 use crate::{UsageError, placement_file, shell};
+use anyhow::Context;
 use launch::observation::STOPS_TO_TELL;
 use launch::{Descendants, Launch, Output};
 use machine::{CpuSet, Machine, Placement, Policy};
@@ -72,13 +73,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let seen = launched.map_err(|error| crate::unstartable(error, &command[0]))?.observation;
     if let Some(json) = json {
         let report = Report::new(args, threads, &seen);
-        json.write_by(|file| {
-            serde_json::to_writer_pretty(&mut *file, &report)?;
-            writeln!(file)
-        })?;
+        let text = serde_json::to_string_pretty(&report).context("what was seen can't be written as JSON")?;
+        json.write(format!("{}\n", terminal::printable_json(&text)))?;
     }
     if !args.quiet {
-        output::message::write(format_args!("{}", summary(&seen)));
+        eprint!("{}", summary(&seen));
     }
     match seen.exit {
         Exit::Code(code) => Ok(code as u8),
@@ -107,10 +106,10 @@ fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Pla
         let argv: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let best = placement_file::best_placement(Path::new(place), &argv)?;
         if best.placement.is_none() && !args.quiet {
-            output::tell!("stayput: {place} shows no placement that beats running unbound; nothing is bound");
+            eprintln!("stayput: {place} shows no placement that beats running unbound; nothing is bound");
         }
         for change in best.changes.iter().filter(|_| !args.quiet) {
-            output::tell!(
+            eprintln!(
                 "stayput: since the study in {place} {change}; what it found may not hold any more: study it again"
             );
         }
@@ -245,7 +244,7 @@ fn thread_table(threads: &[ThreadObservation]) -> String {
     rows.extend(listed.into_iter().map(|thread| {
         [
             thread.thread.to_string(),
-            thread.name.as_deref().map_or("-".into(), |name| name.replace(char::is_control, "?")),
+            thread.name.as_deref().map_or("-".into(), |name| terminal::printable(name).replace('\n', " ")),
             process(thread),
             optional(thread.intended_cpus.as_ref().map(CpuSet::to_string)),
             format!("{}{}", thread.actual_cpus, if thread.strayed() { " (strayed)" } else { "" }),

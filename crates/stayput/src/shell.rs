@@ -43,7 +43,7 @@ pub struct ManArgs {
 
 /// Prints the completion script. It asks this program for candidates, so that values are those of the program that is installed.
 pub fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
-    crate::print(match args.shell {
+    crate::print_exactly(match args.shell {
         Shell::Bash => include_str!("shell/stayput.bash"),
         Shell::Zsh => include_str!("shell/_stayput.zsh"),
         Shell::Fish => include_str!("shell/stayput.fish"),

@@ -148,7 +148,7 @@ pub(crate) fn print_report(study: &Study, output: &Output) -> anyhow::Result<()>
     if let (Some(path), Format::Terminal) = (&output.out, output.format) {
         let _ = writeln!(text, "\njournal: {}", path.display());
     }
-    crate::print(&text)
+    crate::report::print_form(&text, output.format)
 }
 
 /// The built-in workloads.

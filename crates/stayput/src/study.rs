@@ -29,6 +29,7 @@ use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, RaceRequest, Request};
 use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
 use study::{Inputs, Plan, Subject, Warning, journal};
+use terminal::printable;
 use workloads::ResolveError;
 
 /// Measure a program under several placements until it is clear whether they differ
@@ -220,7 +221,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         set_aside(&journal_path)?;
     }
     for remark in &remarks {
-        output::tell!("stayput: {remark}");
+        eprintln!("stayput: {remark}");
     }
     let how = Conduct { quiet: args.quiet, retry: args.retry, can_start: missing.is_none() };
     let conducted = match study {
@@ -239,7 +240,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         (conducted, missing) => {
             let conducted = conducted?;
             if let Some(missing) = missing {
-                output::tell!("stayput: {missing}; nothing is left to run");
+                eprintln!("stayput: {missing}; nothing is left to run");
             }
             conducted
         }
@@ -252,24 +253,24 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         text.push_str(&format!("report:  {}\n", page.path().display()));
     }
     text.extend(study.stop().map(|reason| format!("stopped: {reason}\n")));
-    crate::print(&text)?;
+    crate::print_coloured(&text)?;
     let losses = match (&study, &args.race.max_loss) {
         (report::Study::Race(record, analysis), Some(max)) => LossVerdict::all(&record.plan, analysis, max.percent),
         _ => Vec::new(),
     };
     for loss in &losses {
-        output::tell!("stayput: {}", report::sentences::loss(loss));
+        eprintln!("stayput: {}", report::sentences::loss(loss));
     }
     let summaries = study.cells().map_or(&[][..], |cells| &cells.summaries);
     let empty = summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
     if empty > 0 {
-        output::tell!("stayput: {empty} of {} cells have no run that went well; the report says why", summaries.len());
+        eprintln!("stayput: {empty} of {} cells have no run that went well; the report says why", summaries.len());
         return Ok(crate::FAILURE);
     }
     if let Some(refused) =
         study.cells().and_then(|cells| cells.verdicts.iter().find(|verdict| cells.is_refused(verdict.subject())))
     {
-        output::tell!("stayput: what {} reports can't be its time; the report says why", refused.subject());
+        eprintln!("stayput: what {} reports can't be its time; the report says why", refused.subject());
         return Ok(crate::FAILURE);
     }
     let is_too_slow = losses.iter().any(|loss| loss.is_exceeded() == Some(true));
@@ -336,7 +337,7 @@ fn inputs(plan: &mut Plan, args: &StudyArgs) -> anyhow::Result<Inputs> {
         return Err(UsageError::from("--input is for programs of yours, and there is none here"));
     }
     let mut waits = || {
-        output::tell!(
+        eprintln!(
             "stayput: waiting for the end of standard input, which every run is given; for none, end the command with < /dev/null"
         );
     };
@@ -347,7 +348,7 @@ fn inputs(plan: &mut Plan, args: &StudyArgs) -> anyhow::Result<Inputs> {
     for subject in plan.subjects.iter().filter(|_| !args.quiet) {
         if let Some(input) = &subject.input {
             let name = input.file.as_ref().map_or("standard input".into(), |file| file.display().to_string());
-            output::tell!("stayput: every run of {} reads {name} ({} bytes)", subject.name, input.bytes);
+            eprintln!("stayput: every run of {} reads {name} ({} bytes)", subject.name, input.bytes);
         }
     }
     Ok(inputs)
@@ -416,7 +417,7 @@ pub(crate) fn check_place(journal: &Path) -> anyhow::Result<()> {
 /// Sets the journal at `path` aside, and the page that is called like it.
 fn set_aside(path: &Path) -> anyhow::Result<()> {
     let Some(aside) = journal::set_aside(path)? else { return Ok(()) };
-    output::tell!("stayput: {} is now {}", path.display(), aside.display());
+    eprintln!("stayput: {} is now {}", path.display(), aside.display());
     let (page, page_aside) = (path.with_extension("html"), aside.with_extension("html"));
     if page.exists() {
         std::fs::rename(&page, &page_aside).with_context(|| format!("cannot rename report {}", page.display()))?;
@@ -467,7 +468,7 @@ impl Progress {
     }
 
     fn say(&self, text: &str) {
-        self.bar.println(text);
+        self.bar.println(printable(text));
     }
 
     fn show(&mut self, plan: &Plan, event: Event) {
@@ -485,16 +486,17 @@ impl Progress {
                 self.trial_began = Instant::now();
                 let left_s = (self.budget_ms / 1000).saturating_sub(self.spent.as_secs());
                 self.bar.set_prefix(format!("{}, at most {}:{:02} left", self.block, left_s / 60, left_s % 60));
-                self.bar.set_message(format!(
+                let message = format!(
                     "{} x{} {}",
                     plan.subjects[cell.subject].name, plan.threads[cell.threads], plan.treatments[cell.treatment].name
-                ));
+                );
+                self.bar.set_message(printable(&message).into_owned());
                 self.bar.set_position((self.spent.as_millis() as u64).min(self.budget_ms));
             }
             Event::End(trial) => {
                 self.spent += self.trial_began.elapsed();
                 if trial.status.is_failure() {
-                    self.bar.println(format!(
+                    self.say(&format!(
                         "{} x{} {}: {} ({})",
                         trial.subject, trial.threads, trial.placement, trial.status, trial.cause
                     ));

@@ -56,10 +56,14 @@ pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
     let placement = policy.map(|policy| policy_placement(&policy, args.threads, &machine)).transpose()?;
     let placement = placement.as_ref();
     let text = match args.format {
-        Format::Text => machine.to_text(placement),
-        Format::Json => serde_json::to_string_pretty(&Shown { machine: &machine, placement })? + "\n",
+        Format::Text => return crate::print(&machine.to_text(placement)),
+        Format::Json => {
+            terminal::printable_json(&serde_json::to_string_pretty(&Shown { machine: &machine, placement })?)
+                .into_owned()
+                + "\n"
+        }
         Format::Xml => machine.to_xml(),
         Format::Svg => report::svg(&machine, placement),
     };
-    crate::print(&text)
+    crate::print_exactly(&text)
 }

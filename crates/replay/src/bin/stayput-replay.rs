@@ -2,6 +2,10 @@
 //!
 //! A program of its own, without libraries to load, so that it also runs in a virtual machine that holds nothing else.
 
+// Messages that a terminal shows and doesn't obey, in place of those of `std`.
+#[macro_use(eprintln)]
+extern crate terminal;
+
 use clap::Parser;
 use machine::linux::system;
 use machine::{CpuId, Machine};
@@ -71,7 +75,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err((code, error)) => {
-            output::tell!("stayput-replay: {error}");
+            eprintln!("stayput-replay: {error}");
             ExitCode::from(code)
         }
     }
@@ -175,7 +179,7 @@ fn write_output(arguments: &Arguments, replay: &Replay<'_>, recording: &Recordin
     }
     match &arguments.json {
         Some(path) => write(path, &serde_json::to_string(&output)?)?,
-        None => println!("{}", serde_json::to_string_pretty(&output)?),
+        None => println!("{}", terminal::printable_json(&serde_json::to_string_pretty(&output)?)),
     }
     Ok(())
 }

@@ -284,7 +284,7 @@ mod tests {
             svg,
             "<svg class=\"chart\" viewBox=\"0 0 360 100\" role=\"img\" aria-label=\"a &lt; b\"><title>a &lt; b</title>\
              <desc>&quot;described&quot;</desc>\
-             <path class=\"h1\" d=\"M1.3 50m-2.75-2.75h5.5v5.5h-5.5z\"><title>trial 1 &amp; more\u{fffd}</title></path>\
+             <path class=\"h1\" d=\"M1.3 50m-2.75-2.75h5.5v5.5h-5.5z\"><title>trial 1 &amp; more\\u{1b}</title></path>\
              <text class=\"ink\" x=\"0\" y=\"9\">&lt;/svg&gt;&lt;…<title>&lt;/svg&gt;&lt;script&gt;</title></text></svg>"
         );
     }

@@ -130,7 +130,7 @@ pub(crate) fn document(title: &str, style: &str, body: &Markup, made_by: &str, i
             }
             body {
                 (PreEscaped(with_percentages_whole(&content.into_string())))
-                script type="application/json" id=(id) { (PreEscaped(json)) }
+                script type="application/json" id=(id) { (PreEscaped(::terminal::printable_json(&json).as_ref())) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }

@@ -32,7 +32,7 @@ pub fn of_folder(folder: &Path) -> anyhow::Result<String> {
     let mut rows: Vec<[String; 5]> = vec![["journal", "study", "runs", "state", "last worked on"].map(String::from)];
     let mut commands = Vec::new();
     for (path, journal) in journals {
-        let name = path.display().to_string();
+        let name = terminal::printable(&path.display().to_string()).replace('\n', "\\n");
         match journal {
             Ok(glance) => {
                 let moment = glance.last_unix_s.map_or_else(|| "never".into(), report::moment);

@@ -100,7 +100,7 @@ pub(super) fn run(args: &ReuseArgs) -> anyhow::Result<()> {
     let table = ReuseTable { machine: machine.name(), workload: &file.workload.name, intervals };
     crate::print(&match args.format {
         Form::Terminal => text(&table),
-        Form::Json => serde_json::to_string_pretty(&table)? + "\n",
+        Form::Json => terminal::printable_json(&serde_json::to_string_pretty(&table)?).into_owned() + "\n",
     })
 }
 
@@ -115,7 +115,7 @@ fn slices_ms(machine: &Machine, file: &WorkloadFile, caches: &CacheModel) -> any
 
 /// A name from a file, which may hold anything.
 fn printable(name: &str) -> String {
-    name.replace(char::is_control, " ")
+    terminal::printable(name).replace('\n', " ")
 }
 
 fn text(table: &ReuseTable) -> String {

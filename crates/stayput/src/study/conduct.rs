@@ -58,7 +58,7 @@ fn beside_others<S: CellStudy>(study: &S, machine: &Machine, path: PathBuf) -> P
     if let Some(why) = why {
         let verb = if at.exists() { "goes on" } else { "begins" };
         let now = format!("the study of what there is now {verb} in {}", at.display());
-        output::tell!("stayput: since the last study {why}; its results are kept, and {now}");
+        eprintln!("stayput: since the last study {why}; its results are kept, and {now}");
     }
     at
 }
@@ -114,13 +114,13 @@ pub(super) fn conduct<S: CellStudy>(
         }
     })?;
     if !session.trials().is_empty() && !session.plan().keeps_identity() {
-        output::tell!(
+        eprintln!(
             "stayput: {} doesn't say what the files of its programs were, so that it can't be told whether they changed since",
             path.display()
         );
     }
     if retry && engine::retry(&mut session) == 0 {
-        output::tell!("stayput: no cell of {} was given up, so that there is none to --retry", path.display());
+        eprintln!("stayput: no cell of {} was given up, so that there is none to --retry", path.display());
     }
     let study = session.plan().clone();
     let plan = study.plan();
