@@ -133,6 +133,22 @@ fn debian_s_rustup_is_taken_where_there_is_one() {
 }
 
 #[test]
+fn under_sudo_no_package_asks_a_question() {
+    let machine = BareMachine::new();
+    machine.script("cargo", "echo 'cargo 1.95.0'");
+    machine.script("id", "case $1 in -u) echo 1000 ;; *) echo somebody ;; esac");
+    machine.script("dpkg-query", "");
+    // As sudo is configured almost everywhere: nothing of the caller's environment is passed on.
+    machine.script("sudo", "exec env -i PATH=\"$PATH\" \"$@\"");
+    machine
+        .script("apt-get", &format!("echo \"apt-get sees $DEBIAN_FRONTEND\" >> {}", machine.path("calls").display()));
+    let (output, calls) = machine.setup();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let install = calls.iter().position(|call| call.starts_with("apt-get install")).unwrap();
+    assert_eq!(calls[install + 1], "apt-get sees noninteractive");
+}
+
+#[test]
 fn elsewhere_rustup_s_own_installer_is_and_debian_s_old_cargo_stays() {
     let machine = BareMachine::new();
     let installed = machine.path("home/.cargo/bin");
