@@ -17,7 +17,9 @@ const BEFORE_OUTLIER: usize = 8;
 /// it prints for the trial's cell, in seconds, becomes one, such as `printed_table_1_s`. What was not observed is an empty field.
 /// CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces. `compared_by` says what
 /// `time_s` is of that program: its name, unit, direction, and who took it.
-pub(crate) fn cells(study: &StudyView) -> String {
+///
+/// The text comes in parts, since that of a large study need never be in memory whole.
+pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
     let seen = || study.trials.iter().filter_map(|trial| trial.observation.as_ref());
     let counters: BTreeSet<&String> = seen().flat_map(|seen| seen.counters.keys()).collect();
     let stops_are_known = seen().any(|seen| seen.stops.is_some());
@@ -44,18 +46,30 @@ pub(crate) fn cells(study: &StudyView) -> String {
         row.extend(tables.iter().map(|table| or_empty(printed(table))));
         row
     });
-    text(heads, rows)
+    parts(heads, rows, part);
 }
 
 /// `rows` below `heads`, as many fields in each.
 pub(crate) fn text(heads: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for row in std::iter::once(heads).chain(rows) {
-        writer.write_record(row).expect("writing rows of one length to memory cannot fail");
-    }
-    let bytes = writer.into_inner().expect("flushing to memory cannot fail");
-    String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8")
+    let mut text = String::new();
+    parts(heads, rows, &mut |part| text.push_str(part));
+    text
 }
+
+fn parts(heads: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>, part: &mut dyn FnMut(&str)) {
+    let mut rows = std::iter::once(heads).chain(rows).peekable();
+    while rows.peek().is_some() {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        for row in rows.by_ref().take(ROWS_OF_A_PART) {
+            writer.write_record(row).expect("writing rows of one length to memory cannot fail");
+        }
+        let bytes = writer.into_inner().expect("flushing to memory cannot fail");
+        part(&String::from_utf8(bytes).expect("CSV of UTF-8 fields is UTF-8"));
+    }
+}
+
+/// So many rows are in memory at a time.
+const ROWS_OF_A_PART: usize = 256;
 
 /// `table`, which is CSV, with an apostrophe before every text that a spreadsheet would compute: numbers stay numbers.
 pub fn for_spreadsheets(table: &str) -> String {

@@ -25,7 +25,7 @@ use crate::words::{capital, claim, count, plain};
 use figure::{or_dash, scrolled, swatch};
 use maud::{Markup, html};
 use page::{Section, heading};
-use study::{Claim, Subject, Summary};
+use study::{Claim, Subject, Summary, Trial};
 
 /// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
 /// to read it all, and the line to paste. The JSON form is embedded as `<script type="application/json" id="study">`.
@@ -53,6 +53,14 @@ pub(crate) fn cells_page(study: &StudyView) -> String {
     ];
     let sections: Vec<Section> = sections.into_iter().flatten().collect();
     page::study_page(study.host, &title, &answer(study, &sections), &sections, &json::page_data(study))
+}
+
+/// Most trials that a page lists, and that one of its charts draws: more would make it slow to show, and tell nothing more.
+const MOST_TRIALS: usize = 5_000;
+
+/// The trials that a page lists and has as data: all, or of very many every so many-th.
+pub(crate) fn listed<'a>(study: &StudyView<'a>) -> impl Iterator<Item = &'a Trial> + use<'a> {
+    study.trials.iter().step_by(study.trials.len().div_ceil(MOST_TRIALS).max(1))
 }
 
 /// The top of the page: the answer for each subject, then what limits it.

@@ -1,9 +1,10 @@
 //! Everything, for programs.
 
 use crate::fields::{Fields, of_trial};
+use crate::html;
 use crate::paper_table::{Group, PaperTable, Row};
 use crate::programs::BuiltinProgram;
-use crate::ranking::{Place, Ranking};
+use crate::ranking::{PastBlock, Place, Ranking};
 use crate::replay::ReplayView;
 use crate::sentences;
 use crate::simulation::{Contract, SimulationView};
@@ -11,7 +12,7 @@ use crate::study_view::{Stop, StudyView};
 use papers::paper::{Paper, Quantity};
 use serde::Serialize;
 use serde_json::{Value, json};
-use stats::{Standing, Standings};
+use stats::Standing;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use study::{
@@ -132,7 +133,7 @@ fn of_race(study: &StudyView, ranking: &Ranking) -> Fields {
         ("runs", json!(race.runs)),
         ("smallest_detectable", json!(race.standings.smallest_detectable)),
         ("entrants", list_of(places.into_iter().map(|place| of_entrant(study, place)))),
-        ("history", list_of(blocks.iter().zip(&race.history).map(|(trials, then)| of_block(ranking, trials, then)))),
+        ("history", list_of(blocks.iter().map(|block| of_block(ranking, block)))),
     ])
 }
 
@@ -164,7 +165,7 @@ fn of_entrant(study: &StudyView, place: &Place) -> Fields {
 }
 
 /// How those that ran in a block stood after it; `entrants` and `best` are positions among the race's entrants.
-fn of_block(ranking: &Ranking, trials: &[&Trial], standings: &Standings) -> Fields {
+fn of_block(ranking: &Ranking, PastBlock { trials, standings, .. }: &PastBlock) -> Fields {
     let arm = |trial: &&Trial| Some(ranking.place_of(trial.threads, &trial.placement)?.arm);
     let mut entrants: Vec<usize> = trials.iter().filter_map(arm).collect();
     entrants.sort_unstable();
@@ -199,12 +200,23 @@ fn list_of(elements: impl Iterator<Item = impl Serialize>) -> Value {
 /// its median and the ratio to the reference, above 1 being better. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
 /// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
 /// the text can be searched and compared line by line.
-pub(crate) fn cells(study: &StudyView) -> String {
-    text_of_cells(study, &study.trials.iter().map(of_trial).collect::<Vec<_>>())
+///
+/// The text comes in parts, since that of a large study need never be in memory whole.
+pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
+    let text = text_of_cells(study, study.trials.iter().map(of_trial), &mut |text| {
+        if text.len() >= PART_BYTES {
+            part(text);
+            text.clear();
+        }
+    });
+    part(&text);
 }
 
+/// A part of a text is about so long.
+pub(crate) const PART_BYTES: usize = 1 << 16;
+
 /// The same for a page, without `actual_cpus` where nothing was bound: those lists grow with the square of the
-/// machine, each thread naming every CPU, and the page tells them in words.
+/// machine, each thread naming every CPU, and the page tells them in words. It has the trials that the page has.
 pub(crate) fn page_data(study: &StudyView) -> String {
     let lean = |trial: &Trial| {
         let mut fields = of_trial(trial);
@@ -214,10 +226,15 @@ pub(crate) fn page_data(study: &StudyView) -> String {
         }
         fields
     };
-    text_of_cells(study, &study.trials.iter().map(lean).collect::<Vec<_>>())
+    text_of_cells(study, html::listed(study).map(lean), &mut |_| ())
 }
 
-fn text_of_cells(study: &StudyView, trials: &[Fields]) -> String {
+/// The text; `grown` is shown it after each trial, and may take what there is.
+fn text_of_cells(
+    study: &StudyView,
+    trials: impl Iterator<Item = Fields>,
+    grown: &mut dyn FnMut(&mut String),
+) -> String {
     let analysis = study.analysis;
     let mut text = String::from("{");
     list(&mut text, "verdicts", &sentences::verdicts(analysis));
@@ -242,7 +259,7 @@ fn text_of_cells(study: &StudyView, trials: &[Fields]) -> String {
     if !programs.is_empty() {
         list(&mut text, "programs", &programs);
     }
-    list(&mut text, "trials", trials);
+    append_list(&mut text, "trials", trials, grown);
     value(&mut text, "stop", &study.analysis.stop);
     about(text, study.topology, study.host, study.sessions, study.ending)
 }
@@ -313,8 +330,8 @@ fn of_samples<K: Kind<Trial = Sample> + Serialize>(
     value(&mut text, "plan", &record.plan);
     contract.values.iter().for_each(|(key, json)| value(&mut text, key, json));
     contract.lists.iter().for_each(|(key, json)| list(&mut text, key, json));
-    let trials: Vec<Fields> = record.trials.iter().map(|sample| of_sample(sample, cpus, metrics)).collect();
-    list(&mut text, "trials", &trials);
+    let trials = record.trials.iter().map(|sample| of_sample(sample, cpus, metrics));
+    append_list(&mut text, "trials", trials, &mut |_| ());
     about(text, &record.machine, &record.host, &record.sessions, record.ending)
 }
 
@@ -350,10 +367,26 @@ fn value(text: &mut String, key: &str, value: &impl Serialize) {
 }
 
 fn list(text: &mut String, key: &str, elements: &[impl Serialize]) {
+    append_list(text, key, elements.iter(), &mut |_| ());
+}
+
+/// The elements are never in memory all at once.
+fn append_list(
+    text: &mut String,
+    key: &str,
+    elements: impl Iterator<Item = impl Serialize>,
+    grown: &mut dyn FnMut(&mut String),
+) {
     let separator = if text.ends_with('{') { "" } else { "," };
-    let lines: Vec<String> = elements.iter().map(|element| format!("\n  {}", to_json(element))).collect();
-    let end = if lines.is_empty() { "" } else { "\n" };
-    let _ = write!(text, "{separator}\n\"{key}\": [{}{end}]", lines.join(","));
+    let _ = write!(text, "{separator}\n\"{key}\": [");
+    let mut end = "]";
+    for (position, element) in elements.enumerate() {
+        let separator = if position == 0 { "" } else { "," };
+        let _ = write!(text, "{separator}\n  {}", to_json(&element));
+        end = "\n]";
+        grown(text);
+    }
+    text.push_str(end);
 }
 
 fn to_json(value: &impl Serialize) -> String {

@@ -47,21 +47,29 @@ impl Study {
     /// The study in one form; `screen` is for terminals. What would steer a terminal, or turn the order of a page around, is shown as
     /// escapes, in JSON by JSON's own; CSV alone has every name as it is.
     pub fn write(&self, format: Format, screen: Screen) -> String {
-        let text = self.written(format, Screen { width: screen.width.max(40), ..screen });
-        match format {
-            Format::Terminal => printable_coloured(&text).into_owned(),
-            Format::Html | Format::Markdown | Format::Latex => printable(&text).into_owned(),
-            Format::Json => printable_json(&text).into_owned(),
-            Format::Csv => text,
-        }
+        let mut text = String::new();
+        self.write_in_parts(format, screen, &mut |part| text.push_str(part));
+        text
     }
 
-    fn written(&self, format: Format, screen: Screen) -> String {
+    /// The same part by part: what names every trial of a large study need never be in memory whole.
+    pub fn write_in_parts(&self, format: Format, screen: Screen, part: &mut dyn FnMut(&str)) {
+        let screen = Screen { width: screen.width.max(40), ..screen };
+        let part = &mut |text: &str| match format {
+            Format::Terminal => part(&printable_coloured(text)),
+            Format::Html | Format::Markdown | Format::Latex => part(&printable(text)),
+            Format::Json => part(&printable_json(text)),
+            Format::Csv => part(text),
+        };
         match self {
-            Self::Comparison(record, analysis) => cells(&StudyView::of_comparison(record, analysis), format, screen),
-            Self::Race(record, analysis) => cells(&StudyView::of_race(record, analysis), format, screen),
-            Self::Simulation(record, analysis) => simulation(&SimulationView::new(record, analysis), format, screen),
-            Self::Replay(record, analysis) => replay(&ReplayView::new(record, analysis), format, screen),
+            Self::Comparison(record, analysis) => {
+                cells(&StudyView::of_comparison(record, analysis), format, screen, part);
+            }
+            Self::Race(record, analysis) => cells(&StudyView::of_race(record, analysis), format, screen, part),
+            Self::Simulation(record, analysis) => {
+                part(&simulation(&SimulationView::new(record, analysis), format, screen));
+            }
+            Self::Replay(record, analysis) => part(&replay(&ReplayView::new(record, analysis), format, screen)),
         }
     }
 
@@ -123,14 +131,14 @@ impl From<Record<ReplayPlan>> for Study {
 }
 
 /// A comparison or a race in one form.
-fn cells(study: &StudyView, format: Format, screen: Screen) -> String {
+fn cells(study: &StudyView, format: Format, screen: Screen, part: &mut dyn FnMut(&str)) {
     match format {
-        Format::Terminal => terminal::cells(study, screen),
-        Format::Html => html::cells_page(study),
-        Format::Markdown => markdown::cells(study),
-        Format::Latex => latex::cells(study),
-        Format::Csv => csv::cells(study),
-        Format::Json => json::cells(study),
+        Format::Terminal => part(&terminal::cells(study, screen)),
+        Format::Html => part(&html::cells_page(study)),
+        Format::Markdown => part(&markdown::cells(study)),
+        Format::Latex => part(&latex::cells(study)),
+        Format::Csv => csv::cells(study, part),
+        Format::Json => json::cells(study, part),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::chart::Hue;
 use crate::number;
 use crate::table::{Cell, Row, Table};
 use crate::words::{count, names};
-use stats::{DropReason, Standing};
+use stats::{DropReason, Standing, Standings};
 use study::{Analysis, Entrant, RaceResult, Status, Summary, Trial};
 
 /// What the columns mean, for every form that prints them.
@@ -194,11 +194,30 @@ impl<'a> Ranking<'a> {
         }
     }
 
-    /// The trials of the race, one block after the other.
-    pub(crate) fn blocks<'t>(&self, trials: &'t [Trial]) -> Vec<Vec<&'t Trial>> {
+    /// The blocks after which the race was looked at, with their trials and how it stood then: all of a short race.
+    pub(crate) fn blocks<'t>(&self, trials: &'t [Trial]) -> Vec<PastBlock<'t, '_>> {
         let ours: Vec<&Trial> = trials.iter().filter(|t| !t.warmup && t.subject == self.race.subject).collect();
-        ours.chunk_by(|a, b| a.block == b.block).map(<[&Trial]>::to_vec).collect()
+        let mut history = self.race.history.iter().peekable();
+        let mut runs_before = 0;
+        let mut looked_at = Vec::new();
+        for (trials, number) in ours.chunk_by(|a, b| a.block == b.block).zip(1..) {
+            if let Some(past) = history.next_if(|past| past.blocks == number) {
+                looked_at.push(PastBlock { trials: trials.to_vec(), runs_before, standings: &past.standings });
+            }
+            runs_before += trials.len();
+        }
+        looked_at
     }
+}
+
+/// A block of a race, and how that stood after it.
+pub(crate) struct PastBlock<'t, 'r> {
+    /// Its trials, in their order.
+    pub(crate) trials: Vec<&'t Trial>,
+    /// How many trials there were before it.
+    pub(crate) runs_before: usize,
+    /// How the race stood.
+    pub(crate) standings: &'r Standings,
 }
 
 impl Place<'_> {

@@ -23,6 +23,7 @@ mod disturbance;
 mod draw;
 mod drift;
 mod estimate;
+mod look;
 mod metric;
 mod opposition;
 mod outlier;
@@ -36,11 +37,15 @@ pub use disturbance::{Cause, Disturbance, IDLE_LOAD, LARGE_SHARE, Surroundings, 
 pub use draw::block_permutation;
 pub use drift::{Drift, MIN_DRIFT_POINTS, drift};
 pub use estimate::{Estimate, estimate, mean_interval, median_interval, quantile};
+pub use look::{LOOKS_AT_EACH, is_look, last_look};
 pub use metric::{Better, By, Metric, Unit};
 pub use opposition::{Opposition, ReportedAndTaken, opposition};
 pub use outlier::{Mark, OUTLIER_THRESHOLD, outliers};
 pub use paired::{CLAIM_LEVEL, CONFIDENCE, MIN_PAIRS, Pair, PairedRatio, RESAMPLES, paired_ratio};
-pub use race::{DropReason, Elimination, Gain, Outcome, Race, RaceRule, Run, Standing, Standings};
+pub use race::{
+    DropReason, Elimination, Gain, Outcome, PastStandings, Race, RaceRule, RaceUnderWay, Run, Standing, Standings,
+};
 pub use stop::{
-    DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, PAPERS_MIN_RUNS, is_settled, relative_sd_below,
+    DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, PAPERS_MIN_RUNS, PairedLooks, RelativeSdLooks,
+    is_settled, relative_sd_below,
 };

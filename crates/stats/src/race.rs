@@ -1,8 +1,8 @@
 //! Racing: which of many placements is best, in the fewest runs.
 //!
 //! ```text
-//! runs ──> Effects (arm + block + noise) ──> Course (who is in, who was left out and why) ──> next_block
-//!                      └────────────────────────────────┴──> standings: best, ties, losses, gain
+//! runs ──> RaceUnderWay ──> Effects (arm + block + noise) ──> Course (who is in, who was left out and why) ──> next_block
+//!                                       └────────────────────────────────┴──> standings: best, ties, losses, gain
 //! ```
 //!
 //! `docs/design/racing.md` has the mathematics, what is promised, and one race worked by hand; `tests/races.rs` holds the
@@ -12,16 +12,13 @@ mod course;
 mod effects;
 mod simultaneous;
 mod standings;
+mod under_way;
+
+pub use under_way::RaceUnderWay;
 
 use crate::claim::Claim;
-use crate::paired::{UPPER, student};
-use course::Course;
-use effects::Effects;
+use crate::look::is_look;
 use serde::{Deserialize, Serialize};
-use statrs::distribution::ContinuousCDF;
-
-/// Standard deviation of log times that is assumed while no arm has run twice: the papers ran on until it was less.
-const UNKNOWN_NOISE: f64 = 0.05;
 
 /// How one run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,6 +105,15 @@ pub struct Standings {
     pub smallest_detectable: Option<f64>,
 }
 
+/// How a race stood once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PastStandings {
+    /// After how many blocks that was.
+    pub blocks: usize,
+    /// How it stood.
+    pub standings: Standings,
+}
+
 /// How much faster the best is than its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
@@ -164,50 +170,42 @@ pub enum DropReason {
 impl Race<'_> {
     /// The arms of the next block, rising; none when the race is over. `runs` are those of the whole earlier blocks.
     pub fn next_block(&self, runs: &[Run]) -> Option<Vec<usize>> {
-        let mut course = Course::after(self, runs);
-        course.admit(self, runs, u32::MAX);
-        Some(course.next).filter(|next| !next.is_empty())
+        RaceUnderWay::after(self, runs).next_block(self)
     }
 
-    /// The longest that the next run may take, in seconds, when `arm` is run: `cut_off` times what the best takes at most.
+    /// The longest that the next run may take, in seconds, when `arm` is run: `cut_off` times what the best takes at most, by the runs so
+    /// far and by the noise of the last look.
     ///
     /// None while nothing is known, for arms that are kept, and for a reference that has run before: it runs again only beside
     /// arms that are as good as any, or to tell their gain, which is wanted however long it takes.
     pub fn limit_s(&self, runs: &[Run], arm: usize) -> Option<f64> {
-        let again = || self.reference_of(arm) == Some(arm) && runs.iter().any(|run| run.arm == arm);
-        if self.kept.contains(&arm) || again() {
-            return None;
-        }
-        let (sd, critical) = match Effects::fit(self.arms, runs).noise() {
-            Some(noise) => (noise.sd, student(noise.freedom).inverse_cdf(UPPER)),
-            None => (UNKNOWN_NOISE, 2.0),
-        };
-        let mut logs = vec![(0.0, 0.0); self.arms];
-        for (run, log_s) in runs.iter().filter_map(|run| Some((run, run.log_s()?))) {
-            if let Some((sum, count)) = logs.get_mut(run.arm) {
-                *sum += log_s;
-                *count += 1.0;
-            }
-        }
-        let uppers = logs.iter().filter(|(_, n)| *n > 0.0).map(|(sum, n)| sum / n + critical * sd / f64::sqrt(*n));
-        let limit_s = self.cut_off * uppers.min_by(f64::total_cmp)?.exp();
-        (self.cut_off >= 1.0 && limit_s.is_finite() && limit_s > 0.0).then_some(limit_s)
+        RaceUnderWay::after(self, runs).limit_s(self, arm)
     }
 
-    /// The standings after each block.
-    pub fn history(&self, runs: &[Run]) -> Vec<Standings> {
+    /// Where the race stands after `runs`.
+    pub fn standings(&self, runs: &[Run]) -> Standings {
+        RaceUnderWay::after(self, runs).standings(self)
+    }
+
+    /// The standings after each block; of long races, after those that are [looks](crate::is_look) and after the last.
+    pub fn history(&self, runs: &[Run]) -> Vec<PastStandings> {
+        let mut race = RaceUnderWay::new(self);
         let mut end = 0;
-        runs.chunk_by(|a, b| a.block == b.block)
-            .map(|block| {
-                end += block.len();
-                self.standings(&runs[..end])
-            })
-            .collect()
+        let mut history = Vec::new();
+        for (block, blocks) in runs.chunk_by(|a, b| a.block == b.block).zip(1..) {
+            block.iter().for_each(|&run| race.add(self, run));
+            end += block.len();
+            if is_look(blocks) || end == runs.len() {
+                history.push(PastStandings { blocks, standings: race.standings(self) });
+            }
+        }
+        history
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::effects::Effects;
     use super::*;
 
     /// The example that docs/design/racing.md works by hand.

@@ -6,7 +6,8 @@ mod drawn;
 
 use drawn::{Draw, Field, of_papers};
 use proptest::prelude::*;
-use stayput_stats::{Claim, DropReason, Outcome, Race, RaceRule, Run};
+use stayput_stats::{Claim, DropReason, LOOKS_AT_EACH, Outcome, PastStandings, Race, RaceRule, Run, is_look};
+use std::collections::BTreeSet;
 
 const RACES: u64 = 1_000;
 /// How often a race must end within 2 % of the best, and its ties hold the best.
@@ -230,8 +231,30 @@ fn a_race_interrupted_anywhere_goes_on_as_if_it_had_not_been() {
             }
         }
         assert_eq!(race.next_block(&runs), None);
-        assert_eq!(race.history(&runs).last(), Some(&race.standings(&runs)));
+        assert_eq!(race.history(&runs).last().map(|past| &past.standings), Some(&race.standings(&runs)));
     }
+}
+
+#[test]
+fn a_long_race_decides_at_looks_alone_and_spends_its_runs_to_the_last() {
+    const RUNS: u32 = 2_003;
+    let mut draw = Draw::new(5);
+    // The third is dropped after many blocks; the first two are equal.
+    let field = Field { times_s: vec![1.0, 1.0, 1.02], noise: 0.05, ..Field::even(&mut draw, 3, SPREAD, NOISE) };
+    let rule = RaceRule::Guarantee { epsilon: 1e-6, delta: 0.05, max_runs: RUNS };
+    let race = field.race(rule, 5);
+    let runs = field.conduct(&race, &mut draw);
+    assert!((RUNS - 2..=RUNS).contains(&(runs.len() as u32)), "{}", runs.len());
+    let blocks: Vec<&[Run]> = runs.chunk_by(|a, b| a.block == b.block).collect();
+    let arms = |block: &[Run]| block.iter().map(|run| run.arm).collect::<BTreeSet<_>>();
+    // The last block takes what is left.
+    let changes = (1..blocks.len() - 1).filter(|&block| arms(blocks[block]) != arms(blocks[block - 1]));
+    let changes: Vec<usize> = changes.collect();
+    assert!(changes.iter().any(|&blocks| blocks > LOOKS_AT_EACH), "{changes:?}");
+    assert!(changes.iter().all(|&blocks| is_look(blocks)), "{changes:?}");
+    let history: Vec<usize> = race.history(&runs).iter().map(|past| past.blocks).collect();
+    let looks = (1..=blocks.len()).filter(|&count| is_look(count) || count == blocks.len());
+    assert_eq!(history, looks.collect::<Vec<_>>());
 }
 
 #[test]
@@ -322,7 +345,7 @@ proptest! {
             prop_assert!(!next.is_empty() && next.is_sorted_by(|a, b| a < b) && next.iter().all(|&arm| arm < arms));
         }
         prop_assert!((0..8).filter_map(|arm| race.limit_s(&runs, arm)).all(|limit_s| limit_s.is_finite() && limit_s > 0.0));
-        for standings in race.history(&runs) {
+        for PastStandings { standings, .. } in race.history(&runs) {
             prop_assert_eq!(standings.arms.len(), arms);
             prop_assert!(standings.best.is_none_or(|best| best < arms && standings.tied.contains(&best)));
             prop_assert!(standings.tied.is_sorted_by(|a, b| a < b));

@@ -5,7 +5,8 @@
 //! slower for all of them; the order of the groups, and of the treatments within, is drawn anew for every block
 //! (randomised complete block design; Fisher, *The Design of Experiments*, 1935). Blocks `0..warmup_blocks` warm up.
 
-use crate::engine::{CellStudy, Work, given_up};
+use crate::comparison_course::ComparisonCourse;
+use crate::engine::CellStudy;
 use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
@@ -96,24 +97,14 @@ impl Kind for Comparison {
 }
 
 impl CellStudy for Comparison {
+    type Course<'a> = ComparisonCourse<'a>;
+
     fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    fn work_of_block(&self, earlier: &[Trial], block: u32) -> Work {
-        let plan = &self.plan;
-        let open: Vec<Cell> = plan.cells().filter(|&cell| self.is_open(earlier, cell, block)).collect();
-        let mut groups: Vec<(usize, usize)> = open.iter().map(|cell| (cell.subject, cell.threads)).collect();
-        groups.dedup();
-        let mut cells = block_order(plan, &groups, block);
-        // Before a study is extended, what is settled runs beside what isn't; then only the reference does, which all need.
-        let rests = plan.is_extended_in(block);
-        cells.retain(|cell| {
-            plan.entry_of(*cell) <= block
-                && !given_up(plan, earlier, *cell)
-                && (!rests || cell.treatment == 0 || open.contains(cell))
-        });
-        Work { cells, open: groups.len(), of: plan.subjects.len() * plan.threads.len() }
+    fn course<'a>(&'a self, earlier: &[Trial]) -> ComparisonCourse<'a> {
+        ComparisonCourse::new(self, earlier)
     }
 
     fn with_plan(&self, plan: Plan) -> Self {
@@ -122,17 +113,6 @@ impl CellStudy for Comparison {
 }
 
 impl Comparison {
-    /// Whether `cell` needs a run in `block`, given the trials of all earlier blocks.
-    fn is_open(&self, earlier: &[Trial], cell: Cell, block: u32) -> bool {
-        let plan = &self.plan;
-        if plan.entry_of(cell) > block || given_up(plan, earlier, cell) {
-            return false;
-        }
-        let runs = earlier.iter().filter(|trial| !trial.warmup && cell.has_trial(plan, trial)).count() as u32;
-        let (least, most) = self.stop.block_limits();
-        runs < least || (runs < most && !self.is_settled(earlier, cell))
-    }
-
     /// Whether the stop rule is met for one cell.
     pub(crate) fn is_settled(&self, trials: &[Trial], cell: Cell) -> bool {
         let plan = &self.plan;
@@ -150,7 +130,7 @@ impl Comparison {
 }
 
 /// The cells of `groups` in the order in which `block` runs them.
-fn block_order(plan: &Plan, groups: &[(usize, usize)], block: u32) -> Vec<Cell> {
+pub(crate) fn block_order(plan: &Plan, groups: &[(usize, usize)], block: u32) -> Vec<Cell> {
     let all = plan.subjects.len() * plan.threads.len();
     // Drawn over all groups, open or not, so that closing one doesn't reorder the others.
     stats::block_permutation(plan.seed, block, all as u32, all)

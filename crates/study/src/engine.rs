@@ -84,11 +84,16 @@ impl Limit {
 
 /// A study of cells, which runs programs or models of them.
 pub trait CellStudy: Kind<Trial = Trial> {
+    /// What it decides by.
+    type Course<'a>: Course
+    where
+        Self: 'a;
+
     /// What it runs where.
     fn plan(&self) -> &Plan;
 
-    /// What `block` runs, given the trials of all earlier blocks; no cells when the study is finished.
-    fn work_of_block(&self, earlier: &[Trial], block: u32) -> Work;
+    /// Its course after the trials of whole blocks, at least of all those before the plan was last extended.
+    fn course<'a>(&'a self, earlier: &[Trial]) -> Self::Course<'a>;
 
     /// The same study of another plan.
     #[must_use]
@@ -96,11 +101,25 @@ pub trait CellStudy: Kind<Trial = Trial> {
 
     /// Whether `cell` isn't run any more for its failures.
     fn is_given_up(&self, trials: &[Trial], cell: Cell) -> bool {
-        given_up(self.plan(), trials, cell)
+        let mut failures = Failures::default();
+        trials.iter().filter(|trial| cell.has_trial(self.plan(), trial)).for_each(|trial| {
+            failures.note(self.plan(), trial);
+        });
+        failures.give_up()
     }
+}
 
-    /// How long a run of `cell` may take before nothing more is to be learnt from it, given all trials before it.
-    fn cut_off(&self, _trials: &[Trial], _cell: Cell) -> Option<Duration> {
+/// What the trials of a study so far come to, kept up trial by trial, so that a trial costs about as much after a hundred thousand as
+/// after ten. What it says is a function of the study and these trials.
+pub trait Course {
+    /// Takes note of a trial that comes after all others.
+    fn note(&mut self, trial: &Trial);
+
+    /// What `block` runs, when the trials of all earlier blocks are noted, and no others; no cells when the study is finished.
+    fn work_of_block(&mut self, block: u32) -> Work;
+
+    /// How long a run of `cell` may take before nothing more is to be learnt from it.
+    fn cut_off(&mut self, _cell: Cell) -> Option<Duration> {
         None
     }
 }
@@ -170,28 +189,36 @@ pub fn run_blocks<S: CellStudy>(
     let plan = study.plan();
     // Blocks run one after the other, so all before the last one begun are whole, or were left when the study was extended.
     let first = session.trials().last().map_or(0, |trial| trial.block).max(plan.first_block());
+    let mut noted = session.trials().partition_point(|trial| trial.block < first);
+    let mut course = study.course(&session.trials()[..noted]);
+    let mut spent_s = sum_s(session.trials());
     for block in first.. {
-        let earlier = session.trials().partition_point(|trial| trial.block < block);
-        let work = study.work_of_block(&session.trials()[..earlier], block);
+        let earlier = noted;
+        let work = course.work_of_block(block);
         if work.cells.is_empty() {
             return Ok(Ending::Finished);
         }
         watch(Event::Block { block, open: work.open, of: work.of });
         for cell in work.cells {
             let trials = session.trials();
+            trials[noted..].iter().for_each(|trial| course.note(trial));
+            noted = trials.len();
             if trials[earlier..].iter().any(|trial| cell.has_trial(plan, trial)) {
                 continue;
             }
-            if plan.budget.is_some_and(|budget| time_spent(trials) >= budget) {
+            if plan.budget.is_some_and(|budget| duration(spent_s) >= budget) {
                 return Ok(Ending::BudgetSpent);
             }
             watch(Event::Begin(cell));
             let sequence = trials.last().map_or(0, |trial| trial.sequence + 1);
-            let cut_off = study.cut_off(trials, cell);
+            let cut_off = course.cut_off(cell);
             let turn = Turn { cell, sequence, block, warmup: block < plan.warmup_blocks, cut_off };
             let trial = runner.run(plan, &turn)?;
+            spent_s += trial.ran_s.unwrap_or(0.0);
             watch(Event::End(session.add(trial)?));
         }
+        session.trials()[noted..].iter().for_each(|trial| course.note(trial));
+        noted = session.trials().len();
     }
     unreachable!("the stop rule bounds the number of blocks")
 }
@@ -220,18 +247,37 @@ pub struct Work {
 
 /// Time spent in trials, warm-up included.
 pub fn time_spent(trials: &[Trial]) -> Duration {
-    let sum_s = trials.iter().filter_map(|trial| trial.ran_s).sum();
-    Duration::try_from_secs_f64(sum_s).unwrap_or(Duration::MAX)
+    duration(sum_s(trials))
 }
 
-/// Whether nothing more is to be learnt from `cell`: it can't be started, or failed every one of its last runs.
-pub(crate) fn given_up(plan: &Plan, trials: &[Trial], cell: Cell) -> bool {
-    let from = plan.retried_from();
-    let since = trials.iter().rev().take_while(|trial| trial.block >= from);
-    let mut last = since.filter(|trial| cell.has_trial(plan, trial)).take(FAILURES_TO_GIVE_UP).peekable();
-    if last.peek().is_some_and(|trial| trial.status == Status::NotStarted) {
-        return true;
+fn sum_s(trials: &[Trial]) -> f64 {
+    trials.iter().filter_map(|trial| trial.ran_s).sum()
+}
+
+fn duration(s: f64) -> Duration {
+    Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX)
+}
+
+/// The failures of one cell, as far as they decide whether it is given up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Failures {
+    /// Runs that failed, one after the other, up to the last.
+    in_a_row: usize,
+    /// Whether the last one couldn't be started.
+    not_started: bool,
+}
+
+impl Failures {
+    /// Takes note of a trial of the cell that comes after all others. Those from before it was tried again don't count.
+    pub(crate) fn note(&mut self, plan: &Plan, trial: &Trial) {
+        if trial.block >= plan.retried_from() {
+            self.in_a_row = if trial.status.is_failure() { self.in_a_row + 1 } else { 0 };
+            self.not_started = trial.status == Status::NotStarted;
+        }
     }
-    let failed = last.filter(|trial| trial.status.is_failure()).count();
-    failed == FAILURES_TO_GIVE_UP
+
+    /// Whether nothing more is to be learnt from the cell: it can't be started, or failed every one of its last runs.
+    pub(crate) fn give_up(self) -> bool {
+        self.not_started || self.in_a_row >= FAILURES_TO_GIVE_UP
+    }
 }

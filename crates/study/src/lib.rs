@@ -14,7 +14,7 @@
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
 //! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
-//! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`]; how
+//! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`] and the course of each; how
 //!   their journals are called, [`journal_name`]
 //! - what it shows: [`summary`], [`verdict`], [`crowding`], [`warning`] and [`stop_reason`], [`analysis`]
 
@@ -24,6 +24,7 @@ pub mod analysis;
 pub mod binding;
 pub mod candidates;
 pub mod comparison;
+mod comparison_course;
 pub mod crowding;
 mod departures;
 pub mod engine;
@@ -43,6 +44,7 @@ pub mod model_file;
 mod model_runner;
 pub mod plan;
 pub mod race;
+mod race_course;
 pub mod record;
 mod reported_time;
 pub mod request;
@@ -63,6 +65,7 @@ mod watch;
 pub use analysis::{Analysis, RaceAnalysis, comparison_analysis, race_analysis};
 pub use binding::Binding;
 pub use comparison::{Comparison, StopRule};
+pub use comparison_course::ComparisonCourse;
 pub use extension::Extension;
 pub use host::{HostFacts, HostState, PastSession};
 pub use identity::Identity;
@@ -75,6 +78,7 @@ pub use model::SubjectModel;
 pub use model_runner::ModelRunner;
 pub use plan::{Cell, Plan, Subject, Treatment};
 pub use race::{Entrant, Race, RaceResult, RaceStop};
+pub use race_course::RaceCourse;
 pub use record::{Ending, Record};
 pub use runner::ProgramRunner;
 pub use sample::{Failure, FailureCause, Measurements, Sample};

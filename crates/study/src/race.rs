@@ -3,15 +3,15 @@
 //! Each subject has a race of its own, between all its cells, also across thread counts. Who stays in is decided by
 //! [`stats::Race`]; here cells become its arms, and trials its runs.
 
-use crate::engine::{CellStudy, Work, given_up};
+use crate::engine::CellStudy;
 use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
+use crate::race_course::RaceCourse;
 use crate::trial::{Status, Trial};
 use serde::{Deserialize, Serialize};
-use stats::{Claim, Gain, Outcome, RaceRule, Run, Standing, Standings};
+use stats::{Claim, Gain, Outcome, PastStandings, RaceRule, Run, Standing, Standings};
 use std::collections::HashMap;
-use std::time::Duration;
 
 /// A study that looks for the best cell of each subject, and drops cells as soon as they have lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,8 +98,8 @@ pub struct RaceResult {
     pub runs: u32,
     /// How it stands: who is best, who can't be told apart from it, and each entrant's loss.
     pub standings: Standings,
-    /// How it stood after each block.
-    pub history: Vec<Standings>,
+    /// How it stood after each block; of long races, after those at which it was looked at.
+    pub history: Vec<PastStandings>,
 }
 
 /// One cell in a race.
@@ -152,36 +152,14 @@ impl RaceResult {
 }
 
 impl CellStudy for Race {
+    type Course<'a> = RaceCourse<'a>;
+
     fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// A block that warms up runs one cell of each subject, since what is to be warmed is the machine.
-    fn work_of_block(&self, earlier: &[Trial], block: u32) -> Work {
-        let plan = &self.plan;
-        let mut groups: Vec<Vec<Cell>> = Vec::new();
-        let mut of = 0;
-        for subject in 0..plan.subjects.len() {
-            let field = SubjectRace::new(self, subject, earlier);
-            of += field.arms.len();
-            let arms = if block < plan.warmup_blocks {
-                Some(vec![0])
-            } else {
-                field.race().next_block(&field.runs(earlier)).map(|mut arms| {
-                    arms.retain(|&arm| !given_up(plan, earlier, field.arms[arm]));
-                    arms
-                })
-            };
-            groups.push(arms.unwrap_or_default().into_iter().map(|arm| field.arms[arm]).collect());
-        }
-        let open = groups.iter().map(Vec::len).sum();
-        let order = stats::block_permutation(plan.seed, block, u32::MAX, groups.len());
-        let cells = order.into_iter().flat_map(|subject| {
-            let group = &groups[subject];
-            let order = stats::block_permutation(plan.seed, block, subject as u32, group.len());
-            order.into_iter().map(|position| group[position]).collect::<Vec<_>>()
-        });
-        Work { cells: cells.collect(), open, of }
+    fn course<'a>(&'a self, earlier: &[Trial]) -> RaceCourse<'a> {
+        RaceCourse::new(self, earlier)
     }
 
     fn with_plan(&self, plan: Plan) -> Self {
@@ -194,16 +172,6 @@ impl CellStudy for Race {
             trials.iter().filter(|trial| trial.block >= self.plan.retried_from() && cell.has_trial(&self.plan, trial));
         let (failed, other): (Vec<&Trial>, Vec<&Trial>) = since.partition(|trial| trial.status.is_failure());
         failed.len() > other.len()
-    }
-
-    /// The race counts the programs' own times, which may be shorter than what is seen from outside; the most that was seen
-    /// on top of them is added.
-    fn cut_off(&self, trials: &[Trial], cell: Cell) -> Option<Duration> {
-        let field = SubjectRace::new(self, cell.subject, trials);
-        let arm = field.arms.iter().position(|other| *other == cell)?;
-        let limit_s = field.race().limit_s(&field.runs(trials), arm)?;
-        let around = trials.iter().filter_map(|trial| Some(trial.ran_s? - trial.time_s?));
-        Duration::try_from_secs_f64(limit_s + around.fold(0.0, f64::max)).ok()
     }
 }
 
@@ -241,11 +209,14 @@ impl Race {
 }
 
 /// The race between the cells of one subject.
-struct SubjectRace<'a> {
+#[derive(Debug)]
+pub(crate) struct SubjectRace<'a> {
     plan: &'a Plan,
     stop: &'a RaceStop,
-    arms: Vec<Cell>,
-    reference: Vec<Option<usize>>,
+    /// Its cells, in the plan's order.
+    pub(crate) arms: Vec<Cell>,
+    /// For each arm the one that its gain is told against.
+    pub(crate) reference: Vec<Option<usize>>,
     kept: Vec<usize>,
     /// For each arm the counted block in which it was added, or is tried again.
     entries: Vec<u32>,
@@ -253,7 +224,8 @@ struct SubjectRace<'a> {
 }
 
 impl<'a> SubjectRace<'a> {
-    fn new(race: &'a Race, subject: usize, trials: &[Trial]) -> Self {
+    /// The race of a subject, by its position; `trials` are at least all those of before cells were tried again.
+    pub(crate) fn new(race: &'a Race, subject: usize, trials: &[Trial]) -> Self {
         let Race { plan, stop } = race;
         let arms: Vec<Cell> = plan.cells().filter(|cell| cell.subject == subject).collect();
         let unbound = arms.iter().enumerate().filter(|(_, cell)| plan.treatments[cell.treatment].is_unbound());
@@ -277,7 +249,7 @@ impl<'a> SubjectRace<'a> {
     }
 
     /// The race as decisions are made about it.
-    fn race(&self) -> stats::Race<'_> {
+    pub(crate) fn race(&self) -> stats::Race<'_> {
         stats::Race {
             arms: self.arms.len(),
             reference: &self.reference,
@@ -290,22 +262,29 @@ impl<'a> SubjectRace<'a> {
     }
 
     /// The trials of this subject that count, as runs.
-    fn runs(&self, trials: &[Trial]) -> Vec<Run> {
-        let Some(subject) = self.arms.first().map(|cell| &self.plan.subjects[cell.subject].name) else {
-            return Vec::new();
+    pub(crate) fn runs(&self, trials: &[Trial]) -> Vec<Run> {
+        trials.iter().filter_map(|trial| self.run(trial)).collect()
+    }
+
+    /// A trial as a run; none where it doesn't count, or is of another subject. Failures that are tried again are as if they had not
+    /// been.
+    pub(crate) fn run(&self, trial: &Trial) -> Option<Run> {
+        let is_forgotten = trial.status.is_failure() && trial.block < self.plan.retried_from();
+        if trial.warmup || is_forgotten {
+            return None;
+        }
+        let outcome = match (trial.status, trial.time_s, trial.ran_s) {
+            (Status::Ok, Some(time_s), _) => Outcome::Time(time_s),
+            (Status::CutOff, _, Some(ran_s)) => Outcome::CutOff(ran_s),
+            _ => Outcome::Failed,
         };
-        // Failures that are tried again are as if they had not been.
-        let is_forgotten = |trial: &Trial| trial.status.is_failure() && trial.block < self.plan.retried_from();
-        let counted = trials.iter().filter(|trial| !trial.warmup && trial.subject == *subject && !is_forgotten(trial));
-        let run = |trial: &Trial| {
-            let outcome = match (trial.status, trial.time_s, trial.ran_s) {
-                (Status::Ok, Some(time_s), _) => Outcome::Time(time_s),
-                (Status::CutOff, _, Some(ran_s)) => Outcome::CutOff(ran_s),
-                _ => Outcome::Failed,
-            };
-            let arm = *self.by_name.get(&(trial.threads, trial.placement.as_str()))?;
-            Some(Run { block: trial.block.saturating_sub(self.plan.warmup_blocks), arm, outcome })
-        };
-        counted.filter_map(run).collect()
+        let block = trial.block.saturating_sub(self.plan.warmup_blocks);
+        Some(Run { block, arm: self.arm(trial)?, outcome })
+    }
+
+    /// The arm that a trial is of; none where it is of another subject.
+    pub(crate) fn arm(&self, trial: &Trial) -> Option<usize> {
+        let subject = &self.plan.subjects[self.arms.first()?.subject].name;
+        self.by_name.get(&(trial.threads, trial.placement.as_str())).filter(|_| trial.subject == *subject).copied()
     }
 }

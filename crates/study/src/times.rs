@@ -9,8 +9,13 @@ use std::collections::BTreeMap;
 pub(crate) fn counted<'a>(plan: &'a Plan, trials: &'a [Trial], cell: Cell) -> impl Iterator<Item = (&'a Trial, f64)> {
     trials
         .iter()
-        .filter(move |trial| !trial.warmup && trial.status == Status::Ok && cell.has_trial(plan, trial))
-        .filter_map(|trial| Some((trial, trial.time_s?)))
+        .filter_map(|trial| Some((trial, counted_time_s(trial)?)))
+        .filter(move |(trial, _)| cell.has_trial(plan, trial))
+}
+
+/// The time of a trial, in seconds, if it counts.
+pub(crate) fn counted_time_s(trial: &Trial) -> Option<f64> {
+    trial.time_s.filter(|_| !trial.warmup && trial.status == Status::Ok)
 }
 
 /// The times of `cell` that count, in seconds, in the order in which they were run.

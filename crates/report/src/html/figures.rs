@@ -2,7 +2,7 @@
 
 use super::figure::{figure, filter, or_dash, scrolled, swatch, table};
 use super::page::{Section, heading};
-use super::{race, shown};
+use super::{MOST_TRIALS, listed, race, shown};
 use crate::chart::{self, Hue, Interval, Line, LinePoint, Mark, Point, Strip};
 use crate::number::{self, Ratio};
 use crate::ranking::cut_off;
@@ -17,10 +17,12 @@ pub(super) fn in_order(study: &StudyView) -> Section {
     let lack = if study.is_race() { "no cell has two trials that count" } else { "no trial that counts yet" };
     let in_order = |subject: &Subject| {
         let points = ordered_points(study, subject);
+        let description = order_description(study, subject, &points);
+        let (drawn, sample) = sample(points, MOST_TRIALS);
         figure(
             &format!("{}: trials in order", plain(&subject.name)),
-            &order_description(study, subject, &points),
-            chart::in_order(&points, &interruptions(study)),
+            &format!("{description}{sample}"),
+            chart::in_order(&drawn, &interruptions(study)),
             lack,
             drift_table(study, subject),
         )
@@ -33,7 +35,12 @@ pub(super) fn in_order(study: &StudyView) -> Section {
         (legend(study))
         div.charts { @for subject in &study.plan.subjects { (in_order(subject)) } }
         details {
-            summary { "All " (count(study.trials.len(), "trial")) " as a table" }
+            @let listed = listed(study).count();
+            @if listed == study.trials.len() { summary { "All " (count(listed, "trial")) " as a table" } }
+            @else {
+                summary { (listed) " of " (count(study.trials.len(), "trial")) " as a table" }
+                p { "The table and the data in this page have an even sample of so many trials. All are in the journal, and in the forms csv and json of the report." }
+            }
             (trial_table(study))
         }
     })
@@ -43,8 +50,10 @@ pub(super) fn in_order(study: &StudyView) -> Section {
 pub(super) fn distributions(study: &StudyView) -> Section {
     let plan = &study.plan;
     let distribution = |title: &str, cells: &[(String, &Summary)]| {
-        let drawn = chart::strips(&strips(study, cells));
-        figure(title, &distribution_description(cells), drawn, "no trial with a time yet", distribution_table(cells))
+        let (strips, sample) = strips(study, cells);
+        let description = format!("{}{sample}", distribution_description(cells));
+        let drawn = chart::strips(&strips);
+        figure(title, &description, drawn, "no trial with a time yet", distribution_table(cells))
     };
     heading("distributions", "Distributions", "Distributions").above(html! {
         p { "Each mark is one trial, the first of its cell at the top of its strip, the last at the bottom; the bar is the median. Scales differ from chart to chart." }
@@ -129,7 +138,7 @@ fn mark(summary: &Summary, trial: &Trial) -> Mark {
         None => Mark::Failed,
         Some(_) if trial.status != Status::Ok => Mark::Failed,
         Some(_) if trial.warmup => Mark::Uncounted,
-        Some(_) if summary.outliers.contains(&trial.sequence) => Mark::Outlier,
+        Some(_) if summary.outliers.binary_search(&trial.sequence).is_ok() => Mark::Outlier,
         Some(_) => Mark::Counted,
     }
 }
@@ -223,14 +232,35 @@ fn drift_table(study: &StudyView, subject: &Subject) -> Markup {
     )
 }
 
-fn strips(study: &StudyView, cells: &[(String, &Summary)]) -> Vec<Strip> {
-    let strip = |(name, summary): &(String, &Summary)| Strip {
-        label: name.clone(),
-        figure: median(summary),
-        points: points(study, summary, |time| time).collect(),
-        median: summary.median_s,
+/// The strips of cells, and a sentence where they don't have all trials.
+fn strips(study: &StudyView, cells: &[(String, &Summary)]) -> (Vec<Strip>, String) {
+    let most = MOST_TRIALS / cells.len().max(1);
+    let mut said = String::new();
+    let strip = |(name, summary): &(String, &Summary)| {
+        let (points, sentence) = sample(points(study, summary, |time| time).collect(), most);
+        said = if sentence.is_empty() { std::mem::take(&mut said) } else { sentence };
+        Strip { label: name.clone(), figure: median(summary), points, median: summary.median_s }
     };
-    cells.iter().map(strip).collect()
+    let strips = cells.iter().map(strip).collect();
+    (strips, said)
+}
+
+/// What is drawn of `points`, about `most` of them, and a sentence that says so where that isn't all: an even sample of those that
+/// lie with the others, and of those that don't.
+fn sample(points: Vec<Point>, most: usize) -> (Vec<Point>, String) {
+    if points.len() <= most {
+        return (points, String::new());
+    }
+    let (plain, others): (Vec<Point>, Vec<Point>) = points.into_iter().partition(|point| point.mark == Mark::Counted);
+    let every = |points: &[Point]| (2 * points.len()).div_ceil(most).max(1);
+    let (of_plain, of_others) = (every(&plain), every(&others));
+    let sentence = match of_others {
+        1 => format!(" Of so many one in {of_plain} is drawn, and all that are marked."),
+        _ => format!(" Of so many one in {of_plain} is drawn, and one in {of_others} of those that are marked."),
+    };
+    let mut drawn: Vec<Point> = plain.into_iter().step_by(of_plain).collect();
+    drawn.extend(others.into_iter().step_by(of_others));
+    (drawn, sentence)
 }
 
 fn median(summary: &Summary) -> String {
@@ -358,7 +388,7 @@ fn trial_table(study: &StudyView) -> Markup {
                     th { "involuntary" } th { "migrations" }
                 } }
                 tbody {
-                    @for trial in study.trials {
+                    @for trial in listed(study) {
                         tr {
                             td { (trial.sequence) } td { (trial.block) } td { (plain(&trial.subject)) } td { (trial.threads) }
                             td { (plain(&trial.placement)) }

@@ -5,12 +5,12 @@ use super::figure::{figure, filter, or_dash, scrolled, swatch, table};
 use super::page::{Section, heading};
 use crate::chart::{self, Interval, Racer, Step};
 use crate::number;
-use crate::ranking::{Part, Place, Ranking};
+use crate::ranking::{Part, PastBlock, Place, Ranking};
 use crate::study_view::{StudyView, cpu_line};
 use crate::words::{count, plain};
 use maud::{Markup, html};
 use stats::{DropReason, Standing, Standings};
-use study::{Summary, Trial};
+use study::Summary;
 
 /// Most rows of the chart of the ranking.
 const MOST_ROWS: usize = 14;
@@ -43,16 +43,10 @@ pub(super) fn parts() -> Markup {
 fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
     let name = plain(&ranking.race.subject);
     let blocks = ranking.blocks(study.trials);
-    let ends: Vec<u32> = blocks
-        .iter()
-        .scan(0, |runs, block| {
-            *runs += block.len() as u32;
-            Some(*runs)
-        })
-        .collect();
+    let ends: Vec<u32> = blocks.iter().map(|block| (block.runs_before + block.trials.len()) as u32).collect();
     let run_by_run = figure(
         &format!("{name}: the race, run by run"),
-        &race_description(ranking),
+        &format!("{}{}", race_description(ranking), of_looks(ranking, &blocks)),
         chart::race(&racers(study, ranking, &blocks), &ends),
         "no run has a time yet",
         block_table(ranking, &blocks),
@@ -76,6 +70,16 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
     }
 }
 
+/// That not all blocks are drawn, where that is so.
+fn of_looks(ranking: &Ranking, blocks: &[PastBlock]) -> String {
+    match ranking.race.history.last().map(|last| last.blocks) {
+        Some(all) if all > blocks.len() => {
+            format!(" Of {} those {} are drawn after which the race was looked at.", count(all, "block"), blocks.len())
+        }
+        _ => String::new(),
+    }
+}
+
 fn legend(ranking: &Ranking) -> Markup {
     let exits = [
         (DropReason::Slower, "dropped: slower"),
@@ -96,16 +100,14 @@ fn legend(ranking: &Ranking) -> Markup {
 }
 
 /// The entrants' ways through the race, from the trials of each block and the standings after it.
-fn racers(study: &StudyView, ranking: &Ranking, blocks: &[Vec<&Trial>]) -> Vec<Racer> {
+fn racers(study: &StudyView, ranking: &Ranking, blocks: &[PastBlock]) -> Vec<Racer> {
     let mut steps: Vec<Vec<Step>> = ranking.places.iter().map(|_| Vec::new()).collect();
-    let mut order = 0;
-    for (trials, standings) in blocks.iter().zip(&ranking.race.history) {
-        for trial in trials {
-            order += 1;
+    for PastBlock { trials, runs_before, standings } in blocks {
+        for (trial, order) in trials.iter().zip(*runs_before as u32 + 1..) {
             let Some(row) = ranking.places.iter().position(|place| place.ran(trial)) else { continue };
             let place = &ranking.places[row];
             let Some(standing) = standings.arms.get(place.arm) else { continue };
-            let has_left = place.standing.dropped.is_some() && steps[row].len() + 1 == place.standing.runs;
+            let has_left = place.standing.dropped.is_some() && standing.runs == place.standing.runs;
             let left = has_left.then(|| format!("; left the race: {}", place.left(study.plan.warmup_blocks)));
             let (name, behind) = (ranking.name(place), behind(standings, place.arm, standing));
             steps[row].push(Step {
@@ -174,11 +176,9 @@ fn names(all: &[String]) -> String {
     }
 }
 
-fn block_table(ranking: &Ranking, blocks: &[Vec<&Trial>]) -> Markup {
+fn block_table(ranking: &Ranking, blocks: &[PastBlock]) -> Markup {
     let name = |arm: usize| ranking.places.iter().find(|place| place.arm == arm).map(|place| ranking.name(place));
-    let mut runs = 0;
-    let row = |(trials, standings): (&Vec<&Trial>, &Standings)| {
-        runs += trials.len();
+    let row = |PastBlock { trials, runs_before, standings }: &PastBlock| {
         let ended = |place: &&Place| {
             place.standing.dropped.is_some()
                 && standings.arms.get(place.arm).is_some_and(|then| then.runs == place.standing.runs)
@@ -188,14 +188,14 @@ fn block_table(ranking: &Ranking, blocks: &[Vec<&Trial>]) -> Markup {
         [
             trials[0].block.to_string(),
             trials.len().to_string(),
-            runs.to_string(),
+            (runs_before + trials.len()).to_string(),
             or_dash(standings.best.and_then(name), |name| plain(&name)),
             standings.tied.len().saturating_sub(1).to_string(),
             names(&dropped),
         ]
     };
     let heads = &["block", "runs", "runs so far", "best so far", "not told apart from it", "dropped after it"];
-    table(heads, blocks.iter().zip(&ranking.race.history).map(row))
+    table(heads, blocks.iter().map(row))
 }
 
 fn intervals(ranking: &Ranking) -> Vec<Interval> {

@@ -1,11 +1,12 @@
 //! The course of a race: which arms run in the next block, who was left out when, and why.
 //!
-//! It is computed anew from the runs, block by block, so a race that was interrupted goes on as it would have.
+//! It is a function of the runs, block by block, so a race that was interrupted goes on as it would have.
 
-use super::effects::Effects;
+use super::effects::{Effects, Noise};
 use super::simultaneous::maximum_modulus;
 use super::{DropReason, Elimination, Outcome, Race, RaceRule, Run};
 use crate::draw::block_permutation;
+use crate::look::is_look;
 use crate::paired::{CONFIDENCE, MIN_PAIRS, student};
 use statrs::distribution::ContinuousCDF;
 use std::cmp::Ordering;
@@ -57,28 +58,16 @@ pub(super) struct Course {
     pub(super) last_leg: Option<LastLeg>,
     /// Which arms have entered the race.
     entered: Vec<bool>,
+    /// Blocks since the race or its last leg began, or arms were admitted: what looks are counted by.
+    blocks: usize,
+    /// The noise at the last look; none before, or while no arm had run twice.
+    pub(super) noise: Option<Noise>,
 }
 
 impl Course {
-    /// The course after `runs`; a last block of which some arms haven't run yet decides nothing.
-    pub(super) fn after(race: &Race, runs: &[Run]) -> Self {
-        let mut course = Self::start(race);
-        let mut end = 0;
-        for block in runs.chunk_by(|a, b| a.block == b.block) {
-            course.admit(race, &runs[..end], block[0].block);
-            end += block.len();
-            // A later block exists only because this one was decided on; the last may still be under way.
-            let whole = || course.next.iter().all(|&arm| block.iter().any(|run| run.arm == arm));
-            if end < runs.len() || whole() {
-                course.advance(race, &runs[..end]);
-            }
-        }
-        course
-    }
-
     /// The first block runs every arm; when there aren't runs for all, those that are kept, then references, then some that
     /// are drawn.
-    fn start(race: &Race) -> Self {
+    pub(super) fn start(race: &Race) -> Self {
         let entered: Vec<bool> = (0..race.arms).map(|arm| race.entry_of(arm) == 0).collect();
         let mut order = race.kept_arms();
         order.extend((0..race.arms).filter(|&arm| race.reference_of(arm) == Some(arm)));
@@ -91,7 +80,8 @@ impl Course {
         }
         next.sort_unstable();
         let dropped = vec![None; race.arms];
-        Self { candidates: next.clone(), guests: Vec::new(), next, dropped, last_leg: None, entered }
+        let candidates = next.clone();
+        Self { candidates, guests: Vec::new(), next, dropped, last_leg: None, entered, blocks: 0, noise: None }
     }
 
     /// Lets the arms in that enter by `block`, the one after `runs`. It runs them beside those that may still win and their references,
@@ -115,17 +105,24 @@ impl Course {
         next.truncate(race.budget().saturating_sub(runs.len()));
         next.sort_unstable();
         self.guests = next.iter().copied().filter(|arm| !candidates.contains(arm)).collect();
-        (self.next, self.candidates, self.last_leg) = (next, candidates, None);
+        (self.next, self.candidates, self.last_leg, self.blocks) = (next, candidates, None, 0);
     }
 
-    /// Decides after a block, the last of `runs`.
-    fn advance(&mut self, race: &Race, runs: &[Run]) {
+    /// Decides after a block, the last of `runs`. Where none is due for a look, the next block is like it, as long as there are runs
+    /// for that.
+    pub(super) fn advance(&mut self, race: &Race, runs: &[Run]) {
         let Some(block) = runs.last().map(|run| run.block) else { return };
-        let effects = Effects::fit(race.arms, runs);
-        let look = Look { race, runs, effects: &effects, left: race.budget().saturating_sub(runs.len()) };
+        let left = race.budget().saturating_sub(runs.len());
+        self.blocks += 1;
         if let Some(leg) = &mut self.last_leg {
             leg.blocks += 1;
         }
+        if !is_look(self.blocks) && (1..=left).contains(&self.next.len()) {
+            return;
+        }
+        let effects = Effects::fit(race.arms, runs);
+        self.noise = effects.noise();
+        let look = Look { race, runs, effects: &effects, left };
         // Whether an arm is out for its failures doesn't depend on the other arms, so that is settled first.
         let before = std::mem::take(&mut self.candidates);
         self.next.clear();
@@ -173,9 +170,14 @@ impl Course {
                 }
                 return;
             }
-            self.last_leg = Some(LastLeg { from_run: look.runs.len(), finalists, blocks: 0 });
+            self.begin_leg(look, finalists);
         }
         self.go_on_with_leg(look, settled);
+    }
+
+    fn begin_leg(&mut self, look: &Look, finalists: usize) {
+        self.last_leg = Some(LastLeg { from_run: look.runs.len(), finalists, blocks: 0 });
+        self.blocks = 0;
     }
 
     /// The next block of the last leg, when it isn't done and there are runs for it.
@@ -220,7 +222,7 @@ impl Course {
             if look.affordable(&[best], MIN_PAIRS) == 0 {
                 return;
             }
-            self.last_leg = Some(LastLeg { from_run: look.runs.len(), finalists: 1, blocks: 0 });
+            self.begin_leg(look, 1);
         }
         self.go_on_with_leg(look, true);
     }

@@ -13,7 +13,7 @@
 
 use super::{Outcome, Run};
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// Residuals above so many standard deviations count as that many.
 const SLOW_CUT: f64 = 2.0;
@@ -160,10 +160,10 @@ impl Effects {
     /// and, from five blocks on, as many in which it did best; none when that leaves no block.
     pub(super) fn undisturbed_difference(&self, arm: usize, other: usize) -> Option<Difference> {
         let runs_of = |arm: usize| self.observations.iter().filter(move |observation| observation.arm == arm);
+        let mut in_block = HashMap::new();
+        runs_of(other).for_each(|observation| _ = in_block.entry(observation.block).or_insert(observation.log_s));
         let mut pairs: Vec<f64> = runs_of(arm)
-            .filter_map(|observation| {
-                Some(observation.log_s - runs_of(other).find(|other| other.block == observation.block)?.log_s)
-            })
+            .filter_map(|observation| Some(observation.log_s - in_block.get(&observation.block)?))
             .collect();
         pairs.sort_unstable_by(f64::total_cmp);
         let cut = pairs.len().div_ceil(5);
@@ -201,13 +201,16 @@ impl Effects {
 
 /// Log times of the runs that have one, with blocks numbered without gaps and centred on their mean.
 fn observations(arms: usize, runs: &[Run]) -> Vec<Observation> {
-    let blocks: BTreeSet<u32> = runs.iter().map(|run| run.block).collect();
-    let numbers: BTreeMap<u32, usize> = blocks.into_iter().zip(0..).collect();
-    let mut observations: Vec<Observation> = runs
-        .iter()
-        .filter(|run| run.arm < arms)
-        .filter_map(|run| Some(Observation { arm: run.arm, block: numbers[&run.block], log_s: run.log_s()? }))
-        .collect();
+    // As a rule they rise.
+    let mut blocks: Vec<u32> = runs.iter().map(|run| run.block).collect();
+    blocks.dedup();
+    blocks.sort_unstable();
+    blocks.dedup();
+    let observation = |run: &Run| {
+        let block = blocks.binary_search(&run.block).ok()?;
+        Some(Observation { arm: run.arm, block, log_s: run.log_s()? })
+    };
+    let mut observations: Vec<Observation> = runs.iter().filter(|run| run.arm < arms).filter_map(observation).collect();
     // Sums of numbers near 0 round less; effects are differences, for which the constant is nothing.
     let mean = observations.iter().map(|observation| observation.log_s).sum::<f64>() / observations.len().max(1) as f64;
     observations.iter_mut().for_each(|observation| observation.log_s -= mean);

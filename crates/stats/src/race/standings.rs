@@ -14,11 +14,10 @@ const MISS: f64 = 1.0 - CONFIDENCE;
 const DISTURBED: f64 = 0.05;
 
 impl Race<'_> {
-    /// Where the race stands after `runs`.
-    pub fn standings(&self, runs: &[Run]) -> Standings {
-        let course = Course::after(self, runs);
+    /// Where the race stands after `runs`, whose course is `course`.
+    pub(super) fn standings_of(&self, course: &Course, runs: &[Run]) -> Standings {
         let effects = Effects::fit(self.arms, runs);
-        let best = self.best(&course, &effects, runs);
+        let best = self.best(course, &effects, runs);
         let standing = |arm: usize| Standing {
             runs: runs.iter().filter(|run| run.arm == arm).count(),
             loss: None,
@@ -30,7 +29,7 @@ impl Race<'_> {
             best,
             tied: Vec::new(),
             difference_shown: false,
-            gain: best.and_then(|best| self.gain(&course, runs, best)),
+            gain: best.and_then(|best| self.gain(course, runs, best)),
             smallest_detectable: None,
             arms: (0..self.arms).map(standing).collect(),
         };

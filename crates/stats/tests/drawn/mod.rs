@@ -4,7 +4,7 @@ mod draw;
 
 pub use draw::Draw;
 use serde::Deserialize;
-use stayput_stats::{Outcome, Race, RaceRule, Run, block_permutation};
+use stayput_stats::{Outcome, Race, RaceRule, RaceUnderWay, Run, block_permutation};
 use std::collections::BTreeMap;
 
 /// A run within 2 % of the best is as good as the best.
@@ -88,7 +88,8 @@ impl Field {
     /// Runs `race` to its end as an engine does: blocks in random order, runs that take too long cut off.
     pub fn conduct(&self, race: &Race, draw: &mut Draw) -> Vec<Run> {
         let (mut runs, mut fastest_s): (Vec<Run>, f64) = (Vec::new(), f64::INFINITY);
-        while let Some(arms) = race.next_block(&runs) {
+        let mut under_way = RaceUnderWay::new(race);
+        while let Some(arms) = under_way.next_block(race) {
             let block = runs.last().map_or(0, |run| run.block + 1);
             for position in block_permutation(race.seed, block, 0, arms.len()) {
                 let arm = arms[position];
@@ -96,11 +97,12 @@ impl Field {
                 fastest_s = fastest_s.min(time_s);
                 // The limit is never below this; asking for it at every run would take most of the time.
                 let may_be_cut = time_s > race.cut_off * fastest_s;
-                let outcome = match may_be_cut.then(|| race.limit_s(&runs, arm)).flatten() {
+                let outcome = match may_be_cut.then(|| under_way.limit_s(race, arm)).flatten() {
                     Some(limit_s) if time_s > limit_s => Outcome::CutOff(limit_s),
                     _ => Outcome::Time(time_s),
                 };
                 runs.push(Run { block, arm, outcome });
+                under_way.add(race, runs[runs.len() - 1]);
             }
         }
         runs

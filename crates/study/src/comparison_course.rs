@@ -1,0 +1,197 @@
+//! The course of a comparison: what its trials so far come to, and what its next block runs.
+
+use crate::comparison::{Comparison, StopRule, block_order};
+use crate::engine::{Course, Failures, Work};
+use crate::plan::{Cell, Plan};
+use crate::times::{bootstrap_seed, counted_time_s};
+use crate::trial::Trial;
+use stats::{Pair, PairedLooks, RelativeSdLooks};
+
+/// A comparison that goes on.
+#[derive(Debug)]
+pub struct ComparisonCourse<'a> {
+    study: &'a Comparison,
+    /// By [`position`]; those that there are no cells for stay empty.
+    cells: Vec<CellCourse>,
+}
+
+/// What the trials of one cell come to.
+#[derive(Clone, Debug, Default)]
+struct CellCourse {
+    failures: Failures,
+    /// Trials but those that warm up, however they went.
+    runs: u32,
+    /// The times that count, in seconds, and the block of each.
+    times_s: Vec<f64>,
+    blocks: Vec<u32>,
+    /// Pairs with the reference, and how many times of the reference and of this cell were looked through for them.
+    pairs: Vec<Pair>,
+    paired: (usize, usize),
+    paired_looks: PairedLooks,
+    relative_sd_looks: RelativeSdLooks,
+}
+
+/// Where a cell stands in a list of all that there could be.
+fn position(plan: &Plan, cell: Cell) -> usize {
+    (cell.subject * plan.threads.len() + cell.threads) * plan.treatments.len() + cell.treatment
+}
+
+impl<'a> ComparisonCourse<'a> {
+    pub(crate) fn new(study: &'a Comparison, earlier: &[Trial]) -> Self {
+        let plan = &study.plan;
+        let cells = plan.subjects.len() * plan.threads.len() * plan.treatments.len();
+        let mut course = Self { study, cells: vec![CellCourse::default(); cells] };
+        earlier.iter().for_each(|trial| course.note(trial));
+        course
+    }
+
+    /// Whether `cell` needs a run in `block`.
+    fn is_open(&mut self, cell: Cell, block: u32) -> bool {
+        let plan = &self.study.plan;
+        let CellCourse { failures, runs, .. } = self.cells[position(plan, cell)];
+        if plan.entry_of(cell) > block || failures.give_up() {
+            return false;
+        }
+        let (least, most) = self.study.stop.block_limits();
+        runs < least || (runs < most && !self.is_settled(cell))
+    }
+
+    /// What [`Comparison::is_settled`] says.
+    fn is_settled(&mut self, cell: Cell) -> bool {
+        let plan = &self.study.plan;
+        match self.study.stop {
+            StopRule::Paired { .. } if cell.treatment == 0 => true,
+            StopRule::Paired { width, min_blocks, .. } => {
+                // The reference comes first in its group.
+                let (before, from) = self.cells.split_at_mut(position(plan, cell));
+                let reference = &before[before.len() - cell.treatment];
+                from[0].pair_with(reference);
+                let CellCourse { pairs, paired_looks, .. } = &mut from[0];
+                paired_looks.is_settled(pairs, width, min_blocks as usize, bootstrap_seed(plan, cell))
+            }
+            StopRule::RelativeSd { relative_sd, min_runs, .. } => {
+                let CellCourse { times_s, relative_sd_looks, .. } = &mut self.cells[position(plan, cell)];
+                relative_sd_looks.is_below(times_s, min_runs as usize, relative_sd)
+            }
+        }
+    }
+}
+
+impl Course for ComparisonCourse<'_> {
+    fn note(&mut self, trial: &Trial) {
+        let plan = &self.study.plan;
+        let Some(cell) = plan.cell(&trial.subject, trial.threads, &trial.placement) else { return };
+        let course = &mut self.cells[position(plan, cell)];
+        course.failures.note(plan, trial);
+        course.runs += u32::from(!trial.warmup);
+        if let Some(time_s) = counted_time_s(trial) {
+            course.times_s.push(time_s);
+            course.blocks.push(trial.block);
+        }
+    }
+
+    fn work_of_block(&mut self, block: u32) -> Work {
+        let plan = &self.study.plan;
+        let open: Vec<Cell> = plan.cells().filter(|&cell| self.is_open(cell, block)).collect();
+        let mut groups: Vec<(usize, usize)> = open.iter().map(|cell| (cell.subject, cell.threads)).collect();
+        groups.dedup();
+        let mut cells = block_order(plan, &groups, block);
+        // Before a study is extended, what is settled runs beside what isn't; then only the reference does, which all need.
+        let rests = plan.is_extended_in(block);
+        cells.retain(|&cell| {
+            plan.entry_of(cell) <= block
+                && !self.cells[position(plan, cell)].failures.give_up()
+                && (!rests || cell.treatment == 0 || open.contains(&cell))
+        });
+        Work { cells, open: groups.len(), of: plan.subjects.len() * plan.threads.len() }
+    }
+}
+
+impl CellCourse {
+    /// Pairs the times of whole blocks that came since it was last asked.
+    fn pair_with(&mut self, reference: &Self) {
+        let (theirs, ours) = &mut self.paired;
+        while let (Some(their_block), Some(block)) = (reference.blocks.get(*theirs), self.blocks.get(*ours)) {
+            if their_block == block {
+                self.pairs.push(Pair { reference_s: reference.times_s[*theirs], treatment_s: self.times_s[*ours] });
+            }
+            let (their_next, next) = (their_block <= block, block <= their_block);
+            *theirs += usize::from(their_next);
+            *ours += usize::from(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::CellStudy;
+    use crate::plan::{Subject, Treatment};
+    use crate::times::pairs;
+    use crate::trial::Status;
+    use machine::{CpuId, Placement};
+    use std::time::Duration;
+
+    fn study(stop: StopRule) -> Comparison {
+        let treatment =
+            |cpu| Treatment::new(format!("p{cpu}"), vec![Some(Placement::from_cpus("list", [CpuId(cpu)])); 2]);
+        let plan = Plan {
+            subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
+            threads: vec![1, 2],
+            treatments: vec![Treatment::unbound(), treatment(1), treatment(2)],
+            warmup_blocks: 1,
+            timeout: Duration::from_secs(60),
+            budget: None,
+            seed: 1,
+            paper: None,
+            departures: Vec::new(),
+            extensions: Vec::new(),
+        };
+        Comparison { plan, stop }
+    }
+
+    /// A trial that fails now and then; with two threads times scatter by 6 %, and else by half of that.
+    fn trial(plan: &Plan, cell: Cell, sequence: u32, block: u32) -> Trial {
+        let draw = (sequence.wrapping_mul(2_654_435_761) >> 8) % 1_000;
+        let turn = crate::engine::Turn { cell, sequence, block, warmup: block < plan.warmup_blocks, cut_off: None };
+        let status = if draw < 50 { Status::ExitCode } else { Status::Ok };
+        let scatter = f64::from(draw) / 8_000.0 * f64::from(plan.threads[cell.threads]);
+        let time_s = (draw >= 50).then_some(1.0 + scatter);
+        Trial { status, time_s, ran_s: Some(1.0), ..turn.trial(plan, 0.0) }
+    }
+
+    #[test]
+    fn what_is_kept_up_says_what_all_trials_say() {
+        let paired = StopRule::Paired { width: 0.0266, min_blocks: 8, max_blocks: 400 };
+        let papers = StopRule::RelativeSd { relative_sd: 0.04, min_runs: 5, max_runs: 400 };
+        for study in [study(paired), study(papers)] {
+            let plan = &study.plan;
+            let mut course = study.course(&[]);
+            let mut trials: Vec<Trial> = Vec::new();
+            let mut narrower = false;
+            for block in 0.. {
+                let work = course.work_of_block(block);
+                let anew = study.course(&trials).work_of_block(block);
+                assert_eq!((&work.cells, work.open), (&anew.cells, anew.open), "block {block}");
+                narrower |= (1..work.of).contains(&work.open);
+                for cell in plan.cells() {
+                    assert_eq!(course.is_settled(cell), study.is_settled(&trials, cell), "{cell:?} in block {block}");
+                    let cells = &course.cells[position(plan, cell)];
+                    if cell.treatment > 0 && matches!(study.stop, StopRule::Paired { .. }) {
+                        assert_eq!(cells.pairs, pairs(plan, &trials, cell));
+                    }
+                    assert_eq!(cells.failures.give_up(), study.is_given_up(&trials, cell));
+                }
+                if work.cells.is_empty() {
+                    break;
+                }
+                for cell in work.cells {
+                    trials.push(trial(plan, cell, trials.len() as u32, block));
+                    course.note(&trials[trials.len() - 1]);
+                }
+            }
+            assert!(narrower, "one group ends before the other");
+            assert!(trials.last().is_some_and(|trial| trial.block > 150), "{}", trials.len());
+        }
+    }
+}
