@@ -1,9 +1,10 @@
 //! CPUs as the kernel numbers them, and sets of them.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The kernel's number of a CPU (a PU, in hwloc's words "P#"). Never a position in our tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -16,10 +17,22 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// A set of CPUs. Its text form is the kernel's list format, for example `0-3,8`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CpuSet(BTreeSet<CpuId>);
+/// A set of CPUs. Its text form is the kernel's list format, for example `0-3,8`. Clones share their memory: large studies keep the
+/// same few sets for each thread of each trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuSet(Arc<BTreeSet<CpuId>>);
+
+impl Serialize for CpuSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        BTreeSet::deserialize(deserializer).map(|cpus| Self(Arc::new(cpus)))
+    }
+}
 
 /// The largest CPU number accepted in text; the kernel's own limit is 8,192 CPUs.
 pub const MAX_CPU_ID: u32 = 65_535;
@@ -130,7 +143,7 @@ impl CpuSet {
 
     /// Adds `cpu`; true when it was not in the set before.
     pub fn insert(&mut self, cpu: CpuId) -> bool {
-        self.0.insert(cpu)
+        Arc::make_mut(&mut self.0).insert(cpu)
     }
 
     /// The CPUs in rising order.
@@ -169,12 +182,12 @@ impl CpuSet {
 
     /// CPUs in both sets.
     pub fn intersection(&self, other: &Self) -> Self {
-        Self(self.0.intersection(&other.0).copied().collect())
+        self.0.intersection(&other.0).copied().collect()
     }
 
     /// CPUs of this set that `other` lacks.
     pub fn difference(&self, other: &Self) -> Self {
-        Self(self.0.difference(&other.0).copied().collect())
+        self.0.difference(&other.0).copied().collect()
     }
 
     /// Whether every CPU of this set is in `other`.
@@ -185,13 +198,13 @@ impl CpuSet {
 
 impl From<CpuId> for CpuSet {
     fn from(cpu: CpuId) -> Self {
-        Self(BTreeSet::from([cpu]))
+        Self(Arc::new(BTreeSet::from([cpu])))
     }
 }
 
 impl FromIterator<CpuId> for CpuSet {
     fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
-        Self(cpus.into_iter().collect())
+        Self(Arc::new(cpus.into_iter().collect()))
     }
 }
 
@@ -225,6 +238,6 @@ pub fn cpu_list(cpus: impl IntoIterator<Item = CpuId>) -> String {
 
 impl Extend<CpuId> for CpuSet {
     fn extend<I: IntoIterator<Item = CpuId>>(&mut self, cpus: I) {
-        self.0.extend(cpus);
+        Arc::make_mut(&mut self.0).extend(cpus);
     }
 }

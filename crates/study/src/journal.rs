@@ -26,7 +26,7 @@ pub use reading::{is_at_work, may_lack_last_runs};
 use crate::host::{HostFacts, HostState, PastSession};
 use crate::kind::Kind;
 use crate::record::{Ending, Record};
-use crate::row::{Columns, Row, RowError, add_missing_columns, insert, rows, to_json};
+use crate::row::{Columns, Row, RowError, Tails, add_missing_columns, insert, rows, to_json};
 use nix::fcntl::Flock;
 use reading::{ONE_FILE, lock_for_writing, read_with};
 use rusqlite::{Connection, OpenFlags};
@@ -100,21 +100,25 @@ impl<K: Kind> Journal<K> {
         Ok(Self { connection, path: path.into(), _lock: lock, is_older, checkpoint: Instant::now(), kind: PhantomData })
     }
 
-    /// Reads the whole study at `path`; also while a study is at work on it, and where nothing may be written. The file is changed
-    /// only to finish or undo what a writer that was killed left.
+    /// Reads the whole study at `path`, but for the output of runs that went well; also while a study is at work on it, and where nothing
+    /// may be written. The file is changed only to finish or undo what a writer that was killed left.
     ///
     /// # Errors
     /// Any [`JournalError`].
     pub fn read(path: &Path) -> Result<Record<K>, JournalError> {
-        read_with(path, |reader| reader.record())
+        read_with(path, |reader| reader.record(Tails::OfFailures))
     }
 
-    /// Everything in this journal; none when it is new.
+    /// Everything in this journal, but for the output of runs that went well; none when it is new.
     ///
     /// # Errors
     /// Any [`JournalError`] of reading.
     pub fn record(&self) -> Result<Option<Record<K>>, JournalError> {
-        Reader::new(&self.connection, &self.path)?.map(|reader| reader.record()).transpose()
+        self.record_with(Tails::OfFailures)
+    }
+
+    fn record_with(&self, tails: Tails) -> Result<Option<Record<K>>, JournalError> {
+        Reader::new(&self.connection, &self.path)?.map(|reader| reader.record(tails)).transpose()
     }
 
     /// Writes plan and machine into a new journal.
@@ -137,7 +141,7 @@ impl<K: Kind> Journal<K> {
     /// Any [`JournalError`].
     pub fn begin_session(&mut self, command_line: &[String], before: &HostState) -> Result<i64, JournalError> {
         if self.is_older
-            && let Some(record) = self.record()?
+            && let Some(record) = self.record_with(Tails::OfAll)?
         {
             self.write(|connection| older::upgrade(connection, &record))?;
             self.is_older = false;
@@ -334,12 +338,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The whole study.
-    fn record<K: Kind>(&self) -> Result<Record<K>, JournalError> {
+    fn record<K: Kind>(&self, tails: Tails) -> Result<Record<K>, JournalError> {
         self.check_kind::<K>()?;
-        self.rows_of_all_tables().map_err(|error| JournalError::reading(self.path, error))
+        self.rows_of_all_tables(tails).map_err(|error| JournalError::reading(self.path, error))
     }
 
-    fn rows_of_all_tables<K: Kind>(&self) -> Result<Record<K>, RowError> {
+    fn rows_of_all_tables<K: Kind>(&self, tails: Tails) -> Result<Record<K>, RowError> {
         let connection = self.connection;
         let session = |row: &Columns| {
             Ok(PastSession {
@@ -355,9 +359,9 @@ impl<'a> Reader<'a> {
                 host: row.json("host")?,
                 sessions: rows(connection, "SELECT * FROM session ORDER BY id", [], session)?,
                 trials: if self.is_older() {
-                    K::Trial::read_older(connection)?
+                    K::Trial::read_older(connection, tails)?
                 } else {
-                    K::Trial::read_all(connection)?
+                    K::Trial::read_all(connection, tails)?
                 },
                 ending: row.optional_json("ending")?,
             })

@@ -22,17 +22,29 @@ pub trait Row: Clone + Debug + PartialEq + Sized {
     /// SQLite's.
     fn insert(&self, connection: &Connection) -> rusqlite::Result<()>;
 
+    /// Forgets what decides nothing and only reports tell, once it is in a journal: a study at work has no use for it.
+    fn forget_details(&mut self) {}
+
     /// Reads all of them, in the order in which they were run.
     ///
     /// # Errors
     /// [`RowError`].
-    fn read_all(connection: &Connection) -> Result<Vec<Self>, RowError>;
+    fn read_all(connection: &Connection, tails: Tails) -> Result<Vec<Self>, RowError>;
 
     /// The same from a journal of version 1 or 2.
     ///
     /// # Errors
     /// [`RowError`].
-    fn read_older(connection: &Connection) -> Result<Vec<Self>, RowError>;
+    fn read_older(connection: &Connection, tails: Tails) -> Result<Vec<Self>, RowError>;
+}
+
+/// Of which trials the last of their output is read: up to 4 KiB each, which no report tells of those that went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tails {
+    /// Of all, as to write them again.
+    OfAll,
+    /// Of those that failed.
+    OfFailures,
 }
 
 /// Why a row can't be read.

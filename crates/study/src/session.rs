@@ -5,6 +5,7 @@ use crate::identity::{Change, changed_variables};
 use crate::journal::{Journal, JournalError};
 use crate::kind::Kind;
 use crate::record::{Ending, Record};
+use crate::row::Row;
 use machine::Machine;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -125,8 +126,9 @@ impl<K: Kind> Session<K> {
                 journal.begin_study(plan, &topology, &facts)?;
                 session(new(facts, topology), Some(journal))
             }
-            Some(record) => {
+            Some(mut record) => {
                 let plan = plan_to_go_on_with(&record, plan, &topology, &facts, path)?;
+                record.trials.iter_mut().for_each(Row::forget_details);
                 let mut session = session(record, Some(journal));
                 session.set_plan(plan);
                 session
@@ -161,7 +163,7 @@ impl<K: Kind> Session<K> {
         &self.record.plan
     }
 
-    /// The trials so far, those of earlier sessions among them.
+    /// The trials so far, those of earlier sessions among them; of those in a journal, what the work on the study needs.
     pub fn trials(&self) -> &[K::Trial] {
         &self.record.trials
     }
@@ -170,7 +172,7 @@ impl<K: Kind> Session<K> {
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn add(&mut self, trial: K::Trial) -> Result<&K::Trial, JournalError> {
+    pub fn add(&mut self, mut trial: K::Trial) -> Result<&K::Trial, JournalError> {
         if let Some(journal) = &mut self.journal {
             if self.number.is_none() {
                 self.number = Some(journal.begin_session(&self.command_line, &self.before)?);
@@ -182,6 +184,7 @@ impl<K: Kind> Session<K> {
                 journal.set_ending(None)?;
             }
             journal.add(&trial)?;
+            trial.forget_details();
         }
         self.record.trials.push(trial);
         Ok(&self.record.trials[self.record.trials.len() - 1])
@@ -191,7 +194,7 @@ impl<K: Kind> Session<K> {
     ///
     /// # Errors
     /// The work's, if that failed; else what can't be written or read back.
-    pub fn end<E: From<JournalError>>(self, work: Result<Ending, E>) -> Result<Record<K>, E> {
+    pub fn end<E: From<JournalError>>(mut self, work: Result<Ending, E>) -> Result<Record<K>, E> {
         let Some(mut journal) = self.journal else {
             return Ok(Record { ending: Some(work?), ..self.record });
         };
@@ -212,7 +215,8 @@ impl<K: Kind> Session<K> {
                 return Err(error);
             }
         }
-        // Read back: what the report shows is what the journal keeps.
+        // Read back: what the report shows is what the journal keeps. What it says is never in memory twice.
+        self.record.trials = Vec::new();
         let record = journal.record()?.unwrap_or(self.record);
         journal.close()?;
         Ok(record)

@@ -1,10 +1,12 @@
 //! Executions of programs in a journal: the tables `trial` and `thread`.
 
-use crate::row::{Columns, Row, RowError, insert, integer, rows, to_json};
-use crate::trial::Trial;
+use crate::row::{Columns, Row, RowError, Tails, insert, integer, rows, to_json};
+use crate::trial::{Status, Trial};
 use launch::{Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};
 use rusqlite::Connection;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 impl Row for Trial {
     const TABLES: &'static str = "
@@ -126,11 +128,18 @@ CREATE INDEX thread_by_trial ON thread (sequence);
         })
     }
 
-    fn read_all(connection: &Connection) -> Result<Vec<Self>, RowError> {
+    fn forget_details(&mut self) {
+        (self.intended_cpus, self.observation, self.output_tail) = (None, None, String::new());
+    }
+
+    fn read_all(connection: &Connection, tails: Tails) -> Result<Vec<Self>, RowError> {
+        let sets = Sets::default();
         rows(connection, "SELECT * FROM trial ORDER BY sequence", [], |row| {
             let sequence = row.get("sequence")?;
             let exit: Option<Exit> = row.optional_json("exit")?;
-            let observation = exit.map(|exit| observation(connection, row, sequence, exit)).transpose()?;
+            let observation = exit.map(|exit| observation(connection, row, sequence, exit, &sets)).transpose()?;
+            let status: Status = row.variant("status")?;
+            let has_tail = tails == Tails::OfAll || status.is_failure();
             Ok(Self {
                 sequence,
                 block: row.get("block")?,
@@ -138,25 +147,58 @@ CREATE INDEX thread_by_trial ON thread (sequence);
                 subject: row.get("subject")?,
                 threads: row.get("threads")?,
                 placement: row.get("placement")?,
-                status: row.variant("status")?,
+                status,
                 cause: row.get("cause")?,
                 time_s: row.optional_seconds("time_s")?,
                 started_unix_s: row.seconds("started_unix_s")?,
                 ran_s: row.optional_seconds("wall_s")?,
-                intended_cpus: row.optional_json("intended_cpus")?,
+                intended_cpus: row
+                    .optional_json::<Vec<CpuSet>>("intended_cpus")?
+                    .map(|slots| slots.into_iter().map(|slot| sets.shared(slot)).collect()),
                 observation,
-                output_tail: row.get("output_tail")?,
+                output_tail: if has_tail { row.get("output_tail")? } else { String::new() },
             })
         })
     }
 
     /// The tables were the same, with columns for what simulations showed.
-    fn read_older(connection: &Connection) -> Result<Vec<Self>, RowError> {
-        Self::read_all(connection)
+    fn read_older(connection: &Connection, tails: Tails) -> Result<Vec<Self>, RowError> {
+        Self::read_all(connection, tails)
     }
 }
 
-fn observation(connection: &Connection, row: &Columns, sequence: u32, exit: Exit) -> Result<Observation, RowError> {
+/// The sets of CPUs that were read, each once: the threads of large studies have few different ones.
+#[derive(Default)]
+struct Sets(RefCell<HashMap<String, CpuSet>>);
+
+impl Sets {
+    /// The set that `text` says.
+    fn parsed(&self, text: String) -> Result<CpuSet, RowError> {
+        let found = self.0.borrow().get(&text).cloned();
+        match found {
+            Some(set) => Ok(set),
+            None => {
+                let set = text.parse::<CpuSet>().map_err(|error| RowError::Damaged(error.to_string()))?;
+                Ok(self.0.borrow_mut().entry(text).or_insert(set).clone())
+            }
+        }
+    }
+
+    /// The same set, in memory that it shares.
+    fn shared(&self, set: CpuSet) -> CpuSet {
+        self.0.borrow_mut().entry(set.to_string()).or_insert(set).clone()
+    }
+}
+
+fn observation(
+    connection: &Connection,
+    row: &Columns,
+    sequence: u32,
+    exit: Exit,
+    sets: &Sets,
+) -> Result<Observation, RowError> {
+    let thread = |row: &Columns| thread(row, sets);
+
     Ok(Observation {
         exit,
         wall_s: row.seconds("wall_s")?,
@@ -177,8 +219,8 @@ fn observation(connection: &Connection, row: &Columns, sequence: u32, exit: Exit
     })
 }
 
-fn thread(row: &Columns) -> Result<ThreadObservation, RowError> {
-    let cpus = |text: String| text.parse::<CpuSet>().map_err(|error| RowError::Damaged(error.to_string()));
+fn thread(row: &Columns, sets: &Sets) -> Result<ThreadObservation, RowError> {
+    let cpus = |text: String| sets.parsed(text);
     Ok(ThreadObservation {
         process: row.get("process")?,
         exec: row.get("exec")?,

@@ -72,6 +72,22 @@ fn what_goes_in_comes_out() {
 }
 
 #[test]
+fn the_output_of_a_run_that_went_well_is_kept_and_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let mut journal = begun(&path);
+    journal.add(&Trial { status: Status::Ok, time_s: Some(1.0), ..trial(0) }).unwrap();
+    journal.add(&trial(1)).unwrap();
+    journal.close().unwrap();
+    let tails: Vec<String> = Journal::read(&path).unwrap().trials.into_iter().map(|trial| trial.output_tail).collect();
+    assert_eq!(tails, [String::new(), trial(1).output_tail]);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let kept: String =
+        connection.query_row("SELECT output_tail FROM trial WHERE sequence = 0", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, trial(0).output_tail);
+}
+
+#[test]
 fn a_journal_from_before_stops_were_kept_is_read_and_goes_on_with_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.stayput");
