@@ -7,8 +7,10 @@ use serde_json::Value;
 use sim::cache::{HierarchyError, Timing};
 use sim::space as space_sharing;
 use sim::{ExperimentError, Parameters, ParsePolicyError, Policy, Workload};
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::num::NonZeroU64;
+use study::bounds::check_count;
 use study::kind::Kind;
 use study::plan::PlanError;
 use study::sample::Sample;
@@ -70,6 +72,18 @@ impl SimulationPlan {
     }
 }
 
+/// More points of a sweep than anybody reads.
+const MOST_POINTS: usize = 4000;
+
+/// Whether no policy comes twice; with that there are no more than there are names.
+pub(crate) fn check_policies(names: &[String]) -> Result<(), PlanError> {
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(name.as_str())) {
+        Some(name) => Err(PlanError(format!("policy `{name}` is in it twice"))),
+        None => Ok(()),
+    }
+}
+
 /// Names of policies, each once.
 pub(crate) fn unique_names<P: Display>(policies: &[P]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
@@ -89,6 +103,8 @@ impl Kind for SimulationPlan {
         if self.points.is_empty() || self.policies.is_empty() || self.replicates == 0 {
             return Err(PlanError("a simulation needs a workload, a policy and a replicate".into()));
         }
+        check_policies(&self.policies)?;
+        check_count(self.points.len(), MOST_POINTS, "points")?;
         for Point { name, simulation } in &self.points {
             let sharing = &simulation.sharing;
             let policies = || self.policies.iter().try_for_each(|policy| sharing.check_policy(policy));

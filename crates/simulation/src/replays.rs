@@ -13,7 +13,7 @@ pub use agreement::{
 
 pub use verdict::{PolicyFigure, PolicyPair, ReplayAnalysis, ReplayVerdict, replay_analysis};
 
-use crate::plan::{OlderPlan, SimulationError, unique_names};
+use crate::plan::{OlderPlan, SimulationError, check_policies, unique_names};
 use crate::run::TimeSharing;
 use machine::Machine;
 use rayon::prelude::*;
@@ -181,6 +181,7 @@ impl Kind for ReplayPlan {
     type Trial = Sample;
 
     fn check(&self) -> Result<(), PlanError> {
+        check_policies(&self.policies)?;
         for policy in &self.policies {
             policy.parse::<Policy>().map_err(|error| PlanError(error.to_string()))?;
         }

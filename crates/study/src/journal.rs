@@ -14,6 +14,7 @@ mod aside;
 mod error;
 mod execution;
 mod glance;
+mod guard;
 mod older;
 mod reading;
 mod sample;
@@ -26,7 +27,8 @@ pub use reading::{is_at_work, may_lack_last_runs};
 use crate::host::{HostFacts, HostState, PastSession};
 use crate::kind::Kind;
 use crate::record::{Ending, Record};
-use crate::row::{Columns, Row, RowError, Tails, add_missing_columns, insert, rows, to_json};
+use crate::row::{Columns, Row, RowError, Tables, Tails, add_missing_columns, insert, to_json};
+use guard::Guarded;
 use nix::fcntl::Flock;
 use reading::{ONE_FILE, lock_for_writing, read_with};
 use rusqlite::{Connection, OpenFlags};
@@ -72,7 +74,7 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Journal<K: Kind> {
     // Declared before the lock, so dropped first: the file is closed while it is still ours.
-    connection: Connection,
+    connection: Guarded,
     path: PathBuf,
     _lock: Flock<File>,
     /// Whether it still has the schema of an earlier version.
@@ -91,7 +93,7 @@ impl<K: Kind> Journal<K> {
     /// Any [`JournalError`].
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let lock = lock_for_writing(path)?;
-        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        let connection = Guarded::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .map_err(|error| JournalError::writing(path, &error))?;
         connection.pragma_update(None, "foreign_keys", true).map_err(|error| JournalError::writing(path, &error))?;
         let reader = Reader::new(&connection, path)?;
@@ -217,6 +219,7 @@ impl<K: Kind> Journal<K> {
     }
 
     fn write<T>(&mut self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, JournalError> {
+        self.connection.refill();
         work(&mut self.connection).map_err(|error| JournalError::writing(&self.path, &error))
     }
 }
@@ -279,7 +282,7 @@ fn write_ending(connection: &Connection, ending: Option<Ending>) -> rusqlite::Re
 
 /// Reads a journal whose schema is known.
 struct Reader<'a> {
-    connection: &'a Connection,
+    tables: Tables<'a>,
     path: &'a Path,
     /// The schema's version.
     version: i32,
@@ -287,7 +290,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// A reader of the journal; none while it is empty.
-    fn new(connection: &'a Connection, path: &'a Path) -> Result<Option<Self>, JournalError> {
+    fn new(connection: &'a Guarded, path: &'a Path) -> Result<Option<Self>, JournalError> {
         let read_error = |error| JournalError::reading(path, error);
         let is_empty = connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0));
         if is_empty.map_err(read_error)? {
@@ -303,8 +306,14 @@ impl<'a> Reader<'a> {
             found @ 1..=SCHEMA_VERSION => found,
             found => return Err(damaged(format!("schema version {found}"))),
         };
+        connection.check_schema().map_err(|error| JournalError::reading(path, error))?;
+        connection.refill();
         let health: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(read_error)?;
-        if health == "ok" { Ok(Some(Self { connection, path, version })) } else { Err(damaged(health)) }
+        if health == "ok" {
+            Ok(Some(Self { tables: Tables::new(connection), path, version }))
+        } else {
+            Err(damaged(health))
+        }
     }
 
     fn is_older(&self) -> bool {
@@ -313,7 +322,7 @@ impl<'a> Reader<'a> {
 
     /// What `read` finds in the only row of the table `study`.
     fn study<T>(&self, read: impl Fn(&Columns) -> Result<T, RowError>) -> Result<T, RowError> {
-        let found = rows(self.connection, "SELECT * FROM study", [], read)?.pop();
+        let found = self.tables.rows("SELECT * FROM study", read)?.pop();
         found.ok_or_else(|| RowError::Damaged("table study has no row".into()))
     }
 
@@ -344,7 +353,7 @@ impl<'a> Reader<'a> {
     }
 
     fn rows_of_all_tables<K: Kind>(&self, tails: Tails) -> Result<Record<K>, RowError> {
-        let connection = self.connection;
+        let tables = &self.tables;
         let session = |row: &Columns| {
             Ok(PastSession {
                 command_line: row.json("command_line")?,
@@ -357,11 +366,11 @@ impl<'a> Reader<'a> {
                 plan: self.plan(row)?,
                 machine: row.json("machine")?,
                 host: row.json("host")?,
-                sessions: rows(connection, "SELECT * FROM session ORDER BY id", [], session)?,
+                sessions: tables.rows("SELECT * FROM session ORDER BY id", session)?,
                 trials: if self.is_older() {
-                    K::Trial::read_older(connection, tails)?
+                    K::Trial::read_older(tables, tails)?
                 } else {
-                    K::Trial::read_all(connection, tails)?
+                    K::Trial::read_all(tables, tails)?
                 },
                 ending: row.optional_json("ending")?,
             })

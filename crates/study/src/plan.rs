@@ -1,6 +1,7 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
 use crate::binding::Binding;
+use crate::bounds::{compiled, repeated};
 use crate::extension::Extension;
 use crate::identity::{Change, Identity};
 use crate::input::InputFacts;
@@ -8,8 +9,8 @@ use crate::metric::{Clock, Metric};
 use crate::model::SubjectModel;
 use crate::trial::Trial;
 use machine::{CpuSet, Placement};
-use regex::Regex;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// What is run.
@@ -191,14 +192,6 @@ pub(crate) fn check_time_regex(pattern: &str) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn compiled(pattern: &str) -> Result<Regex, PlanError> {
-    Regex::new(pattern).map_err(|error| {
-        let reason = error.to_string();
-        let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        PlanError(format!("`{pattern}` is no regular expression: {reason}"))
-    })
-}
-
 impl Plan {
     /// Whether it can be carried out: every regular expression compiles, names tell subjects apart, lists aren't empty,
     /// and every treatment has a placement for each thread count or none at all.
@@ -210,15 +203,22 @@ impl Plan {
         if self.subjects.is_empty() || self.threads.is_empty() || self.treatments.is_empty() {
             return wrong("a study needs at least one subject, one thread count and one placement".into());
         }
-        for (position, subject) in self.subjects.iter().enumerate() {
-            if self.subjects[..position].iter().any(|other| other.name == subject.name) {
-                return wrong(format!("two subjects are called `{}`; give one another name", subject.name));
-            }
+        self.check_size()?;
+        if let Some(name) = repeated(self.subjects.iter().map(|subject| subject.name.as_str())) {
+            return wrong(format!("two subjects are called `{name}`; give one another name"));
+        }
+        let (mut times, mut results) = (HashSet::new(), HashSet::new());
+        for subject in &self.subjects {
             if subject.model.is_none() && subject.argv.first().is_none_or(String::is_empty) {
                 return wrong(format!("subject `{}` names no program", subject.name));
             }
-            subject.time_regex.as_deref().map_or(Ok(()), check_time_regex)?;
-            subject.verified_regex.as_deref().map_or(Ok(()), check_regex)?;
+            // Each once: built-in programs share theirs.
+            if let Some(pattern) = subject.time_regex.as_deref().filter(|pattern| times.insert(*pattern)) {
+                check_time_regex(pattern)?;
+            }
+            if let Some(pattern) = subject.verified_regex.as_deref().filter(|pattern| results.insert(*pattern)) {
+                check_regex(pattern)?;
+            }
         }
         for Treatment { name, placements, .. } in &self.treatments {
             if !placements.is_empty() && placements.len() < self.threads.len() {
@@ -228,10 +228,8 @@ impl Plan {
                 return wrong(format!("`{name}` leaves a thread without a CPU"));
             }
         }
-        for (position, treatment) in self.treatments.iter().enumerate() {
-            if self.treatments[..position].iter().any(|other| other.name == treatment.name) {
-                return wrong(format!("two placements are called `{}`", treatment.name));
-            }
+        if let Some(name) = repeated(self.treatments.iter().map(|treatment| treatment.name.as_str())) {
+            return wrong(format!("two placements are called `{name}`"));
         }
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! Rows of journals: how what was observed is written and read back.
 
-use rusqlite::types::FromSql;
-use rusqlite::{Connection, Params, Row as SqlRow, ToSql, params_from_iter};
+use machine::CpuSet;
+use rusqlite::types::{FromSql, ValueRef};
+use rusqlite::{Connection, Row as SqlRow, ToSql, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::cell::Cell;
 use std::fmt::Debug;
 
 /// What a journal has a row of: an execution, or a sample.
@@ -29,13 +31,13 @@ pub trait Row: Clone + Debug + PartialEq + Sized {
     ///
     /// # Errors
     /// [`RowError`].
-    fn read_all(connection: &Connection, tails: Tails) -> Result<Vec<Self>, RowError>;
+    fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError>;
 
     /// The same from a journal of version 1 or 2.
     ///
     /// # Errors
     /// [`RowError`].
-    fn read_older(connection: &Connection, tails: Tails) -> Result<Vec<Self>, RowError>;
+    fn read_older(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError>;
 }
 
 /// Of which trials the last of their output is read: up to 4 KiB each, which no report tells of those that went well.
@@ -54,6 +56,8 @@ pub enum RowError {
     Sql(rusqlite::Error),
     /// It holds what no study writes, in a sentence.
     Damaged(String),
+    /// There is more than is read: of what, as the end of a sentence.
+    TooLarge(String),
 }
 
 impl From<rusqlite::Error> for RowError {
@@ -82,31 +86,101 @@ pub(crate) fn add_missing_columns(connection: &Connection, columns: &[(&str, &st
     Ok(())
 }
 
-/// What `read` finds in each of the rows that `sql` selects.
-pub(crate) fn rows<T>(
-    connection: &Connection,
-    sql: &str,
-    params: impl Params,
-    read: impl Fn(&Columns) -> Result<T, RowError>,
-) -> Result<Vec<T>, RowError> {
-    connection.prepare_cached(sql)?.query_and_then(params, |row| read(&Columns(row)))?.collect()
+/// What one reading of a journal may take in memory, in MiB: its file is somebody's, and may be made to take all.
+const MOST_MIB: u64 = 384;
+
+/// What an element of a JSON list or object takes in memory at most, in bytes.
+const JSON_ELEMENT_BYTES: usize = 32;
+
+/// What a set of CPUs takes in memory, in bytes: without any, and for each.
+const CPU_SET_BYTES: (usize, usize) = (88, 8);
+
+/// No study has so large a number of a block or of a run: what counts on from it stays a number.
+const LARGEST_NUMBER: u32 = i32::MAX as u32;
+
+/// The tables of a journal while it is read, and how much more may be taken from them.
+pub struct Tables<'a> {
+    connection: &'a Connection,
+    left_bytes: Cell<u64>,
+}
+
+impl<'a> Tables<'a> {
+    pub(crate) fn new(connection: &'a Connection) -> Self {
+        Self { connection, left_bytes: Cell::new(MOST_MIB << 20) }
+    }
+
+    /// What `read` finds in each of the rows that `sql` selects.
+    pub(crate) fn rows<T>(
+        &self,
+        sql: &str,
+        read: impl Fn(&Columns) -> Result<T, RowError>,
+    ) -> Result<Vec<T>, RowError> {
+        let read = |row: &SqlRow| {
+            self.take(size_of::<T>())?;
+            read(&Columns { row, tables: self })
+        };
+        self.connection.prepare_cached(sql)?.query_and_then([], read)?.collect()
+    }
+
+    /// Counts what something takes in memory.
+    fn take(&self, bytes: usize) -> Result<(), RowError> {
+        let left = self.left_bytes.get().checked_sub(bytes as u64);
+        let left = left.ok_or_else(|| RowError::TooLarge(format!("all of it takes more than {MOST_MIB} MiB")))?;
+        self.left_bytes.set(left);
+        Ok(())
+    }
 }
 
 /// The columns of a row that is read, by name.
-pub(crate) struct Columns<'a>(&'a SqlRow<'a>);
+pub(crate) struct Columns<'a> {
+    row: &'a SqlRow<'a>,
+    tables: &'a Tables<'a>,
+}
 
 impl Columns<'_> {
     pub(crate) fn get<T: FromSql>(&self, column: &str) -> Result<T, RowError> {
-        Ok(self.0.get(column)?)
+        if let Ok(ValueRef::Text(text) | ValueRef::Blob(text)) = self.row.get_ref(column) {
+            self.tables.take(text.len())?;
+        }
+        Ok(self.row.get(column)?)
+    }
+
+    /// A set of CPUs in the kernel's list format, where there is one.
+    pub(crate) fn optional_cpus(&self, column: &str) -> Result<Option<CpuSet>, RowError> {
+        let text: Option<String> = self.get(column)?;
+        let cpus = text.map(|text| text.parse::<CpuSet>()).transpose();
+        let cpus = cpus.map_err(|error| RowError::Damaged(format!("{column}: {error}")))?;
+        let (base, each) = CPU_SET_BYTES;
+        self.tables.take(base + each * cpus.as_ref().map_or(0, CpuSet::len))?;
+        Ok(cpus)
+    }
+
+    pub(crate) fn cpus(&self, column: &str) -> Result<CpuSet, RowError> {
+        required(self.optional_cpus(column)?, column)
+    }
+
+    /// The number of a block or of a run.
+    pub(crate) fn number(&self, column: &str) -> Result<u32, RowError> {
+        let number: u32 = self.get(column)?;
+        if number > LARGEST_NUMBER {
+            return Err(RowError::Damaged(format!("{column} is {number}")));
+        }
+        Ok(number)
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, RowError> {
-        from_json(&self.get::<String>(column)?, &format!("column {column}"))
+        self.parsed_json(&self.get::<String>(column)?, column)
     }
 
     pub(crate) fn optional_json<T: DeserializeOwned>(&self, column: &str) -> Result<Option<T>, RowError> {
         let text: Option<String> = self.get(column)?;
-        text.map(|text| from_json(&text, &format!("column {column}"))).transpose()
+        text.map(|text| self.parsed_json(&text, column)).transpose()
+    }
+
+    fn parsed_json<T: DeserializeOwned>(&self, text: &str, column: &str) -> Result<T, RowError> {
+        let elements = text.bytes().filter(|byte| b",[{".contains(byte)).count();
+        self.tables.take(elements * JSON_ELEMENT_BYTES)?;
+        from_json(text, &format!("column {column}"))
     }
 
     /// A variant without data, by the name that serde gives it.
@@ -123,7 +197,7 @@ impl Columns<'_> {
 
     /// Whether the table has this column: journals that were begun earlier lack the later ones.
     pub(crate) fn has(&self, column: &str) -> bool {
-        self.0.as_ref().column_index(column).is_ok()
+        self.row.as_ref().column_index(column).is_ok()
     }
 
     pub(crate) fn count(&self, column: &str) -> Result<u64, RowError> {
@@ -141,12 +215,12 @@ impl Columns<'_> {
 
     /// The same of a column that not every journal has.
     pub(crate) fn added_seconds(&self, column: &str) -> Result<Option<f64>, RowError> {
-        if self.0.as_ref().column_index(column).is_ok() { self.optional_seconds(column) } else { Ok(None) }
+        if self.row.as_ref().column_index(column).is_ok() { self.optional_seconds(column) } else { Ok(None) }
     }
 
     /// A text that journals used not to keep.
     pub(crate) fn added(&self, column: &str) -> Result<Option<String>, RowError> {
-        if self.0.as_ref().column_index(column).is_ok() { self.get(column) } else { Ok(None) }
+        if self.row.as_ref().column_index(column).is_ok() { self.get(column) } else { Ok(None) }
     }
 
     pub(crate) fn seconds(&self, column: &str) -> Result<f64, RowError> {

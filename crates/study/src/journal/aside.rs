@@ -1,8 +1,9 @@
 //! Setting a journal aside, so that its name is free for a new study.
 
+use super::guard::Guarded;
 use super::reading::{ONE_FILE, WRITTEN, beside, lock_for_writing};
 use super::{JournalError, Reader};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::OpenFlags;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ pub fn set_aside(path: &Path) -> Result<Option<PathBuf>, JournalError> {
         return Ok(None);
     }
     let _lock = lock_for_writing(path)?;
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+    let connection = Guarded::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
         .map_err(|error| JournalError::writing(path, &error))?;
     match Reader::new(&connection, path) {
         Ok(None) => return Ok(None),

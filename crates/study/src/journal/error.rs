@@ -1,6 +1,7 @@
 //! Why a journal can't be read or written.
 
 use super::SCHEMA_VERSION;
+use super::guard::MOST_TEXT_BYTES;
 use crate::row::RowError;
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,25 @@ pub enum JournalError {
         path: PathBuf,
         /// The reason as the system gives it.
         cause: std::io::Error,
+    },
+    /// It is no regular file.
+    #[error("{path} is {what} and no file; name a journal", path = path.display())]
+    NoFile {
+        /// What was named.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// It holds more than is read.
+    #[error(
+        "journal {path} holds more than is read of any study ({what}); name another file",
+        path = path.display()
+    )]
+    TooLarge {
+        /// The journal.
+        path: PathBuf,
+        /// What there is too much of.
+        what: String,
     },
     /// The file is something else.
     #[error("{} is not a stayput journal; name another file", .0.display())]
@@ -95,6 +115,7 @@ impl JournalError {
         matches!(
             self,
             Self::Open { .. }
+                | Self::NoFile { .. }
                 | Self::Foreign(_)
                 | Self::Empty(_)
                 | Self::OtherKind { .. }
@@ -106,14 +127,24 @@ impl JournalError {
     /// What kept the journal at `path` from being read.
     pub(super) fn reading(path: &Path, error: impl Into<RowError>) -> Self {
         let path = path.to_path_buf();
-        let error = match error.into() {
-            RowError::Sql(error) => error,
-            RowError::Damaged(what) => return Self::Damaged { path, what },
-        };
+        match error.into() {
+            RowError::Sql(error) => Self::reading_sql(path, &error),
+            RowError::Damaged(what) => Self::Damaged { path, what },
+            RowError::TooLarge(what) => Self::TooLarge { path, what },
+        }
+    }
+
+    fn reading_sql(path: PathBuf, error: &rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::Foreign(path),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(path),
             // It would have to write beside the journal, or into it.
+            Some(ErrorCode::TooBig) => {
+                Self::TooLarge { path, what: format!("a value has more than {} MiB", MOST_TEXT_BYTES >> 20) }
+            }
+            Some(ErrorCode::OperationInterrupted) => {
+                Self::TooLarge { path, what: "SQLite needs more steps for it than it is given".into() }
+            }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => Self::Write { path, what: error.to_string() },
             _ => Self::Damaged { path, what: error.to_string() },
         }
@@ -125,6 +156,7 @@ impl JournalError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full(path),
             Some(ErrorCode::NotADatabase) => Self::Foreign(path),
+            Some(ErrorCode::TooBig | ErrorCode::OperationInterrupted) => Self::reading_sql(path, error),
             Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: error.to_string() },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(path),
             _ => Self::Write { path, what: error.to_string() },

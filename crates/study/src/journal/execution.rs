@@ -1,6 +1,6 @@
 //! Executions of programs in a journal: the tables `trial` and `thread`.
 
-use crate::row::{Columns, Row, RowError, Tails, insert, integer, rows, to_json};
+use crate::row::{Columns, Row, RowError, Tables, Tails, insert, integer, to_json};
 use crate::trial::{Status, Trial};
 use launch::{Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};
@@ -132,17 +132,24 @@ CREATE INDEX thread_by_trial ON thread (sequence);
         (self.intended_cpus, self.observation, self.output_tail) = (None, None, String::new());
     }
 
-    fn read_all(connection: &Connection, tails: Tails) -> Result<Vec<Self>, RowError> {
+    fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
         let sets = Sets::default();
-        rows(connection, "SELECT * FROM trial ORDER BY sequence", [], |row| {
-            let sequence = row.get("sequence")?;
+        // In one go, so that it takes no longer where a journal has lost its index.
+        let mut threads: HashMap<u32, Vec<ThreadObservation>> = HashMap::new();
+        for (sequence, thread) in tables.rows("SELECT * FROM thread ORDER BY rowid", |row| thread(row, &sets))? {
+            threads.entry(sequence).or_default().push(thread);
+        }
+        let threads = RefCell::new(threads);
+        tables.rows("SELECT * FROM trial ORDER BY sequence", |row| {
+            let sequence = row.number("sequence")?;
+            let threads = threads.borrow_mut().remove(&sequence).unwrap_or_default();
             let exit: Option<Exit> = row.optional_json("exit")?;
-            let observation = exit.map(|exit| observation(connection, row, sequence, exit, &sets)).transpose()?;
+            let observation = exit.map(|exit| observation(row, threads, exit)).transpose()?;
             let status: Status = row.variant("status")?;
             let has_tail = tails == Tails::OfAll || status.is_failure();
             Ok(Self {
                 sequence,
-                block: row.get("block")?,
+                block: row.number("block")?,
                 warmup: row.get("warmup")?,
                 subject: row.get("subject")?,
                 threads: row.get("threads")?,
@@ -162,8 +169,8 @@ CREATE INDEX thread_by_trial ON thread (sequence);
     }
 
     /// The tables were the same, with columns for what simulations showed.
-    fn read_older(connection: &Connection, tails: Tails) -> Result<Vec<Self>, RowError> {
-        Self::read_all(connection, tails)
+    fn read_older(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
+        Self::read_all(tables, tails)
     }
 }
 
@@ -172,33 +179,13 @@ CREATE INDEX thread_by_trial ON thread (sequence);
 struct Sets(RefCell<HashMap<String, CpuSet>>);
 
 impl Sets {
-    /// The set that `text` says.
-    fn parsed(&self, text: String) -> Result<CpuSet, RowError> {
-        let found = self.0.borrow().get(&text).cloned();
-        match found {
-            Some(set) => Ok(set),
-            None => {
-                let set = text.parse::<CpuSet>().map_err(|error| RowError::Damaged(error.to_string()))?;
-                Ok(self.0.borrow_mut().entry(text).or_insert(set).clone())
-            }
-        }
-    }
-
-    /// The same set, in memory that it shares.
+    /// The same set, in memory that all equal ones share.
     fn shared(&self, set: CpuSet) -> CpuSet {
         self.0.borrow_mut().entry(set.to_string()).or_insert(set).clone()
     }
 }
 
-fn observation(
-    connection: &Connection,
-    row: &Columns,
-    sequence: u32,
-    exit: Exit,
-    sets: &Sets,
-) -> Result<Observation, RowError> {
-    let thread = |row: &Columns| thread(row, sets);
-
+fn observation(row: &Columns, threads: Vec<ThreadObservation>, exit: Exit) -> Result<Observation, RowError> {
     Ok(Observation {
         exit,
         wall_s: row.seconds("wall_s")?,
@@ -213,27 +200,28 @@ fn observation(
         counters: row.json("counters")?,
         stops: if row.has("stops") { row.optional_count("stops")? } else { None },
         stops_s: if row.has("stops_s") { row.optional_seconds("stops_s")? } else { None },
-        threads: rows(connection, "SELECT * FROM thread WHERE sequence = ?1 ORDER BY rowid", [sequence], thread)?,
+        threads,
         leftovers: row.get("leftovers")?,
         notes: row.json("notes")?,
     })
 }
 
-fn thread(row: &Columns, sets: &Sets) -> Result<ThreadObservation, RowError> {
-    let cpus = |text: String| sets.parsed(text);
-    Ok(ThreadObservation {
+/// A thread, with the number of its trial.
+fn thread(row: &Columns, sets: &Sets) -> Result<(u32, ThreadObservation), RowError> {
+    let thread = ThreadObservation {
         process: row.get("process")?,
         exec: row.get("exec")?,
         thread: row.get("thread")?,
         tid: row.get("tid")?,
         name: row.added("name")?,
-        intended_cpus: row.get::<Option<String>>("intended_cpus")?.map(cpus).transpose()?,
-        actual_cpus: cpus(row.get("actual_cpus")?)?,
+        intended_cpus: row.optional_cpus("intended_cpus")?.map(|cpus| sets.shared(cpus)),
+        actual_cpus: sets.shared(row.cpus("actual_cpus")?),
         last_cpu: row.get::<Option<u32>>("last_cpu")?.map(CpuId),
         migrations: row.optional_count("migrations")?,
         cpu_s: row.added_seconds("cpu_s")?,
         waited_s: row.added_seconds("waited_s")?,
         began_s: row.added_seconds("began_s")?,
         ended_s: row.added_seconds("ended_s")?,
-    })
+    };
+    Ok((row.number("sequence")?, thread))
 }

@@ -1,10 +1,10 @@
 //! What a journal says at a glance, of whichever kind its study is: for lists of many.
 
 use super::reading::{is_at_work, read_with};
-use super::{Connection, JournalError, Reader};
+use super::{JournalError, Reader};
 use crate::input::InputFacts;
-use crate::row::{RowError, rows};
-use serde_json::Value;
+use crate::row::RowError;
+use serde::Deserialize;
 use std::path::Path;
 
 /// What a journal says at a glance.
@@ -51,11 +51,24 @@ pub fn glance(path: &Path) -> Result<Glance, JournalError> {
             true => State::Ended,
             false => State::Unfinished,
         };
-        let plan: Value = reader.study(|row| row.json("plan")).map_err(error)?;
-        let mut inputs = plan["subjects"].as_array().into_iter().flatten().map(|subject| subject["input"].clone());
-        let input = inputs.find_map(|input| serde_json::from_value(input).ok());
-        Ok(Glance { kind, runs: runs(reader.connection).map_err(error)?, last_unix_s, command_line, input, state })
+        let plan: String = reader.study(|row| row.get("plan")).map_err(error)?;
+        let input =
+            serde_json::from_str(&plan).ok().and_then(|Inputs { subjects }| subjects.into_iter().find_map(|s| s.input));
+        Ok(Glance { kind, runs: runs(reader).map_err(error)?, last_unix_s, command_line, input, state })
     })
+}
+
+/// Of a plan, what its subjects read; the rest isn't kept in memory.
+#[derive(Deserialize)]
+struct Inputs {
+    #[serde(default)]
+    subjects: Vec<Input>,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(default)]
+    input: Option<InputFacts>,
 }
 
 /// The last session's command, and when it ended, or else began.
@@ -64,16 +77,14 @@ fn last_session(reader: &Reader) -> Result<(Vec<String>, Option<f64>), RowError>
                coalesce(json_extract(after, '$.unix_s'), json_extract(before, '$.unix_s')) AS last \
                FROM session ORDER BY id DESC LIMIT 1";
     let session = |row: &crate::row::Columns| Ok((row.json("command_line")?, row.get("last")?));
-    Ok(rows(reader.connection, sql, [], session)?.pop().unwrap_or_default())
+    Ok(reader.tables.rows(sql, session)?.pop().unwrap_or_default())
 }
 
-fn runs(connection: &Connection) -> Result<u64, RowError> {
-    let tables = rows(connection, "SELECT name FROM sqlite_schema WHERE name IN ('trial', 'sample')", [], |row| {
-        row.get::<String>("name")
-    })?;
+fn runs(reader: &Reader) -> Result<u64, RowError> {
+    let names = "SELECT name FROM sqlite_schema WHERE name IN ('trial', 'sample')";
     let mut runs = 0;
-    for table in tables {
-        let counts = rows(connection, &format!("SELECT count(*) AS runs FROM {table}"), [], |row| row.count("runs"))?;
+    for table in reader.tables.rows(names, |row| row.get::<String>("name"))? {
+        let counts = reader.tables.rows(&format!("SELECT count(*) AS runs FROM {table}"), |row| row.count("runs"))?;
         runs += counts.into_iter().sum::<u64>();
     }
     Ok(runs)

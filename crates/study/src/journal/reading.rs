@@ -3,9 +3,10 @@
 //! While a study is at work, its last runs are in the file `-wal` beside the journal. A writer that ends folds them back into the
 //! one file. One that is killed can't, so the next reader does, if it may write. A reader that may not reads both files.
 
+use super::guard::{Guarded, check_file, open, open_to_read};
 use super::{JournalError, Reader};
 use nix::fcntl::{Flock, FlockArg};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::OpenFlags;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -17,11 +18,11 @@ pub(super) const ONE_FILE: &str = "PRAGMA journal_mode = DELETE";
 
 /// What `read` finds in the journal at `path`.
 pub(super) fn read_with<T>(path: &Path, read: impl Fn(&Reader) -> Result<T, JournalError>) -> Result<T, JournalError> {
-    let file = File::open(path).map_err(|cause| JournalError::Open { path: path.into(), cause })?;
+    let file = open_to_read(path)?;
+    check_beside(path)?;
     fold_what_a_dead_writer_left(path, &file);
     let read_at = |file: &Path, flags: OpenFlags| {
-        let connection =
-            Connection::open_with_flags(file, flags).map_err(|error| JournalError::reading(path, error))?;
+        let connection = Guarded::connect(file, flags).map_err(|error| JournalError::reading(path, error))?;
         let reader = Reader::new(&connection, path)?.ok_or_else(|| JournalError::Empty(path.into()))?;
         read(&reader)
     };
@@ -54,7 +55,7 @@ fn fold_what_a_dead_writer_left(path: &Path, file: &File) {
     else {
         return;
     };
-    if let Ok(connection) = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+    if let Ok(connection) = Guarded::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
         && let Ok(Some(_)) = Reader::new(&connection, path)
     {
         let _ = connection.execute_batch(ONE_FILE);
@@ -67,8 +68,8 @@ pub fn may_lack_last_runs(path: &Path) -> bool {
     // The bytes say by which means the file is written: 2 is with a write-ahead file.
     const WRITE_VERSION: usize = 18;
     let mut header = [0; WRITE_VERSION + 1];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    read.is_ok() && header[WRITE_VERSION] == 2 && !has_log(path) && !is_at_work(path)
+    let read = open_to_read(path).is_ok_and(|mut file| file.read_exact(&mut header).is_ok());
+    read && header[WRITE_VERSION] == 2 && !has_log(path) && !is_at_work(path)
 }
 
 /// Whether there is anything in the write-ahead file of the journal at `path`.
@@ -76,9 +77,20 @@ fn has_log(path: &Path) -> bool {
     fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0)
 }
 
+/// Checks the files that SQLite would open beside the journal at `path`.
+fn check_beside(path: &Path) -> Result<(), JournalError> {
+    for what in ["-wal", "-journal", "-shm"] {
+        let file = beside(path, what);
+        if let Ok(metadata) = fs::metadata(&file) {
+            check_file(&file, &metadata)?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether some Stayput works on the journal at `path` at this moment.
 pub fn is_at_work(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| Flock::lock(file, FlockArg::LockSharedNonblock).is_err())
+    open_to_read(path).is_ok_and(|file| Flock::lock(file, FlockArg::LockSharedNonblock).is_err())
 }
 
 /// The file that SQLite keeps beside the journal for `what`.
@@ -103,8 +115,8 @@ impl Copy {
             let before = states(path);
             for what in WRITTEN {
                 let (from, to) = (beside(path, what), beside(&journal, what));
-                match fs::read(from) {
-                    Ok(bytes) => fs::write(to, bytes)?,
+                match File::open(from) {
+                    Ok(mut from) => drop(io::copy(&mut from, &mut File::create(to)?)?),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(to)),
                     Err(error) => return Err(error),
                 }
@@ -135,8 +147,8 @@ pub(super) fn lock_for_writing(path: &Path) -> Result<Flock<File>, JournalError>
     const ATTEMPTS: u32 = 10;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(30);
     let io_error = |cause| JournalError::Open { path: path.into(), cause };
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io_error)?;
+    let mut file = open(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))?;
+    check_beside(path)?;
     for attempt in 1.. {
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(lock),

@@ -1,10 +1,11 @@
 //! Samples of what is simulated or replayed in a journal: the tables `sample`, `metric`, `measurement` and `histogram`.
 
-use crate::row::{Columns, Row, RowError, Tails, insert, rows, to_json};
+use crate::row::{Columns, Row, RowError, Tables, Tails, insert, to_json};
 use crate::sample::{Failure, FailureCause, Measurements, Sample, by_metric};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use stats::Metric;
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 
 /// How the status of a sample that didn't fail is written.
 const OK: &str = "ok";
@@ -77,36 +78,34 @@ CREATE TABLE histogram (
         histograms.try_for_each(|(metric, counts)| add("histogram", metric, "counts", &to_json(counts)))
     }
 
-    fn read_all(connection: &Connection, _tails: Tails) -> Result<Vec<Self>, RowError> {
-        let metrics = metrics_by_id(connection)?;
+    fn read_all(tables: &Tables, _tails: Tails) -> Result<Vec<Self>, RowError> {
+        let metrics = metrics_by_id(tables)?;
         let metric = |row: &Columns| {
             let id: i64 = row.get("metric")?;
             metrics.get(&id).cloned().ok_or_else(|| RowError::Damaged(format!("there is no metric {id}")))
         };
-        let measurements = |row: &Columns, sequence: u32| {
-            let numbers = "SELECT metric, value FROM measurement WHERE sequence = ?1";
-            let histograms = "SELECT metric, counts FROM histogram WHERE sequence = ?1";
-            let numbers = rows(connection, numbers, [sequence], |row| Ok((metric(row)?, row.get("value")?)))?;
-            let histograms = rows(connection, histograms, [sequence], |row| Ok((metric(row)?, row.json("counts")?)))?;
-            Ok::<_, RowError>(Measurements {
-                makespan_s: row.seconds("makespan_s")?,
-                metrics: numbers.into_iter().collect(),
-                histograms: histograms.into_iter().collect(),
-                notes: row.json("notes")?,
-            })
-        };
-        rows(connection, "SELECT * FROM sample ORDER BY sequence", [], |row| {
-            let sequence = row.get("sequence")?;
+        let numbers = by_sample(tables, "measurement", |row| Ok((metric(row)?, row.get("value")?)))?;
+        let histograms = by_sample(tables, "histogram", |row| Ok((metric(row)?, row.json("counts")?)))?;
+        let (numbers, histograms) = (RefCell::new(numbers), RefCell::new(histograms));
+        tables.rows("SELECT * FROM sample ORDER BY sequence", |row| {
+            let sequence = row.number("sequence")?;
+            let metrics = numbers.borrow_mut().remove(&sequence).unwrap_or_default();
+            let histograms = histograms.borrow_mut().remove(&sequence).unwrap_or_default();
             let status: String = row.get("status")?;
             let result = if status == OK {
-                Ok(measurements(row, sequence)?)
+                Ok(Measurements {
+                    makespan_s: row.seconds("makespan_s")?,
+                    metrics,
+                    histograms,
+                    notes: row.json("notes")?,
+                })
             } else {
                 let cause = status.parse().map_err(|_| RowError::Damaged(format!("status is {status}")))?;
                 Err(Failure { cause, what: row.get("what")? })
             };
             Ok(Self {
                 sequence,
-                replicate: row.get("replicate")?,
+                replicate: row.number("replicate")?,
                 subject: row.get("subject")?,
                 policy: row.get("policy")?,
                 started_s: row.seconds("started_s")?,
@@ -116,8 +115,8 @@ CREATE TABLE histogram (
     }
 
     /// They stood among the trials of programs, metrics and histograms as JSON objects.
-    fn read_older(connection: &Connection, _tails: Tails) -> Result<Vec<Self>, RowError> {
-        rows(connection, "SELECT * FROM trial ORDER BY sequence", [], |row| {
+    fn read_older(tables: &Tables, _tails: Tails) -> Result<Vec<Self>, RowError> {
+        tables.rows("SELECT * FROM trial ORDER BY sequence", |row| {
             let result = match row.get::<Option<String>>("exit")? {
                 None => Err(Failure { cause: FailureCause::Unknown, what: row.get("cause")? }),
                 Some(_) => Ok(Measurements {
@@ -128,8 +127,8 @@ CREATE TABLE histogram (
                 }),
             };
             Ok(Self {
-                sequence: row.get("sequence")?,
-                replicate: row.get("block")?,
+                sequence: row.number("sequence")?,
+                replicate: row.number("block")?,
                 subject: row.get("subject")?,
                 policy: row.get("placement")?,
                 started_s: row.seconds("started_unix_s")?,
@@ -156,8 +155,22 @@ fn metric_id(connection: &Connection, metric: &Metric) -> rusqlite::Result<i64> 
     Ok(connection.last_insert_rowid())
 }
 
-fn metrics_by_id(connection: &Connection) -> Result<HashMap<i64, Metric>, RowError> {
-    let metrics = rows(connection, "SELECT * FROM metric", [], |row| {
+/// What `read` finds in the rows of `table`, by the number of the sample that they belong to: in one go, which needs no index.
+fn by_sample<K: Ord, V>(
+    tables: &Tables,
+    table: &str,
+    read: impl Fn(&Columns) -> Result<(K, V), RowError>,
+) -> Result<HashMap<u32, BTreeMap<K, V>>, RowError> {
+    let mut found: HashMap<u32, BTreeMap<K, V>> = HashMap::new();
+    let all = tables.rows(&format!("SELECT * FROM {table}"), |row| Ok((row.number("sequence")?, read(row)?)))?;
+    for (sequence, (key, value)) in all {
+        found.entry(sequence).or_default().insert(key, value);
+    }
+    Ok(found)
+}
+
+fn metrics_by_id(tables: &Tables) -> Result<HashMap<i64, Metric>, RowError> {
+    let metrics = tables.rows("SELECT * FROM metric", |row| {
         let metric = Metric {
             name: row.get::<String>("name")?.into(),
             unit: row.variant("unit")?,

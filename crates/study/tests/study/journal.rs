@@ -152,7 +152,7 @@ fn a_file_that_is_no_journal_is_left_as_it_is() {
     drop(Journal::open(&empty).unwrap());
     assert!(matches!(Journal::read(&empty), Err(JournalError::Empty { .. })), "opened, and killed before it began");
     assert!(matches!(Journal::read(&folder.path().join("absent")), Err(JournalError::Open { .. })));
-    assert!(matches!(Journal::open(folder.path()), Err(JournalError::Open { .. })));
+    assert!(matches!(Journal::open(folder.path()), Err(JournalError::NoFile { .. })));
 }
 
 #[test]
