@@ -43,6 +43,17 @@ pub const MAX_CPUS: usize = 8192;
 /// A list has no more entries than this; nobody starts more threads.
 pub const MAX_LIST: usize = 65_536;
 
+/// Text of a message is no longer than this, in bytes: what was written may be as long as an argument can be.
+const MOST_QUOTED: usize = 240;
+
+/// `text` as a message quotes it: all of it, or how it begins.
+pub(crate) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(MOST_QUOTED) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into(),
+    }
+}
+
 /// Why a text is not a list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseCpuSetError {
@@ -54,31 +65,31 @@ pub enum ParseCpuSetError {
         "`{element}` in CPU list `{list}` is not a CPU number, a range such as 0-3, or a strided range such as 0-15:2"
     )]
     BadElement {
-        /// The element as written.
+        /// The element as written, or how it begins.
         element: String,
-        /// The whole list as written.
+        /// The list as written, or how it begins.
         list: String,
     },
     /// A range runs backwards.
     #[error("range `{element}` in CPU list `{list}` runs backwards; write the smaller number first")]
     Backwards {
-        /// The element as written.
+        /// The element as written, or how it begins.
         element: String,
-        /// The whole list as written.
+        /// The list as written, or how it begins.
         list: String,
     },
     /// It names more CPUs than any placement has threads.
     #[error("a CPU list has {MAX_LIST} entries at most, and `{element}` is beyond that; give fewer")]
     TooLong {
-        /// The element, as written, that makes the list too long.
+        /// The element that makes the list too long.
         element: String,
     },
     /// A number is beyond any kernel's limit.
     #[error("CPU {cpu} in CPU list `{list}` is beyond the largest CPU number {MAX_CPU_ID}")]
     TooLarge {
-        /// The number as written.
+        /// The number as written, or how it begins.
         cpu: String,
-        /// The whole list as written.
+        /// The list as written, or how it begins.
         list: String,
     },
 }
@@ -94,14 +105,14 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<CpuId>, ParseCpuSetError> {
     }
     let mut cpus = Vec::new();
     for element in list.split(',').map(str::trim) {
-        let bad = || ParseCpuSetError::BadElement { element: element.into(), list: list.into() };
+        let bad = || ParseCpuSetError::BadElement { element: quoted(element), list: quoted(list) };
         let number = |digits: &str| -> Result<u32, ParseCpuSetError> {
             if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
                 return Err(bad());
             }
             match digits.parse::<u32>() {
                 Ok(n) if n <= MAX_CPU_ID => Ok(n),
-                _ => Err(ParseCpuSetError::TooLarge { cpu: digits.into(), list: list.into() }),
+                _ => Err(ParseCpuSetError::TooLarge { cpu: quoted(digits), list: quoted(list) }),
             }
         };
         let (range, stride) = match element.split_once(':') {
@@ -120,10 +131,10 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<CpuId>, ParseCpuSetError> {
             return Err(bad());
         }
         if first > last {
-            return Err(ParseCpuSetError::Backwards { element: element.into(), list: list.into() });
+            return Err(ParseCpuSetError::Backwards { element: quoted(element), list: quoted(list) });
         }
         if cpus.len() + ((last - first) / stride) as usize >= MAX_LIST {
-            return Err(ParseCpuSetError::TooLong { element: element.into() });
+            return Err(ParseCpuSetError::TooLong { element: quoted(element) });
         }
         cpus.extend((first..=last).step_by(stride as usize).map(CpuId));
     }

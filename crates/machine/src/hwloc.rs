@@ -6,6 +6,7 @@
 //! Signatures and numbers below are those of hwloc 2's public header, `hwloc.h`. That it is hwloc 2 is told by the ABI
 //! number in the library's name, and checked again by the version that its XML states.
 
+use crate::cpu::quoted;
 use crate::error::MachineError;
 use crate::host;
 use crate::linux::{self, control_group, process, system};
@@ -67,7 +68,7 @@ pub(crate) fn host() -> Result<MachineRecord, MachineError> {
 
 /// Builds the machine that an hwloc synthetic string describes.
 pub(crate) fn from_synthetic(description: &str) -> Result<MachineRecord, MachineError> {
-    let failed = |cause: &str| MachineError::Synthetic { description: description.into(), cause: cause.into() };
+    let failed = |cause: &str| MachineError::Synthetic { description: quoted(description), cause: cause.into() };
     let c_description = (CString::new(description).ok().filter(|_| description.is_ascii()))
         .ok_or_else(|| failed("it holds characters other than plain ASCII"))?;
     synthetic::check(description).map_err(|cause| failed(&cause))?;

@@ -1,6 +1,6 @@
 //! A placement: which thread sits on which CPUs.
 
-use crate::cpu::{CpuId, CpuSet, MAX_LIST, ParseCpuSetError, parse_cpu_list};
+use crate::cpu::{CpuId, CpuSet, MAX_LIST, ParseCpuSetError, parse_cpu_list, quoted};
 use crate::host;
 use crate::tree::{CpuState, Kind, Machine, ObjectIndex, Row};
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl Placement {
     pub fn from_list(list: &str, state: impl Fn(CpuId) -> CpuState) -> Result<Self, PlaceError> {
         let cpus = parse_cpu_list(list)?;
         match cpus.iter().map(|&cpu| (cpu, state(cpu))).find(|(_, state)| *state != CpuState::Usable) {
-            Some((cpu, state)) => Err(PlaceError::Unusable { cpu, list: list.into(), state }),
+            Some((cpu, state)) => Err(PlaceError::Unusable { cpu, list: quoted(list), state }),
             None => Ok(Self::from_cpus("list", cpus)),
         }
     }

@@ -6,7 +6,7 @@
 mod compact;
 mod scatter;
 
-use crate::cpu::{CpuId, parse_cpu_list};
+use crate::cpu::{CpuId, parse_cpu_list, quoted};
 use crate::placement::{MAX_THREADS, PlaceError, Placement};
 use crate::tree::{Kind, Machine, ObjectIndex, PuIndex};
 use compact::compact;
@@ -65,7 +65,7 @@ impl FromStr for Policy {
         match Self::NAMED.into_iter().find(|policy| name == <&str>::from(policy)) {
             Some(named) => Ok(named),
             None if name.starts_with(|c: char| c.is_ascii_digit()) => Ok(Self::List(parse_cpu_list(name)?)),
-            None => Err(PlaceError::UnknownPolicy(text.into())),
+            None => Err(PlaceError::UnknownPolicy(quoted(text))),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Reading a machine, wherever its description comes from.
 
+use crate::cpu::quoted;
 use crate::error::MachineError;
 use crate::tree::{Machine, Source};
 use crate::{hwloc, preset, xml};
@@ -21,7 +22,7 @@ impl FromStr for Source {
         } else if is_synthetic {
             Ok(Self::Synthetic(text.into()))
         } else {
-            Err(MachineError::Unknown(text.into()))
+            Err(MachineError::Unknown(quoted(text)))
         }
     }
 }

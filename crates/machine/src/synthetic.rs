@@ -7,7 +7,7 @@
 //! (memory=1GB) pack:2 [numa(memory=8GB)] l3:2(size=16MB) core:4 pu:2(indexes=0,8,...)
 //! ```
 
-use crate::cpu::{MAX_CPU_ID, MAX_CPUS};
+use crate::cpu::{MAX_CPU_ID, MAX_CPUS, quoted};
 
 /// More levels are not believed; real machines have about ten.
 const MAX_LEVELS: usize = 32;
@@ -17,6 +17,12 @@ const MAX_CHILDREN: u64 = 512;
 
 /// Linux has no more (`CONFIG_NODES_SHIFT` is 10).
 const MAX_NUMA_NODES: u64 = 1024;
+
+/// Bytes of a string: what says where each of so many CPUs and nodes is has fewer.
+const MAX_BYTES: usize = 128 << 10;
+
+/// Loops of an interleaved numbering, as in `indexes=2*4:8*1`; hwloc compares each with each.
+const MAX_LOOPS: usize = 32;
 
 /// For each object hwloc hands over sets that are as long as the machine has CPUs.
 const MAX_OBJECTS: u64 = 32_768;
@@ -44,6 +50,7 @@ pub(crate) fn refusal(description: &str) -> String {
         let Some(word) = level.word else { continue };
         match known(word) {
             None => {
+                let word = quoted(word);
                 return format!(
                     "`{word}` is no type of object; there are package, die, group, numa, l1 to l5, core and pu"
                 );
@@ -57,13 +64,17 @@ pub(crate) fn refusal(description: &str) -> String {
         }
     }
     match levels.last().and_then(|level| level.word) {
-        Some(word) if known(word) != Some("pu") => format!("its last level is `{word}`, and has to be pu"),
+        Some(word) if known(word) != Some("pu") => format!("its last level is `{}`, and has to be pu", quoted(word)),
         _ => "write levels from the outside in, each as type:count, the last one pu".into(),
     }
 }
 
 /// The levels from the outside in.
 fn levels(description: &str) -> Result<Vec<Level<'_>>, String> {
+    if description.len() > MAX_BYTES {
+        return Err(format!("it has more than {MAX_BYTES} bytes"));
+    }
+    indexes(description)?;
     let mut rest = description.trim();
     let mut levels = Vec::new();
     let (mut width, mut objects, mut nodes) = (1_u64, 0_u64, 0_u64);
@@ -73,15 +84,13 @@ fn levels(description: &str) -> Result<Vec<Level<'_>>, String> {
     while !rest.is_empty() {
         if let Some(attached) = rest.strip_prefix('[') {
             let end = attached.find(']').ok_or("a `[` has no `]`")?;
-            if let Some(open) = attached[..end].find('(') {
-                attributes(&attached[open..end])?;
-            }
             nodes += width;
             rest = attached[end + 1..].trim_start();
         } else {
             let (word, count, after) = level(rest)?;
             let name = word.unwrap_or("objects");
             if count > MAX_CHILDREN {
+                let name = quoted(name);
                 return Err(format!("{name}:{count} puts more than {MAX_CHILDREN} objects beside each other"));
             }
             width *= count;
@@ -121,11 +130,15 @@ fn level(text: &str) -> Result<(Option<&str>, u64, &str), String> {
     let (word, count) = match written.split_once(':') {
         Some((word, count)) => (Some(word), count),
         None if written.starts_with(|c: char| c.is_ascii_digit()) => (None, written),
-        None => return Err(format!("`{written}` has no number; write {written}:2, say")),
+        None => {
+            let written = quoted(written);
+            return Err(format!("`{written}` has no number; write {written}:2, say"));
+        }
     };
-    let parsed = number(count).ok_or_else(|| format!("`{count}` in `{written}` is no number of objects"))?;
+    let parsed =
+        number(count).ok_or_else(|| format!("`{}` in `{}` is no number of objects", quoted(count), quoted(written)))?;
     if parsed == 0 {
-        return Err(format!("`{written}` has no object"));
+        return Err(format!("`{}` has no object", quoted(written)));
     }
     let after = if after.starts_with('(') { attributes(after)? } else { after };
     Ok((word, parsed, after.trim_start()))
@@ -134,17 +147,27 @@ fn level(text: &str) -> Result<(Option<&str>, u64, &str), String> {
 /// What comes after the attributes in parentheses that `text` begins with.
 fn attributes(text: &str) -> Result<&str, String> {
     let end = text.find(')').ok_or("a `(` has no `)`")?;
-    let inside = &text[1..end];
-    if let Some(at) = inside.find("indexes=") {
-        let indexes = inside[at + "indexes=".len()..].split_ascii_whitespace().next().unwrap_or_default();
-        // Numbers, or the words of levels; hwloc makes sets as long as the largest number.
-        for word in indexes.split([',', '*', ':']).filter(|word| word.starts_with(|c: char| !c.is_ascii_alphabetic())) {
+    Ok(text[end + 1..].trim_start())
+}
+
+/// Checks every list of numbers that objects are given, wherever in the string it stands and however often: hwloc makes sets as long
+/// as the largest number.
+fn indexes(description: &str) -> Result<(), String> {
+    const KEY: &str = "indexes=";
+    for (at, _) in description.match_indices(KEY) {
+        let after = &description[at + KEY.len()..];
+        let numbers = after.split([' ', ')', '(', '[', ']']).next().unwrap_or_default();
+        // Numbers, or the words of levels.
+        for word in numbers.split([',', '*', ':']).filter(|word| word.starts_with(|c: char| !c.is_ascii_alphabetic())) {
             if number(word).is_none_or(|number| number > u64::from(MAX_CPU_ID)) {
-                return Err(format!("`{word}` in `indexes=` is no number up to {MAX_CPU_ID}"));
+                return Err(format!("`{}` in `indexes=` is no number up to {MAX_CPU_ID}", quoted(word)));
             }
         }
+        if numbers.split(':').count() > MAX_LOOPS {
+            return Err(format!("`indexes=` has more than {MAX_LOOPS} loops"));
+        }
     }
-    Ok(text[end + 1..].trim_start())
+    Ok(())
 }
 
 /// A number as C writes it, which hwloc takes: decimal, hexadecimal after `0x`, octal after `0`.

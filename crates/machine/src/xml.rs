@@ -5,18 +5,24 @@
 
 mod write;
 
-use crate::cpu::{CpuId, CpuSet, MAX_CPU_ID};
+use crate::cpu::{CpuId, CpuSet, MAX_CPU_ID, quoted};
 use crate::error::MachineError;
 use crate::record::{MachineRecord, ObjectRecord};
 use crate::tree::{Associativity, Cache, CoreKind, ForbiddenBy, Kind, NumaNode, Source};
 use roxmltree::{Document, Node, ParsingOptions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
 /// No machine's file is larger; the largest known have a few megabytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// More kinds of core are not believed; there are three.
+const MAX_CORE_KINDS: usize = 64;
+
+/// Attributes of an element; hwloc writes about twenty, and the XML reader compares each with each.
+const MAX_ATTRIBUTES: usize = 500;
 
 /// What a set begins with that has every number from some on.
 const ENDLESS: &str = "0xf...f";
@@ -41,6 +47,9 @@ pub(crate) fn read_file(path: &Path) -> Result<MachineRecord, MachineError> {
 /// The machine in the content of a file, or what is wrong with it. Its name and source are the caller's to set.
 pub(crate) fn parse(content: &[u8]) -> Result<MachineRecord, String> {
     let text = str::from_utf8(content).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    if most_quotes(text) > 2 * MAX_ATTRIBUTES {
+        return Err(format!("an element of it has more than {MAX_ATTRIBUTES} attributes"));
+    }
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|e| format!("it is not XML ({e})"))?;
     let topology = document.root_element();
@@ -102,6 +111,11 @@ pub(crate) fn parse(content: &[u8]) -> Result<MachineRecord, String> {
     })
 }
 
+/// The most quotation marks of any tag, or of text between tags.
+fn most_quotes(text: &str) -> usize {
+    text.split('<').map(|part| part.bytes().filter(|byte| matches!(byte, b'"' | b'\'')).count()).max().unwrap_or(0)
+}
+
 /// The object and all inside it; none when it is no part of the tree (memory, I/O). Packages without a PU and objects that hold
 /// memory alone are part of it.
 fn object(node: Node, in_family_15h: bool, depth: usize) -> Result<Option<ObjectRecord>, String> {
@@ -128,6 +142,8 @@ fn object(node: Node, in_family_15h: bool, depth: usize) -> Result<Option<Object
     if let (Some(own), Some(complete)) = (node.attribute("cpuset"), node.attribute("complete_cpuset"))
         && own != complete
         && !complete.starts_with(ENDLESS)
+        // What has every CPU lacks none.
+        && !own.starts_with(ENDLESS)
     {
         let (own, complete) = (mask(node, "cpuset")?, mask(node, "complete_cpuset")?);
         record.missing_cpus = complete.unwrap_or_default().difference(&own.unwrap_or_default());
@@ -182,9 +198,13 @@ fn distances(topology: Node, tree: &ObjectRecord) -> Option<Vec<Vec<u32>>> {
     let nodes: Vec<u32> = numbers(matrix, "indexes")?;
     let values: Vec<u64> = numbers(matrix, "u64values")?;
     // Given row by row in an order of its own, told in that of the tree.
+    let mut place_of: HashMap<u32, usize> = HashMap::new();
+    for (place, &node) in nodes.iter().enumerate() {
+        place_of.entry(node).or_insert(place);
+    }
     let mut places = Vec::new();
     tree.for_each(&mut |object| {
-        places.extend(object.numa_nodes.iter().map(|node| nodes.iter().position(|&other| other == node.os_index)));
+        places.extend(object.numa_nodes.iter().map(|node| place_of.get(&node.os_index).copied()));
     });
     let places: Vec<usize> = places.into_iter().collect::<Option<_>>()?;
     (places.iter())
@@ -219,6 +239,9 @@ fn core_kinds(topology: Node) -> Result<Vec<CoreKind>, String> {
         let core_type = info(kind, "CoreType")?;
         CORE_TYPES.iter().find(|(maker, _)| *maker == core_type).map(|&(_, ours)| ours)
     };
+    if kinds.len() > MAX_CORE_KINDS {
+        return Err(format!("it has more than {MAX_CORE_KINDS} kinds of core"));
+    }
     let words: Vec<Option<&str>> = kinds.iter().map(|&kind| word(kind)).collect();
     let times = |word: &str, upto: usize| words[..upto].iter().filter(|other| **other == Some(word)).count();
     let named = kinds.iter().zip(&words).enumerate().map(|(i, (&kind, word))| {
@@ -248,7 +271,7 @@ fn number<T: FromStr>(node: Node, name: &str) -> Result<Option<T>, String> {
     (node.attribute(name))
         .map(|text| {
             let fits = text.parse();
-            fits.map_err(|_| format!("`{text}` is no valid {name}"))
+            fits.map_err(|_| format!("`{}` is no valid {name}", quoted(text)))
         })
         .transpose()
 }
@@ -258,11 +281,12 @@ fn mask(node: Node, name: &str) -> Result<Option<CpuSet>, String> {
     let Some(text) = node.attribute(name) else {
         return Ok(None);
     };
-    let bad = || format!("`{text}` is no valid {name}");
+    let bad = || format!("`{}` is no valid {name}", quoted(text));
     let (endless, finite) = match text.strip_prefix(ENDLESS) {
         Some(rest) => (true, rest.trim_start_matches(',')),
         None => (false, text),
     };
+    let bad_number = || format!("`{}` in {name} is beyond CPU {MAX_CPU_ID}", quoted(text));
     let mut cpus = CpuSet::new();
     let mut next = 0_u32;
     for word in finite.rsplit(',').filter(|_| !finite.is_empty()) {
@@ -272,7 +296,7 @@ fn mask(node: Node, name: &str) -> Result<Option<CpuSet>, String> {
             _ => u32::from_str_radix(digits, 16).map_err(|_| bad())?,
         };
         if next > MAX_CPU_ID {
-            return Err(bad());
+            return Err(bad_number());
         }
         cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| CpuId(next + bit)));
         next += 32;

@@ -4,7 +4,7 @@ use crate::cache::Footprint;
 use crate::parameters::LONGEST_MS;
 use crate::rule::BASE_MAX;
 use crate::workload::{Distribution, Ends, Intervals, Job, Process, Step, Workload};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A workload that can't be simulated, and where in it the reason is.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -105,6 +105,12 @@ pub enum Fault {
 /// Most processes of a workload.
 const MOST_PROCESSES: u32 = 10_000_000;
 
+/// Most jobs of a workload: each has lines of its own in a report.
+const MOST_JOBS: f64 = 1000.0;
+
+/// Most locks of a job: each may be taken while all others are held.
+const MOST_LOCKS: f64 = 100.0;
+
 /// The shortest that what is repeated may take on average, in ms: below it, a simulated second would take hours.
 const SHORTEST_MS: f64 = 1e-3;
 
@@ -181,6 +187,7 @@ impl Workload {
         if self.jobs.is_empty() {
             return Err(Fault::Empty.at("jobs"));
         }
+        range(self.jobs.len() as f64, 1.0, MOST_JOBS, "jobs")?;
         self.jobs.iter().enumerate().try_for_each(|(i, j)| job(j, &format!("jobs[{i}]")))?;
         let processes = self.jobs.iter().map(|job| f64::from(job.processes)).sum();
         range(processes, 1.0, f64::from(MOST_PROCESSES), "jobs.processes")
@@ -275,6 +282,7 @@ pub(crate) fn intervals_left(percent: &[f64], ends: &Ends) -> Vec<f64> {
 
 /// Locks are known, taken and given back in pairs, and can't make processes wait for one another in a circle.
 fn locks(job: &Job, at: &str) -> Checked {
+    range(job.locks.len() as f64, 0.0, MOST_LOCKS, &format!("{at}.locks"))?;
     let mut seen = BTreeSet::new();
     if let Some(twice) = job.locks.iter().find(|lock| !seen.insert(*lock)) {
         return Err(Fault::SameLock(twice.clone()).at(format!("{at}.locks")));
@@ -328,19 +336,38 @@ fn locks(job: &Job, at: &str) -> Checked {
     if let Some(lock) = job.locks.iter().find(|lock| !taken.contains(lock.as_str())) {
         return Err(Fault::UnusedLock(lock.clone()).at(format!("{at}.locks")));
     }
-    // Close the order under "and then": a circle shows as a pair in both directions.
-    loop {
-        let further: BTreeSet<(&str, &str)> = (order.iter())
-            .flat_map(|&(a, b)| order.range((b, "")..).take_while(move |(c, _)| *c == b).map(move |&(_, d)| (a, d)))
-            .collect();
-        let before = order.len();
-        order.extend(further);
-        if order.len() == before {
-            break;
-        }
-    }
-    match order.iter().find(|&&(a, b)| a != b && order.contains(&(b, a))) {
-        Some(&(a, b)) => Err(Fault::Circle(a.into(), b.into()).at(format!("{at}.process.phases"))),
+    match circle(&order) {
+        Some((a, b)) => Err(Fault::Circle(a.into(), b.into()).at(format!("{at}.process.phases"))),
         None => Ok(()),
     }
+}
+
+/// Two locks that are each, by way of others or not, waited for while the other is held; `order` has those that are so at once.
+fn circle<'a>(order: &BTreeSet<(&'a str, &'a str)>) -> Option<(&'a str, &'a str)> {
+    let after = |lock: &'a str| order.range((lock, "")..).take_while(move |(a, _)| *a == lock).map(|&(_, b)| b);
+    let reached = |from: &'a str| {
+        let (mut found, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(lock) = open.pop() {
+            open.extend(after(lock).filter(|next| found.insert(*next)));
+        }
+        found
+    };
+    // Taking away what nothing waits before leaves the circles, and what comes after them.
+    let mut before: BTreeMap<&str, usize> = BTreeMap::new();
+    for &(a, b) in order {
+        before.entry(a).or_default();
+        *before.entry(b).or_default() += 1;
+    }
+    let mut free: Vec<&str> = before.iter().filter(|(_, count)| **count == 0).map(|(lock, _)| *lock).collect();
+    while let Some(lock) = free.pop() {
+        before.remove(lock);
+        for next in after(lock) {
+            let count = before.get_mut(next)?;
+            *count -= 1;
+            if *count == 0 {
+                free.push(next);
+            }
+        }
+    }
+    before.keys().find_map(|&a| Some((a, reached(a).into_iter().find(|&b| b != a && reached(b).contains(a))?)))
 }

@@ -9,6 +9,7 @@ use crate::toml_text::{Mistake, line_at, parse};
 use crate::workload::{Job, Workload};
 use serde::Deserialize;
 use serde::de::Error as _;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 use toml::{Table, Value};
 
@@ -260,12 +261,15 @@ fn overlaid(base: Parameters, table: &Table) -> Result<Parameters, String> {
 
 /// Numbers the later of jobs that have one name, so that results tell them apart.
 fn with_distinct_names(mut jobs: Vec<Job>) -> Vec<Job> {
-    for later in 1..jobs.len() {
-        let (before, rest) = jobs.split_at_mut(later);
-        let taken = |name: &str| before.iter().any(|job| job.name == name);
-        let name = rest[0].name.clone();
-        if taken(&name) {
-            rest[0].name = (2..).map(|n| format!("{name} {n}")).find(|name| !taken(name)).unwrap_or(name);
+    let mut taken: HashSet<String> = HashSet::new();
+    // By name, the last number that was tried.
+    let mut numbers: HashMap<String, u64> = HashMap::new();
+    for job in &mut jobs {
+        let name = job.name.clone();
+        while !taken.insert(job.name.clone()) {
+            let number = numbers.entry(name.clone()).or_insert(1);
+            *number += 1;
+            job.name = format!("{name} {number}");
         }
     }
     jobs

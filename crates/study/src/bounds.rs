@@ -6,7 +6,7 @@ use regex::{Regex, RegexBuilder};
 use std::collections::HashSet;
 
 /// Subjects of a plan.
-const MOST_SUBJECTS: usize = 1000;
+pub(crate) const MOST_SUBJECTS: usize = 1000;
 
 /// Thread counts of a plan: no kernel knows more CPUs.
 const MOST_THREAD_COUNTS: usize = machine::cpu::MAX_CPUS;
@@ -58,9 +58,14 @@ impl Plan {
             return Err(PlanError(format!("{count} is no thread count; it is 1 to {}", machine::MAX_THREADS)));
         }
         let patterns = self.subjects.iter().flat_map(|subject| [&subject.time_regex, &subject.verified_regex]);
-        let patterns: HashSet<&String> = patterns.flatten().collect();
-        check_count(patterns.len(), MOST_PATTERNS, "different regular expressions")
+        check_patterns(patterns)
     }
+}
+
+/// Whether there are not too many regular expressions to compile.
+pub(crate) fn check_patterns<'a>(patterns: impl Iterator<Item = &'a Option<String>>) -> Result<(), PlanError> {
+    let different: HashSet<&String> = patterns.flatten().collect();
+    check_count(different.len(), MOST_PATTERNS, "different regular expressions")
 }
 
 /// `pattern` compiled, if it is a regular expression of a size that is worked with.

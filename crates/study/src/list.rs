@@ -1,6 +1,7 @@
 //! Thread counts and placements as they are written: in lists, with commas or as words of their own.
 
 use crate::plan::PlanError;
+use std::collections::HashSet;
 
 const MAX_THREADS: u32 = machine::MAX_THREADS as u32;
 
@@ -10,9 +11,15 @@ pub(crate) fn thread_counts(words: &[String], usable: u32) -> Result<Vec<u32>, P
         return Ok(vec![usable]);
     }
     let mut counts: Vec<u32> = Vec::new();
+    let mut seen = HashSet::new();
+    let mut given = 0;
     for word in words.iter().flat_map(|word| word.split(',')) {
         let (first, last) = range(word, usable).ok_or_else(|| not_a_count(word, &format!("all (here {usable})")))?;
-        counts.extend((first..=last).filter(|n| !counts.contains(n)).collect::<Vec<_>>());
+        given += last - first + 1;
+        if given > 2 * MAX_THREADS {
+            return Err(PlanError(format!("`{}` makes too many thread counts; give fewer", word.trim())));
+        }
+        counts.extend((first..=last).filter(|n| seen.insert(*n)));
     }
     Ok(counts)
 }
@@ -37,7 +44,8 @@ fn range(word: &str, usable: u32) -> Option<(u32, u32)> {
 }
 
 fn not_a_count(word: &str, all: &str) -> PlanError {
-    PlanError(format!("`{}` is not a thread count; write 4, 1-8 or {all}, at most {MAX_THREADS}", word.trim()))
+    let word: String = word.trim().chars().take(80).collect();
+    PlanError(format!("`{word}` is not a thread count; write 4, 1-8 or {all}, at most {MAX_THREADS}"))
 }
 
 /// Splits `unbound,compact,0,8,1,9` into `unbound`, `compact` and the CPU list `0,8,1,9`.

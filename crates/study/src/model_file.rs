@@ -23,6 +23,7 @@
 //! spread = "30 %"                                # drawn evenly between mean_s and 30 % more
 //! ```
 
+use crate::bounds::check_count;
 use crate::model::{CellTime, Noise, Slow, SubjectModel};
 use crate::plan::{Cell, Plan, UNBOUND};
 use crate::study_file::Share;
@@ -34,6 +35,9 @@ use serde::Deserialize;
 use sim::toml_text::{self, Mistake, line_at};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// More tables of times than anybody writes; each may list as many CPUs as a placement has.
+const MOST_TIMES: usize = 1000;
 
 /// A model file as read.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -105,6 +109,7 @@ impl ModelFile {
         let file: Self = toml_text::parse(text)?;
         let line = |path: &str| line_at(text, path);
         let positive = |value: f64| value.is_finite() && value > 0.0;
+        check_count(file.time.len(), MOST_TIMES, "[[time]] tables").map_err(|wrong| (line("time"), wrong.0))?;
         for (index, time) in file.time.iter().enumerate() {
             let table = format!("time[{index}]");
             if !positive(time.mean_s) {

@@ -3,15 +3,20 @@
 mod words;
 
 use crate::binding::{Observe, Unit};
+use crate::bounds::{MOST_SUBJECTS, check_count, check_patterns};
 use crate::list;
 use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
 use crate::toml_file::{self, FileError};
 use machine::Policy;
 use serde::Deserialize;
 use sim::toml_text::{self, Mistake, line_at};
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// More placements than anybody writes; each may list as many CPUs as a placement has.
+const MOST_PLACEMENTS: usize = 1000;
 
 /// A study file as read. What it leaves out is left to the command line and the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -199,8 +204,8 @@ impl StopTable {
 }
 
 impl SubjectTable {
-    /// The first key that is wrong, and how.
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    /// The first key that is wrong, and how. Regular expressions that are in `compiled` were right for that key in another table.
+    fn check<'a>(&'a self, compiled: &mut HashSet<(&'static str, &'a str)>) -> Result<(), (&'static str, String)> {
         let wrong = |key, what: &str| Err((key, what.to_owned()));
         match (&self.builtin, &self.command) {
             (None, None) => return wrong("", "a subject needs `builtin` or `command`"),
@@ -214,8 +219,11 @@ impl SubjectTable {
             _ => {}
         }
         let of = |key| move |wrong: PlanError| (key, format!("`{key}`: {wrong}"));
-        self.time_regex.as_deref().map_or(Ok(()), check_time_regex).map_err(of("time-regex"))?;
-        self.verified_regex.as_deref().map_or(Ok(()), check_regex).map_err(of("verified-regex"))
+        let mut is_new = |key, pattern: &&'a str| compiled.insert((key, *pattern));
+        let time = self.time_regex.as_deref().filter(|pattern| is_new("time-regex", pattern));
+        let verified = self.verified_regex.as_deref().filter(|pattern| is_new("verified-regex", pattern));
+        time.map_or(Ok(()), check_time_regex).map_err(of("time-regex"))?;
+        verified.map_or(Ok(()), check_regex).map_err(of("verified-regex"))
     }
 }
 
@@ -267,15 +275,23 @@ impl StudyFile {
         for (index, word) in file.threads.iter().enumerate() {
             list::check_thread_counts(word).map_err(|wrong| mistake(&format!("threads[{index}]"), wrong.0))?;
         }
+        let mut placements = 0;
         for (index, words) in file.placements.iter().enumerate() {
             let names = list::placement_names(std::slice::from_ref(words));
+            placements += names.len();
+            check_count(placements, MOST_PLACEMENTS, "placements")
+                .map_err(|wrong| mistake(&format!("placements[{index}]"), wrong.0))?;
             for name in names.iter().filter(|name| *name != UNBOUND) {
                 let policy: Result<Policy, _> = name.parse();
                 policy.map_err(|wrong| mistake(&format!("placements[{index}]"), wrong.to_string()))?;
             }
         }
+        check_count(file.subjects.len(), MOST_SUBJECTS, "subjects").map_err(|wrong| mistake("subject", wrong.0))?;
+        check_patterns(file.subjects.iter().flat_map(|subject| [&subject.time_regex, &subject.verified_regex]))
+            .map_err(|wrong| mistake("subject", wrong.0))?;
+        let mut compiled = HashSet::new();
         for (index, subject) in file.subjects.iter().enumerate() {
-            subject.check().map_err(|(key, what)| mistake(&format!("subject[{index}].{key}"), what))?;
+            subject.check(&mut compiled).map_err(|(key, what)| mistake(&format!("subject[{index}].{key}"), what))?;
         }
         file.stop.check().map_err(|(key, what)| mistake(&format!("stop.{key}"), what))?;
         Ok(file)

@@ -103,7 +103,8 @@ impl Graph {
 
     /// Tasks of all rounds.
     pub fn tasks(&self) -> u64 {
-        self.stages.iter().map(|stage| stage.tasks.count()).sum::<u64>() * u64::from(self.rounds)
+        let of_a_round = self.stages.iter().map(|stage| stage.tasks.count()).fold(0, u64::saturating_add);
+        of_a_round.saturating_mul(self.rounds.into())
     }
 
     /// Mean work of all tasks in ms: the time that it takes on one CPU with nothing to bring back.
