@@ -3,6 +3,7 @@
 use crate::capture::{Captured, Stream};
 use crate::child::Held;
 use crate::signals::{Arrival, Caught, mask_of_waits};
+use crate::standstill::{Standstill, Standstills, TICK};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::SigSet;
@@ -17,6 +18,8 @@ pub(crate) struct Events {
     deadline: Option<Instant>,
     /// Signals that are blocked while we sleep.
     mask: Option<SigSet>,
+    /// Stretches in which nothing went on.
+    pub(crate) standstills: Standstills,
 }
 
 impl Events {
@@ -26,6 +29,7 @@ impl Events {
             streams: held.pipes.take().into_iter().flatten().map(Stream::new).collect(),
             deadline: None,
             mask: mask_of_waits(),
+            standstills: Standstills::new(),
         }
     }
 
@@ -39,28 +43,44 @@ impl Events {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Sleeps until a child changes its state, a signal or output arrives, one of `others` can be read, the deadline is there or
-    /// `at_most` is over; takes the output and returns the signals.
+    /// Sleeps until a child changes its state, a signal or output arrives, one of `others` can be read, the deadline is there,
+    /// `at_most` or a [tick](TICK) is over; takes the output and returns the signals.
     pub(crate) fn wait<'a>(
         &'a mut self,
         at_most: Option<Duration>,
         others: impl IntoIterator<Item = BorrowedFd<'a>>,
     ) -> Vec<Arrival> {
         let to_deadline = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let timeout = [to_deadline, at_most].into_iter().flatten().min();
+        let timeout = [to_deadline, at_most].into_iter().flatten().fold(TICK, Duration::min);
         let mut polled = vec![PollFd::new(self.caught.fd(), PollFlags::POLLIN)];
         let streams = self.streams.iter().filter_map(Stream::fd);
         polled.extend(streams.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let of_streams = 1..polled.len();
         polled.extend(others.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         // An interrupted poll is one that a signal woke, which is what it is for.
-        let _: Result<_, Errno> = nix::poll::ppoll(&mut polled, timeout.map(TimeSpec::from), self.mask);
+        let asleep = Instant::now();
+        let _: Result<_, Errno> = nix::poll::ppoll(&mut polled, Some(TimeSpec::from(timeout)), self.mask);
+        self.standstills.woke(timeout, asleep.elapsed());
         let output = polled[of_streams].iter().any(|fd| fd.any().unwrap_or(true));
         drop(polled);
         if output {
             self.streams.iter_mut().for_each(Stream::drain);
         }
-        self.caught.take()
+        let arrivals = self.caught.take();
+        if self.caught.take_continued() {
+            self.standstills.continued();
+        }
+        arrivals
+    }
+
+    /// Whether the program, which has ended, stood still while it ran.
+    pub(crate) fn standstill(&mut self) -> Option<Standstill> {
+        // We may have been stopped until the program had ended; other signals were noted when they came.
+        self.caught.take();
+        if self.caught.take_continued() {
+            self.standstills.continued();
+        }
+        self.standstills.found()
     }
 
     /// The captured output; empty when it was not captured.

@@ -34,6 +34,7 @@ mod poller;
 mod registry;
 mod signals;
 mod spin;
+mod standstill;
 mod stop_cost;
 mod task_events;
 mod tracer;
@@ -50,6 +51,7 @@ pub use interruption::{Interruptions, interruption};
 pub use libraries::own_libraries;
 pub use observation::{Exit, Observation, ThreadObservation};
 pub use signals::{die_by, end_without_reader, fail_writes_by_errors, restore_signals_of_writes};
+pub use standstill::{Standstill, Still};
 pub use tracer::trace_available;
 
 use child::{Held, Program};
@@ -159,6 +161,8 @@ pub struct Launched {
     pub stdout: Captured,
     /// Standard error, when it was captured.
     pub stderr: Captured,
+    /// Whether the run stood still, so that its times aren't the program's.
+    pub standstill: Option<Standstill>,
 }
 
 /// Why a program could not be launched.
@@ -318,6 +322,10 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     if let Some(signal) = ended.interrupted {
         return Err(LaunchError::Interrupted { signal });
     }
+    let standstill = events.standstill();
+    if launch.descendants == Descendants::Detach {
+        notes.extend(standstill.map(|standstill| format!("{standstill}, which the time above contains")));
+    }
     let [stdout, stderr] = events.finish();
     let findings = registry.finish();
     notes.extend(ended.notes);
@@ -350,7 +358,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
         notes,
     };
-    Ok(Launched { observation, stdout, stderr })
+    Ok(Launched { observation, stdout, stderr, standstill })
 }
 
 /// The placement as long as the thread count asks, on CPUs that we may use.

@@ -25,6 +25,7 @@ pub(crate) const LIMITS: &str = "threads were looked for every 0.2 to 50 ms: a t
 /// Watches the released child, which has been executed, until it ends.
 pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, launch: &Launch) -> End {
     let main = held.pid;
+    events.standstills.begin();
     let started = Instant::now();
     events.set_deadline(launch.timeout.map(|timeout| started + timeout));
     let mut ended = End { started: Some(started), ..End::default() };

@@ -140,6 +140,10 @@ pub(crate) struct Caught {
     inherited: Inherited,
     arrivals: PipeReader,
     _sink: PipeWriter,
+    /// Whether SIGCONT means the program as well, and is given to whoever takes signals.
+    forwards: bool,
+    /// SIGCONT has arrived since it was last asked for.
+    continued: bool,
 }
 
 impl Caught {
@@ -160,6 +164,8 @@ impl Caught {
             inherited: Inherited { dispositions: Vec::with_capacity(64), mask: SigSet::empty() },
             arrivals,
             _sink: sink,
+            forwards: to_forward,
+            continued: false,
         };
         // The program may have been started with SIGCHLD ignored or blocked; we need it.
         caught.catch(libc::SIGCHLD, true);
@@ -167,6 +173,8 @@ impl Caught {
             forwarded().for_each(|signal| caught.catch(signal, false));
         } else {
             INTERRUPTING.into_iter().for_each(|signal| caught.catch(signal, false));
+            // Whoever ignores it is continued all the same.
+            caught.catch(libc::SIGCONT, true);
         }
         let mut ours = MaybeUninit::<libc::sigset_t>::zeroed();
         let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
@@ -208,8 +216,15 @@ impl Caught {
                 break;
             }
         }
-        taken.retain(|arrival| arrival.signal != libc::SIGCHLD);
+        self.continued |= taken.iter().any(|arrival| arrival.signal == libc::SIGCONT);
+        let is_ours = |signal| signal == libc::SIGCHLD || (signal == libc::SIGCONT && !self.forwards);
+        taken.retain(|arrival| !is_ours(arrival.signal));
         taken
+    }
+
+    /// Whether SIGCONT was among the signals that were taken since this was last asked.
+    pub(crate) fn take_continued(&mut self) -> bool {
+        std::mem::take(&mut self.continued)
     }
 
     /// What to restore in a child.

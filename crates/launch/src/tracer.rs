@@ -31,6 +31,7 @@ use machine::linux::{Pid, Tid};
 use nix::errno::Errno;
 use nix::unistd::{self, ForkResult};
 use std::collections::{HashMap, HashSet};
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -118,6 +119,16 @@ fn event_thread(tid: Tid) -> Result<Tid, Errno> {
     Ok(Tid(message as libc::pid_t))
 }
 
+/// Who sent the signal that is about to be delivered to `tid`; none where it was the kernel, for a key pressed in the terminal.
+fn sender_of_signal(tid: Tid) -> Option<Pid> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    ptrace(libc::PTRACE_GETSIGINFO, tid, info.as_mut_ptr() as usize).ok()?;
+    // SAFETY: zeroed is a valid `siginfo_t`, and the call has filled it.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: of a signal that a process sent, which codes up to 0 are, the field is there.
+    (info.si_code <= 0).then(|| Pid(unsafe { info.si_pid() }))
+}
+
 /// How far the program has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -151,6 +162,8 @@ struct Tracer<'a> {
     watchdog: Option<Watchdog>,
     /// The command is stopped by a signal.
     stopped: bool,
+    /// The last signal that stops came from outside of the program.
+    stopped_by_others: bool,
     /// We are to stop as well.
     stop_due: bool,
     ended: End,
@@ -235,6 +248,7 @@ impl<'a> Tracer<'a> {
             has_session: false,
             watchdog: None,
             stopped: false,
+            stopped_by_others: false,
             stop_due: false,
             ended: End::default(),
         }
@@ -305,16 +319,35 @@ impl<'a> Tracer<'a> {
                     self.ended.before = change.usage;
                     self.registry.start_command(self.main);
                     self.note_lost_rights(self.main);
+                    events.standstills.begin();
                     let now = Instant::now();
                     self.ended.started = Some(now);
                     events.set_deadline(launch.timeout.map(|timeout| now + timeout));
                     self.resume(tid, 0);
                 } else {
+                    self.note_stop(tid, signal, event, events);
                     self.stopped(tid, signal, event);
                 }
             }
             ChangeKind::Continued if is_main => self.stopped = false,
             ChangeKind::Continued => {}
+        }
+    }
+
+    /// Notes when others stop the command, and when it goes on. One that stops itself does so as a part of its work.
+    fn note_stop(&mut self, tid: Tid, signal: libc::c_int, event: libc::c_int, events: &mut Events) {
+        if self.registry.process_of(tid) != Some(self.main) {
+            return;
+        }
+        let stops = matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+        match event {
+            // It is about to be delivered.
+            0 if stops => {
+                self.stopped_by_others = sender_of_signal(tid).is_none_or(|pid| !self.registry.contains_process(pid));
+            }
+            EVENT_STOP if stops && self.stopped_by_others => events.standstills.program_stopped(),
+            EVENT_STOP => events.standstills.program_goes_on(),
+            _ => {}
         }
     }
 

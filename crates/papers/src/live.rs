@@ -185,6 +185,7 @@ mod tests {
             machine: serde_json::Value::Null,
             host: HostFacts::of_model(),
             sessions: Vec::new(),
+            disturbed: Vec::new(),
             ending: Some(Ending::Finished),
         }
     }

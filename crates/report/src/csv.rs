@@ -7,11 +7,12 @@ use crate::study_view::{StudyView, actual_cpus, cpu_line};
 use papers::paper::Quantity;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use study::Trial;
 
 /// Whether a trial is an outlier stands after so many columns, beside how it went.
 const BEFORE_OUTLIER: usize = 8;
 
-/// Every trial, warm-up and failures included, in the order in which they were run. Hardware counters
+/// Every trial, warm-up, failures and those that were disturbed included, in the order in which they were run. Hardware counters
 /// become one column each, named `counter_` and the counter's name; where it is known how often threads were stopped to be watched,
 /// `stops` and `stops_s` say so; in the study of a paper, the time that a table of
 /// it prints for the trial's cell, in seconds, becomes one, such as `printed_table_1_s`. What was not observed is an empty field.
@@ -33,7 +34,10 @@ pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
     heads.extend(STOPS.iter().filter(|_| stops_are_known).map(|(name, _)| (*name).to_owned()));
     heads.extend(counters.iter().map(|name| format!("counter_{name}")));
     heads.extend(tables.iter().map(|table| format!("printed_{}_s", table.printed.name.replace('-', "_"))));
-    let rows = study.trials.iter().map(|trial| {
+    // One that was disturbed has the number of the one that was run in its place, and stands before it.
+    let mut trials: Vec<&Trial> = study.disturbed.iter().chain(study.trials).collect();
+    trials.sort_by_key(|trial| trial.sequence);
+    let rows = trials.into_iter().map(|trial| {
         let mut row = OF_TRIAL.map(|(_, value)| written(&value(trial))).to_vec();
         row.insert(BEFORE_OUTLIER, outliers.contains(&trial.sequence).to_string());
         row.extend([trial.intended_cpus.as_ref().map(cpu_line), actual_cpus(trial).map(cpu_line)].map(or_empty));

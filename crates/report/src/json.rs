@@ -187,7 +187,7 @@ fn list_of(elements: impl Iterator<Item = impl Serialize>) -> Value {
 }
 
 /// The whole study as one JSON object. Its keys are the contract: `verdicts`, `best`, `warnings`, `findings`,
-/// `summaries`, `plan`, `trials`, `machine`, `host`, `sessions`, `ending` and `stop`. `verdicts` and `warnings` are sentences;
+/// `summaries`, `plan`, `trials`, `machine`, `host`, `sessions`, `ending` and `stop`; and `disturbed`, where trials were disturbed and run again. `verdicts` and `warnings` are sentences;
 /// `findings` holds what they say as values, in `verdicts` (objects with a `kind`: `comparison` and `race`, one for each
 /// subject, or one of the others) and `warnings` (objects with a `warning`, such as `busy` or `drift`, and its numbers):
 /// see [`study::Verdict`] and [`study::Warning`]. `stop` says why the study stopped: see [`study::Stop`]. Then there are `paper`, for the study of one: its tables with
@@ -260,6 +260,9 @@ fn text_of_cells(
         list(&mut text, "programs", &programs);
     }
     append_list(&mut text, "trials", trials, grown);
+    if !study.disturbed.is_empty() {
+        list(&mut text, "disturbed", &study.disturbed.iter().map(of_trial).collect::<Vec<_>>());
+    }
     value(&mut text, "stop", &study.analysis.stop);
     about(text, study.topology, study.host, study.sessions, study.ending)
 }

@@ -24,6 +24,8 @@ pub(crate) struct StudyView<'a> {
     pub stop: Stop<'a>,
     /// Every trial, in the order in which they were run.
     pub trials: &'a [Trial],
+    /// Those that were disturbed and run again, which no figure counts.
+    pub disturbed: &'a [Trial],
     /// The machine around the study.
     pub host: &'a HostFacts,
     /// When and how it was worked on.
@@ -80,6 +82,7 @@ impl<'a> StudyView<'a> {
             plan,
             stop,
             trials: &record.trials,
+            disturbed: &record.disturbed,
             host: &record.host,
             sessions: &record.sessions,
             ending: record.ending,

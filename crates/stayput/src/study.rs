@@ -486,12 +486,18 @@ impl Progress {
                 self.trial_began = Instant::now();
                 let left_s = (self.budget_ms / 1000).saturating_sub(self.spent.as_secs());
                 self.bar.set_prefix(format!("{}, at most {}:{:02} left", self.block, left_s / 60, left_s % 60));
-                let message = format!(
-                    "{} x{} {}",
-                    plan.subjects[cell.subject].name, plan.threads[cell.threads], plan.treatments[cell.treatment].name
-                );
+                let subject = &plan.subjects[cell.subject].name;
+                let treatment = &plan.treatments[cell.treatment].name;
+                let message = format!("{subject} x{} {treatment}", plan.threads[cell.threads]).replace('\n', " ");
                 self.bar.set_message(printable(&message).into_owned());
                 self.bar.set_position((self.spent.as_millis() as u64).min(self.budget_ms));
+            }
+            Event::Disturbed(trial) => {
+                self.trial_began = Instant::now();
+                self.say(&format!(
+                    "{} x{} {}: disturbed, and run again: {}",
+                    trial.subject, trial.threads, trial.placement, trial.cause
+                ));
             }
             Event::End(trial) => {
                 self.spent += self.trial_began.elapsed();

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// A cell is given up after so many failures in a row.
 pub const FAILURES_TO_GIVE_UP: usize = 3;
 
+/// A study ends when so many runs in a row were disturbed: whatever does that goes on.
+pub const DISTURBED_TO_END: usize = 5;
+
 /// A trial that is to be run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Turn {
@@ -174,6 +177,8 @@ pub enum Event<'a> {
     Begin(Cell),
     /// A trial has ended and is in the journal.
     End(&'a Trial),
+    /// A trial was disturbed, which the journal keeps, and is run again.
+    Disturbed(&'a Trial),
 }
 
 /// Runs what is left of the study in `session`.
@@ -213,8 +218,25 @@ pub fn run_blocks<S: CellStudy>(
             let sequence = trials.last().map_or(0, |trial| trial.sequence + 1);
             let cut_off = course.cut_off(cell);
             let turn = Turn { cell, sequence, block, warmup: block < plan.warmup_blocks, cut_off };
-            let trial = runner.run(plan, &turn)?;
-            spent_s += trial.ran_s.unwrap_or(0.0);
+            let mut disturbed = 0;
+            let trial = loop {
+                let trial = runner.run(plan, &turn)?;
+                spent_s += trial.ran_s.unwrap_or(0.0);
+                if trial.status != Status::Disturbed {
+                    break trial;
+                }
+                let trial = session.add_disturbed(trial)?;
+                watch(Event::Disturbed(trial));
+                disturbed += 1;
+                if disturbed == DISTURBED_TO_END {
+                    let cause = &trial.cause;
+                    return Err(RunnerError::Broken(format!(
+                        "{disturbed} runs in a row were disturbed, at last since {cause}; what was measured is kept, and the same \
+                         command goes on"
+                    ))
+                    .into());
+                }
+            };
             watch(Event::End(session.add(trial)?));
         }
         session.trials()[noted..].iter().for_each(|trial| course.note(trial));

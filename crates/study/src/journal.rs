@@ -2,7 +2,7 @@
 //!
 //! Tables of every study: `study` (one row: kind, plan, machine, host, ending) and `session` (one row a stretch of work). Studies
 //! that run programs have `trial` (one row as each trial ends) and `thread` (one row a thread of a trial, intended and actual
-//! CPUs); those that simulate or replay have `sample`, `metric` (what is measured, once), `measurement` and `histogram`.
+//! CPUs), and `disturbed` (the same as JSON of what was run again); those that simulate or replay have `sample`, `metric` (what is measured, once), `measurement` and `histogram`.
 //! Structures that no query would look into are JSON text.
 //!
 //! A trial with all that belongs to it is one transaction in write-ahead mode, so that a process killed at any moment loses at
@@ -150,6 +150,7 @@ impl<K: Kind> Journal<K> {
         }
         self.write(|connection| {
             add_missing_columns(connection, K::Trial::ADDED_COLUMNS)?;
+            connection.execute_batch(K::Trial::ADDED_TABLES)?;
             insert_session(connection, command_line, before, None)?;
             let id = connection.last_insert_rowid();
             connection.execute_batch(WRITING)?;
@@ -183,6 +184,14 @@ impl<K: Kind> Journal<K> {
             self.checkpoint = Instant::now();
         }
         Ok(())
+    }
+
+    /// Writes a trial that was disturbed.
+    ///
+    /// # Errors
+    /// Any [`JournalError`] of writing.
+    pub fn add_disturbed(&mut self, trial: &K::Trial) -> Result<(), JournalError> {
+        self.write(|connection| trial.insert_disturbed(connection))
     }
 
     /// Writes why the study ended; none reopens it.
@@ -372,6 +381,7 @@ impl<'a> Reader<'a> {
                 } else {
                     K::Trial::read_all(tables, tails)?
                 },
+                disturbed: K::Trial::read_disturbed(tables)?,
                 ending: row.optional_json("ending")?,
             })
         })

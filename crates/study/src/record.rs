@@ -18,6 +18,8 @@ pub struct Record<K: Kind> {
     pub sessions: Vec<PastSession>,
     /// Every trial, in the order in which they were run.
     pub trials: Vec<K::Trial>,
+    /// Trials that were disturbed and run again, likewise: nothing counts them.
+    pub disturbed: Vec<K::Trial>,
     /// Why the study ended; none while it is unfinished.
     pub ending: Option<Ending>,
 }

@@ -18,6 +18,25 @@ pub trait Row: Clone + Debug + PartialEq + Sized {
     /// definition: they are added before anything is written, and an earlier Stayput leaves them empty.
     const ADDED_COLUMNS: &'static [(&'static str, &'static str)] = &[];
 
+    /// Tables that a journal may lack likewise, as SQL that makes them where they aren't.
+    const ADDED_TABLES: &'static str = "";
+
+    /// Writes it beside the others, as one that was disturbed and run again. Nothing can disturb a sample.
+    ///
+    /// # Errors
+    /// SQLite's.
+    fn insert_disturbed(&self, _connection: &Connection) -> rusqlite::Result<()> {
+        Ok(())
+    }
+
+    /// Reads those, in the order in which they were run.
+    ///
+    /// # Errors
+    /// [`RowError`].
+    fn read_disturbed(_tables: &Tables) -> Result<Vec<Self>, RowError> {
+        Ok(Vec::new())
+    }
+
     /// Writes it.
     ///
     /// # Errors
@@ -107,6 +126,11 @@ pub struct Tables<'a> {
 impl<'a> Tables<'a> {
     pub(crate) fn new(connection: &'a Connection) -> Self {
         Self { connection, left_bytes: Cell::new(MOST_MIB << 20) }
+    }
+
+    /// Whether there is such a table.
+    pub(crate) fn has(&self, table: &str) -> Result<bool, RowError> {
+        Ok(self.connection.table_exists(None, table)?)
     }
 
     /// What `read` finds in each of the rows that `sql` selects.

@@ -77,6 +77,12 @@ impl Runner for ProgramRunner {
                     Ok(time_s) => (trial.status, trial.time_s) = (Status::Ok, Some(time_s)),
                     Err((status, cause)) => (trial.status, trial.cause) = (status, cause),
                 }
+                if let Some(standstill) = launched.standstill {
+                    // Whatever else became of it may have come of that.
+                    let otherwise = if trial.cause.is_empty() { String::new() } else { format!("; {}", trial.cause) };
+                    trial.cause = format!("{standstill}{otherwise}");
+                    (trial.status, trial.time_s) = (Status::Disturbed, None);
+                }
                 trial.output_tail = tail(&launched.stdout, &launched.stderr, trial.status);
                 trial.ran_s = Some(launched.observation.wall_s);
                 trial.observation = Some(launched.observation);

@@ -106,6 +106,7 @@ impl<K: Kind> Session<K> {
             host: facts,
             sessions: Vec::new(),
             trials: Vec::new(),
+            disturbed: Vec::new(),
             ending: None,
         };
         let session = |record, journal| Self {
@@ -173,21 +174,39 @@ impl<K: Kind> Session<K> {
     /// # Errors
     /// When it can't be written.
     pub fn add(&mut self, mut trial: K::Trial) -> Result<&K::Trial, JournalError> {
-        if let Some(journal) = &mut self.journal {
-            if self.number.is_none() {
-                self.number = Some(journal.begin_session(&self.command_line, &self.before)?);
-            }
-            if std::mem::take(&mut self.has_new_plan) {
-                journal.set_plan(&self.record.plan)?;
-            }
-            if self.record.ending.take().is_some() {
-                journal.set_ending(None)?;
-            }
+        if let Some(journal) = self.journal_at_work()? {
             journal.add(&trial)?;
             trial.forget_details();
         }
         self.record.trials.push(trial);
         Ok(&self.record.trials[self.record.trials.len() - 1])
+    }
+
+    /// Keeps a trial that was disturbed and is run again, beside the others.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn add_disturbed(&mut self, trial: K::Trial) -> Result<&K::Trial, JournalError> {
+        if let Some(journal) = self.journal_at_work()? {
+            journal.add_disturbed(&trial)?;
+        }
+        self.record.disturbed.push(trial);
+        Ok(&self.record.disturbed[self.record.disturbed.len() - 1])
+    }
+
+    /// The journal, in which this stretch of work and the plan that it goes on by are.
+    fn journal_at_work(&mut self) -> Result<Option<&mut Journal<K>>, JournalError> {
+        let Some(journal) = &mut self.journal else { return Ok(None) };
+        if self.number.is_none() {
+            self.number = Some(journal.begin_session(&self.command_line, &self.before)?);
+        }
+        if std::mem::take(&mut self.has_new_plan) {
+            journal.set_plan(&self.record.plan)?;
+        }
+        if self.record.ending.take().is_some() {
+            journal.set_ending(None)?;
+        }
+        Ok(Some(journal))
     }
 
     /// Ends the session as the work on it ended, and gives all that is known of the study then.

@@ -26,12 +26,14 @@ pub enum Status {
     NoTime,
     /// It could not be started.
     NotStarted,
+    /// It, or we who watched it, stood still for a while, so that its time says nothing; it was run again.
+    Disturbed,
 }
 
 impl Status {
-    /// Whether something went wrong. A run that was cut off was right as far as it went.
+    /// Whether something went wrong. A run that was cut off was right as far as it went, and one that was disturbed can't tell.
     pub fn is_failure(self) -> bool {
-        !matches!(self, Self::Ok | Self::CutOff)
+        !matches!(self, Self::Ok | Self::CutOff | Self::Disturbed)
     }
 }
 

@@ -61,6 +61,13 @@ pub enum Warning {
         /// Those, and the ones that count.
         of: u32,
     },
+    /// Runs were disturbed, and run again: those that were disturbed count nowhere.
+    Disturbed {
+        /// So many.
+        trials: u32,
+        /// By what the first of them was.
+        cause: String,
+    },
     /// Threads were read back on other CPUs than intended.
     Strayed {
         /// In so many trials.
@@ -290,6 +297,12 @@ impl Warning {
             failed: cell.failed,
             of: cell.failed + cell.trials,
         }));
+        warnings.extend(
+            record
+                .disturbed
+                .first()
+                .map(|first| Self::Disturbed { trials: record.disturbed.len() as u32, cause: first.cause.clone() }),
+        );
         let observations = || record.trials.iter().filter_map(|trial| trial.observation.as_ref());
         let strayed = observations().filter(|seen| seen.threads.iter().any(|thread| thread.strayed())).count();
         if strayed > 0 {

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use study::model_file::ModelFile;
-use study::study_file::StudyFile;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use study::model_file::ModelFile;
+use study::study_file::StudyFile;
 
 /// What `read` says of a text of up to a megabyte. A reader that needs more than a second where it is optimised needs far less than
 /// this watchdog gives it here.

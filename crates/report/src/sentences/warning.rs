@@ -38,6 +38,11 @@ pub(super) fn sentence(warning: &Warning) -> String {
             cell(subject, *threads, placement),
             counted(*of, "run")
         ),
+        Warning::Disturbed { trials, cause } => format!(
+            "{} disturbed and run again, and {} nowhere: {cause}.",
+            if *trials == 1 { "1 run was".to_owned() } else { format!("{trials} runs were") },
+            if *trials == 1 { "counts" } else { "count" },
+        ),
         Warning::Strayed { trials } => format!(
             "In {} a thread was read back on other CPUs than intended; see intended against actual CPUs.",
             counted(*trials, "trial")

@@ -69,6 +69,24 @@ CREATE INDEX thread_by_trial ON thread (sequence);
         ("thread", "name TEXT"),
     ];
 
+    const ADDED_TABLES: &'static str = "
+CREATE TABLE IF NOT EXISTS disturbed (
+    id INTEGER PRIMARY KEY,
+    trial TEXT NOT NULL
+) STRICT;
+";
+
+    fn insert_disturbed(&self, connection: &Connection) -> rusqlite::Result<()> {
+        insert(connection, "disturbed", &[("trial", &to_json(self))])
+    }
+
+    fn read_disturbed(tables: &Tables) -> Result<Vec<Self>, RowError> {
+        if !tables.has("disturbed")? {
+            return Ok(Vec::new());
+        }
+        tables.rows("SELECT trial FROM disturbed ORDER BY id", |row| row.json("trial"))
+    }
+
     fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
         let observed = self.observation.as_ref();
         insert(

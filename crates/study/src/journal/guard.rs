@@ -39,7 +39,8 @@ const STEPS_OF_A_CALL: u32 = 1000;
 const OLDER_WORDS: [&str; 2] = ["metrics", "histograms"];
 
 /// The tables that a journal may have.
-const TABLES: [&str; 8] = ["study", "session", "trial", "thread", "sample", "metric", "measurement", "histogram"];
+const TABLES: [&str; 9] =
+    ["study", "session", "trial", "thread", "disturbed", "sample", "metric", "measurement", "histogram"];
 
 /// The only index that isn't part of a table.
 const INDEX: &str = "CREATE INDEX thread_by_trial ON thread (sequence)";
@@ -149,7 +150,7 @@ impl Guarded {
     /// Checks that the schema has the tables of a journal and nothing else, each without a word that isn't in ours: no view, trigger,
     /// virtual table, computed column, default, or check of its own.
     pub(super) fn check_schema(&self) -> Result<(), RowError> {
-        let sources = [SCHEMA, Trial::TABLES, Sample::TABLES];
+        let sources = [SCHEMA, Trial::TABLES, Trial::ADDED_TABLES, Sample::TABLES];
         let added = Trial::ADDED_COLUMNS.iter().chain(Sample::ADDED_COLUMNS).map(|(_, definition)| *definition);
         let known: HashSet<&str> = sources.into_iter().chain(added).flat_map(words).chain(OLDER_WORDS).collect();
         let mut statement = self.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema")?;
