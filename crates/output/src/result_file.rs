@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// How files are created, which the process' umask narrows.
 const NEW_FILE_MODE: u32 = 0o666;
+const OWNER_ONLY_MODE: u32 = 0o600;
 
 /// Why a result can't go to a file.
 #[derive(Debug, thiserror::Error)]
@@ -196,9 +197,9 @@ impl ResultFile {
         }
     }
 
-    /// The same, created with these permissions at most; a file that is there already keeps its own.
-    pub fn with_mode(self, mode: u32) -> Self {
-        Self { mode, ..self }
+    /// The same, for nobody but its owner unless it `is_shared`; a file that is there already keeps its permissions.
+    pub fn shared(self, is_shared: bool) -> Self {
+        Self { mode: if is_shared { NEW_FILE_MODE } else { OWNER_ONLY_MODE }, ..self }
     }
 
     /// Where it is.
@@ -379,7 +380,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "today");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
         let secret = folder.path().join("secret");
-        ResultFile::named(&secret, Inputs::default()).unwrap().with_mode(0o600).write("s").unwrap();
+        ResultFile::named(&secret, Inputs::default()).unwrap().shared(false).write("s").unwrap();
         assert_eq!(fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
         // Nothing is left aside.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);

@@ -165,6 +165,7 @@ mod tests {
             seed: 1,
             paper: Some("pires-2016".into()),
             departures: Vec::new(),
+            redact: Vec::new(),
             extensions: Vec::new(),
         };
         plan.merge_same_placements();

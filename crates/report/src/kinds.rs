@@ -10,6 +10,7 @@ use simulation::{
     ReplayAnalysis, ReplayPlan, SimulationAnalysis, SimulationPlan, replay_analysis, simulation_analysis,
 };
 use std::path::Path;
+use study::redaction::Redaction;
 use study::{
     Analysis, Comparison, Journal, JournalError, Kind, Race, RaceAnalysis, Record, comparison_analysis, journal,
     race_analysis,
@@ -41,6 +42,20 @@ impl Study {
             ReplayPlan::NAME => Journal::<ReplayPlan>::read(path)?.into(),
             Comparison::NAME => Journal::<Comparison>::read(path)?.into(),
             found => return Err(JournalError::UnknownKind { path: path.into(), found: found.into() }),
+        })
+    }
+
+    /// The same without the values that `redaction` hides.
+    ///
+    /// # Errors
+    /// Any [`JournalError`].
+    pub fn read_redacted(path: &Path, redaction: &Redaction) -> Result<Self, JournalError> {
+        Ok(match journal::kind(path)?.as_str() {
+            Race::NAME => Journal::<Race>::read(path)?.redacted_cells(redaction).into(),
+            Comparison::NAME => Journal::<Comparison>::read(path)?.redacted_cells(redaction).into(),
+            SimulationPlan::NAME => Journal::<SimulationPlan>::read(path)?.redacted(redaction).into(),
+            ReplayPlan::NAME => Journal::<ReplayPlan>::read(path)?.redacted(redaction).into(),
+            _ => return Self::read(path),
         })
     }
 

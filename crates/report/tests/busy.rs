@@ -55,6 +55,7 @@ fn whole<S: CellStudy>(new: impl Fn(Plan) -> S, times_s: &[f64], slowness: fn(f6
         seed: 3,
         paper: None,
         departures: Vec::new(),
+        redact: Vec::new(),
         extensions: Vec::new(),
     });
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();

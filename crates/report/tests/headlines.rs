@@ -110,6 +110,7 @@ fn plan(threads: Vec<u32>, placements: usize) -> Plan {
         seed: 3,
         paper: None,
         departures: Vec::new(),
+        redact: Vec::new(),
         extensions: Vec::new(),
     }
 }

@@ -82,7 +82,7 @@ fn workload_files() {
             (
                 "applications",
                 named(
-                    &filled("[[applications]]\napplication=\"Matrix\"\n")
+                    filled("[[applications]]\napplication=\"Matrix\"\n")
                         .split_at(1_000_012)
                         .0
                         .rsplit_once("[[")

@@ -7,6 +7,7 @@ use output::Inputs;
 use report::{Format, Study};
 use std::path::PathBuf;
 use study::journal;
+use study::redaction::Redaction;
 
 /// Report what a study found, or list the studies in a folder
 #[derive(clap::Args)]
@@ -28,6 +29,12 @@ pub struct ReportArgs {
     /// Put an apostrophe before names that a spreadsheet would compute, such as =1+1 (csv)
     #[arg(long)]
     spreadsheet: bool,
+    /// Leave out values whose names match, besides those of *TOKEN*, *SECRET*, *PASSWORD*, *PASSWD*, *API_KEY* and *CREDENTIAL*
+    #[arg(long, value_name = "NAME")]
+    redact: Vec<String>,
+    /// Let others read the file that is written, as far as the umask does [default: its owner alone]
+    #[arg(long, requires = "out")]
+    share: bool,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     out: Option<PathBuf>,
@@ -42,7 +49,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let path = args.file.as_ref().unwrap_or(&here);
     let mut inputs = Inputs::default();
     inputs.add_journal(path);
-    let out = crate::result_file(args.out.as_deref(), inputs)?;
+    let out = crate::result_file(args.out.as_deref(), inputs)?.map(|out| out.shared(args.share));
     if path.is_dir() {
         if args.format != Format::Terminal || out.is_some() {
             return Err(UsageError::from("--format and --out are for the report of one study; name its journal"));
@@ -50,7 +57,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
         return crate::print(&list::of_folder(path)?);
     }
     let lacks = journal::may_lack_last_runs(path);
-    let study = Study::read(path)?;
+    let study = Study::read_redacted(path, &Redaction::new(&args.redact))?;
     let mut text = written(&study, args.format, args.explain);
     if args.format == Format::Terminal {
         text.extend(study.stop().map(|reason| format!("\nstopped: {reason}\n")));

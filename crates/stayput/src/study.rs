@@ -17,7 +17,7 @@ use output::{OutputError, ResultFile};
 use papers::Paper;
 use report::{Format, Screen};
 use std::ffi::OsStr;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, RaceRequest, Request};
 use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{Inputs, Plan, Subject, Warning, journal};
+use study::{HostFacts, Inputs, Plan, Subject, Warning, journal};
 use terminal::printable;
 use workloads::ResolveError;
 
@@ -87,6 +87,13 @@ pub struct StudyArgs {
     /// Write no HTML report
     #[arg(long)]
     no_report: bool,
+    /// Leave out the values of flags and variables whose names match, in commands, output and the environment; those of *TOKEN*,
+    /// *SECRET*, *PASSWORD*, *PASSWD*, *API_KEY* and *CREDENTIAL* always are
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    redact: Vec<String>,
+    /// Let others read the journal and the report, as far as the umask does [default: their owner alone]
+    #[arg(long)]
+    share: bool,
     /// Try cells again that were given up after failures
     #[arg(long)]
     retry: bool,
@@ -197,6 +204,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         CellPlan::Comparison(study) => &mut study.plan,
         CellPlan::Race(study) => &mut study.plan,
     };
+    *plan = plan.clone().redacted(&args.redact, &HostFacts::read().environment);
     let mut missing = can_start(plan).err();
     let inputs = inputs(plan, args)?;
     let mut made_from = made_from(plan, args);
@@ -222,6 +230,11 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     }
     for remark in &remarks {
         eprintln!("stayput: {remark}");
+    }
+    if args.share && !journal_path.exists() {
+        // An empty file is a journal to be.
+        let made = File::create_new(&journal_path);
+        made.with_context(|| format!("cannot make journal {}", journal_path.display()))?;
     }
     let how = Conduct { quiet: args.quiet, retry: args.retry, can_start: missing.is_none() };
     let conducted = match study {
@@ -387,7 +400,7 @@ fn page(args: &StudyArgs, journal: &Path, made_from: output::Inputs) -> Result<O
             "name the page with --report FILE, or write none with --no-report",
         ),
     };
-    page.map(Some)
+    page.map(|page| Some(page.shared(args.share)))
 }
 
 /// Checks that a journal can be where it is to be. One would not be begun where a link leads to: whoever made it chose the place.

@@ -10,6 +10,7 @@ use crate::engine::CellStudy;
 use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
+use crate::redaction::Redaction;
 use crate::times::{bootstrap_seed, counted_times, pairs};
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,10 @@ impl Kind for Comparison {
 
     fn aligned(&self, asked: &Self) -> Self {
         Self { plan: self.plan.aligned(&asked.plan), stop: asked.stop.clone() }
+    }
+
+    fn redaction(&self) -> Redaction {
+        self.plan.redaction()
     }
 
     fn keeps_identity(&self) -> bool {
@@ -163,6 +168,7 @@ mod tests {
             seed: 1,
             paper: None,
             departures: Vec::new(),
+            redact: Vec::new(),
             extensions: Vec::new(),
         };
         Comparison { plan, stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 } }

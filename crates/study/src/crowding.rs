@@ -145,6 +145,7 @@ mod tests {
             seed: 1,
             paper: None,
             departures: Vec::new(),
+            redact: Vec::new(),
             extensions: Vec::new(),
         }
     }

@@ -71,7 +71,7 @@ impl Plan {
         from_block: u32,
         differences: impl Fn(&Self, &Self) -> Vec<String>,
     ) -> Result<(Self, Extension), Vec<String>> {
-        let limited = Self { budget: asked.budget, ..self.clone() };
+        let limited = Self { budget: asked.budget, redact: asked.redact.clone(), ..self.clone() };
         let Some((mut plan, extension)) = limited.grown(asked, from_block) else {
             return Err(differences(&limited, asked));
         };
@@ -86,6 +86,7 @@ impl Plan {
         // Threads and treatments are in the order of the study that was begun.
         let (threads, treatments) = (plan.threads.clone(), plan.treatments.clone());
         let differences = differences(&plan, &Self { threads, treatments, ..asked.clone() });
+        plan.take_unkept_of(asked);
         if differences.is_empty() { Ok((plan, extension)) } else { Err(differences) }
     }
 

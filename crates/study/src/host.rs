@@ -1,5 +1,6 @@
 //! The machine around a study: what stays the same (facts) and what moves (state).
 
+use crate::redaction::Redaction;
 use machine::linux::{control_group, process, system};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -91,6 +92,14 @@ impl HostFacts {
                 .filter(|(name, _)| TELLING_VARIABLES.iter().any(|start| name.starts_with(start)))
                 .collect(),
         }
+    }
+}
+
+impl HostFacts {
+    /// These without the values that `redaction` hides.
+    #[must_use]
+    pub fn redacted(self, redaction: &Redaction) -> Self {
+        Self { environment: redaction.variables(&self.environment), ..self }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Results are of the program that gave them. A study is gone on with only by the same one, whatever its file is called or when it was
 //! touched.
 
+use crate::redaction::REDACTED;
 use launch::{executable_path, own_libraries};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -66,6 +67,11 @@ pub enum Change {
         /// What it says now.
         now: String,
     },
+    /// Values that are left out.
+    Secret {
+        /// The subject that they are of.
+        subject: String,
+    },
     /// A variable of the environment.
     Variable {
         /// Its name.
@@ -91,6 +97,7 @@ impl fmt::Display for Change {
             Self::LibraryAdded(path) => write!(f, "{} is loaded, which was not", path.display()),
             Self::LibraryGone(path) => write!(f, "{} was loaded, and is not any more", path.display()),
             Self::Build { then, now } => write!(f, "the program said that it is {then}, and says {now}"),
+            Self::Secret { subject } => write!(f, "{subject} is given other values where it says {REDACTED}"),
             Self::Variable { name, then, now } => write!(f, "{name} was {}, and is {}", value(then), value(now)),
         }
     }

@@ -177,6 +177,7 @@ mod tests {
             seed: 1,
             paper: None,
             departures: Vec::new(),
+            redact: Vec::new(),
             extensions: Vec::new(),
         };
         Comparison { plan, stop: StopRule::Paired { width: 0.02, min_blocks: 2, max_blocks: 2 } }

@@ -2,6 +2,7 @@
 
 use crate::identity::Change;
 use crate::plan::PlanError;
+use crate::redaction::Redaction;
 use crate::row::Row;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,6 +34,11 @@ pub trait Kind: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
     /// `asked` without differences from this plan that don't make it another study.
     fn aligned(&self, asked: &Self) -> Self {
         asked.clone()
+    }
+
+    /// What journals leave out.
+    fn redaction(&self) -> Redaction {
+        Redaction::default()
     }
 
     /// Whether the plan says of every program that it runs what that was, so that another one would be noticed.

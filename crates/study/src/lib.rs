@@ -47,6 +47,7 @@ pub mod plan;
 pub mod race;
 mod race_course;
 pub mod record;
+pub mod redaction;
 mod reported_time;
 pub mod request;
 pub mod row;

@@ -7,10 +7,11 @@ use crate::identity::{Change, Identity};
 use crate::input::InputFacts;
 use crate::metric::{Clock, Metric};
 use crate::model::SubjectModel;
+use crate::redaction::{Redaction, SecretsHash, Unkept, without};
 use crate::trial::Trial;
 use machine::{CpuSet, Placement};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 /// What is run.
@@ -18,8 +19,14 @@ use std::time::Duration;
 pub struct Subject {
     /// How the report calls it: `npb:cg.W`, or the command line.
     pub name: String,
-    /// Program and arguments.
+    /// Program and arguments, as they are kept: without secret values.
     pub argv: Vec<String>,
+    /// Of the values that were left out, where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<SecretsHash>,
+    /// What is run of it.
+    #[serde(skip)]
+    pub unkept: Unkept,
     /// What its runs are compared by.
     #[serde(default)]
     pub metric: Metric,
@@ -53,9 +60,30 @@ pub struct Subject {
 const THREADS_WORD: &str = "{threads}";
 
 impl Subject {
-    /// Program and arguments with `threads` threads.
+    /// Program and arguments with `threads` threads, as they are kept.
     pub fn argv_for(&self, threads: u32) -> Vec<String> {
-        self.argv.iter().map(|word| word.replace(THREADS_WORD, &threads.to_string())).collect()
+        with_threads(&self.argv, threads)
+    }
+
+    /// The same as it is run, with values that aren't kept.
+    pub fn command_for(&self, threads: u32) -> Vec<String> {
+        with_threads(self.unkept.argv.as_ref().unwrap_or(&self.argv), threads)
+    }
+
+    /// Leaves out the values that `redaction` hides, of `variables` too; they stay known for as long as this process runs.
+    fn redact(&mut self, redaction: &Redaction, variables: &[String]) {
+        let (argv, mut values) = redaction.words(&self.argv);
+        let is_its_command = self.name == self.argv.join(" ");
+        if !values.is_empty() {
+            self.unkept.argv = Some(std::mem::replace(&mut self.argv, argv));
+        }
+        self.name = match is_its_command {
+            true => self.argv.join(" "),
+            false => without(&redaction.text(&self.name, &mut Vec::new()), &values),
+        };
+        values.extend_from_slice(variables);
+        self.secrets = (!values.is_empty()).then(|| SecretsHash::new(&values));
+        self.unkept.values = values;
     }
 
     /// Whether it is a program of the user's, and neither a built-in one nor a model.
@@ -76,6 +104,10 @@ impl Subject {
     pub fn compiler(&self) -> Option<&str> {
         self.build.as_deref()?.strip_suffix(')')?.rsplit_once('(').map(|(_, compiler)| compiler)
     }
+}
+
+fn with_threads(argv: &[String], threads: u32) -> Vec<String> {
+    argv.iter().map(|word| word.replace(THREADS_WORD, &threads.to_string())).collect()
 }
 
 /// Where the threads are put.
@@ -160,6 +192,9 @@ pub struct Plan {
     /// Where this isn't what was asked for, and why: sentences, told at the start and in every report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub departures: Vec<String>,
+    /// Patterns of names whose values are left out, besides those that always are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redact: Vec<String>,
     /// What changed while the study was under way, in the order in which it did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<Extension>,
@@ -306,6 +341,8 @@ impl Plan {
             // Other programs are found by `changes`.
             want.build.clone_from(&have.build);
             want.identity.clone_from(&have.identity);
+            // Other values are found by `changes`, too.
+            want.secrets.clone_from(&have.secrets);
             // The same bytes are the same input, whatever their file is called.
             if let (Some(have), Some(want)) = (&have.input, &mut want.input)
                 && (have.bytes, &have.sha256) == (want.bytes, &want.sha256)
@@ -329,10 +366,51 @@ impl Plan {
     #[must_use]
     pub fn identified(mut self) -> Self {
         for subject in self.subjects.iter_mut().filter(|subject| subject.model.is_none()) {
-            let commands: Vec<Vec<String>> = self.threads.iter().map(|&threads| subject.argv_for(threads)).collect();
+            let commands: Vec<Vec<String>> = self.threads.iter().map(|&threads| subject.command_for(threads)).collect();
             subject.identity = Identity::of_commands(&commands);
         }
         self
+    }
+
+    /// This plan without the values that it hides, or `redact` does; `variables` are those that a study keeps of its environment.
+    #[must_use]
+    pub fn redacted(mut self, redact: &[String], variables: &BTreeMap<String, String>) -> Self {
+        self.redact = redact.to_vec();
+        let redaction = self.redaction();
+        let hidden = variables.iter().filter(|(name, _)| redaction.hides(name));
+        let variables: Vec<String> = hidden.map(|(name, value)| format!("{name}={value}")).collect();
+        for subject in self.subjects.iter_mut().filter(|subject| subject.model.is_none()) {
+            subject.redact(&redaction, &variables);
+        }
+        self.tell_names_apart();
+        self
+    }
+
+    /// Gives a number to subjects that only values told apart which were left out.
+    pub(crate) fn tell_names_apart(&mut self) {
+        for position in 1..self.subjects.len() {
+            let (earlier, rest) = self.subjects.split_at_mut(position);
+            let name = rest[0].name.clone();
+            let is_taken = |name: &str| earlier.iter().any(|other| other.name == name);
+            let numbered = (2..).map(|number| format!("{name} ({number})")).find(|name| !is_taken(name));
+            if let Some(numbered) = numbered.filter(|_| is_taken(&name)) {
+                rest[0].name = numbered;
+            }
+        }
+    }
+
+    /// What it leaves out.
+    pub fn redaction(&self) -> Redaction {
+        Redaction::new(&self.redact)
+    }
+
+    /// Runs what `asked`, a plan of the same subjects, was asked to run.
+    pub(crate) fn take_unkept_of(&mut self, asked: &Self) {
+        for subject in &mut self.subjects {
+            if let Some(same) = asked.subjects.iter().find(|same| same.name == subject.name) {
+                subject.unkept.clone_from(&same.unkept);
+            }
+        }
     }
 
     /// Whether it says of every program what its files were.
@@ -349,7 +427,9 @@ impl Plan {
             let build = then.build.clone().zip(now.build.clone()).filter(|(then, now)| then != now);
             let build = build.map(|(then, now)| Change::Build { then, now });
             let files = then.identity.as_ref().zip(now.identity.as_ref()).map(|(then, now)| then.changes(now));
-            build.into_iter().chain(files.unwrap_or_default())
+            let is_other = then.secrets.as_ref().is_some_and(|secrets| !secrets.is_of(&now.unkept.values));
+            let secret = is_other.then(|| Change::Secret { subject: then.name.clone() });
+            build.into_iter().chain(files.unwrap_or_default()).chain(secret)
         });
         changes.collect()
     }
@@ -379,6 +459,7 @@ mod tests {
             seed: 1,
             paper: None,
             departures: Vec::new(),
+            redact: Vec::new(),
             extensions: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
 use crate::race_course::RaceCourse;
+use crate::redaction::Redaction;
 use crate::trial::{Status, Trial};
 use serde::{Deserialize, Serialize};
 use stats::{Claim, Gain, Outcome, PastStandings, RaceRule, Run, Standing, Standings};
@@ -60,6 +61,10 @@ impl Kind for Race {
 
     fn aligned(&self, asked: &Self) -> Self {
         Self { plan: self.plan.aligned(&asked.plan), stop: asked.stop.clone() }
+    }
+
+    fn redaction(&self) -> Redaction {
+        self.plan.redaction()
     }
 
     fn keeps_identity(&self) -> bool {

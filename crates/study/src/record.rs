@@ -1,9 +1,13 @@
 //! A whole study as its journal keeps it: all that a report may know.
 
+use crate::engine::CellStudy;
 use crate::host::{HostFacts, PastSession};
 use crate::kind::Kind;
+use crate::redaction::{Redaction, without};
+use crate::trial::Trial;
 use machine::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Plan, machine, sessions and trials of one study.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +38,45 @@ impl<K: Kind> Record<K> {
     pub(crate) fn usable_cpu_set(&self) -> CpuSet {
         let numbers = self.machine["usable_cpus"].as_array().into_iter().flatten();
         numbers.filter_map(|cpu| Some(CpuId(cpu.as_u64()?.try_into().ok()?))).collect()
+    }
+}
+
+impl<K: Kind> Record<K> {
+    /// This without the values that `redaction` hides in command lines and variables.
+    #[must_use]
+    pub fn redacted(self, redaction: &Redaction) -> Self {
+        let kept =
+            |session: PastSession| PastSession { command_line: redaction.words(&session.command_line).0, ..session };
+        Self { host: self.host.redacted(redaction), sessions: self.sessions.into_iter().map(kept).collect(), ..self }
+    }
+}
+
+impl<S: CellStudy> Record<S> {
+    /// The same, also in what is run and in the output of programs: for journals that were begun without, or with fewer names.
+    #[must_use]
+    pub fn redacted_cells(self, redaction: &Redaction) -> Self {
+        let mut plan = self.plan.plan().clone();
+        let mut values = Vec::new();
+        for subject in &mut plan.subjects {
+            let (argv, found) = redaction.words(&subject.argv);
+            let name = if subject.name == subject.argv.join(" ") { argv.join(" ") } else { subject.name.clone() };
+            subject.name = without(&redaction.text(&name, &mut Vec::new()), &found);
+            subject.argv = argv;
+            values.extend(found);
+        }
+        plan.tell_names_apart();
+        let names: BTreeMap<&str, &str> =
+            self.plan.plan().subjects.iter().zip(&plan.subjects).map(|(then, now)| (&*then.name, &*now.name)).collect();
+        let text = |text: &str| redaction.text(&without(text, &values), &mut Vec::new());
+        let kept = |trial: Trial| Trial {
+            subject: names.get(&*trial.subject).map_or_else(|| text(&trial.subject), ToString::to_string),
+            cause: text(&trial.cause),
+            output_tail: text(&trial.output_tail),
+            ..trial
+        };
+        let trials = self.trials.into_iter().map(kept).collect();
+        let disturbed = self.disturbed.into_iter().map(kept).collect();
+        Self { plan: self.plan.with_plan(plan.clone()), trials, disturbed, ..self }.redacted(redaction)
     }
 }
 

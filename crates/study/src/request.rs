@@ -143,6 +143,7 @@ impl Request {
             seed: study.seed.unwrap_or(1),
             paper: study.paper,
             departures,
+            redact: Vec::new(),
             extensions: Vec::new(),
         };
         plan.merge_same_placements();

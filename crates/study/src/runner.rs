@@ -4,10 +4,11 @@ use crate::engine::{Limit, Runner, RunnerError, Turn};
 use crate::host::unix_seconds;
 use crate::input::Inputs;
 use crate::plan::Plan;
+use crate::redaction::{Redaction, without};
 use crate::reported_time::Printed;
 use crate::trial::{Status, Trial};
 use crate::watch::Watch;
-use launch::{Captured, Descendants, Exit, Launch, LaunchError, Launched, Output, launch};
+use launch::{Descendants, Exit, Launch, LaunchError, Launched, Output, launch};
 use regex::Regex;
 use std::ffi::OsString;
 
@@ -23,6 +24,9 @@ pub struct ProgramRunner {
     inputs: Inputs,
     /// For each subject of the plan, its files.
     watches: Vec<Watch>,
+    /// What isn't kept of the output, beside what its names say: values of each subject, and of variables.
+    redaction: Redaction,
+    secrets: Vec<Vec<String>>,
 }
 
 impl ProgramRunner {
@@ -39,7 +43,10 @@ impl ProgramRunner {
             .collect::<Result<_, regex::Error>>()
             .map_err(|error| RunnerError::Broken(error.to_string()))?;
         let watches = plan.subjects.iter().map(|subject| Watch::new(subject.identity.as_ref())).collect();
-        Ok(Self { patterns, inputs, watches })
+        let redaction = plan.redaction();
+        let variables = redaction.values_of_environment();
+        let secrets = plan.subjects.iter().map(|subject| [&subject.unkept.values[..], &variables].concat()).collect();
+        Ok(Self { patterns, inputs, watches, redaction, secrets })
     }
 }
 
@@ -63,7 +70,7 @@ impl Runner for ProgramRunner {
             input: self.inputs.get(turn.cell.subject).cloned().flatten(),
             timeout: Some(limit.longest),
             descendants: Descendants::Kill,
-            ..Launch::new(subject.argv_for(threads).into_iter().map(OsString::from).collect())
+            ..Launch::new(subject.command_for(threads).into_iter().map(OsString::from).collect())
         });
         match launched {
             Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
@@ -83,7 +90,8 @@ impl Runner for ProgramRunner {
                     trial.cause = format!("{standstill}{otherwise}");
                     (trial.status, trial.time_s) = (Status::Disturbed, None);
                 }
-                trial.output_tail = tail(&launched.stdout, &launched.stderr, trial.status);
+                let text = without(&said(&launched, trial.status), &self.secrets[turn.cell.subject]);
+                trial.output_tail = tail(self.redaction.text(&text, &mut Vec::new()));
                 trial.ran_s = Some(launched.observation.wall_s);
                 trial.observation = Some(launched.observation);
             }
@@ -130,10 +138,15 @@ fn signal_name(signal: i32) -> String {
     }
 }
 
-/// The end of what it said: of standard error always, of standard output when something went wrong.
-fn tail(stdout: &Captured, stderr: &Captured, status: Status) -> String {
-    let mut text = if status == Status::Ok { String::new() } else { stdout.text().into_owned() };
-    text.push_str(&stderr.text());
+/// What it said: on standard error always, on standard output when something went wrong.
+fn said(launched: &Launched, status: Status) -> String {
+    let mut text = if status == Status::Ok { String::new() } else { launched.stdout.text().into_owned() };
+    text.push_str(&launched.stderr.text());
+    text
+}
+
+/// The end of what it said.
+fn tail(mut text: String) -> String {
     let from = text.len().saturating_sub(TAIL_BYTES);
     let from = (from..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
     text.split_off(from)

@@ -98,7 +98,8 @@ impl<K: Kind> Session<K> {
         host: Host,
         command_line: &[String],
     ) -> Result<Self, SessionError> {
-        let facts = host.facts();
+        let facts = host.facts().redacted(&plan.redaction());
+        let (command_line, _) = plan.redaction().words(command_line);
         let topology = serde_json::to_value(machine).unwrap_or(Value::Null);
         let new = |facts, topology| Record {
             plan: plan.clone(),
@@ -113,7 +114,7 @@ impl<K: Kind> Session<K> {
             record,
             journal,
             host,
-            command_line: command_line.to_vec(),
+            command_line: command_line.clone(),
             before: host.state(),
             has_new_plan: false,
             number: None,
@@ -140,8 +141,10 @@ impl<K: Kind> Session<K> {
     /// Goes on by `plan`, which extends the one so far.
     pub(crate) fn set_plan(&mut self, plan: K) {
         if plan != self.record.plan {
-            (self.record.plan, self.record.ending, self.has_new_plan) = (plan, None, true);
+            (self.record.ending, self.has_new_plan) = (None, true);
         }
+        // Also where it is the same: it knows what isn't kept.
+        self.record.plan = plan;
     }
 
     /// Whether the journal at `path` could be gone on with by `plan` on `machine`, or there is none yet.
@@ -156,7 +159,7 @@ impl<K: Kind> Session<K> {
             Err(error) => return Err(error.into()),
         };
         let topology = serde_json::to_value(machine).unwrap_or(Value::Null);
-        plan_to_go_on_with(&record, plan, &topology, &host.facts(), path).map(drop)
+        plan_to_go_on_with(&record, plan, &topology, &host.facts().redacted(&plan.redaction()), path).map(drop)
     }
 
     /// The plan.

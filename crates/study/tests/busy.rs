@@ -64,6 +64,7 @@ fn plan(placements: usize) -> Plan {
         seed: 3,
         paper: None,
         departures: Vec::new(),
+        redact: Vec::new(),
         extensions: Vec::new(),
     }
 }

@@ -56,6 +56,7 @@ fn plan(time_regex: Option<&str>) -> Plan {
         seed: 3,
         paper: None,
         departures: Vec::new(),
+        redact: Vec::new(),
         extensions: Vec::new(),
     }
 }

@@ -13,7 +13,7 @@ use study::{Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, 
 /// Whether every program of the plan is there, and can be executed.
 pub(super) fn can_start(plan: &Plan) -> anyhow::Result<()> {
     for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
-        let argv = subject.argv_for(plan.threads[0]);
+        let argv = subject.command_for(plan.threads[0]);
         let Some(program) = argv.first() else { continue };
         let builtin = workloads::resolve(&subject.name).ok();
         builtin.map(|builtin| builtin.path()).transpose()?;

@@ -10,6 +10,7 @@ use rusqlite::OpenFlags;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -141,13 +142,16 @@ fn states(path: &Path) -> [Option<(SystemTime, u64)>; WRITTEN.len()] {
     })
 }
 
+/// Who may use a new journal: its owner. SQLite gives the files beside it the same mode.
+const OWNER_ONLY: u32 = 0o600;
+
 /// Opens the journal at `path` for a writer, making the file when there is none, and keeps other writers out.
 pub(super) fn lock_for_writing(path: &Path) -> Result<Flock<File>, JournalError> {
     // A reader may be folding what a dead writer left, which takes no longer.
     const ATTEMPTS: u32 = 10;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(30);
     let io_error = |cause| JournalError::Open { path: path.into(), cause };
-    let mut file = open(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))?;
+    let mut file = open(path, OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(OWNER_ONLY))?;
     check_beside(path)?;
     for attempt in 1.. {
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {

@@ -106,6 +106,7 @@ fn plan(subjects: usize, placements: &[&str]) -> Plan {
         seed: 7,
         paper: None,
         departures: Vec::new(),
+        redact: Vec::new(),
         extensions: Vec::new(),
     }
 }

@@ -33,6 +33,7 @@ fn race(times_s: &[f64], noise: Noise, search: RaceRule) -> Race {
         seed: 3,
         paper: None,
         departures: Vec::new(),
+        redact: Vec::new(),
         extensions: Vec::new(),
     };
     Race { plan, stop: RaceStop { search, cut_off: 1.5, kept: None } }
