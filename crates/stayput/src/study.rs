@@ -36,6 +36,10 @@ use workloads::ResolveError;
 ///
 /// Every subject is run at every thread count under every placement, interleaved in randomised blocks, until the
 /// stop rule is met. Each trial is kept in a journal as it ends; the same command goes on where it stopped.
+///
+/// Journal and report hold the command, the last of what runs print, and the variables that reach OpenMP runtimes, allocators and
+/// the loader, but no value of *TOKEN*, *SECRET*, *PASSWORD*, *PASSWD*, *API_KEY*, *CREDENTIAL* or of what --redact names. They are
+/// for their owner alone unless --share is given.
 #[derive(Default, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -87,8 +91,8 @@ pub struct StudyArgs {
     /// Write no HTML report
     #[arg(long)]
     no_report: bool,
-    /// Leave out the values of flags and variables whose names match, in commands, output and the environment; those of *TOKEN*,
-    /// *SECRET*, *PASSWORD*, *PASSWD*, *API_KEY* and *CREDENTIAL* always are
+    /// Leave out the values of flags and variables whose names match (*KEY), in commands, output and the environment [default: only
+    /// what always is, as said above]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     redact: Vec<String>,
     /// Let others read the journal and the report, as far as the umask does [default: their owner alone]

@@ -59,7 +59,9 @@ impl Redaction {
                     values.push(word.clone());
                     REDACTED.into()
                 }
+                // All of it, since a value may have spaces; it may also be a line for a shell.
                 Some((name, value)) if self.hides(name) => {
+                    self.text(word, &mut values);
                     values.push(value.to_owned());
                     format!("{name}={REDACTED}")
                 }
@@ -192,18 +194,26 @@ fn comparable(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")
 }
 
-/// Whether all of `name` matches `pattern`.
+/// Whether all of `name` matches `pattern`. Only the last star is ever given more, so that no pattern takes long.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern.split_first(), name.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), None) => matches(rest, name),
-        (Some((b'*', rest)), Some((_, later))) => {
-            // Several stars in a row are one.
-            matches(rest, name) || matches(pattern, later)
+    let (mut p, mut n) = (0, 0);
+    // Where the last star is, and where what it stands for ends so far.
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(wanted) if *wanted == b'?' || *wanted == name[n] => (p, n) = (p + 1, n + 1),
+            _ => {
+                let Some((at, end)) = star else { return false };
+                star = Some((at, end + 1));
+                (p, n) = (at + 1, end + 1);
+            }
         }
-        (Some((wanted, rest)), Some((found, later))) => (*wanted == b'?' || wanted == found) && matches(rest, later),
-        _ => false,
     }
+    pattern[p..].iter().all(|rest| *rest == b'*')
 }
 
 #[cfg(test)]
@@ -232,7 +242,8 @@ mod tests {
                 "--pin=[redacted]"
             ]
         );
-        assert_eq!(values, ["abc", "k=1", "hunter22", "7"]);
+        assert_eq!(without("abc k=1 hunter22 7", &values), "abc k=1 [redacted] 7");
+        assert!(["abc", "k=1", "hunter22", "7"].iter().all(|value| values.iter().any(|other| other == value)));
         let (kept, values) = words(&["app", "--use-token", "--fast", "--spin=1", "x=TOKEN"]);
         assert_eq!(kept, ["app", "--use-token", "--fast", "--spin=1", "x=TOKEN"]);
         assert_eq!(values, [""; 0]);
@@ -240,8 +251,11 @@ mod tests {
 
     #[test]
     fn lines_for_a_shell_and_other_words_with_a_value_lose_it() {
-        let (kept, _) = words(&["sh", "-c", "DB_PASSWORD='a b' ./app --secret xyzzyx; echo $HOME"]);
-        assert_eq!(kept[2], "DB_PASSWORD=[redacted] ./app --secret [redacted]; echo $HOME");
+        let (kept, _) = words(&["sh", "-c", "./app DB_PASSWORD='a b' --secret xyzzyx; echo $HOME"]);
+        assert_eq!(kept[2], "./app DB_PASSWORD=[redacted] --secret [redacted]; echo $HOME");
+        let (kept, values) = words(&["sh", "-c", "DB_PASSWORD=sesame1 ./app of mine"]);
+        assert_eq!(kept[2], "DB_PASSWORD=[redacted]");
+        assert_eq!(without("sesame1", &values), REDACTED);
         let (kept, _) = words(&["app", "--token=hunter22", "http://u:hunter22@host"]);
         assert_eq!(kept[2], "http://u:[redacted]@host");
     }
@@ -267,6 +281,40 @@ mod tests {
         assert!(!one.is_of(&values("b")) && !one.is_of(&[]));
         let split = ["ab".to_owned(), String::new()];
         assert!(!SecretsHash::new(&split).is_of(&["a".to_owned(), "b".to_owned()]));
+    }
+
+    /// As the meaning of a pattern is defined.
+    fn defined(pattern: &[u8], name: &[u8]) -> bool {
+        match (pattern.split_first(), name.split_first()) {
+            (None, None) => true,
+            (Some((b'*', rest)), found) => {
+                defined(rest, name) || found.is_some_and(|(_, later)| defined(pattern, later))
+            }
+            (Some((wanted, rest)), Some((found, later))) => {
+                (*wanted == b'?' || wanted == found) && defined(rest, later)
+            }
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn patterns_match_as_they_are_defined_to() {
+        let texts = |letters: &[u8], length: usize| {
+            let mut all = vec![Vec::new()];
+            for from in 0..length {
+                let longer: Vec<Vec<u8>> = all.iter().filter(|text: &&Vec<u8>| text.len() == from).cloned().collect();
+                all.extend(longer.iter().flat_map(|text| letters.iter().map(|c| [&text[..], &[*c]].concat())));
+            }
+            all
+        };
+        let names = texts(b"ab", 5);
+        for pattern in texts(b"ab*?", 4) {
+            for name in &names {
+                assert_eq!(matches(&pattern, name), defined(&pattern, name), "{pattern:?} {name:?}");
+            }
+        }
+        assert!(!matches("*a".repeat(30).as_bytes(), "a".repeat(100_000).replace('a', "b").as_bytes()));
+        assert!(!Redaction::default().hides(&"X_".repeat(1_000_000)));
     }
 
     #[test]

@@ -90,8 +90,10 @@ impl Runner for ProgramRunner {
                     trial.cause = format!("{standstill}{otherwise}");
                     (trial.status, trial.time_s) = (Status::Disturbed, None);
                 }
-                let text = without(&said(&launched, trial.status), &self.secrets[turn.cell.subject]);
-                trial.output_tail = tail(self.redaction.text(&text, &mut Vec::new()));
+                // More than is kept: a value that is cut in half here is beyond it.
+                let text = tail(said(&launched, trial.status), 16 * TAIL_BYTES);
+                let text = without(&text, &self.secrets[turn.cell.subject]);
+                trial.output_tail = tail(self.redaction.text(&text, &mut Vec::new()), TAIL_BYTES);
                 trial.ran_s = Some(launched.observation.wall_s);
                 trial.observation = Some(launched.observation);
             }
@@ -145,9 +147,9 @@ fn said(launched: &Launched, status: Status) -> String {
     text
 }
 
-/// The end of what it said.
-fn tail(mut text: String) -> String {
-    let from = text.len().saturating_sub(TAIL_BYTES);
+/// The end of `text`, at most `most` bytes of it.
+fn tail(mut text: String, most: usize) -> String {
+    let from = text.len().saturating_sub(most);
     let from = (from..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
     text.split_off(from)
 }

@@ -73,6 +73,10 @@ pub(super) fn notices(warnings: &[String]) -> impl Iterator<Item = Markup> {
     warnings.iter().map(|warning| html! { (plain(warning)) })
 }
 
+/// What whoever passes a page on should know of it.
+const HOLDS: &str = "It holds command lines, the last of what runs printed, and variables that reach OpenMP runtimes, allocators and \
+                     the loader; values whose names say that they are secret are left out";
+
 /// The page of a study, whose data as JSON is `json`.
 pub(super) fn study_page(host: &HostFacts, title: &str, head: &Markup, sections: &[Section], json: &str) -> String {
     let body = html! {
@@ -86,7 +90,7 @@ pub(super) fn study_page(host: &HostFacts, title: &str, head: &Markup, sections:
             }
         }
     };
-    let made_by = format!("{} from the study's journal alone", host.stayput_version);
+    let made_by = format!("{} from the study's journal alone. {HOLDS}", host.stayput_version);
     document(title, "", &body, &made_by, "study", json)
 }
 
