@@ -424,8 +424,6 @@ pub(crate) fn check_place(journal: &Path) -> anyhow::Result<()> {
         Err(UsageError::from(format!("{name} is a folder; name a file in it")))
     } else if let Some(folder) = journal.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         Err(UsageError::from(format!("there is no folder {} for {name}", folder.display())))
-    } else if there.is_some_and(|data| !data.is_file()) {
-        Err(UsageError::from(format!("{name} is no file, which a journal is; name a file")))
     } else {
         Ok(())
     }

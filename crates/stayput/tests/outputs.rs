@@ -211,8 +211,8 @@ fn a_journal_is_a_file() {
         ("-", "a journal is a file, and can't be standard output"),
         (".", ". is a folder; name a file in it"),
         ("folder", "folder is a folder; name a file in it"),
-        ("pipe", "pipe is no file, which a journal is"),
-        ("/dev/null", "/dev/null is no file, which a journal is"),
+        ("pipe", "pipe is a pipe and no file"),
+        ("/dev/null", "/dev/null is a device and no file"),
         ("/dev/stdout", "/dev/stdout is a link to no journal"),
         ("no/a.stayput", "there is no folder no for no/a.stayput"),
     ] {
