@@ -28,6 +28,7 @@ fuzz_target!(|text: &str| {
                 seed: 1,
                 paper: None,
                 departures: Vec::new(),
+                redact: Vec::new(),
                 extensions: Vec::new(),
             };
             match file.for_plan(&plan, &MACHINE) {
