@@ -135,6 +135,7 @@ fn no_secret_is_in_any_byte_of_a_journal_or_a_report() {
     let tail = json["trials"][0]["output_tail"].as_str().unwrap();
     assert!(tail.contains("the plain word") && tail.contains("and [redacted] alone"), "{tail}");
     assert!(tail.contains("--plain=kept"), "{tail}");
+    assert_eq!(json["plan"]["subjects"][0]["secrets"], Value::Null, "a hash of a weak secret can be guessed");
     assert_eq!(json["plan"]["subjects"][0]["argv"][1], "MY_TOKEN=[redacted]");
     assert_eq!(json["host"]["environment"]["KMP_STAYPUT_SECRET"], "[redacted]");
 }
