@@ -2,7 +2,7 @@
 
 use machine::CpuSet;
 use rusqlite::types::{FromSql, ValueRef};
-use rusqlite::{Connection, Row as SqlRow, ToSql, params_from_iter};
+use rusqlite::{CachedStatement, Connection, Row as SqlRow, ToSql, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -139,11 +139,23 @@ impl<'a> Tables<'a> {
         sql: &str,
         read: impl Fn(&Columns) -> Result<T, RowError>,
     ) -> Result<Vec<T>, RowError> {
-        let read = |row: &SqlRow| {
-            self.take(size_of::<T>())?;
-            read(&Columns { row, tables: self })
-        };
-        self.connection.prepare_cached(sql)?.query_and_then([], read)?.collect()
+        let mut statement = self.prepare(sql)?;
+        let rows = statement.query_and_then([], |row| self.read(row, &read))?;
+        let mut found: Vec<T> = rows.collect::<Result<_, RowError>>()?;
+        // The threads of a trial are few, and there may be a hundred thousand trials: what vectors have left over adds up.
+        found.shrink_to_fit();
+        Ok(found)
+    }
+
+    /// The rows that `sql` selects, for a reader that goes through them at its own pace.
+    pub(crate) fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, RowError> {
+        Ok(self.connection.prepare_cached(sql)?)
+    }
+
+    /// What `read` finds in a row.
+    pub(crate) fn read<T>(&self, row: &SqlRow, read: impl Fn(&Columns) -> Result<T, RowError>) -> Result<T, RowError> {
+        self.take(size_of::<T>())?;
+        read(&Columns { row, tables: self })
     }
 
     /// Counts what something takes in memory.

@@ -6,6 +6,7 @@ use launch::{Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};
 use rusqlite::Connection;
 use std::cell::RefCell;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 impl Row for Trial {
@@ -152,15 +153,12 @@ CREATE TABLE IF NOT EXISTS disturbed (
 
     fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
         let sets = Sets::default();
-        // In one go, so that it takes no longer where a journal has lost its index.
-        let mut threads: HashMap<u32, Vec<ThreadObservation>> = HashMap::new();
-        for (sequence, thread) in tables.rows("SELECT * FROM thread ORDER BY rowid", |row| thread(row, &sets))? {
-            threads.entry(sequence).or_default().push(thread);
-        }
-        let threads = RefCell::new(threads);
+        // In one go, so that it takes no longer where a journal has lost its index; and trial by trial, so that none is in memory twice.
+        let mut statement = tables.prepare("SELECT * FROM thread ORDER BY sequence, rowid")?;
+        let threads = RefCell::new(Threads { rows: statement.query([])?, next: None, tables, sets: &sets });
         tables.rows("SELECT * FROM trial ORDER BY sequence", |row| {
             let sequence = row.number("sequence")?;
-            let threads = threads.borrow_mut().remove(&sequence).unwrap_or_default();
+            let threads = threads.borrow_mut().of_trial(sequence)?;
             let exit: Option<Exit> = row.optional_json("exit")?;
             let observation = exit.map(|exit| observation(row, threads, exit)).transpose()?;
             let status: Status = row.variant("status")?;
@@ -189,6 +187,44 @@ CREATE TABLE IF NOT EXISTS disturbed (
     /// The tables were the same, with columns for what simulations showed.
     fn read_older(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
         Self::read_all(tables, tails)
+    }
+}
+
+/// The threads of all trials, in the order of these.
+struct Threads<'a> {
+    rows: rusqlite::Rows<'a>,
+    /// One that was read, and is of a later trial.
+    next: Option<(u32, ThreadObservation)>,
+    tables: &'a Tables<'a>,
+    sets: &'a Sets,
+}
+
+impl Threads<'_> {
+    /// Those of a trial, which is later than all that were asked for before.
+    fn of_trial(&mut self, sequence: u32) -> Result<Vec<ThreadObservation>, RowError> {
+        let mut found = Vec::new();
+        while let Some((of, thread)) = self.take_next()? {
+            match of.cmp(&sequence) {
+                Ordering::Less => {}
+                Ordering::Equal => found.push(thread),
+                Ordering::Greater => {
+                    self.next = Some((of, thread));
+                    break;
+                }
+            }
+        }
+        found.shrink_to_fit();
+        Ok(found)
+    }
+
+    fn take_next(&mut self) -> Result<Option<(u32, ThreadObservation)>, RowError> {
+        if self.next.is_some() {
+            return Ok(self.next.take());
+        }
+        match self.rows.next()? {
+            Some(row) => self.tables.read(row, |row| thread(row, self.sets)).map(Some),
+            None => Ok(None),
+        }
     }
 }
 
