@@ -3,8 +3,9 @@
 mod list;
 
 use crate::UsageError;
-use output::Inputs;
+use output::{Inputs, ResultFile};
 use report::{Format, Study};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use study::journal;
 use study::redaction::Redaction;
@@ -58,13 +59,6 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     }
     let lacks = journal::may_lack_last_runs(path);
     let study = Study::read_redacted(path, &Redaction::new(&args.redact))?;
-    let mut text = written(&study, args.format, args.explain);
-    if args.format == Format::Terminal {
-        text.extend(study.stop().map(|reason| format!("\nstopped: {reason}\n")));
-    }
-    if args.spreadsheet {
-        text = report::for_spreadsheets(&text);
-    }
     if lacks {
         eprintln!(
             "stayput: {} was copied while its study was at work: it may lack the last runs, which are in the file {}-wal beside the \
@@ -73,9 +67,41 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
             path.file_name().unwrap_or_default().display()
         );
     }
+    if matches!(args.format, Format::Csv | Format::Json) && !args.spreadsheet {
+        return write_in_parts(&study, args.format, out.as_ref());
+    }
+    let mut text = written(&study, args.format, args.explain);
+    if args.format == Format::Terminal {
+        text.extend(study.stop().map(|reason| format!("\nstopped: {reason}\n")));
+    }
+    if args.spreadsheet {
+        text = report::for_spreadsheets(&text);
+    }
     match out {
         Some(out) => Ok(out.write(text)?),
         None => print_form(&text, args.format),
+    }
+}
+
+/// Writes a form that names every trial, of which there may be very many, without having all of it in memory.
+fn write_in_parts(study: &Study, format: Format, out: Option<&ResultFile>) -> anyhow::Result<()> {
+    let screen = crate::study::screen();
+    let parts = |file: &mut dyn Write, shown: &dyn Fn(&str, &mut dyn Write) -> io::Result<()>| {
+        let mut written = Ok(());
+        study.write_in_parts(format, screen, &mut |part| {
+            if written.is_ok() {
+                written = shown(part, file);
+            }
+        });
+        written
+    };
+    let exactly = |part: &str, file: &mut dyn Write| file.write_all(part.as_bytes());
+    match out {
+        Some(out) => Ok(out.write_by(|file| parts(file, &exactly))?),
+        None if io::stdout().is_terminal() => {
+            crate::print_by(|stdout| parts(stdout, &|part, file| file.write_all(terminal::printable(part).as_bytes())))
+        }
+        None => crate::print_by(|stdout| parts(stdout, &exactly)),
     }
 }
 
