@@ -160,7 +160,8 @@ struct StopArgs {
     /// Runs of each cell before the first look [default: 10; 5 with --relative-sd]
     #[arg(long, value_name = "RUNS", conflicts_with = "best", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     min_runs: Option<u32>,
-    /// Runs of each cell after which it stops, settled or not, whatever is left of --budget [default: 50]
+    /// Runs of each cell after which it stops, settled or not, whatever is left of --budget; after 128 it is looked at more seldom
+    /// [default: 50]
     #[arg(long, value_name = "RUNS", conflicts_with = "best", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_runs: Option<u32>,
     /// Longest that all trials together may take [default: 10min]
