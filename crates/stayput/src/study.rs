@@ -383,7 +383,7 @@ fn made_from(plan: &Plan, args: &StudyArgs) -> output::Inputs {
     args.race.subject_model.iter().for_each(|file| inputs.add(file, "the model's file"));
     for subject in &plan.subjects {
         subject.input.iter().flat_map(|input| &input.file).for_each(|file| inputs.add(file, "what the program reads"));
-        let argv = subject.argv_for(plan.threads[0]);
+        let argv = subject.command_for(plan.threads[0]);
         if let [program, words @ ..] = &argv[..] {
             inputs.add_command(launch::executable_path(OsStr::new(program)).ok().as_deref(), words);
         }
