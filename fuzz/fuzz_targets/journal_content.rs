@@ -138,26 +138,28 @@ fn change_json(db: &Connection, input: &mut Unstructured) -> Result<()> {
         row.get::<_, String>(0)
     });
     let Some(mut json) = text.ok().and_then(|text| serde_json::from_str::<Value>(&text).ok()) else { return Ok(()) };
-    let mut place = &mut json;
-    loop {
-        let inner = match place {
-            Value::Array(items) if !items.is_empty() && !input.ratio(1, 12)? => {
-                let at = input.choose_index(items.len())?;
-                &mut items[at]
-            }
-            Value::Object(fields) if !fields.is_empty() && !input.ratio(1, 12)? => {
-                let at = input.choose_index(fields.len())?;
-                fields.values_mut().nth(at).expect("it was counted")
-            }
-            other => {
-                *other = changed(other, input)?;
-                break;
-            }
-        };
-        place = inner;
-    }
+    change_within(&mut json, input)?;
     let _ = db.execute(&format!("UPDATE {table} SET {column} = ?1 WHERE {column} IS NOT NULL"), [json.to_string()]);
     Ok(())
+}
+
+/// Changes the value, or one within it.
+fn change_within(value: &mut Value, input: &mut Unstructured) -> Result<()> {
+    let is_here = input.ratio(1, 12)?;
+    match value {
+        Value::Array(items) if !items.is_empty() && !is_here => {
+            let at = input.choose_index(items.len())?;
+            change_within(&mut items[at], input)
+        }
+        Value::Object(fields) if !fields.is_empty() && !is_here => {
+            let at = input.choose_index(fields.len())?;
+            change_within(fields.values_mut().nth(at).expect("it was counted"), input)
+        }
+        other => {
+            *other = changed(other, input)?;
+            Ok(())
+        }
+    }
 }
 
 fn changed(value: &Value, input: &mut Unstructured) -> Result<Value> {

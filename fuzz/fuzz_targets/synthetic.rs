@@ -1,4 +1,4 @@
-//! A synthetic string is refused with a sentence that quotes it, or describes a machine that comes back the same from
+//! A synthetic string is refused with a sentence that quotes it or how it begins, or describes a machine that comes back the same from
 //! its JSON. hwloc, which reads it, never ends the process.
 #![no_main]
 
@@ -7,7 +7,10 @@ use machine::{Machine, Source};
 
 fuzz_target!(|text: &str| {
     match Machine::read(&Source::Synthetic(text.into())) {
-        Err(error) => assert!(error.to_string().contains(text)),
+        Err(error) => {
+            let begin: String = text.chars().take(200).collect();
+            assert!(error.to_string().contains(&begin));
+        }
         Ok(machine) => {
             assert!(!machine.pus().is_empty());
             assert!(!machine.to_text(None).is_empty());

@@ -205,15 +205,15 @@ impl Columns<'_> {
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, RowError> {
-        self.parsed_json(&self.get::<String>(column)?, column)
+        self.parsed(&self.get::<String>(column)?, column)
     }
 
     pub(crate) fn optional_json<T: DeserializeOwned>(&self, column: &str) -> Result<Option<T>, RowError> {
         let text: Option<String> = self.get(column)?;
-        text.map(|text| self.parsed_json(&text, column)).transpose()
+        text.map(|text| self.parsed(&text, column)).transpose()
     }
 
-    fn parsed_json<T: DeserializeOwned>(&self, text: &str, column: &str) -> Result<T, RowError> {
+    fn parsed<T: DeserializeOwned>(&self, text: &str, column: &str) -> Result<T, RowError> {
         let elements = text.bytes().filter(|byte| b",[{".contains(byte)).count();
         self.tables.take(elements * JSON_ELEMENT_BYTES)?;
         from_json(text, &format!("column {column}"))

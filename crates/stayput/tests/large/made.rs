@@ -29,6 +29,7 @@ fn plan(cells: u32) -> Plan {
         seed: 1,
         paper: None,
         departures: Vec::new(),
+        redact: Vec::new(),
         extensions: Vec::new(),
     }
 }
