@@ -43,7 +43,7 @@ pub const MAX_CPUS: usize = 8192;
 /// A list has no more entries than this; nobody starts more threads.
 pub const MAX_LIST: usize = 65_536;
 
-/// Text of a message is no longer than this, in bytes: what was written may be as long as an argument can be.
+/// A message quotes no more than this, in characters: what was written may be as long as an argument can be.
 const MOST_QUOTED: usize = 240;
 
 /// `text` as a message quotes it: all of it, or how it begins.
