@@ -18,7 +18,7 @@ use papers::Paper;
 use report::{Format, Screen};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use study::candidates::Among;
@@ -414,14 +414,17 @@ fn page(args: &StudyArgs, journal: &Path, made_from: output::Inputs) -> Result<O
 /// A [`UsageError`] that names what is there.
 pub(crate) fn check_place(journal: &Path) -> anyhow::Result<()> {
     let is_link = journal.symlink_metadata().is_ok_and(|data| data.is_symlink());
-    let there = journal.metadata().ok();
-    let holds_something = there.as_ref().is_some_and(|data| data.is_file() && data.len() > 0);
+    let there = journal.metadata();
+    let would_begin = match &there {
+        Ok(data) => data.is_file() && data.len() == 0,
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    };
     let name = journal.display();
     if journal == Path::new("-") {
         Err(UsageError::from("a journal is a file, and can't be standard output; name a file"))
-    } else if is_link && !holds_something {
+    } else if is_link && would_begin {
         Err(UsageError::from(format!("{name} is a link to no journal; name another file")))
-    } else if there.as_ref().is_some_and(Metadata::is_dir) {
+    } else if there.as_ref().is_ok_and(Metadata::is_dir) {
         Err(UsageError::from(format!("{name} is a folder; name a file in it")))
     } else if let Some(folder) = journal.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         Err(UsageError::from(format!("there is no folder {} for {name}", folder.display())))

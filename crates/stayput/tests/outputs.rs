@@ -213,7 +213,7 @@ fn a_journal_is_a_file() {
         ("folder", "folder is a folder; name a file in it"),
         ("pipe", "pipe is a pipe and no file"),
         ("/dev/null", "/dev/null is a device and no file"),
-        ("/dev/stdout", "/dev/stdout is a link to no journal"),
+        ("/dev/stdout", "/dev/stdout is a pipe and no file"),
         ("no/a.stayput", "there is no folder no for no/a.stayput"),
     ] {
         let refused = refusal(&desk.study(&["--out", name, "--", "./index"]));

@@ -234,7 +234,7 @@ fn what_is_wrong_on_the_command_line_is_told_too() {
         ("--replicates 0", "`replicates` is 0"),
         ("--phi-p 99999999", "`phi_p` is 99999999"),
         ("--phi-p 3 --policy standard,light", "phi changes nothing under these policies"),
-        ("--out nowhere/a.stayput", "cannot open journal nowhere/a.stayput"),
+        ("--out nowhere/a.stayput", "there is no folder nowhere for nowhere/a.stayput"),
     ] {
         let told = desk.refused(words);
         assert!(told.starts_with("stayput: ") && told.contains(part), "{words}: {told}");

@@ -255,7 +255,7 @@ fn what_is_wrong_on_the_command_line_is_told_too() {
         ("--horizon-ms 0", "`horizon_ms` is 0"),
         ("--sweep phi=1-3", "there is no parameter `phi` to sweep; there are "),
         ("--sweep future=0-3", "`future` can't be 0: it must be a factor from "),
-        ("--out nowhere/a.stayput", "cannot open journal nowhere/a.stayput"),
+        ("--out nowhere/a.stayput", "there is no folder nowhere for nowhere/a.stayput"),
     ] {
         let told = desk.refused(words);
         assert!(told.starts_with("stayput: ") && told.contains(part), "{words}: {told}");

@@ -6,7 +6,8 @@ use rusqlite::{CachedStatement, Connection, Row as SqlRow, ToSql, params_from_it
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::fmt::Debug;
 
 /// What a journal has a row of: an execution, or a sample.
@@ -121,11 +122,13 @@ const LARGEST_NUMBER: u32 = i32::MAX as u32;
 pub struct Tables<'a> {
     connection: &'a Connection,
     left_bytes: Cell<u64>,
+    /// The sets of CPUs that were read, each once: the threads of large studies have few different ones.
+    sets: RefCell<HashMap<String, CpuSet>>,
 }
 
 impl<'a> Tables<'a> {
     pub(crate) fn new(connection: &'a Connection) -> Self {
-        Self { connection, left_bytes: Cell::new(MOST_MIB << 20) }
+        Self { connection, left_bytes: Cell::new(MOST_MIB << 20), sets: RefCell::default() }
     }
 
     /// Whether there is such a table.
@@ -158,6 +161,17 @@ impl<'a> Tables<'a> {
         read(&Columns { row, tables: self })
     }
 
+    /// The same set, in memory that all equal ones share.
+    pub(crate) fn shared(&self, set: CpuSet) -> Result<CpuSet, RowError> {
+        let text = set.to_string();
+        if let Some(known) = self.sets.borrow().get(&text) {
+            return Ok(known.clone());
+        }
+        let (base, each) = CPU_SET_BYTES;
+        self.take(base + each * set.len() + text.len())?;
+        Ok(self.sets.borrow_mut().entry(text).or_insert(set).clone())
+    }
+
     /// Counts what something takes in memory.
     fn take(&self, bytes: usize) -> Result<(), RowError> {
         let left = self.left_bytes.get().checked_sub(bytes as u64);
@@ -186,9 +200,7 @@ impl Columns<'_> {
         let text: Option<String> = self.get(column)?;
         let cpus = text.map(|text| text.parse::<CpuSet>()).transpose();
         let cpus = cpus.map_err(|error| RowError::Damaged(format!("{column}: {error}")))?;
-        let (base, each) = CPU_SET_BYTES;
-        self.tables.take(base + each * cpus.as_ref().map_or(0, CpuSet::len))?;
-        Ok(cpus)
+        cpus.map(|cpus| self.tables.shared(cpus)).transpose()
     }
 
     pub(crate) fn cpus(&self, column: &str) -> Result<CpuSet, RowError> {

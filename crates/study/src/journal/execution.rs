@@ -7,7 +7,6 @@ use machine::{CpuId, CpuSet};
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 
 impl Row for Trial {
     const TABLES: &'static str = "
@@ -152,10 +151,9 @@ CREATE TABLE IF NOT EXISTS disturbed (
     }
 
     fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
-        let sets = Sets::default();
         // In one go, so that it takes no longer where a journal has lost its index; and trial by trial, so that none is in memory twice.
         let mut statement = tables.prepare("SELECT * FROM thread ORDER BY sequence, rowid")?;
-        let threads = RefCell::new(Threads { rows: statement.query([])?, next: None, tables, sets: &sets });
+        let threads = RefCell::new(Threads { rows: statement.query([])?, next: None, tables });
         tables.rows("SELECT * FROM trial ORDER BY sequence", |row| {
             let sequence = row.number("sequence")?;
             let threads = threads.borrow_mut().of_trial(sequence)?;
@@ -177,7 +175,8 @@ CREATE TABLE IF NOT EXISTS disturbed (
                 ran_s: row.optional_seconds("wall_s")?,
                 intended_cpus: row
                     .optional_json::<Vec<CpuSet>>("intended_cpus")?
-                    .map(|slots| slots.into_iter().map(|slot| sets.shared(slot)).collect()),
+                    .map(|slots| slots.into_iter().map(|slot| tables.shared(slot)).collect())
+                    .transpose()?,
                 observation,
                 output_tail: if has_tail { row.get("output_tail")? } else { String::new() },
             })
@@ -196,7 +195,6 @@ struct Threads<'a> {
     /// One that was read, and is of a later trial.
     next: Option<(u32, ThreadObservation)>,
     tables: &'a Tables<'a>,
-    sets: &'a Sets,
 }
 
 impl Threads<'_> {
@@ -222,20 +220,9 @@ impl Threads<'_> {
             return Ok(self.next.take());
         }
         match self.rows.next()? {
-            Some(row) => self.tables.read(row, |row| thread(row, self.sets)).map(Some),
+            Some(row) => self.tables.read(row, thread).map(Some),
             None => Ok(None),
         }
-    }
-}
-
-/// The sets of CPUs that were read, each once: the threads of large studies have few different ones.
-#[derive(Default)]
-struct Sets(RefCell<HashMap<String, CpuSet>>);
-
-impl Sets {
-    /// The same set, in memory that all equal ones share.
-    fn shared(&self, set: CpuSet) -> CpuSet {
-        self.0.borrow_mut().entry(set.to_string()).or_insert(set).clone()
     }
 }
 
@@ -261,15 +248,15 @@ fn observation(row: &Columns, threads: Vec<ThreadObservation>, exit: Exit) -> Re
 }
 
 /// A thread, with the number of its trial.
-fn thread(row: &Columns, sets: &Sets) -> Result<(u32, ThreadObservation), RowError> {
+fn thread(row: &Columns) -> Result<(u32, ThreadObservation), RowError> {
     let thread = ThreadObservation {
         process: row.get("process")?,
         exec: row.get("exec")?,
         thread: row.get("thread")?,
         tid: row.get("tid")?,
         name: row.added("name")?,
-        intended_cpus: row.optional_cpus("intended_cpus")?.map(|cpus| sets.shared(cpus)),
-        actual_cpus: sets.shared(row.cpus("actual_cpus")?),
+        intended_cpus: row.optional_cpus("intended_cpus")?,
+        actual_cpus: row.cpus("actual_cpus")?,
         last_cpu: row.get::<Option<u32>>("last_cpu")?.map(CpuId),
         migrations: row.optional_count("migrations")?,
         cpu_s: row.added_seconds("cpu_s")?,
