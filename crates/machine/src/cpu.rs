@@ -47,7 +47,7 @@ pub const MAX_LIST: usize = 65_536;
 const MOST_QUOTED: usize = 240;
 
 /// `text` as a message quotes it: all of it, or how it begins.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     match text.char_indices().nth(MOST_QUOTED) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.into(),

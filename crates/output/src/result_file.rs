@@ -190,10 +190,14 @@ impl ResultFile {
     ) -> Result<Self, OutputError> {
         // A link is replaced, whatever it leads to.
         let is_link = fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
-        let file = Self { kind: Kind::File, ..Self::named(path, inputs)? };
+        let foreign = || OutputError::Foreign { path: path.to_owned(), remedy: remedy.to_owned() };
+        let file = Self::named(path, inputs).map_err(|error| match error {
+            OutputError::Folder(_) | OutputError::Device(_) => foreign(),
+            error => error,
+        })?;
         match is_link || first_bytes(path).is_ok_and(|bytes| bytes.is_empty() || is_own(&bytes)) {
-            true => Ok(file),
-            false => Err(OutputError::Foreign { path: path.to_owned(), remedy: remedy.to_owned() }),
+            true => Ok(Self { kind: Kind::File, ..file }),
+            false => Err(foreign()),
         }
     }
 
@@ -404,6 +408,9 @@ mod tests {
         open().unwrap();
         fs::remove_file(&path).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(matches!(open(), Err(OutputError::Foreign { .. })));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
         assert!(matches!(open(), Err(OutputError::Foreign { .. })));
     }
 

@@ -191,6 +191,12 @@ const COMPARISONS: &[Case] = &[
         },
         Some("all of it takes more than"),
     ),
+    (
+        "a word of a megabyte",
+        |db| drop(db.execute_batch("UPDATE trial SET status = hex(zeroblob(500000))")),
+        Some("is damaged"),
+    ),
+    ("a time beyond all", |db| drop(db.execute_batch("UPDATE trial SET time_s = -1e308")), Some("time_s is -1e308")),
     ("20,000 subjects", |db| multiply(db, "subjects", 20_000), Some("20000 subjects are too many; 1000 are the most")),
     (
         "40,000 placements",
@@ -311,6 +317,7 @@ fn check(name: &str, output: &Output, expected: Option<&str>) {
     let short: String = said.chars().take(600).collect();
     assert!(matches!(code, Some(0..=2)), "{name}: {} {short}", output.status);
     assert!(!said.contains("panicked"), "{name}: {short}");
+    assert!(said.len() < 5_000, "{name}: {} bytes of message", said.len());
     assert!(code == Some(0) || said.starts_with("stayput: "), "{name}: {short}");
     if let Some(expected) = expected {
         assert!(code != Some(0) && said.contains(expected), "{name}: {code:?} {short}");

@@ -256,7 +256,7 @@ impl Columns<'_> {
     pub(crate) fn optional_seconds(&self, column: &str) -> Result<Option<f64>, RowError> {
         let time_s: Option<f64> = self.get(column)?;
         match time_s.filter(|time_s| !(time_s.is_finite() && *time_s >= 0.0)) {
-            Some(time_s) => Err(RowError::Damaged(format!("{column} is {time_s}"))),
+            Some(time_s) => Err(RowError::Damaged(format!("{column} is {time_s:e}"))),
             None => Ok(time_s),
         }
     }

@@ -3,6 +3,7 @@
 use super::SCHEMA_VERSION;
 use super::guard::MOST_TEXT_BYTES;
 use crate::row::RowError;
+use machine::cpu::quoted;
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
 
@@ -129,7 +130,7 @@ impl JournalError {
         let path = path.to_path_buf();
         match error.into() {
             RowError::Sql(error) => Self::reading_sql(path, &error),
-            RowError::Damaged(what) => Self::Damaged { path, what },
+            RowError::Damaged(what) => Self::Damaged { path, what: quoted(&what) },
             RowError::TooLarge(what) => Self::TooLarge { path, what },
         }
     }
