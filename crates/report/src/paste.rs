@@ -6,6 +6,7 @@ use crate::words::count;
 use machine::{Placement, Syntax};
 use study::Subject;
 use study::binding::{Binding, Observe, Unit};
+use study::redaction::REDACTED;
 
 /// What to do about one subject.
 pub(crate) struct Advice {
@@ -46,9 +47,14 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
         [] => String::new(),
         disturbances => format!("; it was {}, so study again before you rely on it", on_a_busy_machine(disturbances)),
     };
+    let lacks_values = subject.argv_for(best.threads).iter().any(|word| word.contains(REDACTED));
+    let put_back = if lacks_values { ", with the values that were left out instead of [redacted]" } else { "" };
     match study.placement(&best.placement, best.threads) {
         Some(placement) if best.shown => Advice {
-            sentence: format!("{name}: to run it under {} with {threads}, paste one of these{doubt}:", best.placement),
+            sentence: format!(
+                "{name}: to run it under {} with {threads}, paste one of these{put_back}{doubt}:",
+                best.placement
+            ),
             lines: lines(subject, &best.placement, placement, best.threads),
         },
         _ if study.has_nothing_to_compare(name) => {

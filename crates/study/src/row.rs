@@ -263,12 +263,12 @@ impl Columns<'_> {
 
     /// The same of a column that not every journal has.
     pub(crate) fn added_seconds(&self, column: &str) -> Result<Option<f64>, RowError> {
-        if self.row.as_ref().column_index(column).is_ok() { self.optional_seconds(column) } else { Ok(None) }
+        if self.has(column) { self.optional_seconds(column) } else { Ok(None) }
     }
 
     /// A text that journals used not to keep.
     pub(crate) fn added(&self, column: &str) -> Result<Option<String>, RowError> {
-        if self.row.as_ref().column_index(column).is_ok() { self.get(column) } else { Ok(None) }
+        if self.has(column) { self.get(column) } else { Ok(None) }
     }
 
     pub(crate) fn seconds(&self, column: &str) -> Result<f64, RowError> {
