@@ -2,7 +2,7 @@
 
 use machine::CpuSet;
 use rusqlite::types::{FromSql, ValueRef};
-use rusqlite::{CachedStatement, Connection, Row as SqlRow, ToSql, params_from_iter};
+use rusqlite::{CachedStatement, Connection, Row as SqlRow, Statement, ToSql, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -143,7 +143,8 @@ impl<'a> Tables<'a> {
         read: impl Fn(&Columns) -> Result<T, RowError>,
     ) -> Result<Vec<T>, RowError> {
         let mut statement = self.prepare(sql)?;
-        let rows = statement.query_and_then([], |row| self.read(row, &read))?;
+        let names = ColumnNames::of(&statement);
+        let rows = statement.query_and_then([], |row| self.read(row, &names, &read))?;
         let mut found: Vec<T> = rows.collect::<Result<_, RowError>>()?;
         // The threads of a trial are few, and there may be a hundred thousand trials: what vectors have left over adds up.
         found.shrink_to_fit();
@@ -156,9 +157,14 @@ impl<'a> Tables<'a> {
     }
 
     /// What `read` finds in a row.
-    pub(crate) fn read<T>(&self, row: &SqlRow, read: impl Fn(&Columns) -> Result<T, RowError>) -> Result<T, RowError> {
+    pub(crate) fn read<T>(
+        &self,
+        row: &SqlRow,
+        names: &ColumnNames,
+        read: impl Fn(&Columns) -> Result<T, RowError>,
+    ) -> Result<T, RowError> {
         self.take(size_of::<T>())?;
-        read(&Columns { row, tables: self })
+        read(&Columns { row, names, tables: self })
     }
 
     /// The same set, in memory that all equal ones share.
@@ -181,18 +187,34 @@ impl<'a> Tables<'a> {
     }
 }
 
+/// The names of a statement's columns, asked for once: SQLite takes longer to name a column than to read it.
+pub(crate) struct ColumnNames(Vec<String>);
+
+impl ColumnNames {
+    pub(crate) fn of(statement: &Statement) -> Self {
+        Self(statement.column_names().map(str::to_owned).collect())
+    }
+
+    fn position(&self, column: &str) -> Option<usize> {
+        self.0.iter().position(|name| name == column)
+    }
+}
+
 /// The columns of a row that is read, by name.
 pub(crate) struct Columns<'a> {
     row: &'a SqlRow<'a>,
+    names: &'a ColumnNames,
     tables: &'a Tables<'a>,
 }
 
 impl Columns<'_> {
     pub(crate) fn get<T: FromSql>(&self, column: &str) -> Result<T, RowError> {
-        if let Ok(ValueRef::Text(text) | ValueRef::Blob(text)) = self.row.get_ref(column) {
+        let missing = || rusqlite::Error::InvalidColumnName(column.to_owned());
+        let position = self.names.position(column).ok_or_else(missing)?;
+        if let ValueRef::Text(text) | ValueRef::Blob(text) = self.row.get_ref(position)? {
             self.tables.take(text.len())?;
         }
-        Ok(self.row.get(column)?)
+        Ok(self.row.get(position)?)
     }
 
     /// A set of CPUs in the kernel's list format, where there is one.
@@ -245,7 +267,7 @@ impl Columns<'_> {
 
     /// Whether the table has this column: journals that were begun earlier lack the later ones.
     pub(crate) fn has(&self, column: &str) -> bool {
-        self.row.as_ref().column_index(column).is_ok()
+        self.names.position(column).is_some()
     }
 
     pub(crate) fn count(&self, column: &str) -> Result<u64, RowError> {

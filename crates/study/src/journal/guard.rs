@@ -105,7 +105,8 @@ impl DerefMut for Guarded {
 impl Guarded {
     /// Connects to the journal in `file`, which is at `path` for the user.
     pub(super) fn connect(file: &Path, flags: OpenFlags) -> rusqlite::Result<Self> {
-        let mut connection = Connection::open_with_flags(file, flags)?;
+        // One thread at a time has it, as Rust sees to.
+        let mut connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         for (what, is_on) in [
             (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
             (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
