@@ -1,5 +1,6 @@
 //! Starting the program: found, held in a child of ours until we watch it, executed.
 
+use crate::conditions::{ForChild, Part};
 use crate::signals::Inherited;
 use crate::{LaunchError, Output};
 use machine::linux::Pid;
@@ -134,6 +135,7 @@ const STACK_BYTES: usize = 64 << 10;
 struct ExecContext {
     program: Program,
     inherited: Inherited,
+    conditions: ForChild,
     /// Descriptors to put in the place of others; when there are any, the child gets a session of its own.
     redirections: Vec<(RawFd, RawFd)>,
     gate: RawFd,
@@ -164,13 +166,18 @@ impl Held {
         self.gate.write_all(&[0])
     }
 
-    /// Waits until the program was executed, or for the reason why it could not be. Call it after the release.
+    /// Waits until `path` was executed, or for the reason why it could not be. Call it after the release.
     ///
     /// The child's end of the gate closes by itself when it executes the program.
-    pub(crate) fn failure(&mut self) -> Option<Errno> {
-        let mut errno = [0; size_of::<libc::c_int>()];
-        self.gate.read_exact(&mut errno).ok()?;
-        Some(Errno::from_raw(libc::c_int::from_ne_bytes(errno)))
+    pub(crate) fn failure(&mut self, path: &Path) -> Option<LaunchError> {
+        let mut words = [[0; size_of::<libc::c_int>()]; 2];
+        self.gate.read_exact(words.as_flattened_mut()).ok()?;
+        let [part, errno] = words.map(libc::c_int::from_ne_bytes);
+        let errno = Errno::from_raw(errno);
+        Some(match Part::ALL.into_iter().find(|known| *known as libc::c_int == part) {
+            Some(part) => LaunchError::Refused { part, errno },
+            None => LaunchError::NotExecutable { path: path.into(), errno },
+        })
     }
 
     /// Starts the child, which is not yet the program. `input` is what it reads when its output is captured, none is nothing.
@@ -182,6 +189,7 @@ impl Held {
         output: Output,
         input: Option<File>,
         inherited: Inherited,
+        conditions: ForChild,
     ) -> Result<Self, LaunchError> {
         let (gate, child_gate) = UnixStream::pair().map_err(LaunchError::system("socketpair"))?;
         let mut pipes = None;
@@ -208,6 +216,7 @@ impl Held {
         let context = Box::new(ExecContext {
             program,
             inherited,
+            conditions,
             redirections: childs.iter().map(|(from, to)| (from.as_raw_fd(), *to)).collect(),
             gate: child_gate.as_raw_fd(),
             parent_gate: gate.as_raw_fd(),
@@ -270,14 +279,22 @@ extern "C" fn exec_program(context: *mut libc::c_void) -> libc::c_int {
             libc::dup2(*from, *to);
         }
         context.inherited.restore_in_child();
-        let Program { path, argv, shell_argv, envp } = &context.program;
-        libc::execve(path.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr());
-        let mut errno = *libc::__errno_location();
-        if errno == libc::ENOEXEC {
-            libc::execve(c"/bin/sh".as_ptr(), shell_argv.pointers.as_ptr(), envp.pointers.as_ptr());
-            errno = *libc::__errno_location();
+        let mut refused = 0;
+        let mut errno = 0;
+        if let Err((part, cause)) = context.conditions.apply() {
+            (refused, errno) = (part as libc::c_int, cause as libc::c_int);
         }
-        libc::write(context.gate, ptr::from_ref(&errno).cast(), size_of_val(&errno));
+        if refused == 0 {
+            let Program { path, argv, shell_argv, envp } = &context.program;
+            libc::execve(path.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr());
+            errno = *libc::__errno_location();
+            if errno == libc::ENOEXEC {
+                libc::execve(c"/bin/sh".as_ptr(), shell_argv.pointers.as_ptr(), envp.pointers.as_ptr());
+                errno = *libc::__errno_location();
+            }
+        }
+        let words = [refused, errno];
+        libc::write(context.gate, ptr::from_ref(&words).cast(), size_of_val(&words));
         libc::_exit(127)
     }
 }

@@ -23,15 +23,19 @@
 mod capture;
 mod child;
 mod companion;
+mod company;
+mod conditions;
 mod counters;
 mod events;
 mod input;
 mod interruption;
 mod libraries;
+mod memory;
 pub mod observation;
 mod openmp;
 mod poller;
 mod registry;
+mod scheduling;
 mod signals;
 mod spin;
 mod standstill;
@@ -45,11 +49,15 @@ mod watchdog;
 pub use capture::{Captured, KEPT_BYTES};
 pub use child::executable_path;
 pub use companion::{NotInstalled, companion};
+pub use company::Company;
+pub use conditions::{Conditions, Part};
 pub use counters::{counters_available, migrations_available};
 pub use input::Input;
 pub use interruption::{Interruptions, interruption};
 pub use libraries::own_libraries;
-pub use observation::{Exit, Observation, ThreadObservation};
+pub use memory::{HugePages, MemoryPolicy, NodeSet};
+pub use observation::{ConditionsObservation, Exit, Observation, ThreadObservation};
+pub use scheduling::Scheduling;
 pub use signals::{die_by, end_without_reader, fail_writes_by_errors, restore_signals_of_writes};
 pub use standstill::{Standstill, Still};
 pub use tracer::trace_available;
@@ -143,6 +151,8 @@ pub struct Launch {
     pub keep_binding_variables: bool,
     /// Variables to set on top of our own environment.
     pub env: Vec<(OsString, OsString)>,
+    /// What it runs under, besides its place.
+    pub conditions: Conditions,
 }
 
 impl Launch {
@@ -163,6 +173,8 @@ pub struct Launched {
     pub stderr: Captured,
     /// Whether the run stood still, so that its times aren't the program's.
     pub standstill: Option<Standstill>,
+    /// Why its conditions were not in force for all of the run, in a sentence, so that its times aren't theirs.
+    pub not_in_force: Option<String>,
 }
 
 /// Why a program could not be launched.
@@ -227,6 +239,17 @@ pub enum LaunchError {
         /// The signal.
         signal: i32,
     },
+    /// The kernel refused a part of its conditions.
+    #[error("the kernel refuses {part}: {}", .errno.desc())]
+    Refused {
+        /// Which.
+        part: Part,
+        /// What it said.
+        errno: Errno,
+    },
+    /// A part of its conditions can't be brought about: why, in a sentence.
+    #[error("{0}")]
+    Conditions(String),
     /// The kernel refused something that a launch needs.
     #[error("{call} failed: {cause}")]
     System {
@@ -243,6 +266,26 @@ impl LaunchError {
         move |cause| Self::System { call, cause: cause.into() }
     }
 }
+
+/// Lets types be kept in journals as the text by which users ask for them.
+macro_rules! text_in_journals {
+    ($($kind:ty),+) => {$(
+        impl From<$kind> for String {
+            fn from(value: $kind) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $kind {
+            type Error = <$kind as std::str::FromStr>::Err;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+    )+};
+}
+pub(crate) use text_in_journals;
 
 /// What an observer saw of the end.
 #[derive(Debug, Default)]
@@ -291,7 +334,8 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     if let Some(signal) = interruption() {
         return Err(LaunchError::Interrupted { signal });
     }
-    let mut held = Held::start(program, launch.output, input, caught.inherited())?;
+    let in_force = launch.conditions.begin()?;
+    let mut held = Held::start(program, launch.output, input, caught.inherited(), launch.conditions.for_child())?;
     let mut events = Events::new(caught, &mut held);
     let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
     registry.add_process(held.pid);
@@ -304,20 +348,21 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let mut ended = match observe {
         Observe::Trace => tracer::watch(&mut held, &mut registry, &mut events, launch),
         Observe::Poll => {
-            if let Some(errno) = held.failure() {
+            if let Some(error) = held.failure(&path) {
                 tracer::reap(held.pid.main_thread());
-                return Err(LaunchError::NotExecutable { path, errno });
+                return Err(error);
             }
             poller::watch(&mut held, &mut registry, &mut events, launch)
         }
     };
+    let not_in_force = in_force.end();
     if let Some(reaper) = reaper {
         ended.leftovers += reaper.sweep();
     }
     if ended.started.is_none()
-        && let Some(errno) = held.failure()
+        && let Some(error) = held.failure(&path)
     {
-        return Err(LaunchError::NotExecutable { path, errno });
+        return Err(error);
     }
     if let Some(signal) = ended.interrupted {
         return Err(LaunchError::Interrupted { signal });
@@ -356,9 +401,10 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         stops: Some(ended.stops),
         stops_s: Some(stop_cost::of(ended.stops).as_secs_f64()),
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
+        conditions: ConditionsObservation::default(),
         notes,
     };
-    Ok(Launched { observation, stdout, stderr, standstill })
+    Ok(Launched { observation, stdout, stderr, standstill, not_in_force })
 }
 
 /// The placement as long as the thread count asks, on CPUs that we may use.

@@ -1,5 +1,8 @@
 //! What was seen of one execution of one program.
 
+use crate::company::CompanyObservation;
+use crate::memory::MemoryObservation;
+use crate::scheduling::SchedulingObservation;
 use machine::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,6 +72,28 @@ impl ThreadObservation {
     }
 }
 
+/// What was read back of a program's conditions; each only where it was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConditionsObservation {
+    /// Of its memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryObservation>,
+    /// Of who scheduled it, and how.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<SchedulingObservation>,
+    /// Of what ran beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub company: Option<CompanyObservation>,
+}
+
+impl ConditionsObservation {
+    /// Whether nothing was asked for, and so nothing read back.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The share of its time that stops may take without a word (0.01 = 1 %).
 pub const STOPS_TO_TELL: f64 = 0.01;
 
@@ -107,6 +132,9 @@ pub struct Observation {
     pub threads: Vec<ThreadObservation>,
     /// Processes that outlived the command and were killed.
     pub leftovers: u32,
+    /// What was read back of its conditions.
+    #[serde(default, skip_serializing_if = "ConditionsObservation::is_empty")]
+    pub conditions: ConditionsObservation,
     /// What the reader should know of this execution: a runtime that ignored a binding, a fallback.
     pub notes: Vec<String>,
 }

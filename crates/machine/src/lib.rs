@@ -20,7 +20,7 @@ mod text;
 pub mod tree;
 mod xml;
 
-pub use cpu::{CpuId, CpuSet, ParseCpuSetError};
+pub use cpu::{CpuId, CpuSet, ParseCpuSetError, cpu_list, parse_cpu_list, quoted};
 pub use distinct::{Class, Distinct, DistinctError, Neighbours};
 pub use error::MachineError;
 pub use export::{ExportError, Syntax};

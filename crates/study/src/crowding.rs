@@ -188,6 +188,7 @@ mod tests {
             counters: BTreeMap::new(),
             threads,
             leftovers: 0,
+            conditions: Default::default(),
             notes: Vec::new(),
         };
         Trial {

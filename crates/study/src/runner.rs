@@ -84,6 +84,9 @@ impl Runner for ProgramRunner {
                     Ok(time_s) => (trial.status, trial.time_s) = (Status::Ok, Some(time_s)),
                     Err((status, cause)) => (trial.status, trial.cause) = (status, cause),
                 }
+                if let Some(cause) = &launched.not_in_force {
+                    (trial.status, trial.time_s, trial.cause) = (Status::NotInForce, None, cause.clone());
+                }
                 if let Some(standstill) = launched.standstill {
                     // Whatever else became of it may have come of that.
                     let otherwise = if trial.cause.is_empty() { String::new() } else { format!("; {}", trial.cause) };

@@ -109,6 +109,7 @@ impl Runner for Maker {
             stops_s: Some(1e-5),
             threads: (0..THREADS).map(thread).collect(),
             leftovers: 0,
+            conditions: Default::default(),
             notes: Vec::new(),
         };
         let started_unix_s = 1.7e9 + 0.06 * f64::from(turn.sequence);

@@ -1,8 +1,8 @@
 //! Executions of programs in a journal: the tables `trial` and `thread`.
 
-use crate::row::{Columns, Row, RowError, Tables, Tails, insert, integer, to_json};
+use crate::row::{ColumnNames, Columns, Row, RowError, Tables, Tails, insert, integer, to_json};
 use crate::trial::{Status, Trial};
-use launch::{Exit, Observation, ThreadObservation};
+use launch::{ConditionsObservation, Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};
 use rusqlite::Connection;
 use std::cell::RefCell;
@@ -38,6 +38,7 @@ CREATE TABLE trial (
     notes TEXT,
     stops INTEGER,
     stops_s REAL,
+    conditions TEXT,
     UNIQUE (block, subject, threads, placement)
 ) STRICT;
 CREATE TABLE thread (
@@ -62,6 +63,7 @@ CREATE INDEX thread_by_trial ON thread (sequence);
     const ADDED_COLUMNS: &'static [(&'static str, &'static str)] = &[
         ("trial", "stops INTEGER"),
         ("trial", "stops_s REAL"),
+        ("trial", "conditions TEXT"),
         ("thread", "cpu_s REAL"),
         ("thread", "waited_s REAL"),
         ("thread", "began_s REAL"),
@@ -120,6 +122,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
                 ("notes", &observed.map(|o| to_json(&o.notes))),
                 ("stops", &observed.and_then(|o| o.stops).map(integer)),
                 ("stops_s", &observed.and_then(|o| o.stops_s)),
+                ("conditions", &observed.map(|o| &o.conditions).filter(|seen| !seen.is_empty()).map(to_json)),
             ],
         )?;
         observed.into_iter().flat_map(|o| &o.threads).try_for_each(|thread| {
@@ -153,7 +156,8 @@ CREATE TABLE IF NOT EXISTS disturbed (
     fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
         // In one go, so that it takes no longer where a journal has lost its index; and trial by trial, so that none is in memory twice.
         let mut statement = tables.prepare("SELECT * FROM thread ORDER BY sequence, rowid")?;
-        let threads = RefCell::new(Threads { rows: statement.query([])?, next: None, tables });
+        let names = ColumnNames::of(&statement);
+        let threads = RefCell::new(Threads { rows: statement.query([])?, names, next: None, tables });
         tables.rows("SELECT * FROM trial ORDER BY sequence", |row| {
             let sequence = row.number("sequence")?;
             let threads = threads.borrow_mut().of_trial(sequence)?;
@@ -192,6 +196,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
 /// The threads of all trials, in the order of these.
 struct Threads<'a> {
     rows: rusqlite::Rows<'a>,
+    names: ColumnNames,
     /// One that was read, and is of a later trial.
     next: Option<(u32, ThreadObservation)>,
     tables: &'a Tables<'a>,
@@ -220,7 +225,7 @@ impl Threads<'_> {
             return Ok(self.next.take());
         }
         match self.rows.next()? {
-            Some(row) => self.tables.read(row, thread).map(Some),
+            Some(row) => self.tables.read(row, &self.names, thread).map(Some),
             None => Ok(None),
         }
     }
@@ -243,6 +248,11 @@ fn observation(row: &Columns, threads: Vec<ThreadObservation>, exit: Exit) -> Re
         stops_s: if row.has("stops_s") { row.optional_seconds("stops_s")? } else { None },
         threads,
         leftovers: row.get("leftovers")?,
+        conditions: if row.has("conditions") {
+            row.optional_json("conditions")?.unwrap_or_default()
+        } else {
+            ConditionsObservation::default()
+        },
         notes: row.json("notes")?,
     })
 }

@@ -75,6 +75,7 @@ pub fn observation(wall_s: f64) -> Observation {
         stops_s: Some(wall_s / 1000.0),
         threads: Vec::new(),
         leftovers: 0,
+        conditions: Default::default(),
         notes: Vec::new(),
     }
 }

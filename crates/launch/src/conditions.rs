@@ -1,0 +1,119 @@
+//! Under which conditions a program runs, besides where its threads go: its memory, its scheduler, its company.
+//!
+//! They are brought about in this order, and undone in the reverse one: the scheduler of the whole machine, company, and then, in the
+//! child before it becomes the program, what it inherits of memory policy and scheduling class. Each is read back; where one
+//! was not in force for all of the run, the run says why ([`Launched::not_in_force`](crate::Launched::not_in_force)).
+
+use crate::LaunchError;
+use crate::company::{Company, CompanyInForce};
+use crate::memory::{HugePages, MemoryForChild, MemoryPolicy};
+use crate::scheduling::{Scheduling, SchedulingForChild, SchedulingInForce};
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a run is under, besides its placement; each is as it would be anyway unless something else is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conditions {
+    /// From which NUMA nodes its memory comes.
+    pub memory: MemoryPolicy,
+    /// Whether its memory is in huge pages.
+    pub huge_pages: HugePages,
+    /// Who schedules its threads, and how.
+    pub scheduling: Scheduling,
+    /// What runs beside it; none is nothing.
+    pub company: Option<Company>,
+}
+
+impl Conditions {
+    /// Whether nothing is asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Why this machine or its kernel can't bring them about, in a sentence; none when it can as far as can be told beforehand.
+    pub fn lacking(&self) -> Option<String> {
+        (self.memory.lacking())
+            .or_else(|| self.huge_pages.lacking())
+            .or_else(|| self.scheduling.lacking())
+            .or_else(|| self.company.as_ref().and_then(Company::lacking))
+    }
+
+    /// Brings about what is around the program, for as long as the answer lives.
+    ///
+    /// # Errors
+    /// [`LaunchError`], when it can't be; nothing is left of it then.
+    pub(crate) fn begin(&self) -> Result<InForce, LaunchError> {
+        let scheduling = self.scheduling.begin()?;
+        let company = self.company.as_ref().map(Company::begin).transpose()?;
+        Ok(InForce { company, scheduling })
+    }
+
+    /// What the child does to itself before it becomes the program.
+    pub(crate) fn for_child(&self) -> ForChild {
+        ForChild { memory: MemoryForChild::new(&self.memory, self.huge_pages), scheduling: self.scheduling.for_child() }
+    }
+}
+
+/// A part of the conditions that the child sets for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The memory policy.
+    Memory = 1,
+    /// The use of huge pages.
+    HugePages = 2,
+    /// The scheduling class, nice value or slice.
+    Scheduling = 3,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::HugePages, Self::Scheduling];
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "the memory policy",
+            Self::HugePages => "the use of huge pages",
+            Self::Scheduling => "how it is to be scheduled",
+        })
+    }
+}
+
+/// What is around the program while it runs. It ends with this, company first.
+pub(crate) struct InForce {
+    pub(crate) company: Option<CompanyInForce>,
+    pub(crate) scheduling: SchedulingInForce,
+}
+
+impl InForce {
+    /// Ends it when the program has ended, and says why it was not in force until then, in a sentence, if it wasn't.
+    pub(crate) fn end(mut self) -> Option<String> {
+        let scheduling = self.scheduling.lost();
+        scheduling.or_else(|| self.company.as_mut().and_then(CompanyInForce::lost))
+    }
+}
+
+/// What the child does to itself: made before it starts, since it must not allocate memory.
+pub(crate) struct ForChild {
+    memory: MemoryForChild,
+    scheduling: SchedulingForChild,
+}
+
+impl ForChild {
+    /// Sets all of it for the calling thread.
+    ///
+    /// # Errors
+    /// The first that the kernel refused, and what it said.
+    ///
+    /// # Safety
+    /// It makes system calls only, so a child that shares our memory may call it; no other may.
+    pub(crate) unsafe fn apply(&self) -> Result<(), (Part, Errno)> {
+        // SAFETY: as for this function.
+        unsafe {
+            self.memory.apply()?;
+            self.scheduling.apply()
+        }
+    }
+}
