@@ -62,6 +62,18 @@ fn the_line_to_paste_has_the_thread_count_where_the_command_has_its_word() {
 }
 
 #[test]
+fn the_line_to_paste_of_a_command_that_lacks_values_says_so_and_no_other_does() {
+    let mut study = fixture::opteron();
+    let told = ", with the values that were left out instead of ";
+    assert!(!study.write(Format::Markdown).contains(told));
+    study.record.plan.plan.subjects[1].argv = vec!["./cg".into(), "--token=[redacted]".into()];
+    for form in [Format::Terminal, Format::Markdown, Format::Html] {
+        let text = study.study().write(form, Screen { width: 1000, colour: false });
+        assert_eq!(text.replace('\u{a0}', " ").matches(told).count(), 1, "{form:?}: {text}");
+    }
+}
+
+#[test]
 fn terminal_keeps_to_its_width() {
     for (name, study) in fixture::all() {
         for width in [60, 80, 132] {
