@@ -21,8 +21,10 @@ pub struct Conditions {
     /// Whether its memory is in huge pages.
     pub huge_pages: HugePages,
     /// Who schedules its threads, and how.
+    #[serde(rename = "sched")]
     pub scheduling: Scheduling,
     /// What runs beside it; none is nothing.
+    #[serde(rename = "beside")]
     pub company: Option<Company>,
 }
 

@@ -49,6 +49,8 @@ Examples:
   stayput study --best -n 1,all -- ./app
   stayput study --best --place scatter --max-loss 5 -- ./app
   stayput study --best --subject-model bt.toml --machine opteron-6272 -n 32
+  stayput study --place unbound,scatter --sched default,batch -- ./app
+  stayput study --beside none,'make -C linux' -- ./app
   stayput study --place unbound --place 0,8,1,9 --time-regex 'elapsed: ([0-9.]+)' -- ./app
   stayput study study.toml --budget 1h
   stayput study papers/pires-2016.toml --class W")]
@@ -104,6 +106,8 @@ pub struct StudyArgs {
     /// Don't show progress
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten, next_help_heading = "What else varies")]
+    treatments: TreatmentArgs,
     #[command(flatten, next_help_heading = "When it is enough")]
     stop: StopArgs,
     #[command(flatten, next_help_heading = "The best placement")]
@@ -112,6 +116,30 @@ pub struct StudyArgs {
     words: WordArgs,
     #[command(flatten, next_help_heading = "How the program's threads are bound")]
     binding: BindingArgs,
+}
+
+#[derive(Default, clap::Args)]
+struct TreatmentArgs {
+    /// Memory policies: default, local, bind:NODES, preferred:NODES, interleave, interleave:NODES, weighted-interleave
+    /// [default: default]
+    #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
+    memory: Vec<String>,
+    /// Huge pages: default, always, never [default: default]
+    #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
+    huge_pages: Vec<String>,
+    /// Ways of scheduling: default, batch, idle, nice=N, slice=MS, attached, cache-aware=on, cache-aware=off, light, heavy, phi=P:T, or
+    /// ext:COMMAND that loads a scheduler [default: default]
+    #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
+    sched: Vec<String>,
+    /// Company that runs beside the program for as long as it does: none, or commands [default: none]
+    #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
+    beside: Vec<String>,
+    /// A single combination, besides every combination of the lists: 'NAME: place=scatter memory=interleave sched=batch'
+    #[arg(long = "treatment", value_name = "TREATMENT", value_parser = NonEmptyStringValueParser::new())]
+    treatments: Vec<String>,
+    /// Leave out what this machine or its kernel lacks, and say so [default: such a study is refused]
+    #[arg(long)]
+    leave_out: bool,
 }
 
 #[derive(Default, clap::Args)]
@@ -301,6 +329,12 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
     let flags = StudyFile {
         threads: args.threads.clone(),
         placements: args.placements.clone(),
+        memory: args.treatments.memory.clone(),
+        huge_pages: args.treatments.huge_pages.clone(),
+        sched: args.treatments.sched.clone(),
+        beside: args.treatments.beside.clone(),
+        treatments: args.treatments.treatments.clone(),
+        leave_out: args.treatments.leave_out,
         stop: StopTable { width, relative_sd, min_runs, max_runs },
         warmup_blocks: warmup,
         timeout,

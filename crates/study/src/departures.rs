@@ -1,6 +1,6 @@
 //! Where a plan isn't the study that a file describes, in the sentences that the plan keeps.
 
-use crate::plan::Treatment;
+use crate::treatment::Treatment;
 use machine::tree::ObjectIndex;
 use machine::{Kind, Machine, Placement, Policy};
 use std::collections::BTreeSet;

@@ -122,7 +122,9 @@ impl Plan {
         for treatment in &mut plan.treatments {
             let before = self.treatment(&treatment.name);
             let now = asked.treatment(&treatment.name)?;
-            if before.is_some_and(|before| before.placements.is_empty() != now.placements.is_empty()) {
+            let is_other =
+                |before: &Treatment| before.is_free() != now.is_free() || before.conditions != now.conditions;
+            if before.is_some_and(is_other) {
                 return None;
             }
             if now.placements.is_empty() {

@@ -154,8 +154,8 @@ mod tests {
     use super::*;
     use crate::comparison::{Comparison, StopRule};
     use crate::host::HostFacts;
-    use crate::plan::Treatment;
     use crate::race::RaceStop;
+    use crate::treatment::Treatment;
     use proptest::prelude::*;
     use stats::RaceRule;
     use std::fs;

@@ -68,6 +68,32 @@ pub(crate) fn placement_names(words: &[String]) -> Vec<String> {
     names
 }
 
+/// The levels of a factor from `words`, each of which lists some with commas; `\\,` is a comma of a level's own. Where levels
+/// `end_in_numbers`, as in `bind:0,2`, a number goes on with the level before it.
+pub(crate) fn levels(words: &[String], end_in_numbers: bool) -> Vec<String> {
+    let mut levels: Vec<String> = Vec::new();
+    for word in words {
+        let mut goes_on = false;
+        for part in word.split(',') {
+            let is_number = end_in_numbers && part.trim_start().starts_with(|c: char| c.is_ascii_digit());
+            match levels.last_mut().filter(|_| goes_on) {
+                Some(level) if level.ends_with('\\') => {
+                    level.pop();
+                    level.push(',');
+                    level.push_str(part);
+                }
+                Some(level) if is_number => {
+                    level.push(',');
+                    level.push_str(part.trim());
+                }
+                _ => levels.push(part.trim_start().to_owned()),
+            }
+            goes_on = true;
+        }
+    }
+    levels.iter().map(|level| level.trim_end().to_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +104,16 @@ mod tests {
         assert_eq!(names("unbound,compact,0,8,1,9"), ["unbound", "compact", "0,8,1,9"]);
         assert_eq!(names("0-3,scatter,4-7"), ["0-3", "scatter", "4-7"]);
         assert_eq!(placement_names(&["0,1".into(), "2,3".into()]), ["0,1", "2,3"]);
+    }
+
+    #[test]
+    fn levels_keep_commas_of_their_own() {
+        let of =
+            |words: &[&str], numbers| levels(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>(), numbers);
+        assert_eq!(of(&["default,bind:0,2-3,local"], true), ["default", "bind:0,2-3", "local"]);
+        assert_eq!(of(&["none,stress --list a\\,b", "x"], false), ["none", "stress --list a,b", "x"]);
+        assert_eq!(of(&["bind:0", "1"], true), ["bind:0", "1"]);
+        assert_eq!(of(&["default, batch"], false), ["default", "batch"]);
     }
 
     #[test]

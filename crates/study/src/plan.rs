@@ -8,6 +8,7 @@ use crate::input::InputFacts;
 use crate::metric::{Clock, Metric};
 use crate::model::SubjectModel;
 use crate::redaction::{Redaction, SecretsHash, Unkept, without};
+pub use crate::treatment::{SamePlacement, Treatment, UNBOUND};
 use crate::trial::Trial;
 use machine::{CpuSet, Placement};
 use serde::{Deserialize, Serialize};
@@ -109,54 +110,6 @@ impl Subject {
 fn with_threads(argv: &[String], threads: u32) -> Vec<String> {
     argv.iter().map(|word| word.replace(THREADS_WORD, &threads.to_string())).collect()
 }
-
-/// Where the threads are put.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Treatment {
-    /// `unbound`, a policy's name, or a CPU list as written.
-    pub name: String,
-    /// For each thread count of the plan, in its order, the placement, or none where there is no such cell; empty for
-    /// `unbound`.
-    pub placements: Vec<Option<Placement>>,
-    /// Where it is the very placement of an earlier treatment, which is then run for both: there is no cell of its own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub same_as: Vec<SamePlacement>,
-}
-
-/// A treatment that is another one at some thread count.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SamePlacement {
-    /// The thread count.
-    pub threads: u32,
-    /// Name of the treatment that is run.
-    pub treatment: String,
-}
-
-impl Treatment {
-    /// The treatment that binds nothing.
-    pub fn unbound() -> Self {
-        Self::new(UNBOUND.into(), Vec::new())
-    }
-
-    /// A treatment with a placement, or none, for each thread count.
-    pub fn new(name: String, placements: Vec<Option<Placement>>) -> Self {
-        Self { name, placements, same_as: Vec::new() }
-    }
-
-    /// The treatment that is run in its place with so many threads, where it is the very same placement.
-    pub fn same_placement(&self, threads: u32) -> Option<&str> {
-        let same = self.same_as.iter().find(|same| same.threads == threads)?;
-        Some(&same.treatment)
-    }
-
-    /// Whether threads are bound nowhere.
-    pub fn is_unbound(&self) -> bool {
-        self.name == UNBOUND && self.placements.is_empty()
-    }
-}
-
-/// The name of the treatment that binds nothing.
-pub const UNBOUND: &str = "unbound";
 
 /// One cell of the plan, by positions in its lists: a subject with so many threads under one treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -305,14 +258,10 @@ impl Plan {
             for at in 1..self.treatments.len() {
                 let (earlier, later) = self.treatments.split_at_mut(at);
                 let may_go = may_go(self.threads[column], &later[0].name);
-                let Some(Some(placement)) = later[0].placements.get(column).filter(|_| may_go) else { continue };
-                let is_same = |other: &&Treatment| {
-                    other
-                        .placements
-                        .get(column)
-                        .is_some_and(|other| other.as_ref().is_some_and(|o| o.same_slots(placement)))
-                };
-                if let Some(first) = earlier.iter().find(is_same) {
+                if !may_go || later[0].placement(column).is_none() {
+                    continue;
+                }
+                if let Some(first) = earlier.iter().find(|earlier| earlier.is_run_as(&later[0], column)) {
                     let (threads, treatment) = (self.threads[column], first.name.clone());
                     later[0].placements[column] = None;
                     later[0].same_as.push(SamePlacement { threads, treatment });
@@ -331,7 +280,7 @@ impl Plan {
 
     /// Where the threads of a cell are put; none when unbound.
     pub fn placement(&self, cell: Cell) -> Option<&Placement> {
-        self.treatments[cell.treatment].placements.get(cell.threads)?.as_ref()
+        self.treatments[cell.treatment].placement(cell.threads)
     }
 
     /// `asked` without differences that don't make it another study.
@@ -351,6 +300,12 @@ impl Plan {
             }
             // Journals used not to keep it.
             want.useful_threads = have.useful_threads;
+        }
+        for (have, want) in self.treatments.iter().zip(&mut asked.treatments) {
+            // Journals used not to keep it.
+            if have.place.is_empty() && have.name == want.name {
+                want.place.clear();
+            }
         }
         // Earlier versions ran equal placements of a comparison each by itself; such a study is gone on with as it was begun.
         let mut merged = self.clone();

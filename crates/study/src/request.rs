@@ -4,6 +4,7 @@ use crate::binding::Binding;
 use crate::candidates::{self, Among};
 use crate::comparison::{Comparison, StopRule};
 use crate::departures;
+use crate::factors::{self, Factors};
 use crate::input::InputFacts;
 use crate::kind::Kind;
 use crate::list;
@@ -12,7 +13,7 @@ use crate::model_file::ModelFile;
 use crate::plan::{Plan, PlanError, Subject, Treatment, UNBOUND};
 use crate::race::{Race, RaceStop};
 use crate::study_file::{BeyondMachine, Share, StopTable, StudyFile, SubjectTable};
-use machine::{Machine, PlaceError, Policy};
+use machine::{Machine, PlaceError};
 use stats::RaceRule;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -123,11 +124,25 @@ impl Request {
             }
             departures.extend(departures::left_out(&too_many, usable));
         }
-        let named = list::placement_names(&study.placements);
-        let (treatments, race_stop) = match race {
-            Some(race) => race.field(named, &threads, machine).map(|(treatments, stop)| (treatments, Some(stop)))?,
-            None => (treatments(named, &threads, machine).map_err(wrong)?, None),
+        let factors = study.levels().factors()?;
+        if model.is_some() && !study.levels().is_empty() {
+            return Err(wrong(
+                "a model has times of places only; leave out --memory, --huge-pages, --sched, --beside and --treatment",
+            ));
+        }
+        let mut named = list::placement_names(&study.placements);
+        if named.is_empty() && factors.vary() {
+            named.push(UNBOUND.to_owned());
+        }
+        let (mut treatments, race_stop) = match race {
+            Some(race) => {
+                race.field(named, &factors, &threads, machine).map(|(treatments, stop)| (treatments, Some(stop)))?
+            }
+            None => (treatments(named, &factors, &threads, machine).map_err(wrong)?, None),
         };
+        if model.is_none() {
+            departures.extend(without_lacking(&mut treatments, study.leave_out)?);
+        }
         if study.paper.is_some() {
             departures.extend(departures::placements(&threads, &treatments, machine));
         }
@@ -162,6 +177,7 @@ impl RaceRequest {
     fn field(
         self,
         mut named: Vec<String>,
+        factors: &Factors,
         threads: &[u32],
         machine: &Machine,
     ) -> Result<(Vec<Treatment>, RaceStop), PlanError> {
@@ -173,7 +189,8 @@ impl RaceRequest {
             return Err(wrong("--max-loss compares at one thread count; give one with -n"));
         }
         named.extend(kept.clone());
-        let treatments = candidates::treatments(self.among, self.ordered, &named, threads, machine).map_err(wrong)?;
+        let places = candidates::treatments(self.among, self.ordered, &named, threads, machine).map_err(wrong)?;
+        let treatments = factors.treatments(&places, threads, machine).map_err(wrong)?;
         // A placement that another is run for has no cell of its own.
         let run_as = |name: String| {
             let treatment = treatments.iter().find(|treatment| treatment.name == name);
@@ -182,7 +199,7 @@ impl RaceRequest {
         let kept = kept.map(run_as);
         let cells: usize = treatments
             .iter()
-            .map(|t| if t.is_unbound() { threads.len() } else { t.placements.iter().flatten().count() })
+            .map(|t| if t.is_free() { threads.len() } else { t.placements.iter().flatten().count() })
             .sum();
         let search = match self.guarantee {
             Some(Guarantee { epsilon, delta }) => {
@@ -264,31 +281,52 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, Stri
     Ok(subject)
 }
 
-/// The placement of each name at every thread count; the reference comes first.
-fn treatments(mut names: Vec<String>, threads: &[u32], machine: &Machine) -> Result<Vec<Treatment>, PlaceError> {
+/// Every place in every combination of conditions, then named treatments; the reference comes first.
+fn treatments(
+    mut names: Vec<String>,
+    factors: &Factors,
+    threads: &[u32],
+    machine: &Machine,
+) -> Result<Vec<Treatment>, PlaceError> {
     if names.is_empty() {
-        names = DEFAULT_PLACEMENTS.map(str::to_owned).to_vec();
+        // Named treatments are compared with one another; a single one with what is there without it.
+        names = match factors.named.len() {
+            0 => DEFAULT_PLACEMENTS.map(str::to_owned).to_vec(),
+            1 => vec![UNBOUND.to_owned()],
+            _ => Vec::new(),
+        };
     }
-    let mut treatments: Vec<Treatment> = Vec::new();
+    let mut places: Vec<Treatment> = Vec::new();
     for name in names {
-        if treatments.iter().any(|treatment| treatment.name == name) {
+        if places.iter().any(|treatment| treatment.name == name) {
             continue;
         }
-        if name == UNBOUND {
-            treatments.insert(0, Treatment::unbound());
-            continue;
-        }
-        let policy: Policy = name.parse()?;
-        let place = |&n: &u32| policy.place(machine, n as usize).map(Some);
-        let placements = threads.iter().map(place).collect::<Result<Vec<_>, PlaceError>>()?;
-        treatments.push(Treatment::new(name, placements));
+        let at = if name == UNBOUND { 0 } else { places.len() };
+        places.insert(at, factors::placed(&name, threads, machine)?);
     }
-    Ok(treatments)
+    factors.treatments(&places, threads, machine)
+}
+
+/// Takes those out of `treatments` that this machine or its kernel lacks, where they may be left out; gives the sentences that say so.
+fn without_lacking(treatments: &mut Vec<Treatment>, leave_out: bool) -> Result<Vec<String>, PlanError> {
+    let mut sentences = Vec::new();
+    while let Some((position, what)) = factors::lacking(treatments) {
+        let Treatment { name, .. } = treatments.remove(position);
+        if !leave_out {
+            return Err(wrong(format!("{name}: {what}; with --leave-out the study goes on without it")));
+        }
+        sentences.push(format!("{name} is left out: {what}."));
+    }
+    if treatments.is_empty() {
+        return Err(wrong("no treatment is left to study"));
+    }
+    Ok(sentences)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::factors::Levels;
 
     #[test]
     fn a_class_replaces_those_of_built_in_programs_and_only_theirs() {
@@ -313,7 +351,8 @@ mod tests {
         let machine = Machine::named("package:1 core:2 pu:1").unwrap();
         let race =
             RaceRequest { among: Among::Named, max_loss: Some("scatter=5".parse().unwrap()), ..RaceRequest::default() };
-        let (treatments, stop) = race.field(vec!["compact".into()], &[2], &machine).unwrap();
+        let factors = Levels::default().factors().unwrap();
+        let (treatments, stop) = race.field(vec!["compact".into()], &factors, &[2], &machine).unwrap();
         assert_eq!(stop.kept.as_deref(), Some("compact"), "two threads fill the machine either way");
         let names: Vec<&str> = treatments.iter().map(|treatment| treatment.name.as_str()).collect();
         assert_eq!(names, [UNBOUND, "compact", "scatter"]);

@@ -70,6 +70,7 @@ impl Runner for ProgramRunner {
             input: self.inputs.get(turn.cell.subject).cloned().flatten(),
             timeout: Some(limit.longest),
             descendants: Descendants::Kill,
+            conditions: plan.treatments[turn.cell.treatment].conditions.clone(),
             ..Launch::new(subject.command_for(threads).into_iter().map(OsString::from).collect())
         });
         match launched {

@@ -4,6 +4,7 @@ mod words;
 
 use crate::binding::{Observe, Unit};
 use crate::bounds::{MOST_SUBJECTS, check_count, check_patterns};
+use crate::factors::Levels;
 use crate::list;
 use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
 use crate::toml_file::{self, FileError};
@@ -33,6 +34,24 @@ pub struct StudyFile {
     /// `unbound`, policies, CPU lists.
     #[serde(default, deserialize_with = "words::placements")]
     pub placements: Vec<String>,
+    /// Memory policies.
+    #[serde(default, deserialize_with = "words::levels")]
+    pub memory: Vec<String>,
+    /// Uses of huge pages.
+    #[serde(default, deserialize_with = "words::levels")]
+    pub huge_pages: Vec<String>,
+    /// Ways of scheduling.
+    #[serde(default, deserialize_with = "words::levels")]
+    pub sched: Vec<String>,
+    /// Company: commands, and `none`.
+    #[serde(default, deserialize_with = "words::levels")]
+    pub beside: Vec<String>,
+    /// Single combinations: `NAME: place=scatter memory=interleave`.
+    #[serde(default, deserialize_with = "words::levels")]
+    pub treatments: Vec<String>,
+    /// Whether treatments that this machine or its kernel lacks are left out, and the plan says so.
+    #[serde(default)]
+    pub leave_out: bool,
     /// When it is enough.
     #[serde(default)]
     pub stop: StopTable,
@@ -228,6 +247,13 @@ impl SubjectTable {
 }
 
 impl StudyFile {
+    /// What it says of treatments besides places.
+    pub(crate) fn levels(&self) -> Levels {
+        let Self { memory, huge_pages, sched, beside, treatments, .. } = self;
+        let (memory, huge_pages, sched) = (memory.clone(), huge_pages.clone(), sched.clone());
+        Levels { memory, huge_pages, sched, beside: beside.clone(), treatments: treatments.clone() }
+    }
+
     /// The same with what `flags` give in place of what it gives; subjects stay its own.
     pub fn with(self, flags: Self) -> Self {
         let either = |flags: Vec<String>, own: Vec<String>| if flags.is_empty() { own } else { flags };
@@ -239,6 +265,12 @@ impl StudyFile {
         Self {
             threads: either(flags.threads, self.threads),
             placements: either(flags.placements, self.placements),
+            memory: either(flags.memory, self.memory),
+            huge_pages: either(flags.huge_pages, self.huge_pages),
+            sched: either(flags.sched, self.sched),
+            beside: either(flags.beside, self.beside),
+            treatments: either(flags.treatments, self.treatments),
+            leave_out: flags.leave_out || self.leave_out,
             stop: StopTable {
                 width,
                 relative_sd,
@@ -286,6 +318,17 @@ impl StudyFile {
                 policy.map_err(|wrong| mistake(&format!("placements[{index}]"), wrong.to_string()))?;
             }
         }
+        let one = |words: &String| vec![words.clone()];
+        let plain = Levels::default;
+        let of_words = |key: &str, words: &[String], levels: &dyn Fn(&String) -> Levels| {
+            let wrong = words.iter().enumerate().find_map(|(at, word)| Some((at, levels(word).factors().err()?)));
+            wrong.map_or(Ok(()), |(at, wrong)| Err(mistake(&format!("{key}[{at}]"), wrong.0)))
+        };
+        of_words("memory", &file.memory, &|word| Levels { memory: one(word), ..plain() })?;
+        of_words("huge-pages", &file.huge_pages, &|word| Levels { huge_pages: one(word), ..plain() })?;
+        of_words("sched", &file.sched, &|word| Levels { sched: one(word), ..plain() })?;
+        of_words("beside", &file.beside, &|word| Levels { beside: one(word), ..plain() })?;
+        of_words("treatments", &file.treatments, &|word| Levels { treatments: one(word), ..plain() })?;
         check_count(file.subjects.len(), MOST_SUBJECTS, "subjects").map_err(|wrong| mistake("subject", wrong.0))?;
         check_patterns(file.subjects.iter().flat_map(|subject| [&subject.time_regex, &subject.verified_regex]))
             .map_err(|wrong| mistake("subject", wrong.0))?;

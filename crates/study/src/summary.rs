@@ -148,10 +148,8 @@ pub(crate) fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: 
     let ended = |how: fn(Status) -> bool| {
         trials.iter().filter(|trial| !trial.warmup && how(trial.status) && cell.has_trial(plan, trial)).count() as u32
     };
-    let twin = (0..cell.treatment).find(|&treatment| {
-        let slots = |treatment| plan.placement(Cell { treatment, ..cell }).map(|placement| &placement.slots);
-        slots(treatment).is_some() && slots(treatment) == slots(cell.treatment)
-    });
+    let (earlier, rest) = plan.treatments.split_at(cell.treatment);
+    let twin = earlier.iter().position(|earlier| earlier.is_run_as(&rest[0], cell.threads));
     Summary {
         subject: plan.subjects[cell.subject].name.clone(),
         threads: plan.threads[cell.threads],

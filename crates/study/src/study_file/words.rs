@@ -56,6 +56,24 @@ pub(super) fn placements<'de, D: Deserializer<'de>>(deserializer: D) -> Result<V
 }
 
 #[derive(serde::Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a word such as \"default\", or a list of them such as [\"default\", \"batch\"]"
+)]
+enum LevelWords {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// `"batch"`, `["default", "batch"]`.
+pub(super) fn levels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Ok(match LevelWords::deserialize(deserializer)? {
+        LevelWords::One(word) => vec![word],
+        LevelWords::Several(words) => words,
+    })
+}
+
+#[derive(serde::Deserialize)]
 #[serde(untagged, expecting = "expected a command such as \"./app 1\" or [\"./app\", \"1\"]")]
 enum CommandWords {
     Line(String),
