@@ -8,6 +8,7 @@
 //! pairs of two cells  ──> paired_ratio ──> is_settled (is it enough?)
 //!                                      ├─> claims  (may we say so, among all the comparisons of the study?)
 //!                                      └─> disturbances (was the machine too busy to say it plainly?)
+//! blocks of a factorial design ──> Factorial: contrasts, each as pairs
 //! reported and taken   ──> opposition (can what a program reports be its time?)
 //! seed, block, group  ──> block_permutation (who runs when)
 //! runs of many arms   ──> Race: next_block, limit_s ──> standings (which is best, and what can't be told apart from it)
@@ -23,6 +24,7 @@ mod disturbance;
 mod draw;
 mod drift;
 mod estimate;
+mod factorial;
 mod look;
 mod metric;
 mod opposition;
@@ -37,6 +39,7 @@ pub use disturbance::{Cause, Disturbance, IDLE_LOAD, LARGE_SHARE, Surroundings, 
 pub use draw::block_permutation;
 pub use drift::{Drift, MIN_DRIFT_POINTS, drift};
 pub use estimate::{Estimate, estimate, mean_interval, median_interval, quantile};
+pub use factorial::{Contrast, Factorial};
 pub use look::{LOOKS_AT_EACH, is_look, last_look};
 pub use metric::{Better, By, Metric, Unit};
 pub use opposition::{Opposition, ReportedAndTaken, opposition};
