@@ -17,7 +17,7 @@ mod trials;
 pub(crate) use canvas::Canvas;
 pub(crate) use histograms::{Heights, Histogram, histograms};
 pub(crate) use intervals::{Interval, intervals};
-pub(crate) use lines::{Line, LinePoint, speedup, sweep};
+pub(crate) use lines::{Line, LinePoint, interaction, speedup, sweep};
 pub(crate) use race::{Racer, Step, exit_class, exit_glyph, race};
 pub(crate) use trials::{Mark, Point, Strip, in_order, strips};
 

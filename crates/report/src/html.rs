@@ -1,5 +1,6 @@
 //! The whole study as one HTML page that loads nothing, works without JavaScript, and is its own data file.
 
+mod effects;
 mod facts;
 pub(crate) mod figure;
 mod figures;
@@ -21,17 +22,21 @@ use crate::setting;
 use crate::study_view::StudyView;
 use crate::table::{BUSY_KEY, Cell, Mark, Row, Table};
 use crate::verdict::Verdicts;
-use crate::words::{capital, claim, count, plain};
+use crate::words::{capital, claim, compared, count, plain};
 use figure::{or_dash, scrolled, swatch};
 use maud::{Markup, html};
 use page::{Section, heading};
-use study::{Claim, Subject, Summary, Trial};
+use study::{Claim, Subject, Summary, Trial, Varied};
 
 /// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
 /// to read it all, and the line to paste. The JSON form is embedded as `<script type="application/json" id="study">`.
 pub(crate) fn cells_page(study: &StudyView) -> String {
     let subjects: Vec<&str> = study.plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
-    let title = format!("{}: where its threads run best", plain(&subjects.join(", ")));
+    let what = match study.analysis.varied {
+        Varied::Places => "where its threads run best",
+        Varied::Treatments => "what it runs best under",
+    };
+    let title = format!("{}: {what}", plain(&subjects.join(", ")));
     let is_race = study.is_race();
     let sections = [
         is_race.then(|| race::section(study)),
@@ -42,6 +47,7 @@ pub(crate) fn cells_page(study: &StudyView) -> String {
         Some(figures::distributions(study)),
         (!is_race).then(|| figures::speedup(study)),
         (!is_race).then(|| figures::ratios(study)),
+        effects::section(study),
         facts::programs(study),
         // A race pictures its best, its worst and unbound.
         (!is_race).then(|| facts::placements(study)),
@@ -115,9 +121,10 @@ fn paper_table(study: &StudyView) -> Section {
     };
     let title = "Times, ratios and speed-up";
     let table = Table::of_placements(study);
+    let noun = compared(study.analysis.varied);
     heading("table", "Table", title).above(html! {
-        p { (plain(&metric::key(study))) " The table has medians." @if table.has_intervals() { " Ratio: time of " (reference) " over time of the placement, with its 95 % interval; above 1 is faster." } }
-        (grouped(title, "Placement", &table, |subject| html! { (plain(subject)) }, label))
+        p { (plain(&metric::key(study))) " The table has medians." @if table.has_intervals() { " Ratio: time of " (reference) " over time of the " (noun) ", with its 95 % interval; above 1 is faster." } }
+        (grouped(title, &capital(noun), &table, |subject| html! { (plain(subject)) }, label))
         details {
             summary { "Every figure of every cell" }
             (cells(study))
@@ -230,18 +237,19 @@ fn cells(study: &StudyView) -> Markup {
 
 fn guide(study: &StudyView) -> Section {
     let reference = plain(study.reference());
+    let noun = compared(study.analysis.varied);
     page::reading(html! {
-        dt { "trial" } dd { "One execution of one program with so many threads under one placement. Every trial is in this report, failed ones too." }
+        dt { "trial" } dd { "One execution of one program with so many threads under one " (noun) ". Every trial is in this report, failed ones too." }
         @if study.is_race() { (race::guide()) }
         @else {
-            dt { "block" } dd { "One trial of each placement, one right after the other, in an order drawn anew each time. A machine that gets slower gets slower for all of them." }
-            dt { "ratio" } dd { "Time of " (reference) " over time of the placement, from trials of the same block. 1.18 means that the placement does in the same time 1.18 times the work; 0.90 that it is slower. At 1 there is no difference." }
+            dt { "block" } dd { "One trial of each " (noun) ", one right after the other, in an order drawn anew each time. A machine that gets slower gets slower for all of them." }
+            dt { "ratio" } dd { "Time of " (reference) " over time of the " (noun) ", from trials of the same block. 1.18 means that the " (noun) " does in the same time 1.18 times the work; 0.90 that it is slower. At 1 there is no difference." }
             dt { "95 % interval" } dd { "If the whole study were repeated many times, 95 of 100 such intervals would hold the true ratio. A wide one means that the trials scatter or that there are few of them." }
             dt { "▲ ▼, colour, bold" } dd { "A difference is shown, after allowing for how many comparisons this study makes: with many, an interval that just excludes 1 is not enough. Everything else stays grey." }
             @if study.analysis.summaries.iter().any(|summary| study.is_busy(summary)) { dt { (SEEMING) } dd { (capital(BUSY_KEY)) "." } }
             dt { "no difference shown" } dd { "The study can't tell them apart. That is not proof that they are equal: a difference below the smallest detectable one may be there." }
             dt { "smallest detectable" } dd { "A study like this one would have seen a difference of that size in 80 of 100 cases." }
-            dt { "● ▲ ■ ◆" } dd { "One trial that counts, shape and colour by placement." }
+            dt { "● ▲ ■ ◆" } dd { "One trial that counts, shape and colour by " (noun) "." }
         }
         @if study.is_race() { dt { "┤" } dd { "A run that was cut off." } }
         dt { "mark in a ring" } dd { "An outlier: far from the other trials of its cell. It counts all the same; medians hardly feel it. In the order of trials, one beyond the scale sits at its edge." }

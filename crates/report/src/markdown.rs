@@ -8,8 +8,8 @@ use crate::ranking;
 use crate::sentences;
 use crate::setting::setting;
 use crate::study_view::StudyView;
-use crate::table::{BUSY_KEY, Cell, Mark, Table};
-use crate::words::{count, plain};
+use crate::table::{BUSY_KEY, Cell, EFFECTS_KEY, Mark, Table};
+use crate::words::{compared, count, plain};
 use std::fmt::Write;
 
 /// The study as Markdown: verdicts, one table, failures, warnings, and the line to paste. A ratio is bold where a
@@ -28,11 +28,16 @@ pub(crate) fn cells(study: &StudyView) -> String {
         table(&mut text, &placements);
         let busy = if placements.has_busy() { format!("; in italics where {BUSY_KEY}") } else { String::new() };
         let ratio = format!(
-            " Ratio: time of {} over time of the placement, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons{busy}.",
-            escape(study.reference())
+            " Ratio: time of {} over time of the {}, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons{busy}.",
+            escape(study.reference()),
+            compared(study.analysis.varied)
         );
         let ratio = if placements.has_intervals() { ratio } else { String::new() };
         let _ = writeln!(text, "\n{} The table has medians.{ratio}", escape(&metric::key(study)));
+    }
+    if let Some(effects) = Table::of_effects(study) {
+        table(&mut text, &effects);
+        let _ = writeln!(text, "\n{EFFECTS_KEY}");
     }
     let _ = writeln!(text, "\n{}", escape(&setting(study)));
     built_in_programs(&mut text, study);

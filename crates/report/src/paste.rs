@@ -2,11 +2,12 @@
 
 use crate::sentences::on_a_busy_machine;
 use crate::study_view::StudyView;
-use crate::words::count;
+use crate::words::{compared, count};
 use machine::{Placement, Syntax};
-use study::Subject;
+use strum::IntoEnumIterator;
 use study::binding::{Binding, Observe, Unit};
 use study::redaction::REDACTED;
+use study::{Factor, Subject, Treatment};
 
 /// What to do about one subject.
 pub(crate) struct Advice {
@@ -49,13 +50,13 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
     };
     let lacks_values = subject.argv_for(best.threads).iter().any(|word| word.contains(REDACTED));
     let put_back = if lacks_values { ", with the values that were left out instead of [redacted]" } else { "" };
-    match study.placement(&best.placement, best.threads) {
-        Some(placement) if best.shown => Advice {
+    match study.treatment(&best.placement, best.threads) {
+        Some(treatment) if best.shown && !treatment.is_unbound() => Advice {
             sentence: format!(
                 "{name}: to run it under {} with {threads}, paste one of these{put_back}{doubt}:",
                 best.placement
             ),
-            lines: lines(subject, &best.placement, placement, best.threads),
+            lines: lines(subject, treatment, study.placement(&best.placement, best.threads), best.threads),
         },
         _ if study.has_nothing_to_compare(name) => {
             nothing(format!("{name}: nothing needs pasting. {reference} was compared with nothing."))
@@ -68,7 +69,8 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
             best.placement
         )),
         _ => nothing(format!(
-            "{name}: nothing needs pasting. No placement is shown to be faster than {reference} with {threads}, its fastest thread count."
+            "{name}: nothing needs pasting. No {} is shown to be faster than {reference} with {threads}, its fastest thread count.",
+            compared(study.analysis.varied)
         )),
     }
 }
@@ -89,15 +91,24 @@ fn flags(Binding { unit, skip, observe }: &Binding) -> String {
     flags
 }
 
-fn lines(subject: &Subject, name: &str, placement: &Placement, threads: u32) -> Vec<Line> {
+/// The flags of `stayput run` that bring about a treatment, each with a space before it.
+fn flags_of_treatment(treatment: &Treatment) -> String {
+    let plain = Treatment::unbound();
+    let differs = |factor: &Factor| treatment.level(*factor) != plain.level(*factor);
+    let flag = |factor: Factor| format!(" --{factor} {}", shell_words::quote(&treatment.level(factor)));
+    Factor::iter().filter(differs).map(flag).collect()
+}
+
+fn lines(subject: &Subject, treatment: &Treatment, placement: Option<&Placement>, threads: u32) -> Vec<Line> {
     let mut program = shell_words::join(subject.argv_for(threads));
     if let Some(file) = subject.input.as_ref().and_then(|input| input.file.as_ref()) {
         program.push_str(&format!(" < {}", shell_words::quote(&file.to_string_lossy())));
     }
-    let (place, how) = (shell_words::quote(name), flags(&subject.binding));
-    let stayput = format!("stayput run -n {threads} --place {place}{how} -- {program}");
+    let (under, how) = (flags_of_treatment(treatment), flags(&subject.binding));
+    let stayput = format!("stayput run -n {threads}{under}{how} -- {program}");
     let mut lines = vec![Line { tool: "Stayput: binds any program and reads the binding back", command: stayput }];
-    // The other tools know neither threads that are left alone nor the processes of a program.
+    // The other tools know neither threads that are left alone nor the processes of a program, and place threads alone.
+    let Some(placement) = placement.filter(|_| treatment.conditions.is_default()) else { return lines };
     if subject.binding.unit != Unit::Thread || !subject.binding.skip.is_empty() {
         return lines;
     }

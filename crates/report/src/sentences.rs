@@ -44,8 +44,8 @@ pub fn replay_verdicts(analysis: &ReplayAnalysis) -> Vec<String> {
 /// The answer of a comparison or a race, apart from the names that its sentences begin with.
 pub(crate) fn of_cells(analysis: &Analysis) -> impl Iterator<Item = Sentence> {
     let sentences = analysis.verdicts.iter().flat_map(|verdict| match verdict {
-        Verdict::Comparison(verdict) => comparison::sentences(verdict),
-        Verdict::Race(verdict) => race::sentences(verdict),
+        Verdict::Comparison(verdict) => comparison::sentences(verdict, analysis.varied),
+        Verdict::Race(verdict) => race::sentences(verdict, analysis.varied),
         Verdict::Refused(verdict) => vec![reported_time::refused(verdict)],
     });
     sentences.map(|sentence| match sentence {

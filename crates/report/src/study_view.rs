@@ -202,12 +202,17 @@ impl<'a> StudyView<'a> {
         Hue::Series(self.plan.treatments.iter().position(|t| t.name == treatment).unwrap_or(0))
     }
 
+    /// The treatment of that name, or what is run for it with so many threads.
+    pub(crate) fn treatment(&self, name: &str, threads: u32) -> Option<&'a Treatment> {
+        let name = self.run_as(name, threads);
+        self.plan.treatments.iter().find(|treatment| treatment.name == name)
+    }
+
     /// Where the threads of `treatment` are put when there are `threads` of them; none when unbound.
     pub(crate) fn placement(&self, treatment: &str, threads: u32) -> Option<&'a Placement> {
         let plan = &self.plan;
-        let treatment = self.run_as(treatment, threads);
         let column = plan.threads.iter().position(|&count| count == threads)?;
-        plan.treatments.iter().find(|t| t.name == treatment)?.placements.get(column)?.as_ref()
+        self.treatment(treatment, threads)?.placement(column)
     }
 
     /// The trials of one cell in the order in which they were run, warm-up included.

@@ -6,9 +6,9 @@
 use crate::metric;
 use crate::number::{self, Ratio};
 use crate::study_view::StudyView;
-use crate::words::count;
+use crate::words::{compared, count};
 use papers::paper::Quantity;
-use study::{Claim, Subject, Summary, Treatment};
+use study::{Claim, Effect, Subject, Summary, Treatment};
 
 /// Rows of labels and figures below their heads.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +96,26 @@ impl Table {
             rows
         };
         let rows = plan.subjects.iter().flat_map(rows_of).collect();
-        Self { rows, ..Self::over_threads(["subject", "", "placement"], &plan.threads) }
+        Self { rows, ..Self::over_threads(["subject", "", compared(study.analysis.varied)], &plan.threads) }
+    }
+
+    /// What each level of each factor of `study` changes, and two together, over thread counts: subject, factor and level. None where
+    /// fewer than two factors vary.
+    pub(crate) fn of_effects(study: &StudyView) -> Option<Self> {
+        let effects = &study.analysis.effects;
+        let threads: Vec<u32> =
+            study.plan.threads.iter().copied().filter(|&count| effects.iter().any(|e| e.threads == count)).collect();
+        let mut rows: Vec<Row> = Vec::new();
+        for effect in effects {
+            let labels = vec![effect.subject.clone(), effect.factor.clone(), effect.in_words()];
+            let column = threads.iter().position(|&count| count == effect.threads)?;
+            let at = rows.iter().position(|row| row.labels == labels).unwrap_or_else(|| {
+                rows.push(Row { labels, cells: vec![Cell::default(); threads.len()] });
+                rows.len() - 1
+            });
+            rows[at].cells[column] = Cell::of_effect(effect, !study.disturbances(&effect.subject).is_empty());
+        }
+        (!rows.is_empty()).then(|| Self { rows, ..Self::over_threads(["subject", "factor", "level"], &threads) })
     }
 
     /// The heads of the figures in words: `2 threads`.
@@ -136,6 +155,11 @@ impl Table {
         self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.interval.is_some())
     }
 }
+
+/// How a table of effects is to be read.
+pub(crate) const EFFECTS_KEY: &str = "Effects: time under the reference over time under the level, over all levels of the other \
+     factors, so above 1 is faster; of two levels together (x), how much faster they are than the product of what each changes by \
+     itself.";
 
 /// What a mark for a difference on a busy machine means.
 pub(crate) const BUSY_KEY: &str = "a difference was measured, but on a busy machine, which may have made it";
@@ -190,6 +214,14 @@ impl Cell {
             None if summary.failed > 0 && quantity == Quantity::Time => "failed".to_owned().into(),
             None => Self::default(),
         })
+    }
+
+    /// The ratio of an effect.
+    fn of_effect(effect: &Effect, is_busy: bool) -> Self {
+        let Some(value) = effect.ratio else { return "too few".to_owned().into() };
+        let Ratio { value, interval } = Ratio::new(value, effect.ratio_low, effect.ratio_high);
+        let claim = matches!(effect.claim, Claim::Faster | Claim::Slower).then_some(effect.claim);
+        Self { text: value, interval, claim, is_busy }
     }
 
     /// What it is marked as.

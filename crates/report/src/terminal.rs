@@ -9,9 +9,9 @@ use crate::paper_table::{self, Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
 use crate::study_view::StudyView;
-use crate::table::{BUSY_KEY, Row, Table};
+use crate::table::{BUSY_KEY, EFFECTS_KEY, Row, Table};
 use crate::verdict::Verdicts;
-use crate::words::{count, plain};
+use crate::words::{compared, count, plain};
 use papers::paper::Quantity;
 use std::fmt::Write;
 
@@ -48,6 +48,7 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
     if !study.is_race() && (paper_tables.is_empty() || !PaperTable::cover(&paper_tables, study.plan)) {
         placements(&mut text, study, screen);
     }
+    effects(&mut text, study, screen);
     failures::failures(&mut text, study, width);
     warnings(&mut text, &study.warnings, width);
     for advice in paste::advice(study) {
@@ -71,6 +72,30 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
 /// Every placement beside the reference, subject by subject.
 fn placements(text: &mut String, study: &StudyView, screen: Screen) {
     let table = Table::of_placements(study);
+    by_subject(text, &table, screen);
+    text.push('\n');
+    paragraph(text, "", &metric::key(study), screen.width);
+    if table.has_intervals() {
+        let busy = if table.has_busy() { format!("; {SEEMING} {BUSY_KEY}") } else { String::new() };
+        let key = format!(
+            "ratio: time of {} over time of the {}, so above 1 is faster; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons{busy}",
+            study.reference(),
+            compared(study.analysis.varied)
+        );
+        paragraph(text, "", &key, screen.width);
+    }
+}
+
+/// What each factor changes, where several vary.
+fn effects(text: &mut String, study: &StudyView, screen: Screen) {
+    let Some(table) = Table::of_effects(study) else { return };
+    by_subject(text, &table, screen);
+    text.push('\n');
+    paragraph(text, "", EFFECTS_KEY, screen.width);
+}
+
+/// Each group of a table below the name of its subject.
+fn by_subject(text: &mut String, table: &Table, screen: Screen) {
     for group in table.groups() {
         text.push('\n');
         paragraph(text, "", &group[0].labels[0], screen.width);
@@ -78,16 +103,6 @@ fn placements(text: &mut String, study: &StudyView, screen: Screen) {
         let corner = table.corner[1..].to_vec();
         let rows = group.iter().map(below).collect();
         Grid::new(&Table { corner, rows, ..table.clone() }, NAME_WIDTH).write(text, screen);
-    }
-    text.push('\n');
-    paragraph(text, "", &metric::key(study), screen.width);
-    if table.has_intervals() {
-        let busy = if table.has_busy() { format!("; {SEEMING} {BUSY_KEY}") } else { String::new() };
-        let key = format!(
-            "ratio: time of {} over time of the placement, so above 1 is faster; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons{busy}",
-            study.reference()
-        );
-        paragraph(text, "", &key, screen.width);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Words and small phrases that every form of the report is made of.
 
-use study::{Claim, Summary};
+use study::{Claim, Summary, Varied};
 
 /// `text` with what would steer a terminal, or turn the order of a page around, shown as escapes: the name of a subject may be hostile.
 pub(crate) fn plain(text: &str) -> String {
@@ -49,4 +49,20 @@ pub(crate) fn names(summary: &Summary) -> String {
 /// `name` and those of its twins: `compact = scatter`.
 pub(crate) fn joined<'n>(name: &str, twins: impl Iterator<Item = &'n String>) -> String {
     twins.fold(name.to_owned(), |names, twin| format!("{names} = {twin}"))
+}
+
+/// What is varied, as the beginning of a sentence: `where its threads run`.
+pub(crate) fn what_varies(varied: Varied) -> &'static str {
+    match varied {
+        Varied::Places => "where its threads run",
+        Varied::Treatments => "what it runs under",
+    }
+}
+
+/// One of what is compared.
+pub(crate) fn compared(varied: Varied) -> &'static str {
+    match varied {
+        Varied::Places => "placement",
+        Varied::Treatments => "treatment",
+    }
 }

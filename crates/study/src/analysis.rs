@@ -2,6 +2,7 @@
 
 use crate::comparison::Comparison;
 use crate::crowding::Crowding;
+use crate::effects::{Effect, effects};
 use crate::environment::Environment;
 use crate::plan::{Cell, Plan, Subject};
 use crate::race::{Race, RaceResult};
@@ -10,6 +11,7 @@ use crate::reported_time::opposition_of;
 use crate::stop_reason::Stop;
 use crate::summary::{Best, Claim, Summary, add_gain, add_speedups, best_of, summary_of_cell, winner};
 use crate::times::{bootstrap_seed, pairs};
+use crate::treatment::Varied;
 use crate::trial::Trial;
 use crate::verdict::{ComparisonVerdict, RaceVerdict, RefusedVerdict, Verdict};
 use crate::warning::Warning;
@@ -22,6 +24,10 @@ pub struct Analysis {
     pub summaries: Vec<Summary>,
     /// The best cell of every subject that has one.
     pub best: Vec<Best>,
+    /// What its treatments differ in.
+    pub varied: Varied,
+    /// What each factor changes, and two together, where several vary.
+    pub effects: Vec<Effect>,
     /// The answer with its doubt, one for each subject.
     pub verdicts: Vec<Verdict>,
     /// What disturbed the study or limits it.
@@ -59,6 +65,7 @@ impl Analysis {
                 continue;
             }
             self.best.retain(|best| best.subject != *name);
+            self.effects.retain(|effect| effect.subject != *name);
             self.summaries.iter_mut().filter(|summary| summary.subject == *name).for_each(Summary::refuse);
             for verdict in self.verdicts.iter_mut().filter(|verdict| verdict.subject() == name) {
                 *verdict = Verdict::Refused(RefusedVerdict { subject: subject.clone(), correlation, runs });
@@ -124,6 +131,8 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
         verdicts,
         warnings: Warning::of_comparison(record, &summaries),
         stop: Stop::of_comparison(record, &summaries),
+        varied: Varied::of(&plan.treatments),
+        effects: effects(plan, trials),
         summaries,
         best,
     };
@@ -148,6 +157,8 @@ pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
         best: races.iter().filter_map(winner).collect(),
         verdicts: verdicts.into_iter().map(Verdict::Race).collect(),
         warnings: Warning::of_race(record, &summaries),
+        varied: Varied::of(&plan.treatments),
+        effects: Vec::new(),
         stop: Stop::of_race(record, &races),
         summaries,
     };

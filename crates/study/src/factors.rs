@@ -131,7 +131,7 @@ impl FromStr for NamedTreatment {
         let mut given: Vec<Factor> = Vec::new();
         for word in words {
             let (key, level) = word.split_once('=').unwrap_or((&word, ""));
-            let factor = Factor::iter().find(|factor| factor.to_string() == key).ok_or_else(|| {
+            let factor = Factor::named(key).ok_or_else(|| {
                 let known: Vec<String> = Factor::iter().map(|factor| factor.to_string()).collect();
                 let known = known.join(", ");
                 PlanError(format!("treatment `{}`: `{}` is none of {known}; {how}", named.name, machine::quoted(key)))

@@ -3,7 +3,7 @@
 use launch::Conditions;
 use machine::Placement;
 use serde::{Deserialize, Serialize};
-use strum::{Display, EnumIter};
+use strum::{Display, EnumIter, IntoEnumIterator};
 
 /// The name of the treatment that changes nothing, and of the place that binds nothing.
 pub const UNBOUND: &str = "unbound";
@@ -23,6 +23,13 @@ pub enum Factor {
     Sched,
     /// What runs beside the program.
     Beside,
+}
+
+impl Factor {
+    /// The factor of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::iter().find(|factor| factor.to_string() == name)
+    }
 }
 
 /// What a subject is run under.
@@ -122,6 +129,25 @@ impl Treatment {
             Factor::Sched => scheduling.to_string(),
             Factor::Beside => company.as_ref().map_or(NO_COMPANY.into(), ToString::to_string),
         }
+    }
+}
+
+/// What the treatments of a study differ in, which says what its answer is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Varied {
+    /// Where threads are put, and nothing else.
+    #[default]
+    Places,
+    /// Something else, too.
+    Treatments,
+}
+
+impl Varied {
+    /// What `treatments` differ in.
+    pub fn of(treatments: &[Treatment]) -> Self {
+        let is_same = treatments.windows(2).all(|two| two[0].conditions == two[1].conditions);
+        if is_same { Self::Places } else { Self::Treatments }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::canvas::{Anchor, Canvas, EndLabel, WIDTH, width};
 use super::scale::{Scale, span};
 use super::{Hue, signed_percent};
-use crate::number::FARTHEST;
+use crate::number::{self, FARTHEST};
 use crate::words::short;
 use std::ops::Range;
 
@@ -61,7 +61,7 @@ pub(crate) fn speedup(curves: &[Line]) -> Option<Canvas> {
     let end = (x.at(threads.end), y.at(threads.end));
     canvas.line("dashed", [(x.at(threads.start), y.at(threads.start)), end]);
     let ideal = EndLabel { end: (right(curves), end.1), class: "muted", text: "ideal".into() };
-    lines(&mut canvas, curves, &x, &y, "threads", Some(ideal));
+    lines(&mut canvas, curves, (&x, &y), "threads", |value| value.to_string(), Some(ideal));
     Some(canvas)
 }
 
@@ -90,18 +90,42 @@ pub(crate) fn sweep(traces: &[Line], parameter: &str, threshold: Option<(f64, &s
         let (anchor, shift) = if is_right { (Anchor::End, -5.0) } else { (Anchor::Start, 5.0) };
         canvas.text("ink", (place + shift, TOP + 6.0), anchor, &format!("{label} →"));
     }
-    lines(&mut canvas, traces, &x, &y, &short(parameter, 40), None);
+    lines(&mut canvas, traces, (&x, &y), &short(parameter, 40), |value| value.to_string(), None);
+    Some(canvas)
+}
+
+/// Times in seconds over the `levels` of a factor, by their positions, on a logarithmic scale: where lines aren't parallel, two factors
+/// interact.
+pub(crate) fn interaction(traces: &[Line], factor: &str, levels: &[String]) -> Option<Canvas> {
+    let points = || traces.iter().flat_map(|trace| &trace.points).filter(|p| p.y.is_finite() && p.y > 0.0);
+    let times = span(points().map(|point| point.y))?;
+    let last = levels.len().saturating_sub(1).max(1) as f64;
+    let x = Scale::linear(-0.15..last + 0.15, LEFT..right(traces));
+    let y = Scale::logarithmic(times.start / 1.02..times.end * 1.02, FOOT..TOP);
+    let mut canvas = Canvas::new(HEIGHT);
+    let ticks = y.ticks(6).into_iter().filter(|(tick, _)| *tick > 0.0);
+    let ticks = ticks.map(|(tick, _)| (tick, format!("{} s", number::seconds(tick))));
+    canvas.levels(&y, LEFT..right(traces), None, ticks);
+    let name = |at: f64| levels.get(at as usize).map_or_else(String::new, |level| short(level, 16));
+    lines(&mut canvas, traces, (&x, &y), &short(factor, 40), name, None);
     Some(canvas)
 }
 
 /// Ends a drawing with its lines, their names beside them, and the values of the horizontal scale, which `title` names.
-fn lines(canvas: &mut Canvas, lines: &[Line], x: &Scale, y: &Scale, title: &str, more: Option<EndLabel>) {
+fn lines(
+    canvas: &mut Canvas,
+    lines: &[Line],
+    (x, y): (&Scale, &Scale),
+    title: &str,
+    name: impl Fn(f64) -> String,
+    more: Option<EndLabel>,
+) {
     let right = right(lines);
     let is_drawn = |point: &&LinePoint| x.at(point.x).is_finite() && y.at(point.y).is_finite();
     let mut values: Vec<f64> = lines.iter().flat_map(|line| &line.points).filter(is_drawn).map(|p| p.x).collect();
     values.sort_unstable_by(f64::total_cmp);
     values.dedup();
-    canvas.names(FOOT + 12.0, values.into_iter().map(|value| (x.at(value), value.to_string())));
+    canvas.names(FOOT + 12.0, values.into_iter().map(|value| (x.at(value), name(value))));
     canvas.text("muted", ((LEFT + right) / 2.0, HEIGHT - 8.0), Anchor::Middle, title);
     let mut labels: Vec<EndLabel> = more.into_iter().collect();
     for Line { label, hue, points } in lines {
@@ -136,6 +160,16 @@ mod tests {
         let point =
             |&(x, y): &(f64, f64)| LinePoint { x, y, interval: Some((y - 1.0, y + 1.0)), hover: format!("at {x}") };
         Line { label: "misses".into(), hue: Hue::Series(1), points: points.iter().map(point).collect() }
+    }
+
+    #[test]
+    fn an_interaction_names_the_levels_and_draws_what_has_a_time() {
+        let traces = [line(&[(0.0, 2.0), (1.0, 1.0)]), line(&[(0.0, 1.5), (1.0, f64::NAN)])];
+        let levels = ["unbound".to_owned(), "scatter".to_owned()];
+        let svg = interaction(&traces, "place", &levels).map(finished).unwrap();
+        assert_eq!(["unbound", "scatter", "place"].map(|name| svg.matches(&format!(">{name}</text>")).count()), [1; 3]);
+        assert_eq!((svg.matches("<title>at ").count(), svg.contains("NaN")), (3, false), "{svg}");
+        assert!(interaction(&[], "place", &levels).is_none());
     }
 
     fn swept(values: &[f64], threshold: Option<f64>) -> Option<String> {

@@ -7,7 +7,7 @@ use crate::chart::{self, Hue, Interval, Line, LinePoint, Mark, Point, Strip};
 use crate::number::{self, Ratio};
 use crate::ranking::cut_off;
 use crate::study_view::StudyView;
-use crate::words::{count, names, plain};
+use crate::words::{compared, count, names, plain};
 use maud::{Markup, html};
 use stats::DropReason;
 use study::{Claim, Observation, Status, Subject, Summary, Treatment, Trial};
@@ -102,7 +102,10 @@ pub(super) fn ratios(study: &StudyView) -> Section {
     let ratios = |subject: &Subject| {
         figure(
             &format!("{}: ratio to {reference} with 95 % interval", plain(&subject.name)),
-            "One row for each placement and thread count; the table below has the same figures.",
+            &format!(
+                "One row for each {} and thread count; the table below has the same figures.",
+                compared(study.analysis.varied)
+            ),
             chart::intervals(&intervals(study, subject), "slower", "faster", false),
             "no pair of trials to compare yet",
             ratio_table(study, subject),

@@ -3,7 +3,7 @@
 use crate::number::{self, Ratio};
 use crate::sentences::{advice, causes, crowded_processes, percent};
 use crate::study_view::StudyView;
-use crate::words::{capital, count, plain};
+use crate::words::{capital, compared, count, plain};
 use maud::{Markup, html};
 use study::Subject;
 use study::verdict::{Configuration, Headline, RaceOutcome, Verdict};
@@ -74,7 +74,9 @@ impl Large {
             Headline::TooFew { best } => Self::words("Too few pairs to tell", fastest(best)),
             Headline::NoneShown { best, smallest_detectable } => {
                 let field = match outcome {
-                    Some(outcome) => html! { p.doubt { "among " (count(outcome.entrants as usize, "placement")) } },
+                    Some(outcome) => {
+                        html! { p.doubt { "among " (count(outcome.entrants as usize, compared(study.analysis.varied))) } }
+                    }
                     None => fastest(best),
                 };
                 Self::words("No difference shown", html! { (field) (least(outcome, smallest_detectable)) })
@@ -84,7 +86,7 @@ impl Large {
                 let ratio = number::factor(at_least, 2);
                 Self::words(
                     "Too few runs to tell",
-                    html! { p.doubt { (cut_off) " of " (count(entrants, "placement")) " cut off, after " (ratio) " times the best's time or more" } },
+                    html! { p.doubt { (cut_off) " of " (count(entrants, compared(study.analysis.varied))) " cut off, after " (ratio) " times the best's time or more" } },
                 )
             }
             Headline::Gain { best, ratio, pairs } => {
@@ -115,7 +117,9 @@ impl Large {
                 let text =
                     if reference == "unbound" { "Leave it unbound".into() } else { format!("Stay with {reference}") };
                 match outcome {
-                    Some(_) => Self::words(text, html! { p.doubt { "no placement beats it" } }),
+                    Some(_) => {
+                        Self::words(text, html! { p.doubt { "no " (compared(study.analysis.varied)) " beats it" } })
+                    }
                     None => Self::words(
                         text,
                         html! { (fastest(best)) p.doubt.muted { "every other is shown to be slower there" } },

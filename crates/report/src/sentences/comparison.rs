@@ -2,13 +2,15 @@
 
 use super::disturbance::{on_a_busy_machine, qualified};
 use super::{Sentence, configuration, counted, least_seen, matters, percent, with_interval};
+use crate::words::{compared, what_varies};
 use stats::Disturbance;
 use std::mem::discriminant;
+use study::Varied;
 use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Headline, Interval, PlacementVerdict};
 
 /// Whether placement matters, then a sentence on each placement, then on those that can't differ from the reference.
-pub(super) fn sentences(verdict: &ComparisonVerdict) -> Vec<Sentence> {
-    let headline = Sentence::Headline { subject: verdict.subject.clone(), text: headline(verdict) };
+pub(super) fn sentences(verdict: &ComparisonVerdict, varied: Varied) -> Vec<Sentence> {
+    let headline = Sentence::Headline { subject: verdict.subject.clone(), text: headline(verdict, varied) };
     let details = verdict.placements.iter().map(|placement| detail(verdict, placement));
     let same = verdict.same_as_reference.iter().map(|same| Sentence::Detail {
         subject: verdict.subject.clone(),
@@ -23,13 +25,16 @@ pub(super) fn sentences(verdict: &ComparisonVerdict) -> Vec<Sentence> {
     std::iter::once(headline).chain(details).chain(same).collect()
 }
 
-fn headline(verdict: &ComparisonVerdict) -> String {
+fn headline(verdict: &ComparisonVerdict, varied: Varied) -> String {
+    let noun = compared(varied);
     let nothing = |words: &str, best| format!("{words} {}.", configuration(best));
     let ComparisonHeadline::Matters { by, disturbances, .. } = &verdict.headline else {
         return match verdict.headlined() {
-            Headline::TooFew { best } => nothing("too few runs to compare placements; fastest so far:", best),
-            Headline::NothingCompared { best } => nothing("one placement, nothing to compare; fastest here:", best),
-            Headline::NoneShown { best, .. } => nothing("no placement is shown to differ; fastest here:", best),
+            Headline::TooFew { best } => nothing(&format!("too few runs to compare {noun}s; fastest so far:"), best),
+            Headline::NothingCompared { best } => {
+                nothing(&format!("one {noun}, nothing to compare; fastest here:"), best)
+            }
+            Headline::NoneShown { best, .. } => nothing(&format!("no {noun} is shown to differ; fastest here:"), best),
             _ => "nothing to say, no run went well.".into(),
         };
     };
@@ -57,7 +62,8 @@ fn headline(verdict: &ComparisonVerdict) -> String {
         _ => String::new(),
     };
     let matters = matters(disturbances);
-    qualified(format!("where its threads run {matters}, by up to {}; {here}.", percent(*by)), disturbances)
+    let what = what_varies(varied);
+    qualified(format!("{what} {matters}, by up to {}; {here}.", percent(*by)), disturbances)
 }
 
 /// `1 thread`, `2 and 4 threads`.

@@ -2,18 +2,20 @@
 
 use super::disturbance::qualified;
 use super::{Sentence, configuration, counted, factor, least_seen, matters, with_interval};
+use crate::words::{compared, what_varies};
+use study::Varied;
 use study::verdict::{Configuration, CutOff, RaceFinding, RaceOutcome, RaceVerdict};
 
 /// A verdict names so many of those that can't be told apart from the best; the ranking has all of them.
 const RIVALS_TO_NAME: usize = 4;
 
 /// Who is best, then who can't be told apart from it, then the slowest.
-pub(super) fn sentences(verdict: &RaceVerdict) -> Vec<Sentence> {
+pub(super) fn sentences(verdict: &RaceVerdict, varied: Varied) -> Vec<Sentence> {
     let subject = || verdict.subject.clone();
     let Some(outcome) = &verdict.outcome else {
         return vec![Sentence::Headline { subject: subject(), text: "nothing to say, no run went well.".into() }];
     };
-    let headline = Sentence::Headline { subject: subject(), text: headline(outcome) };
+    let headline = Sentence::Headline { subject: subject(), text: headline(outcome, varied) };
     let details = [rivals(outcome), slowest(outcome)].into_iter().flatten();
     std::iter::once(headline)
         .chain(details.map(|text| Sentence::Detail { subject: subject(), text, is_shown: true }))
@@ -25,15 +27,16 @@ fn name(outcome: &RaceOutcome, entrant: &Configuration) -> String {
     if outcome.threads.is_some() { entrant.placement.clone() } else { configuration(entrant) }
 }
 
-fn headline(outcome: &RaceOutcome) -> String {
+fn headline(outcome: &RaceOutcome, varied: Varied) -> String {
+    let noun = compared(varied);
     let best = name(outcome, &outcome.best);
-    let placements = counted(outcome.entrants, "placement");
+    let placements = counted(outcome.entrants, noun);
     let field = match outcome.threads {
         Some(threads) => format!("{placements} of {}", counted(threads, "thread")),
         None => format!("{placements} over thread counts"),
     };
     let runs = counted(outcome.runs, "run");
-    let matters = format!("where its threads run {}", matters(&outcome.disturbances));
+    let matters = format!("{} {}", what_varies(varied), matters(&outcome.disturbances));
     let text = match &outcome.finding {
         RaceFinding::Faster { ratio, pairs } => {
             let ((ratio, interval), pairs) = (with_interval(ratio), counted(*pairs, "pair"));
@@ -52,7 +55,7 @@ fn headline(outcome: &RaceOutcome) -> String {
             )
         }
         RaceFinding::ReferenceIsBest => {
-            format!("{matters}, and no placement beats {best}; {field} ({runs}).")
+            format!("{matters}, and no {noun} beats {best}; {field} ({runs}).")
         }
         RaceFinding::NotShownFaster { ratio, pairs } => {
             let ((ratio, interval), pairs) = (with_interval(ratio), counted(*pairs, "pair"));
@@ -120,7 +123,7 @@ mod tests {
             disturbances: Vec::new(),
         };
         let verdict = RaceVerdict { subject: "app".into(), outcome: Some(outcome) };
-        sentences(&verdict).iter().map(Sentence::to_string).collect()
+        sentences(&verdict, Varied::Places).iter().map(Sentence::to_string).collect()
     }
 
     #[test]
@@ -166,7 +169,7 @@ mod tests {
             assert_eq!(told(finding, Some(4), &[])[0], format!("app: {words}"));
         }
         let none = RaceVerdict { subject: "app".into(), outcome: None };
-        assert_eq!(sentences(&none)[0].to_string(), "app: nothing to say, no run went well.");
+        assert_eq!(sentences(&none, Varied::Treatments)[0].to_string(), "app: nothing to say, no run went well.");
     }
 
     #[test]

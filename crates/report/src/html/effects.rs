@@ -1,0 +1,153 @@
+//! What each factor changes, and two together: a table, its intervals, and pictures of interactions.
+
+use super::figure::{figure, table};
+use super::grouped;
+use super::page::{Section, heading};
+use crate::chart::{self, Hue, Interval, Line, LinePoint};
+use crate::number::{self, Ratio};
+use crate::study_view::StudyView;
+use crate::table::{EFFECTS_KEY, Table};
+use crate::words::{count, plain};
+use maud::{Markup, html};
+use study::{Claim, Effect, Factor, Subject, Treatment};
+
+/// The section, where several factors vary.
+pub(super) fn section(study: &StudyView) -> Option<Section> {
+    let effects = Table::of_effects(study)?;
+    let title = "Effects of each factor";
+    Some(heading("effects", "Effects", title).above(html! {
+        p { (EFFECTS_KEY) }
+        (grouped(title, "Level", &effects, |subject| html! { (plain(subject)) }, |row| {
+            let [_, factor, level] = &row.labels[..] else { return html! {} };
+            html! { (plain(level)) " " small.muted { (plain(factor)) } }
+        }))
+        div.charts {
+            @for subject in &study.plan.subjects {
+                (intervals(study, subject))
+                @for &threads in &study.plan.threads { (interactions(study, subject, threads)) }
+            }
+        }
+    }))
+}
+
+fn of_subject<'a>(study: &'a StudyView, subject: &'a Subject) -> impl Iterator<Item = &'a Effect> + Clone {
+    study.analysis.effects.iter().filter(|effect| effect.subject == subject.name)
+}
+
+fn intervals(study: &StudyView, subject: &Subject) -> Markup {
+    let is_busy = !study.disturbances(&subject.name).is_empty();
+    let mut previous = None;
+    let mut rows = Vec::new();
+    let mut data = Vec::new();
+    for effect in of_subject(study, subject) {
+        let (Some(value), Some(low), Some(high)) = (effect.ratio, effect.ratio_low, effect.ratio_high) else {
+            continue;
+        };
+        let threads = count(effect.threads as usize, "thread");
+        let heading = format!("{}, {threads}", effect.factor);
+        let fresh = previous.as_ref() != Some(&heading);
+        previous = Some(heading.clone());
+        let ratio = Ratio::new(value, Some(low), Some(high));
+        let figure = format!("{} ({})", ratio.value, ratio.range("–"));
+        let (hue, arrow) = match effect.claim {
+            Claim::Faster | Claim::Slower if is_busy => (Hue::Neutral, "~ "),
+            Claim::Faster => (Hue::Better, "▲ "),
+            Claim::Slower => (Hue::Worse, "▼ "),
+            _ => (Hue::Neutral, ""),
+        };
+        data.push([
+            effect.threads.to_string(),
+            plain(&effect.factor),
+            plain(&effect.in_words()),
+            ratio.value.clone(),
+            ratio.range("–"),
+            effect.pairs.to_string(),
+        ]);
+        rows.push(Interval {
+            heading: fresh.then_some(heading),
+            label: effect.level.clone(),
+            estimate: (value, low, high),
+            hover: format!("{}, {threads}: {figure}", effect.in_words()),
+            figure: format!("{arrow}{figure}"),
+            hue,
+        });
+    }
+    figure(
+        &format!("{}: effects with 95 % interval", plain(&subject.name)),
+        "One row for each level and for each two levels together; the table below has the same figures.",
+        chart::intervals(&rows, "slower", "faster", false),
+        "no block in which every combination went well yet",
+        table(&["threads", "factor", "level", "ratio", "95 % interval", "blocks"], data),
+    )
+}
+
+/// The factors that vary at a thread count, each with its levels.
+fn factors(study: &StudyView, subject: &Subject, threads: u32) -> Vec<(Factor, Vec<String>)> {
+    let mut factors: Vec<(Factor, Vec<String>)> = Vec::new();
+    let here: Vec<&Effect> = of_subject(study, subject).filter(|e| e.threads == threads && !e.is_interaction).collect();
+    for effect in here {
+        let Some(factor) = Factor::named(&effect.factor) else { continue };
+        match factors.iter_mut().find(|(other, _)| *other == factor) {
+            Some((_, levels)) => levels.push(effect.level.clone()),
+            None => factors.push((factor, vec![effect.reference.clone(), effect.level.clone()])),
+        }
+    }
+    factors
+}
+
+/// For each two factors, the median under each of their levels, where the others are at their first.
+fn interactions(study: &StudyView, subject: &Subject, threads: u32) -> Markup {
+    let factors = factors(study, subject, threads);
+    let pairs = (0..factors.len()).flat_map(|first| (first + 1..factors.len()).map(move |second| (first, second)));
+    html! {
+        @for (first, second) in pairs {
+            (interaction(study, subject, threads, &factors, [first, second]))
+        }
+    }
+}
+
+fn interaction(
+    study: &StudyView,
+    subject: &Subject,
+    threads: u32,
+    factors: &[(Factor, Vec<String>)],
+    [first, second]: [usize; 2],
+) -> Markup {
+    let median_s = |of_first: &str, of_second: &str| {
+        let is_here = |treatment: &&Treatment| {
+            factors.iter().enumerate().all(|(at, (factor, levels))| {
+                let wanted = if at == first {
+                    of_first
+                } else if at == second {
+                    of_second
+                } else {
+                    levels[0].as_str()
+                };
+                treatment.level(*factor) == wanted
+            })
+        };
+        let treatment = study.plan.treatments.iter().find(is_here)?;
+        study.summary(&subject.name, threads, &treatment.name)?.median_s
+    };
+    let ((across, levels), (along, others)) = (&factors[first], &factors[second]);
+    let mut data = Vec::new();
+    let mut lines = Vec::new();
+    for (series, other) in others.iter().enumerate() {
+        let mut points = Vec::new();
+        for (at, level) in levels.iter().enumerate() {
+            let Some(time_s) = median_s(level, other) else { continue };
+            let told = format!("{} s", number::seconds(time_s));
+            data.push([plain(level), plain(other), told.clone()]);
+            let hover = format!("{level}, {other}: {told}");
+            points.push(LinePoint { x: at as f64, y: time_s, interval: None, hover });
+        }
+        lines.push(Line { label: other.clone(), hue: Hue::Series(series), points });
+    }
+    figure(
+        &format!("{}, {}: {across} and {along}", plain(&subject.name), count(threads as usize, "thread")),
+        "Median times; a line for each level of the second factor. Where lines aren't parallel, the factors interact.",
+        chart::interaction(&lines, &across.to_string(), levels),
+        "no combination has a time yet",
+        table(&[&across.to_string(), &along.to_string(), "median"], data),
+    )
+}
