@@ -25,5 +25,5 @@ pub use distinct::{Class, Distinct, DistinctError, Neighbours};
 pub use error::MachineError;
 pub use export::{ExportError, Syntax};
 pub use placement::{MAX_THREADS, PlaceError, Placement};
-pub use policy::Policy;
+pub use policy::{NamedSet, Policy, SetError};
 pub use tree::{CpuState, Kind, Level, Machine, Source};

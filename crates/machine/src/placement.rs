@@ -2,6 +2,7 @@
 
 use crate::cpu::{CpuId, CpuSet, MAX_LIST, ParseCpuSetError, parse_cpu_list, quoted};
 use crate::host;
+use crate::policy::{NamedSet, SetError};
 use crate::tree::{CpuState, Kind, Machine, ObjectIndex, Row};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -24,14 +25,18 @@ pub const MAX_THREADS: usize = MAX_LIST;
 /// Why there is no such placement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
-    /// The text is neither a policy's name nor starts like a CPU list.
+    /// The text is neither a policy's name nor starts like a set of CPUs or a CPU list.
     #[error(
-        "`{0}` is no policy: write compact, scatter, balanced, semi-balanced, unbalanced, or a CPU list such as 0,8,1,9"
+        "`{0}` is no policy: write compact, scatter, balanced, semi-balanced, unbalanced, a set of CPUs ({sets}), or a CPU list such as 0,8,1,9",
+        sets = NamedSet::FORMS.join(", ")
     )]
     UnknownPolicy(String),
     /// The CPU list is malformed.
     #[error(transparent)]
     List(#[from] ParseCpuSetError),
+    /// The text names no set of CPUs, or the machine has none of that name.
+    #[error(transparent)]
+    Set(#[from] SetError),
     /// A listed CPU can't be used.
     #[error("CPU {cpu} of the list `{list}` can't be used: {state}")]
     Unusable {

@@ -5,6 +5,7 @@
 
 mod compact;
 mod scatter;
+mod set;
 
 use crate::cpu::{CpuId, parse_cpu_list, quoted};
 use crate::placement::{MAX_THREADS, PlaceError, Placement};
@@ -15,6 +16,8 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 use strum::IntoStaticStr;
+
+pub use set::{NamedSet, SetError};
 
 /// A rule for placing any number of threads on any machine.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
@@ -37,6 +40,8 @@ pub enum Policy {
     SemiBalanced,
     /// Sharing as much as possible (Weber 2010: shared L2, one package): the placement of [`Policy::Compact`].
     Unbalanced,
+    /// The usable CPUs of a set in tree order.
+    Set(NamedSet),
     /// These CPUs in this order.
     List(Vec<CpuId>),
 }
@@ -44,6 +49,7 @@ pub enum Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Set(set) => set.fmt(f),
             Self::List(cpus) => f.write_str(&join(cpus, ",")),
             named => f.write_str(named.into()),
         }
@@ -59,11 +65,12 @@ pub(crate) fn join(cpus: &[CpuId], separator: &str) -> String {
 impl FromStr for Policy {
     type Err = PlaceError;
 
-    /// A policy's name, or a CPU list.
+    /// A policy's name, a set of CPUs, or a CPU list.
     fn from_str(text: &str) -> Result<Self, PlaceError> {
         let name = text.trim();
         match Self::NAMED.into_iter().find(|policy| name == <&str>::from(policy)) {
             Some(named) => Ok(named),
+            None if NamedSet::is_meant(name) => Ok(Self::Set(name.parse()?)),
             None if name.starts_with(|c: char| c.is_ascii_digit()) => Ok(Self::List(parse_cpu_list(name)?)),
             None => Err(PlaceError::UnknownPolicy(quoted(text))),
         }
@@ -71,22 +78,23 @@ impl FromStr for Policy {
 }
 
 impl Policy {
-    /// The rules that need no list.
+    /// The rules for all CPUs that may be used.
     pub const NAMED: [Self; 5] = [Self::Compact, Self::Scatter, Self::Balanced, Self::SemiBalanced, Self::Unbalanced];
 
-    /// How many threads there are when nobody says: one for each usable CPU, or for each CPU of the list.
+    /// How many threads there are when nobody says: one for each usable CPU, or for each of the set or the list.
     pub fn default_threads(&self, machine: &Machine) -> usize {
         match self {
             Self::List(cpus) => cpus.len(),
+            Self::Set(set) => set.cpus(machine).map_or(1, |cpus| cpus.len()),
             _ => machine.usable().count().max(1),
         }
     }
 
-    /// Places `threads` threads. Where the machine has fewer usable CPUs, or the list fewer entries, the threads beyond start
+    /// Places `threads` threads. Where the machine has fewer usable CPUs, or the set or the list fewer, the threads beyond start
     /// again at the first; [`Placement::doubled_up`] counts them.
     ///
     /// # Errors
-    /// [`PlaceError`] when there is nothing to place, nowhere to place it, or a listed CPU that can't be used.
+    /// [`PlaceError`] when there is nothing to place, nowhere to place it, no such set, or a listed CPU that can't be used.
     pub fn place(&self, machine: &Machine, threads: usize) -> Result<Placement, PlaceError> {
         if threads == 0 {
             return Err(PlaceError::NoThreads);
@@ -98,6 +106,10 @@ impl Policy {
             let listed = Placement::from_list(&join(cpus, ","), |cpu| machine.state(cpu))?;
             return Ok(listed.for_threads(threads));
         }
+        if let Self::Set(set) = self {
+            let cpus = set.cpus(machine)?;
+            return Ok(Placement::from_cpus(set.to_string(), cpus.into_iter().cycle().take(threads)));
+        }
         let usable = usable(machine, ObjectIndex::MACHINE);
         if usable.is_empty() {
             return Err(PlaceError::NoUsableCpu(machine.name().into()));
@@ -106,7 +118,7 @@ impl Policy {
         let mut order = match self {
             Self::Scatter | Self::Balanced => scatter(machine, &usable, seats),
             Self::SemiBalanced => semi_balanced(machine, seats),
-            Self::Compact | Self::Unbalanced | Self::List(_) => compact(machine, seats),
+            Self::Compact | Self::Unbalanced | Self::Set(_) | Self::List(_) => compact(machine, seats),
         };
         if *self == Self::Balanced {
             order.sort_unstable();

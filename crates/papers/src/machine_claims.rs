@@ -181,7 +181,7 @@ fn is_mapped(machine: &Machine, cpus: &[CpuId], policy: &Policy) -> bool {
         Policy::Unbalanced => {
             others(cpu).all(|other| share(package, cpu, other)) && others(cpu).any(|other| share(l2, cpu, other))
         }
-        Policy::Compact | Policy::Scatter | Policy::List(_) => false,
+        Policy::Compact | Policy::Scatter | Policy::Set(_) | Policy::List(_) => false,
     })
 }
 

@@ -122,7 +122,7 @@ fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Pla
         Policy::List(_) => Placement::from_list_on_host(place),
         policy => {
             let machine = Machine::host()?;
-            let threads = args.threads.map_or(machine.usable_cpus().len(), |threads| threads as usize);
+            let threads = args.threads.map_or_else(|| policy.default_threads(&machine), |threads| threads as usize);
             policy.place(&machine, threads)
         }
     };

@@ -94,7 +94,7 @@ fn definition(policy: &Policy) -> Option<Definition> {
             words: "that every thread shares its L2 with another, on one package",
             holds: |on| on.packages.len() == 1 && on.shares_every_l2,
         },
-        Policy::Compact | Policy::Scatter | Policy::List(_) => return None,
+        Policy::Compact | Policy::Scatter | Policy::Set(_) | Policy::List(_) => return None,
     })
 }
 
