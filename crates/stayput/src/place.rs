@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct PlaceArgs {
-    /// compact, scatter, balanced, semi-balanced, unbalanced, or CPUs such as 0,8,1,9 or 0-3
+    /// compact, scatter, balanced, semi-balanced, unbalanced, a set of CPUs such as p-cores or node:0, or CPUs such as
+    /// 0,8,1,9 or 0-3
     #[arg(required_unless_present_any = ["all", "important", "count"], add = shell::names(shell::placements))]
     policy: Option<String>,
-    /// How many threads; without it, one for each usable CPU or for each CPU of the list
+    /// How many threads; without it, one for each usable CPU, or for each CPU of the set or the list
     #[arg(short = 'n', long = "threads", value_name = "N")]
     threads: Option<usize>,
     #[arg(long, value_name = "MACHINE", default_value = "host", help = crate::topology::machine_help(), add = shell::machines())]
@@ -64,6 +65,13 @@ Policies:
   unbalanced     shares as much as possible; the placement of compact
 No policy puts two threads on a CPU while another CPU that may be used is free.
 
+Sets of CPUs, of which thread i gets the i-th in the order of the machine's tree, and then the first again:
+  p-cores, e-cores  the cores that the maker calls so (P and E)
+  node:N            near NUMA node N, by the kernel's number (P# of `stayput topology`)
+  package:N, l3:N   of package N, or sharing L3 N, counted from 0 in tree order (L#)
+  one-per-core      the first CPU of each core: no core has two threads
+  largest-l3        sharing the L3 of most capacity; of equal ones the first
+
 With --all, a line has the CPUs by thread, how many sets of CPUs are the same up to the machine's
 symmetry, and the policies that lead there. The most together come first where the parts of the
 machine are alike; unlike parts come in the order of the machine's tree.
@@ -71,6 +79,7 @@ machine are alike; unlike parts come in the order of the machine's tree.
 Examples:
   stayput place scatter -n 4
   GOMP_CPU_AFFINITY=\"$(stayput place scatter -n 8 --as gomp)\" ./app
+  stayput place node:1 --as numactl
   stayput place scatter -n 64 --machine opteron-6272 --as gomp
   stayput place --all -n 4 --machine xeon-e5405
   stayput place --important -n 16 --ordered

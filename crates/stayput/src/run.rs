@@ -25,8 +25,8 @@ pub struct RunArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     threads: Option<u32>,
 
-    /// Where they go: a policy (see `stayput place --help`), a CPU list in thread order such as 0,8,1,9, a study's
-    /// .stayput file (its best placement), or `unbound`; without it the program is only observed
+    /// Where they go: a policy or a set of CPUs (see `stayput place --help`), a CPU list in thread order such as
+    /// 0,8,1,9, a study's .stayput file (its best placement), or `unbound`; without it the program is only observed
     #[arg(short, long, value_name = "POLICY|LIST|FILE", add = shell::names_and_files(shell::placements, "stayput"))]
     place: Option<String>,
 

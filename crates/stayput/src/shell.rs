@@ -5,7 +5,7 @@ use anyhow::Context;
 use clap::Command;
 use clap_complete::engine::{self, CompletionCandidate};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, PathCompleter};
-use machine::Policy;
+use machine::{Machine, NamedSet, Policy};
 use sim::workload_file::REPORT_WORKLOADS;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -110,10 +110,13 @@ pub fn machines() -> ArgValueCompleter {
     names_and_files(|| std::iter::once("host").chain(machine::preset::names()).map(Into::into).collect(), "xml")
 }
 
-/// Names of placements.
+/// Names of placements: the rules, and the sets of CPUs, those with a number as this machine has them.
 pub fn placements() -> Vec<String> {
     let policies = Policy::NAMED.iter().map(ToString::to_string);
-    policies.chain([UNBOUND.to_owned()]).collect()
+    let sets = NamedSet::UNNUMBERED.iter().map(ToString::to_string);
+    let here = Machine::host().map(|machine| NamedSet::all_of(&machine)).unwrap_or_default();
+    let numbered = here.iter().filter(|set| !NamedSet::UNNUMBERED.contains(set)).map(ToString::to_string);
+    policies.chain(sets).chain(numbered).chain([UNBOUND.to_owned()]).collect()
 }
 
 /// Built-in workloads of the simulator.

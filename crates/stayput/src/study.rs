@@ -67,8 +67,8 @@ pub struct StudyArgs {
     /// Thread counts: numbers, ranges, `all` [default: all]
     #[arg(short = 'n', long = "threads", value_name = "LIST", value_delimiter = ',')]
     threads: Vec<String>,
-    /// Placements: unbound, compact, scatter, balanced, semi-balanced, unbalanced, or CPU lists
-    /// [default: unbound,compact,scatter]
+    /// Placements: unbound, compact, scatter, balanced, semi-balanced, unbalanced, sets of CPUs such as node:0 (see
+    /// `stayput place --help`), or CPU lists [default: unbound,compact,scatter]
     #[arg(long = "place", value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), add = shell::names(shell::placements))]
     placements: Vec<String>,
     /// Problem class of every built-in program, whatever class it is named with [default: the class that it is named with]

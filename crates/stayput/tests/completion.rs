@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What is typed, what must be among the candidates, and what must not be.
-const TYPED: [(&str, &[&str], &[&str]); 24] = [
+const TYPED: [(&str, &[&str], &[&str]); 26] = [
     ("stayput stu", &["study"], &["report", "run"]),
     ("stayput com", &["completions"], &["study"]),
     ("stayput study npb:cg.", &["npb:cg.S", "npb:cg.W"], &["npb:ep.W"]),
@@ -29,6 +29,8 @@ const TYPED: [(&str, &[&str], &[&str]); 24] = [
     ("stayput simulate time-sharing --policy standard,li", &["standard,light"], &["standard,heavy"]),
     ("stayput simulate space-sharing --policy equi", &["equipartition"], &["dynamic"]),
     ("stayput replay --on vm:d", &["vm:dies"], &["here"]),
+    ("stayput place p-", &["p-cores"], &["e-cores"]),
+    ("stayput run --place o", &["old.stayput", "one-per-core"], &["largest-l3"]),
     ("stayput place scatter --machine opt", &["opteron-6272"], &["host"]),
     ("stayput place scatter --as openm", &["openmpi-rankfile"], &["gomp"]),
     ("stayput topology --machine m", &["mine.xml", "machine.xml"], &["old.stayput"]),

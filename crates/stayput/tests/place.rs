@@ -33,6 +33,84 @@ fn the_poster_s_classes_are_listed_under_its_names() {
 }
 
 #[test]
+fn a_set_of_cpus_is_a_placement_wherever_one_is_asked_for() {
+    assert_eq!(said(&["node:1", "--machine", "opteron-6272"]), "8,9,10,11,12,13,14,15\n");
+    assert_eq!(said(&["l3:2", "-n", "9", "--machine", "opteron-6272", "--as", "gomp"]), "16 17 18 19 20 21 22 23 16\n");
+    assert_eq!(said(&["package:1", "-n", "2", "--machine", "xeon-e5620", "--as", "taskset"]), "taskset -c 4,5\n");
+    for help in [["place", "--help"].as_slice(), &["help", "place"]] {
+        let output = Command::new(STAYPUT).args(help).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        for set in machine::NamedSet::FORMS {
+            assert!(text.contains(set), "{set} in {text}");
+        }
+    }
+    // One thread for each CPU of the set, which here are all that there are.
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("seen.json");
+    let run = |set: &str| {
+        let output = Command::new(STAYPUT)
+            .args(["run", "--quiet", "--place", set, "--json"])
+            .arg(&json)
+            .args(["--shell", "--", "echo $OMP_NUM_THREADS"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().parse::<usize>().unwrap()
+    };
+    let host = machine::Machine::host().unwrap();
+    for set in machine::NamedSet::all_of(&host) {
+        assert_eq!(run(&set.to_string()), set.cpus(&host).unwrap().len(), "{set}");
+        let seen: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+        assert_eq!(seen["placement"], json!(set.to_string()));
+        // A program that creates no thread may use all of them.
+        assert_eq!(seen["intended_cpus"][0], json!(set.cpus(&host).unwrap().into_iter().collect::<machine::CpuSet>()));
+    }
+}
+
+#[test]
+fn sets_of_cpus_are_studied_and_raced_under_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = |flags: &[&str]| {
+        let journal = folder.path().join(format!("{}.stayput", flags.len()));
+        let output = Command::new(STAYPUT)
+            .args(["study", "--no-report", "--place", "one-per-core,unbound", "-n", "1", "--out"])
+            .arg(&journal)
+            .args(flags)
+            .args(["--", "true"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(study(&["--min-runs", "2", "--max-runs", "2"]).contains("one-per-core"));
+    assert!(study(&["--best", "--among", "named", "--runs", "4"]).contains("one-per-core"));
+}
+
+#[test]
+fn a_set_that_is_not_there_is_a_mistake_of_usage_everywhere() {
+    for (set, sentence) in [
+        ("node:65535", "there is no NUMA node 65535 here; there"),
+        ("node:x", "`node:x` names no set of CPUs: `node:` needs a whole number after it, as in node:0"),
+        ("package:0:1", "`package:0:1` names no set of CPUs"),
+        ("p-core", "`p-core` is no policy"),
+    ] {
+        for before in [
+            ["place", set].as_slice(),
+            &["topology", "--place", set],
+            &["run", "--place", set, "--", "true"],
+            &["study", "--no-report", "--place", set, "--", "true"],
+            &["study", "--no-report", "--best", "--place", set, "--", "true"],
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let output = Command::new(STAYPUT).args(before).current_dir(&folder).output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{before:?}: {error}");
+            assert!(error.contains(sentence) && error.lines().count() == 1, "{before:?}: {error}");
+        }
+    }
+}
+
+#[test]
 fn orders_are_named_level_by_level() {
     assert_eq!(
         said(&["--all", "--ordered", "-n", "8", "--machine", "xeon-e5405"]),
