@@ -126,6 +126,21 @@ impl Program {
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self { path, argv: Strings::new(argv), shell_argv: Strings::new(shell_argv), envp: Strings::new(envp) })
     }
+
+    /// Makes the calling process this program; returns the number of the error if it can't be.
+    ///
+    /// # Safety
+    /// The caller has no other thread, or is a child that shares nothing but memory.
+    pub(crate) unsafe fn execute(&self) -> libc::c_int {
+        // SAFETY: the strings and the arrays of pointers to them end with zeros, and live as long as this.
+        unsafe {
+            libc::execve(self.path.as_ptr(), self.argv.pointers.as_ptr(), self.envp.pointers.as_ptr());
+            if *libc::__errno_location() == libc::ENOEXEC {
+                libc::execve(c"/bin/sh".as_ptr(), self.shell_argv.pointers.as_ptr(), self.envp.pointers.as_ptr());
+            }
+            *libc::__errno_location()
+        }
+    }
 }
 
 /// Room for the child's few calls before it becomes the program.
@@ -285,13 +300,7 @@ extern "C" fn exec_program(context: *mut libc::c_void) -> libc::c_int {
             (refused, errno) = (part as libc::c_int, cause as libc::c_int);
         }
         if refused == 0 {
-            let Program { path, argv, shell_argv, envp } = &context.program;
-            libc::execve(path.as_ptr(), argv.pointers.as_ptr(), envp.pointers.as_ptr());
-            errno = *libc::__errno_location();
-            if errno == libc::ENOEXEC {
-                libc::execve(c"/bin/sh".as_ptr(), shell_argv.pointers.as_ptr(), envp.pointers.as_ptr());
-                errno = *libc::__errno_location();
-            }
+            errno = context.program.execute();
         }
         let words = [refused, errno];
         libc::write(context.gate, ptr::from_ref(&words).cast(), size_of_val(&words));

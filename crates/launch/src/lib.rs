@@ -40,6 +40,7 @@ mod signals;
 mod spin;
 mod standstill;
 mod stop_cost;
+mod supervisor;
 mod task_events;
 mod tracer;
 mod unstopped;
@@ -49,7 +50,7 @@ mod watchdog;
 pub use capture::{Captured, KEPT_BYTES};
 pub use child::executable_path;
 pub use companion::{NotInstalled, companion};
-pub use company::Company;
+pub use company::{Company, CompanyObservation, ParseCompanyError};
 pub use conditions::{Conditions, Part};
 pub use counters::{counters_available, migrations_available};
 pub use input::Input;
@@ -63,6 +64,7 @@ pub use standstill::{Standstill, Still};
 pub use tracer::trace_available;
 
 use child::{Held, Program};
+use company::CompanyInForce;
 use counters::Counters;
 use events::Events;
 use machine::linux::{Pid, Tid, affinity};
@@ -355,6 +357,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
             poller::watch(&mut held, &mut registry, &mut events, launch)
         }
     };
+    let company = in_force.company.as_ref().map(CompanyInForce::observation);
     let not_in_force = in_force.end();
     if let Some(reaper) = reaper {
         ended.leftovers += reaper.sweep();
@@ -401,7 +404,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         stops: Some(ended.stops),
         stops_s: Some(stop_cost::of(ended.stops).as_secs_f64()),
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
-        conditions: ConditionsObservation::default(),
+        conditions: ConditionsObservation { company, ..ConditionsObservation::default() },
         notes,
     };
     Ok(Launched { observation, stdout, stderr, standstill, not_in_force })

@@ -82,6 +82,27 @@ impl Pid {
         Stat::from_file(format!("/proc/{}/stat", self.0)).is_ok_and(|stat| stat.state == 'Z')
     }
 
+    /// CPU time of all of its threads so far, and of the descendants that it waited for, in seconds.
+    pub fn cpu_s(self) -> Option<f64> {
+        let stat = Stat::from_file(format!("/proc/{}/stat", self.0)).ok()?;
+        let ticks = stat.utime + stat.stime + u64::try_from(stat.cutime + stat.cstime).ok()?;
+        Some(ticks as f64 / procfs::ticks_per_second() as f64)
+    }
+
+    /// Processes that descend from it and exist now, not those that have ended; what has lost its parent descends from whoever
+    /// adopted it.
+    pub fn descendants(self) -> Vec<Pid> {
+        let mut found = Vec::new();
+        let mut waiting = self.children();
+        while let Some(pid) = waiting.pop() {
+            if !pid.is_zombie() && !found.contains(&pid) {
+                found.push(pid);
+                waiting.extend(pid.children());
+            }
+        }
+        found
+    }
+
     /// The file that it executes, as a path that leads there even when the file has been moved.
     pub fn executable(self) -> PathBuf {
         format!("/proc/{}/exe", self.0).into()
@@ -147,9 +168,7 @@ pub fn has_capability(number: u32) -> bool {
 
 /// CPU time of this process so far, and of all descendants that were waited for, in seconds.
 pub fn own_cpu_s() -> Option<f64> {
-    let stat = Stat::from_file("/proc/self/stat").ok()?;
-    let ticks = stat.utime + stat.stime + u64::try_from(stat.cutime + stat.cstime).ok()?;
-    Some(ticks as f64 / procfs::ticks_per_second() as f64)
+    Pid(std::process::id() as libc::pid_t).cpu_s()
 }
 
 /// Whether no other thread of this process exists. While that is so, none can come but by the caller.

@@ -1,0 +1,419 @@
+//! A process that starts a command, and ends it with all that it started: when it is told to, or when we are gone.
+//!
+//! The command's orphans come to the supervisor, however they left it (it is a subreaper), so what has become a daemon is found
+//! as well. It learns of our end by a socket that only we hold, also when we are killed. It is a child of a thread that does
+//! nothing but wait for it: waits of the thread that watches a program (`__WNOTHREAD`) then neither see it, nor count what it used,
+//! and it is no orphan of the program's.
+
+use crate::LaunchError;
+use crate::child::Program;
+use crate::tracer::reap;
+use machine::linux::Pid;
+use nix::errno::Errno;
+use nix::sys::signal::SigSet;
+use nix::unistd::{self, ForkResult};
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Read};
+use std::mem::{self, MaybeUninit};
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How much is kept of what the command last wrote to standard error.
+const SAID_BYTES: usize = 512;
+
+/// For so long what doesn't end is killed again and again. Only what hangs in the kernel, or has another user's rights, lasts longer.
+const LONGEST_KILL: Duration = Duration::from_secs(10);
+
+/// Between two rounds in which nothing ended.
+const BETWEEN_ROUNDS_MS: libc::c_int = 10;
+
+/// The command has ended: its own process without success, or all of its processes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ended {
+    /// How its own process ended, as wait(2) tells; none where the supervisor is gone.
+    pub(crate) status: Option<libc::c_int>,
+    /// How long it ran, in seconds.
+    pub(crate) after_s: f64,
+    /// The end of what it wrote to standard error.
+    pub(crate) said: Vec<u8>,
+}
+
+/// The supervisor of a command that was started. Dropped, it has killed all that the command started.
+pub(crate) struct Supervisor {
+    pub(crate) pid: Pid,
+    channel: UnixStream,
+    thread: Option<JoinHandle<()>>,
+    started: Instant,
+    ended: Option<Ended>,
+}
+
+impl Supervisor {
+    /// Starts `path` with these arguments in a session of its own. It reads nothing, its output is dropped, and its signals have
+    /// their default dispositions.
+    ///
+    /// # Errors
+    /// [`LaunchError::NotExecutable`] when the kernel won't execute it, [`LaunchError::System`] when there is no process or thread left.
+    pub(crate) fn start(path: PathBuf, argv: Vec<OsString>) -> Result<Self, LaunchError> {
+        let (channel, theirs) = UnixStream::pair().map_err(LaunchError::system("socketpair"))?;
+        let (tell, told) = mpsc::channel();
+        let executed = path.clone();
+        let parent = move || {
+            // Signals are for the thread that watches the program, and none of our handlers may run in the child.
+            let _ = SigSet::all().thread_block();
+            let started = start_process(&executed, &argv, theirs);
+            let pid = started.as_ref().ok().copied();
+            let _ = tell.send(started);
+            pid.into_iter().for_each(|pid| reap(pid.main_thread()));
+        };
+        let thread = thread::Builder::new().name("supervisor".into()).spawn(parent);
+        let thread = thread.map_err(LaunchError::system("clone"))?;
+        let pid = told.recv().unwrap_or_else(|_| Err(LaunchError::system("fork")(Errno::EAGAIN)))?;
+        let mut supervisor = Self { pid, channel, thread: Some(thread), started: Instant::now(), ended: None };
+        match supervisor.report(None) {
+            Ok(Report { kind: STARTED, .. }) => Ok(supervisor),
+            Ok(Report { status, .. }) => Err(LaunchError::NotExecutable { path, errno: Errno::from_raw(status) }),
+            Err(cause) => Err(LaunchError::system("fork")(cause)),
+        }
+    }
+
+    /// How the command ended, if it has, or does within `timeout`.
+    pub(crate) fn ended_within(&mut self, timeout: Duration) -> Option<&Ended> {
+        if self.ended.is_none() {
+            // The shortest that a socket takes, to which zero is without end.
+            self.ended = match self.report(Some(timeout.max(Duration::from_micros(1)))) {
+                Ok(Report { status, ran_ns, said, .. }) => Some(Ended {
+                    status: Some(status),
+                    after_s: ran_ns as f64 / 1e9,
+                    said: said.into_iter().filter(|byte| *byte != 0).collect(),
+                }),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+                Err(_) => Some(Ended { status: None, after_s: self.started.elapsed().as_secs_f64(), said: Vec::new() }),
+            };
+        }
+        self.ended.as_ref()
+    }
+
+    /// What it tells next; without a timeout it is waited for.
+    fn report(&mut self, timeout: Option<Duration>) -> io::Result<Report> {
+        let mut bytes = [0; size_of::<Report>()];
+        self.channel.set_read_timeout(timeout)?;
+        loop {
+            match self.channel.read_exact(&mut bytes) {
+                // SAFETY: any bytes are a `Report`, and these are those of one.
+                Ok(()) => return Ok(unsafe { mem::transmute::<[u8; size_of::<Report>()], Report>(bytes) }),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    /// Returns when nothing is left, or when it has been tried for long.
+    fn drop(&mut self) {
+        let _ = self.channel.shutdown(Shutdown::Write);
+        let _ = self.channel.set_read_timeout(Some(LONGEST_KILL + Duration::from_secs(1)));
+        // Its end of the channel closes when it ends.
+        let is_over = loop {
+            match self.channel.read(&mut [0; size_of::<Report>()]) {
+                Ok(0) => break true,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => break error.kind() != ErrorKind::WouldBlock,
+            }
+        };
+        if let Some(thread) = self.thread.take().filter(|_| is_over) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The command runs.
+const STARTED: u32 = 1;
+/// The command could not be executed; the status is the cause.
+const REFUSED: u32 = 2;
+/// The command has ended.
+const ENDED: u32 = 3;
+
+/// What the supervisor tells us, as bytes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Report {
+    kind: u32,
+    status: libc::c_int,
+    ran_ns: u64,
+    /// Zeros where less was said.
+    said: [u8; SAID_BYTES],
+}
+
+/// Starts the supervisor, as a child of the calling thread, all of whose signals are blocked.
+fn start_process(path: &Path, argv: &[OsString], channel: UnixStream) -> Result<Pid, LaunchError> {
+    let program = Program::new(path, argv, env::vars_os())?;
+    // SAFETY: the child makes calls that a signal handler may make, and never returns.
+    match unsafe { unistd::fork() } {
+        Ok(ForkResult::Parent { child }) => Ok(Pid(child.as_raw())),
+        // SAFETY: as above: this is the only thread of the child, and the channel is open.
+        Ok(ForkResult::Child) => unsafe { supervise(&program, channel.as_raw_fd()) },
+        Err(errno) => Err(LaunchError::system("fork")(errno)),
+    }
+}
+
+/// The end of what was written to a pipe.
+struct LastWords {
+    pipe: RawFd,
+    said: [u8; SAID_BYTES],
+}
+
+impl LastWords {
+    /// Takes what is in the pipe now, but so much at a time that a writer that never stops can't keep us here.
+    ///
+    /// # Safety
+    /// The pipe is open and doesn't block.
+    unsafe fn drain(&mut self) {
+        let mut buffer = [0_u8; 16 << 10];
+        for _ in 0..16 {
+            // SAFETY: the buffer is as long as is said.
+            let length = unsafe { libc::read(self.pipe, buffer.as_mut_ptr().cast(), buffer.len()) };
+            match usize::try_from(length) {
+                Ok(0) => {
+                    // poll(2) passes over it.
+                    self.pipe = -1;
+                    return;
+                }
+                Ok(length) => {
+                    let new = &buffer[..length.min(buffer.len())];
+                    let new = &new[new.len().saturating_sub(SAID_BYTES)..];
+                    self.said.copy_within(new.len().., 0);
+                    self.said[SAID_BYTES - new.len()..].copy_from_slice(new);
+                }
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The supervisor's life: starts the program, tells when it has ended, and kills all of it when the channel closes.
+///
+/// # Safety
+/// The caller is the only thread of a process that was forked for this, with all signals blocked and `channel` open.
+unsafe fn supervise(program: &Program, channel: RawFd) -> ! {
+    // SAFETY: the calls are async-signal-safe and change only this process, which uses none of the descriptors that are closed;
+    // what they get pointers to lives until they return.
+    unsafe {
+        // Neither a key of the terminal nor a reader of our output is to wait for it, and a lock is to go when we do.
+        libc::setsid();
+        libc::syscall(libc::SYS_close_range, 3, channel - 1, 0);
+        libc::syscall(libc::SYS_close_range, channel + 1, libc::c_int::MAX, 0);
+        let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        for standard in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            libc::dup2(nothing, standard);
+        }
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong);
+        libc::prctl(libc::PR_SET_NAME, c"stayput-beside".as_ptr());
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        let changes = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        let (mut errors, mut refusal) = ([-1; 2], [-1; 2]);
+        libc::pipe2(errors.as_mut_ptr(), libc::O_CLOEXEC);
+        libc::pipe2(refusal.as_mut_ptr(), libc::O_CLOEXEC);
+        libc::fcntl(errors[0], libc::F_SETFL, libc::O_NONBLOCK);
+        let own = libc::getpid();
+        let first = match libc::fork() {
+            0 => become_command(program, own, errors[1], refusal[1]),
+            first => first,
+        };
+        let mut report = Report { kind: STARTED, status: 0, ran_ns: 0, said: [0; SAID_BYTES] };
+        libc::close(errors[1]);
+        libc::close(refusal[1]);
+        if first < 0 {
+            (report.kind, report.status) = (REFUSED, *libc::__errno_location());
+        } else if read_number(refusal[0], &mut report.status) {
+            report.kind = REFUSED;
+        }
+        libc::close(refusal[0]);
+        tell(channel, &report);
+        if report.kind == STARTED {
+            watch(first, channel, changes, LastWords { pipe: errors[0], said: report.said });
+        }
+        kill_all(changes);
+        libc::_exit(0)
+    }
+}
+
+/// The command's own process until it is the command.
+///
+/// # Safety
+/// As for [`supervise`], in a child of its own.
+unsafe fn become_command(program: &Program, parent: libc::pid_t, errors: RawFd, refusal: RawFd) -> ! {
+    // SAFETY: as there.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // It may have been killed before it was asked for.
+        if libc::getppid() != parent {
+            libc::_exit(127);
+        }
+        libc::dup2(errors, libc::STDERR_FILENO);
+        // The C library keeps those between for itself.
+        for signal in (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none = MaybeUninit::<libc::sigset_t>::zeroed();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+        let errno = program.execute();
+        libc::write(refusal, (&raw const errno).cast(), size_of_val(&errno));
+        libc::_exit(127)
+    }
+}
+
+/// Whether a number could be read; not when the pipe was closed instead.
+///
+/// # Safety
+/// The pipe is open.
+unsafe fn read_number(pipe: RawFd, number: &mut libc::c_int) -> bool {
+    loop {
+        // SAFETY: the number is as long as is said.
+        let length = unsafe { libc::read(pipe, ptr::from_mut(number).cast(), size_of::<libc::c_int>()) };
+        if length >= 0 || Errno::last_raw() != libc::EINTR {
+            return length as usize == size_of::<libc::c_int>();
+        }
+    }
+}
+
+/// Tells of the command's end when it comes; returns when the channel closes.
+///
+/// # Safety
+/// As for [`supervise`].
+unsafe fn watch(first: libc::pid_t, channel: RawFd, changes: RawFd, mut words: LastWords) {
+    let mut report = Report { kind: ENDED, status: 0, ran_ns: 0, said: [0; SAID_BYTES] };
+    let (mut has_ended, mut is_told) = (false, false);
+    // SAFETY: the descriptors are open, and what the calls get pointers to lives until they return.
+    unsafe {
+        let began_ns = now_ns();
+        loop {
+            let polled = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            let mut polled = [polled(channel), polled(changes), polled(words.pipe)];
+            libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1);
+            let [ours, changed, written] = polled.map(|polled| polled.revents != 0);
+            if written {
+                words.drain();
+            }
+            if ours {
+                return;
+            }
+            if !changed {
+                continue;
+            }
+            drain(changes);
+            let is_alone = loop {
+                let mut status = 0;
+                match libc::waitpid(-1, &mut status, libc::WNOHANG | libc::__WALL) {
+                    -1 => break true,
+                    0 => break false,
+                    pid if pid == first => (has_ended, report.status) = (true, status),
+                    _ => {}
+                }
+            };
+            // One that ended well and left others behind has become a daemon.
+            if has_ended && !is_told && (is_alone || report.status != 0) {
+                is_told = true;
+                report.ran_ns = now_ns().saturating_sub(began_ns);
+                words.drain();
+                report.said = words.said;
+                tell(channel, &report);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The channel is open.
+unsafe fn tell(channel: RawFd, report: &Report) {
+    // SAFETY: the report is as long as is said. Whoever doesn't read it any more is gone, which is seen when the channel is.
+    unsafe { libc::send(channel, ptr::from_ref(report).cast(), size_of::<Report>(), libc::MSG_NOSIGNAL) };
+}
+
+/// Takes the notes of children that have changed: that there are any is all that they say.
+///
+/// # Safety
+/// The descriptor is open and doesn't block.
+unsafe fn drain(changes: RawFd) {
+    let mut buffer = [0_u8; 2 * size_of::<libc::signalfd_siginfo>()];
+    // SAFETY: the buffer is as long as is said.
+    while unsafe { libc::read(changes, buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {}
+}
+
+fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Kills our children with their groups, and what comes to us by that, until there is nothing more.
+///
+/// # Safety
+/// As for [`supervise`].
+unsafe fn kill_all(changes: RawFd) {
+    let began_ns = now_ns();
+    // SAFETY: the calls get pointers to what lives until they return. A child that was not waited for keeps its number, so it and its
+    // group are ours: a group is within a session, and the command began one of its own.
+    unsafe {
+        let own_group = libc::getpgrp();
+        while now_ns() - began_ns < LONGEST_KILL.as_nanos() as u64 {
+            for_each_child(|child| {
+                let group = libc::getpgid(child);
+                if group > 1 && group != own_group {
+                    // All at once: no member has the time to create another.
+                    libc::kill(-group, libc::SIGKILL);
+                }
+                libc::kill(child, libc::SIGKILL);
+            });
+            loop {
+                match libc::waitpid(-1, ptr::null_mut(), libc::WNOHANG | libc::__WALL) {
+                    -1 => return,
+                    0 => break,
+                    _ => {}
+                }
+            }
+            let mut polled = libc::pollfd { fd: changes, events: libc::POLLIN, revents: 0 };
+            libc::poll(&mut polled, 1, BETWEEN_ROUNDS_MS);
+            drain(changes);
+        }
+    }
+}
+
+/// Calls `visit` with our children, or with the first of very many.
+///
+/// # Safety
+/// This process has one thread.
+unsafe fn for_each_child(visit: impl Fn(libc::pid_t)) {
+    let mut list = [0_u8; 4096];
+    // SAFETY: the list is as long as is said.
+    let length = unsafe {
+        let file = libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let length = libc::read(file, list.as_mut_ptr().cast(), list.len());
+        libc::close(file);
+        usize::try_from(length).unwrap_or(0)
+    };
+    let mut child: libc::pid_t = 0;
+    // Each number has a space after it, so that one that was cut is not taken.
+    for byte in &list[..length.min(list.len())] {
+        if byte.is_ascii_digit() {
+            child = child.wrapping_mul(10).wrapping_add(libc::pid_t::from(byte - b'0'));
+        } else if child > 0 {
+            visit(child);
+            child = 0;
+        }
+    }
+}
