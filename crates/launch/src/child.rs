@@ -162,7 +162,8 @@ struct ExecContext {
 /// Until then it runs in our memory, beside us and on a stack of its own. A copy of that memory, as fork(2) makes it,
 /// would take longer than all else in a launch; and vfork(2) would hold us until the program has begun, when it can no
 /// longer be seized. The price: what the child reads must outlive its stay, which dropping this waits for, and `errno`
-/// is shared, so whoever releases it makes no call that may fail until the child has left.
+/// is shared, so whoever releases it makes no call that may fail until the child has left. A child that is to change how its
+/// memory is managed has a copy after all.
 pub(crate) struct Held {
     pub(crate) pid: Pid,
     /// Reading ends of its standard output and error, when they are captured.
@@ -228,6 +229,7 @@ impl Held {
             ];
             pipes = Some([stdout, stderr].map(|end| File::from(OwnedFd::from(end))));
         }
+        let shared = if conditions.changes_memory() { 0 } else { libc::CLONE_VM };
         let context = Box::new(ExecContext {
             program,
             inherited,
@@ -251,7 +253,7 @@ impl Held {
             libc::clone(
                 exec_program,
                 top.cast(),
-                libc::CLONE_VM | libc::SIGCHLD,
+                shared | libc::SIGCHLD,
                 ptr::from_ref::<ExecContext>(&context).cast_mut().cast(),
             )
         };

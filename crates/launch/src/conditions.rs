@@ -1,12 +1,13 @@
 //! Under which conditions a program runs, besides where its threads go: its memory, its scheduler, its company.
 //!
-//! They are brought about in this order, and undone in the reverse one: the scheduler of the whole machine, company, and then, in the
-//! child before it becomes the program, what it inherits of memory policy and scheduling class. Each is read back; where one
+//! They are brought about in this order, and undone in the reverse one: the scheduler of the whole machine, its use of huge
+//! pages, company, and then, in the child before it becomes the program, what it inherits of memory policy and scheduling class. Each is read back; where one
 //! was not in force for all of the run, the run says why ([`Launched::not_in_force`](crate::Launched::not_in_force)).
 
 use crate::LaunchError;
 use crate::company::{Company, CompanyInForce};
-use crate::memory::{HugePages, MemoryForChild, MemoryPolicy};
+use crate::huge_pages::{HugePages, HugePagesInForce};
+use crate::memory::{MemoryForChild, MemoryPolicy};
 use crate::scheduling::{Scheduling, SchedulingForChild, SchedulingInForce};
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
@@ -48,8 +49,9 @@ impl Conditions {
     /// [`LaunchError`], when it can't be; nothing is left of it then.
     pub(crate) fn begin(&self) -> Result<InForce, LaunchError> {
         let scheduling = self.scheduling.begin()?;
+        let huge_pages = self.huge_pages.begin()?;
         let company = self.company.as_ref().map(Company::begin).transpose()?;
-        Ok(InForce { company, scheduling })
+        Ok(InForce { company, huge_pages, scheduling })
     }
 
     /// What the child does to itself before it becomes the program.
@@ -86,6 +88,7 @@ impl fmt::Display for Part {
 /// What is around the program while it runs. It ends with this, company first.
 pub(crate) struct InForce {
     pub(crate) company: Option<CompanyInForce>,
+    pub(crate) huge_pages: HugePagesInForce,
     pub(crate) scheduling: SchedulingInForce,
 }
 
@@ -93,7 +96,8 @@ impl InForce {
     /// Ends it when the program has ended, and says why it was not in force until then, in a sentence, if it wasn't.
     pub(crate) fn end(mut self) -> Option<String> {
         let scheduling = self.scheduling.lost();
-        scheduling.or_else(|| self.company.as_mut().and_then(CompanyInForce::lost))
+        let huge_pages = self.huge_pages.lost();
+        scheduling.or(huge_pages).or_else(|| self.company.as_mut().and_then(CompanyInForce::lost))
     }
 }
 
@@ -104,13 +108,19 @@ pub(crate) struct ForChild {
 }
 
 impl ForChild {
+    /// Whether the child changes its memory, which then must not be ours.
+    pub(crate) fn changes_memory(&self) -> bool {
+        self.memory.changes_memory()
+    }
+
     /// Sets all of it for the calling thread.
     ///
     /// # Errors
     /// The first that the kernel refused, and what it said.
     ///
     /// # Safety
-    /// It makes system calls only, so a child that shares our memory may call it; no other may.
+    /// It makes system calls only, so a child that shares our memory may call it, unless it [changes](Self::changes_memory) that; no other
+    /// may.
     pub(crate) unsafe fn apply(&self) -> Result<(), (Part, Errno)> {
         // SAFETY: as for this function.
         unsafe {

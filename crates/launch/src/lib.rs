@@ -27,6 +27,7 @@ mod company;
 mod conditions;
 mod counters;
 mod events;
+mod huge_pages;
 mod input;
 mod interruption;
 mod libraries;
@@ -35,6 +36,7 @@ pub mod observation;
 mod openmp;
 mod poller;
 mod registry;
+mod residence;
 mod scheduling;
 mod signals;
 mod spin;
@@ -53,11 +55,13 @@ pub use companion::{NotInstalled, companion};
 pub use company::{Company, CompanyObservation, ParseCompanyError};
 pub use conditions::{Conditions, Part};
 pub use counters::{counters_available, migrations_available};
+pub use huge_pages::HugePages;
 pub use input::Input;
 pub use interruption::{Interruptions, interruption};
 pub use libraries::own_libraries;
-pub use memory::{HugePages, MemoryPolicy, NodeSet};
+pub use memory::{MemoryPolicy, NodeSet};
 pub use observation::{ConditionsObservation, Exit, Observation, ThreadObservation};
+pub use residence::MemoryObservation;
 pub use scheduling::Scheduling;
 pub use signals::{die_by, end_without_reader, fail_writes_by_errors, restore_signals_of_writes};
 pub use standstill::{Standstill, Still};
@@ -72,6 +76,7 @@ use machine::{CpuSet, Placement};
 use nix::errno::Errno;
 use openmp::BINDING_VARIABLES;
 use registry::{Binder, ThreadRegistry};
+use residence::MemoryReader;
 use serde::{Deserialize, Serialize};
 use signals::Caught;
 use std::collections::HashSet;
@@ -155,6 +160,8 @@ pub struct Launch {
     pub env: Vec<(OsString, OsString)>,
     /// What it runs under, besides its place.
     pub conditions: Conditions,
+    /// Read back where its memory is before it ends, also where no condition is about that.
+    pub read_memory: bool,
 }
 
 impl Launch {
@@ -303,6 +310,8 @@ struct End {
     before: Usage,
     /// Stops of its threads for us while it ran.
     stops: u64,
+    /// How long its processes were stopped to read their memory, the command at its end apart.
+    reading: Duration,
     timed_out: bool,
     interrupted: Option<i32>,
     leftovers: u32,
@@ -347,14 +356,15 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         tracer::reap(held.pid.main_thread());
         return Err(LaunchError::system("write")(cause));
     }
+    let mut memory = MemoryReader::new(launch, placement.as_ref().map(Placement::union).as_ref());
     let mut ended = match observe {
-        Observe::Trace => tracer::watch(&mut held, &mut registry, &mut events, launch),
+        Observe::Trace => tracer::watch(&mut held, &mut registry, &mut events, launch, memory.as_mut()),
         Observe::Poll => {
             if let Some(error) = held.failure(&path) {
                 tracer::reap(held.pid.main_thread());
                 return Err(error);
             }
-            poller::watch(&mut held, &mut registry, &mut events, launch)
+            poller::watch(&mut held, &mut registry, &mut events, launch, memory.as_mut())
         }
     };
     let company = in_force.company.as_ref().map(CompanyInForce::observation);
@@ -378,6 +388,12 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let findings = registry.finish();
     notes.extend(ended.notes);
     notes.extend(findings.notes);
+    let mut conditions = ConditionsObservation::default();
+    if let Some(memory) = memory {
+        let (seen, of_memory) = memory.finish(observe);
+        conditions.memory = Some(seen);
+        notes.extend(of_memory);
+    }
     let usage = ended.usage;
     let (counters, counted_migrations) = counters.read();
     // The held child was in our memory, whose size counts as peak memory of the program that it became. What is not
@@ -402,9 +418,9 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         counters,
         threads: findings.threads,
         stops: Some(ended.stops),
-        stops_s: Some(stop_cost::of(ended.stops).as_secs_f64()),
+        stops_s: Some((stop_cost::of(ended.stops) + ended.reading).as_secs_f64()),
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
-        conditions: ConditionsObservation { company, ..ConditionsObservation::default() },
+        conditions: ConditionsObservation { company, ..conditions },
         notes,
     };
     Ok(Launched { observation, stdout, stderr, standstill, not_in_force })

@@ -1,7 +1,7 @@
 //! What was seen of one execution of one program.
 
 use crate::company::CompanyObservation;
-use crate::memory::MemoryObservation;
+use crate::residence::MemoryObservation;
 use crate::scheduling::SchedulingObservation;
 use machine::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,7 @@
 use crate::child::Held;
 use crate::events::Events;
 use crate::registry::ThreadRegistry;
+use crate::residence::MemoryReader;
 use crate::wait::{self, ChangeKind, Target};
 use crate::{Descendants, End, Launch, signals};
 use machine::linux::Tid;
@@ -23,7 +24,13 @@ pub(crate) const LIMITS: &str = "threads were looked for every 0.2 to 50 ms: a t
                                  long, one shorter than that may not be listed, and what is listed is as of the last look";
 
 /// Watches the released child, which has been executed, until it ends.
-pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, launch: &Launch) -> End {
+pub(crate) fn watch(
+    held: &mut Held,
+    registry: &mut ThreadRegistry,
+    events: &mut Events,
+    launch: &Launch,
+    mut memory: Option<&mut MemoryReader>,
+) -> End {
     let main = held.pid;
     events.standstills.begin();
     let started = Instant::now();
@@ -33,6 +40,9 @@ pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut
     while ended.exit.is_none() {
         let grew = look(registry, pause >= LONGEST);
         pause = if grew { SHORTEST } else { LONGEST.min(pause * 2) };
+        if let Some(memory) = &mut memory {
+            memory.look(|| registry.processes());
+        }
         while let Some(change) = wait::next(Target::Child(main.main_thread())) {
             match change.kind {
                 ChangeKind::Ended(exit) => {

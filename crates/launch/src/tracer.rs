@@ -21,6 +21,7 @@
 use crate::child::{self, Held};
 use crate::events::Events;
 use crate::registry::{Births, ThreadRegistry};
+use crate::residence::MemoryReader;
 use crate::signals::SigchldBlocked;
 use crate::spin::Spin;
 use crate::unstopped::Unstopped;
@@ -166,13 +167,24 @@ struct Tracer<'a> {
     stopped_by_others: bool,
     /// We are to stop as well.
     stop_due: bool,
+    /// Reads processes where they end, if that is asked for: each stops there then.
+    memory: Option<&'a mut MemoryReader>,
+    /// How long the command was stopped at its end to read its memory.
+    read_at_end: Duration,
     ended: End,
 }
 
 /// Watches the seized child from its release to the end of everything that it started, or until that is let go.
-pub(crate) fn watch(held: &mut Held, registry: &mut ThreadRegistry, events: &mut Events, launch: &Launch) -> End {
+pub(crate) fn watch(
+    held: &mut Held,
+    registry: &mut ThreadRegistry,
+    events: &mut Events,
+    launch: &Launch,
+    memory: Option<&mut MemoryReader>,
+) -> End {
     let _blocked = SigchldBlocked::new();
     let mut tracer = Tracer::new(held.pid, registry, launch.descendants);
+    tracer.memory = memory;
     tracer.has_session = launch.output == Output::Capture;
     // Until the child is the program it shares our memory and our errno, so we make no call but this one wait, which
     // leaves errno alone when it succeeds.
@@ -250,6 +262,8 @@ impl<'a> Tracer<'a> {
             stopped: false,
             stopped_by_others: false,
             stop_due: false,
+            memory: None,
+            read_at_end: Duration::ZERO,
             ended: End::default(),
         }
     }
@@ -298,7 +312,8 @@ impl<'a> Tracer<'a> {
                 }
                 self.forget(tid);
                 if is_main {
-                    self.ended.wall = self.ended.started.map(|started| seen.duration_since(started));
+                    self.ended.wall =
+                        self.ended.started.map(|started| seen.duration_since(started).saturating_sub(self.read_at_end));
                     self.ended.exit = Some(exit);
                     self.ended.usage = change.usage.since(self.ended.before);
                     self.ended.usage.voluntary_switches =
@@ -393,7 +408,7 @@ impl<'a> Tracer<'a> {
         } else if self.phase == Phase::Running && self.stops_enough() {
             self.unstopped = Some(Unstopped::new(self.registry));
             if self.has_session && self.descendants == Descendants::Kill {
-                self.watchdog = Watchdog::start(self.main).ok();
+                self.watchdog = Watchdog::over_session(self.main).ok();
             }
         }
         // It was created after everything had been killed, by a thread that had yet to die.
@@ -412,10 +427,34 @@ impl<'a> Tracer<'a> {
     /// The events at which a thread is to stop from now on.
     fn options_of(&self, tid: Tid) -> libc::c_int {
         let at_births = self.unstopped.is_none();
-        let at_processes = at_births || self.registry.births() == Births::BindProcesses;
-        // Only the command stops where it exits: what it starts has inherited that from it.
-        let at_exit = if tid == self.main.main_thread() { libc::PTRACE_O_TRACEEXIT } else { 0 };
+        let reads_memory = self.memory.is_some();
+        let at_processes = at_births || reads_memory || self.registry.births() == Births::BindProcesses;
+        // Only the command stops where it exits: what it starts has inherited that from it. Where memory is to be read, each
+        // process does.
+        let is_main = tid == self.main.main_thread() || (reads_memory && self.is_main_thread(tid));
+        let at_exit = if is_main { libc::PTRACE_O_TRACEEXIT } else { 0 };
         options(at_processes, at_births) | at_exit
+    }
+
+    fn is_main_thread(&self, tid: Tid) -> bool {
+        self.registry.process_of(tid).is_some_and(|pid| pid.main_thread() == tid)
+    }
+
+    /// Reads the memory of a process whose main thread is stopped.
+    fn read_memory(&mut self, tid: Tid, is_ending: bool) {
+        if !self.is_main_thread(tid) || self.ended.started.is_none() {
+            return;
+        }
+        let Some(memory) = &mut self.memory else { return };
+        let pid = Pid(tid.0);
+        if !is_ending {
+            memory.read_living(pid);
+        } else if tid == self.main.main_thread() {
+            self.read_at_end += memory.read_at_end(pid);
+        } else {
+            let took = memory.read_at_end(pid);
+            self.ended.reading += if self.ended.exit.is_none() { took } else { Duration::ZERO };
+        }
     }
 
     /// Sets them, at a stop of the thread.
@@ -457,7 +496,10 @@ impl<'a> Tracer<'a> {
                 self.registry.start_exec(pid, by);
                 self.note_lost_rights(pid);
             }
-            libc::PTRACE_EVENT_EXIT => self.registry.read_back(tid, true),
+            libc::PTRACE_EVENT_EXIT => {
+                self.registry.read_back(tid, true);
+                self.read_memory(tid, true);
+            }
             // Either the whole process is stopped by one of these signals (a group stop), or this is the first stop of a
             // new thread, or our own interruption: SIGTRAP then.
             EVENT_STOP => {
@@ -484,8 +526,13 @@ impl<'a> Tracer<'a> {
     fn resume(&mut self, tid: Tid, signal: libc::c_int) {
         if self.phase == Phase::LettingGo {
             self.registry.read_back(tid, true);
+            self.read_memory(tid, false);
             self.detach(tid, signal);
-        } else if self.unstopped.is_some() && self.registry.births() == Births::Leave && self.phase == Phase::Running {
+        } else if self.unstopped.is_some()
+            && self.memory.is_none()
+            && self.registry.births() == Births::Leave
+            && self.phase == Phase::Running
+        {
             // A tracee stops at every signal, and a shell gets one for each child that ends.
             self.detach(tid, signal);
         } else {

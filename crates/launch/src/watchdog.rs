@@ -1,4 +1,5 @@
-//! Ends what a trial leaves running when we are killed ourselves: what is traced dies with us, and the rest wouldn't.
+//! Does what has to be done when we are killed ourselves: ends what a trial leaves running, since only what is traced dies with
+//! us, and sets back what was set for the whole machine.
 //!
 //! A child of ours waits for us to end, which it sees by a pipe that only we hold. A trial is alone in its session, and all of
 //! that session is killed. What has left it, as daemons do, is not found.
@@ -16,25 +17,34 @@ use std::time::Duration;
 const LONGEST_ROUNDS: u32 = 200;
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(5);
 
-/// Kills a session if we end before this is dropped.
+/// Does something if we end before this is dropped.
 pub(crate) struct Watchdog {
     pid: Pid,
     pipe: PipeWriter,
 }
 
 impl Watchdog {
-    /// Starts to watch over the session that `leader` leads.
+    /// Starts to watch over the session that `leader` leads, which is killed if we end first.
     ///
     /// # Errors
     /// When there is no pipe or no process left.
-    pub(crate) fn start(leader: Pid) -> io::Result<Self> {
+    pub(crate) fn over_session(leader: Pid) -> io::Result<Self> {
+        Self::start(move || kill_session(leader))
+    }
+
+    /// Starts to watch for our end; then `act` is called in a child of ours, where it should make only calls that a signal handler
+    /// may make.
+    ///
+    /// # Errors
+    /// When there is no pipe or no process left.
+    pub(crate) fn start(act: impl FnOnce()) -> io::Result<Self> {
         let (ours, pipe) = io::pipe()?;
         // SAFETY: until we end, the child only makes calls that a signal handler may make.
         match unsafe { unistd::fork() }? {
             ForkResult::Parent { child } => Ok(Self { pid: Pid(child.as_raw()), pipe }),
             ForkResult::Child => {
                 wait_for_end(ours.as_raw_fd());
-                kill_session(leader);
+                act();
                 // SAFETY: it ends here, and nothing that we registered is to run in it.
                 unsafe { libc::_exit(0) }
             }

@@ -1,0 +1,68 @@
+/* Touches 64 MiB, or as many as are named, and says under which policy and in which pages they are.
+ *
+ * touch [advise] [bind=NODE] [mib=N] [wait]
+ *   advise      asks for huge pages
+ *   bind=NODE   binds half of the memory to a node by itself
+ *   wait        has the memory for a second
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    size_t bytes = (size_t)64 << 20;
+    int advise = 0, node = -1, wait = 0;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "advise"))
+            advise = 1;
+        else if (!strcmp(argv[i], "wait"))
+            wait = 1;
+        else if (!strncmp(argv[i], "bind=", 5))
+            node = atoi(argv[i] + 5);
+        else if (!strncmp(argv[i], "mib=", 4))
+            bytes = (size_t)atoi(argv[i] + 4) << 20;
+        else
+            return 2;
+    }
+
+    int mode = -1;
+    unsigned long nodes[16] = {0};
+    if (syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof nodes, 0, 0) != 0) {
+        perror("get_mempolicy");
+        return 1;
+    }
+
+    char *memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        perror("mmap");
+        return 1;
+    }
+    if (advise)
+        madvise(memory, bytes, MADV_HUGEPAGE);
+    if (node >= 0) {
+        unsigned long mask = 1UL << node;
+        if (syscall(SYS_mbind, memory, bytes / 2, 2 /* MPOL_BIND */, &mask, 8 * sizeof mask + 1, 0) != 0) {
+            perror("mbind");
+            return 1;
+        }
+    }
+    memset(memory, 1, bytes);
+
+    if (wait)
+        sleep(1);
+
+    long huge_kib = -1;
+    char line[256];
+    FILE *maps = fopen("/proc/self/smaps_rollup", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        sscanf(line, "AnonHugePages: %ld kB", &huge_kib);
+    printf("mode %d\nnodes %lu\n", mode, nodes[0]);
+    printf("thp_disabled %d\nhuge_bytes %ld\n", prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), huge_kib * 1024);
+    return 0;
+}
