@@ -4,7 +4,7 @@ use crate::binding::BindingArgs;
 use crate::{UsageError, placement_file, shell};
 use anyhow::Context;
 use launch::observation::STOPS_TO_TELL;
-use launch::{Descendants, Launch, Output};
+use launch::{Conditions, Descendants, HugePages, Launch, Launched, MemoryObservation, MemoryPolicy, Output};
 use machine::{CpuSet, Machine, Placement, Policy};
 use output::{Inputs, ResultFile};
 use serde::Serialize;
@@ -37,6 +37,16 @@ pub struct RunArgs {
     #[command(flatten)]
     binding: BindingArgs,
 
+    /// From which NUMA nodes its memory comes: default, local, bind:NODES, preferred:NODES, interleave, interleave:NODES or
+    /// weighted-interleave, with NODES such as 0 or 0-1; what came of it is read back
+    #[arg(long, value_name = "POLICY")]
+    memory: Option<MemoryPolicy>,
+
+    /// Whether its memory is in transparent huge pages: default, never, or always, which sets the whole machine to it while
+    /// the program runs and takes root; how much is in them is read back
+    #[arg(long, value_name = "WHICH")]
+    huge_pages: Option<HugePages>,
+
     /// Print no summary
     #[arg(short, long)]
     quiet: bool,
@@ -57,6 +67,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         None => args.command.clone(),
     };
     let (placement, threads, binding) = placement(args, &command)?;
+    let conditions = conditions(args)?;
     // Before the program runs: a result that can't be kept is better known at once.
     let json = args.json.as_deref().map(|path| ResultFile::named(path, inputs(args, &command))).transpose()?;
     let launched = launch::launch(&Launch {
@@ -68,9 +79,13 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         output: Output::Inherit,
         descendants: Descendants::Detach,
         keep_binding_variables: args.place.is_none(),
+        conditions,
+        read_memory: args.memory.is_some() || args.huge_pages.is_some(),
         ..Launch::new(command.clone())
     });
-    let seen = launched.map_err(|error| crate::unstartable(error, &command[0]))?.observation;
+    let Launched { observation: mut seen, not_in_force, .. } =
+        launched.map_err(|error| crate::unstartable(error, &command[0]))?;
+    seen.notes.extend(not_in_force);
     if let Some(json) = json {
         let report = Report::new(args, threads, &seen);
         let text = serde_json::to_string_pretty(&report).context("what was seen can't be written as JSON")?;
@@ -83,6 +98,19 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         Exit::Code(code) => Ok(code as u8),
         Exit::Signal(signal) => launch::die_by(signal),
         Exit::TimedOut => unreachable!("no timeout was given"),
+    }
+}
+
+/// What it runs under, if that can be brought about here.
+fn conditions(args: &RunArgs) -> anyhow::Result<Conditions> {
+    let conditions = Conditions {
+        memory: args.memory.clone().unwrap_or_default(),
+        huge_pages: args.huge_pages.unwrap_or_default(),
+        ..Conditions::default()
+    };
+    match conditions.lacking() {
+        Some(why) => Err(UsageError(why).into()),
+        None => Ok(conditions),
     }
 }
 
@@ -147,6 +175,8 @@ struct Report<'a> {
     minor_faults: u64,
     major_faults: u64,
     counters: &'a BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<MemoryReport<'a>>,
     stops: Option<u64>,
     stops_s: Option<f64>,
     /// For each thread, in order of creation.
@@ -154,6 +184,15 @@ struct Report<'a> {
     actual_cpus: Vec<&'a CpuSet>,
     thread_details: &'a [ThreadObservation],
     notes: &'a [String],
+}
+
+/// What was asked of its memory, and what was seen of it.
+#[derive(Serialize)]
+struct MemoryReport<'a> {
+    policy: MemoryPolicy,
+    huge_pages: HugePages,
+    #[serde(flatten)]
+    seen: &'a MemoryObservation,
 }
 
 impl<'a> Report<'a> {
@@ -174,6 +213,11 @@ impl<'a> Report<'a> {
             minor_faults: seen.minor_faults,
             major_faults: seen.major_faults,
             counters: &seen.counters,
+            memory: seen.conditions.memory.as_ref().map(|of_memory| MemoryReport {
+                policy: args.memory.clone().unwrap_or_default(),
+                huge_pages: args.huge_pages.unwrap_or_default(),
+                seen: of_memory,
+            }),
             stops: seen.stops,
             stops_s: seen.stops_s,
             intended_cpus: seen.threads.iter().map(|thread| thread.intended_cpus.as_ref()).collect(),
@@ -195,6 +239,9 @@ fn summary(seen: &Observation) -> String {
     line("ended", ended(seen.exit));
     line("time", format!("{:.6} s wall, {:.6} s user, {:.6} s system", seen.wall_s, seen.user_s, seen.system_s));
     line("peak memory", format!("{:.1} MiB", seen.max_rss_bytes as f64 / f64::from(1 << 20)));
+    if let Some(memory) = seen.conditions.memory.as_ref().filter(|memory| memory.processes > 0) {
+        line("memory", residence(memory));
+    }
     let (voluntary, involuntary) = (grouped(seen.voluntary_switches), grouped(seen.involuntary_switches));
     let migrations = seen.migrations.map_or("not known here".into(), grouped);
     line("switches", format!("{voluntary} voluntary, {involuntary} involuntary; migrations: {migrations}"));
@@ -210,6 +257,25 @@ fn summary(seen: &Observation) -> String {
     }
     text.push_str(&thread_table(&seen.threads));
     text
+}
+
+/// Where memory was: `96.0 MiB: 75.0 % on node 0, 25.0 % on node 1; 25.0 % remote; 64.0 MiB in huge pages`.
+fn residence(memory: &MemoryObservation) -> String {
+    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    let total: u64 = memory.bytes_by_node.values().sum();
+    let nodes = memory.bytes_by_node.iter().filter(|(_, bytes)| **bytes > 0);
+    let nodes: Vec<String> =
+        nodes.map(|(node, bytes)| format!("{:.1} % on node {node}", *bytes as f64 / total as f64 * 100.0)).collect();
+    let remote = memory.remote_share.map(|share| format!("; {:.1} % remote", share * 100.0));
+    let hugetlb = (memory.hugetlb_bytes > 0).then(|| format!(", {} in those of hugetlbfs", mib(memory.hugetlb_bytes)));
+    format!(
+        "{}: {}{}; {} in huge pages{}",
+        mib(total),
+        nodes.join(", "),
+        remote.unwrap_or_default(),
+        mib(memory.huge_bytes),
+        hugetlb.unwrap_or_default()
+    )
 }
 
 fn ended(exit: Exit) -> String {
@@ -307,6 +373,23 @@ mod tests {
             ended_s: None,
             name: Some("work".into()),
         }
+    }
+
+    #[test]
+    fn memory_is_told_by_node_with_what_is_far() {
+        let memory = MemoryObservation {
+            processes: 1,
+            bytes_by_node: BTreeMap::from([(0, 72 << 20), (1, 24 << 20), (2, 0)]),
+            huge_bytes: 64 << 20,
+            remote_share: Some(0.25),
+            ..MemoryObservation::default()
+        };
+        assert_eq!(
+            residence(&memory),
+            "96.0 MiB: 75.0 % on node 0, 25.0 % on node 1; 25.0 % remote; 64.0 MiB in huge pages"
+        );
+        let unplaced = MemoryObservation { remote_share: None, hugetlb_bytes: 4 << 20, ..memory };
+        assert!(residence(&unplaced).ends_with("on node 1; 64.0 MiB in huge pages, 4.0 MiB in those of hugetlbfs"));
     }
 
     #[test]
