@@ -35,7 +35,7 @@ pub struct MemoryObservation {
     /// The shares of `bytes_by_node` under another policy than the one asked for, by what the kernel calls it (`bind:1`): the
     /// program has set that itself.
     pub own_policy_shares: BTreeMap<String, f64>,
-    /// Whether what was asked for has been followed; none where nothing was, or pages can't tell.
+    /// Whether what was asked for has been followed; none where nothing was, or pages can't tell, as of `local`.
     pub followed: Option<bool>,
     /// How long it took to read all of this, in seconds. What the command itself was stopped for it isn't in its time.
     pub read_s: f64,
@@ -46,7 +46,7 @@ const NO_MATTER: f64 = 0.01;
 /// How far from its share a node may be, of those in turn; less memory than this can't tell.
 const UNEVEN: f64 = 0.05;
 const ENOUGH_BYTES: u64 = 4 << 20;
-/// A node is full that has less than this share free: the kernel keeps some for itself.
+/// A node is full that has no more free than what the kernel wants to be, and this share of it all.
 const FULL: f64 = 0.02;
 
 /// Between looks at processes that aren't stopped: at least this, and so many times as long as a look takes.
@@ -212,8 +212,10 @@ impl MemoryReader {
 
     fn residence(&mut self, pid: Pid) -> Option<Residence> {
         for node in &self.nodes.0 {
-            let of_node = memory::node_memory(*node);
-            if let Some(memory) = of_node.filter(|memory| share(memory.free_bytes, memory.total_bytes) < FULL) {
+            let is_full = |memory: &NodeMemory| {
+                share(memory.free_bytes.saturating_sub(memory.kept_bytes), memory.total_bytes) < FULL
+            };
+            if let Some(memory) = memory::node_memory(*node).filter(is_full) {
                 self.full.insert(*node, memory);
             }
         }
@@ -250,16 +252,13 @@ impl MemoryReader {
         }
         notes.extend(own_policies_note(&own_policy_shares));
         notes.extend(self.misplaced(&asked));
-        let is_policy_followed = notes.is_empty();
         notes.extend(self.huge_pages_note(total));
-        let can_tell = self.ended.processes > 0
-            && match self.policy {
-                // Which CPU touched a page first isn't known.
-                MemoryPolicy::Default | MemoryPolicy::Local => {
-                    self.huge_pages != HugePages::Default || (self.policy == MemoryPolicy::Local && !is_policy_followed)
-                }
-                _ => true,
-            };
+        let can_tell = match self.policy {
+            MemoryPolicy::Default => self.huge_pages != HugePages::Default,
+            // Which CPU touched a page first isn't known: only what others than the kernel did about it is.
+            MemoryPolicy::Local => !notes.is_empty(),
+            _ => true,
+        };
         let observation = MemoryObservation {
             processes: self.ended.processes,
             remote_share: self.local.as_ref().filter(|_| total > 0).map(remote),
@@ -267,7 +266,7 @@ impl MemoryReader {
             huge_bytes: self.ended.huge_bytes,
             hugetlb_bytes: self.ended.hugetlb_bytes,
             own_policy_shares,
-            followed: can_tell.then_some(notes.is_empty()),
+            followed: (can_tell && self.ended.processes > 0).then_some(notes.is_empty()),
             read_s: self.read.as_secs_f64(),
             bytes_by_node,
         };

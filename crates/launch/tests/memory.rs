@@ -96,9 +96,10 @@ fn memory_is_read_back_before_a_program_ends() {
     if seen.observation.notes.iter().any(|note| note.contains("polled")) {
         return println!("skipped: {:?}", seen.observation.notes);
     }
-    let memory = seen.observation.conditions.memory.unwrap();
+    let memory = seen.observation.conditions.memory.clone().unwrap();
     assert_eq!((memory.processes, memory.followed, memory.remote_share), (1, Some(true), None));
     assert!(memory.bytes_by_node.len() == 1 && is_about_touched(memory.bytes_by_node[&0], 1), "{memory:?}");
+    assert_eq!((said(&seen, "node0_bytes"), said(&seen, "node1_bytes")), (TOUCHED_BYTES, 0));
     assert_eq!(seen.observation.notes, Vec::<String>::new());
 
     // Each process of a program, also where a thread that isn't the first would be bound, and without any policy.

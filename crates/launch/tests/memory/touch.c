@@ -1,4 +1,4 @@
-/* Touches 64 MiB, or as many as are named, and says under which policy and in which pages they are.
+/* Touches 64 MiB, or as many as are named, and says under which policy, on which nodes and in which pages they are.
  *
  * touch [advise] [bind=NODE] [mib=N] [wait]
  *   advise      asks for huge pages
@@ -57,6 +57,23 @@ int main(int argc, char **argv)
     if (wait)
         sleep(1);
 
+    /* move_pages(2) without nodes only says where pages are. */
+    static void *pages[4096];
+    static int status[4096];
+    long on_node[2] = {0};
+    for (size_t at = 0; at < bytes;) {
+        unsigned long count = 0;
+        for (; count < 4096 && at < bytes; at += 4096)
+            pages[count++] = memory + at;
+        if (syscall(SYS_move_pages, 0, count, pages, NULL, status, 0) != 0) {
+            perror("move_pages");
+            return 1;
+        }
+        for (unsigned long i = 0; i < count; i++)
+            if (status[i] == 0 || status[i] == 1)
+                on_node[status[i]]++;
+    }
+
     long huge_kib = -1;
     char line[256];
     FILE *maps = fopen("/proc/self/smaps_rollup", "r");
@@ -64,5 +81,6 @@ int main(int argc, char **argv)
         sscanf(line, "AnonHugePages: %ld kB", &huge_kib);
     printf("mode %d\nnodes %lu\n", mode, nodes[0]);
     printf("thp_disabled %d\nhuge_bytes %ld\n", prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), huge_kib * 1024);
+    printf("node0_bytes %ld\nnode1_bytes %ld\n", on_node[0] * 4096, on_node[1] * 4096);
     return 0;
 }

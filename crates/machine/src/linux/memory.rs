@@ -44,6 +44,8 @@ pub struct NodeMemory {
     pub total_bytes: u64,
     /// What nobody uses, not even as cache.
     pub free_bytes: u64,
+    /// What the kernel wants to stay free: while less is, memory that may come from elsewhere does.
+    pub kept_bytes: u64,
 }
 
 /// How much memory a node has.
@@ -53,7 +55,28 @@ pub fn node_memory(node: u32) -> Option<NodeMemory> {
         let value = value_of(&text, &format!("Node {node} {name}"), ':')?;
         Some(value.strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
     };
-    Some(NodeMemory { total_bytes: bytes("MemTotal")?, free_bytes: bytes("MemFree")? })
+    let kept_pages = fs::read_to_string("/proc/zoneinfo").map_or(0, |zones| high_watermark_pages(&zones, node));
+    Some(NodeMemory {
+        total_bytes: bytes("MemTotal")?,
+        free_bytes: bytes("MemFree")?,
+        kept_bytes: kept_pages * procfs::page_size(),
+    })
+}
+
+/// The pages that the kernel frees until they are there, over all zones of a node in `/proc/zoneinfo`.
+fn high_watermark_pages(zones: &str, node: u32) -> u64 {
+    let start = format!("Node {node},");
+    let mut is_of_node = false;
+    let mut sum = 0;
+    for line in zones.lines() {
+        if line.starts_with("Node ") {
+            is_of_node = line.starts_with(&start);
+        } else if is_of_node && let Some(pages) = line.trim_start().strip_prefix("high ") {
+            // Those of a CPU's own list are written `high:`.
+            sum += pages.trim().parse::<u64>().unwrap_or(0);
+        }
+    }
+    sum
 }
 
 /// How many pages in turn each node gives under weighted interleaving; empty before Linux 6.9.
@@ -217,6 +240,14 @@ mod tests {
             let seen = mapping(&format!("a0 {policy}{rest} anon=1 dirty=1 N1=1 kernelpagesize_kB=4"));
             assert_eq!((&*seen.policy, seen.bytes_by_node[&1]), (policy, 4096));
         }
+    }
+
+    #[test]
+    fn what_a_node_keeps_is_the_sum_over_its_zones() {
+        let zones = "Node 0, zone      DMA\n  pages free     3840\n        min      68\n        high     102\n\
+                     Node 1, zone   Normal\n  pages free     9\n        high     7\n  pagesets\n    cpu: 0\n              high:  5\n\
+                     Node 0, zone   Normal\n        high     900\nNode 10, zone Normal\n        high     4\n";
+        assert_eq!([0, 1, 10, 2].map(|node| high_watermark_pages(zones, node)), [1002, 7, 4, 0]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub fn loaders() -> Vec<PathBuf> {
 }
 
 /// An executable of this workspace, built as this test was.
-fn built(package: &str, executable: &str, features: &str) -> PathBuf {
+pub fn built(package: &str, executable: &str, features: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let build =
         CargoBuild::new().package(package).bin(executable).features(features).target_dir(target).arg("--locked");

@@ -7,5 +7,6 @@ mod guest;
 mod loader_tests;
 mod machine_tests;
 mod measured_tests;
+mod memory_tests;
 mod misses_tests;
 mod scheduler_tests;
