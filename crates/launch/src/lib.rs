@@ -62,7 +62,7 @@ pub use libraries::own_libraries;
 pub use memory::{MemoryPolicy, NodeSet};
 pub use observation::{ConditionsObservation, Exit, Observation, ThreadObservation};
 pub use residence::MemoryObservation;
-pub use scheduling::Scheduling;
+pub use scheduling::{Scheduling, SchedulingObservation};
 pub use signals::{die_by, end_without_reader, fail_writes_by_errors, restore_signals_of_writes};
 pub use standstill::{Standstill, Still};
 pub use tracer::trace_available;
@@ -77,6 +77,7 @@ use nix::errno::Errno;
 use openmp::BINDING_VARIABLES;
 use registry::{Binder, ThreadRegistry};
 use residence::MemoryReader;
+use scheduling::SchedulingSeen;
 use serde::{Deserialize, Serialize};
 use signals::Caught;
 use std::collections::HashSet;
@@ -349,6 +350,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let mut held = Held::start(program, launch.output, input, caught.inherited(), launch.conditions.for_child())?;
     let mut events = Events::new(caught, &mut held);
     let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
+    registry.watch_scheduling(SchedulingSeen::new(&launch.conditions.scheduling));
     registry.add_process(held.pid);
     let counters = Counters::attach(held.pid);
     let observe = attach(launch.observe, &path, held.pid, &mut notes);
@@ -420,7 +422,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         stops: Some(ended.stops),
         stops_s: Some((stop_cost::of(ended.stops) + ended.reading).as_secs_f64()),
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
-        conditions: ConditionsObservation { company, ..conditions },
+        conditions: ConditionsObservation { company, scheduling: findings.scheduling, ..conditions },
         notes,
     };
     Ok(Launched { observation, stdout, stderr, standstill, not_in_force })

@@ -15,6 +15,7 @@
 use crate::Unit;
 use crate::observation::ThreadObservation;
 use crate::openmp::Runtime;
+use crate::scheduling::{SchedulingObservation, SchedulingSeen};
 use machine::linux::affinity::{self, Mask};
 use machine::linux::{Pid, Tid};
 use machine::{CpuId, CpuSet, Placement};
@@ -156,6 +157,8 @@ pub(crate) struct ThreadRegistry {
     migrations_before: u64,
     peak_rss_bytes: u64,
     refused: Refused,
+    /// What is read back of how threads are scheduled; none where nothing is asked for.
+    scheduling: Option<SchedulingSeen>,
 }
 
 /// What a [`ThreadRegistry`] holds in the end.
@@ -163,6 +166,7 @@ pub(crate) struct Findings {
     pub(crate) threads: Vec<ThreadObservation>,
     pub(crate) migrations: Option<u64>,
     pub(crate) peak_rss_bytes: u64,
+    pub(crate) scheduling: Option<SchedulingObservation>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -181,7 +185,13 @@ impl ThreadRegistry {
             migrations_before: 0,
             peak_rss_bytes: 0,
             refused: Refused::default(),
+            scheduling: None,
         }
+    }
+
+    /// Whether and what to read back of how threads are scheduled.
+    pub(crate) fn watch_scheduling(&mut self, seen: Option<SchedulingSeen>) {
+        self.scheduling = seen;
     }
 
     /// What has to be done at births.
@@ -368,6 +378,7 @@ impl ThreadRegistry {
     /// The held child has become the command: what came before doesn't count.
     pub(crate) fn start_command(&mut self, pid: Pid) {
         self.migrations_before = pid.migrations(pid.main_thread()).unwrap_or(0);
+        self.read_back(pid.main_thread(), false);
     }
 
     /// A process executes another program: all its other threads are gone, and it counts from 0 again. `by` is the
@@ -413,6 +424,9 @@ impl ThreadRegistry {
         let Some((pid, row)) = self.living.get(&tid).copied() else {
             return;
         };
+        if let Some(scheduling) = &mut self.scheduling {
+            scheduling.read_back(tid, row);
+        }
         let row = &mut self.rows[row];
         if let Ok(cpus) = affinity::allowed(tid) {
             row.actual_cpus = cpus;
@@ -486,11 +500,14 @@ impl ThreadRegistry {
         }
         self.rows.sort_by_key(|row| (row.process, row.exec, row.thread));
         notes.extend(self.strays());
+        let (scheduling, note) = self.scheduling.map(SchedulingSeen::finish).unzip();
+        notes.extend(note.flatten());
         Findings {
             // A sum over some of them would be taken for one over all.
             migrations: self.rows.iter().map(|row| row.migrations).sum(),
             threads: self.rows,
             peak_rss_bytes: self.peak_rss_bytes,
+            scheduling,
             notes,
         }
     }

@@ -1,10 +1,20 @@
 //! Who schedules a program's threads, and how.
+//!
+//! Class, nice value and slice are set in the child before it becomes the program, and inherited by all that it starts.
+
+mod attributes;
+mod seen;
+
+pub(crate) use attributes::SchedulingForChild;
+pub(crate) use seen::SchedulingSeen;
 
 use crate::LaunchError;
-use crate::conditions::Part;
+use attributes::Asked;
+use machine::linux::system;
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// Who schedules the threads of a program, and how.
@@ -48,19 +58,102 @@ impl fmt::Display for Scheduling {
     }
 }
 
+/// Nice values that there are.
+const NICE: RangeInclusive<i32> = -20..=19;
+
+/// Slices that the kernel takes, in milliseconds; it would make others one of these.
+const SLICE_MS: RangeInclusive<f64> = 0.1..=100.0;
+
+/// The largest boost that `stayput sched` takes.
+const MOST_PHI: u32 = 1 << 20;
+
 impl FromStr for Scheduling {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        match text {
-            "default" => Ok(Self::Default),
-            "batch" => Ok(Self::Batch),
-            "idle" => Ok(Self::Idle),
-            "attached" => Ok(Self::Attached),
-            "light" | "heavy" => Ok(Self::Affinity(text.to_owned())),
-            _ => Err(format!("`{}` is no way of scheduling", machine::quoted(text))),
+        if let Some(command) = text.strip_prefix("ext:") {
+            return ext(command.trim());
         }
+        match text.split_once('=') {
+            Some(("nice", value)) => nice(value),
+            Some(("slice", value)) => slice(value),
+            Some(("cache-aware", value)) => cache_aware(value),
+            Some(("phi", value)) => phi(value),
+            Some(_) => Err(unknown(text)),
+            None => match text {
+                "default" => Ok(Self::Default),
+                "batch" => Ok(Self::Batch),
+                "idle" => Ok(Self::Idle),
+                "attached" => Ok(Self::Attached),
+                "light" | "heavy" => Ok(Self::Affinity(text.to_owned())),
+                _ => Err(unknown(text)),
+            },
+        }
+    }
+}
+
+fn unknown(text: &str) -> String {
+    format!(
+        "`{}` is no way of scheduling; these are default, batch, idle, nice=N, slice=MS, attached, cache-aware=on, cache-aware=off, \
+         light, heavy, phi=P:T and ext:COMMAND",
+        machine::quoted(text)
+    )
+}
+
+fn nice(value: &str) -> Result<Scheduling, String> {
+    let nice = value.trim().parse().ok().filter(|nice| NICE.contains(nice));
+    nice.map(Scheduling::Nice).ok_or_else(|| {
+        let (least, most) = NICE.into_inner();
+        format!("`{}` is no nice value; nice=N takes a whole number from {least} to {most}", machine::quoted(value))
+    })
+}
+
+fn slice(value: &str) -> Result<Scheduling, String> {
+    let number = value.trim().strip_suffix("ms").unwrap_or(value).trim();
+    let ms = number.parse::<f64>().ok().filter(|ms| SLICE_MS.contains(ms));
+    ms.map(|ms| Scheduling::SliceUs((ms * 1e3).round() as u32)).ok_or_else(|| {
+        let (least, most) = SLICE_MS.into_inner();
+        format!(
+            "`{}` is no slice; slice=MS takes milliseconds from {least} to {most}, as in slice=3.5 or slice=100ms",
+            machine::quoted(value)
+        )
+    })
+}
+
+fn cache_aware(value: &str) -> Result<Scheduling, String> {
+    match value.trim() {
+        "on" => Ok(Scheduling::CacheAware(true)),
+        "off" => Ok(Scheduling::CacheAware(false)),
+        _ => Err(format!("`{}` is neither; cache-aware takes on or off", machine::quoted(value))),
+    }
+}
+
+/// `P:T`, and then `graded` and `complex` in this order.
+fn phi(value: &str) -> Result<Scheduling, String> {
+    let boost = |word: Option<&str>| word?.trim().parse::<u32>().ok().filter(|boost| *boost <= MOST_PHI);
+    let mut words = value.split(':');
+    let boosts = boost(words.next()).zip(boost(words.next()));
+    let flags: Vec<&str> = words.map(str::trim).collect();
+    let is_flag = |word: &&str| ["graded", "complex"].contains(word);
+    match boosts {
+        Some((p, t)) if flags.iter().all(is_flag) => {
+            let flag = |name| if flags.contains(&name) { format!(":{name}") } else { String::new() };
+            Ok(Scheduling::Affinity(format!("phi={p}:{t}{}{}", flag("graded"), flag("complex"))))
+        }
+        _ => Err(format!(
+            "`{}` is no pair of boosts; phi=P:T takes whole numbers from 0 to {MOST_PHI}, as in phi=6:6, phi=16:0:graded or \
+             phi=6:6:complex",
+            machine::quoted(value)
+        )),
+    }
+}
+
+fn ext(command: &str) -> Result<Scheduling, String> {
+    match shell_words::split(command) {
+        Ok(words) if words.is_empty() => Err("ext: names no command; write ext:scx_rusty, with its options".into()),
+        Ok(_) => Ok(Scheduling::Ext(command.to_owned())),
+        Err(_) => Err(format!("`{}` has a quote that isn't closed", machine::quoted(command))),
     }
 }
 
@@ -69,7 +162,24 @@ crate::text_in_journals!(Scheduling);
 impl Scheduling {
     /// Why this kernel can't do so, in a sentence.
     pub fn lacking(&self) -> Option<String> {
-        None
+        Asked::of(self).and_then(|asked| self.lacking_in_class(asked))
+    }
+
+    /// The same of class, nice value and slice, which are tried on a thread that does nothing.
+    fn lacking_in_class(&self, asked: Asked) -> Option<String> {
+        match asked.tried() {
+            Ok(read) if asked.is(read) => None,
+            Ok(_) if matches!(self, Self::SliceUs(_)) => {
+                let release = system::kernel_release().unwrap_or_default();
+                Some(format!("`{self}` needs Linux 6.12 or later: this kernel, {release}, ignores slices"))
+            }
+            Ok(read) => Some(format!("this kernel does not keep `{self}`: what it is then is {read}")),
+            Err(errno @ (Errno::EPERM | Errno::EACCES)) => Some(format!(
+                "`{self}` takes root (CAP_SYS_NICE) here, or a higher RLIMIT_NICE (`ulimit -e`): {}",
+                errno.desc()
+            )),
+            Err(errno) => Some(format!("this kernel refuses `{self}`: {} (sched_setattr)", errno.desc())),
+        }
     }
 
     /// Brings about what concerns the whole machine.
@@ -78,14 +188,27 @@ impl Scheduling {
     }
 
     pub(crate) fn for_child(&self) -> SchedulingForChild {
-        SchedulingForChild {}
+        SchedulingForChild::new(self)
     }
 }
 
 /// What was seen of how it was scheduled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct SchedulingObservation {}
+pub struct SchedulingObservation {
+    /// The class that the command's main thread was in when it was last read back: `other`, `batch`, `idle`, `fifo`, `rr`,
+    /// `deadline` or `ext`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Its nice value then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
+    /// Its slice then, in microseconds; none where the kernel doesn't tell (before Linux 6.12).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice_us: Option<u32>,
+    /// How many threads had another class, nice value or slice than was asked for when they were last read back.
+    pub otherwise: u32,
+}
 
 /// What concerns the whole machine, until this is dropped.
 pub(crate) struct SchedulingInForce {}
@@ -97,13 +220,86 @@ impl SchedulingInForce {
     }
 }
 
-/// What the child does for it.
-pub(crate) struct SchedulingForChild {}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl SchedulingForChild {
-    /// # Safety
-    /// As of [`ForChild::apply`](crate::conditions::ForChild::apply).
-    pub(crate) unsafe fn apply(&self) -> Result<(), (Part, Errno)> {
-        Ok(())
+    #[test]
+    fn what_is_written_is_read_as_it_was_meant_and_shown_so() {
+        for word in [
+            "default",
+            "batch",
+            "idle",
+            "nice=-20",
+            "nice=19",
+            "slice=0.1ms",
+            "slice=3.5ms",
+            "slice=100ms",
+            "attached",
+            "cache-aware=on",
+            "cache-aware=off",
+            "light",
+            "heavy",
+            "phi=6:16",
+            "phi=0:1048576:graded",
+            "phi=6:6:graded:complex",
+            "ext:scx_rusty --slice-us 'a b'",
+        ] {
+            let parsed: Scheduling = word.parse().unwrap_or_else(|error| panic!("{word}: {error}"));
+            assert_eq!(parsed.to_string(), word);
+            let kept = serde_json::to_string(&parsed).unwrap();
+            assert_eq!(serde_json::from_str::<Scheduling>(&kept).unwrap(), parsed);
+        }
+    }
+
+    #[test]
+    fn there_are_several_ways_to_write_one() {
+        for (word, shown) in [
+            (" nice=+5 ", "nice=5"),
+            ("slice=4", "slice=4ms"),
+            ("slice=3.5 ms", "slice=3.5ms"),
+            ("slice=0.5", "slice=0.5ms"),
+            ("phi=06:6:complex:graded", "phi=6:6:graded:complex"),
+            ("ext: scx_simple ", "ext:scx_simple"),
+        ] {
+            assert_eq!(word.parse::<Scheduling>().unwrap().to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_is_right() {
+        for (word, right) in [
+            ("", "default, batch"),
+            ("rr", "default, batch"),
+            ("batch=1", "default, batch"),
+            ("nice", "nice=N"),
+            ("nice=20", "from -20 to 19"),
+            ("nice=-21", "from -20 to 19"),
+            ("nice=1.5", "from -20 to 19"),
+            ("slice=0.05", "from 0.1 to 100"),
+            ("slice=101ms", "from 0.1 to 100"),
+            ("slice=NaN", "from 0.1 to 100"),
+            ("slice=ms", "from 0.1 to 100"),
+            ("slice=1s", "from 0.1 to 100"),
+            ("cache-aware=yes", "on or off"),
+            ("phi=6", "phi=P:T"),
+            ("phi=6:1048577", "phi=P:T"),
+            ("phi=6:6:steep", "phi=P:T"),
+            ("phi=-1:6", "phi=P:T"),
+            ("ext:", "ext:scx_rusty"),
+            ("ext:a 'b", "quote"),
+        ] {
+            let error = word.parse::<Scheduling>().unwrap_err();
+            assert!(error.contains(right) && !error.contains('\n'), "{word}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_can_lacks_nothing_for_a_class() {
+        assert_eq!(Scheduling::Default.lacking(), None);
+        assert_eq!(Scheduling::Batch.lacking(), None);
+        assert_eq!(Scheduling::Idle.lacking(), None);
+        let lacking = Scheduling::SliceUs(3500).lacking();
+        assert!(lacking.as_ref().is_none_or(|sentence| sentence.contains("6.12")), "{lacking:?}");
     }
 }
