@@ -62,7 +62,7 @@ pub use libraries::own_libraries;
 pub use memory::{MemoryPolicy, NodeSet};
 pub use observation::{ConditionsObservation, Exit, Observation, ThreadObservation};
 pub use residence::MemoryObservation;
-pub use scheduling::{Scheduling, SchedulingObservation};
+pub use scheduling::{AttachedProcess, Scheduling, SchedulingObservation};
 pub use signals::{die_by, end_without_reader, fail_writes_by_errors, restore_signals_of_writes};
 pub use standstill::{Standstill, Still};
 pub use tracer::trace_available;
@@ -77,7 +77,7 @@ use nix::errno::Errno;
 use openmp::BINDING_VARIABLES;
 use registry::{Binder, ThreadRegistry};
 use residence::MemoryReader;
-use scheduling::SchedulingSeen;
+use scheduling::{Attached, SchedulingSeen};
 use serde::{Deserialize, Serialize};
 use signals::Caught;
 use std::collections::HashSet;
@@ -351,6 +351,9 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let mut events = Events::new(caught, &mut held);
     let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
     registry.watch_scheduling(SchedulingSeen::new(&launch.conditions.scheduling));
+    if launch.conditions.scheduling == Scheduling::Attached {
+        registry.attach_processes(Attached::new(&attachable_cpus(placement.as_ref(), &mut notes)?));
+    }
     registry.add_process(held.pid);
     let counters = Counters::attach(held.pid);
     let observe = attach(launch.observe, &path, held.pid, &mut notes);
@@ -451,10 +454,26 @@ fn usable_placement(placement: &Placement, launch: &Launch) -> Result<Placement,
     Ok(placement)
 }
 
+/// The CPUs that processes may be attached to: those of the placement, whose slots are then given to nobody, else all that we may
+/// use.
+fn attachable_cpus(placement: Option<&Placement>, notes: &mut Vec<String>) -> Result<CpuSet, LaunchError> {
+    let Some(placement) = placement else {
+        return affinity::allowed(Tid::CALLER).map_err(LaunchError::system("sched_getaffinity"));
+    };
+    let union = placement.union();
+    if placement.slots.iter().any(|slot| *slot != union) {
+        notes.push(format!(
+            "attached: each process has one of CPUs {union} of placement {} for life, and no thread has a place of its own",
+            placement.policy
+        ));
+    }
+    Ok(union)
+}
+
 /// Who binds the threads. Variables can't skip a thread or bind processes; and when all slots are alike, the mask that
 /// the program starts with does all that is needed.
 fn binder(placement: Option<&Placement>, launch: &Launch, path: &Path, notes: &mut Vec<String>) -> Binder {
-    let Some(placement) = placement else {
+    let Some(placement) = placement.filter(|_| launch.conditions.scheduling != Scheduling::Attached) else {
         return Binder::Nobody;
     };
     let alike = placement.slots.iter().all(|slot| *slot == placement.slots[0]);
@@ -480,6 +499,7 @@ fn environment(
     notes: &mut Vec<String>,
 ) -> Vec<(OsString, OsString)> {
     const OMP_NUM_THREADS: &str = "OMP_NUM_THREADS";
+    let attached = launch.conditions.scheduling == Scheduling::Attached;
     let mut environment: Vec<(OsString, OsString)> = env::vars_os().collect();
     let mut set = |name: &OsStr, value: OsString| {
         environment.retain(|(other, _)| other != name);
@@ -488,7 +508,9 @@ fn environment(
     if launch.unit == Unit::Thread {
         let threads = match (launch.threads, placement) {
             (Some(threads), _) => Some(threads as usize),
-            (None, Some(placement)) if env::var_os(OMP_NUM_THREADS).is_none() => Some(placement.slots.len()),
+            (None, Some(placement)) if !attached && env::var_os(OMP_NUM_THREADS).is_none() => {
+                Some(placement.slots.len())
+            }
             _ => None,
         };
         if let Some(threads) = threads {
@@ -498,7 +520,7 @@ fn environment(
     for (name, value) in &launch.env {
         set(name, value.clone());
     }
-    if placement.is_some() || !launch.keep_binding_variables {
+    if placement.is_some() || attached || !launch.keep_binding_variables {
         let is_binding = |(name, _): &(OsString, OsString)| BINDING_VARIABLES.iter().any(|binding| name == binding);
         let removed: Vec<_> = environment.extract_if(.., |variable| is_binding(variable)).collect();
         if !removed.is_empty() {

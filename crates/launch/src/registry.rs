@@ -15,7 +15,7 @@
 use crate::Unit;
 use crate::observation::ThreadObservation;
 use crate::openmp::Runtime;
-use crate::scheduling::{SchedulingObservation, SchedulingSeen};
+use crate::scheduling::{Attached, SchedulingObservation, SchedulingSeen};
 use machine::linux::affinity::{self, Mask};
 use machine::linux::{Pid, Tid};
 use machine::{CpuId, CpuSet, Placement};
@@ -119,6 +119,8 @@ struct Process {
     exec: u32,
     /// What its threads inherit under [`Unit::Process`].
     slot: Option<usize>,
+    /// The CPU that it has for life.
+    attached: Option<CpuId>,
     threads: SlotCounter,
     /// The main thread's row, and the slot that it is bound to once there is another thread.
     main_row: usize,
@@ -159,6 +161,8 @@ pub(crate) struct ThreadRegistry {
     refused: Refused,
     /// What is read back of how threads are scheduled; none where nothing is asked for.
     scheduling: Option<SchedulingSeen>,
+    /// What gives each process a CPU for life, in place of slots.
+    attached: Option<Attached>,
 }
 
 /// What a [`ThreadRegistry`] holds in the end.
@@ -186,6 +190,7 @@ impl ThreadRegistry {
             peak_rss_bytes: 0,
             refused: Refused::default(),
             scheduling: None,
+            attached: None,
         }
     }
 
@@ -194,8 +199,16 @@ impl ThreadRegistry {
         self.scheduling = seen;
     }
 
+    /// From now on each process gets a CPU of its own, as far as there are some, and no thread a slot.
+    pub(crate) fn attach_processes(&mut self, attached: Attached) {
+        self.attached = Some(attached);
+    }
+
     /// What has to be done at births.
     pub(crate) fn births(&self) -> Births {
+        if self.attached.is_some() {
+            return Births::BindProcesses;
+        }
         match (&self.slots, self.binder, self.unit) {
             (Some(slots), Binder::Creation, _) if slots.alike() => Births::Leave,
             (Some(_), Binder::Creation, Unit::Thread) => Births::BindThreads,
@@ -277,7 +290,14 @@ impl ThreadRegistry {
         let mut threads = SlotCounter::default();
         let (_, main_slot) = threads.next(self.unit.skipped(Unit::Thread, &self.skip));
         let tid = pid.main_thread();
+        // One that was not stopped at its birth stays where its parent is.
+        let attached = self.attached.as_mut().filter(|_| to_bind).and_then(|attached| attached.give(pid, index));
         let intended = match (&self.slots, self.binder, self.unit) {
+            _ if self.attached.is_some() => attached.map(|cpu| {
+                let place = Place::from(CpuSet::from(cpu));
+                self.refused.bind(tid, &place);
+                place.cpus
+            }),
             (Some(slots), Binder::Creation, Unit::Process) => {
                 let place = slots.get_or_union(slot);
                 if to_bind {
@@ -299,7 +319,17 @@ impl ThreadRegistry {
         };
         self.processes.insert(
             pid,
-            Process { index, exec: 0, slot, threads, main_row: self.rows.len(), main_slot, narrowed: false, living: 0 },
+            Process {
+                index,
+                exec: 0,
+                slot,
+                attached,
+                threads,
+                main_row: self.rows.len(),
+                main_slot,
+                narrowed: false,
+                living: 0,
+            },
         );
         self.enter(pid, tid, [index, 0, 0], intended, inherited);
     }
@@ -314,6 +344,7 @@ impl ThreadRegistry {
         let (thread, slot) = process.threads.next(skip);
         let (index, exec) = (process.index, process.exec);
         let intended = match (&self.slots, self.binder, self.unit) {
+            _ if self.attached.is_some() => process.attached.map(CpuSet::from),
             (Some(slots), Binder::Creation, Unit::Thread) if !to_bind => slot.map(|slot| slots.get(slot).cpus.clone()),
             (Some(slots), Binder::Creation, Unit::Thread) => {
                 if !process.narrowed && !slots.alike() {
@@ -337,6 +368,14 @@ impl ThreadRegistry {
             _ => None,
         };
         self.enter(pid, tid, [index, exec, thread], intended, inherited);
+    }
+
+    /// A main thread has ended, and with it its process: the kernel tells tracers of main threads last. Its row stays until what
+    /// it did is known.
+    pub(crate) fn process_ended(&mut self, pid: Pid) {
+        if let Some(attached) = &mut self.attached {
+            attached.end(pid);
+        }
     }
 
     /// Adds the row of a thread: which it is, where it is meant to run, and where it may if that need not be read back.
@@ -396,6 +435,7 @@ impl ThreadRegistry {
         process.threads = SlotCounter::default();
         process.main_slot = process.threads.next(skip).1;
         let intended = match (&self.slots, self.binder, self.unit) {
+            _ if self.attached.is_some() => process.attached.map(CpuSet::from),
             (Some(slots), Binder::Creation, Unit::Thread) => {
                 // `exec` keeps the mask of the thread that called it, which would be all that the new program sees.
                 if std::mem::take(&mut process.narrowed) {
@@ -462,6 +502,7 @@ impl ThreadRegistry {
             process.living -= 1;
             if process.living == 0 {
                 self.processes.remove(&pid);
+                self.process_ended(pid);
             }
         }
     }
@@ -479,6 +520,7 @@ impl ThreadRegistry {
         self.living.retain(|tid, (of, _)| *of != pid || there.contains(tid));
         if there.is_empty() {
             self.processes.remove(&pid);
+            self.process_ended(pid);
         } else if let Some(process) = self.processes.get_mut(&pid) {
             process.living = there.len() as u32;
         }
@@ -500,8 +542,11 @@ impl ThreadRegistry {
         }
         self.rows.sort_by_key(|row| (row.process, row.exec, row.thread));
         notes.extend(self.strays());
-        let (scheduling, note) = self.scheduling.map(SchedulingSeen::finish).unzip();
+        let (mut scheduling, note) = self.scheduling.map(SchedulingSeen::finish).unzip();
         notes.extend(note.flatten());
+        if let (Some(scheduling), Some(attached)) = (&mut scheduling, self.attached) {
+            scheduling.attached = attached.finish();
+        }
         Findings {
             // A sum over some of them would be taken for one over all.
             migrations: self.rows.iter().map(|row| row.migrations).sum(),
@@ -518,7 +563,7 @@ impl ThreadRegistry {
         let Some(slots) = self.slots.as_ref().filter(|slots| !slots.alike()) else {
             return;
         };
-        if self.unit == Unit::Process || self.rows.iter().any(|row| row.thread > 0) {
+        if self.unit == Unit::Process || self.attached.is_some() || self.rows.iter().any(|row| row.thread > 0) {
             return;
         }
         for row in &mut self.rows {

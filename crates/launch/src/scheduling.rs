@@ -2,9 +2,12 @@
 //!
 //! Class, nice value and slice are set in the child before it becomes the program, and inherited by all that it starts.
 
+mod attached;
 mod attributes;
 mod seen;
 
+pub(crate) use attached::Attached;
+pub use attached::AttachedProcess;
 pub(crate) use attributes::SchedulingForChild;
 pub(crate) use seen::SchedulingSeen;
 
@@ -208,6 +211,9 @@ pub struct SchedulingObservation {
     pub slice_us: Option<u32>,
     /// How many threads had another class, nice value or slice than was asked for when they were last read back.
     pub otherwise: u32,
+    /// With [`Scheduling::Attached`]: where each process was bound when it was created.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<AttachedProcess>,
 }
 
 /// What concerns the whole machine, until this is dropped.

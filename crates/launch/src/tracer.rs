@@ -373,6 +373,7 @@ impl<'a> Tracer<'a> {
         if !self.tracees.remove(&tid) && self.unstopped.is_none() {
             self.registered_early.insert(tid);
         }
+        self.registry.process_ended(Pid(tid.0));
         match &mut self.unstopped {
             Some(unstopped) => unstopped.has_ended(self.registry, tid),
             None => self.registry.remove(tid),

@@ -51,6 +51,7 @@ impl SchedulingSeen {
             nice: self.last.map(|read| read.nice),
             slice_us: self.last.map(|read| read.slice_us).filter(|us| *us > 0),
             otherwise: self.otherwise.len() as u32,
+            ..SchedulingObservation::default()
         };
         (observation, self.note())
     }

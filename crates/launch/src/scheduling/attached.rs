@@ -1,0 +1,98 @@
+//! Processes that are each bound to one CPU for life.
+
+use machine::linux::Pid;
+use machine::{CpuId, CpuSet};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// A process of the program, and the CPU that it was bound to when it was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedProcess {
+    /// Which: 0 is the command, others are numbered as they appear.
+    pub process: u32,
+    /// Its CPU.
+    pub cpu: CpuId,
+}
+
+/// Gives each process the CPU with the fewest living processes of the program.
+pub(crate) struct Attached {
+    /// In ascending order, each with how many processes live there.
+    cpus: Vec<(CpuId, u32)>,
+    /// Living processes, and where in `cpus` each has its own.
+    of_processes: HashMap<Pid, usize>,
+    given: Vec<AttachedProcess>,
+}
+
+impl Attached {
+    pub(crate) fn new(cpus: &CpuSet) -> Self {
+        let cpus = cpus.iter().map(|cpu| (cpu, 0)).collect();
+        Self { cpus, of_processes: HashMap::new(), given: Vec::new() }
+    }
+
+    /// Gives a CPU to a process that was created just now, the lowest on ties; none when there are no CPUs.
+    pub(crate) fn give(&mut self, pid: Pid, process: u32) -> Option<CpuId> {
+        // The kernel gives out the ids of those that have ended again.
+        self.end(pid);
+        let (index, (cpu, living)) = self.cpus.iter_mut().enumerate().min_by_key(|(_, (_, living))| *living)?;
+        *living += 1;
+        self.of_processes.insert(pid, index);
+        self.given.push(AttachedProcess { process, cpu: *cpu });
+        Some(*cpu)
+    }
+
+    /// The process has ended. Others may be told, or told again.
+    pub(crate) fn end(&mut self, pid: Pid) {
+        if let Some(index) = self.of_processes.remove(&pid) {
+            self.cpus[index].1 -= 1;
+        }
+    }
+
+    /// What was given to whom, in order of creation.
+    pub(crate) fn finish(self) -> Vec<AttachedProcess> {
+        self.given
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_process_gets_the_lowest_of_the_cpus_with_the_fewest(
+            cpus in prop::collection::btree_set(0_u32..9, 1..5),
+            // Births, and ends of the n-th that lives.
+            events in prop::collection::vec(prop::option::of(0_usize..8), 0..60),
+        ) {
+            let mut attached = Attached::new(&cpus.iter().copied().map(CpuId).collect());
+            let mut alive: Vec<(Pid, CpuId)> = Vec::new();
+            for (number, event) in (0_i32..).zip(events) {
+                if let Some(nth) = event {
+                    if nth < alive.len() {
+                        attached.end(alive.remove(nth).0);
+                    }
+                    continue;
+                }
+                let load = |cpu: u32| alive.iter().filter(|(_, of)| of.0 == cpu).count();
+                let fewest = cpus.iter().map(|cpu| load(*cpu)).min().unwrap();
+                let expected = cpus.iter().copied().find(|cpu| load(*cpu) == fewest).map(CpuId);
+                let pid = Pid(number);
+                prop_assert_eq!(attached.give(pid, number as u32), expected);
+                alive.push((pid, expected.unwrap()));
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_given_out_again_counts_once() {
+        let mut attached = Attached::new(&"2,5".parse().unwrap());
+        assert_eq!(attached.give(Pid(9), 0), Some(CpuId(2)));
+        assert_eq!(attached.give(Pid(9), 1), Some(CpuId(2)));
+        assert_eq!(attached.give(Pid(10), 2), Some(CpuId(5)));
+        attached.end(Pid(9));
+        attached.end(Pid(9));
+        assert_eq!(attached.give(Pid(11), 3), Some(CpuId(2)));
+        assert_eq!(attached.finish().len(), 4);
+    }
+}
