@@ -4,7 +4,10 @@ use crate::binding::BindingArgs;
 use crate::{UsageError, placement_file, shell};
 use anyhow::Context;
 use launch::observation::STOPS_TO_TELL;
-use launch::{Conditions, Descendants, HugePages, Launch, Launched, MemoryObservation, MemoryPolicy, Output};
+use launch::{
+    Conditions, Descendants, HugePages, Launch, Launched, MemoryObservation, MemoryPolicy, Output, Scheduling,
+    SchedulingObservation,
+};
 use machine::{CpuSet, Machine, Placement, Policy};
 use output::{Inputs, ResultFile};
 use serde::Serialize;
@@ -29,6 +32,12 @@ pub struct RunArgs {
     /// 0,8,1,9, a study's .stayput file (its best placement), or `unbound`; without it the program is only observed
     #[arg(short, long, value_name = "POLICY|LIST|FILE", add = shell::names_and_files(shell::placements, "stayput"))]
     place: Option<String>,
+
+    /// Who schedules it, and how: batch, idle, nice=N, slice=MS, attached (each process on one CPU for life), cache-aware=on or
+    /// =off, the affinity scheduler by light, heavy or phi=P:T[:graded][:complex], ext:COMMAND for a sched_ext scheduler that
+    /// COMMAND loads, or default
+    #[arg(long, value_name = "WHICH", default_value = "default", hide_default_value = true)]
+    sched: Scheduling,
 
     /// Write what was seen to FILE, as JSON (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("json"))]
@@ -106,6 +115,7 @@ fn conditions(args: &RunArgs) -> anyhow::Result<Conditions> {
     let conditions = Conditions {
         memory: args.memory.clone().unwrap_or_default(),
         huge_pages: args.huge_pages.unwrap_or_default(),
+        scheduling: args.sched.clone(),
         ..Conditions::default()
     };
     match conditions.lacking() {
@@ -179,6 +189,9 @@ struct Report<'a> {
     memory: Option<MemoryReport<'a>>,
     stops: Option<u64>,
     stops_s: Option<f64>,
+    /// What was read back of who scheduled it; none where nothing was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sched: Option<&'a SchedulingObservation>,
     /// For each thread, in order of creation.
     intended_cpus: Vec<Option<&'a CpuSet>>,
     actual_cpus: Vec<&'a CpuSet>,
@@ -220,6 +233,7 @@ impl<'a> Report<'a> {
             }),
             stops: seen.stops,
             stops_s: seen.stops_s,
+            sched: seen.conditions.scheduling.as_ref(),
             intended_cpus: seen.threads.iter().map(|thread| thread.intended_cpus.as_ref()).collect(),
             actual_cpus: seen.threads.iter().map(|thread| &thread.actual_cpus).collect(),
             thread_details: &seen.threads,
@@ -246,6 +260,9 @@ fn summary(seen: &Observation) -> String {
     let migrations = seen.migrations.map_or("not known here".into(), grouped);
     line("switches", format!("{voluntary} voluntary, {involuntary} involuntary; migrations: {migrations}"));
     line("page faults", format!("{} without I/O, {} with", grouped(seen.minor_faults), grouped(seen.major_faults)));
+    if let Some(scheduling) = &seen.conditions.scheduling {
+        line("scheduling", scheduled(scheduling));
+    }
     for (name, count) in &seen.counters {
         line(&name.replace('_', " "), grouped(*count));
     }
@@ -276,6 +293,23 @@ fn residence(memory: &MemoryObservation) -> String {
         mib(memory.huge_bytes),
         hugetlb.unwrap_or_default()
     )
+}
+
+/// What was read back of who scheduled the program, and how.
+fn scheduled(seen: &SchedulingObservation) -> String {
+    let mut parts = Vec::from_iter(seen.policy.clone());
+    parts.extend(seen.nice.map(|nice| format!("nice {nice}")));
+    parts.extend(seen.slice_us.map(|us| format!("slice {} ms", f64::from(us) / 1e3)));
+    let cpus: CpuSet = seen.attached.iter().map(|process| process.cpu).collect();
+    match seen.attached.len() {
+        0 => {}
+        1 => parts.push(format!("one process attached, to CPU {cpus}")),
+        processes => parts.push(format!("{} processes attached, to CPUs {cpus}", grouped(processes as u64))),
+    }
+    if parts.is_empty() {
+        return "it could not be read back".into();
+    }
+    parts.join(", ")
 }
 
 fn ended(exit: Exit) -> String {
