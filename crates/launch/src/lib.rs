@@ -340,13 +340,14 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let input = launch.input.as_ref().map(Input::open).transpose().map_err(LaunchError::Input)?;
 
     let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Before signals are caught: one that comes meanwhile ends us, or is heeded below.
+    let in_force = launch.conditions.begin()?;
     let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
     let caught = Caught::new(launch.descendants == Descendants::Detach).map_err(LaunchError::system("pipe"))?;
     // From here on a signal arrives in `caught`; one that came before, while the program could still be left alone, is heeded now.
     if let Some(signal) = interruption() {
         return Err(LaunchError::Interrupted { signal });
     }
-    let in_force = launch.conditions.begin()?;
     let mut held = Held::start(program, launch.output, input, caught.inherited(), launch.conditions.for_child())?;
     let mut events = Events::new(caught, &mut held);
     let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
@@ -373,6 +374,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         }
     };
     let company = in_force.company.as_ref().map(CompanyInForce::observation);
+    let around = in_force.scheduling.observation();
     let not_in_force = in_force.end();
     if let Some(reaper) = reaper {
         ended.leftovers += reaper.sweep();
@@ -425,7 +427,11 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         stops: Some(ended.stops),
         stops_s: Some((stop_cost::of(ended.stops) + ended.reading).as_secs_f64()),
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
-        conditions: ConditionsObservation { company, scheduling: findings.scheduling, ..conditions },
+        conditions: ConditionsObservation {
+            company,
+            scheduling: findings.scheduling.map(|seen| seen.with_around(around)),
+            ..conditions
+        },
         notes,
     };
     Ok(Launched { observation, stdout, stderr, standstill, not_in_force })

@@ -1,21 +1,30 @@
 //! Who schedules a program's threads, and how.
 //!
-//! Class, nice value and slice are set in the child before it becomes the program, and inherited by all that it starts.
+//! Class, nice value and slice are set in the child before it becomes the program, and inherited by all that it starts. A scheduler
+//! by sched_ext is loaded for the whole machine by a program of its own, and unloaded when the run is over.
 
 mod attached;
 mod attributes;
+mod cache_aware;
+mod in_force;
+mod loader;
+mod sched_ext;
 mod seen;
 
 pub(crate) use attached::Attached;
 pub use attached::AttachedProcess;
 pub(crate) use attributes::SchedulingForChild;
+pub(crate) use in_force::SchedulingInForce;
 pub(crate) use seen::SchedulingSeen;
 
 use crate::LaunchError;
 use attributes::Asked;
-use machine::linux::system;
+use cache_aware::CacheAware;
+use machine::linux::{process, system};
 use nix::errno::Errno;
+use sched_ext::SchedExt;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -165,7 +174,48 @@ crate::text_in_journals!(Scheduling);
 impl Scheduling {
     /// Why this kernel can't do so, in a sentence.
     pub fn lacking(&self) -> Option<String> {
-        Asked::of(self).and_then(|asked| self.lacking_in_class(asked))
+        match self {
+            Self::CacheAware(_) => CacheAware::lacking(),
+            Self::Affinity(_) | Self::Ext(_) => self.lacking_to_load(&SchedExt::of_kernel()),
+            _ => Asked::of(self).and_then(|asked| self.lacking_in_class(asked)),
+        }
+    }
+
+    /// The same of schedulers that are loaded.
+    fn lacking_to_load(&self, sched_ext: &SchedExt) -> Option<String> {
+        if !sched_ext.exists() {
+            let release = system::kernel_release().unwrap_or_default();
+            let since = if matches!(self, Self::Affinity(_)) { "6.13" } else { "6.12" };
+            return Some(format!(
+                "this kernel (Linux {release}) has no sched_ext, since {} isn't there: `{self}` takes Linux {since} or later, built with \
+                 CONFIG_SCHED_CLASS_EXT",
+                sched_ext.folder().display()
+            ));
+        }
+        if !process::has_capability(CAP_SYS_ADMIN) {
+            return Some(format!("to load a scheduler, as `{self}` does, takes root: try again with sudo"));
+        }
+        let found = self.loader().and_then(|words| match words.first() {
+            Some(program) => crate::executable_path(program).map_err(|error| error.to_string()),
+            None => Err("no command is named".into()),
+        });
+        found.err().map(|error| format!("`{self}`: {error}"))
+    }
+
+    /// The command that loads it, or why there is none, in a sentence.
+    fn loader(&self) -> Result<Vec<OsString>, String> {
+        match self {
+            Self::Ext(command) => {
+                let words = shell_words::split(command).map_err(|error| error.to_string())?;
+                Ok(words.into_iter().map(OsString::from).collect())
+            }
+            Self::Affinity(rule) => {
+                let program = crate::companion(AFFINITY_LOADER).map_err(|error| error.to_string())?;
+                let all = ["--all", "--quiet"].map(String::from).into_iter();
+                Ok([program.into()].into_iter().chain(all.chain(options(rule)).map(OsString::from)).collect())
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// The same of class, nice value and slice, which are tried on a thread that does nothing.
@@ -187,7 +237,7 @@ impl Scheduling {
 
     /// Brings about what concerns the whole machine.
     pub(crate) fn begin(&self) -> Result<SchedulingInForce, LaunchError> {
-        Ok(SchedulingInForce {})
+        SchedulingInForce::begin(self)
     }
 
     pub(crate) fn for_child(&self) -> SchedulingForChild {
@@ -211,19 +261,38 @@ pub struct SchedulingObservation {
     pub slice_us: Option<u32>,
     /// How many threads had another class, nice value or slice than was asked for when they were last read back.
     pub otherwise: u32,
+    /// The sched_ext scheduler that was in force when the program ended, as it calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ops: Option<String>,
+    /// With [`Scheduling::CacheAware`]: whether the kernel's cache-aware balancing was on when the program ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_aware: Option<bool>,
     /// With [`Scheduling::Attached`]: where each process was bound when it was created.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<AttachedProcess>,
 }
 
-/// What concerns the whole machine, until this is dropped.
-pub(crate) struct SchedulingInForce {}
-
-impl SchedulingInForce {
-    /// Why it isn't in force (any more), in a sentence.
-    pub(crate) fn lost(&mut self) -> Option<String> {
-        None
+impl SchedulingObservation {
+    /// This of the program's threads, with what was seen around the program.
+    pub(crate) fn with_around(self, around: Self) -> Self {
+        Self { ops: around.ops, cache_aware: around.cache_aware, ..self }
     }
+}
+
+/// CAP_SYS_ADMIN: schedulers can't be loaded without it, whatever else BPF takes.
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// The program that loads the affinity scheduler.
+const AFFINITY_LOADER: &str = "stayput-sched";
+
+/// The options of `stayput sched` that mean this rule: `light`, `heavy` or `phi=P:T`, and flags.
+fn options(rule: &str) -> Vec<String> {
+    let Some(value) = rule.strip_prefix("phi=") else { return vec![format!("--{rule}")] };
+    let mut words = value.split(':');
+    let boosts = ["--phi-p", "--phi-t"].into_iter().zip(words.by_ref());
+    let mut options: Vec<String> = boosts.flat_map(|(option, boost)| [option.into(), boost.into()]).collect();
+    options.extend(words.map(|flag| format!("--{flag}")));
+    options
 }
 
 #[cfg(test)]
@@ -307,5 +376,26 @@ mod tests {
         assert_eq!(Scheduling::Idle.lacking(), None);
         let lacking = Scheduling::SliceUs(3500).lacking();
         assert!(lacking.as_ref().is_none_or(|sentence| sentence.contains("6.12")), "{lacking:?}");
+    }
+
+    #[test]
+    fn the_affinity_scheduler_gets_its_own_options() {
+        assert_eq!(options("light"), ["--light"]);
+        assert_eq!(options("phi=6:16"), ["--phi-p", "6", "--phi-t", "16"]);
+        let Scheduling::Affinity(rule) = "phi=6:0:complex:graded".parse().unwrap() else { panic!("it is a rule") };
+        assert_eq!(options(&rule), ["--phi-p", "6", "--phi-t", "0", "--graded", "--complex"]);
+    }
+
+    #[test]
+    fn what_cannot_be_loaded_is_told_beforehand() {
+        let missing = Scheduling::Ext("no-such-loader --fast".into());
+        let nowhere = SchedExt::at("/no/such/folder".into());
+        assert!(missing.lacking_to_load(&nowhere).unwrap().contains("CONFIG_SCHED_CLASS_EXT"));
+        let folder = tempfile::tempdir().unwrap();
+        let lacking = missing.lacking_to_load(&SchedExt::at(folder.path().into())).unwrap();
+        let may_load = process::has_capability(CAP_SYS_ADMIN);
+        assert!(lacking.contains(if may_load { "no-such-loader: command not found" } else { "root" }), "{lacking}");
+        let there = Scheduling::Ext("sh -c true".into()).lacking_to_load(&SchedExt::at(folder.path().into()));
+        assert_eq!(there.is_none(), may_load, "{there:?}");
     }
 }

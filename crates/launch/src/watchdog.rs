@@ -81,7 +81,8 @@ fn wait_for_end(pipe: libc::c_int) {
     }
 }
 
-fn kill_session(leader: Pid) {
+/// Kills all of the session that `leader` leads or led, until nothing of it runs.
+pub(crate) fn kill_session(leader: Pid) {
     for _ in 0..LONGEST_ROUNDS {
         let all = Pid::all();
         let running: Vec<Pid> =

@@ -300,6 +300,8 @@ fn scheduled(seen: &SchedulingObservation) -> String {
     let mut parts = Vec::from_iter(seen.policy.clone());
     parts.extend(seen.nice.map(|nice| format!("nice {nice}")));
     parts.extend(seen.slice_us.map(|us| format!("slice {} ms", f64::from(us) / 1e3)));
+    parts.extend(seen.ops.as_ref().map(|ops| format!("sched_ext scheduler {ops}")));
+    parts.extend(seen.cache_aware.map(|on| format!("cache-aware balancing {}", if on { "on" } else { "off" })));
     let cpus: CpuSet = seen.attached.iter().map(|process| process.cpu).collect();
     match seen.attached.len() {
         0 => {}
