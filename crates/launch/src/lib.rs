@@ -1,6 +1,7 @@
 //! A program and a placement go in; an [`Observation`] comes out: its threads bound in order of creation, each read back,
 //! the whole measured. For that this crate starts the program and traces it, sets affinity masks of its threads, changes
-//! the signal dispositions of this process while it runs, and counts it with the kernel's counters; it writes no file.
+//! the signal dispositions of this process while it runs, and counts it with the kernel's counters; it writes no file but switches
+//! of the kernel.
 //!
 //! ```text
 //! clone ──> held ──> watched, bound, counted ──> exec ──> births, ends ──> observation
@@ -17,6 +18,7 @@
 //!   process group, terminal, signals, descriptors and exit are what they would have been. With [`Output::Capture`]
 //!   and [`Descendants::Kill`] it is a trial of a study: alone in its session, in bounded memory and time, and nothing
 //!   is left of it.
+//! - **Under which scheduler**: [`Scheduling`] is set before the program begins, read back, and undone when it has ended.
 //!
 //! One launch at a time: signals belong to the process, so a second one waits for the first.
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as the tests may")]
 
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn run(arguments: &[&str]) -> Output {
@@ -38,5 +39,36 @@ fn a_word_that_is_no_way_of_scheduling_starts_nothing_and_is_a_usage_error() {
         let output = run(&["--sched", word, "--", "echo", "started"]);
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), b"".as_slice()));
         assert!(stderr(&output).contains(right) && stderr(&output).trim().lines().count() == 1, "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_this_kernel_lacks_is_said_before_the_program_starts() {
+    for (word, file, said) in [
+        ("light", "/sys/kernel/sched_ext", "CONFIG_SCHED_CLASS_EXT"),
+        ("phi=6:6:graded", "/sys/kernel/sched_ext", "CONFIG_SCHED_CLASS_EXT"),
+        ("ext:sleep 1000", "/sys/kernel/sched_ext", "CONFIG_SCHED_CLASS_EXT"),
+        ("cache-aware=on", "/sys/kernel/debug/sched/llc_balancing", "CONFIG_SCHED_CACHE"),
+    ] {
+        if Path::new(file).exists() {
+            println!("skipped: this kernel has {file}");
+            continue;
+        }
+        let output = run(&["--sched", word, "--", "echo", "started"]);
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), b"".as_slice()));
+        assert!(stderr(&output).contains(said) && stderr(&output).trim().lines().count() == 1, "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn attached_processes_are_listed_with_their_cpus() {
+    let script = "/bin/true & /bin/true & wait";
+    let output = run(&["-q", "--json", "-", "--sched", "attached", "--", "sh", "-c", script]);
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let attached = seen["sched"]["attached"].as_array().unwrap();
+    assert_eq!(attached.len(), 3, "{seen}");
+    for thread in seen["thread_details"].as_array().unwrap() {
+        let given = attached.iter().find(|given| given["process"] == thread["process"]).unwrap();
+        assert_eq!(thread["intended_cpus"].as_str().unwrap(), given["cpu"].to_string(), "{seen}");
     }
 }

@@ -58,6 +58,8 @@ impl Loader {
         let parent = std::process::id() as libc::pid_t;
         // SAFETY: the function only makes system calls, which may be made between fork and exec.
         unsafe { command.pre_exec(move || prepare(parent)) };
+        // Before it is started: what fails later would leave it running.
+        let (last_line, printed) = read_lines(output)?;
         let (tell_start, started) = mpsc::channel();
         let (tell_end, ended) = mpsc::channel();
         let (to_reap, may_reap) = mpsc::channel::<()>();
@@ -76,7 +78,6 @@ impl Loader {
         })?;
         let id = started.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
         let pid = Pid(id as libc::pid_t);
-        let (last_line, printed) = read_lines(output)?;
         let _watchdog = Watchdog::start(pid).ok();
         let (to_reap, keeper) = (Some(to_reap), Some(keeper));
         Ok(Self { pid, ended, ending: None, last_line, printed, to_reap, keeper, _watchdog })
