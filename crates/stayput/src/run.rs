@@ -5,8 +5,8 @@ use crate::{UsageError, placement_file, shell};
 use anyhow::Context;
 use launch::observation::STOPS_TO_TELL;
 use launch::{
-    Conditions, Descendants, HugePages, Launch, Launched, MemoryObservation, MemoryPolicy, Output, Scheduling,
-    SchedulingObservation,
+    Company, CompanyObservation, Conditions, Descendants, HugePages, Launch, Launched, MemoryObservation, MemoryPolicy,
+    Output, ParseCompanyError, Scheduling, SchedulingObservation,
 };
 use machine::{CpuSet, Machine, Placement, Policy};
 use output::{Inputs, ResultFile};
@@ -39,6 +39,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "WHICH", default_value = "default", hide_default_value = true)]
     sched: Scheduling,
 
+    /// What runs beside it for as long as it does: a command such as 'stress-ng --cache 2', of which nothing is left
+    /// afterwards, or none
+    #[arg(long, value_name = "COMMAND", value_parser = beside)]
+    beside: Option<Beside>,
+
     /// Write what was seen to FILE, as JSON (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("json"))]
     json: Option<PathBuf>,
@@ -67,6 +72,24 @@ pub struct RunArgs {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// What stands for no company.
+const NO_COMPANY: &str = "none";
+
+/// Company, or none.
+#[derive(Clone)]
+struct Beside(Option<Company>);
+
+fn beside(text: &str) -> Result<Beside, ParseCompanyError> {
+    if text.trim() == NO_COMPANY { Ok(Beside(None)) } else { text.parse().map(|company| Beside(Some(company))) }
+}
+
+impl RunArgs {
+    /// What runs beside the program.
+    fn company(&self) -> Option<&Company> {
+        self.beside.as_ref()?.0.as_ref()
+    }
 }
 
 /// Runs the program and ends as it did.
@@ -116,7 +139,7 @@ fn conditions(args: &RunArgs) -> anyhow::Result<Conditions> {
         memory: args.memory.clone().unwrap_or_default(),
         huge_pages: args.huge_pages.unwrap_or_default(),
         scheduling: args.sched.clone(),
-        ..Conditions::default()
+        company: args.company().cloned(),
     };
     match conditions.lacking() {
         Some(why) => Err(UsageError(why).into()),
@@ -192,6 +215,9 @@ struct Report<'a> {
     /// What was read back of who scheduled it; none where nothing was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     sched: Option<&'a SchedulingObservation>,
+    /// What was seen of its company; none where it had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beside: Option<BesideReport<'a>>,
     /// For each thread, in order of creation.
     intended_cpus: Vec<Option<&'a CpuSet>>,
     actual_cpus: Vec<&'a CpuSet>,
@@ -206,6 +232,14 @@ struct MemoryReport<'a> {
     huge_pages: HugePages,
     #[serde(flatten)]
     seen: &'a MemoryObservation,
+}
+
+/// What `--json` says of company.
+#[derive(Serialize)]
+struct BesideReport<'a> {
+    command: &'a Company,
+    #[serde(flatten)]
+    seen: &'a CompanyObservation,
 }
 
 impl<'a> Report<'a> {
@@ -234,6 +268,10 @@ impl<'a> Report<'a> {
             stops: seen.stops,
             stops_s: seen.stops_s,
             sched: seen.conditions.scheduling.as_ref(),
+            beside: args
+                .company()
+                .zip(seen.conditions.company.as_ref())
+                .map(|(command, seen)| BesideReport { command, seen }),
             intended_cpus: seen.threads.iter().map(|thread| thread.intended_cpus.as_ref()).collect(),
             actual_cpus: seen.threads.iter().map(|thread| &thread.actual_cpus).collect(),
             thread_details: &seen.threads,
@@ -262,6 +300,9 @@ fn summary(seen: &Observation) -> String {
     line("page faults", format!("{} without I/O, {} with", grouped(seen.minor_faults), grouped(seen.major_faults)));
     if let Some(scheduling) = &seen.conditions.scheduling {
         line("scheduling", scheduled(scheduling));
+    }
+    if let Some(company) = &seen.conditions.company {
+        line("beside", beside_it(company));
     }
     for (name, count) in &seen.counters {
         line(&name.replace('_', " "), grouped(*count));
@@ -312,6 +353,16 @@ fn scheduled(seen: &SchedulingObservation) -> String {
         return "it could not be read back".into();
     }
     parts.join(", ")
+}
+
+/// What was seen of its company.
+fn beside_it(seen: &CompanyObservation) -> String {
+    let processes = match seen.processes {
+        0 => "no process at its end".into(),
+        1 => "one process".into(),
+        several => format!("{} processes", grouped(several.into())),
+    };
+    format!("{processes}, {:.2} s of CPU time", seen.cpu_s)
 }
 
 fn ended(exit: Exit) -> String {

@@ -78,7 +78,7 @@ impl Loader {
         })?;
         let id = started.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
         let pid = Pid(id as libc::pid_t);
-        let _watchdog = Watchdog::start(pid).ok();
+        let _watchdog = Watchdog::over_session(pid).ok();
         let (to_reap, keeper) = (Some(to_reap), Some(keeper));
         Ok(Self { pid, ended, ending: None, last_line, printed, to_reap, keeper, _watchdog })
     }
