@@ -5,6 +5,7 @@
 extern crate terminal;
 
 mod binding;
+mod conditions;
 mod doctor;
 mod place;
 mod placement_file;

@@ -1,6 +1,7 @@
 //! The best placement out of a study's journal, for `stayput run --place FILE.stayput`.
 
 use crate::UsageError;
+use launch::Conditions;
 use machine::Placement;
 use std::path::Path;
 use study::identity::Change;
@@ -8,8 +9,10 @@ use study::{Analysis, Best, Binding, Identity, Plan};
 
 /// Where a study found a program fastest.
 pub struct BestPlacement {
-    /// None when running unbound was best.
+    /// None when binding nothing was best.
     pub placement: Option<Placement>,
+    /// What else it ran under.
+    pub conditions: Conditions,
     /// The thread count that goes with it.
     pub threads: u32,
     /// How the study bound the program's threads.
@@ -46,12 +49,10 @@ pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacem
             ))
         })?,
     };
-    let placement = plan
-        .treatments
-        .iter()
-        .find(|treatment| treatment.name == chosen.placement)
-        .zip(plan.threads.iter().position(|threads| *threads == chosen.threads))
-        .and_then(|(treatment, position)| treatment.placements.get(position)?.clone());
+    let treatment = plan.treatments.iter().find(|treatment| treatment.name == chosen.placement);
+    let column = plan.threads.iter().position(|threads| *threads == chosen.threads);
+    let placement = treatment.zip(column).and_then(|(treatment, column)| treatment.placement(column).cloned());
+    let conditions = treatment.map(|treatment| treatment.conditions.clone()).unwrap_or_default();
     let subject = plan.subjects.iter().find(|subject| subject.name == chosen.subject);
     let binding = subject.map(|subject| subject.binding.clone()).unwrap_or_default();
     // Under another name it may be another program, of which nothing is claimed.
@@ -59,7 +60,7 @@ pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacem
     let then = then.filter(|then| then.files.first().map(|file| &file.name) == argv.first());
     let now = then.and_then(|_| Identity::of_commands(&[argv.to_vec()]));
     let changes = then.zip(now).map(|(then, now)| then.changes(&now)).unwrap_or_default();
-    Ok(BestPlacement { placement, threads: chosen.threads, binding, changes })
+    Ok(BestPlacement { placement, conditions, threads: chosen.threads, binding, changes })
 }
 
 fn runs_program(plan: &Plan, best: &Best, argv: &[String]) -> bool {

@@ -1,13 +1,11 @@
 //! `stayput run`: one program with its threads bound and read back, otherwise as if it had been started bare.
 
 use crate::binding::BindingArgs;
+use crate::conditions::{self, ConditionArgs, ConditionsReport};
 use crate::{UsageError, placement_file, shell};
 use anyhow::Context;
 use launch::observation::STOPS_TO_TELL;
-use launch::{
-    Company, CompanyObservation, Conditions, Descendants, HugePages, Launch, Launched, MemoryObservation, MemoryPolicy,
-    Output, ParseCompanyError, Scheduling, SchedulingObservation,
-};
+use launch::{Conditions, Descendants, Launch, Launched, Output};
 use machine::{CpuSet, Machine, Placement, Policy};
 use output::{Inputs, ResultFile};
 use serde::Serialize;
@@ -33,33 +31,15 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "POLICY|LIST|FILE", add = shell::names_and_files(shell::placements, "stayput"))]
     place: Option<String>,
 
-    /// Who schedules it, and how: batch, idle, nice=N, slice=MS, attached (each process on one CPU for life), cache-aware=on or
-    /// =off, the affinity scheduler by light, heavy or phi=P:T[:graded][:complex], ext:COMMAND for a sched_ext scheduler that
-    /// COMMAND loads, or default
-    #[arg(long, value_name = "WHICH", default_value = "default", hide_default_value = true)]
-    sched: Scheduling,
-
-    /// What runs beside it for as long as it does: a command such as 'stress-ng --cache 2', of which nothing is left
-    /// afterwards, or none
-    #[arg(long, value_name = "COMMAND", value_parser = beside)]
-    beside: Option<Beside>,
-
     /// Write what was seen to FILE, as JSON (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("json"))]
     json: Option<PathBuf>,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "What it runs under")]
+    conditions: ConditionArgs,
+
+    #[command(flatten, next_help_heading = "How its threads are bound")]
     binding: BindingArgs,
-
-    /// From which NUMA nodes its memory comes: default, local, bind:NODES, preferred:NODES, interleave, interleave:NODES or
-    /// weighted-interleave, with NODES such as 0 or 0-1; what came of it is read back
-    #[arg(long, value_name = "POLICY")]
-    memory: Option<MemoryPolicy>,
-
-    /// Whether its memory is in transparent huge pages: default, never, or always, which sets the whole machine to it while
-    /// the program runs and takes root; how much is in them is read back
-    #[arg(long, value_name = "WHICH")]
-    huge_pages: Option<HugePages>,
 
     /// Print no summary
     #[arg(short, long)]
@@ -74,32 +54,14 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// What stands for no company.
-const NO_COMPANY: &str = "none";
-
-/// Company, or none.
-#[derive(Clone)]
-struct Beside(Option<Company>);
-
-fn beside(text: &str) -> Result<Beside, ParseCompanyError> {
-    if text.trim() == NO_COMPANY { Ok(Beside(None)) } else { text.parse().map(|company| Beside(Some(company))) }
-}
-
-impl RunArgs {
-    /// What runs beside the program.
-    fn company(&self) -> Option<&Company> {
-        self.beside.as_ref()?.0.as_ref()
-    }
-}
-
 /// Runs the program and ends as it did.
 pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let command = match &args.shell {
         Some(shell) => vec![shell.clone(), "-c".into(), args.command.join(OsStr::new(" "))],
         None => args.command.clone(),
     };
-    let (placement, threads, binding) = placement(args, &command)?;
-    let conditions = conditions(args)?;
+    let Found { placement, threads, binding, conditions } = found(args, &command)?;
+    let conditions = args.conditions.over(conditions)?;
     // Before the program runs: a result that can't be kept is better known at once.
     let json = args.json.as_deref().map(|path| ResultFile::named(path, inputs(args, &command))).transpose()?;
     let launched = launch::launch(&Launch {
@@ -111,15 +73,15 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         output: Output::Inherit,
         descendants: Descendants::Detach,
         keep_binding_variables: args.place.is_none(),
-        conditions,
-        read_memory: args.memory.is_some() || args.huge_pages.is_some(),
+        conditions: conditions.clone(),
+        read_memory: args.conditions.ask_of_memory(),
         ..Launch::new(command.clone())
     });
     let Launched { observation: mut seen, not_in_force, .. } =
         launched.map_err(|error| crate::unstartable(error, &command[0]))?;
     seen.notes.extend(not_in_force);
     if let Some(json) = json {
-        let report = Report::new(args, threads, &seen);
+        let report = Report::new(args, threads, &conditions, &seen);
         let text = serde_json::to_string_pretty(&report).context("what was seen can't be written as JSON")?;
         json.write(format!("{}\n", terminal::printable_json(&text)))?;
     }
@@ -133,20 +95,6 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     }
 }
 
-/// What it runs under, if that can be brought about here.
-fn conditions(args: &RunArgs) -> anyhow::Result<Conditions> {
-    let conditions = Conditions {
-        memory: args.memory.clone().unwrap_or_default(),
-        huge_pages: args.huge_pages.unwrap_or_default(),
-        scheduling: args.sched.clone(),
-        company: args.company().cloned(),
-    };
-    match conditions.lacking() {
-        Some(why) => Err(UsageError(why).into()),
-        None => Ok(conditions),
-    }
-}
-
 /// What the run is made from.
 fn inputs(args: &RunArgs, command: &[OsString]) -> Inputs {
     let mut inputs = Inputs::default();
@@ -157,16 +105,23 @@ fn inputs(args: &RunArgs, command: &[OsString]) -> Inputs {
     inputs
 }
 
-/// Where the threads go and how many there are, if either was said, and how they are bound.
-fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Placement>, Option<u32>, Binding)> {
-    let binding = Binding::from(args.binding.clone());
+/// Where the threads go and how many there are, if either was said; how they are bound, and what a study says of conditions.
+struct Found {
+    placement: Option<Placement>,
+    threads: Option<u32>,
+    binding: Binding,
+    conditions: Conditions,
+}
+
+fn found(args: &RunArgs, command: &[OsString]) -> anyhow::Result<Found> {
+    let (threads, binding, conditions) = (args.threads, Binding::from(args.binding.clone()), Conditions::default());
     let Some(place) = args.place.as_deref().filter(|place| *place != UNBOUND) else {
-        return Ok((None, args.threads, binding));
+        return Ok(Found { placement: None, threads, binding, conditions });
     };
     if Path::new(place).extension().is_some_and(|extension| extension == "stayput") {
         let argv: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let best = placement_file::best_placement(Path::new(place), &argv)?;
-        if best.placement.is_none() && !args.quiet {
+        if best.placement.is_none() && best.conditions.is_default() && !args.quiet {
             eprintln!("stayput: {place} shows no placement that beats running unbound; nothing is bound");
         }
         for change in best.changes.iter().filter(|_| !args.quiet) {
@@ -176,7 +131,8 @@ fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Pla
         }
         // What was found holds for threads that are bound as the study bound them.
         let binding = if binding.is_default() { best.binding } else { binding };
-        return Ok((best.placement, args.threads.or(Some(best.threads)), binding));
+        let threads = args.threads.or(Some(best.threads));
+        return Ok(Found { placement: best.placement, threads, binding, conditions: best.conditions });
     }
     let placement = match place.parse::<Policy>().map_err(UsageError::from)? {
         // Reading the topology would take longer than starting the program.
@@ -187,7 +143,7 @@ fn placement(args: &RunArgs, command: &[OsString]) -> anyhow::Result<(Option<Pla
             policy.place(&machine, threads)
         }
     };
-    Ok((Some(placement.map_err(UsageError::from)?), args.threads, binding))
+    Ok(Found { placement: Some(placement.map_err(UsageError::from)?), threads, binding, conditions })
 }
 
 /// What `--json` writes, in the words of the report's trials.
@@ -208,16 +164,10 @@ struct Report<'a> {
     minor_faults: u64,
     major_faults: u64,
     counters: &'a BTreeMap<String, u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory: Option<MemoryReport<'a>>,
     stops: Option<u64>,
     stops_s: Option<f64>,
-    /// What was read back of who scheduled it; none where nothing was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sched: Option<&'a SchedulingObservation>,
-    /// What was seen of its company; none where it had none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<BesideReport<'a>>,
+    #[serde(flatten)]
+    conditions: ConditionsReport<'a>,
     /// For each thread, in order of creation.
     intended_cpus: Vec<Option<&'a CpuSet>>,
     actual_cpus: Vec<&'a CpuSet>,
@@ -225,25 +175,8 @@ struct Report<'a> {
     notes: &'a [String],
 }
 
-/// What was asked of its memory, and what was seen of it.
-#[derive(Serialize)]
-struct MemoryReport<'a> {
-    policy: MemoryPolicy,
-    huge_pages: HugePages,
-    #[serde(flatten)]
-    seen: &'a MemoryObservation,
-}
-
-/// What `--json` says of company.
-#[derive(Serialize)]
-struct BesideReport<'a> {
-    command: &'a Company,
-    #[serde(flatten)]
-    seen: &'a CompanyObservation,
-}
-
 impl<'a> Report<'a> {
-    fn new(args: &'a RunArgs, threads: Option<u32>, seen: &'a Observation) -> Self {
+    fn new(args: &'a RunArgs, threads: Option<u32>, conditions: &'a Conditions, seen: &'a Observation) -> Self {
         let of_command = seen.threads.iter().filter(|thread| thread.process == 0).count() as u32;
         Self {
             command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -260,18 +193,9 @@ impl<'a> Report<'a> {
             minor_faults: seen.minor_faults,
             major_faults: seen.major_faults,
             counters: &seen.counters,
-            memory: seen.conditions.memory.as_ref().map(|of_memory| MemoryReport {
-                policy: args.memory.clone().unwrap_or_default(),
-                huge_pages: args.huge_pages.unwrap_or_default(),
-                seen: of_memory,
-            }),
             stops: seen.stops,
             stops_s: seen.stops_s,
-            sched: seen.conditions.scheduling.as_ref(),
-            beside: args
-                .company()
-                .zip(seen.conditions.company.as_ref())
-                .map(|(command, seen)| BesideReport { command, seen }),
+            conditions: ConditionsReport::new(conditions, &seen.conditions),
             intended_cpus: seen.threads.iter().map(|thread| thread.intended_cpus.as_ref()).collect(),
             actual_cpus: seen.threads.iter().map(|thread| &thread.actual_cpus).collect(),
             thread_details: &seen.threads,
@@ -291,18 +215,12 @@ fn summary(seen: &Observation) -> String {
     line("ended", ended(seen.exit));
     line("time", format!("{:.6} s wall, {:.6} s user, {:.6} s system", seen.wall_s, seen.user_s, seen.system_s));
     line("peak memory", format!("{:.1} MiB", seen.max_rss_bytes as f64 / f64::from(1 << 20)));
-    if let Some(memory) = seen.conditions.memory.as_ref().filter(|memory| memory.processes > 0) {
-        line("memory", residence(memory));
-    }
     let (voluntary, involuntary) = (grouped(seen.voluntary_switches), grouped(seen.involuntary_switches));
     let migrations = seen.migrations.map_or("not known here".into(), grouped);
     line("switches", format!("{voluntary} voluntary, {involuntary} involuntary; migrations: {migrations}"));
     line("page faults", format!("{} without I/O, {} with", grouped(seen.minor_faults), grouped(seen.major_faults)));
-    if let Some(scheduling) = &seen.conditions.scheduling {
-        line("scheduling", scheduled(scheduling));
-    }
-    if let Some(company) = &seen.conditions.company {
-        line("beside", beside_it(company));
+    for (label, words) in conditions::in_words(&seen.conditions) {
+        line(label, words);
     }
     for (name, count) in &seen.counters {
         line(&name.replace('_', " "), grouped(*count));
@@ -315,54 +233,6 @@ fn summary(seen: &Observation) -> String {
     }
     text.push_str(&thread_table(&seen.threads));
     text
-}
-
-/// Where memory was: `96.0 MiB: 75.0 % on node 0, 25.0 % on node 1; 25.0 % remote; 64.0 MiB in huge pages`.
-fn residence(memory: &MemoryObservation) -> String {
-    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
-    let total: u64 = memory.bytes_by_node.values().sum();
-    let nodes = memory.bytes_by_node.iter().filter(|(_, bytes)| **bytes > 0);
-    let nodes: Vec<String> =
-        nodes.map(|(node, bytes)| format!("{:.1} % on node {node}", *bytes as f64 / total as f64 * 100.0)).collect();
-    let remote = memory.remote_share.map(|share| format!("; {:.1} % remote", share * 100.0));
-    let hugetlb = (memory.hugetlb_bytes > 0).then(|| format!(", {} in those of hugetlbfs", mib(memory.hugetlb_bytes)));
-    format!(
-        "{}: {}{}; {} in huge pages{}",
-        mib(total),
-        nodes.join(", "),
-        remote.unwrap_or_default(),
-        mib(memory.huge_bytes),
-        hugetlb.unwrap_or_default()
-    )
-}
-
-/// What was read back of who scheduled the program, and how.
-fn scheduled(seen: &SchedulingObservation) -> String {
-    let mut parts = Vec::from_iter(seen.policy.clone());
-    parts.extend(seen.nice.map(|nice| format!("nice {nice}")));
-    parts.extend(seen.slice_us.map(|us| format!("slice {} ms", f64::from(us) / 1e3)));
-    parts.extend(seen.ops.as_ref().map(|ops| format!("sched_ext scheduler {ops}")));
-    parts.extend(seen.cache_aware.map(|on| format!("cache-aware balancing {}", if on { "on" } else { "off" })));
-    let cpus: CpuSet = seen.attached.iter().map(|process| process.cpu).collect();
-    match seen.attached.len() {
-        0 => {}
-        1 => parts.push(format!("one process attached, to CPU {cpus}")),
-        processes => parts.push(format!("{} processes attached, to CPUs {cpus}", grouped(processes as u64))),
-    }
-    if parts.is_empty() {
-        return "it could not be read back".into();
-    }
-    parts.join(", ")
-}
-
-/// What was seen of its company.
-fn beside_it(seen: &CompanyObservation) -> String {
-    let processes = match seen.processes {
-        0 => "no process at its end".into(),
-        1 => "one process".into(),
-        several => format!("{} processes", grouped(several.into())),
-    };
-    format!("{processes}, {:.2} s of CPU time", seen.cpu_s)
 }
 
 fn ended(exit: Exit) -> String {
@@ -433,7 +303,7 @@ fn process(thread: &ThreadObservation) -> String {
 }
 
 /// A count with its thousands apart.
-fn grouped(count: u64) -> String {
+pub(crate) fn grouped(count: u64) -> String {
     match count {
         0..1000 => count.to_string(),
         _ => format!("{},{:03}", grouped(count / 1000), count % 1000),
@@ -460,23 +330,6 @@ mod tests {
             ended_s: None,
             name: Some("work".into()),
         }
-    }
-
-    #[test]
-    fn memory_is_told_by_node_with_what_is_far() {
-        let memory = MemoryObservation {
-            processes: 1,
-            bytes_by_node: BTreeMap::from([(0, 72 << 20), (1, 24 << 20), (2, 0)]),
-            huge_bytes: 64 << 20,
-            remote_share: Some(0.25),
-            ..MemoryObservation::default()
-        };
-        assert_eq!(
-            residence(&memory),
-            "96.0 MiB: 75.0 % on node 0, 25.0 % on node 1; 25.0 % remote; 64.0 MiB in huge pages"
-        );
-        let unplaced = MemoryObservation { remote_share: None, hugetlb_bytes: 4 << 20, ..memory };
-        assert!(residence(&unplaced).ends_with("on node 1; 64.0 MiB in huge pages, 4.0 MiB in those of hugetlbfs"));
     }
 
     #[test]
