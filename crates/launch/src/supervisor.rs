@@ -8,6 +8,7 @@
 use crate::LaunchError;
 use crate::child::Program;
 use crate::tracer::reap;
+use crate::watchdog::kill_session;
 use machine::linux::Pid;
 use nix::errno::Errno;
 use nix::sys::signal::SigSet;
@@ -48,6 +49,8 @@ pub(crate) struct Ended {
 /// The supervisor of a command that was started. Dropped, it has killed all that the command started.
 pub(crate) struct Supervisor {
     pub(crate) pid: Pid,
+    /// The command's own process.
+    first: Pid,
     channel: UnixStream,
     thread: Option<JoinHandle<()>>,
     started: Instant,
@@ -75,9 +78,13 @@ impl Supervisor {
         let thread = thread::Builder::new().name("supervisor".into()).spawn(parent);
         let thread = thread.map_err(LaunchError::system("clone"))?;
         let pid = told.recv().unwrap_or_else(|_| Err(LaunchError::system("fork")(Errno::EAGAIN)))?;
-        let mut supervisor = Self { pid, channel, thread: Some(thread), started: Instant::now(), ended: None };
+        let mut supervisor =
+            Self { pid, first: pid, channel, thread: Some(thread), started: Instant::now(), ended: None };
         match supervisor.report(None) {
-            Ok(Report { kind: STARTED, .. }) => Ok(supervisor),
+            Ok(Report { kind: STARTED, status, .. }) => {
+                supervisor.first = Pid(status);
+                Ok(supervisor)
+            }
             Ok(Report { status, .. }) => Err(LaunchError::NotExecutable { path, errno: Errno::from_raw(status) }),
             Err(cause) => Err(LaunchError::system("fork")(cause)),
         }
@@ -118,6 +125,7 @@ impl Supervisor {
 impl Drop for Supervisor {
     /// Returns when nothing is left, or when it has been tried for long.
     fn drop(&mut self) {
+        self.ended_within(Duration::ZERO);
         let _ = self.channel.shutdown(Shutdown::Write);
         let _ = self.channel.set_read_timeout(Some(LONGEST_KILL + Duration::from_secs(1)));
         // Its end of the channel closes when it ends.
@@ -129,13 +137,17 @@ impl Drop for Supervisor {
                 Err(error) => break error.kind() != ErrorKind::WouldBlock,
             }
         };
+        // Nothing else ends it before it is told to; what is left is found as far as it didn't leave the session.
+        if matches!(self.ended, Some(Ended { status: None, .. })) {
+            kill_session(self.first);
+        }
         if let Some(thread) = self.thread.take().filter(|_| is_over) {
             let _ = thread.join();
         }
     }
 }
 
-/// The command runs.
+/// The command runs; the status is the number of its process.
 const STARTED: u32 = 1;
 /// The command could not be executed; the status is the cause.
 const REFUSED: u32 = 2;
@@ -231,13 +243,13 @@ unsafe fn supervise(program: &Program, channel: RawFd) -> ! {
             0 => become_command(program, own, errors[1], refusal[1]),
             first => first,
         };
-        let mut report = Report { kind: STARTED, status: 0, ran_ns: 0, said: [0; SAID_BYTES] };
+        let mut report = Report { kind: STARTED, status: first, ran_ns: 0, said: [0; SAID_BYTES] };
         libc::close(errors[1]);
         libc::close(refusal[1]);
         if first < 0 {
             (report.kind, report.status) = (REFUSED, *libc::__errno_location());
-        } else if read_number(refusal[0], &mut report.status) {
-            report.kind = REFUSED;
+        } else if let Some(errno) = read_number(refusal[0]) {
+            (report.kind, report.status) = (REFUSED, errno);
         }
         libc::close(refusal[0]);
         tell(channel, &report);
@@ -276,16 +288,17 @@ unsafe fn become_command(program: &Program, parent: libc::pid_t, errors: RawFd, 
     }
 }
 
-/// Whether a number could be read; not when the pipe was closed instead.
+/// The number that is written to a pipe; none if that is closed instead.
 ///
 /// # Safety
 /// The pipe is open.
-unsafe fn read_number(pipe: RawFd, number: &mut libc::c_int) -> bool {
+unsafe fn read_number(pipe: RawFd) -> Option<libc::c_int> {
+    let mut number: libc::c_int = 0;
     loop {
         // SAFETY: the number is as long as is said.
-        let length = unsafe { libc::read(pipe, ptr::from_mut(number).cast(), size_of::<libc::c_int>()) };
+        let length = unsafe { libc::read(pipe, (&raw mut number).cast(), size_of_val(&number)) };
         if length >= 0 || Errno::last_raw() != libc::EINTR {
-            return length as usize == size_of::<libc::c_int>();
+            return (usize::try_from(length) == Ok(size_of_val(&number))).then_some(number);
         }
     }
 }

@@ -138,6 +138,17 @@ fn whatever_company_does_it_is_in_force_and_nothing_of_it_remains() {
 }
 
 #[test]
+fn company_that_kills_who_watches_it_ends_with_it() {
+    let _alone = alone();
+    for mode in MODES {
+        let launched = beside(&company("sleep 1000 & (sleep 1000 &); kill -9 $PPID; wait"), "exit 7", mode).unwrap();
+        let why = launched.not_in_force.unwrap();
+        assert!(why.contains(" with the process that watched it, which was killed, before the program did"), "{why}");
+        assert_nothing_is_left("company that was left alone");
+    }
+}
+
+#[test]
 fn company_that_cannot_start_is_told_before_the_program_does() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
