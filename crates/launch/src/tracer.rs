@@ -342,6 +342,11 @@ impl<'a> Tracer<'a> {
                 } else {
                     self.note_stop(tid, signal, event, events);
                     self.stopped(tid, signal, event);
+                    if event == libc::PTRACE_EVENT_EXIT && self.phase == Phase::Running && !self.read_at_end.is_zero() {
+                        // What we took isn't of its time.
+                        let started = self.ended.started.map(|started| started + self.read_at_end);
+                        events.set_deadline(launch.timeout.and_then(|timeout| Some(started? + timeout)));
+                    }
                 }
             }
             ChangeKind::Continued if is_main => self.stopped = false,

@@ -116,10 +116,10 @@ pub struct Mapping {
 }
 
 impl Pid {
-    /// Its mappings that have memory, those of its main thread's policy among them; none when it is gone, isn't ours to look at, or
-    /// the kernel knows no nodes.
+    /// Its mappings that have memory; none when it is gone, isn't ours to look at, or the kernel knows no nodes. A mapping without a
+    /// policy of its own has that of the main thread.
     ///
-    /// The kernel looks at every page for this: it takes about 10 ms for each GiB.
+    /// The kernel looks at every page for this, which takes tens of milliseconds for each GiB in small pages.
     pub fn mappings(self) -> Option<Vec<Mapping>> {
         let text = fs::read(format!("/proc/{}/numa_maps", self.0)).ok()?;
         // One that has no memory any more has no mapping.
