@@ -165,6 +165,7 @@ fn beside_it(seen: &CompanyObservation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn memory_is_told_by_node_with_what_is_far() {
