@@ -9,8 +9,9 @@ use std::ffi::OsString;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a loader may take until its scheduler is in force.
-const LONGEST_LOAD: Duration = Duration::from_secs(10);
+/// How long a loader may take until its scheduler is in force. On a machine that is emulated 10 s weren't enough; one that fails ends
+/// sooner.
+const LONGEST_LOAD: Duration = Duration::from_secs(30);
 
 /// How long the kernel may take to give everything back to its own scheduler.
 const LONGEST_UNLOAD: Duration = Duration::from_secs(5);
@@ -91,6 +92,7 @@ impl ExtInForce {
                 sched_ext.state()
             ));
         }
+        let before = sched_ext.sequence();
         let mut loader = match Loader::start(words) {
             Ok(loader) => loader,
             Err(error) => return refused(format!("the loader of `{scheduling}` can't be started: {error}")),
@@ -103,7 +105,9 @@ impl ExtInForce {
                     "the loader of `{scheduling}` {ending} before its scheduler was in force{words}"
                 ));
             }
-            if let Some(loaded) = sched_ext.loaded() {
+            let is_counted =
+                |loaded: &Loaded| before.is_none() || loaded.sequence.is_some_and(|now| Some(now) != before);
+            if let Some(loaded) = sched_ext.loaded().filter(is_counted) {
                 return Ok(Self { sched_ext, loaded, loader: Some(loader) });
             }
             if let Some(signal) = interruption() {

@@ -60,8 +60,13 @@ impl SchedExt {
         if self.state() != "enabled" {
             return None;
         }
-        let sequence = self.word("enable_seq").and_then(|count| count.parse().ok());
-        Some(Loaded { name: self.word("root/ops")?, sequence })
+        Some(Loaded { name: self.word("root/ops")?, sequence: self.sequence() })
+    }
+
+    /// How many schedulers have been loaded since the machine started, where the kernel counts them. It counts one after it has said
+    /// that it is enabled.
+    pub(super) fn sequence(&self) -> Option<u64> {
+        self.word("enable_seq").and_then(|count| count.parse().ok())
     }
 }
 
@@ -110,7 +115,7 @@ pub(crate) mod tests {
                 "#!/bin/sh
                  cd {folder}
                  trap 'echo disabled > state; exit 0' INT
-                 echo 5 > enable_seq; echo fake > root/ops; echo enabled > state
+                 echo fake > root/ops; echo enabled > state; sleep 0.05; echo 5 > enable_seq
                  {meanwhile}
                  while :; do sleep 1000 & wait $!; done\n"
             );
