@@ -1,7 +1,7 @@
 //! `stayput run --sched`: what the program itself sees of it, against what is said.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as the tests may")]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -69,6 +69,6 @@ fn attached_processes_are_listed_with_their_cpus() {
     assert_eq!(attached.len(), 3, "{seen}");
     for thread in seen["thread_details"].as_array().unwrap() {
         let given = attached.iter().find(|given| given["process"] == thread["process"]).unwrap();
-        assert_eq!(thread["intended_cpus"].as_str().unwrap(), given["cpu"].to_string(), "{seen}");
+        assert_eq!(thread["intended_cpus"], json!([given["cpu"]]), "{seen}");
     }
 }
