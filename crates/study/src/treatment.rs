@@ -3,6 +3,7 @@
 use launch::Conditions;
 use machine::Placement;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use strum::{Display, EnumIter, IntoEnumIterator};
 
 /// The name of the treatment that changes nothing, and of the place that binds nothing.
@@ -163,10 +164,16 @@ fn name_of(place: &str, conditions: &Conditions) -> String {
     add(place != UNBOUND, place.to_owned());
     add(*memory != plain.memory, format!("memory={memory}"));
     add(*huge_pages != plain.huge_pages, format!("huge-pages={huge_pages}"));
-    add(*scheduling != plain.scheduling, format!("sched={}", shell_words::quote(&scheduling.to_string())));
+    add(*scheduling != plain.scheduling, format!("sched={}", one_word(&scheduling.to_string())));
     let company = company.as_ref().map(ToString::to_string);
-    add(company.is_some(), format!("beside={}", shell_words::quote(&company.unwrap_or_default())));
+    add(company.is_some(), format!("beside={}", one_word(&company.unwrap_or_default())));
     if words.is_empty() { UNBOUND.into() } else { words.join(" ") }
+}
+
+/// `text`, quoted where it would be several words, or none.
+fn one_word(text: &str) -> Cow<'_, str> {
+    let is_word = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || "'\"\\".contains(c));
+    if is_word { text.into() } else { shell_words::quote(text) }
 }
 
 #[cfg(test)]
