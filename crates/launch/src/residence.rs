@@ -7,8 +7,8 @@ use crate::huge_pages::HugePages;
 use crate::memory::{MemoryPolicy, NodeSet};
 use crate::{Launch, Observe};
 use machine::CpuSet;
-use machine::linux::Pid;
 use machine::linux::memory::{self, Backing, NodeMemory};
+use machine::linux::{Pid, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -84,10 +84,10 @@ struct Residence {
 }
 
 impl Residence {
-    /// That of a process now; none when it has none, or isn't ours to look at.
-    fn of(pid: Pid) -> Option<Self> {
+    /// That of a process now, by one of its threads; none when it has none, or isn't ours to look at.
+    fn of(pid: Pid, tid: Tid) -> Option<Self> {
         let mut seen = Self { processes: 1, ..Self::default() };
-        for mapping in pid.mappings()? {
+        for mapping in pid.mappings(tid)? {
             if mapping.is_hugetlb {
                 seen.hugetlb_bytes += sum(&mapping.bytes_by_node);
             }
@@ -99,7 +99,7 @@ impl Residence {
                 Backing::File => add(&mut seen.files, &mapping.bytes_by_node),
             }
         }
-        seen.huge_bytes = pid.huge_page_bytes().unwrap_or(0);
+        seen.huge_bytes = pid.huge_page_bytes(tid).unwrap_or(0);
         Some(seen)
     }
 
@@ -181,7 +181,7 @@ impl MemoryReader {
         let began = Instant::now();
         self.living.remove(&pid);
         self.last_ended = Some(pid);
-        if let Some(seen) = self.residence(pid) {
+        if let Some(seen) = self.residence(pid, pid.main_thread()) {
             self.ended.add(seen);
         }
         let took = began.elapsed();
@@ -189,28 +189,32 @@ impl MemoryReader {
         took
     }
 
-    /// Reads a process that goes on. One that was just read where it ends doesn't.
-    pub(crate) fn read_living(&mut self, pid: Pid) {
+    /// Reads a process that goes on, by one of its threads; how long that took. One that was just read where it ends doesn't go on.
+    pub(crate) fn read_living(&mut self, pid: Pid, tid: Tid) -> Duration {
         if self.last_ended == Some(pid) {
-            return;
+            return Duration::ZERO;
         }
         let began = Instant::now();
-        if let Some(seen) = self.residence(pid) {
+        if let Some(seen) = self.residence(pid, tid) {
             self.living.insert(pid, seen);
         }
-        self.read += began.elapsed();
+        let took = began.elapsed();
+        self.read += took;
+        took
     }
 
     /// Reads all of them, unless it is too early for that.
     pub(crate) fn look(&mut self, processes: impl FnOnce() -> Vec<Pid>) {
         let began = Instant::now();
         if began >= self.next_look {
-            processes().into_iter().for_each(|pid| self.read_living(pid));
+            for pid in processes() {
+                self.read_living(pid, pid.main_thread());
+            }
             self.next_look = began + BETWEEN_LOOKS + LOOKS_APART * began.elapsed();
         }
     }
 
-    fn residence(&mut self, pid: Pid) -> Option<Residence> {
+    fn residence(&mut self, pid: Pid, tid: Tid) -> Option<Residence> {
         for node in &self.nodes.0 {
             let is_full = |memory: &NodeMemory| {
                 share(memory.free_bytes.saturating_sub(memory.kept_bytes), memory.total_bytes) < FULL
@@ -219,7 +223,7 @@ impl MemoryReader {
                 self.full.insert(*node, memory);
             }
         }
-        Residence::of(pid)
+        Residence::of(pid, tid)
     }
 
     /// What was seen, and what the reader should know of it.

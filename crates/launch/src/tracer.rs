@@ -169,6 +169,8 @@ struct Tracer<'a> {
     stop_due: bool,
     /// Reads processes where they end, if that is asked for: each stops there then.
     memory: Option<&'a mut MemoryReader>,
+    /// Processes whose main thread has ended before others, as far as that is of interest to whom reads memory.
+    headless: HashSet<Pid>,
     /// How long the command was stopped at its end to read its memory.
     read_at_end: Duration,
     ended: End,
@@ -263,6 +265,7 @@ impl<'a> Tracer<'a> {
             stopped_by_others: false,
             stop_due: false,
             memory: None,
+            headless: HashSet::new(),
             read_at_end: Duration::ZERO,
             ended: End::default(),
         }
@@ -437,29 +440,37 @@ impl<'a> Tracer<'a> {
         let at_processes = at_births || reads_memory || self.registry.births() == Births::BindProcesses;
         // Only the command stops where it exits: what it starts has inherited that from it. Where memory is to be read, each
         // process does.
-        let is_main = tid == self.main.main_thread() || (reads_memory && self.is_main_thread(tid));
-        let at_exit = if is_main { libc::PTRACE_O_TRACEEXIT } else { 0 };
+        let ends_process = |pid: Pid| tid == pid.main_thread() || self.headless.contains(&pid);
+        let is_to_stop =
+            tid == self.main.main_thread() || (reads_memory && self.registry.process_of(tid).is_some_and(ends_process));
+        let at_exit = if is_to_stop { libc::PTRACE_O_TRACEEXIT } else { 0 };
         options(at_processes, at_births) | at_exit
     }
 
-    fn is_main_thread(&self, tid: Tid) -> bool {
-        self.registry.process_of(tid).is_some_and(|pid| pid.main_thread() == tid)
-    }
-
-    /// Reads the memory of a process whose main thread is stopped.
-    fn read_memory(&mut self, tid: Tid, is_ending: bool) {
-        if !self.is_main_thread(tid) || self.ended.started.is_none() {
-            return;
-        }
+    /// Reads the memory of a process of which a thread is stopped where it ends.
+    fn read_memory(&mut self, tid: Tid) {
+        let Some(pid) = self.registry.process_of(tid).filter(|_| self.ended.started.is_some()) else { return };
         let Some(memory) = &mut self.memory else { return };
-        let pid = Pid(tid.0);
-        if !is_ending {
-            memory.read_living(pid);
-        } else if tid == self.main.main_thread() {
-            self.read_at_end += memory.read_at_end(pid);
+        let others =
+            || self.registry.living().into_iter().filter(|other| *other != tid && self.tracees.contains(other));
+        let mut of_process = others().filter(|other| self.registry.process_of(*other) == Some(pid)).peekable();
+        let took = if tid == pid.main_thread() && of_process.peek().is_none() {
+            memory.read_at_end(pid)
         } else {
-            let took = memory.read_at_end(pid);
-            self.ended.reading += if self.ended.exit.is_none() { took } else { Duration::ZERO };
+            // Either all of them are ending, and this is what there is to see; or the main thread ends before the others, which are
+            // told at their next stop, that is now, to stop at their ends, too.
+            if self.headless.insert(pid) {
+                for other in of_process {
+                    let _ = ptrace(libc::PTRACE_INTERRUPT, other, 0);
+                }
+            }
+            memory.read_living(pid, tid)
+        };
+        if pid == self.main {
+            // The last is the one at its end.
+            self.read_at_end = took;
+        } else if self.ended.exit.is_none() {
+            self.ended.reading += took;
         }
     }
 
@@ -499,12 +510,13 @@ impl<'a> Tracer<'a> {
                 if by != tid {
                     self.tracees.remove(&by);
                 }
+                self.headless.remove(&pid);
                 self.registry.start_exec(pid, by);
                 self.note_lost_rights(pid);
             }
             libc::PTRACE_EVENT_EXIT => {
                 self.registry.read_back(tid, true);
-                self.read_memory(tid, true);
+                self.read_memory(tid);
             }
             // Either the whole process is stopped by one of these signals (a group stop), or this is the first stop of a
             // new thread, or our own interruption: SIGTRAP then.
@@ -532,7 +544,9 @@ impl<'a> Tracer<'a> {
     fn resume(&mut self, tid: Tid, signal: libc::c_int) {
         if self.phase == Phase::LettingGo {
             self.registry.read_back(tid, true);
-            self.read_memory(tid, false);
+            if let Some(memory) = self.memory.as_mut().filter(|_| self.registry.process_of(tid) == Some(Pid(tid.0))) {
+                memory.read_living(Pid(tid.0), tid);
+            }
             self.detach(tid, signal);
         } else if self.unstopped.is_some()
             && self.memory.is_none()

@@ -19,7 +19,7 @@ static PROGRAM: LazyLock<Option<(TempDir, PathBuf)>> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("touch");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/memory/touch.c");
-    let compiled = Command::new("cc").args(["-O1", "-static", "-o"]).arg(&program).arg(source).status();
+    let compiled = Command::new("cc").args(["-O1", "-static", "-pthread", "-o"]).arg(&program).arg(source).status();
     compiled.is_ok_and(|status| status.success()).then_some((folder, program))
 });
 
@@ -120,6 +120,20 @@ fn memory_is_read_back_before_a_program_ends() {
     }
     let seen = launch(&Launch { output: Output::Capture, ..Launch::new(argv) }).unwrap();
     assert_eq!(seen.observation.conditions.memory, None);
+}
+
+#[test]
+fn memory_is_that_at_the_end_of_the_last_thread() {
+    if memory::nodes_with_memory().is_empty() || trace_available().is_err() {
+        return println!("skipped: it takes ptrace, and a kernel that knows NUMA nodes");
+    }
+    for how in ["main-ends", "exits"] {
+        let Some(seen) = launched(conditions("interleave", "default"), Observe::Trace, &[how]) else { return };
+        let memory = seen.observation.conditions.memory.unwrap();
+        assert!(is_about_touched(memory.bytes_by_node.values().sum(), 1), "{how}: {memory:?}");
+        assert_eq!((memory.processes, memory.followed), (1, Some(true)), "{how}: {:?}", seen.observation.notes);
+        assert_eq!(seen.observation.threads.len(), 2);
+    }
 }
 
 #[test]

@@ -1,11 +1,14 @@
 /* Touches 64 MiB, or as many as are named, and says under which policy, on which nodes and in which pages they are.
  *
- * touch [advise] [bind=NODE] [mib=N] [wait]
+ * touch [advise] [bind=NODE] [mib=N] [wait] [main-ends | exits]
  *   advise      asks for huge pages
  *   bind=NODE   binds half of the memory to a node by itself
  *   wait        has the memory for a second
+ *   main-ends   is a thread that goes on when the main thread has ended
+ *   exits       is a thread that ends the program, whose main thread waits
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int main(int argc, char **argv)
+static int touch(int argc, char **argv)
 {
     size_t bytes = (size_t)64 << 20;
     int advise = 0, node = -1, wait = 0;
@@ -27,7 +30,7 @@ int main(int argc, char **argv)
             node = atoi(argv[i] + 5);
         else if (!strncmp(argv[i], "mib=", 4))
             bytes = (size_t)atoi(argv[i] + 4) << 20;
-        else
+        else if (strcmp(argv[i], "main-ends") && strcmp(argv[i], "exits"))
             return 2;
     }
 
@@ -83,4 +86,41 @@ int main(int argc, char **argv)
     printf("thp_disabled %d\nhuge_bytes %ld\n", prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), huge_kib * 1024);
     printf("node0_bytes %ld\nnode1_bytes %ld\n", on_node[0] * 4096, on_node[1] * 4096);
     return 0;
+}
+
+struct arguments {
+    int count;
+    char **words;
+};
+
+static void *thread(void *pointer)
+{
+    struct arguments *arguments = pointer;
+    usleep(100000);
+    exit(touch(arguments->count, arguments->words));
+}
+
+static void *last_thread(void *pointer)
+{
+    struct arguments *arguments = pointer;
+    usleep(100000);
+    if (touch(arguments->count, arguments->words) != 0)
+        _exit(1);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static struct arguments arguments;
+    arguments = (struct arguments){argc, argv};
+    int ends = argc > 1 && !strcmp(argv[1], "main-ends");
+    if (!ends && !(argc > 1 && !strcmp(argv[1], "exits")))
+        return touch(argc, argv);
+    pthread_t other;
+    if (pthread_create(&other, NULL, ends ? last_thread : thread, &arguments) != 0)
+        return 1;
+    if (ends)
+        pthread_exit(NULL);
+    pthread_join(other, NULL);
+    return 1;
 }

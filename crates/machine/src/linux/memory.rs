@@ -1,6 +1,6 @@
 //! Memory: its NUMA nodes, whose pages are where, and huge pages.
 
-use super::{Pid, read_word, value_of};
+use super::{Pid, Tid, read_word, value_of};
 use crate::cpu::{CpuId, CpuSet, parse_cpu_list};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -116,19 +116,19 @@ pub struct Mapping {
 }
 
 impl Pid {
-    /// Its mappings that have memory; none when it is gone, isn't ours to look at, or the kernel knows no nodes. A mapping without a
-    /// policy of its own has that of the main thread.
+    /// Its mappings that have memory, by one of its threads that has not ended; none when that has, isn't ours to look at, or the kernel
+    /// knows no nodes. A mapping without a policy of its own has that of the thread.
     ///
     /// The kernel looks at every page for this, which takes tens of milliseconds for each GiB in small pages.
-    pub fn mappings(self) -> Option<Vec<Mapping>> {
-        let text = fs::read(format!("/proc/{}/numa_maps", self.0)).ok()?;
+    pub fn mappings(self, tid: Tid) -> Option<Vec<Mapping>> {
+        let text = fs::read(format!("/proc/{}/task/{}/numa_maps", self.0, tid.0)).ok()?;
         // One that has no memory any more has no mapping.
         (!text.is_empty()).then(|| String::from_utf8_lossy(&text).lines().filter_map(parse_mapping).collect())
     }
 
-    /// Its memory that is in transparent huge pages, in bytes.
-    pub fn huge_page_bytes(self) -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.0)).ok()?;
+    /// Its memory that is in transparent huge pages, in bytes, by one of its threads that has not ended.
+    pub fn huge_page_bytes(self, tid: Tid) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/task/{}/smaps_rollup", self.0, tid.0)).ok()?;
         let bytes = |name| {
             let value: u64 = value_of(&text, name, ':')?.strip_suffix(" kB")?.trim().parse().ok()?;
             Some(value * 1024)
@@ -289,7 +289,8 @@ mod tests {
             assert!(cpus_of_node(*node).is_some());
         }
         assert_eq!(cpus_of_node(u32::MAX), None);
-        let own = Pid(std::process::id() as libc::pid_t).mappings().unwrap();
+        let own = Pid(std::process::id() as libc::pid_t);
+        let own = own.mappings(own.main_thread()).unwrap();
         assert!(own.iter().any(|mapping| mapping.backing == Backing::Anonymous));
         assert!(own.iter().all(|mapping| mapping.bytes_by_node.keys().all(|node| nodes.contains(node))));
     }

@@ -25,7 +25,7 @@ const CASES: [(&str, &str, &str, f64); 10] = [
 fn touch() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("touch");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../launch/tests/memory/touch.c");
-    let compiled = Command::new("cc").args(["-O1", "-static", "-o"]).arg(&path).arg(source).status();
+    let compiled = Command::new("cc").args(["-O1", "-static", "-pthread", "-o"]).arg(&path).arg(source).status();
     compiled.is_ok_and(|status| status.success()).then_some(path)
 }
 
