@@ -73,16 +73,15 @@ impl HugePages {
                 if memory::huge_pages().is_none() {
                     return Some("this kernel has no transparent huge pages".into());
                 }
-                let refused = settings_to_change().into_iter().find(|(setting, _)| {
-                    faccessat(nix::fcntl::AT_FDCWD, &setting.path, AccessFlags::W_OK, AtFlags::AT_EACCESS).is_err()
-                });
-                refused.map(|(setting, word)| {
-                    format!(
-                        "huge pages for all memory would take `{word}` in {}, which says `{}` and which only root may change: ask for \
-                         them as root, or have it changed",
+                settings_to_change().into_iter().find_map(|(setting, word)| {
+                    let access = faccessat(nix::fcntl::AT_FDCWD, &setting.path, AccessFlags::W_OK, AtFlags::AT_EACCESS);
+                    Some(format!(
+                        "huge pages for all memory take `{word}` in {}, which says `{}` and cannot be changed here: {}; ask for them as \
+                         root, or have it changed",
                         setting.path.display(),
-                        setting.word
-                    )
+                        setting.word,
+                        access.err()?.desc()
+                    ))
                 })
             }
         }
