@@ -157,6 +157,20 @@ fn sentence(company: &Company, ended: &Ended) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_command_or_a_sentence(text in any::<String>()) {
+            match text.parse::<Company>() {
+                Ok(company) => {
+                    prop_assert!(!company.argv()[0].is_empty());
+                    prop_assert_eq!(company.to_string().parse::<Company>(), Ok(company));
+                }
+                Err(error) => prop_assert_eq!(error.to_string().contains('\0'), false),
+            }
+        }
+    }
 
     #[test]
     fn words_are_told_apart_as_shells_do() {

@@ -415,6 +415,11 @@ unsafe fn for_each_child(visit: impl Fn(libc::pid_t)) {
     // SAFETY: the list is as long as is said.
     let length = unsafe {
         let file = libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if file < 0 {
+            // The kernel keeps no such lists (CONFIG_PROC_CHILDREN). This takes memory, which the C library allows after a fork.
+            let own = Pid(libc::getpid());
+            return Pid::all().into_iter().filter(|pid| pid.parent() == Some(own)).for_each(|pid| visit(pid.0));
+        }
         let length = libc::read(file, list.as_mut_ptr().cast(), list.len());
         libc::close(file);
         usize::try_from(length).unwrap_or(0)

@@ -5,6 +5,7 @@ use crate::cpu::CpuId;
 use nix::errno::Errno;
 use procfs::prelude::*;
 use procfs::process::{Stat, Status};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,11 @@ impl Pid {
     pub fn all() -> Vec<Pid> {
         let entries = fs::read_dir("/proc").into_iter().flatten();
         entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid)).collect()
+    }
+
+    /// Its parent; none when it is gone.
+    pub fn parent(self) -> Option<Pid> {
+        Stat::from_file(format!("/proc/{}/stat", self.0)).ok().map(|stat| Pid(stat.ppid))
     }
 
     /// The leader of its session; none when it is gone.
@@ -92,15 +98,22 @@ impl Pid {
     /// Processes that descend from it and exist now, not those that have ended; what has lost its parent descends from whoever
     /// adopted it.
     pub fn descendants(self) -> Vec<Pid> {
-        let mut found = Vec::new();
-        let mut waiting = self.children();
+        if lists_children() {
+            return self.descendants_by(Pid::children);
+        }
+        let parents: Vec<(Pid, Pid)> = Pid::all().into_iter().filter_map(|pid| Some((pid.parent()?, pid))).collect();
+        self.descendants_by(|of| parents.iter().filter(|(parent, _)| *parent == of).map(|(_, pid)| *pid).collect())
+    }
+
+    fn descendants_by(self, children: impl Fn(Pid) -> Vec<Pid>) -> Vec<Pid> {
+        let mut found = BTreeSet::new();
+        let mut waiting = children(self);
         while let Some(pid) = waiting.pop() {
-            if !pid.is_zombie() && !found.contains(&pid) {
-                found.push(pid);
-                waiting.extend(pid.children());
+            if !pid.is_zombie() && found.insert(pid) {
+                waiting.extend(children(pid));
             }
         }
-        found
+        found.into_iter().collect()
     }
 
     /// The file that it executes, as a path that leads there even when the file has been moved.
@@ -154,6 +167,11 @@ fn parse_schedstat(line: &str) -> Option<SchedulerTimes> {
     let (running_ns, waiting_ns, slices) = (numbers.next()?, numbers.next()?, numbers.next()?);
     let is_counted = slices > 0 || running_ns > 0;
     is_counted.then_some(SchedulerTimes { cpu_s: running_ns as f64 / 1e9, waited_s: Some(waiting_ns as f64 / 1e9) })
+}
+
+/// Whether the kernel lists the children of a thread (`CONFIG_PROC_CHILDREN`).
+pub fn lists_children() -> bool {
+    Path::new("/proc/thread-self/children").exists()
 }
 
 /// Whether the kernel tells how often it moved a thread (`CONFIG_SCHED_DEBUG`, and no such file in most sandboxes).
@@ -229,6 +247,26 @@ mod tests {
         }
         child.wait().unwrap();
         assert!(!pid.is_zombie());
+    }
+
+    #[test]
+    fn descendants_are_those_that_their_parents_tell_of() {
+        let script = "sleep 1000 & sh -c 'sleep 1000 & wait' & echo $$; wait";
+        let mut child =
+            std::process::Command::new("sh").args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = Pid(child.id() as libc::pid_t);
+        let by_parents = |of: Pid| Pid::all().into_iter().filter(|pid| pid.parent() == Some(of)).collect::<Vec<_>>();
+        while pid.descendants_by(by_parents).len() < 3 {
+            std::thread::yield_now();
+        }
+        let found = pid.descendants();
+        assert!(found.len() == 3 && found.iter().all(|found| *found != pid), "{found:?}");
+        assert_eq!(found, pid.descendants_by(by_parents));
+        assert!(own().descendants().contains(&found[0]));
+        let ids = found.iter().map(|pid| pid.0.to_string());
+        assert!(std::process::Command::new("kill").args(ids).status().unwrap().success());
+        child.wait().unwrap();
+        assert_eq!(pid.descendants(), []);
     }
 
     #[test]
