@@ -80,13 +80,17 @@ impl Supervisor {
         let pid = told.recv().unwrap_or_else(|_| Err(LaunchError::system("fork")(Errno::EAGAIN)))?;
         let mut supervisor =
             Self { pid, first: pid, channel, thread: Some(thread), started: Instant::now(), ended: None };
-        match supervisor.report(None) {
-            Ok(Report { kind: STARTED, status, .. }) => {
-                supervisor.first = Pid(status);
-                Ok(supervisor)
+        loop {
+            match supervisor.report(None) {
+                Ok(Report { kind: FORKED, status, .. }) => supervisor.first = Pid(status),
+                Ok(Report { kind: STARTED, .. }) => return Ok(supervisor),
+                Ok(Report { status, .. }) => {
+                    return Err(LaunchError::NotExecutable { path, errno: Errno::from_raw(status) });
+                }
+                // The command has killed it before it could tell.
+                Err(_) if supervisor.first != pid => return Ok(supervisor),
+                Err(cause) => return Err(LaunchError::system("fork")(cause)),
             }
-            Ok(Report { status, .. }) => Err(LaunchError::NotExecutable { path, errno: Errno::from_raw(status) }),
-            Err(cause) => Err(LaunchError::system("fork")(cause)),
         }
     }
 
@@ -147,12 +151,14 @@ impl Drop for Supervisor {
     }
 }
 
-/// The command runs; the status is the number of its process.
-const STARTED: u32 = 1;
+/// There is a process that will be the command; the status is its number.
+const FORKED: u32 = 1;
+/// The command runs.
+const STARTED: u32 = 2;
 /// The command could not be executed; the status is the cause.
-const REFUSED: u32 = 2;
+const REFUSED: u32 = 3;
 /// The command has ended.
-const ENDED: u32 = 3;
+const ENDED: u32 = 4;
 
 /// What the supervisor tells us, as bytes.
 #[repr(C)]
@@ -234,24 +240,34 @@ unsafe fn supervise(program: &Program, channel: RawFd) -> ! {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
         let changes = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-        let (mut errors, mut refusal) = ([-1; 2], [-1; 2]);
+        let (mut errors, mut refusal, mut gate) = ([-1; 2], [-1; 2], [-1; 2]);
         libc::pipe2(errors.as_mut_ptr(), libc::O_CLOEXEC);
         libc::pipe2(refusal.as_mut_ptr(), libc::O_CLOEXEC);
+        libc::pipe2(gate.as_mut_ptr(), libc::O_CLOEXEC);
         libc::fcntl(errors[0], libc::F_SETFL, libc::O_NONBLOCK);
         let own = libc::getpid();
         let first = match libc::fork() {
-            0 => become_command(program, own, errors[1], refusal[1]),
+            0 => {
+                libc::close(gate[1]);
+                become_command(program, own, gate[0], errors[1], refusal[1])
+            }
             first => first,
         };
-        let mut report = Report { kind: STARTED, status: first, ran_ns: 0, said: [0; SAID_BYTES] };
-        libc::close(errors[1]);
-        libc::close(refusal[1]);
+        let mut report = Report { kind: FORKED, status: first, ran_ns: 0, said: [0; SAID_BYTES] };
         if first < 0 {
             (report.kind, report.status) = (REFUSED, *libc::__errno_location());
-        } else if let Some(errno) = read_number(refusal[0]) {
-            (report.kind, report.status) = (REFUSED, errno);
+        } else {
+            tell(channel, &report);
+            // What it is comes after we have told who it is.
+            libc::write(gate[1], (&raw const first).cast(), size_of_val(&first));
+            for end in [gate[0], gate[1], errors[1], refusal[1]] {
+                libc::close(end);
+            }
+            report.kind = STARTED;
+            if let Some(errno) = read_number(refusal[0]) {
+                (report.kind, report.status) = (REFUSED, errno);
+            }
         }
-        libc::close(refusal[0]);
         tell(channel, &report);
         if report.kind == STARTED {
             watch(first, channel, changes, LastWords { pipe: errors[0], said: report.said });
@@ -261,17 +277,17 @@ unsafe fn supervise(program: &Program, channel: RawFd) -> ! {
     }
 }
 
-/// The command's own process until it is the command.
+/// The command's own process until it is the command, which is when the gate opens.
 ///
 /// # Safety
 /// As for [`supervise`], in a child of its own.
-unsafe fn become_command(program: &Program, parent: libc::pid_t, errors: RawFd, refusal: RawFd) -> ! {
+unsafe fn become_command(program: &Program, parent: libc::pid_t, gate: RawFd, errors: RawFd, refusal: RawFd) -> ! {
     // SAFETY: as there.
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        // It may have been killed before it was asked for.
-        if libc::getppid() != parent {
+        // The parent may have been killed before that was asked for.
+        if read_number(gate).is_none() || libc::getppid() != parent {
             libc::_exit(127);
         }
         libc::dup2(errors, libc::STDERR_FILENO);
