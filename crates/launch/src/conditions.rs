@@ -35,6 +35,15 @@ impl Conditions {
         *self == Self::default()
     }
 
+    /// The commands that run for it beside the program, each as words: its company, and the loader of its scheduler.
+    pub fn commands(&self) -> Vec<Vec<String>> {
+        let loader = match &self.scheduling {
+            Scheduling::Ext(command) => shell_words::split(command).ok(),
+            _ => None,
+        };
+        self.company.as_ref().map(Company::argv).into_iter().chain(loader).collect()
+    }
+
     /// Why this machine or its kernel can't bring them about, in a sentence; none when it can as far as can be told beforehand.
     pub fn lacking(&self) -> Option<String> {
         (self.memory.lacking())

@@ -238,6 +238,12 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         CellPlan::Race(study) => &mut study.plan,
     };
     *plan = plan.clone().redacted(&args.redact, &HostFacts::read().environment);
+    if let Some(treatment) = plan.treatment_with_secret() {
+        let place = plan.treatments.iter().position(|other| other.name == treatment.name).unwrap_or_default() + 1;
+        return Err(UsageError::from(format!(
+            "the command beside the program in treatment {place} holds a secret value, and journals keep such commands as they are run; give the value by a file or a variable"
+        )));
+    }
     let mut missing = can_start(plan).err();
     let inputs = inputs(plan, args)?;
     let mut made_from = made_from(plan, args);
@@ -415,6 +421,11 @@ fn made_from(plan: &Plan, args: &StudyArgs) -> output::Inputs {
     let mut inputs = output::Inputs::default();
     args.subjects.iter().filter(|name| is_study_file(name)).for_each(|file| inputs.add(file, "the study file"));
     args.race.subject_model.iter().for_each(|file| inputs.add(file, "the model's file"));
+    for words in plan.treatments.iter().flat_map(|treatment| treatment.conditions.commands()) {
+        if let [program, rest @ ..] = &words[..] {
+            inputs.add_command(launch::executable_path(OsStr::new(program)).ok().as_deref(), rest);
+        }
+    }
     for subject in &plan.subjects {
         subject.input.iter().flat_map(|input| &input.file).for_each(|file| inputs.add(file, "what the program reads"));
         let argv = subject.command_for(plan.threads[0]);

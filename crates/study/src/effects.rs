@@ -39,9 +39,9 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// The level and what it is told against: `batch over default`.
+    /// The level and what it is told against: `batch over default`; of an interaction its levels alone.
     pub fn in_words(&self) -> String {
-        format!("{} over {}", self.level, self.reference)
+        if self.is_interaction { self.level.clone() } else { format!("{} over {}", self.level, self.reference) }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::model::SubjectModel;
 use crate::redaction::{Redaction, SecretsHash, Unkept, without};
 pub use crate::treatment::{SamePlacement, Treatment, UNBOUND};
 use crate::trial::Trial;
+use launch::Conditions;
 use machine::{CpuSet, Placement};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -217,7 +218,7 @@ impl Plan {
             }
         }
         if let Some(name) = repeated(self.treatments.iter().map(|treatment| treatment.name.as_str())) {
-            return wrong(format!("two placements are called `{name}`"));
+            return wrong(format!("two treatments are called `{name}`"));
         }
         Ok(())
     }
@@ -354,6 +355,13 @@ impl Plan {
         }
     }
 
+    /// The first treatment whose commands hold a value that is left out: unlike a program's, these are kept as they are run.
+    pub fn treatment_with_secret(&self) -> Option<&Treatment> {
+        let redaction = self.redaction();
+        let has_secret = |words: &Vec<String>| !redaction.words(words).1.is_empty();
+        self.treatments.iter().find(|treatment| treatment.conditions.commands().iter().any(has_secret))
+    }
+
     /// What it leaves out.
     pub fn redaction(&self) -> Redaction {
         Redaction::new(&self.redact)
@@ -387,6 +395,14 @@ impl Plan {
             build.into_iter().chain(files.unwrap_or_default()).chain(secret)
         });
         changes.collect()
+    }
+
+    /// Whether any treatment says where memory comes from, or in which pages.
+    pub(crate) fn varies_memory(&self) -> bool {
+        let plain = Conditions::default();
+        let says =
+            |conditions: &Conditions| conditions.memory != plain.memory || conditions.huge_pages != plain.huge_pages;
+        self.treatments.iter().any(|treatment| says(&treatment.conditions))
     }
 
     /// The treatment that every ratio is taken against.

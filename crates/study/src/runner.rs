@@ -71,6 +71,8 @@ impl Runner for ProgramRunner {
             timeout: Some(limit.longest),
             descendants: Descendants::Kill,
             conditions: plan.treatments[turn.cell.treatment].conditions.clone(),
+            // In all or in none: it stops each process where it ends.
+            read_memory: plan.varies_memory(),
             ..Launch::new(subject.command_for(threads).into_iter().map(OsString::from).collect())
         });
         match launched {

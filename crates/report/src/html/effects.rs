@@ -44,7 +44,10 @@ fn intervals(study: &StudyView, subject: &Subject) -> Markup {
             continue;
         };
         let threads = count(effect.threads as usize, "thread");
-        let heading = format!("{}, {threads}", effect.factor);
+        let heading = match study.plan.threads.len() {
+            1 => effect.factor.clone(),
+            _ => format!("{}, {threads}", effect.factor),
+        };
         let fresh = previous.as_ref() != Some(&heading);
         previous = Some(heading.clone());
         let ratio = Ratio::new(value, Some(low), Some(high));
