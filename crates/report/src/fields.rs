@@ -74,6 +74,9 @@ pub(crate) fn of_trial(trial: &Trial) -> Fields {
     fields.add("intended_cpus", Some(&trial.intended_cpus));
     fields.add("actual_cpus", Some(actual_cpus(trial)));
     fields.add("counters", seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()));
+    fields.add("memory", seen.and_then(|o| o.conditions.memory.as_ref()));
+    fields.add("sched", seen.and_then(|o| o.conditions.scheduling.as_ref()));
+    fields.add("beside", seen.and_then(|o| o.conditions.company.as_ref()));
     fields.add("notes", seen.map(|o| &o.notes).filter(|notes| !notes.is_empty()));
     let told = trial.status.is_failure() && !trial.output_tail.is_empty();
     fields.add("output_tail", told.then_some(&trial.output_tail));

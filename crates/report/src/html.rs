@@ -48,6 +48,7 @@ pub(crate) fn cells_page(study: &StudyView) -> String {
         (!is_race).then(|| figures::speedup(study)),
         (!is_race).then(|| figures::ratios(study)),
         effects::section(study),
+        effects::memory(study),
         facts::programs(study),
         // A race pictures its best, its worst and unbound.
         (!is_race).then(|| facts::placements(study)),

@@ -6,7 +6,7 @@ use crate::ranking::{self, Ranking};
 use crate::sentences;
 use crate::setting::setting;
 use crate::study_view::StudyView;
-use crate::table::{BUSY_KEY, Cell, EFFECTS_KEY, Mark, Table};
+use crate::table::{BUSY_KEY, Cell, EFFECTS_KEY, MEMORY_KEY, Mark, Table};
 use crate::words::{capital, count, plain};
 use std::fmt::Write;
 
@@ -37,6 +37,9 @@ pub(crate) fn cells(study: &StudyView) -> String {
     }
     if let Some(effects) = Table::of_effects(study) {
         float(&mut text, &format!("{EFFECTS_KEY} {}", escape(&setting(study))), &effects);
+    }
+    if let Some(memory) = Table::of_memory(study) {
+        float(&mut text, &format!("{MEMORY_KEY} {}", escape(&setting(study))), &memory);
     }
     text
 }

@@ -8,7 +8,7 @@ use crate::ranking;
 use crate::sentences;
 use crate::setting::setting;
 use crate::study_view::StudyView;
-use crate::table::{BUSY_KEY, Cell, EFFECTS_KEY, Mark, Table};
+use crate::table::{BUSY_KEY, Cell, EFFECTS_KEY, MEMORY_KEY, Mark, Table};
 use crate::words::{compared, count, plain};
 use std::fmt::Write;
 
@@ -38,6 +38,10 @@ pub(crate) fn cells(study: &StudyView) -> String {
     if let Some(effects) = Table::of_effects(study) {
         table(&mut text, &effects);
         let _ = writeln!(text, "\n{EFFECTS_KEY}");
+    }
+    if let Some(memory) = Table::of_memory(study) {
+        table(&mut text, &memory);
+        let _ = writeln!(text, "\n{MEMORY_KEY}");
     }
     let _ = writeln!(text, "\n{}", escape(&setting(study)));
     built_in_programs(&mut text, study);

@@ -8,7 +8,8 @@ use crate::number::{self, Ratio};
 use crate::study_view::StudyView;
 use crate::words::{compared, count};
 use papers::paper::Quantity;
-use study::{Claim, Effect, Subject, Summary, Treatment};
+use std::collections::BTreeSet;
+use study::{Claim, Effect, MemoryShares, Subject, Summary, Treatment};
 
 /// Rows of labels and figures below their heads.
 #[derive(Clone, Debug, Default)]
@@ -118,6 +119,29 @@ impl Table {
         (!rows.is_empty()).then(|| Self { rows, ..Self::over_threads(["subject", "factor", "level"], &threads) })
     }
 
+    /// Where the memory of each cell's runs was, where that was read back: subject, treatment and thread count over NUMA nodes.
+    pub(crate) fn of_memory(study: &StudyView) -> Option<Self> {
+        let cells: Vec<(&Summary, &MemoryShares)> =
+            study.analysis.summaries.iter().filter_map(|summary| Some((summary, summary.memory.as_ref()?))).collect();
+        let nodes: BTreeSet<u32> = cells.iter().flat_map(|(_, memory)| memory.by_node.keys().copied()).collect();
+        let has_remote = cells.iter().any(|(_, memory)| memory.remote.is_some());
+        let percent = |share: f64| Cell::from(format!("{:.1} %", 100.0 * share));
+        let row = |(summary, memory): &(&Summary, &MemoryShares)| {
+            let of_node = |node: &u32| percent(memory.by_node.get(node).copied().unwrap_or(0.0));
+            let mut cells: Vec<Cell> = nodes.iter().map(of_node).collect();
+            cells.extend(has_remote.then(|| memory.remote.map_or_else(Cell::default, percent)));
+            cells.push(percent(memory.huge));
+            let threads = count(summary.threads as usize, "thread");
+            Row { labels: vec![summary.subject.clone(), summary.placement.clone(), threads], cells }
+        };
+        let mut heads: Vec<String> = nodes.iter().map(|node| format!("node {node}")).collect();
+        heads.extend(has_remote.then(|| "remote".to_owned()));
+        heads.push("huge pages".into());
+        let corner = ["subject", compared(study.analysis.varied), ""].map(String::from).into();
+        let rows: Vec<Row> = cells.iter().map(row).collect();
+        (!rows.is_empty()).then_some(Self { corner, heads, counted: None, is_grouped: true, rows })
+    }
+
     /// The heads of the figures in words: `2 threads`.
     pub(crate) fn heads_in_words(&self) -> Vec<String> {
         let in_words = |head: &String| match (self.counted, head.parse()) {
@@ -160,6 +184,10 @@ impl Table {
 pub(crate) const EFFECTS_KEY: &str = "Effects: time under the reference over time under the level, over all levels of the other \
      factors, so above 1 is faster; of two levels together (x), how much faster they are than the product of what each changes by \
      itself.";
+
+/// How a table of memory is to be read.
+pub(crate) const MEMORY_KEY: &str = "Memory: where the memory of the runs was when they ended, as read back; remote is on nodes that \
+     have no CPU of the placement.";
 
 /// What a mark for a difference on a busy machine means.
 pub(crate) const BUSY_KEY: &str = "a difference was measured, but on a busy machine, which may have made it";

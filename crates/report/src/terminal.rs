@@ -9,14 +9,23 @@ use crate::paper_table::{self, Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
 use crate::study_view::StudyView;
-use crate::table::{BUSY_KEY, EFFECTS_KEY, Row, Table};
+use crate::table::{BUSY_KEY, EFFECTS_KEY, MEMORY_KEY, Row, Table};
 use crate::verdict::Verdicts;
 use crate::words::{compared, count, plain};
 use papers::paper::Quantity;
 use std::fmt::Write;
+use study::Varied;
 
 /// Longest placement name in the table; a CPU list can be any length.
 const NAME_WIDTH: usize = 24;
+
+/// The same of treatments, whose names differ in their last words.
+fn name_width(study: &StudyView, screen: Screen) -> usize {
+    match study.analysis.varied {
+        Varied::Places => NAME_WIDTH,
+        Varied::Treatments => (screen.width / 2).max(NAME_WIDTH),
+    }
+}
 
 /// The study in `width` columns: the verdict, the table, what went wrong, and the line to paste. With `colour`, a
 /// ratio is coloured when a difference is shown, and only then; a star marks it either way.
@@ -49,6 +58,11 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
         placements(&mut text, study, screen);
     }
     effects(&mut text, study, screen);
+    if let Some(table) = Table::of_memory(study) {
+        by_subject(&mut text, study, &table, screen);
+        text.push('\n');
+        paragraph(&mut text, "", MEMORY_KEY, width);
+    }
     failures::failures(&mut text, study, width);
     warnings(&mut text, &study.warnings, width);
     for advice in paste::advice(study) {
@@ -72,7 +86,7 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
 /// Every placement beside the reference, subject by subject.
 fn placements(text: &mut String, study: &StudyView, screen: Screen) {
     let table = Table::of_placements(study);
-    by_subject(text, &table, screen);
+    by_subject(text, study, &table, screen);
     text.push('\n');
     paragraph(text, "", &metric::key(study), screen.width);
     if table.has_intervals() {
@@ -89,20 +103,20 @@ fn placements(text: &mut String, study: &StudyView, screen: Screen) {
 /// What each factor changes, where several vary.
 fn effects(text: &mut String, study: &StudyView, screen: Screen) {
     let Some(table) = Table::of_effects(study) else { return };
-    by_subject(text, &table, screen);
+    by_subject(text, study, &table, screen);
     text.push('\n');
     paragraph(text, "", EFFECTS_KEY, screen.width);
 }
 
 /// Each group of a table below the name of its subject.
-fn by_subject(text: &mut String, table: &Table, screen: Screen) {
+fn by_subject(text: &mut String, study: &StudyView, table: &Table, screen: Screen) {
     for group in table.groups() {
         text.push('\n');
         paragraph(text, "", &group[0].labels[0], screen.width);
         let below = |row: &Row| Row { labels: row.labels[1..].to_vec(), cells: row.cells.clone() };
         let corner = table.corner[1..].to_vec();
         let rows = group.iter().map(below).collect();
-        Grid::new(&Table { corner, rows, ..table.clone() }, NAME_WIDTH).write(text, screen);
+        Grid::new(&Table { corner, rows, ..table.clone() }, name_width(study, screen)).write(text, screen);
     }
 }
 

@@ -90,7 +90,7 @@ pub use runner::ProgramRunner;
 pub use sample::{Failure, FailureCause, Measurements, Sample};
 pub use session::{Host, Session};
 pub use stop_reason::{Stop, StopReason};
-pub use summary::{Best, Claim, Summary};
+pub use summary::{Best, Claim, MemoryShares, Summary};
 pub use treatment::{Factor, Treatment, Varied};
 pub use trial::{Status, Trial};
 pub use verdict::Verdict;

@@ -88,12 +88,50 @@ pub struct Summary {
     pub outliers: Vec<u32>,
     /// Whether the stop rule was met.
     pub settled: bool,
+    /// Where the memory of its runs was, where that was read back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryShares>,
     /// An earlier treatment that is the very same placement at this thread count and was run, too: journals of versions before
     /// 3 have such cells.
     pub same_as: Option<String>,
     /// Later treatments that are the very same placement at this thread count, so that they weren't run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
+}
+
+/// Where the memory of a cell's runs was when they ended, over all that count (0.01 = 1 %).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryShares {
+    /// By NUMA node.
+    pub by_node: BTreeMap<u32, f64>,
+    /// On nodes that have none of the placement's CPUs; none without a placement.
+    pub remote: Option<f64>,
+    /// In transparent huge pages.
+    pub huge: f64,
+    /// Runs in which the policy that was asked for was not followed.
+    pub not_followed: u32,
+}
+
+impl MemoryShares {
+    fn of<'a>(runs: impl Iterator<Item = &'a Trial>) -> Option<Self> {
+        let (mut by_node, mut total, mut huge, mut remote) = (BTreeMap::<u32, f64>::new(), 0.0, 0.0, None);
+        let mut not_followed = 0;
+        for seen in runs.filter_map(|trial| trial.observation.as_ref()?.conditions.memory.as_ref()) {
+            let of_run: f64 = seen.bytes_by_node.values().map(|bytes| *bytes as f64).sum();
+            for (node, bytes) in &seen.bytes_by_node {
+                *by_node.entry(*node).or_default() += *bytes as f64;
+            }
+            total += of_run;
+            huge += seen.huge_bytes as f64;
+            if let Some(share) = seen.remote_share {
+                *remote.get_or_insert(0.0) += share * of_run;
+            }
+            not_followed += u32::from(seen.followed == Some(false));
+        }
+        by_node.values_mut().for_each(|bytes| *bytes /= total);
+        let shares = Self { by_node, remote: remote.map(|bytes: f64| bytes / total), huge: huge / total, not_followed };
+        (total > 0.0).then_some(shares)
+    }
 }
 
 impl Summary {
@@ -182,6 +220,7 @@ pub(crate) fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: 
             .map(|(_, (trial, _))| trial.sequence)
             .collect(),
         settled: false,
+        memory: MemoryShares::of(good.iter().map(|(trial, _)| *trial)),
         same_as: twin.map(|treatment| plan.treatments[treatment].name.clone()),
     }
 }

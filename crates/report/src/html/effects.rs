@@ -6,8 +6,8 @@ use super::page::{Section, heading};
 use crate::chart::{self, Hue, Interval, Line, LinePoint};
 use crate::number::{self, Ratio};
 use crate::study_view::StudyView;
-use crate::table::{EFFECTS_KEY, Table};
-use crate::words::{count, plain};
+use crate::table::{EFFECTS_KEY, MEMORY_KEY, Table};
+use crate::words::{capital, compared, count, plain};
 use maud::{Markup, html};
 use study::{Claim, Effect, Factor, Subject, Treatment};
 
@@ -27,6 +27,19 @@ pub(super) fn section(study: &StudyView) -> Option<Section> {
                 @for &threads in &study.plan.threads { (interactions(study, subject, threads)) }
             }
         }
+    }))
+}
+
+/// Where memory was, where that was read back.
+pub(super) fn memory(study: &StudyView) -> Option<Section> {
+    let memory = Table::of_memory(study)?;
+    let title = "Where memory was";
+    Some(heading("memory", "Memory", title).above(html! {
+        p { (MEMORY_KEY) }
+        (grouped(title, &capital(compared(study.analysis.varied)), &memory, |subject| html! { (plain(subject)) }, |row| {
+            let [_, treatment, threads] = &row.labels[..] else { return html! {} };
+            html! { (plain(treatment)) " " small.muted { (threads) } }
+        }))
     }))
 }
 
