@@ -22,11 +22,19 @@ pub(crate) struct Interval {
     pub hover: String,
 }
 
+/// Names take no more room beside the bars.
+const MOST_BESIDE: f64 = 112.0;
+/// From a name to the bar below it.
+const NAME_ABOVE: f64 = 16.0;
+
 /// Ratios with their intervals on a logarithmic scale around 1, which `below` and `above` explain; in `percent`, as
 /// changes from 1.
 pub(crate) fn intervals(rows: &[Interval], below: &str, above: &str, percent: bool) -> Option<Canvas> {
     let (row_height, top) = (22.0, 22.0);
-    let left = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max).min(112.0);
+    let widest = rows.iter().map(|row| width(&row.label) + 14.0).fold(48.0, f64::max);
+    // Names that have no room beside the bars stand above them: cut off, they could all begin alike.
+    let is_above = widest > MOST_BESIDE;
+    let left = widest.min(MOST_BESIDE);
     let usable = |row: &&Interval| {
         let (value, low, high) = row.estimate;
         low > 0.0 && high.is_finite() && value.is_finite()
@@ -36,7 +44,8 @@ pub(crate) fn intervals(rows: &[Interval], below: &str, above: &str, percent: bo
     let ends = span(rows.iter().filter(usable).flat_map(|row| [drawn(row.estimate.1), drawn(row.estimate.2)]))?;
     let logs = padded(ends.start.min(-0.02)..ends.end.max(0.02));
     let lines = rows.len() + rows.iter().filter(|row| row.heading.is_some()).count();
-    let foot = top + lines as f64 * row_height;
+    let names_above = if is_above { rows.len() as f64 * NAME_ABOVE } else { 0.0 };
+    let foot = top + lines as f64 * row_height + names_above;
     let x = Scale::logarithmic(logs.start.exp()..logs.end.exp(), left..WIDTH - 136.0);
     let one = x.at(1.0);
     let mut canvas = Canvas::new(foot + 24.0);
@@ -59,7 +68,12 @@ pub(crate) fn intervals(rows: &[Interval], below: &str, above: &str, percent: bo
             canvas.text("muted", (2.0, middle + 3.0), Anchor::Start, heading);
         }
         middle += row_height;
-        canvas.label("ink", (2.0, middle), &row.label, left - 8.0);
+        if is_above {
+            canvas.label("ink", (2.0, middle), &row.label, WIDTH - 8.0);
+            middle += NAME_ABOVE;
+        } else {
+            canvas.label("ink", (2.0, middle), &row.label, left - 8.0);
+        }
         let class = row.hue.class();
         let figure_class = if row.hue == Hue::Neutral { "muted" } else { class };
         canvas.text(figure_class, (WIDTH - 2.0, middle), Anchor::End, &row.figure);
@@ -100,6 +114,21 @@ mod tests {
         let svg = drawn(&[&unusable[..], &[(1.0, 1.0, 1.0), (1.0, 1e-9, 1e9)]].concat()).unwrap();
         assert_eq!((svg.matches("<title>hover</title>").count(), svg.matches(">scatter</text>").count()), (2, 5));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn long_names_stand_whole_above_their_bars() {
+        let name = "memory=interleave huge-pages=always";
+        let row = |label: &str| Interval {
+            heading: None,
+            label: label.into(),
+            estimate: (1.1, 1.0, 1.2),
+            figure: "1.10".into(),
+            hue: Hue::Neutral,
+            hover: String::new(),
+        };
+        let svg = intervals(&[row("scatter"), row(name)], "-", "+", false).unwrap().finish("ratios", "described");
+        assert!(svg.into_string().contains(&format!(">{name}</text>")));
     }
 
     #[test]

@@ -17,10 +17,10 @@ pub(super) fn section(study: &StudyView) -> Option<Section> {
     let title = "Effects of each factor";
     Some(heading("effects", "Effects", title).above(html! {
         p { (EFFECTS_KEY) }
-        (grouped(title, "Level", &effects, |subject| html! { (plain(subject)) }, |row| {
+        div.effects { (grouped(title, "Level", &effects, |subject| html! { (plain(subject)) }, |row| {
             let [_, factor, level] = &row.labels[..] else { return html! {} };
             html! { (plain(level)) " " small.muted { (plain(factor)) } }
-        }))
+        })) }
         div.charts {
             @for subject in &study.plan.subjects {
                 (intervals(study, subject))
@@ -36,10 +36,10 @@ pub(super) fn memory(study: &StudyView) -> Option<Section> {
     let title = "Where memory was";
     Some(heading("memory", "Memory", title).above(html! {
         p { (MEMORY_KEY) }
-        (grouped(title, &capital(compared(study.analysis.varied)), &memory, |subject| html! { (plain(subject)) }, |row| {
+        div.effects { (grouped(title, &capital(compared(study.analysis.varied)), &memory, |subject| html! { (plain(subject)) }, |row| {
             let [_, treatment, threads] = &row.labels[..] else { return html! {} };
             html! { (plain(treatment)) " " small.muted { (threads) } }
-        }))
+        })) }
     }))
 }
 
