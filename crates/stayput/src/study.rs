@@ -32,9 +32,9 @@ use study::{HostFacts, Inputs, Plan, Subject, Warning, journal};
 use terminal::printable;
 use workloads::ResolveError;
 
-/// Measure a program under several placements until it is clear whether they differ
+/// Measure a program under several placements, or several of what else it runs under, until it is clear whether they differ
 ///
-/// Every subject is run at every thread count under every placement, interleaved in randomised blocks, until the
+/// Every subject is run at every thread count under every treatment, interleaved in randomised blocks, until the
 /// stop rule is met. Each trial is kept in a journal as it ends; the same command goes on where it stopped.
 ///
 /// Journal and report hold the command, the last of what runs print, and the variables that reach OpenMP runtimes, allocators and
@@ -68,7 +68,7 @@ pub struct StudyArgs {
     #[arg(short = 'n', long = "threads", value_name = "LIST", value_delimiter = ',')]
     threads: Vec<String>,
     /// Placements: unbound, compact, scatter, balanced, semi-balanced, unbalanced, sets of CPUs such as node:0 (see
-    /// `stayput place --help`), or CPU lists [default: unbound,compact,scatter]
+    /// `stayput place --help`), or CPU lists [default: unbound,compact,scatter; unbound alone where something else varies]
     #[arg(long = "place", value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), add = shell::names(shell::placements))]
     placements: Vec<String>,
     /// Problem class of every built-in program, whatever class it is named with [default: the class that it is named with]
