@@ -400,7 +400,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let mut conditions = ConditionsObservation::default();
     if let Some(memory) = memory {
         let (seen, of_memory) = memory.finish(observe);
-        conditions.memory = Some(seen);
+        conditions.memory = Some(Box::new(seen));
         notes.extend(of_memory);
     }
     let usage = ended.usage;
@@ -430,8 +430,8 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
         stops_s: Some((stop_cost::of(ended.stops) + ended.reading).as_secs_f64()),
         leftovers: if ended.timed_out { 0 } else { ended.leftovers },
         conditions: ConditionsObservation {
-            company,
-            scheduling: findings.scheduling.map(|seen| seen.with_around(around)),
+            company: company.map(Box::new),
+            scheduling: findings.scheduling.map(|seen| Box::new(seen.with_around(around))),
             ..conditions
         },
         notes,

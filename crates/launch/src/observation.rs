@@ -72,19 +72,19 @@ impl ThreadObservation {
     }
 }
 
-/// What was read back of a program's conditions; each only where it was asked for.
+/// What was read back of a program's conditions; each only where it was asked for. Few runs have any, and large studies keep many runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConditionsObservation {
     /// Of its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<MemoryObservation>,
+    pub memory: Option<Box<MemoryObservation>>,
     /// Of who scheduled it, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheduling: Option<SchedulingObservation>,
+    pub scheduling: Option<Box<SchedulingObservation>>,
     /// Of what ran beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub company: Option<CompanyObservation>,
+    pub company: Option<Box<CompanyObservation>>,
 }
 
 impl ConditionsObservation {

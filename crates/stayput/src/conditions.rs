@@ -100,7 +100,7 @@ impl<'a> ConditionsReport<'a> {
         let company = asked.company.as_ref().zip(seen.company.as_ref());
         Self {
             memory: seen.memory.as_ref().map(|seen| MemoryReport { policy, huge_pages, seen }),
-            sched: seen.scheduling.as_ref(),
+            sched: seen.scheduling.as_deref(),
             beside: company.map(|(command, seen)| BesideReport { command, seen }),
         }
     }

@@ -2,11 +2,11 @@
 
 use machine::CpuSet;
 use rusqlite::types::{FromSql, ValueRef};
-use rusqlite::{CachedStatement, Connection, Row as SqlRow, Statement, ToSql, params_from_iter};
+use rusqlite::{CachedStatement, Connection, Row as SqlRow, ToSql, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fmt::Debug;
 
@@ -143,7 +143,7 @@ impl<'a> Tables<'a> {
         read: impl Fn(&Columns) -> Result<T, RowError>,
     ) -> Result<Vec<T>, RowError> {
         let mut statement = self.prepare(sql)?;
-        let names = ColumnNames::of(&statement);
+        let names = ColumnNames::default();
         let rows = statement.query_and_then([], |row| self.read(row, &names, &read))?;
         let mut found: Vec<T> = rows.collect::<Result<_, RowError>>()?;
         // The threads of a trial are few, and there may be a hundred thousand trials: what vectors have left over adds up.
@@ -188,15 +188,13 @@ impl<'a> Tables<'a> {
 }
 
 /// The names of a statement's columns, asked for once: SQLite takes longer to name a column than to read it.
-pub(crate) struct ColumnNames(Vec<String>);
+#[derive(Default)]
+pub(crate) struct ColumnNames(OnceCell<Vec<String>>);
 
 impl ColumnNames {
-    pub(crate) fn of(statement: &Statement) -> Self {
-        Self(statement.column_names().map(str::to_owned).collect())
-    }
-
-    fn position(&self, column: &str) -> Option<usize> {
-        self.0.iter().position(|name| name == column)
+    /// The names as of the first row: a statement that was prepared before columns were added doesn't know these until it runs.
+    fn get(&self, row: &SqlRow) -> &[String] {
+        self.0.get_or_init(|| row.as_ref().column_names().map(str::to_owned).collect())
     }
 }
 
@@ -208,9 +206,13 @@ pub(crate) struct Columns<'a> {
 }
 
 impl Columns<'_> {
+    fn position(&self, column: &str) -> Option<usize> {
+        self.names.get(self.row).iter().position(|name| name == column)
+    }
+
     pub(crate) fn get<T: FromSql>(&self, column: &str) -> Result<T, RowError> {
         let missing = || rusqlite::Error::InvalidColumnName(column.to_owned());
-        let position = self.names.position(column).ok_or_else(missing)?;
+        let position = self.position(column).ok_or_else(missing)?;
         if let ValueRef::Text(text) | ValueRef::Blob(text) = self.row.get_ref(position)? {
             self.tables.take(text.len())?;
         }
@@ -267,7 +269,7 @@ impl Columns<'_> {
 
     /// Whether the table has this column: journals that were begun earlier lack the later ones.
     pub(crate) fn has(&self, column: &str) -> bool {
-        self.names.position(column).is_some()
+        self.position(column).is_some()
     }
 
     pub(crate) fn count(&self, column: &str) -> Result<u64, RowError> {

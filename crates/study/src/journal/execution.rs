@@ -156,7 +156,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
     fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
         // In one go, so that it takes no longer where a journal has lost its index; and trial by trial, so that none is in memory twice.
         let mut statement = tables.prepare("SELECT * FROM thread ORDER BY sequence, rowid")?;
-        let names = ColumnNames::of(&statement);
+        let names = ColumnNames::default();
         let threads = RefCell::new(Threads { rows: statement.query([])?, names, next: None, tables });
         tables.rows("SELECT * FROM trial ORDER BY sequence", |row| {
             let sequence = row.number("sequence")?;
