@@ -236,6 +236,7 @@ mod tests {
         close(Some(noise.sd), 0.0127);
         assert_eq!(noise.freedom, 3.0);
         let standings = race.standings(&runs);
+        assert_eq!(race.history(&runs).last().unwrap().standings, standings, "history ends with where the race stands");
         assert_eq!(
             (standings.best, standings.tied.as_slice(), standings.difference_shown),
             (Some(0), [0, 1].as_slice(), true)

@@ -201,12 +201,14 @@ impl Race {
                 placement: plan.treatments[cell.treatment].name.clone(),
                 reference: field.reference[arm] == Some(arm),
             };
+            // It ends with where the race stands.
+            let history = race.history(&runs);
             RaceResult {
                 subject: plan.subjects[subject].name.clone(),
                 entrants: field.arms.iter().enumerate().map(entrant).collect(),
                 runs: runs.len() as u32,
-                standings: race.standings(&runs),
-                history: race.history(&runs),
+                standings: history.last().map_or_else(|| race.standings(&runs), |last| last.standings.clone()),
+                history,
             }
         };
         (0..plan.subjects.len()).map(result).collect()
