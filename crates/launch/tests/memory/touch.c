@@ -1,4 +1,5 @@
-/* Touches 64 MiB, or as many as are named, and says under which policy, on which nodes and in which pages they are.
+/* Touches 64 MiB, or as many as are named, and says under which policy, on which nodes and in which
+ * pages they are.
  *
  * touch [advise] [bind=NODE] [mib=N] [wait] [main-ends | exits]
  *   advise      asks for huge pages
@@ -17,8 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int touch(int argc, char **argv)
-{
+static int touch(int argc, char **argv) {
     size_t bytes = (size_t)64 << 20;
     int advise = 0, node = -1, wait = 0;
     for (int i = 1; i < argc; i++) {
@@ -50,7 +50,8 @@ static int touch(int argc, char **argv)
         madvise(memory, bytes, MADV_HUGEPAGE);
     if (node >= 0) {
         unsigned long mask = 1UL << node;
-        if (syscall(SYS_mbind, memory, bytes / 2, 2 /* MPOL_BIND */, &mask, 8 * sizeof mask + 1, 0) != 0) {
+        if (syscall(SYS_mbind, memory, bytes / 2, 2 /* MPOL_BIND */, &mask, 8 * sizeof mask + 1,
+                    0) != 0) {
             perror("mbind");
             return 1;
         }
@@ -83,7 +84,8 @@ static int touch(int argc, char **argv)
     while (maps && fgets(line, sizeof line, maps))
         sscanf(line, "AnonHugePages: %ld kB", &huge_kib);
     printf("mode %d\nnodes %lu\n", mode, nodes[0]);
-    printf("thp_disabled %d\nhuge_bytes %ld\n", prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), huge_kib * 1024);
+    printf("thp_disabled %d\nhuge_bytes %ld\n", prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0),
+           huge_kib * 1024);
     printf("node0_bytes %ld\nnode1_bytes %ld\n", on_node[0] * 4096, on_node[1] * 4096);
     return 0;
 }
@@ -93,15 +95,13 @@ struct arguments {
     char **words;
 };
 
-static void *thread(void *pointer)
-{
+static void *thread(void *pointer) {
     struct arguments *arguments = pointer;
     usleep(100000);
     exit(touch(arguments->count, arguments->words));
 }
 
-static void *last_thread(void *pointer)
-{
+static void *last_thread(void *pointer) {
     struct arguments *arguments = pointer;
     usleep(100000);
     if (touch(arguments->count, arguments->words) != 0)
@@ -109,8 +109,7 @@ static void *last_thread(void *pointer)
     return NULL;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     static struct arguments arguments;
     arguments = (struct arguments){argc, argv};
     int ends = argc > 1 && !strcmp(argv[1], "main-ends");
