@@ -24,12 +24,8 @@ fuzz_target!(|text: &str| {
                 treatments: vec![Treatment::unbound()],
                 warmup_blocks: 0,
                 timeout: Duration::from_secs(600),
-                budget: None,
                 seed: 1,
-                paper: None,
-                departures: Vec::new(),
-                redact: Vec::new(),
-                extensions: Vec::new(),
+                ..Plan::default()
             };
             match file.for_plan(&plan, &MACHINE) {
                 Err(what) => assert!(!what.is_empty()),

@@ -51,12 +51,8 @@ fn whole<S: CellStudy>(new: impl Fn(Plan) -> S, times_s: &[f64], slowness: fn(f6
             .collect(),
         warmup_blocks: 0,
         timeout: Duration::from_secs(60),
-        budget: None,
         seed: 3,
-        paper: None,
-        departures: Vec::new(),
-        redact: Vec::new(),
-        extensions: Vec::new(),
+        ..Plan::default()
     });
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
     let mut session = Session::open(None, &study, &machine, Host::Modelled, &[]).unwrap();

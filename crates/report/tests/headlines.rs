@@ -106,12 +106,8 @@ fn plan(threads: Vec<u32>, placements: usize) -> Plan {
         treatments,
         warmup_blocks: 0,
         timeout: Duration::from_secs(60),
-        budget: None,
         seed: 3,
-        paper: None,
-        departures: Vec::new(),
-        redact: Vec::new(),
-        extensions: Vec::new(),
+        ..Plan::default()
     }
 }
 

@@ -164,12 +164,8 @@ mod tests {
             treatments: vec![Treatment::unbound()],
             warmup_blocks: 1,
             timeout: Duration::from_secs(60),
-            budget: None,
             seed: 1,
-            paper: None,
-            departures: Vec::new(),
-            redact: Vec::new(),
-            extensions: Vec::new(),
+            ..Plan::default()
         };
         Comparison { plan, stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 } }
     }

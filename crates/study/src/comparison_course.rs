@@ -141,12 +141,8 @@ mod tests {
             treatments: vec![Treatment::unbound(), treatment(1), treatment(2)],
             warmup_blocks: 1,
             timeout: Duration::from_secs(60),
-            budget: None,
             seed: 1,
-            paper: None,
-            departures: Vec::new(),
-            redact: Vec::new(),
-            extensions: Vec::new(),
+            ..Plan::default()
         };
         Comparison { plan, stop }
     }

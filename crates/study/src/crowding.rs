@@ -141,12 +141,8 @@ mod tests {
             treatments: vec![Treatment::unbound(), Treatment::new("compact".into(), vec![Some(placement)])],
             warmup_blocks: 0,
             timeout: Duration::from_secs(60),
-            budget: None,
             seed: 1,
-            paper: None,
-            departures: Vec::new(),
-            redact: Vec::new(),
-            extensions: Vec::new(),
+            ..Plan::default()
         }
     }
 

@@ -178,12 +178,8 @@ mod tests {
             treatments,
             warmup_blocks: 0,
             timeout: Duration::from_secs(60),
-            budget: None,
             seed: 1,
-            paper: None,
-            departures: Vec::new(),
-            redact: Vec::new(),
-            extensions: Vec::new(),
+            ..Plan::default()
         }
     }
 

@@ -230,12 +230,8 @@ mod tests {
             treatments: std::iter::once(Treatment::unbound()).chain(lists.iter().map(listed)).collect(),
             warmup_blocks: 0,
             timeout: Duration::from_secs(600),
-            budget: None,
             seed: 1,
-            paper: None,
-            departures: Vec::new(),
-            redact: Vec::new(),
-            extensions: Vec::new(),
+            ..Plan::default()
         }
     }
 

@@ -124,7 +124,7 @@ pub struct Cell {
 }
 
 /// The cells of a study that runs programs, and how each is run: what comparisons and races have in common.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// What is run.
     pub subjects: Vec<Subject>,
@@ -426,12 +426,8 @@ mod tests {
             treatments: vec![Treatment::unbound()],
             warmup_blocks: 1,
             timeout: Duration::from_secs(60),
-            budget: None,
             seed: 1,
-            paper: None,
-            departures: Vec::new(),
-            redact: Vec::new(),
-            extensions: Vec::new(),
+            ..Plan::default()
         }
     }
 

@@ -60,12 +60,8 @@ fn plan(placements: usize) -> Plan {
         treatments: std::iter::once(Treatment::unbound()).chain((0..placements).map(bound)).collect(),
         warmup_blocks: 0,
         timeout: Duration::from_secs(60),
-        budget: None,
         seed: 3,
-        paper: None,
-        departures: Vec::new(),
-        redact: Vec::new(),
-        extensions: Vec::new(),
+        ..Plan::default()
     }
 }
 

@@ -52,12 +52,8 @@ fn plan(time_regex: Option<&str>) -> Plan {
         treatments: vec![Treatment::unbound(), bound("compact", [0, 1]), bound("0,0", [0, 0])],
         warmup_blocks: 0,
         timeout: Duration::from_secs(60),
-        budget: None,
         seed: 3,
-        paper: None,
-        departures: Vec::new(),
-        redact: Vec::new(),
-        extensions: Vec::new(),
+        ..Plan::default()
     }
 }
 

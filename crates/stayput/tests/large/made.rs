@@ -27,10 +27,7 @@ fn plan(cells: u32) -> Plan {
         timeout: Duration::from_secs(60),
         budget: Some(Duration::from_secs(1 << 30)),
         seed: 1,
-        paper: None,
-        departures: Vec::new(),
-        redact: Vec::new(),
-        extensions: Vec::new(),
+        ..Plan::default()
     }
 }
 

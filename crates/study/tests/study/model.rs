@@ -103,11 +103,7 @@ fn plan(subjects: usize, placements: &[&str]) -> Plan {
         treatments: std::iter::once(Treatment::unbound()).chain(placements.iter().map(placed)).collect(),
         warmup_blocks: 1,
         timeout: Duration::from_secs(60),
-        budget: None,
         seed: 7,
-        paper: None,
-        departures: Vec::new(),
-        redact: Vec::new(),
-        extensions: Vec::new(),
+        ..Plan::default()
     }
 }

@@ -29,12 +29,8 @@ fn race(times_s: &[f64], noise: Noise, search: RaceRule) -> Race {
         treatments: std::iter::once(Treatment::unbound()).chain((1..times_s.len()).map(treatment)).collect(),
         warmup_blocks: 0,
         timeout: Duration::from_secs(600),
-        budget: None,
         seed: 3,
-        paper: None,
-        departures: Vec::new(),
-        redact: Vec::new(),
-        extensions: Vec::new(),
+        ..Plan::default()
     };
     Race { plan, stop: RaceStop { search, cut_off: 1.5, kept: None } }
 }
