@@ -102,6 +102,64 @@ fn a_stop_of_stayput_alone_disturbs_the_run() {
     desk.assert_one_disturbed(&study.wait_with_output().unwrap(), "stayput was stopped by a signal");
 }
 
+/// A control group that can be frozen, gone when dropped; none where this user may not make one.
+struct Freezer {
+    folder: PathBuf,
+    /// The file that says so, and what it takes to freeze and to thaw.
+    switch: (&'static str, [&'static str; 2]),
+}
+
+impl Freezer {
+    fn new() -> Option<Self> {
+        let name = format!("stayput-test-{}", std::process::id());
+        let places = [
+            ("/sys/fs/cgroup/freezer", ("freezer.state", ["FROZEN", "THAWED"])),
+            ("/sys/fs/cgroup", ("cgroup.freeze", ["1", "0"])),
+        ];
+        places.into_iter().find_map(|(root, switch)| {
+            let freezer = Self { folder: PathBuf::from(root).join(&name), switch };
+            fs::create_dir(&freezer.folder).ok()?;
+            freezer.folder.join(switch.0).exists().then_some(freezer)
+        })
+    }
+
+    fn add(&self, pid: libc::pid_t) {
+        fs::write(self.folder.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+
+    fn freeze_for_a_while(&self) {
+        let (file, [freeze, thaw]) = self.switch;
+        fs::write(self.folder.join(file), freeze).unwrap();
+        sleep(Duration::from_millis(900));
+        fs::write(self.folder.join(file), thaw).unwrap();
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        // It can be removed when the last process in it has ended.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.folder).is_ok() {
+                break;
+            }
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn a_frozen_control_group_disturbs_the_run() {
+    let Some(freezer) = Freezer::new() else {
+        return eprintln!("skipped: no control group that this user may freeze");
+    };
+    let desk = Desk::new();
+    let study = desk.study(PROGRAM);
+    freezer.add(study.id() as libc::pid_t);
+    freezer.add(desk.program());
+    freezer.freeze_for_a_while();
+    desk.assert_one_disturbed(&study.wait_with_output().unwrap(), "stayput, or the whole machine, stood still");
+}
+
 #[test]
 fn a_stop_of_its_process_group_disturbs_the_run() {
     let desk = Desk::new();
