@@ -194,7 +194,7 @@ impl<'a> Ranking<'a> {
         }
     }
 
-    /// The blocks after which the race was looked at, with their trials and how it stood then: all of a short race.
+    /// The blocks of the race's history, with their trials and how it stood after each: all of a short race.
     pub(crate) fn blocks<'t>(&self, trials: &'t [Trial]) -> Vec<PastBlock<'t, '_>> {
         let ours: Vec<&Trial> = trials.iter().filter(|t| !t.warmup && t.subject == self.race.subject).collect();
         let mut history = self.race.history.iter().peekable();

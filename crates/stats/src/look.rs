@@ -17,10 +17,20 @@ pub fn is_look(blocks: usize) -> bool {
     last_look(blocks) == blocks
 }
 
+/// Whether what was seen at a look is kept as history: at each of the first [`LOOKS_AT_EACH`], and later at every eighth look. Deciding needs
+/// all of them, but what is drawn and told doesn't.
+pub fn is_kept(blocks: usize) -> bool {
+    blocks <= LOOKS_AT_EACH || blocks.is_multiple_of(8 * distance(blocks))
+}
+
+/// Between the looks around so many blocks.
+fn distance(blocks: usize) -> usize {
+    1 << (blocks.max(LOOKS_PER_DOUBLING).ilog2() - LOOKS_PER_DOUBLING.ilog2())
+}
+
 /// How many blocks there were at the last look when there are so many now; 0 before the first.
 pub fn last_look(blocks: usize) -> usize {
-    let distance = 1 << (blocks.max(LOOKS_PER_DOUBLING).ilog2() - LOOKS_PER_DOUBLING.ilog2());
-    blocks - blocks % distance
+    blocks - blocks % distance(blocks)
 }
 
 #[cfg(test)]
@@ -33,6 +43,20 @@ mod tests {
         for doubling in 0..10 {
             let from = LOOKS_AT_EACH << doubling;
             assert_eq!((from..2 * from).filter(|&blocks| is_look(blocks)).count(), LOOKS_PER_DOUBLING, "{from}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_was_looked_at_and_is_an_eighth_of_later_looks() {
+        assert!((0..=LOOKS_AT_EACH).all(is_kept));
+        assert!((0..100_000).all(|blocks| !is_kept(blocks) || is_look(blocks)));
+        for doubling in 0..10 {
+            let from = LOOKS_AT_EACH << doubling;
+            assert_eq!(
+                (from + 1..=2 * from).filter(|&blocks| is_kept(blocks)).count(),
+                LOOKS_PER_DOUBLING / 8,
+                "{from}"
+            );
         }
     }
 

@@ -17,7 +17,7 @@ mod under_way;
 pub use under_way::RaceUnderWay;
 
 use crate::claim::Claim;
-use crate::look::is_look;
+use crate::look::is_kept;
 use serde::{Deserialize, Serialize};
 
 /// How one run ended.
@@ -187,7 +187,7 @@ impl Race<'_> {
         RaceUnderWay::after(self, runs).standings(self)
     }
 
-    /// The standings after each block; of long races, after those that are [looks](crate::is_look) and after the last.
+    /// The standings after each block; of long races, after every eighth [look](crate::is_look) and after the last block.
     pub fn history(&self, runs: &[Run]) -> Vec<PastStandings> {
         let mut race = RaceUnderWay::new(self);
         let mut end = 0;
@@ -195,7 +195,7 @@ impl Race<'_> {
         for (block, blocks) in runs.chunk_by(|a, b| a.block == b.block).zip(1..) {
             block.iter().for_each(|&run| race.add(self, run));
             end += block.len();
-            if is_look(blocks) || end == runs.len() {
+            if is_kept(blocks) || end == runs.len() {
                 history.push(PastStandings { blocks, standings: race.standings(self) });
             }
         }

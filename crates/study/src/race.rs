@@ -103,7 +103,7 @@ pub struct RaceResult {
     pub runs: u32,
     /// How it stands: who is best, who can't be told apart from it, and each entrant's loss.
     pub standings: Standings,
-    /// How it stood after each block; of long races, after those at which it was looked at.
+    /// How it stood after each block; of long races, after some of those at which it was looked at.
     pub history: Vec<PastStandings>,
 }
 

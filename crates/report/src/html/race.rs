@@ -74,7 +74,11 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
 fn of_looks(ranking: &Ranking, blocks: &[PastBlock]) -> String {
     match ranking.race.history.last().map(|last| last.blocks) {
         Some(all) if all > blocks.len() => {
-            format!(" Of {} those {} are drawn after which the race was looked at.", count(all, "block"), blocks.len())
+            format!(
+                " Of {} {} are drawn: all of the first ones, and later ones further and further apart.",
+                count(all, "block"),
+                blocks.len()
+            )
         }
         _ => String::new(),
     }

@@ -105,8 +105,7 @@ impl Effects {
         let size = again.zip(0..).map(|((position, _), at)| *position = Some(at)).count();
         let core: Vec<(usize, &Observation)> =
             observations.iter().filter_map(|observation| Some((positions[observation.arm]?, observation))).collect();
-        let mut members = vec![Vec::new(); blocks];
-        core.iter().for_each(|(position, observation)| members[observation.block].push(*position));
+        let members = Members::new(blocks, &core);
 
         // It depends on who ran where, not on the times, so one inverse serves all iterations.
         let inverse = laplacian(size, &members).inverse();
@@ -126,7 +125,7 @@ impl Effects {
         let mut anchors = BTreeMap::new();
         for (place, _) in places.iter().flatten() {
             if let Place::Single(block) = *place {
-                anchors.entry(block).or_insert_with(|| Anchor::new(&members[block], &inverse));
+                anchors.entry(block).or_insert_with(|| Anchor::new(members.of(block), &inverse));
             }
         }
         Self { observations, places, inverse, anchors, noise }
@@ -201,15 +200,19 @@ impl Effects {
 
 /// Log times of the runs that have one, with blocks numbered without gaps and centred on their mean.
 fn observations(arms: usize, runs: &[Run]) -> Vec<Observation> {
-    // As a rule they rise.
     let mut blocks: Vec<u32> = runs.iter().map(|run| run.block).collect();
     blocks.dedup();
     blocks.sort_unstable();
     blocks.dedup();
-    let observation = |run: &Run| {
-        let block = blocks.binary_search(&run.block).ok()?;
-        Some(Observation { arm: run.arm, block, log_s: run.log_s()? })
+    // As a rule they rise, so that the next run is of the same block, or of the next one.
+    let mut at = 0;
+    let mut place = |block: u32| {
+        if blocks[at] != block {
+            at = if blocks.get(at + 1) == Some(&block) { at + 1 } else { blocks.binary_search(&block).ok()? };
+        }
+        Some(at)
     };
+    let observation = |run: &Run| Some(Observation { arm: run.arm, block: place(run.block)?, log_s: run.log_s()? });
     let mut observations: Vec<Observation> = runs.iter().filter(|run| run.arm < arms).filter_map(observation).collect();
     // Sums of numbers near 0 round less; effects are differences, for which the constant is nothing.
     let mean = observations.iter().map(|observation| observation.log_s).sum::<f64>() / observations.len().max(1) as f64;
@@ -227,10 +230,44 @@ impl Run {
     }
 }
 
-/// The equations of the core with the blocks eliminated; `members[block]` are the core runs of each block.
-fn laplacian(size: usize, members: &[Vec<usize>]) -> Matrix {
+/// The positions of the core's runs, block by block.
+struct Members {
+    positions: Vec<usize>,
+    /// Where each block's begin, and where the last one's end.
+    from: Vec<usize>,
+}
+
+impl Members {
+    fn new(blocks: usize, core: &[(usize, &Observation)]) -> Self {
+        let mut from = vec![0; blocks + 1];
+        core.iter().for_each(|(_, observation)| from[observation.block + 1] += 1);
+        (1..=blocks).for_each(|block| from[block] += from[block - 1]);
+        let mut next = from.clone();
+        let mut positions = vec![0; core.len()];
+        for (position, observation) in core {
+            positions[next[observation.block]] = *position;
+            next[observation.block] += 1;
+        }
+        Self { positions, from }
+    }
+
+    fn of(&self, block: usize) -> &[usize] {
+        &self.positions[self.from[block]..self.from[block + 1]]
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = &[usize]> {
+        self.from.windows(2).map(|ends| &self.positions[ends[0]..ends[1]])
+    }
+
+    fn count(&self, block: usize) -> f64 {
+        (self.from[block + 1] - self.from[block]) as f64
+    }
+}
+
+/// The equations of the core with the blocks eliminated.
+fn laplacian(size: usize, members: &Members) -> Matrix {
     let mut matrix = Matrix::zero(size);
-    for members in members {
+    for members in members.blocks() {
         let share = 1.0 / members.len().max(1) as f64;
         for &row in members {
             *matrix.at_mut(row, row) += 1.0;
@@ -271,11 +308,12 @@ struct Fitted {
 }
 
 impl Fitted {
-    fn new(core: &[(usize, &Observation)], members: &[Vec<usize>], inverse: &Matrix) -> Self {
-        let blocks = members.iter().filter(|members| !members.is_empty()).count();
+    fn new(core: &[(usize, &Observation)], members: &Members, inverse: &Matrix) -> Self {
+        let blocks = members.blocks().filter(|members| !members.is_empty()).count();
         // Runs less arms and blocks; one of these is not free, since a constant can go from all arms to all blocks.
         let freedom = (core.len() + 1) as f64 - (inverse.size + blocks) as f64;
-        let mut fitted = Self { effects: vec![0.0; inverse.size], block_levels: vec![0.0; members.len()], noise: None };
+        let mut fitted =
+            Self { effects: vec![0.0; inverse.size], block_levels: vec![0.0; members.from.len() - 1], noise: None };
         let mut values: Vec<f64> = core.iter().map(|(_, observation)| observation.log_s).collect();
         fitted.solve(core, members, inverse, &values);
         if core.is_empty() || freedom < 1.0 {
@@ -314,17 +352,17 @@ impl Fitted {
     }
 
     /// Least squares of `values`, one for each core run.
-    fn solve(&mut self, core: &[(usize, &Observation)], members: &[Vec<usize>], inverse: &Matrix, values: &[f64]) {
-        let mut means = vec![0.0; members.len()];
+    fn solve(&mut self, core: &[(usize, &Observation)], members: &Members, inverse: &Matrix, values: &[f64]) {
+        let mut means = vec![0.0; self.block_levels.len()];
         for ((_, observation), value) in core.iter().zip(values) {
-            means[observation.block] += value / members[observation.block].len() as f64;
+            means[observation.block] += value / members.count(observation.block);
         }
         let mut right = vec![0.0; inverse.size];
         for ((position, observation), value) in core.iter().zip(values) {
             right[*position] += value - means[observation.block];
         }
         self.effects = inverse.times(&right);
-        for (level, (members, mean)) in self.block_levels.iter_mut().zip(members.iter().zip(means)) {
+        for (level, (members, mean)) in self.block_levels.iter_mut().zip(members.blocks().zip(means)) {
             let effects: f64 = members.iter().map(|&position| self.effects[position]).sum();
             *level = mean - effects / members.len().max(1) as f64;
         }
