@@ -1,0 +1,176 @@
+//! Studies of treatments that change nothing, whatever they vary: how often one of them claims a difference.
+//!
+//! Each is run by the engine under the default stop rule, with noise of four kinds in turn. `docs/design/treatments.md` tells the shares;
+//! `cargo test -p stayput-study --test null_studies -- --nocapture` prints them.
+
+#![expect(clippy::unwrap_used, reason = "what is none or an error fails the test")]
+
+use launch::{Company, Conditions, HugePages, MemoryPolicy, Scheduling};
+use machine::Machine;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::f64::consts::TAU;
+use std::time::Duration;
+use study::engine::{EngineError, Runner, RunnerError, Turn, run_blocks};
+use study::{
+    Claim, Comparison, Host, Plan, Session, Status, StopRule, Subject, Treatment, Trial, Varied, comparison_analysis,
+};
+
+/// Studies of each dimension.
+const STUDIES: u64 = 200;
+/// How many of them may claim a difference.
+const MOST_FALSE: usize = 10;
+
+/// How the slowness of one run comes about, as the log of a factor.
+#[derive(Clone, Copy, Debug)]
+enum Noise {
+    /// Normal.
+    Lognormal,
+    /// Each run remembers 0.8 of the slowness of the one before it.
+    Autocorrelated,
+    /// The machine is 10 % slower for a while: it changes its state after a run with a probability of 0.1.
+    RegimeSwitching,
+    /// Student's t with 3 degrees of freedom.
+    HeavyTailed,
+}
+
+const NOISES: [Noise; 4] = [Noise::Lognormal, Noise::Autocorrelated, Noise::RegimeSwitching, Noise::HeavyTailed];
+
+/// A machine on which every treatment is the same.
+struct Unmoved {
+    noise: Noise,
+    state: f64,
+    draws: ChaCha8Rng,
+    now_s: f64,
+}
+
+impl Unmoved {
+    fn new(seed: u64) -> Self {
+        let noise = NOISES[seed as usize % NOISES.len()];
+        Self { noise, state: 0.0, draws: ChaCha8Rng::seed_from_u64(seed), now_s: 0.0 }
+    }
+
+    /// A standard normal number (Box and Muller 1958).
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.draws.random::<f64>()).ln()).sqrt();
+        radius * (TAU * self.draws.random::<f64>()).cos()
+    }
+
+    fn log_slowness(&mut self) -> f64 {
+        let normal = self.normal();
+        match self.noise {
+            Noise::Lognormal => 0.03 * normal,
+            Noise::Autocorrelated => {
+                self.state = 0.8 * self.state + 0.03 * normal;
+                self.state
+            }
+            Noise::RegimeSwitching => {
+                if self.draws.random::<f64>() < 0.1 {
+                    self.state = 0.1 - self.state;
+                }
+                self.state + 0.02 * normal
+            }
+            Noise::HeavyTailed => {
+                let spread: f64 = (0..3).map(|_| self.normal().powi(2)).sum();
+                0.02 * normal / (spread / 3.0).sqrt()
+            }
+        }
+    }
+}
+
+impl Runner for Unmoved {
+    fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
+        let mut trial = turn.trial(plan, self.now_s);
+        let time_s = self.log_slowness().exp();
+        (trial.status, trial.time_s, trial.ran_s) = (Status::Ok, Some(time_s), Some(time_s));
+        self.now_s += time_s;
+        Ok(trial)
+    }
+}
+
+/// A study of one program under every one of `conditions`, run to its end and concluded from.
+fn analysis(conditions: &[Conditions], seed: u64) -> study::analysis::Analysis {
+    let treatments = conditions.iter().map(|conditions| Treatment::unbound().in_conditions(conditions)).collect();
+    let plan = Plan {
+        subjects: vec![Subject { name: "./app".into(), argv: vec!["./app".into()], ..Subject::default() }],
+        threads: vec![2],
+        treatments,
+        timeout: Duration::from_secs(60),
+        seed,
+        ..Plan::default()
+    };
+    let study = Comparison {
+        plan,
+        stop: StopRule::Paired {
+            width: stats::DEFAULT_WIDTH,
+            min_blocks: stats::DEFAULT_MIN_BLOCKS,
+            max_blocks: stats::DEFAULT_MAX_BLOCKS,
+        },
+    };
+    let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+    let mut session = Session::open(None, &study, &machine, Host::Modelled, &[]).unwrap();
+    let work = run_blocks(&mut session, &mut Unmoved::new(seed), &mut |_| ());
+    comparison_analysis(&session.end::<EngineError>(work).unwrap())
+}
+
+fn is_claimed(claim: Claim) -> bool {
+    matches!(claim, Claim::Faster | Claim::Slower)
+}
+
+/// Every combination of the levels in these words: of memory, huge pages, scheduling and company.
+fn conditions([memory, huge_pages, sched, beside]: [&[&str]; 4]) -> Vec<Conditions> {
+    let mut all = Vec::new();
+    for memory in memory {
+        for huge_pages in huge_pages {
+            for sched in sched {
+                for beside in beside {
+                    all.push(Conditions {
+                        memory: memory.parse::<MemoryPolicy>().unwrap(),
+                        huge_pages: huge_pages.parse::<HugePages>().unwrap(),
+                        scheduling: sched.parse::<Scheduling>().unwrap(),
+                        company: (*beside != "none").then(|| beside.parse::<Company>().unwrap()),
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+const DEFAULT: &[&str] = &["default"];
+
+#[test]
+fn studies_of_one_dimension_that_changes_nothing_rarely_claim_a_difference() {
+    let dimensions: [(&str, [&[&str]; 4]); 4] = [
+        ("memory", [&["default", "local", "interleave:0-1"], DEFAULT, DEFAULT, &["none"]]),
+        ("huge-pages", [DEFAULT, &["default", "always", "never"], DEFAULT, &["none"]]),
+        ("sched", [DEFAULT, DEFAULT, &["default", "batch", "slice=100ms", "attached"], &["none"]]),
+        ("beside", [DEFAULT, DEFAULT, DEFAULT, &["none", "stress-ng --cache 2"]]),
+    ];
+    for (name, levels) in dimensions {
+        let conditions = conditions(levels);
+        let claims = |seed: &u64| {
+            let analysis = analysis(&conditions, *seed);
+            assert_eq!(analysis.varied, Varied::Treatments, "{name}");
+            assert_eq!(analysis.summaries.len(), conditions.len(), "{name}");
+            analysis.summaries.iter().any(|summary| is_claimed(summary.claim))
+        };
+        let count = (0..STUDIES).filter(claims).count();
+        println!("{name:12}{count:>4} of {STUDIES} studies claim a difference");
+        assert!(count <= MOST_FALSE, "{name}: {count} of {STUDIES}");
+    }
+}
+
+#[test]
+fn studies_of_two_dimensions_that_change_nothing_rarely_claim_an_effect_or_an_interaction() {
+    let conditions = conditions([&["default", "local"], DEFAULT, &["default", "batch", "idle"], &["none"]]);
+    let claims = |seed: &u64| {
+        let effects = analysis(&conditions, *seed).effects;
+        // Memory, two levels of scheduling, and these two together with it.
+        assert_eq!((effects.len(), effects.iter().filter(|effect| effect.is_interaction).count()), (5, 2));
+        effects.iter().any(|effect| is_claimed(effect.claim))
+    };
+    let count = (1_000..1_000 + STUDIES).filter(claims).count();
+    println!("memory x sched{count:>4} of {STUDIES} studies claim an effect or an interaction");
+    assert!(count <= MOST_FALSE, "{count} of {STUDIES}");
+}
