@@ -148,8 +148,10 @@ impl Helps {
 
 /// The words of each `stayput ...` in a piece of code, up to what isn't for stayput any more.
 fn calls(code: &str) -> Vec<Vec<&str>> {
+    // After `-p` it is the name of cargo's package.
     let starts = code.match_indices("stayput ").filter(|(at, _)| {
-        code[..*at].chars().next_back().is_none_or(|before| before.is_whitespace() || "(/`".contains(before))
+        let before = &code[..*at];
+        !before.ends_with("-p ") && before.chars().next_back().is_none_or(|c| c.is_whitespace() || "(/`".contains(c))
     });
     starts
         .map(|(at, name)| {

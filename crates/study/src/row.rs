@@ -107,7 +107,7 @@ pub(crate) fn add_missing_columns(connection: &Connection, columns: &[(&str, &st
 }
 
 /// What one reading of a journal may take in memory, in MiB: its file is somebody's, and may be made to take all.
-const MOST_MIB: u64 = 384;
+const MOST_MIB: u64 = 256;
 
 /// What an element of a JSON list or object takes in memory at most, in bytes.
 const JSON_ELEMENT_BYTES: usize = 32;
