@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
@@ -28,6 +28,11 @@ impl Input {
     pub fn new(file: File) -> io::Result<Self> {
         let state = state(&file.metadata()?);
         Ok(Self { file: file.into(), state })
+    }
+
+    /// Where this process has it open.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 
     /// The file once more, at its start.
