@@ -185,7 +185,7 @@ fn a_job_that_fails_makes_no_number_and_is_named() {
         ("./endless + ./failing", "exit-code", &["./failing: ", "exit code 3"][..]),
         ("./app + sh -c 'kill -9 $$'", "signal", &["sh -c kill -9 $$: ", "SIGKILL"]),
     ] {
-        let report = desk.study(&["--force", "--mix", mix], "3", 1);
+        let report = desk.study(&["--force", "--timeout", "500ms", "--mix", mix], "3", 1);
         let trials: Vec<&Value> = list(&report, "trials").iter().filter(|trial| trial["subject"] == mix).collect();
         assert!(!trials.is_empty());
         for trial in trials {
