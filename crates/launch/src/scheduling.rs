@@ -172,6 +172,11 @@ fn ext(command: &str) -> Result<Scheduling, String> {
 crate::text_in_journals!(Scheduling);
 
 impl Scheduling {
+    /// Whether it is of the program's threads alone, which inherit it, and neither of the whole machine nor shared out among processes.
+    pub fn is_inherited(&self) -> bool {
+        matches!(self, Self::Default | Self::Batch | Self::Idle | Self::Nice(_) | Self::SliceUs(_))
+    }
+
     /// Why this kernel can't do so, in a sentence.
     pub fn lacking(&self) -> Option<String> {
         match self {

@@ -10,6 +10,7 @@
 //!                                      └─> disturbances (was the machine too busy to say it plainly?)
 //! blocks of a factorial design ──> Factorial: contrasts, each as pairs
 //! reported and taken   ──> opposition (can what a program reports be its time?)
+//! slowdowns of a mix   ──> antt, stp; shares ──> jain_index
 //! seed, block, group  ──> block_permutation (who runs when)
 //! runs of many arms   ──> Race: next_block, limit_s ──> standings (which is best, and what can't be told apart from it)
 //! ```
@@ -27,6 +28,7 @@ mod estimate;
 mod factorial;
 mod look;
 mod metric;
+mod multiprogram;
 mod opposition;
 mod outlier;
 mod paired;
@@ -42,6 +44,7 @@ pub use estimate::{Estimate, estimate, mean_interval, median_interval, quantile}
 pub use factorial::{Contrast, Factorial};
 pub use look::{LOOKS_AT_EACH, is_look, last_look};
 pub use metric::{Better, By, Metric, Unit};
+pub use multiprogram::{antt, jain_index, stp};
 pub use opposition::{Opposition, ReportedAndTaken, opposition};
 pub use outlier::{Mark, OUTLIER_THRESHOLD, outliers};
 pub use paired::{CLAIM_LEVEL, CONFIDENCE, MIN_PAIRS, Pair, PairedRatio, RESAMPLES, paired_ratio};

@@ -4,10 +4,12 @@ use crate::comparison::Comparison;
 use crate::crowding::Crowding;
 use crate::effects::{Effect, effects};
 use crate::environment::Environment;
+use crate::metric_summary::metric_summaries;
 use crate::plan::{Cell, Plan, Subject};
 use crate::race::{Race, RaceResult};
 use crate::record::Record;
 use crate::reported_time::opposition_of;
+use crate::slowdown::{Slowdowns, slowdowns};
 use crate::stop_reason::Stop;
 use crate::summary::{Best, Claim, Summary, add_gain, add_speedups, best_of, summary_of_cell, winner};
 use crate::times::{bootstrap_seed, pairs};
@@ -16,6 +18,7 @@ use crate::trial::Trial;
 use crate::verdict::{ComparisonVerdict, RaceVerdict, RefusedVerdict, Verdict};
 use crate::warning::Warning;
 use stats::{Opposition, PairedRatio};
+use std::collections::BTreeMap;
 
 /// All that is concluded from a record of a study of cells.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +35,8 @@ pub struct Analysis {
     pub verdicts: Vec<Verdict>,
     /// What disturbed the study or limits it.
     pub warnings: Vec<Warning>,
+    /// How much slower the jobs of each trial of a mix were than by themselves, by the trial's sequence number.
+    pub slowdowns: BTreeMap<u32, Slowdowns>,
     /// Why it stopped.
     pub stop: Stop,
 }
@@ -96,6 +101,8 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
     let mut claims = stats::claims(&ratios.iter().flatten().copied().collect::<Vec<_>>()).into_iter();
     let comparisons = ratios.iter().flatten().count();
     let environment = Environment::new(plan, record);
+    let slowdowns = slowdowns(plan, trials);
+    let mut metrics = metric_summaries(plan, trials, &slowdowns, &cells).into_iter();
     let mut summaries: Vec<Summary> = Vec::new();
     for (&cell, ratio) in cells.iter().zip(&ratios) {
         let claim = match ratio {
@@ -116,23 +123,25 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
             p_value: ratio.map(|ratio| ratio.p_value()),
             smallest_detectable: ratio.map(|ratio| ratio.smallest_detectable(comparisons)),
             settled: study.is_settled(trials, cell),
-            ..summary_of_cell(plan, trials, cell, claim)
+            metrics: metrics.next().unwrap_or_default(),
+            ..summary_of_cell(plan, trials, &slowdowns, cell, claim)
         });
     }
     add_speedups(&mut summaries);
-    let best: Vec<Best> = plan.subjects.iter().filter_map(|subject| best_of(&subject.name, &summaries)).collect();
+    let best: Vec<Best> = plan.compared().filter_map(|subject| best_of(&subject.name, &summaries)).collect();
     let verdict = |subject: &str| {
         let ours: Vec<&Summary> = summaries.iter().filter(|summary| summary.subject == subject).collect();
         let best = best.iter().find(|best| best.subject == subject);
         Verdict::Comparison(ComparisonVerdict::new(subject, &plan.reference().name, &ours, best))
     };
-    let verdicts = plan.subjects.iter().map(|subject| verdict(&subject.name)).collect();
+    let verdicts = plan.compared().map(|subject| verdict(&subject.name)).collect();
     let mut analysis = Analysis {
         verdicts,
         warnings: Warning::of_comparison(record, &summaries),
         stop: Stop::of_comparison(record, &summaries),
         varied: Varied::of(&plan.treatments),
         effects: effects(plan, trials),
+        slowdowns,
         summaries,
         best,
     };
@@ -144,11 +153,14 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
 pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
     let plan = &record.plan.plan;
     let races = record.plan.results(&record.trials);
+    // Races run nothing by itself.
+    let slowdowns = BTreeMap::new();
     let summary = |cell: Cell| {
         let claim = if cell.treatment == 0 { Claim::Reference } else { Claim::NoneShown };
-        Summary { settled: true, ..summary_of_cell(plan, &record.trials, cell, claim) }
+        Summary { settled: true, ..summary_of_cell(plan, &record.trials, &slowdowns, cell, claim) }
     };
-    let mut summaries: Vec<Summary> = plan.cells().map(summary).collect();
+    let cells = plan.cells().filter(|cell| plan.subjects[cell.subject].alone.is_none());
+    let mut summaries: Vec<Summary> = cells.map(summary).collect();
     let environment = Environment::new(plan, record);
     let verdicts: Vec<RaceVerdict> = races.iter().map(|race| RaceVerdict::new(race, plan, &environment)).collect();
     races.iter().zip(&verdicts).for_each(|(race, verdict)| add_gain(race, verdict, &mut summaries));
@@ -159,6 +171,7 @@ pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
         warnings: Warning::of_race(record, &summaries),
         varied: Varied::of(&plan.treatments),
         effects: Vec::new(),
+        slowdowns: BTreeMap::new(),
         stop: Stop::of_race(record, &races),
         summaries,
     };

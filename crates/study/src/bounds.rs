@@ -8,6 +8,9 @@ use std::collections::HashSet;
 /// Subjects of a plan.
 pub(crate) const MOST_SUBJECTS: usize = 1000;
 
+/// Jobs of a mix.
+pub(crate) const MOST_JOBS: usize = 100;
+
 /// Thread counts of a plan: no kernel knows more CPUs.
 const MOST_THREAD_COUNTS: usize = machine::cpu::MAX_CPUS;
 

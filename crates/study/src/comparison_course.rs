@@ -92,7 +92,13 @@ impl Course for ComparisonCourse<'_> {
 
     fn work_of_block(&mut self, block: u32) -> Work {
         let plan = &self.study.plan;
-        let open: Vec<Cell> = plan.cells().filter(|&cell| self.is_open(cell, block)).collect();
+        let mut open: Vec<Cell> = plan.cells().filter(|&cell| self.is_open(cell, block)).collect();
+        // What is run by itself is run for mixes, as long as they are.
+        let is_alone = |cell: &Cell| plan.subjects[cell.subject].alone.is_some();
+        let mixes: Vec<usize> = open.iter().filter(|cell| !is_alone(cell)).map(|cell| cell.threads).collect();
+        open.retain(|cell| !is_alone(cell));
+        let alone = plan.cells().filter(|cell| is_alone(cell) && mixes.contains(&cell.threads));
+        open.extend(alone.filter(|&cell| !self.cells[position(plan, cell)].failures.give_up()));
         let mut groups: Vec<(usize, usize)> = open.iter().map(|cell| (cell.subject, cell.threads)).collect();
         groups.dedup();
         let mut cells = block_order(plan, &groups, block);

@@ -57,7 +57,8 @@ impl Design {
     /// The design of the plan at the thread count in `column`; none unless several factors vary, and each combination of their
     /// levels is run by itself.
     fn new(plan: &Plan, column: usize) -> Option<Self> {
-        let is_run = |&treatment: &usize| plan.has(Cell { subject: 0, threads: column, treatment });
+        let subject = plan.subjects.iter().position(|subject| subject.alone.is_none())?;
+        let is_run = |&treatment: &usize| plan.has(Cell { subject, threads: column, treatment });
         let run: Vec<usize> = (0..plan.treatments.len()).filter(is_run).collect();
         let levels_of = |factor: Factor| {
             let mut levels: Vec<String> = Vec::new();
@@ -126,7 +127,7 @@ impl Design {
 pub(crate) fn effects(plan: &Plan, trials: &[Trial]) -> Vec<Effect> {
     let mut effects: Vec<Effect> = Vec::new();
     let mut ratios: Vec<Option<PairedRatio>> = Vec::new();
-    for subject in 0..plan.subjects.len() {
+    for subject in (0..plan.subjects.len()).filter(|&subject| plan.subjects[subject].alone.is_none()) {
         for (column, &threads) in plan.threads.iter().enumerate() {
             let Some(design) = Design::new(plan, column) else { continue };
             let blocks = design.blocks(plan, trials, subject, column);
@@ -204,6 +205,8 @@ mod tests {
                     ran_s: time_s,
                     intended_cpus: None,
                     observation: None,
+                    jobs: Vec::new(),
+                    values: BTreeMap::new(),
                     output_tail: String::new(),
                 });
             }

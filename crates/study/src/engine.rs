@@ -11,6 +11,7 @@ use crate::plan::{Cell, Plan};
 use crate::record::Ending;
 use crate::session::Session;
 use crate::trial::{Status, Trial};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A cell is given up after so many failures in a row.
@@ -60,6 +61,8 @@ impl Turn {
             intended_cpus: plan.placement(self.cell).map(|placement| placement.slots.clone()),
             ran_s: None,
             observation: None,
+            jobs: Vec::new(),
+            values: BTreeMap::new(),
             output_tail: String::new(),
         }
     }

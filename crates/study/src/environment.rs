@@ -116,6 +116,8 @@ mod tests {
             ran_s: Some(ran_s),
             intended_cpus: None,
             observation: None,
+            jobs: Vec::new(),
+            values: std::collections::BTreeMap::default(),
             output_tail: String::new(),
         }
     }

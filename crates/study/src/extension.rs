@@ -3,6 +3,7 @@
 //! What only says how long to go on may change at any time, and cells may be added. All else makes another study. What changes holds
 //! from a block on in which nothing has run yet, so that every decision stays a function of the plan and of earlier blocks.
 
+use crate::mix::MixPlacement;
 use crate::plan::{Cell, Plan, Treatment};
 use machine::Placement;
 use serde::{Deserialize, Serialize};
@@ -146,6 +147,14 @@ impl Plan {
                 treatment.placements.push(self.placement_of(before, threads).cloned());
                 treatment.same_as.extend(before.same_as.iter().find(|same| same.threads == threads).cloned());
             }
+        }
+        for (have, want) in plan.subjects.iter_mut().zip(&asked.subjects) {
+            let (Some(have), Some(want)) = (&mut have.mix, &want.mix) else { continue };
+            let is_kept = |placement: &MixPlacement| want.placements.contains(placement);
+            if !have.placements.iter().all(is_kept) {
+                return None;
+            }
+            have.placements.clone_from(&want.placements);
         }
         // What has run stays as it is.
         plan.merge_same_placements_of(|threads, treatment| {

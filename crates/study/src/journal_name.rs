@@ -57,7 +57,7 @@ fn default_path_in<S: CellStudy>(folder: &Path, study: &S, file: Option<&Path>) 
         let named = path(&format!("{}{suffix}", safe(&stem.to_string_lossy())));
         return if !named.exists() && is_gone_on_with(&earlier) { earlier } else { named };
     }
-    let stem = plan.subjects.iter().map(stem).collect::<Vec<_>>().join("+");
+    let stem = plan.compared().map(stem).collect::<Vec<_>>().join("+");
     let stem = format!("{}{suffix}", shortened(&stem));
     let plain = path(&stem);
     let hashed = path(&format!("{stem}-{}", hash(S::NAME, plan)));
@@ -75,7 +75,8 @@ fn default_path_in<S: CellStudy>(folder: &Path, study: &S, file: Option<&Path>) 
 /// built-in program or a model is its name, wherever it is installed; journals used not to keep that a program is built in.
 fn has_same_subjects(have: &Plan, asked: &Plan) -> bool {
     let is_same = |(have, asked): (&Subject, &Subject)| {
-        if asked.is_command() { words(have) == words(asked) } else { have.name == asked.name }
+        let is_named = !asked.is_command() && asked.mix.is_none();
+        if is_named { have.name == asked.name } else { words(have) == words(asked) }
     };
     have.subjects.len() == asked.subjects.len() && have.subjects.iter().zip(&asked.subjects).all(is_same)
 }
@@ -83,6 +84,7 @@ fn has_same_subjects(have: &Plan, asked: &Plan) -> bool {
 /// What makes a subject the one that it is: its command, its input, and how its threads are bound.
 fn words(subject: &Subject) -> Vec<String> {
     let mut words = if subject.is_command() { subject.argv.clone() } else { vec![subject.name.clone()] };
+    words.extend(subject.mix.iter().map(|mix| to_json(&mix.jobs)));
     words.extend(subject.input.iter().map(|input| input.sha256.clone()));
     words.extend((!subject.binding.is_default()).then(|| to_json(&subject.binding)));
     words

@@ -10,13 +10,13 @@
 //!
 //! Files use those above them in this list, and none below, but for a parent and its children:
 //!
-//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`metric`], [`binding`], what programs read, [`input`], [`identity`], [`plan`] with its [`bounds`] and [`extension`], and the files that say it,
+//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`metric`], [`binding`], [`mix`], what programs read, [`input`], [`identity`], [`plan`] with its [`bounds`] and [`extension`], and the files that say it,
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
 //! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
 //! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`] and the course of each; how
 //!   their journals are called, [`journal_name`]
-//! - what it shows: [`summary`], [`verdict`], [`crowding`], [`warning`] and [`stop_reason`], [`analysis`]
+//! - what it shows: slowdowns in mixes and what metrics come to, [`summary`], [`verdict`], [`crowding`], [`warning`] and [`stop_reason`], [`analysis`]
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +42,9 @@ pub mod kind;
 mod list;
 pub mod max_loss;
 pub mod metric;
+mod metric_summary;
+pub mod mix;
+mod mix_text;
 pub mod model;
 pub mod model_file;
 mod model_runner;
@@ -56,6 +59,7 @@ pub mod row;
 pub mod runner;
 pub mod sample;
 pub mod session;
+mod slowdown;
 pub mod stop_reason;
 pub mod study_file;
 pub mod summary;
@@ -80,17 +84,20 @@ pub use journal::{Journal, JournalError};
 pub use kind::Kind;
 pub use launch::{Exit, Observation, ThreadObservation, interruption};
 pub use metric::Metric;
+pub use metric_summary::MetricSummary;
+pub use mix::{Job, JobRun, Mix, OwnTreatment};
 pub use model::SubjectModel;
 pub use model_runner::ModelRunner;
-pub use plan::{Cell, Plan, Subject};
+pub use plan::{Alone, Cell, Plan, Subject};
 pub use race::{Entrant, Race, RaceResult, RaceStop};
 pub use race_course::RaceCourse;
 pub use record::{Ending, Record};
 pub use runner::ProgramRunner;
 pub use sample::{Failure, FailureCause, Measurements, Sample};
 pub use session::{Host, Session};
+pub use slowdown::Slowdowns;
 pub use stop_reason::{Stop, StopReason};
-pub use summary::{Best, Claim, MemoryShares, Summary};
+pub use summary::{Best, Claim, JobSummary, MemoryShares, Summary};
 pub use treatment::{Factor, Treatment, Varied};
 pub use trial::{Status, Trial};
 pub use verdict::Verdict;

@@ -1,11 +1,12 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
 use crate::binding::Binding;
-use crate::bounds::{compiled, repeated};
+use crate::bounds::{MOST_JOBS, check_count, compiled, repeated};
 use crate::extension::Extension;
 use crate::identity::{Change, Identity};
 use crate::input::InputFacts;
 use crate::metric::{Clock, Metric};
+use crate::mix::Mix;
 use crate::model::SubjectModel;
 use crate::redaction::{Redaction, SecretsHash, Unkept, without};
 pub use crate::treatment::{SamePlacement, Treatment, UNBOUND};
@@ -56,6 +57,23 @@ pub struct Subject {
     /// The model that stands in for a program: nothing is run, times are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<SubjectModel>,
+    /// What runs at once, where it is more than one program: each of them is a subject of its own, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
+    /// Where it is run only by itself, to tell how much slower it is in a mix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<Alone>,
+    /// What else is told of its runs, besides what they are compared by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Metric>,
+}
+
+/// A subject that is run under the reference alone, by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alone {
+    /// Its own thread count, as it has in the mix; none is that of the cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
 }
 
 /// What stands for the thread count in a command.
@@ -88,9 +106,27 @@ impl Subject {
         self.unkept.values = values;
     }
 
-    /// Whether it is a program of the user's, and neither a built-in one nor a model.
+    /// Leaves out of the names of a mix and its jobs what `kept` does.
+    pub(crate) fn redact_mix(&mut self, kept: impl Fn(&str) -> String) {
+        if let Some(mix) = &mut self.mix {
+            self.name = kept(&self.name);
+            mix.jobs.iter_mut().for_each(|job| job.name = kept(&job.name));
+        }
+    }
+
+    /// Whether it is a program of the user's, and neither a built-in one, nor a model or a mix.
     pub fn is_command(&self) -> bool {
-        self.model.is_none() && self.build.is_none()
+        self.is_program() && self.build.is_none()
+    }
+
+    /// Whether it is one program, and neither a model of one nor a mix of several.
+    pub fn is_program(&self) -> bool {
+        self.model.is_none() && self.mix.is_none()
+    }
+
+    /// How many threads its runs in a cell of `threads` are to use; of a mix, each of its jobs without a count of its own.
+    pub fn threads_of(&self, threads: u32) -> u32 {
+        self.alone.as_ref().and_then(|alone| alone.threads).unwrap_or(threads)
     }
 
     /// Who takes the time of its runs.
@@ -196,10 +232,17 @@ impl Plan {
         if let Some(name) = repeated(self.subjects.iter().map(|subject| subject.name.as_str())) {
             return wrong(format!("two subjects are called `{name}`; give one another name"));
         }
+        // Races go through what is compared by position.
+        if !self.subjects.is_sorted_by_key(|subject| subject.alone.is_some()) || self.compared().next().is_none() {
+            return wrong("what is run only by itself comes after what it is compared with".into());
+        }
         let (mut times, mut results) = (HashSet::new(), HashSet::new());
         for subject in &self.subjects {
-            if subject.model.is_none() && subject.argv.first().is_none_or(String::is_empty) {
+            if subject.is_program() && subject.argv.first().is_none_or(String::is_empty) {
                 return wrong(format!("subject `{}` names no program", subject.name));
+            }
+            if let Some(mix) = &subject.mix {
+                self.check_mix(&subject.name, mix)?;
             }
             // Each once: built-in programs share theirs.
             if let Some(pattern) = subject.time_regex.as_deref().filter(|pattern| times.insert(*pattern)) {
@@ -223,6 +266,28 @@ impl Plan {
         Ok(())
     }
 
+    /// Whether the jobs of `mix` are told apart, are subjects of the plan by themselves, and one at least ends by itself.
+    fn check_mix(&self, name: &str, mix: &Mix) -> Result<(), PlanError> {
+        let wrong = |what: String| Err(PlanError(format!("mix `{name}`: {what}")));
+        check_count(mix.jobs.len(), MOST_JOBS, "jobs")?;
+        if let Some(twice) = repeated(mix.jobs.iter().map(|job| job.name.as_str())) {
+            return wrong(format!("two jobs are called `{twice}`; give one another name"));
+        }
+        for job in &mix.jobs {
+            if !self.subjects.iter().any(|subject| subject.is_program() && subject.name == job.subject) {
+                return wrong(format!("job `{}` is of no subject", job.name));
+            }
+        }
+        if mix.jobs.iter().all(|job| job.repeat) {
+            return wrong("every job repeats; leave out `repeat` of one at least".into());
+        }
+        let is_one = |jobs: &[Option<Placement>]| jobs.len() == mix.jobs.len();
+        if let Some(wrongly) = mix.placements.iter().find(|placement| !is_one(&placement.jobs)) {
+            return wrong(format!("`{}` has a place for another number of jobs", wrongly.treatment));
+        }
+        Ok(())
+    }
+
     /// Every cell that there is: by subject, then threads, then treatment.
     pub fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
         (0..self.subjects.len()).flat_map(move |subject| {
@@ -233,8 +298,17 @@ impl Plan {
         })
     }
 
-    /// Whether there is such a cell: a race tries other placements with every thread count.
+    /// The subjects that are run under every treatment.
+    pub fn compared(&self) -> impl Iterator<Item = &Subject> + Clone {
+        self.subjects.iter().filter(|subject| subject.alone.is_none())
+    }
+
+    /// Whether there is such a cell: a race tries other placements with every thread count, and what is run only by itself is run
+    /// under the reference.
     pub fn has(&self, cell: Cell) -> bool {
+        if cell.treatment != 0 && self.subjects[cell.subject].alone.is_some() {
+            return false;
+        }
         let treatment = &self.treatments[cell.treatment];
         treatment.placements.is_empty() || self.placement(cell).is_some()
     }
@@ -262,8 +336,18 @@ impl Plan {
                 if !may_go || later[0].placement(column).is_none() {
                     continue;
                 }
-                if let Some(first) = earlier.iter().find(|earlier| earlier.is_run_as(&later[0], column)) {
-                    let (threads, treatment) = (self.threads[column], first.name.clone());
+                let threads = self.threads[column];
+                // Where mixes put their jobs may differ where single programs are put alike.
+                let is_same_for_mixes = |earlier: &Treatment| {
+                    self.subjects.iter().filter_map(|subject| subject.mix.as_ref()).all(|mix| {
+                        mix.placements_of_jobs(&earlier.name, threads)
+                            == mix.placements_of_jobs(&later[0].name, threads)
+                    })
+                };
+                let is_run_as =
+                    |earlier: &&Treatment| earlier.is_run_as(&later[0], column) && is_same_for_mixes(earlier);
+                if let Some(first) = earlier.iter().find(is_run_as) {
+                    let treatment = first.name.clone();
                     later[0].placements[column] = None;
                     later[0].same_as.push(SamePlacement { threads, treatment });
                 }
@@ -321,8 +405,9 @@ impl Plan {
     /// This plan with what the files of its programs are now.
     #[must_use]
     pub fn identified(mut self) -> Self {
-        for subject in self.subjects.iter_mut().filter(|subject| subject.model.is_none()) {
-            let commands: Vec<Vec<String>> = self.threads.iter().map(|&threads| subject.command_for(threads)).collect();
+        for subject in self.subjects.iter_mut().filter(|subject| subject.is_program()) {
+            let counts = self.threads.iter().map(|&threads| subject.threads_of(threads));
+            let commands: Vec<Vec<String>> = counts.map(|threads| subject.command_for(threads)).collect();
             subject.identity = Identity::of_commands(&commands);
         }
         self
@@ -331,6 +416,7 @@ impl Plan {
     /// This plan without the values that it hides, or `redact` does; `variables` are those that a study keeps of its environment.
     #[must_use]
     pub fn redacted(mut self, redact: &[String], variables: &BTreeMap<String, String>) -> Self {
+        let names: Vec<String> = self.subjects.iter().map(|subject| subject.name.clone()).collect();
         self.redact = redact.to_vec();
         let redaction = self.redaction();
         let hidden = variables.iter().filter(|(name, _)| redaction.hides(name));
@@ -338,8 +424,22 @@ impl Plan {
         for subject in self.subjects.iter_mut().filter(|subject| subject.model.is_none()) {
             subject.redact(&redaction, &variables);
         }
+        let values: Vec<String> = self.subjects.iter().flat_map(|subject| subject.unkept.values.clone()).collect();
+        for subject in self.subjects.iter_mut() {
+            subject.redact_mix(|text| without(&redaction.text(text, &mut Vec::new()), &values));
+        }
         self.tell_names_apart();
+        self.rename_jobs(&names);
         self
+    }
+
+    /// Lets the jobs of mixes find their subjects, which were called `names` before.
+    pub(crate) fn rename_jobs(&mut self, names: &[String]) {
+        let new: Vec<String> = self.subjects.iter().map(|subject| subject.name.clone()).collect();
+        for job in self.subjects.iter_mut().filter_map(|subject| subject.mix.as_mut()).flat_map(|mix| &mut mix.jobs) {
+            let position = names.iter().position(|name| *name == job.subject);
+            position.inspect(|&position| job.subject.clone_from(&new[position]));
+        }
     }
 
     /// Gives a number to subjects that only values told apart which were left out.
@@ -378,7 +478,7 @@ impl Plan {
 
     /// Whether it says of every program what its files were.
     pub fn keeps_identity(&self) -> bool {
-        self.subjects.iter().all(|subject| subject.model.is_some() || subject.identity.is_some())
+        self.subjects.iter().all(|subject| !subject.is_program() || subject.identity.is_some())
     }
 
     /// Which of the programs that `asked` has, too, are other ones there.

@@ -211,7 +211,7 @@ impl Race {
                 history,
             }
         };
-        (0..plan.subjects.len()).map(result).collect()
+        (0..plan.compared().count()).map(result).collect()
     }
 }
 

@@ -31,7 +31,7 @@ impl<'a> RaceCourse<'a> {
             let under_way = RaceUnderWay::new(&field.race());
             SubjectCourse { under_way, failures: vec![Failures::default(); field.arms.len()], field }
         };
-        let subjects = (0..study.plan.subjects.len()).map(course).collect();
+        let subjects = (0..study.plan.compared().count()).map(course).collect();
         let mut course = Self { study, subjects, around_s: 0.0 };
         earlier.iter().for_each(|trial| course.note(trial));
         course

@@ -3,6 +3,7 @@
 use crate::engine::CellStudy;
 use crate::host::{HostFacts, PastSession};
 use crate::kind::Kind;
+use crate::mix::JobRun;
 use crate::redaction::{Redaction, without};
 use crate::trial::Trial;
 use machine::{CpuId, CpuSet};
@@ -57,6 +58,7 @@ impl<S: CellStudy> Record<S> {
     pub fn redacted_cells(self, redaction: &Redaction) -> Self {
         let mut plan = self.plan.plan().clone();
         let mut values = Vec::new();
+        let then: Vec<String> = plan.subjects.iter().map(|subject| subject.name.clone()).collect();
         for subject in &mut plan.subjects {
             let (argv, found) = redaction.words(&subject.argv);
             let name = if subject.name == subject.argv.join(" ") { argv.join(" ") } else { subject.name.clone() };
@@ -64,7 +66,11 @@ impl<S: CellStudy> Record<S> {
             subject.argv = argv;
             values.extend(found);
         }
+        for subject in &mut plan.subjects {
+            subject.redact_mix(|text| without(&redaction.text(text, &mut Vec::new()), &values));
+        }
         plan.tell_names_apart();
+        plan.rename_jobs(&then);
         let names: BTreeMap<&str, &str> =
             self.plan.plan().subjects.iter().zip(&plan.subjects).map(|(then, now)| (&*then.name, &*now.name)).collect();
         let text = |text: &str| redaction.text(&without(text, &values), &mut Vec::new());
@@ -72,6 +78,7 @@ impl<S: CellStudy> Record<S> {
             subject: names.get(&*trial.subject).map_or_else(|| text(&trial.subject), ToString::to_string),
             cause: text(&trial.cause),
             output_tail: text(&trial.output_tail),
+            jobs: trial.jobs.into_iter().map(|run| JobRun { name: text(&run.name), ..run }).collect(),
             ..trial
         };
         let trials = self.trials.into_iter().map(kept).collect();

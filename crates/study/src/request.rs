@@ -9,10 +9,12 @@ use crate::input::InputFacts;
 use crate::kind::Kind;
 use crate::list;
 use crate::max_loss::MaxLoss;
+use crate::mix::{Job, Mix};
+use crate::mix_text::{self, JobText};
 use crate::model_file::ModelFile;
-use crate::plan::{Plan, PlanError, Subject, Treatment, UNBOUND};
+use crate::plan::{Alone, Plan, PlanError, Subject, Treatment, UNBOUND};
 use crate::race::{Race, RaceStop};
-use crate::study_file::{BeyondMachine, Share, StopTable, StudyFile, SubjectTable};
+use crate::study_file::{BeyondMachine, MixTable, Share, StopTable, StudyFile, SubjectTable};
 use machine::{Machine, PlaceError};
 use stats::RaceRule;
 use std::collections::BTreeSet;
@@ -76,6 +78,17 @@ impl FromStr for Guarantee {
     }
 }
 
+/// Why a name has no built-in program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoBuiltin {
+    /// There is none that could be meant: in a sentence.
+    #[error("{0}")]
+    Unknown(String),
+    /// One is meant, but not written rightly: how, in a sentence.
+    #[error("{0}")]
+    Wrong(String),
+}
+
 /// The plan of a study that runs programs, or models of them.
 pub enum CellPlan {
     /// Every placement is compared with the reference.
@@ -97,7 +110,7 @@ impl Request {
     pub fn plan(
         self,
         machine: &Machine,
-        builtin: impl Fn(&str) -> Result<Subject, String>,
+        builtin: impl Fn(&str) -> Result<Subject, NoBuiltin>,
     ) -> Result<CellPlan, PlanError> {
         let Self { mut study, class, model, race } = self;
         let mut departures: Vec<String> = Vec::new();
@@ -106,10 +119,17 @@ impl Request {
         }
         let mut subjects =
             study.subjects.iter().map(|table| subject(table, &builtin)).collect::<Result<Vec<_>, _>>()?;
+        let alone = study.mixes.iter().map(|table| mix(table, &builtin, &mut subjects));
+        let alone = alone.collect::<Result<Vec<_>, _>>()?;
+        for subject in alone.into_iter().flatten() {
+            if !subjects.iter().any(|other| other.is_program() && other.name == subject.name) {
+                subjects.push(subject);
+            }
+        }
         subjects.extend(model.iter().map(|model| Subject { name: model.name.clone(), ..Subject::default() }));
         if subjects.is_empty() {
             return Err(wrong(
-                "nothing to study: name a built-in such as npb:cg.W, a study file, or a program after --",
+                "nothing to study: name a built-in such as npb:cg.W, a study file, a program after --, or several with --mix",
             ));
         }
         let usable = machine.usable_cpus().len() as u32;
@@ -148,6 +168,9 @@ impl Request {
         }
         // A model's machine needs no warming, and its clock no budget.
         let (warmup_blocks, budget) = if model.is_some() { (0, None) } else { (1, Some(DEFAULT_BUDGET)) };
+        for mix in subjects.iter_mut().filter_map(|subject| subject.mix.as_mut()) {
+            mix.place(&treatments, &threads, machine).map_err(wrong)?;
+        }
         let mut plan = Plan {
             subjects,
             treatments,
@@ -261,7 +284,61 @@ fn stop_rule(table: StopTable) -> Result<StopRule, PlanError> {
     })
 }
 
-fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, String>) -> Result<Subject, PlanError> {
+/// Adds the mix of `table` to `subjects`; gives the programs of its jobs as subjects that are run by themselves.
+fn mix(
+    table: &MixTable,
+    builtin: &impl Fn(&str) -> Result<Subject, NoBuiltin>,
+    subjects: &mut Vec<Subject>,
+) -> Result<Vec<Subject>, PlanError> {
+    let text = table.text();
+    let (mut mix, mut alone) = (Mix::default(), Vec::<Subject>::new());
+    let texts = mix_text::jobs(&text)?;
+    for text in &texts {
+        let command = || Subject { name: text.words.join(" "), argv: text.words.clone(), ..Subject::default() };
+        let program = match &text.words[..] {
+            [name] => builtin(name).or_else(|error| match error {
+                NoBuiltin::Unknown(_) => Ok(command()),
+                NoBuiltin::Wrong(what) => Err(wrong(what)),
+            })?,
+            _ => command(),
+        };
+        let name = match text.threads {
+            Some(threads) => format!("{}, {}", program.name, departures::count(threads, "thread")),
+            None => program.name.clone(),
+        };
+        let called = text.name.clone().unwrap_or_else(|| program.name.clone());
+        if alone.iter().all(|other| other.name != name) {
+            alone.push(Subject { name: name.clone(), alone: Some(Alone { threads: text.threads }), ..program });
+        }
+        let JobText { start, repeat, threads, .. } = *text;
+        let job = Job { name: called, subject: name, start, repeat, threads, own: text.own.clone() };
+        mix.jobs.extend(std::iter::repeat_n(job, text.count));
+    }
+    number_alike(&mut mix.jobs);
+    let name = table.name.clone().unwrap_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    subjects.push(Subject {
+        name,
+        metric: Mix::metric(),
+        metrics: Mix::metrics(),
+        mix: Some(mix),
+        ..Subject::default()
+    });
+    Ok(alone)
+}
+
+/// Gives each of several jobs of the same name a number.
+fn number_alike(jobs: &mut [Job]) {
+    let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
+    for (position, job) in jobs.iter_mut().enumerate() {
+        let alike = |names: &[String]| names.iter().filter(|name| **name == job.name).count();
+        let (all, before) = (alike(&names), alike(&names[..position]));
+        if all > 1 {
+            job.name = format!("{} {}", job.name, before + 1);
+        }
+    }
+}
+
+fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBuiltin>) -> Result<Subject, PlanError> {
     let mut subject = match (&table.builtin, &table.command) {
         (Some(name), _) => builtin(name).map_err(wrong)?,
         (None, Some(command)) => Subject {
@@ -376,7 +453,8 @@ mod tests {
         };
         let machine = Machine::named("xeon-e5620").unwrap();
         let request = Request { study: file.with(flags), ..Request::default() };
-        let CellPlan::Comparison(study) = request.plan(&machine, |_| Err("none".into())).unwrap() else {
+        let CellPlan::Comparison(study) = request.plan(&machine, |_| Err(NoBuiltin::Unknown("none".into()))).unwrap()
+        else {
             panic!("no race is asked for");
         };
         let rule = StopRule::Paired { width: 0.01, min_blocks: stats::DEFAULT_MIN_BLOCKS.min(9), max_blocks: 9 };

@@ -6,6 +6,7 @@ use crate::binding::{Observe, Unit};
 use crate::bounds::{MOST_SUBJECTS, check_count, check_patterns};
 use crate::factors::Levels;
 use crate::list;
+use crate::mix_text;
 use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
 use crate::toml_file::{self, FileError};
 use machine::Policy;
@@ -66,6 +67,26 @@ pub struct StudyFile {
     /// What is run.
     #[serde(default, rename = "subject")]
     pub subjects: Vec<SubjectTable>,
+    /// Several programs that run at once.
+    #[serde(default, rename = "mix")]
+    pub mixes: Vec<MixTable>,
+}
+
+/// One `[[mix]]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct MixTable {
+    /// How the report calls it.
+    pub name: Option<String>,
+    /// Each a program with its arguments, and before these what it has for itself: `[at=2s place=0] npb:cg.A*2`.
+    pub jobs: Vec<String>,
+}
+
+impl MixTable {
+    /// Its jobs as one text.
+    pub fn text(&self) -> String {
+        self.jobs.join(" + ")
+    }
 }
 
 /// What becomes of thread counts above the number of usable CPUs.
@@ -335,6 +356,10 @@ impl StudyFile {
         let mut compiled = HashSet::new();
         for (index, subject) in file.subjects.iter().enumerate() {
             subject.check(&mut compiled).map_err(|(key, what)| mistake(&format!("subject[{index}].{key}"), what))?;
+        }
+        check_count(file.mixes.len(), MOST_SUBJECTS, "mixes").map_err(|wrong| mistake("mix", wrong.0))?;
+        for (index, mix) in file.mixes.iter().enumerate() {
+            mix_text::jobs(&mix.text()).map_err(|wrong| mistake(&format!("mix[{index}].jobs"), wrong.0))?;
         }
         file.stop.check().map_err(|(key, what)| mistake(&format!("stop.{key}"), what))?;
         Ok(file)

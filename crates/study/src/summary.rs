@@ -1,7 +1,10 @@
 //! What the trials of one cell come to, and which cell of a subject is the best.
 
+use crate::metric_summary::MetricSummary;
+use crate::mix::{Job, JobRun};
 use crate::plan::{Cell, Plan};
 use crate::race::RaceResult;
+use crate::slowdown::Slowdowns;
 use crate::times::{counted, pairs};
 use crate::trial::{Status, Trial};
 use crate::verdict::RaceVerdict;
@@ -97,6 +100,59 @@ pub struct Summary {
     /// Later treatments that are the very same placement at this thread count, so that they weren't run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
+    /// What else its runs come to, by each metric of its subject.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<MetricSummary>,
+    /// Of a mix, what became of each job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobSummary>,
+}
+
+/// What became of a job in the runs of a mix that count. Times are of its first run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobSummary {
+    /// Its name.
+    pub name: String,
+    /// Median of when it started, in seconds since the mix began.
+    pub started_s: Option<f64>,
+    /// Median of when it ended, likewise.
+    pub ended_s: Option<f64>,
+    /// Median of the time that counts, in seconds.
+    pub median_s: Option<f64>,
+    /// Median of its time over its time by itself in the same block, each the mean over the runs of a trial; 1 is as fast as by itself.
+    pub slowdown: Option<f64>,
+    /// Lower end of the 95 % interval of that median.
+    pub slowdown_low: Option<f64>,
+    /// Upper end of the 95 % interval of that median.
+    pub slowdown_high: Option<f64>,
+}
+
+impl JobSummary {
+    /// Those of the jobs of a cell.
+    fn all(plan: &Plan, slowdowns: &BTreeMap<u32, Slowdowns>, cell: Cell, good: &[(&Trial, f64)]) -> Vec<Self> {
+        let Some(mix) = &plan.subjects[cell.subject].mix else { return Vec::new() };
+        let of_job = |(position, job): (usize, &Job)| {
+            let first = |trial: &&(&Trial, f64)| trial.0.jobs.iter().find(|run| run.name == job.name).cloned();
+            let runs: Vec<JobRun> = good.iter().filter_map(|trial| first(&trial)).collect();
+            let median = |figure: fn(&JobRun) -> Option<f64>| {
+                let numbers: Vec<f64> = runs.iter().filter_map(figure).collect();
+                stats::quantile(&numbers, 0.5)
+            };
+            let of_trial = |trial: &&(&Trial, f64)| *slowdowns.get(&trial.0.sequence)?.jobs.get(position)?;
+            let slower: Vec<f64> = good.iter().filter_map(|trial| of_trial(&trial)).collect();
+            let interval = stats::median_interval(&slower);
+            Self {
+                name: job.name.clone(),
+                started_s: median(|run| Some(run.started_s)),
+                ended_s: median(|run| Some(run.ended_s)),
+                median_s: median(|run| run.time_s),
+                slowdown: stats::quantile(&slower, 0.5),
+                slowdown_low: interval.map(|(low, _)| low),
+                slowdown_high: interval.map(|(_, high)| high),
+            }
+        };
+        mix.jobs.iter().enumerate().map(of_job).collect()
+    }
 }
 
 /// Where the memory of a cell's runs was when they ended, over all that count (0.01 = 1 %).
@@ -178,7 +234,13 @@ pub(crate) fn add_speedups(summaries: &mut [Summary]) {
 }
 
 /// What the times of a cell say by themselves, without what they are compared with.
-pub(crate) fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: Claim) -> Summary {
+pub(crate) fn summary_of_cell(
+    plan: &Plan,
+    trials: &[Trial],
+    slowdowns: &BTreeMap<u32, Slowdowns>,
+    cell: Cell,
+    claim: Claim,
+) -> Summary {
     let good: Vec<(&Trial, f64)> = counted(plan, trials, cell).collect();
     let times_s: Vec<f64> = good.iter().map(|(_, time_s)| *time_s).collect();
     let estimate = stats::estimate(&times_s);
@@ -222,6 +284,8 @@ pub(crate) fn summary_of_cell(plan: &Plan, trials: &[Trial], cell: Cell, claim: 
         settled: false,
         memory: MemoryShares::of(good.iter().map(|(trial, _)| *trial)),
         same_as: twin.map(|treatment| plan.treatments[treatment].name.clone()),
+        metrics: Vec::new(),
+        jobs: JobSummary::all(plan, slowdowns, cell, &good),
     }
 }
 

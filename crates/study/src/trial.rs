@@ -1,8 +1,10 @@
 //! One execution of one subject under one treatment, and how it went.
 
+use crate::mix::JobRun;
 use launch::Observation;
 use machine::CpuSet;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use strum::Display;
 
 /// How a trial went: a number, or the named cause why there is none.
@@ -58,7 +60,8 @@ pub struct Trial {
     pub status: Status,
     /// The cause in words when it did not go well; empty otherwise.
     pub cause: String,
-    /// The time that counts, in seconds: the program's own where it reports one, else wall time. Only when `status` is ok.
+    /// The time that counts, in seconds: the program's own where it reports one, else wall time; of a mix its makespan. Only when
+    /// `status` is ok.
     pub time_s: Option<f64>,
     /// When it started, in seconds since 1970 (UTC); of a model, in seconds of the model's clock.
     pub started_unix_s: f64,
@@ -68,6 +71,12 @@ pub struct Trial {
     pub intended_cpus: Option<Vec<CpuSet>>,
     /// What was observed; none when it could not be started, or a model stands in for it.
     pub observation: Option<Observation>,
+    /// Of a mix, every run of every job, those of a job one after the other, in the order of jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobRun>,
+    /// What else was measured of it, by the name of the metric; only when `status` is ok.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, f64>,
     /// The last of its standard error (and output, when it failed), at most 4 KiB.
     pub output_tail: String,
 }

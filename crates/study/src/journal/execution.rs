@@ -7,6 +7,7 @@ use machine::{CpuId, CpuSet};
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 impl Row for Trial {
     const TABLES: &'static str = "
@@ -39,6 +40,8 @@ CREATE TABLE trial (
     stops INTEGER,
     stops_s REAL,
     conditions TEXT,
+    jobs TEXT,
+    metric_values TEXT,
     UNIQUE (block, subject, threads, placement)
 ) STRICT;
 CREATE TABLE thread (
@@ -64,6 +67,8 @@ CREATE INDEX thread_by_trial ON thread (sequence);
         ("trial", "stops INTEGER"),
         ("trial", "stops_s REAL"),
         ("trial", "conditions TEXT"),
+        ("trial", "jobs TEXT"),
+        ("trial", "metric_values TEXT"),
         ("thread", "cpu_s REAL"),
         ("thread", "waited_s REAL"),
         ("thread", "began_s REAL"),
@@ -123,6 +128,8 @@ CREATE TABLE IF NOT EXISTS disturbed (
                 ("stops", &observed.and_then(|o| o.stops).map(integer)),
                 ("stops_s", &observed.and_then(|o| o.stops_s)),
                 ("conditions", &observed.map(|o| &o.conditions).filter(|seen| !seen.is_empty()).map(to_json)),
+                ("jobs", &(!self.jobs.is_empty()).then(|| to_json(&self.jobs))),
+                ("metric_values", &(!self.values.is_empty()).then(|| to_json(&self.values))),
             ],
         )?;
         observed.into_iter().flat_map(|o| &o.threads).try_for_each(|thread| {
@@ -151,6 +158,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
 
     fn forget_details(&mut self) {
         (self.intended_cpus, self.observation, self.output_tail) = (None, None, String::new());
+        (self.jobs, self.values) = (Vec::new(), BTreeMap::new());
     }
 
     fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
@@ -182,6 +190,12 @@ CREATE TABLE IF NOT EXISTS disturbed (
                     .map(|slots| slots.into_iter().map(|slot| tables.shared(slot)).collect())
                     .transpose()?,
                 observation,
+                jobs: if row.has("jobs") { row.optional_json("jobs")?.unwrap_or_default() } else { Vec::new() },
+                values: if row.has("metric_values") {
+                    row.optional_json("metric_values")?.unwrap_or_default()
+                } else {
+                    BTreeMap::new()
+                },
                 output_tail: if has_tail { row.get("output_tail")? } else { String::new() },
             })
         })

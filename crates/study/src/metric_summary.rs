@@ -1,0 +1,108 @@
+//! What the runs of a cell come to by a metric besides the one that they are compared by.
+
+use crate::metric::Metric;
+use crate::plan::{Cell, Plan};
+use crate::slowdown::{Slowdowns, values};
+use crate::summary::Claim;
+use crate::times::{bootstrap_seed, counted};
+use crate::trial::Trial;
+use serde::{Deserialize, Serialize};
+use stats::{Better, Pair, PairedRatio};
+use std::collections::BTreeMap;
+
+/// What the runs of a cell come to by one metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricSummary {
+    /// Which.
+    #[serde(flatten)]
+    pub metric: Metric,
+    /// Runs that have a number of it.
+    pub runs: u32,
+    /// Median, in its unit.
+    pub median: Option<f64>,
+    /// Mean, likewise.
+    pub mean: Option<f64>,
+    /// Standard deviation over mean (0.05 = 5 %).
+    pub relative_sd: Option<f64>,
+    /// How much better than under the reference, from pairs of the same block: above 1 is better, whichever way the metric goes. None
+    /// for one that only describes.
+    pub ratio: Option<f64>,
+    /// Lower end of the ratio's 95 % interval.
+    pub ratio_low: Option<f64>,
+    /// Upper end of the ratio's 95 % interval.
+    pub ratio_high: Option<f64>,
+    /// Blocks in which both this and the reference have a number.
+    pub pairs: u32,
+    /// What is claimed of it, among all comparisons of the study by metrics besides the first: `faster` is better, `slower` worse.
+    pub claim: Claim,
+}
+
+/// For each of `cells` what its runs come to by each metric of its subject.
+pub(crate) fn metric_summaries(
+    plan: &Plan,
+    trials: &[Trial],
+    slowdowns: &BTreeMap<u32, Slowdowns>,
+    cells: &[Cell],
+) -> Vec<Vec<MetricSummary>> {
+    let mut ratios: Vec<PairedRatio> = Vec::new();
+    let mut summaries: Vec<Vec<MetricSummary>> = Vec::new();
+    for &cell in cells {
+        let metrics = plan.subjects[cell.subject].metrics.iter();
+        let of_metric = metrics.enumerate().map(|(position, metric)| {
+            let by_block = |cell| values_by_block(plan, trials, slowdowns, cell, &metric.name);
+            let own = by_block(cell);
+            let numbers: Vec<f64> = own.values().copied().collect();
+            let estimate = stats::estimate(&numbers);
+            let pairs = match cell.treatment {
+                0 => Vec::new(),
+                _ => pairs(&by_block(Cell { treatment: 0, ..cell }), &own, metric.better),
+            };
+            // The same seed in every report, and another for each metric.
+            let seed = bootstrap_seed(plan, cell).wrapping_add(7_000_003 * (1 + position as u64));
+            let ratio = stats::paired_ratio(&pairs, seed);
+            ratios.extend(ratio);
+            MetricSummary {
+                metric: metric.clone(),
+                runs: numbers.len() as u32,
+                median: estimate.map(|estimate| estimate.median_s),
+                mean: estimate.map(|estimate| estimate.mean_s),
+                relative_sd: estimate.and_then(|estimate| estimate.relative_sd()),
+                ratio: ratio.map(|ratio| ratio.ratio()),
+                ratio_low: ratio.map(|ratio| ratio.low()),
+                ratio_high: ratio.map(|ratio| ratio.high()),
+                pairs: pairs.len() as u32,
+                claim: if cell.treatment == 0 { Claim::Reference } else { Claim::TooFew },
+            }
+        });
+        summaries.push(of_metric.collect());
+    }
+    let mut claims = stats::claims(&ratios).into_iter();
+    for summary in summaries.iter_mut().flatten().filter(|summary| summary.ratio.is_some()) {
+        summary.claim = claims.next().map_or(Claim::NoneShown, Claim::from);
+    }
+    summaries
+}
+
+fn values_by_block(
+    plan: &Plan,
+    trials: &[Trial],
+    slowdowns: &BTreeMap<u32, Slowdowns>,
+    cell: Cell,
+    metric: &str,
+) -> BTreeMap<u32, f64> {
+    let value = |trial| values(trial, slowdowns).find(|(name, _)| *name == metric).map(|(_, value)| value);
+    counted(plan, trials, cell).filter_map(|(trial, _)| Some((trial.block, value(trial)?))).collect()
+}
+
+/// Pairs whose ratio is above 1 where `own` is better; none for a metric that only describes.
+fn pairs(reference: &BTreeMap<u32, f64>, own: &BTreeMap<u32, f64>, better: Better) -> Vec<Pair> {
+    let pair = |(block, &own): (&u32, &f64)| {
+        let &reference = reference.get(block)?;
+        match better {
+            Better::Lower => Some(Pair { reference_s: reference, treatment_s: own }),
+            Better::Higher => Some(Pair { reference_s: own, treatment_s: reference }),
+            Better::Neither => None,
+        }
+    };
+    own.iter().filter_map(pair).collect()
+}
