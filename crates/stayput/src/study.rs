@@ -26,8 +26,8 @@ use study::engine::{EngineError, Event};
 use study::input::{self, InputError};
 use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
-use study::request::{CellPlan, Guarantee, RaceRequest, Request};
-use study::study_file::{Share, Span, StopTable, StudyFile, SubjectTable};
+use study::request::{CellPlan, Guarantee, NoBuiltin, RaceRequest, Request};
+use study::study_file::{MixTable, Share, Span, StopTable, StudyFile, SubjectTable};
 use study::{HostFacts, Inputs, Plan, Subject, Warning, journal};
 use terminal::printable;
 use workloads::ResolveError;
@@ -51,6 +51,7 @@ Examples:
   stayput study --best --subject-model bt.toml --machine opteron-6272 -n 32
   stayput study --place unbound,scatter --sched default,batch -- ./app
   stayput study --beside none,'make -C linux' -- ./app
+  stayput study --mix 'npb:cg.W*2 + ./app' --place unbound,scatter
   stayput study --place unbound --place 0,8,1,9 --time-regex 'elapsed: ([0-9.]+)' -- ./app
   stayput study study.toml --budget 1h
   stayput study papers/pires-2016.toml --class W")]
@@ -106,6 +107,8 @@ pub struct StudyArgs {
     /// Don't show progress
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten, next_help_heading = "Several programs at once")]
+    mixes: MixArgs,
     #[command(flatten, next_help_heading = "What else varies")]
     treatments: TreatmentArgs,
     #[command(flatten, next_help_heading = "When it is enough")]
@@ -116,6 +119,15 @@ pub struct StudyArgs {
     words: WordArgs,
     #[command(flatten, next_help_heading = "How the program's threads are bound")]
     binding: BindingArgs,
+}
+
+#[derive(Default, clap::Args)]
+struct MixArgs {
+    /// Programs that run at once, as one subject: 'npb:cg.W*2 + ./app input.dat'. *2 is two of them; a job's own options come first:
+    /// '[at=2s repeat place=0,1] ./app' (also threads, name, memory, huge-pages, sched). Compared is the time until every job has ended
+    /// once; each program is run by itself, too, for its slowdown
+    #[arg(long = "mix", value_name = "JOBS", value_parser = NonEmptyStringValueParser::new())]
+    mixes: Vec<String>,
 }
 
 #[derive(Default, clap::Args)]
@@ -170,7 +182,7 @@ struct RaceArgs {
     #[arg(long, value_name = "[PLACEMENT=]PERCENT")]
     max_loss: Option<MaxLoss>,
     /// Race a model instead of a program: a table of times and a noise model (.toml)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["subjects", "command", "class"], add = shell::files("toml"))]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["subjects", "command", "class", "mixes"], add = shell::files("toml"))]
     subject_model: Option<PathBuf>,
     /// The machine that the model runs on: a preset, an hwloc XML file, or a synthetic string [default: host]
     #[arg(long, value_name = "MACHINE", add = shell::machines())]
@@ -362,9 +374,10 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         observe: args.binding.observe,
         ..SubjectTable::default()
     });
+    let mixes = args.mixes.mixes.iter().map(|text| MixTable { name: None, jobs: vec![text.clone()] });
     let study = match args.subjects.iter().find(|name| is_study_file(name)) {
-        None => StudyFile { subjects: builtins.chain(command).collect(), ..flags },
-        Some(name) if args.subjects.len() > 1 || command.is_some() => {
+        None => StudyFile { subjects: builtins.chain(command).collect(), mixes: mixes.collect(), ..flags },
+        Some(name) if args.subjects.len() > 1 || command.is_some() || mixes.len() > 0 => {
             return Err(UsageError::from(format!("study file {name} can't be mixed with other subjects")));
         }
         Some(name) => {
@@ -490,14 +503,17 @@ fn set_aside(path: &Path) -> anyhow::Result<()> {
 }
 
 /// The subject of a built-in program with a class.
-fn builtin(name: &str) -> Result<Subject, String> {
+fn builtin(name: &str) -> Result<Subject, NoBuiltin> {
     let builtin = workloads::resolve(name).map_err(|error| match error {
         ResolveError::UnknownProgram(_) if launch::executable_path(OsStr::new(name)).is_ok() || name.contains('/') => {
-            format!("`{name}` is no built-in program; before one of your own put `--`: `stayput study -- {name}`")
+            NoBuiltin::Unknown(format!(
+                "`{name}` is no built-in program; before one of your own put `--`: `stayput study -- {name}`"
+            ))
         }
-        error => error.to_string(),
+        ResolveError::UnknownProgram(_) if !name.contains(':') => NoBuiltin::Unknown(error.to_string()),
+        error => NoBuiltin::Wrong(error.to_string()),
     })?;
-    let (_, class) = workloads::program_and_class(name).map_err(|error| error.to_string())?;
+    let (_, class) = workloads::program_and_class(name).map_err(|error| NoBuiltin::Wrong(error.to_string()))?;
     // One that isn't installed is refused with other programs that can't start.
     let path = builtin.path().unwrap_or_else(|missing| missing.name);
     Ok(Subject {

@@ -1,6 +1,6 @@
 //! How much slower the jobs of a mix were than by themselves in the same block, and what that comes to.
 
-use crate::mix::{JAIN_INDEX, JobRun, MEAN_COMPLETION, Mix};
+use crate::mix::{ANTT, JAIN_INDEX, Job, JobRun, MEAN_COMPLETION, Mix, STP};
 use crate::plan::{Cell, Plan};
 use crate::times::counted;
 use crate::trial::Trial;
@@ -13,6 +13,8 @@ pub struct Slowdowns {
     pub runs: Vec<Option<f64>>,
     /// For each job of the mix, the mean over its runs.
     pub jobs: Vec<Option<f64>>,
+    /// The mean time, over jobs, from when each was to start to the end of its first run, in seconds.
+    pub mean_completion_s: Option<f64>,
 }
 
 impl Slowdowns {
@@ -26,19 +28,31 @@ impl Slowdowns {
             let slowdowns: Vec<f64> = ours.filter_map(|(_, slowdown)| *slowdown).collect();
             stats::antt(&slowdowns)
         };
+        let completion_s = |job: &Job| {
+            let first = runs.iter().find(|run| run.name == job.name)?;
+            Some(first.ended_s - job.start.as_secs_f64())
+        };
+        let completions_s = mix.jobs.iter().map(completion_s).collect::<Option<Vec<f64>>>();
+        let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
         let jobs = mix.jobs.iter().map(|job| of_job(&job.name)).collect();
-        Self { runs: of_runs, jobs }
+        Self {
+            runs: of_runs,
+            jobs,
+            mean_completion_s: completions_s.filter(|completions_s| !completions_s.is_empty()).map(mean),
+        }
     }
 
-    /// The metrics of the whole mix, by name; none unless every job has a slowdown.
-    fn metrics(&self) -> Option<[(&'static str, f64); 3]> {
-        let slowdowns = self.jobs.iter().copied().collect::<Option<Vec<f64>>>()?;
+    /// The metrics of the whole mix, by name; those of slowdowns only where every job has one.
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        let slowdowns = self.jobs.iter().copied().collect::<Option<Vec<f64>>>().unwrap_or_default();
         let progress: Vec<f64> = slowdowns.iter().map(|slowdown| slowdown.recip()).collect();
-        Some([
-            (crate::mix::ANTT, stats::antt(&slowdowns)?),
-            (crate::mix::STP, stats::stp(&slowdowns)?),
-            (JAIN_INDEX, stats::jain_index(&progress)?),
-        ])
+        let metrics = [
+            (MEAN_COMPLETION, self.mean_completion_s),
+            (ANTT, stats::antt(&slowdowns)),
+            (STP, stats::stp(&slowdowns)),
+            (JAIN_INDEX, stats::jain_index(&progress)),
+        ];
+        metrics.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 }
 
@@ -46,9 +60,9 @@ impl Slowdowns {
 pub(crate) fn slowdowns(plan: &Plan, trials: &[Trial]) -> BTreeMap<u32, Slowdowns> {
     let mut slowdowns = BTreeMap::new();
     for (threads, _) in plan.threads.iter().enumerate() {
-        // By subject, then by block.
+        // By subject, then by block. A program that is studied beside mixes is run by itself anyway.
         let mut alone_s: BTreeMap<&str, BTreeMap<u32, f64>> = BTreeMap::new();
-        for (subject, alone) in plan.subjects.iter().enumerate().filter(|(_, subject)| subject.alone.is_some()) {
+        for (subject, alone) in plan.subjects.iter().enumerate().filter(|(_, subject)| subject.mix.is_none()) {
             let runs = counted(plan, trials, Cell { subject, threads, treatment: 0 });
             alone_s.insert(&alone.name, runs.map(|(trial, time_s)| (trial.block, time_s)).collect());
         }
@@ -68,18 +82,7 @@ pub(crate) fn values<'a>(
     trial: &'a Trial,
     slowdowns: &'a BTreeMap<u32, Slowdowns>,
 ) -> impl Iterator<Item = (&'a str, f64)> {
-    let of_jobs = slowdowns.get(&trial.sequence).and_then(Slowdowns::metrics);
+    let of_jobs = slowdowns.get(&trial.sequence).map(Slowdowns::metrics);
     let kept = trial.values.iter().map(|(name, value)| (name.as_str(), *value));
     kept.chain(of_jobs.into_iter().flatten())
-}
-
-/// The mean time, over jobs, from when each was to start to the end of its first run, in seconds.
-pub(crate) fn mean_completion(mix: &Mix, runs: &[JobRun]) -> Option<(String, f64)> {
-    let completion = |job: &crate::mix::Job| {
-        let first = runs.iter().find(|run| run.name == job.name)?;
-        Some(first.ended_s - job.start.as_secs_f64())
-    };
-    let completions = mix.jobs.iter().map(completion).collect::<Option<Vec<f64>>>()?;
-    let mean_s = completions.iter().sum::<f64>() / completions.len() as f64;
-    Some((MEAN_COMPLETION.into(), mean_s)).filter(|_| !completions.is_empty())
 }

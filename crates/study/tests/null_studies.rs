@@ -13,7 +13,8 @@ use std::f64::consts::TAU;
 use std::time::Duration;
 use study::engine::{EngineError, Runner, RunnerError, Turn, run_blocks};
 use study::{
-    Claim, Comparison, Host, Plan, Session, Status, StopRule, Subject, Treatment, Trial, Varied, comparison_analysis,
+    Alone, Claim, Comparison, Host, Job, JobRun, Mix, Plan, Session, Status, StopRule, Subject, Treatment, Trial,
+    Varied, comparison_analysis,
 };
 
 /// Studies of each dimension.
@@ -78,10 +79,24 @@ impl Unmoved {
     }
 }
 
+impl Unmoved {
+    /// A run of a job of a mix, which takes about twice as long as by itself.
+    fn run_of(&mut self, name: &str) -> JobRun {
+        let time_s = 2.0 * self.log_slowness().exp();
+        JobRun { name: name.into(), started_s: 0.0, ended_s: time_s, time_s: Some(time_s), processes: 1 }
+    }
+}
+
 impl Runner for Unmoved {
     fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
         let mut trial = turn.trial(plan, self.now_s);
-        let time_s = self.log_slowness().exp();
+        let time_s = match &plan.subjects[turn.cell.subject].mix {
+            None => self.log_slowness().exp(),
+            Some(mix) => {
+                trial.jobs = mix.jobs.iter().map(|job| self.run_of(&job.name)).collect();
+                trial.jobs.iter().map(|run| run.ended_s).fold(0.0, f64::max)
+            }
+        };
         (trial.status, trial.time_s, trial.ran_s) = (Status::Ok, Some(time_s), Some(time_s));
         self.now_s += time_s;
         Ok(trial)
@@ -90,15 +105,33 @@ impl Runner for Unmoved {
 
 /// A study of one program under every one of `conditions`, run to its end and concluded from.
 fn analysis(conditions: &[Conditions], seed: u64) -> study::analysis::Analysis {
-    let treatments = conditions.iter().map(|conditions| Treatment::unbound().in_conditions(conditions)).collect();
-    let plan = Plan {
-        subjects: vec![Subject { name: "./app".into(), argv: vec!["./app".into()], ..Subject::default() }],
-        threads: vec![2],
-        treatments,
-        timeout: Duration::from_secs(60),
-        seed,
-        ..Plan::default()
+    let app = Subject { name: "./app".into(), argv: vec!["./app".into()], ..Subject::default() };
+    analysis_of(vec![app], conditions, seed)
+}
+
+/// The same of a mix of three programs.
+fn analysis_of_mix(conditions: &[Conditions], seed: u64) -> study::analysis::Analysis {
+    let alone = |name: &str| Subject {
+        name: name.into(),
+        argv: vec![name.into()],
+        alone: Some(Alone::default()),
+        ..Subject::default()
     };
+    let job = |name: &str| Job { name: name.into(), subject: name.into(), ..Job::default() };
+    let mix = Subject {
+        name: "a + b + c".into(),
+        metric: Mix::metric(),
+        metrics: Mix::metrics(),
+        mix: Some(Mix { jobs: ["a", "b", "c"].map(job).to_vec(), ..Mix::default() }),
+        ..Subject::default()
+    };
+    analysis_of(vec![mix, alone("a"), alone("b"), alone("c")], conditions, seed)
+}
+
+fn analysis_of(subjects: Vec<Subject>, conditions: &[Conditions], seed: u64) -> study::analysis::Analysis {
+    let treatments = conditions.iter().map(|conditions| Treatment::unbound().in_conditions(conditions)).collect();
+    let plan =
+        Plan { subjects, threads: vec![2], treatments, timeout: Duration::from_secs(60), seed, ..Plan::default() };
     let study = Comparison {
         plan,
         stop: StopRule::Paired {
@@ -173,4 +206,27 @@ fn studies_of_two_dimensions_that_change_nothing_rarely_claim_an_effect_or_an_in
     let count = (1_000..1_000 + STUDIES).filter(claims).count();
     println!("memory x sched{count:>4} of {STUDIES} studies claim an effect or an interaction");
     assert!(count <= MOST_FALSE, "{count} of {STUDIES}");
+}
+
+#[test]
+fn mixes_that_no_treatment_changes_rarely_claim_a_difference_by_any_metric() {
+    let conditions = conditions([DEFAULT, DEFAULT, &["default", "batch", "slice=100ms"], &["none"]]);
+    let (mut by_makespan, mut by_others) = (0, 0);
+    for seed in 2_000..2_000 + STUDIES {
+        let analysis = analysis_of_mix(&conditions, seed);
+        let mixes = || analysis.summaries.iter().filter(|summary| summary.subject == "a + b + c");
+        assert_eq!(
+            (mixes().count(), analysis.summaries.len()),
+            (3, 6),
+            "what is run by itself is run under the reference"
+        );
+        let metrics = || mixes().flat_map(|summary| &summary.metrics);
+        let names = ["mean_completion", "antt", "stp", "jain_index"];
+        assert!(metrics().map(|metric| metric.metric.name.as_str()).eq(names.into_iter().cycle().take(12)));
+        assert!(metrics().all(|metric| metric.runs >= 10 && metric.median.is_some()), "each block has its slowdowns");
+        by_makespan += usize::from(mixes().any(|summary| is_claimed(summary.claim)));
+        by_others += usize::from(metrics().any(|metric| is_claimed(metric.claim)));
+    }
+    println!("mix, makespan {by_makespan:>3} of {STUDIES} studies claim a difference, other metrics {by_others}");
+    assert!(by_makespan <= MOST_FALSE && by_others <= MOST_FALSE, "{by_makespan} and {by_others} of {STUDIES}");
 }
