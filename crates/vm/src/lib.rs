@@ -151,7 +151,7 @@ impl Plugin {
 /// A machine that stopped too early: what was known until then.
 #[derive(Clone, Debug)]
 pub struct Stopped {
-    /// The step that was running; none while it booted.
+    /// The step that was running, or what it was asked; none while it booted.
     pub during: Option<String>,
     /// The steps that had ended.
     pub ended: Vec<StepResult>,
@@ -161,7 +161,7 @@ pub struct Stopped {
 
 impl Stopped {
     fn during(&self) -> String {
-        self.during.as_ref().map_or("booting".into(), |name| format!("step `{name}`"))
+        self.during.as_ref().map_or("booting".into(), |name| format!("`{name}`"))
     }
 }
 
