@@ -87,6 +87,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wait::Usage;
@@ -165,6 +166,31 @@ pub struct Launch {
     pub conditions: Conditions,
     /// Read back where its memory is before it ends, also where no condition is about that.
     pub read_memory: bool,
+    /// What is run when all is ready, right before the program begins, and right after it has ended, if anything: it marks for somebody
+    /// else when that is.
+    pub marks: Option<Marks>,
+}
+
+/// Commands that mark a program's beginning and its end: each a program with its arguments.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    /// Of the beginning.
+    pub begin: Vec<OsString>,
+    /// Of the end.
+    pub end: Vec<OsString>,
+}
+
+impl Marks {
+    /// Runs one of them.
+    fn make(command: &[OsString]) -> Result<(), LaunchError> {
+        let failed =
+            |cause: String| LaunchError::Conditions(format!("it can't be marked when the program runs: {cause}"));
+        let (program, arguments) = command.split_first().ok_or_else(|| failed("no command is given".into()))?;
+        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+        let output = output.map_err(|cause| failed(cause.to_string()))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(()) } else { Err(failed(said.trim().to_owned())) }
+    }
 }
 
 impl Launch {
@@ -344,6 +370,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
     // Before signals are caught: one that comes meanwhile ends us, or is heeded below.
     let in_force = launch.conditions.begin()?;
+    launch.marks.as_ref().map_or(Ok(()), |marks| Marks::make(&marks.begin))?;
     let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
     let caught = Caught::new(launch.descendants == Descendants::Detach).map_err(LaunchError::system("pipe"))?;
     // From here on a signal arrives in `caught`; one that came before, while the program could still be left alone, is heeded now.
@@ -375,6 +402,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
             poller::watch(&mut held, &mut registry, &mut events, launch, memory.as_mut())
         }
     };
+    let marked = launch.marks.as_ref().map_or(Ok(()), |marks| Marks::make(&marks.end));
     let company = in_force.company.as_ref().map(CompanyInForce::observation);
     let around = in_force.scheduling.observation();
     let not_in_force = in_force.end();
@@ -389,6 +417,7 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     if let Some(signal) = ended.interrupted {
         return Err(LaunchError::Interrupted { signal });
     }
+    marked?;
     let standstill = events.standstill();
     if launch.descendants == Descendants::Detach {
         notes.extend(standstill.map(|standstill| format!("{standstill}, which the time above contains")));
