@@ -4,6 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Seek};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A file that every launch reads from its start, whatever earlier ones have read, and whatever its name stands for by then.
@@ -28,6 +29,14 @@ impl Input {
     pub fn new(file: File) -> io::Result<Self> {
         let state = state(&file.metadata()?);
         Ok(Self { file: file.into(), state })
+    }
+
+    /// Writes what it holds to the file at `path`, for somebody who can't be given an open file.
+    ///
+    /// # Errors
+    /// When it was written since; and the system's.
+    pub fn copy_to(&self, path: &Path) -> io::Result<()> {
+        io::copy(&mut self.open()?, &mut File::create(path)?).map(drop)
     }
 
     /// Where this process has it open.

@@ -34,6 +34,7 @@ mod input;
 mod interruption;
 mod jobs;
 mod libraries;
+mod marks;
 mod memory;
 pub mod observation;
 mod openmp;
@@ -65,6 +66,7 @@ pub use input::Input;
 pub use interruption::{Interruptions, interruption};
 pub use jobs::{Job, JobLaunched, JobRun, Jobs, JobsLaunched, launch_jobs};
 pub use libraries::own_libraries;
+pub use marks::Marks;
 pub use memory::{MemoryPolicy, NodeSet};
 pub use observation::{ConditionsObservation, Exit, Observation, ThreadObservation};
 pub use residence::MemoryObservation;
@@ -158,6 +160,8 @@ pub struct Launch {
     pub conditions: Conditions,
     /// Read back where its memory is before it ends, also where no condition is about that.
     pub read_memory: bool,
+    /// What marks when it runs, if anything.
+    pub marks: Option<Marks>,
 }
 
 impl Launch {

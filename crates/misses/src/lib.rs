@@ -52,6 +52,7 @@ mod process;
 pub mod report;
 mod sparse;
 mod tally;
+pub mod tasks;
 pub mod window;
 
 pub use hierarchy::HierarchyError;

@@ -6,7 +6,8 @@ use crate::loss::{Loss, Losses};
 use crate::process::{Process, Use};
 use crate::report::{Causes, Instructions, Report};
 use crate::tally::Tallies;
-use crate::window::{Place, ProcessIndex, SectionIndex};
+use crate::tasks::{TaskAddress, Tasks};
+use crate::window::{KERNEL, Place, ProcessIndex, SectionIndex};
 use machine::{CpuId, Machine};
 use std::collections::BTreeMap;
 use std::mem;
@@ -44,6 +45,8 @@ pub struct Model {
     line_shift: u32,
     /// Whether accesses outside the windows are modelled.
     others: bool,
+    /// Who the processes of interest are, where the kernel's switches say that and not the windows.
+    tasks: Option<Tasks>,
     now: u64,
     losses: Losses,
     processes: Vec<Process>,
@@ -69,6 +72,7 @@ impl Model {
         Ok(Self {
             line_shift: hierarchy.line_bytes.trailing_zeros(),
             others,
+            tasks: None,
             now: 0,
             losses: Losses::new(hierarchy.caches()),
             processes: Vec::new(),
@@ -81,6 +85,39 @@ impl Model {
             machine,
             hierarchy,
         })
+    }
+
+    /// The same for any programs: the processes of interest are the tasks that are born in a section, whatever of user space they use.
+    ///
+    /// # Errors
+    /// As for [`Model::new`].
+    pub fn of_tasks(machine: Machine) -> Result<Self, HierarchyError> {
+        let model = Self::new(machine, true)?;
+        Ok(Self { tasks: Some(Tasks::new(model.cpus())), ..model })
+    }
+
+    /// The kernel lets a CPU run a task; nothing changes where [tasks](Model::of_tasks) aren't of interest.
+    pub fn switch(&mut self, cpu: CpuId, task: TaskAddress) {
+        let Some(tasks) = &mut self.tasks else { return };
+        let process = tasks.switch(cpu, task, self.section != SectionIndex::OUTSIDE);
+        if self.on_cpu[cpu.0 as usize] == process {
+            return;
+        }
+        if let Some(before) = self.on_cpu[cpu.0 as usize].take() {
+            self.processes[before.at()].end_run(self.now);
+        }
+        self.memos[self.hierarchy.innermost(cpu).at()] = Memo::NONE;
+        if let Some(process) = process {
+            self.begin_run(process, cpu);
+        }
+    }
+
+    /// The kernel makes a task where another one was, which is gone for good.
+    pub fn birth(&mut self, task: TaskAddress) {
+        let gone = self.tasks.as_mut().and_then(|tasks| tasks.birth(task));
+        if let Some(process) = gone.and_then(|process| self.processes.get_mut(process.at())) {
+            process.forget();
+        }
     }
 
     /// How many CPUs it has, numbered from 0.
@@ -110,7 +147,10 @@ impl Model {
             self.tallies.tally(memo.whose).accesses += 1;
             return None;
         }
-        let place = Place::at(address);
+        let mut place = Place::at(address);
+        if self.tasks.is_some() && place.marked().is_none() {
+            place = if address < KERNEL { Place::User } else { Place::Other };
+        }
         match place {
             Place::Mark(section) => return is_store.then_some(section),
             Place::Other if !self.others => return None,
@@ -127,12 +167,13 @@ impl Model {
     /// A line is used, and counted; returns by which process of interest.
     fn used_by(&mut self, cpu: CpuId, place: Place, line: Line, is_store: bool) -> Option<ProcessIndex> {
         if let Place::Own(process, _) = place
+            && self.tasks.is_none()
             && self.on_cpu[cpu.0 as usize] != Some(process)
         {
             self.begin_run(process, cpu);
         }
         let process = match place {
-            Place::Own(..) | Place::Shared(..) => self.on_cpu[cpu.0 as usize],
+            Place::Own(..) | Place::Shared(..) | Place::User => self.on_cpu[cpu.0 as usize],
             _ => None,
         };
         let past = process.map(|process| self.remember(process, place, cpu, line));
@@ -196,6 +237,8 @@ impl Model {
         let memory = match place {
             Place::Shared(job, offset) => process.shared[job.0 as usize].at(offset >> self.line_shift),
             Place::Own(_, offset) => process.own.at(offset >> self.line_shift),
+            // Where it lies in memory: virtual memory of whole programs is too large.
+            Place::User => process.own.at(line.0),
             Place::Mark(_) | Place::Other => return Past { process: index, used_on: None, missed_alone },
         };
         let used_on = memory.cpu_for(line);
@@ -254,6 +297,7 @@ impl Model {
             self.losses.forget();
             self.processes.clear();
             self.on_cpu.fill(None);
+            self.tasks.iter_mut().for_each(Tasks::end_section);
         }
     }
 

@@ -46,6 +46,11 @@ impl Process {
         run.until.is_none_or(|until| time < until).then_some(run.cpu)
     }
 
+    /// It is gone: what was remembered of its lines is needed no more.
+    pub fn forget(&mut self) {
+        *self = Self { runs: std::mem::take(&mut self.runs), ..Self::default() };
+    }
+
     pub fn begin_run(&mut self, cpu: CpuId, now: u64) {
         self.runs.push(Run { cpu, from: now, until: None });
     }

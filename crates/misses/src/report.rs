@@ -109,6 +109,27 @@ pub struct Instructions {
     pub loaded: u64,
 }
 
+impl Counts {
+    /// Misses of 1,000 references by level, from L2 outwards, and by cause, as metrics are called: `l2_misses_per_1000`,
+    /// `l2_reload_misses_per_1000`. Those of lines that a process never used before are left out of the sum: every scheduler has
+    /// them alike. None where there was nothing to miss.
+    pub fn per_1000(&self) -> Vec<(String, f64)> {
+        let mut rates = Vec::new();
+        if self.accesses == 0 {
+            return rates;
+        }
+        for (kind, causes) in &self.causes {
+            let Kind::Cache(level) = kind else { continue };
+            let mut add = |what: &str, misses: u64| {
+                rates.push((format!("l{level}_{what}_per_1000"), misses as f64 / self.accesses as f64 * 1e3));
+            };
+            add("misses", causes.total() - causes.cold);
+            causes.by_name().into_iter().for_each(|(cause, misses)| add(&format!("{cause}_misses"), misses));
+        }
+        rates
+    }
+}
+
 impl AddAssign<&Self> for Counts {
     fn add_assign(&mut self, more: &Self) {
         self.accesses += more.accesses;

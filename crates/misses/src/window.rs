@@ -23,6 +23,9 @@ pub const PROCESSES: u32 = 8192;
 /// Size of a window.
 pub const WINDOW_BYTES: u64 = 1 << 32;
 
+/// Where the kernel's half of an x86-64 guest's memory begins.
+pub const KERNEL: u64 = 1 << 63;
+
 const MARK_BYTES: u64 = 8;
 const MARKS_END: u64 = MARKS + SECTIONS as u64 * MARK_BYTES;
 const OWN_END: u64 = OWN + PROCESSES as u64 * WINDOW_BYTES;
@@ -59,6 +62,8 @@ pub enum Place {
     Shared(JobIndex, u64),
     /// Data that a process has for itself.
     Own(ProcessIndex, u64),
+    /// Anything in user space, where tasks say whose it is.
+    User,
     /// Anything else: code, stacks, libraries, the kernel.
     Other,
 }

@@ -97,7 +97,7 @@ impl Simulated {
 
 /// A plan of simulations with all its samples; no journal is written.
 pub(super) fn record(plan: &SimulationPlan, machine: &Machine) -> Result<Record<SimulationPlan>, RunError> {
-    let mut session = Session::open(None, plan, machine, Host::Modelled, &[])?;
+    let mut session = Session::open(None, plan, machine, &Host::Modelled, &[])?;
     let ending = simulation::simulate(&mut session, machine, &mut || ());
     session.end(ending)
 }

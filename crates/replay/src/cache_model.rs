@@ -2,9 +2,7 @@
 
 use crate::output::{ReplayOutput, RunFailure};
 use crate::series::SeriesError;
-use machine::Kind;
 use misses::Report;
-use misses::report::Counts;
 use misses::window::SECTIONS;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,33 +53,16 @@ impl CacheModel {
         if section.all.accesses == 0 {
             output.notes.push("the workload uses no memory, so that there was nothing to miss".into());
         }
-        output.metrics.extend(rates(&section.all));
+        output.metrics.extend(section.all.per_1000());
         Ok(output)
     }
-}
-
-/// Misses of 1,000 references by level, from L2 outwards, and by cause. Those of lines that a process never used before are left
-/// out of the sum: every scheduler has them alike.
-fn rates(counts: &Counts) -> Vec<(String, f64)> {
-    let mut rates = Vec::new();
-    if counts.accesses == 0 {
-        return rates;
-    }
-    for (kind, causes) in &counts.causes {
-        let Kind::Cache(level) = kind else { continue };
-        let mut add = |what: &str, misses: u64| {
-            rates.push((format!("l{level}_{what}_per_1000"), misses as f64 / counts.accesses as f64 * 1e3));
-        };
-        add("misses", causes.total() - causes.cold);
-        causes.by_name().into_iter().for_each(|(cause, misses)| add(&format!("{cause}_misses"), misses));
-    }
-    rates
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use misses::report::{Causes, Section};
+    use machine::Kind;
+    use misses::report::{Causes, Counts, Section};
     use std::collections::BTreeMap;
 
     #[test]

@@ -37,6 +37,9 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
     if subject.model.is_some() {
         return nothing(format!("{name}: there is nothing to paste, since it is a model and no program."));
     }
+    if !study.plan.site.is_here() {
+        return nothing(format!("{name}: there is nothing to paste, since times of an emulated machine mean nothing."));
+    }
     if study.analysis.is_refused(name) {
         return nothing(format!("{name}: there is nothing to paste, since what it reports can't be its time."));
     }

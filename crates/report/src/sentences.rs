@@ -4,6 +4,7 @@ mod change;
 mod comparison;
 mod crowding;
 mod disturbance;
+mod emulated;
 mod loss;
 mod race;
 mod replay;
@@ -46,6 +47,7 @@ pub(crate) fn of_cells(analysis: &Analysis) -> impl Iterator<Item = Sentence> {
     let sentences = analysis.verdicts.iter().flat_map(|verdict| match verdict {
         Verdict::Comparison(verdict) => comparison::sentences(verdict, analysis.varied),
         Verdict::Race(verdict) => race::sentences(verdict, analysis.varied),
+        Verdict::Emulated(verdict) => emulated::sentences(verdict),
         Verdict::Refused(verdict) => vec![reported_time::refused(verdict)],
     });
     sentences.map(|sentence| match sentence {

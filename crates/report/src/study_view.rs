@@ -130,7 +130,7 @@ impl<'a> StudyView<'a> {
             Verdict::Comparison(verdict) => &verdict.reference,
             // A race measures the gain over unbound, whichever treatment comes first.
             Verdict::Race(_) => UNBOUND,
-            Verdict::Refused(_) => self.reference(),
+            Verdict::Emulated(_) | Verdict::Refused(_) => self.reference(),
         }
     }
 

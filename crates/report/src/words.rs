@@ -37,6 +37,7 @@ pub(crate) fn claim(claim: Claim, reference: &str) -> String {
         Claim::Slower => format!("slower than {reference}"),
         Claim::NoneShown => "no difference shown".into(),
         Claim::TooFew => "too few pairs to tell".into(),
+        Claim::Emulated => "times mean nothing".into(),
         Claim::Refused => "refused".into(),
     }
 }

@@ -55,7 +55,7 @@ fn whole<S: CellStudy>(new: impl Fn(Plan) -> S, times_s: &[f64], slowness: fn(f6
         ..Plan::default()
     });
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let mut session = Session::open(None, &study, &machine, Host::Modelled, &[]).unwrap();
+    let mut session = Session::open(None, &study, &machine, &Host::Modelled, &[]).unwrap();
     let work = run_blocks(&mut session, &mut Beside { times_s: times_s.to_vec(), slowness, now_s: 0.0 }, &mut |_| ());
     session.end::<EngineError>(work).unwrap()
 }

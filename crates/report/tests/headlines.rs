@@ -71,7 +71,7 @@ impl Runner for Fates {
 
 fn whole<S: CellStudy>(study: S, runner: Fates, is_busy: bool) -> Record<S> {
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let mut session = Session::open(None, &study, &machine, Host::Modelled, &[]).unwrap();
+    let mut session = Session::open(None, &study, &machine, &Host::Modelled, &[]).unwrap();
     let mut runner = runner;
     let work = run_blocks(&mut session, &mut runner, &mut |_| ());
     let record = session.end::<EngineError>(work).unwrap();

@@ -7,6 +7,7 @@ extern crate terminal;
 mod binding;
 mod conditions;
 mod doctor;
+mod guest;
 mod place;
 mod placement_file;
 mod replay;
@@ -87,6 +88,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
+    #[command(hide = true)]
+    Guest,
 }
 
 /// The command line, or a file that it names, is wrong: exit code 2.
@@ -150,6 +153,7 @@ fn stayput() -> u8 {
         Command::Workloads(args) => workloads::run(&args).map(no_code),
         Command::Doctor(args) => doctor::run(&args).map(no_code),
         Command::Completions(args) => shell::completions(&args).map(no_code),
+        Command::Guest => guest::run().map(no_code),
         Command::Man(args) => shell::man(&args, Arguments::command()).map(no_code),
     };
     result.unwrap_or_else(|error| {

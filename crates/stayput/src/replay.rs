@@ -184,7 +184,7 @@ fn conduct(
 ) -> anyhow::Result<Record<ReplayPlan>> {
     let path = args.output.out.as_deref();
     path.map(crate::study::check_place).transpose()?;
-    let mut session = Session::open(path, plan, machine, Host::Real, &crate::command_line())?;
+    let mut session = Session::open(path, plan, machine, &Host::Real, &crate::command_line())?;
     let progress = crate::progress_bar(plan.samples(), args.output.quiet);
     progress.inc(session.trials().len() as u64);
     let work = replay_rest(&mut session, machine, vm, programs, &progress);

@@ -128,7 +128,7 @@ fn simulate_and_report(plan: &SimulationPlan, machine: &Machine, output: &Output
     // Without a journal there is nothing to close.
     let held = output.out.as_ref().map(|_| Interruptions::hold());
     output.out.as_deref().map(crate::study::check_place).transpose()?;
-    let mut session = Session::open(output.out.as_deref(), plan, machine, Host::Modelled, &crate::command_line())?;
+    let mut session = Session::open(output.out.as_deref(), plan, machine, &Host::Modelled, &crate::command_line())?;
     let progress = crate::progress_bar(plan.samples(), output.quiet);
     progress.inc(session.trials().len() as u64);
     let ending = simulation::simulate(&mut session, machine, &mut || progress.inc(1));

@@ -2,6 +2,7 @@
 
 mod conduct;
 mod paper;
+mod venue;
 
 pub(crate) use paper::conduct_paper;
 
@@ -12,6 +13,7 @@ use clap::builder::NonEmptyStringValueParser;
 use conduct::{Conduct, can_start, conduct, default_journal, identified, is_program_gone};
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
+use launch::Conditions;
 use machine::Machine;
 use output::{OutputError, ResultFile};
 use papers::Paper;
@@ -28,8 +30,9 @@ use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, NoBuiltin, RaceRequest, Request};
 use study::study_file::{MixTable, Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{HostFacts, Inputs, Plan, Subject, Warning, journal};
+use study::{HostFacts, Inputs, Plan, Site, Subject, Warning, journal};
 use terminal::printable;
+use venue::Venue;
 use workloads::ResolveError;
 
 /// Measure a program under several placements, or several of what else it runs under, until it is clear whether they differ
@@ -111,6 +114,8 @@ pub struct StudyArgs {
     mixes: MixArgs,
     #[command(flatten, next_help_heading = "What else varies")]
     treatments: TreatmentArgs,
+    #[command(flatten, next_help_heading = "Where")]
+    place: SiteArgs,
     #[command(flatten, next_help_heading = "When it is enough")]
     stop: StopArgs,
     #[command(flatten, next_help_heading = "The best placement")]
@@ -152,6 +157,18 @@ struct TreatmentArgs {
     /// Leave out what this machine or its kernel lacks, and say so [default: such a study is refused]
     #[arg(long)]
     leave_out: bool,
+}
+
+#[derive(Default, clap::Args)]
+struct SiteArgs {
+    /// Where programs run: here, or in an emulated machine that has this one's files; vm is vm:2x4, others are vm:dies, vm:nodes, and
+    /// vm:1x4x2 and the like. Its times mean nothing [default: here]
+    #[arg(long, value_name = "PLACE", add = shell::names(|| ["here", "vm", "vm:dies", "vm:nodes"].map(Into::into).into()))]
+    on: Option<Site>,
+    /// Model the caches of MACHINE there, and compare misses by cause: a preset, an hwloc XML file or a synthetic string with as many
+    /// CPUs. Takes some twenty times as long [default: no misses]
+    #[arg(long, value_name = "MACHINE", add = shell::machines())]
+    misses: Option<String>,
 }
 
 #[derive(Default, clap::Args)]
@@ -237,11 +254,13 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     if args.race.machine.is_some() && args.race.subject_model.is_none() {
         return Err(UsageError::from("--machine says where a model runs; give one with --subject-model"));
     }
-    let machine = match &args.race.machine {
-        Some(name) => Machine::named(name).map_err(UsageError::from)?,
-        None => Machine::host().context("cannot read this machine's topology")?,
+    let request = request(args)?;
+    let (venue, machine) = match &args.race.machine {
+        Some(name) => (Venue::Here, Machine::named(name).map_err(UsageError::from)?),
+        None => Venue::of(&request.site().map_err(UsageError::from)?)?,
     };
-    let mut study = match request(args)?.plan(&machine, builtin).map_err(UsageError::from)? {
+    let lacking = |conditions: &Conditions| venue.lacking(conditions);
+    let mut study = match request.plan(&machine, builtin, lacking).map_err(UsageError::from)? {
         CellPlan::Comparison(study) => CellPlan::Comparison(identified(&study)),
         CellPlan::Race(study) => CellPlan::Race(identified(&study)),
     };
@@ -262,9 +281,10 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     let remarks: Vec<String> =
         plan.departures.iter().cloned().chain(report::sentences::warnings(&Warning::of_plan(plan))).collect();
     let file = args.subjects.iter().find(|name| is_study_file(name)).map(Path::new);
+    let host = venue.host(plan);
     let journal_path = args.out.clone().unwrap_or_else(|| match &study {
-        CellPlan::Comparison(study) => default_journal(study, &machine, file, args.force),
-        CellPlan::Race(study) => default_journal(study, &machine, file, args.force),
+        CellPlan::Comparison(study) => default_journal(study, &machine, &host, file, args.force),
+        CellPlan::Race(study) => default_journal(study, &machine, &host, file, args.force),
     });
     // Before there is a journal: a program that can't start is no study. One that is finished doesn't need it any more.
     if let Some(error) = missing.take_if(|_| !journal_path.exists() || args.force) {
@@ -289,10 +309,10 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     }
     let how = Conduct { quiet: args.quiet, retry: args.retry, can_start: missing.is_none() };
     let conducted = match study {
-        CellPlan::Comparison(study) => conduct(&study, &machine, &journal_path, inputs, how)
+        CellPlan::Comparison(study) => conduct(&study, &machine, &journal_path, inputs, venue, how)
             .map(|(record, runs)| (report::Study::from(record), runs)),
         CellPlan::Race(study) => {
-            conduct(&study, &machine, &journal_path, inputs, how).map(|(record, runs)| (record.into(), runs))
+            conduct(&study, &machine, &journal_path, inputs, venue, how).map(|(record, runs)| (record.into(), runs))
         }
     };
     let is_wanted = |error: &anyhow::Error| error.downcast_ref::<EngineError>().is_some_and(is_program_gone);
@@ -353,6 +373,8 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         beside: args.treatments.beside.clone(),
         treatments: args.treatments.treatments.clone(),
         leave_out: args.treatments.leave_out,
+        on: args.place.on.clone(),
+        misses: args.place.misses.clone(),
         stop: StopTable { width, relative_sd, min_runs, max_runs },
         warmup_blocks: warmup,
         timeout,

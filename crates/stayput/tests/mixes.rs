@@ -151,7 +151,8 @@ fn a_job_that_repeats_does_so_until_every_job_has_ended_once() {
         let jobs = list(trial, "jobs");
         let of = |name: &'static str| jobs.iter().filter(move |job| job["name"] == name);
         assert!(of("./short").count() > 2 && of("./long").count() == 1, "{trial}");
-        let runs: Vec<(f64, f64)> = of("./short").map(|run| (number(&run["started_s"]), number(&run["ended_s"]))).collect();
+        let runs: Vec<(f64, f64)> =
+            of("./short").map(|run| (number(&run["started_s"]), number(&run["ended_s"]))).collect();
         assert!(runs.windows(2).all(|pair| pair[0].1 <= pair[1].0), "one after the other: {trial}");
         let whole = of("./short").filter(|run| run["time_s"].is_f64()).count();
         assert!(whole + 1 >= runs.len(), "only the last may be cut short: {trial}");
@@ -246,19 +247,30 @@ fn the_same_command_goes_on_with_a_mix_and_more_treatments_extend_it() {
 #[test]
 fn the_best_treatment_of_a_mix_is_raced_for() {
     let desk = Desk::new();
-    let words = ["study", "-q", "--no-report", "--out", "a.stayput", "-n", "1", "--warmup", "0", "--best", "--runs", "24"];
+    let words =
+        ["study", "-q", "--no-report", "--out", "a.stayput", "-n", "1", "--warmup", "0", "--best", "--runs", "24"];
     let mix = ["--among", "named", "--place", "unbound,compact", "--mix", "./short + ./app"];
     let output = desk.command(&[&words[..], &mix].concat()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let report = desk.report();
-    assert!(list(&report, "trials").iter().all(|trial| trial["subject"] == "./short + ./app"), "races run no job by itself");
+    assert!(
+        list(&report, "trials").iter().all(|trial| trial["subject"] == "./short + ./app"),
+        "races run no job by itself"
+    );
     assert_eq!(list(&report, "races").len(), 1);
 }
 
 #[test]
 fn nothing_of_a_mix_outlives_stayput_whenever_it_is_killed_and_the_same_command_goes_on() {
     let desk = Desk::new();
-    let words = ["--mix", "./endless + ./app*2 + [repeat at=10ms] ./short", "--beside", "none,sleep 1000", "--timeout", "150ms"];
+    let words = [
+        "--mix",
+        "./endless + ./app*2 + [repeat at=10ms] ./short",
+        "--beside",
+        "none,sleep 1000",
+        "--timeout",
+        "150ms",
+    ];
     for round in 0..20 {
         // While workers start, while jobs run, while they are ended, and while the trial is kept.
         let moment = Duration::from_micros(RandomState::new().hash_one(round) % 500_000);

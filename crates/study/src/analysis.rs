@@ -15,7 +15,7 @@ use crate::summary::{Best, Claim, Summary, add_gain, add_speedups, best_of, summ
 use crate::times::{bootstrap_seed, pairs};
 use crate::treatment::Varied;
 use crate::trial::Trial;
-use crate::verdict::{ComparisonVerdict, RaceVerdict, RefusedVerdict, Verdict};
+use crate::verdict::{ComparisonVerdict, EmulatedVerdict, MetricVerdict, RaceVerdict, RefusedVerdict, Verdict};
 use crate::warning::Warning;
 use stats::{Opposition, PairedRatio};
 use std::collections::BTreeMap;
@@ -57,6 +57,20 @@ impl Analysis {
         self.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Refused(verdict) if verdict.subject == subject))
     }
 
+    /// Takes back what is said of times, since those of an emulated machine mean nothing: metrics are what is left.
+    fn withdraw_times(&mut self, plan: &Plan) {
+        self.best.clear();
+        self.effects.clear();
+        self.summaries.iter_mut().for_each(|summary| summary.refuse(Claim::Emulated));
+        for verdict in &mut self.verdicts {
+            let subject = verdict.subject().to_owned();
+            let ours = self.summaries.iter().filter(|summary| summary.subject == subject);
+            let metrics = ours.flat_map(MetricVerdict::of_summary).collect();
+            *verdict =
+                Verdict::Emulated(EmulatedVerdict { subject, reference: plan.reference().name.clone(), metrics });
+        }
+    }
+
     /// Takes back what is said of subjects whose times move against those that their runs took. Where placements alone say so, that
     /// is a warning.
     fn refuse_what_is_no_time(&mut self, plan: &Plan, trials: &[Trial]) {
@@ -71,7 +85,10 @@ impl Analysis {
             }
             self.best.retain(|best| best.subject != *name);
             self.effects.retain(|effect| effect.subject != *name);
-            self.summaries.iter_mut().filter(|summary| summary.subject == *name).for_each(Summary::refuse);
+            self.summaries
+                .iter_mut()
+                .filter(|summary| summary.subject == *name)
+                .for_each(|summary| summary.refuse(Claim::Refused));
             for verdict in self.verdicts.iter_mut().filter(|verdict| verdict.subject() == name) {
                 *verdict = Verdict::Refused(RefusedVerdict { subject: subject.clone(), correlation, runs });
             }
@@ -145,7 +162,10 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
         summaries,
         best,
     };
-    analysis.refuse_what_is_no_time(plan, trials);
+    match plan.site.is_here() {
+        true => analysis.refuse_what_is_no_time(plan, trials),
+        false => analysis.withdraw_times(plan),
+    }
     analysis
 }
 

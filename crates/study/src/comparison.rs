@@ -137,8 +137,9 @@ impl Comparison {
 /// The cells of `groups` in the order in which `block` runs them.
 pub(crate) fn block_order(plan: &Plan, groups: &[(usize, usize)], block: u32) -> Vec<Cell> {
     let all = plan.subjects.len() * plan.threads.len();
+    let (block, is_reversed) = plan.site.order_of(block);
     // Drawn over all groups, open or not, so that closing one doesn't reorder the others.
-    stats::block_permutation(plan.seed, block, all as u32, all)
+    let mut order: Vec<Cell> = stats::block_permutation(plan.seed, block, all as u32, all)
         .into_iter()
         .map(|group| (group, (group / plan.threads.len(), group % plan.threads.len())))
         .filter(|(_, group)| groups.contains(group))
@@ -148,7 +149,11 @@ pub(crate) fn block_order(plan: &Plan, groups: &[(usize, usize)], block: u32) ->
                 .map(move |treatment| Cell { subject, threads, treatment })
                 .filter(|&cell| plan.has(cell))
         })
-        .collect()
+        .collect();
+    if is_reversed {
+        order.reverse();
+    }
+    order
 }
 
 #[cfg(test)]
@@ -168,6 +173,23 @@ mod tests {
             ..Plan::default()
         };
         Comparison { plan, stop: StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 40 } }
+    }
+
+    #[test]
+    fn in_a_virtual_machine_every_second_block_runs_the_order_of_the_one_before_from_its_end() {
+        let mut plan = Plan { threads: vec![1, 2, 3], site: "vm".parse().unwrap(), ..study().plan };
+        plan.treatments.push(Treatment::new("other".into(), Vec::new()));
+        let groups: Vec<(usize, usize)> = (0..3).map(|threads| (0, threads)).collect();
+        for block in (0..20).step_by(2) {
+            let forth = block_order(&plan, &groups, block);
+            let mut back = block_order(&plan, &groups, block + 1);
+            back.reverse();
+            assert_eq!((&forth, forth.len()), (&back, 6));
+            // One group less changes nothing for the others.
+            let fewer = block_order(&plan, &groups[..2], block + 1);
+            let expected = forth.iter().rev().filter(|cell| cell.threads < 2).copied().collect::<Vec<_>>();
+            assert_eq!(fewer, expected);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::plan::{Cell, Plan};
 use crate::record::Ending;
 use crate::session::Session;
 use crate::trial::{Status, Trial};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub const FAILURES_TO_GIVE_UP: usize = 3;
 pub const DISTURBED_TO_END: usize = 5;
 
 /// A trial that is to be run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// Whose turn it is.
     pub cell: Cell,
@@ -137,6 +138,11 @@ pub trait Runner {
     /// # Errors
     /// Only when the study can't go on, in one sentence; a trial that went wrong is a [`Trial`] with its cause.
     fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError>;
+
+    /// Whether what is left of the block can't be compared with what was run of it, since the machine that ran it is gone.
+    fn has_lost_block(&self) -> bool {
+        false
+    }
 }
 
 /// Why no trial can be run any more.
@@ -206,6 +212,12 @@ pub fn run_blocks<S: CellStudy>(
         if work.cells.is_empty() {
             return Ok(Ending::Finished);
         }
+        // What was begun in a virtual machine that is gone isn't gone on with in another.
+        if !plan.site.is_here() && session.trials().len() > earlier {
+            session.trials()[noted..].iter().for_each(|trial| course.note(trial));
+            noted = session.trials().len();
+            continue;
+        }
         watch(Event::Block { block, open: work.open, of: work.of });
         for cell in work.cells {
             let trials = session.trials();
@@ -241,6 +253,9 @@ pub fn run_blocks<S: CellStudy>(
                 }
             };
             watch(Event::End(session.add(trial)?));
+            if runner.has_lost_block() {
+                break;
+            }
         }
         session.trials()[noted..].iter().for_each(|trial| course.note(trial));
         noted = session.trials().len();

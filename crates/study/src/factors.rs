@@ -207,11 +207,6 @@ impl Factors {
     }
 }
 
-/// The first treatment that this machine or kernel can't bring about, and why, in a sentence.
-pub(crate) fn lacking(treatments: &[Treatment]) -> Option<(usize, String)> {
-    treatments.iter().enumerate().find_map(|(position, treatment)| Some((position, treatment.conditions.lacking()?)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -104,7 +104,7 @@ impl HostFacts {
 }
 
 impl HostState {
-    /// Around a study of models: the time of day and nothing else.
+    /// Around a study of models, or in another machine: the time of day and nothing else.
     pub fn of_model() -> Self {
         Self { unix_s: unix_seconds(), ..Self::default() }
     }

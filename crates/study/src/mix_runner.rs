@@ -6,8 +6,8 @@ use crate::plan::Plan;
 use crate::runner::{ProgramRunner, said, time_s};
 use crate::trial::{Status, Trial};
 use launch::{
-    Conditions, ConditionsObservation, Descendants, Exit, HugePages, JobLaunched, Jobs, JobsLaunched, Launch, LaunchError,
-    Launched, MemoryObservation, Observation, Output, Scheduling, launch_jobs,
+    Conditions, ConditionsObservation, Descendants, Exit, HugePages, JobLaunched, Jobs, JobsLaunched, Launch,
+    LaunchError, Launched, MemoryObservation, Observation, Output, Scheduling, launch_jobs,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,7 +17,13 @@ const MOST_RUNS: usize = 1000;
 
 impl ProgramRunner {
     /// Runs the mix of a cell.
-    pub(crate) fn run_mix(&mut self, plan: &Plan, turn: &Turn, mix: &Mix, trial: &mut Trial) -> Result<(), RunnerError> {
+    pub(crate) fn run_mix(
+        &mut self,
+        plan: &Plan,
+        turn: &Turn,
+        mix: &Mix,
+        trial: &mut Trial,
+    ) -> Result<(), RunnerError> {
         let subject_of = |job: &Job| plan.subjects.iter().position(|subject| subject.name == job.subject);
         // Plans are checked for it.
         let missing = |job: &Job| RunnerError::Broken(format!("the plan has no subject {}", job.subject));
@@ -45,11 +51,7 @@ impl ProgramRunner {
         let mut notes = Vec::new();
         for (index, (job, came)) in mix.jobs.iter().zip(&mut launched.jobs).enumerate() {
             if came.runs.len() > MOST_RUNS {
-                notes.push(format!(
-                    "{} ran {} times; the first {MOST_RUNS} runs are kept",
-                    job.name,
-                    came.runs.len()
-                ));
+                notes.push(format!("{} ran {} times; the first {MOST_RUNS} runs are kept", job.name, came.runs.len()));
                 came.runs.truncate(MOST_RUNS);
             }
             for (number, run) in came.runs.iter().enumerate() {
@@ -128,7 +130,7 @@ impl ProgramRunner {
                 repeat: job.repeat,
             }
         });
-        Jobs { jobs: jobs.collect(), conditions: of_all(&treatment.conditions), timeout: None }
+        Jobs { jobs: jobs.collect(), conditions: of_all(&treatment.conditions), timeout: None, marks: None }
     }
 }
 

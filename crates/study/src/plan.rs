@@ -9,6 +9,7 @@ use crate::metric::{Clock, Metric};
 use crate::mix::Mix;
 use crate::model::SubjectModel;
 use crate::redaction::{Redaction, SecretsHash, Unkept, without};
+use crate::site::Site;
 pub use crate::treatment::{SamePlacement, Treatment, UNBOUND};
 use crate::trial::Trial;
 use launch::Conditions;
@@ -149,7 +150,7 @@ fn with_threads(argv: &[String], threads: u32) -> Vec<String> {
 }
 
 /// One cell of the plan, by positions in its lists: a subject with so many threads under one treatment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cell {
     /// Position in `plan.subjects`.
     pub subject: usize,
@@ -176,6 +177,9 @@ pub struct Plan {
     pub budget: Option<Duration>,
     /// Seed of the order of trials and of the bootstrap.
     pub seed: u64,
+    /// Where.
+    #[serde(default, skip_serializing_if = "Site::is_here")]
+    pub site: Site,
     /// The paper whose study this is, by its name in the crate `papers`: the report sets its tables beside ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
@@ -191,6 +195,13 @@ pub struct Plan {
 }
 
 impl Cell {
+    /// Whether `plan` has such positions.
+    pub(crate) fn is_of(self, plan: &Plan) -> bool {
+        self.subject < plan.subjects.len()
+            && self.threads < plan.threads.len()
+            && self.treatment < plan.treatments.len()
+    }
+
     /// Whether `trial` is of this cell.
     pub fn has_trial(self, plan: &Plan, trial: &Trial) -> bool {
         trial.threads == plan.threads[self.threads]

@@ -14,7 +14,9 @@ use crate::mix_text::{self, JobText};
 use crate::model_file::ModelFile;
 use crate::plan::{Alone, Plan, PlanError, Subject, Treatment, UNBOUND};
 use crate::race::{Race, RaceStop};
+use crate::site::Site;
 use crate::study_file::{BeyondMachine, MixTable, Share, StopTable, StudyFile, SubjectTable};
+use launch::Conditions;
 use machine::{Machine, PlaceError};
 use stats::RaceRule;
 use std::collections::BTreeSet;
@@ -103,7 +105,28 @@ fn wrong(error: impl Display) -> PlanError {
 }
 
 impl Request {
-    /// The plan on `machine`, where `builtin` gives the subject of a built-in program's name.
+    /// Where its programs run.
+    ///
+    /// # Errors
+    /// When there can be no such study there, in one sentence.
+    pub fn site(&self) -> Result<Site, PlanError> {
+        let site = self.study.site()?;
+        if site.is_here() {
+            return Ok(site);
+        }
+        if self.model.is_some() {
+            return Err(wrong("a model runs nowhere; leave out --on"));
+        }
+        if self.race.is_some() {
+            return Err(wrong(
+                "a race is decided by times, and those of an emulated machine mean nothing; leave out --on or --best",
+            ));
+        }
+        Ok(site)
+    }
+
+    /// The plan on `machine`, where `builtin` gives the subject of a built-in program's name, and `lacking` says in a sentence why
+    /// conditions can't be brought about there.
     ///
     /// # Errors
     /// The first thing that is wrong, in one sentence.
@@ -111,7 +134,9 @@ impl Request {
         self,
         machine: &Machine,
         builtin: impl Fn(&str) -> Result<Subject, NoBuiltin>,
+        lacking: impl FnMut(&Conditions) -> Result<Option<String>, PlanError>,
     ) -> Result<CellPlan, PlanError> {
+        let site = self.site()?;
         let Self { mut study, class, model, race } = self;
         let mut departures: Vec<String> = Vec::new();
         if let Some(class) = class {
@@ -161,7 +186,7 @@ impl Request {
             None => (treatments(named, &factors, &threads, machine).map_err(wrong)?, None),
         };
         if model.is_none() {
-            departures.extend(without_lacking(&mut treatments, study.leave_out)?);
+            departures.extend(without_lacking(&mut treatments, study.leave_out, lacking)?);
         }
         if study.paper.is_some() {
             departures.extend(departures::placements(&threads, &treatments, machine));
@@ -179,6 +204,7 @@ impl Request {
             timeout: study.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             budget: study.budget.map(|span| span.0).or(budget),
             seed: study.seed.unwrap_or(1),
+            site,
             paper: study.paper,
             departures,
             redact: Vec::new(),
@@ -385,15 +411,24 @@ fn treatments(
 }
 
 /// Takes those out of `treatments` that this machine or its kernel lacks, where they may be left out; gives the sentences that say so.
-fn without_lacking(treatments: &mut Vec<Treatment>, leave_out: bool) -> Result<Vec<String>, PlanError> {
-    let mut sentences = Vec::new();
-    while let Some((position, what)) = factors::lacking(treatments) {
-        let Treatment { name, .. } = treatments.remove(position);
+fn without_lacking(
+    treatments: &mut Vec<Treatment>,
+    leave_out: bool,
+    mut lacking: impl FnMut(&Conditions) -> Result<Option<String>, PlanError>,
+) -> Result<Vec<String>, PlanError> {
+    let (mut kept, mut sentences) = (Vec::new(), Vec::new());
+    for treatment in treatments.drain(..) {
+        let Some(what) = lacking(&treatment.conditions)? else {
+            kept.push(treatment);
+            continue;
+        };
+        let name = treatment.name;
         if !leave_out {
             return Err(wrong(format!("{name}: {what}; with --leave-out the study goes on without it")));
         }
         sentences.push(format!("{name} is left out: {what}."));
     }
+    *treatments = kept;
     if treatments.is_empty() {
         return Err(wrong("no treatment is left to study"));
     }
@@ -453,7 +488,8 @@ mod tests {
         };
         let machine = Machine::named("xeon-e5620").unwrap();
         let request = Request { study: file.with(flags), ..Request::default() };
-        let CellPlan::Comparison(study) = request.plan(&machine, |_| Err(NoBuiltin::Unknown("none".into()))).unwrap()
+        let CellPlan::Comparison(study) =
+            request.plan(&machine, |_| Err(NoBuiltin::Unknown("none".into())), |_| Ok(None)).unwrap()
         else {
             panic!("no race is asked for");
         };

@@ -13,7 +13,7 @@ use regex::Regex;
 use std::ffi::OsString;
 
 /// What of a program's output is kept with a trial, in bytes.
-const TAIL_BYTES: usize = 4096;
+pub(crate) const TAIL_BYTES: usize = 4096;
 
 /// Runs programs on this machine.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ pub(crate) fn said(launched: &Launched, status: Status) -> String {
 }
 
 /// The end of `text`, at most `most` bytes of it.
-fn tail(mut text: String, most: usize) -> String {
+pub(crate) fn tail(mut text: String, most: usize) -> String {
     let from = text.len().saturating_sub(most);
     let from = (from..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
     text.split_off(from)

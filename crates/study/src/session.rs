@@ -53,21 +53,27 @@ fn lines(changes: &[Change]) -> String {
 }
 
 /// Whether the machine that a study runs on has a part in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
     /// It runs on this one, whose facts and state are kept.
     Real,
+    /// It runs on a virtual one, of which this is known; what moves here is nothing of that.
+    Guest(Box<HostFacts>),
     /// Nothing is run: the same study is the same on every host.
     Modelled,
 }
 
 impl Host {
-    fn facts(self) -> HostFacts {
-        if self == Self::Real { HostFacts::read() } else { HostFacts::of_model() }
+    fn facts(&self) -> HostFacts {
+        match self {
+            Self::Real => HostFacts::read(),
+            Self::Guest(facts) => (**facts).clone(),
+            Self::Modelled => HostFacts::of_model(),
+        }
     }
 
-    fn state(self) -> HostState {
-        if self == Self::Real { HostState::read() } else { HostState::of_model() }
+    fn state(&self) -> HostState {
+        if *self == Self::Real { HostState::read() } else { HostState::of_model() }
     }
 }
 
@@ -95,7 +101,7 @@ impl<K: Kind> Session<K> {
         path: Option<&Path>,
         plan: &K,
         machine: &Machine,
-        host: Host,
+        host: &Host,
         command_line: &[String],
     ) -> Result<Self, SessionError> {
         let facts = host.facts().redacted(&plan.redaction());
@@ -113,9 +119,9 @@ impl<K: Kind> Session<K> {
         let session = |record, journal| Self {
             record,
             journal,
-            host,
-            command_line: command_line.clone(),
             before: host.state(),
+            host: host.clone(),
+            command_line: command_line.clone(),
             has_new_plan: false,
             number: None,
         };
@@ -151,7 +157,7 @@ impl<K: Kind> Session<K> {
     ///
     /// # Errors
     /// [`SessionError`]; nothing is written either way.
-    pub fn check(path: &Path, plan: &K, machine: &Machine, host: Host) -> Result<(), SessionError> {
+    pub fn check(path: &Path, plan: &K, machine: &Machine, host: &Host) -> Result<(), SessionError> {
         let record = match Journal::read(path) {
             Ok(record) => record,
             Err(JournalError::Empty(_)) => return Ok(()),

@@ -8,6 +8,7 @@ use crate::factors::Levels;
 use crate::list;
 use crate::mix_text;
 use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
+use crate::site::{GuestMachine, Site};
 use crate::toml_file::{self, FileError};
 use machine::Policy;
 use serde::Deserialize;
@@ -29,6 +30,11 @@ pub struct StudyFile {
     /// Thread counts: numbers, ranges, `all`.
     #[serde(default, deserialize_with = "words::threads")]
     pub threads: Vec<String>,
+    /// Where programs run: `here`, or `vm:TOPOLOGY`.
+    #[serde(default, deserialize_with = "words::site")]
+    pub on: Option<Site>,
+    /// The machine whose caches are modelled there.
+    pub misses: Option<String>,
     /// What becomes of those above the number of usable CPUs.
     #[serde(default)]
     pub beyond_machine: BeyondMachine,
@@ -275,6 +281,18 @@ impl StudyFile {
         Levels { memory, huge_pages, sched, beside: beside.clone(), treatments: treatments.clone() }
     }
 
+    /// Where programs run.
+    ///
+    /// # Errors
+    /// When misses are to be counted where there is no model of caches.
+    pub fn site(&self) -> Result<Site, PlanError> {
+        match (self.on.clone().unwrap_or_default(), &self.misses) {
+            (Site::Here, Some(_)) => Err(PlanError("misses are modelled in virtual machines only; add --on vm".into())),
+            (Site::Vm(guest), Some(misses)) => Ok(Site::Vm(GuestMachine { misses: Some(misses.clone()), ..guest })),
+            (site, None) => Ok(site),
+        }
+    }
+
     /// The same with what `flags` give in place of what it gives; subjects stay its own.
     pub fn with(self, flags: Self) -> Self {
         let either = |flags: Vec<String>, own: Vec<String>| if flags.is_empty() { own } else { flags };
@@ -285,6 +303,8 @@ impl StudyFile {
         };
         Self {
             threads: either(flags.threads, self.threads),
+            on: flags.on.or(self.on),
+            misses: flags.misses.or(self.misses),
             placements: either(flags.placements, self.placements),
             memory: either(flags.memory, self.memory),
             huge_pages: either(flags.huge_pages, self.huge_pages),

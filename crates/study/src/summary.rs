@@ -26,6 +26,8 @@ pub enum Claim {
     NoneShown,
     /// There are too few pairs to say anything.
     TooFew,
+    /// Nothing is claimed, since times of an emulated machine mean nothing.
+    Emulated,
     /// Nothing is claimed, since what the program reports as its time can't be that.
     Refused,
 }
@@ -196,11 +198,11 @@ impl Summary {
         !self.settled && (self.trials > 0 || self.failed == 0)
     }
 
-    /// Claims nothing, and compares with nothing.
-    pub(crate) fn refuse(&mut self) {
+    /// Claims nothing of its times but `claim`, and compares them with nothing.
+    pub(crate) fn refuse(&mut self, claim: Claim) {
         (self.ratio, self.ratio_low, self.ratio_high, self.p_value) = (None, None, None, None);
         (self.smallest_detectable, self.speedup) = (None, None);
-        self.claim = Claim::Refused;
+        self.claim = claim;
         self.disturbances.clear();
     }
 }

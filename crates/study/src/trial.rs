@@ -30,6 +30,8 @@ pub enum Status {
     NotStarted,
     /// It, or we who watched it, stood still for a while, so that its time says nothing; it was run again.
     Disturbed,
+    /// The virtual machine that it ran in panicked, hung, ended or lost its files.
+    MachineLost,
     /// What it was to run under (a scheduler, company) was not there for all of its run, so that its time says nothing of that.
     NotInForce,
 }

@@ -1,10 +1,12 @@
 //! What a study comes to, as values: what is shown, by how much, and with which doubt. `report` writes them as sentences.
 
 mod comparison;
+mod emulated;
 mod headline;
 mod race;
 
 pub use comparison::{ComparisonHeadline, ComparisonVerdict, Difference, PlacementVerdict};
+pub use emulated::{EmulatedVerdict, MetricVerdict};
 pub use headline::Headline;
 pub use race::{CutOff, RaceFinding, RaceOutcome, RaceVerdict, Slowest};
 
@@ -19,6 +21,8 @@ pub enum Verdict {
     Comparison(ComparisonVerdict),
     /// The race for the best placement of one subject.
     Race(RaceVerdict),
+    /// Placements of one subject compared by what was counted in an emulated machine.
+    Emulated(EmulatedVerdict),
     /// Nothing is said of one subject.
     Refused(RefusedVerdict),
 }
@@ -40,6 +44,7 @@ impl Verdict {
         match self {
             Self::Comparison(verdict) => &verdict.subject,
             Self::Race(verdict) => &verdict.subject,
+            Self::Emulated(verdict) => &verdict.subject,
             Self::Refused(verdict) => &verdict.subject,
         }
     }
@@ -49,7 +54,7 @@ impl Verdict {
         match self {
             Self::Comparison(verdict) => verdict.headline.disturbances(),
             Self::Race(verdict) => verdict.outcome.as_ref().map_or(&[], |outcome| &outcome.disturbances),
-            Self::Refused(_) => &[],
+            Self::Emulated(_) | Self::Refused(_) => &[],
         }
     }
 }

@@ -67,7 +67,7 @@ fn plan(placements: usize) -> Plan {
 
 fn whole<S: CellStudy>(study: &S, mut runner: Beside) -> Record<S> {
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let mut session = Session::open(None, study, &machine, Host::Modelled, &[]).unwrap();
+    let mut session = Session::open(None, study, &machine, &Host::Modelled, &[]).unwrap();
     let work = run_blocks(&mut session, &mut runner, &mut |_| ());
     session.end::<EngineError>(work).unwrap()
 }
@@ -188,7 +188,7 @@ fn the_journal_keeps_what_others_used() {
     let stop = StopRule::Paired { width: 0.001, min_blocks: 2, max_blocks: 2 };
     let study = Comparison { plan: plan(1), stop };
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let mut session = Session::open(Some(&path), &study, &machine, Host::Real, &["stayput".into()]).unwrap();
+    let mut session = Session::open(Some(&path), &study, &machine, &Host::Real, &["stayput".into()]).unwrap();
     let work = run_blocks(&mut session, &mut Beside::new(&[1.0, 1.0], QUIET), &mut |_| ());
     assert!(matches!(work, Ok(Ending::Finished)));
     session.end::<EngineError>(work).unwrap();

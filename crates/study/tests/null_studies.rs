@@ -141,7 +141,7 @@ fn analysis_of(subjects: Vec<Subject>, conditions: &[Conditions], seed: u64) -> 
         },
     };
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let mut session = Session::open(None, &study, &machine, Host::Modelled, &[]).unwrap();
+    let mut session = Session::open(None, &study, &machine, &Host::Modelled, &[]).unwrap();
     let work = run_blocks(&mut session, &mut Unmoved::new(seed), &mut |_| ());
     comparison_analysis(&session.end::<EngineError>(work).unwrap())
 }

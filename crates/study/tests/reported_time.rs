@@ -59,7 +59,7 @@ fn plan(time_regex: Option<&str>) -> Plan {
 
 fn whole<S: CellStudy>(study: &S, parts_s: [(f64, f64); 3], reported: fn(f64) -> f64) -> Record<S> {
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let mut session = Session::open(None, study, &machine, Host::Modelled, &[]).unwrap();
+    let mut session = Session::open(None, study, &machine, &Host::Modelled, &[]).unwrap();
     let mut runner = Reporting { parts_s, reported, draws: ChaCha8Rng::seed_from_u64(5) };
     let work = run_blocks(&mut session, &mut runner, &mut |_| ());
     session.end::<EngineError>(work).unwrap()

@@ -13,6 +13,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// The variable that names another kernel.
 const KERNEL_VARIABLE: &str = "STAYPUT_KERNEL";
@@ -69,6 +70,12 @@ pub enum KernelError {
         /// The folder.
         path: PathBuf,
     },
+    /// A module of the kernel can't be had.
+    #[error("the kernel's module for overlay file systems can't be fetched: {cause}")]
+    NoModule {
+        /// What went wrong.
+        cause: String,
+    },
     /// It can't be fetched, and none is kept from before.
     #[error("no kernel can be fetched ({cause}) and none is kept from before: name one in {KERNEL_VARIABLE}")]
     NotFetched {
@@ -106,7 +113,34 @@ impl Kernel {
             Err(cause) => Err(KernelError::NotAnImage { path: vmlinuz, cause }),
         }
     }
+
+    /// The kernel's module of overlay file systems, unpacked, where it has one and that can be had: a kernel of Debian's is given
+    /// its own, which `say` is told of before it is fetched; another one that of this host, where it is this host's kernel.
+    ///
+    /// # Errors
+    /// [`KernelError`] where a kernel of ours lacks its module, and that can't be fetched.
+    pub fn overlay_module(&self, say: &dyn Fn(&str)) -> Result<Option<PathBuf>, KernelError> {
+        if env::var_os(KERNEL_VARIABLE).is_some() {
+            let beside = self.vmlinuz.with_file_name(format!("{OVERLAY}.ko"));
+            let here = || module_below(&Path::new("/lib/modules").join(&self.release), OVERLAY);
+            // One that is packed is of no use to the guest, which has nothing to unpack it with.
+            return Ok(Some(beside)
+                .filter(|path| path.is_file())
+                .or_else(here)
+                .filter(|path| path.extension() != Some("xz".as_ref())));
+        }
+        let kept = self.vmlinuz.with_file_name(format!("{OVERLAY}.ko"));
+        let cache = Cache::open(say)?;
+        if !is_as_fetched(&kept) {
+            let not_fetched = |cause: FetchError| KernelError::NoModule { cause: cause.to_string() };
+            cache.fetch_module(&self.release, OVERLAY, &kept).map_err(not_fetched)?;
+        }
+        Ok(Some(kept))
+    }
 }
+
+/// The module that a host's file system in a guest takes.
+const OVERLAY: &str = "overlay";
 
 /// The release that an image's header names (Documentation/arch/x86/boot.rst: `header` at 0x202, `kernel_version` at 0x20e).
 fn read_release(vmlinuz: &Path) -> Result<String, String> {
@@ -275,24 +309,66 @@ impl<'a> Cache<'a> {
     }
 
     fn fetch(&self, package: &str, release: &str, vmlinuz: &Path) -> Result<(), FetchError> {
+        let folder = self.unpacked("kernel", package)?;
+        let places = [format!("usr/lib/modules/{release}/vmlinuz"), format!("boot/vmlinuz-{release}")];
+        let unpacked = places.iter().map(|place| folder.path().join(place)).find(|path| path.is_file());
+        let unpacked = unpacked.ok_or_else(|| FetchError::Package(format!("{package} holds no kernel")))?;
+        keep(&unpacked, vmlinuz)
+    }
+
+    /// A folder with what a package holds, which is fetched; `what` it is.
+    fn unpacked(&self, what: &str, package: &str) -> Result<TempDir, FetchError> {
         let folder = tempfile::tempdir_in(self.folder.join("kernels")).map_err(unusable(&self.folder))?;
         let shown = stdout("apt-cache", self.apt("apt-cache").args(["show", "--no-all-versions", package]))?;
         let size = size_mib(&shown).map_or_else(|| "of unknown size".to_owned(), |mib| format!("{mib} MiB"));
-        (self.say)(&format!("fetching the kernel {package}, {size}, into {}", self.folder.join("kernels").display()));
+        (self.say)(&format!("fetching the {what} {package}, {size}, into {}", self.folder.join("kernels").display()));
         stdout("apt-get", self.apt("apt-get").args(["-qq", "download", package]).current_dir(&folder))?;
         let mut files = fs::read_dir(&folder).map_err(unusable(folder.path()))?.flatten().map(|file| file.path());
         let archive = files.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
         let archive = archive.ok_or_else(|| FetchError::Package(format!("apt-get has downloaded no {package}")))?;
         stdout("dpkg-deb", Command::new("dpkg-deb").arg("--extract").arg(archive).arg(folder.path()))?;
-        let places = [format!("usr/lib/modules/{release}/vmlinuz"), format!("boot/vmlinuz-{release}")];
-        let unpacked = places.iter().map(|place| folder.path().join(place)).find(|path| path.is_file());
-        let unpacked = unpacked.ok_or_else(|| FetchError::Package(format!("{package} holds no kernel")))?;
-        let kept = vmlinuz.parent().unwrap_or(vmlinuz);
-        fs::create_dir_all(kept).map_err(unusable(kept))?;
-        let sum = checksum(&unpacked).map_err(unusable(&unpacked))?;
-        fs::rename(unpacked, vmlinuz).map_err(unusable(vmlinuz))?;
-        Ok(fs::write(checksum_path(vmlinuz), sum).map_err(unusable(vmlinuz))?)
+        Ok(folder)
     }
+
+    /// Fetches the module `name` of a kernel of ours, and keeps it unpacked at `kept`.
+    fn fetch_module(&self, release: &str, name: &str, kept: &Path) -> Result<(), FetchError> {
+        let package = format!("linux-modules-{release}");
+        let folder = self.unpacked("kernel's modules", &package)?;
+        let found = module_below(&folder.path().join("usr/lib/modules").join(release), name);
+        let found = found.ok_or_else(|| FetchError::Package(format!("{package} holds no {name}")))?;
+        let plain = folder.path().join(name);
+        unpack_module(&found, &plain)?;
+        keep(&plain, kept)
+    }
+}
+
+/// Where a module is below the folder of a kernel's modules.
+fn module_below(modules: &Path, name: &str) -> Option<PathBuf> {
+    let folder = modules.join("kernel/fs").join(format!("{name}fs"));
+    ["ko", "ko.xz"].map(|ending| folder.join(format!("{name}.{ending}"))).into_iter().find(|path| path.is_file())
+}
+
+/// Unpacks a module, which a kernel may have packed by xz, into the file `plain`.
+fn unpack_module(module: &Path, plain: &Path) -> Result<(), FetchError> {
+    if module.extension().is_some_and(|ending| ending == "ko") {
+        return fs::copy(module, plain).map(drop).map_err(|cause| unusable(plain)(cause).into());
+    }
+    let output = Command::new("busybox").arg("xzcat").arg(module).output();
+    let output = output.map_err(|cause| FetchError::Program { name: "busybox", cause: cause.to_string() })?;
+    if !output.status.success() {
+        let cause = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(FetchError::Program { name: "busybox", cause });
+    }
+    fs::write(plain, output.stdout).map_err(|cause| unusable(plain)(cause).into())
+}
+
+/// Moves what was unpacked to where it is kept, with its checksum.
+fn keep(unpacked: &Path, kept: &Path) -> Result<(), FetchError> {
+    let folder = kept.parent().unwrap_or(kept);
+    fs::create_dir_all(folder).map_err(unusable(folder))?;
+    let sum = checksum(unpacked).map_err(unusable(unpacked))?;
+    fs::rename(unpacked, kept).map_err(unusable(kept))?;
+    Ok(fs::write(checksum_path(kept), sum).map_err(unusable(kept))?)
 }
 
 /// Whether others than root and the present user may change what is in a folder.
@@ -305,9 +381,9 @@ fn is_foreign(folder: &Path) -> bool {
     })
 }
 
-/// Where the checksum of a kernel is kept.
-fn checksum_path(vmlinuz: &Path) -> PathBuf {
-    vmlinuz.with_extension("sha256")
+/// Where the checksum of a kernel or module is kept.
+fn checksum_path(kept: &Path) -> PathBuf {
+    kept.with_extension("sha256")
 }
 
 fn checksum(file: &Path) -> io::Result<String> {
@@ -315,10 +391,10 @@ fn checksum(file: &Path) -> io::Result<String> {
     Ok(sum.iter().map(|byte| format!("{byte:02x}")).chain(["\n".into()]).collect())
 }
 
-/// Whether a kernel is there, and is what was fetched.
-fn is_as_fetched(vmlinuz: &Path) -> bool {
-    let kept = fs::read_to_string(checksum_path(vmlinuz));
-    matches!((kept, checksum(vmlinuz)), (Ok(kept), Ok(sum)) if kept == sum)
+/// Whether a kernel or module is there, and is what was fetched.
+fn is_as_fetched(file: &Path) -> bool {
+    let kept = fs::read_to_string(checksum_path(file));
+    matches!((kept, checksum(file)), (Ok(kept), Ok(sum)) if kept == sum)
 }
 
 /// The size that `apt-cache show` tells of a package, in MiB.

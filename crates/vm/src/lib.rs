@@ -14,25 +14,31 @@
 //! it patches its own code. That thread goes on to the next CPU when one idles, executes PAUSE, or has had 100 ms. Programs that
 //! compute in a guest must therefore execute PAUSE more often than anything that they measure.
 
+mod guest;
 mod image;
 mod initramfs;
+mod qemu;
 mod script;
 mod topology;
+mod virtiofsd;
 
+pub use guest::Guest;
 pub use image::{Kernel, KernelError};
-pub use script::{ANSWER_PORT, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Step, StepResult};
+pub use script::{
+    ANSWER_PORT, Exit, HostProgram, Message, OUTPUT_BYTES, OVERLAY_PATH, REQUEST_PORT, ROOT_TAG, SCRIPT_PATH,
+};
+pub use script::{Script, Step, StepResult};
 pub use topology::{ParseTopologyError, Topology};
 
 use initramfs::Initramfs;
-use nix::sys::{prctl, signal::Signal};
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
-use std::os::unix::process::CommandExt;
+use qemu::Qemu;
+use std::env;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
-use std::{env, thread};
 
 const QEMU: &str = "qemu-system-x86_64";
 const BUSYBOX: &str = "busybox";
@@ -42,6 +48,8 @@ const GUEST_PATH: &str = "bin/stayput-guest";
 const HWLOC: &str = "libhwloc.so.15";
 /// How many of the console's last lines an error shows.
 const CONSOLE_LINES: usize = 60;
+/// What the kernel says before the cause when it panics.
+const PANIC: &str = "Kernel panic - not syncing: ";
 
 /// Why virtual machines can't run here.
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +65,25 @@ pub enum Skip {
         /// The package that has it.
         package: &'static str,
     },
+    /// Only root may share all files.
+    #[error("a virtual machine with this machine's files needs root, who may read them all: use sudo")]
+    NotRoot,
     /// There is no kernel to boot.
     #[error(transparent)]
     NoKernel(#[from] KernelError),
+}
+
+/// The same for machines that have this host's file system: what that takes is there, too.
+///
+/// # Errors
+/// [`Skip`], in a sentence.
+pub fn can_share_files(say: &dyn Fn(&str)) -> Result<Kernel, Skip> {
+    virtiofsd::executable()
+        .ok_or(Skip::Missing { program: "virtiofsd", package: "virtiofsd, or qemu-system-common" })?;
+    if !nix::unistd::geteuid().is_root() {
+        return Err(Skip::NotRoot);
+    }
+    can_run(say)
 }
 
 /// The kernel to boot here, if virtual machines can run here. `say` is told, in a sentence, what is fetched for it, before it is.
@@ -127,7 +151,7 @@ impl Plugin {
 /// A machine that stopped too early: what was known until then.
 #[derive(Clone, Debug)]
 pub struct Stopped {
-    /// The step that was running; none while it booted.
+    /// The step that was running, or what it was asked; none while it booted.
     pub during: Option<String>,
     /// The steps that had ended.
     pub ended: Vec<StepResult>,
@@ -137,7 +161,7 @@ pub struct Stopped {
 
 impl Stopped {
     fn during(&self) -> String {
-        self.during.as_ref().map_or("booting".into(), |name| format!("step `{name}`"))
+        self.during.as_ref().map_or("booting".into(), |name| format!("`{name}`"))
     }
 }
 
@@ -163,6 +187,12 @@ pub enum VmError {
     /// A file that it needs here can't be written or read.
     #[error("cannot keep a virtual machine's files: {0}")]
     Files(#[from] io::Error),
+    /// The host's file system can't be shared with it.
+    #[error("the virtual machine can't be given this machine's files: virtiofsd {cause}")]
+    Share {
+        /// How that failed.
+        cause: String,
+    },
     /// Qemu doesn't run.
     #[error("{QEMU} can't be run ({cause}); `./setup.sh kernel` installs it")]
     Qemu {
@@ -228,20 +258,26 @@ impl Vm {
         let folder = tempfile::tempdir()?;
         let (archive, console) = (folder.path().join("initramfs"), folder.path().join("console"));
         let errors = folder.path().join("errors");
-        self.initramfs(steps)?.write(&archive)?;
-        let mut qemu = Qemu::start(self.command(&archive, &console), &errors)?;
+        self.initramfs(&Script::Steps(steps.to_vec()))?.write(&archive)?;
+        let mut command = self.command(&archive, &console, false);
+        command.args(["-chardev", "stdio,id=answers,signal=off", "-serial", "chardev:answers"]);
+        let mut qemu = Qemu::start(command, &errors)?;
 
         let mut ended = vec![];
         let mut during = None;
         let mut is_done = false;
         let cause = loop {
-            match qemu.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Message::Began(name)) => during = Some(name),
-                Ok(Message::Ended(result)) => {
-                    on_result(&result);
-                    ended.push(result);
-                }
-                Ok(Message::Done) => is_done = true,
+            match qemu.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                // A line that is no message is one that the end of the machine cut off.
+                Ok(line) => match serde_json::from_str(&line) {
+                    Ok(Message::Began(name)) => during = Some(name),
+                    Ok(Message::Ended(result)) => {
+                        on_result(&result);
+                        ended.push(result);
+                    }
+                    Ok(Message::Done) => is_done = true,
+                    Err(_) => {}
+                },
                 // It has switched itself off. A plugin writes what it has seen when qemu ends, so that is waited for.
                 Err(RecvTimeoutError::Disconnected) if is_done => {
                     qemu.process.wait()?;
@@ -254,8 +290,7 @@ impl Vm {
         let console = String::from_utf8_lossy(&fs::read(console).unwrap_or_default()).into_owned();
         let stopped = Stopped { during, ended, console: last_lines(&console) };
         // A machine that panicked has rebooted, which ends qemu; unless it hangs in doing so.
-        if let Some(at) = console.find("Kernel panic - not syncing: ") {
-            let cause = console[at..].lines().next().unwrap_or_default().to_owned();
+        if let Some(cause) = panic_cause(&console) {
             return Err(VmError::Panicked { cause, stopped });
         }
         if cause == RecvTimeoutError::Timeout {
@@ -266,7 +301,7 @@ impl Vm {
         Err(VmError::Ended { status, stderr, stopped })
     }
 
-    fn initramfs(&self, steps: &[Step]) -> Result<Initramfs, VmError> {
+    fn initramfs(&self, script: &Script) -> Result<Initramfs, VmError> {
         let mut files = Initramfs::new();
         let busybox = find_program(BUSYBOX).unwrap_or_else(|| BUSYBOX.into());
         files.add_program("bin/busybox", &busybox)?;
@@ -282,15 +317,16 @@ impl Vm {
         }
         files.add_bytes("etc/passwd", "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n");
         files.add_bytes("etc/group", "root:x:0:\nuser:x:1000:\n");
-        files.add_bytes(SCRIPT_PATH, serde_json::to_vec(steps).map_err(io::Error::from)?);
+        files.add_bytes(SCRIPT_PATH, serde_json::to_vec(script).map_err(io::Error::from)?);
         Ok(files)
     }
 
-    fn command(&self, archive: &Path, console: &Path) -> Command {
+    /// Qemu with this machine, its first serial port being its console; a host's program may be given its memory.
+    fn command(&self, archive: &Path, console: &Path, shares_memory: bool) -> Command {
         let mut command = Command::new(QEMU);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.args(["-accel", "tcg,thread=single"]);
-        command.args(self.topology.qemu_arguments(self.memory_mib));
+        command.args(self.topology.qemu_arguments(self.memory_mib, shares_memory));
         command.arg("-kernel").arg(&self.kernel.vmlinuz).arg("-initrd").arg(archive);
         // The emulated clocks are sound, but Linux would first watch them for seconds. Guards against speculation, of which an
         // emulated CPU does none, make each system call about twice as slow. A panic ends the machine.
@@ -299,7 +335,6 @@ impl Vm {
         arguments.extend_from_slice(&self.kernel_arguments);
         command.arg("-append").arg(arguments.join(" "));
         command.arg("-serial").arg(format!("file:{}", console.display()));
-        command.args(["-chardev", "stdio,id=answers,signal=off", "-serial", "chardev:answers"]);
         if let Some(plugin) = &self.plugin {
             command.arg("-plugin").arg(plugin.qemu_option());
         }
@@ -310,37 +345,9 @@ impl Vm {
     }
 }
 
-/// A running qemu, which is killed when this is dropped.
-struct Qemu {
-    process: Child,
-    messages: Receiver<Message>,
-}
-
-impl Qemu {
-    fn start(mut command: Command, errors: &Path) -> Result<Self, VmError> {
-        let errors = File::create(errors)?;
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
-        // SAFETY: prctl is a system call, which a process may make between fork and exec.
-        unsafe { command.pre_exec(|| Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)) };
-        let mut process = command.spawn().map_err(|cause| VmError::Qemu { cause })?;
-        let (sender, messages) = mpsc::channel();
-        if let Some(stdout) = process.stdout.take() {
-            thread::spawn(move || {
-                // A line that is no message is one that the end of the machine cut off.
-                let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-                lines.filter_map(|line| serde_json::from_str(&line).ok()).try_for_each(|message| sender.send(message))
-            });
-        }
-        Ok(Self { process, messages })
-    }
-}
-
-impl Drop for Qemu {
-    fn drop(&mut self) {
-        // Neither fails but where it has ended and been waited for.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// What the kernel said when it panicked, if it did.
+fn panic_cause(console: &str) -> Option<String> {
+    console[console.find(PANIC)?..].lines().next().map(str::to_owned)
 }
 
 fn last_lines(console: &str) -> String {

@@ -4,6 +4,8 @@
 //! line, so that the kernel's messages on the console can't mix in and each step is known as soon as it has ended.
 
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where the script lies in the guest.
@@ -12,6 +14,35 @@ pub const SCRIPT_PATH: &str = "/stayput/script.json";
 pub const ANSWER_PORT: &str = "/dev/ttyS1";
 /// How much of a step's output and of its errors, each, comes back; what is more is cut off in the middle.
 pub const OUTPUT_BYTES: usize = 8 << 20;
+
+/// Where the guest has the module of overlay file systems, if it needs one.
+pub const OVERLAY_PATH: &str = "/stayput/overlay.ko";
+/// The name of a port of a guest that stays up: for requests and answers.
+pub const REQUEST_PORT: &str = "requests";
+/// By which name the guest mounts the host's file system.
+pub const ROOT_TAG: &str = "root";
+
+/// What a guest is booted for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Script {
+    /// To run steps, one after another.
+    Steps(Vec<Step>),
+    /// To run a program of the host's among all of its files.
+    Host(HostProgram),
+}
+
+/// A program of the host's that answers requests in a guest, which has the host's file system: read-only, under an overlay, so that
+/// what is written there is in the guest's memory alone. Requests are lines of its standard input, answers of its standard output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostProgram {
+    /// Its path and arguments.
+    pub argv: Vec<OsString>,
+    /// The folder that it runs in.
+    pub folder: PathBuf,
+    /// All of its variables.
+    pub environment: Vec<(OsString, OsString)>,
+}
 
 /// One thing to do. It runs in a process group of its own, of which nothing is left when it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! The machines that qemu can show to a guest, each also as the tree that the simulator takes.
 
 use machine::{Machine, MachineError, Source};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,7 +9,8 @@ use std::str::FromStr;
 const CPUS_MAX: u32 = 128;
 
 /// Packages of dies of cores of hardware threads, with an L3 for each die and the other caches for each core.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Topology {
     name: String,
     packages: u32,
@@ -63,6 +65,20 @@ impl fmt::Display for Topology {
     }
 }
 
+impl From<Topology> for String {
+    fn from(topology: Topology) -> Self {
+        topology.name
+    }
+}
+
+impl TryFrom<String> for Topology {
+    type Error = ParseTopologyError;
+
+    fn try_from(text: String) -> Result<Self, ParseTopologyError> {
+        text.parse()
+    }
+}
+
 /// Sizes of the caches that qemu's oldest CPU descriptions have, which it shows unless asked for others.
 const L1_BYTES: u32 = 32 << 10;
 const L2_BYTES: u32 = 4 << 20;
@@ -96,9 +112,10 @@ impl Topology {
         Machine::read(&Source::Synthetic(self.synthetic()))
     }
 
-    /// What makes qemu show this machine, with `memory_mib` of memory. As Intel, since qemu tells dies in Intel's leaf of
-    /// `cpuid` only.
-    pub(crate) fn qemu_arguments(&self, memory_mib: u32) -> Vec<String> {
+    /// What makes qemu show this machine, with `memory_mib` of memory. As Intel, since qemu tells dies in Intel's leaf
+    /// of `cpuid` only. Shared memory is one that another process of this host can be given, as whoever serves the guest a file
+    /// system must be.
+    pub(crate) fn qemu_arguments(&self, memory_mib: u32, is_shared: bool) -> Vec<String> {
         let Self { packages, dies_per_package, cores_per_die, threads_per_core, .. } = self;
         let smp = format!(
             "{},sockets={packages},dies={dies_per_package},cores={cores_per_die},threads={threads_per_core}",
@@ -106,12 +123,15 @@ impl Topology {
         );
         let memory = format!("{memory_mib}M");
         let mut arguments = ["-cpu", "max,vendor=GenuineIntel", "-m", &memory, "-smp", &smp].map(String::from).to_vec();
-        if self.has_numa {
-            for node in 0..self.packages {
-                let (first, last) = (node * self.cpus_per_package(), (node + 1) * self.cpus_per_package() - 1);
+        if self.has_numa || is_shared {
+            let nodes = if self.has_numa { self.packages } else { 1 };
+            let cpus_per_node = self.cpus() / nodes;
+            let backend = if is_shared { "memory-backend-memfd,share=on" } else { "memory-backend-ram" };
+            for node in 0..nodes {
+                let (first, last) = (node * cpus_per_node, (node + 1) * cpus_per_node - 1);
                 arguments.extend([
                     "-object".into(),
-                    format!("memory-backend-ram,id=memory{node},size={}M", memory_mib / self.packages),
+                    format!("{backend},id=memory{node},size={}M", memory_mib / nodes),
                     "-numa".into(),
                     format!("node,nodeid={node},memdev=memory{node},cpus={first}-{last}"),
                 ]);

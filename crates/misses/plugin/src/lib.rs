@@ -10,17 +10,19 @@
 //! `machine` is the guest's machine as JSON (what `serde_json::to_value` makes of a [`machine::Machine`]), or what Stayput takes
 //! everywhere: a preset, an hwloc XML file, a synthetic string. Its CPU numbers are those of the guest: 0 is the first that qemu
 //! starts. `out` receives the report whenever a section ends. With `others=off`, only the data of the processes of interest go
-//! through the caches, which is faster, and nothing else pollutes them. qemu must run all CPUs on one thread; any version from
+//! through the caches, which is faster, and nothing else pollutes them. With `tasks=on` the processes of
+//! interest are the tasks that the kernel makes in a section, with all that they use of user space. qemu must run all CPUs on one thread; any version from
 //! 6.0 on will do.
 
 mod qemu;
 
-use crate::qemu::{Block, Info, Instruction, LOADS_AND_STORES, NO_REGISTERS, PluginId, Qemu};
+use crate::qemu::{Block, Code, Info, Instruction, LOADS_AND_STORES, NO_REGISTERS, PluginId, Qemu};
 use anyhow::{Context, anyhow, bail, ensure};
 use machine::{CpuId, Machine};
 use misses::Model;
 use misses::report::Instructions;
-use misses::window::{Place, SectionIndex};
+use misses::tasks::TaskAddress;
+use misses::window::{KERNEL, Place, SectionIndex};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs;
@@ -51,8 +53,6 @@ extern "C" fn choose_version() {
 
 /// Where the kernel of an x86-64 guest loads modules and compiled BPF programs, up to the end of memory.
 const LOADED: u64 = 0xffff_ffff_c000_0000;
-/// Where the kernel's half of memory begins.
-const KERNEL: u64 = 1 << 63;
 
 /// What all callbacks use.
 struct Plugin {
@@ -63,6 +63,8 @@ struct Plugin {
     executed: Vec<Executed>,
     out: PathBuf,
     others: bool,
+    /// Whether the kernel's switches say whose accesses are.
+    tasks: bool,
 }
 
 /// Instructions that a CPU has executed.
@@ -128,16 +130,18 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-    let (mut machine, mut out, mut others) = (None, None, true);
+    let (mut machine, mut out, mut others, mut tasks) = (None, None, true, false);
     for argument in arguments {
         match argument.split_once('=') {
             Some(("machine", name)) => machine = Some(name),
             Some(("out", path)) => out = Some(path.into()),
             Some(("others", "on")) => others = true,
             Some(("others", "off")) => others = false,
+            Some(("tasks", "on")) => tasks = true,
+            Some(("tasks", "off")) => tasks = false,
             _ => bail!(
                 "`{argument}` is none of its arguments: machine=FILE.json (or what `stayput topology` takes), out=FILE, \
-                 others=on|off"
+                 others=on|off, tasks=on|off"
             ),
         }
     }
@@ -148,7 +152,7 @@ fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a st
     );
     let machine = read_machine(machine.context("it needs the argument machine=FILE.json")?)?;
     let name = machine.name().to_owned();
-    let model = Model::new(machine, others)?;
+    let model = if tasks { Model::of_tasks(machine)? } else { Model::new(machine, others)? };
     let (guest, cpus) = (info.smp_vcpus.max(0) as usize, model.cpus());
     ensure!(guest == cpus, "the guest has {guest} CPUs and {name} has {cpus}; describe the guest's machine");
     let qemu = Qemu::find().map_err(|cause| {
@@ -158,7 +162,7 @@ fn install<'a>(id: PluginId, info: &Info, arguments: impl Iterator<Item = &'a st
     })?;
     let register_translation = qemu.register_translation;
     let executed = (0..cpus).map(|_| Executed::default()).collect();
-    let plugin = Plugin { qemu, model: Mutex::new(Some(model)), executed, out, others };
+    let plugin = Plugin { qemu, model: Mutex::new(Some(model)), executed, out, others: others || tasks, tasks };
     let Ok(()) = PLUGIN.set(plugin) else { bail!("it is loaded twice") };
     // SAFETY: `id` is ours, and the callbacks have the types that qemu expects.
     unsafe { register_translation(id, translated) };
@@ -210,7 +214,7 @@ impl Plugin {
 
 /// qemu has translated a block of code: from now on we hear when it's executed and what it accesses.
 unsafe extern "C" fn translated(_: PluginId, block: *mut Block) {
-    let Some(Plugin { qemu, others, .. }) = PLUGIN.get() else {
+    let Some(Plugin { qemu, others, tasks, .. }) = PLUGIN.get() else {
         return;
     };
     // SAFETY: `block` is valid during this call, its instructions are numbered from 0, and the data that go with a callback
@@ -221,8 +225,24 @@ unsafe extern "C" fn translated(_: PluginId, block: *mut Block) {
         let data = (instructions << 2 | half as usize) as *mut c_void;
         (qemu.register_execution)(block, executed, NO_REGISTERS, data);
         if *others || matches!(half, Half::User) {
+            let code = |i| (i < instructions).then(|| qemu.bytes((qemu.instruction)(block, i)));
+            let mut switches_at = None;
             for i in 0..instructions {
                 let instruction: *mut Instruction = (qemu.instruction)(block, i);
+                if switches_at == Some(i) {
+                    continue;
+                }
+                if *tasks && matches!(half, Half::Kernel) {
+                    let pair = code(i).zip(code(i + 1));
+                    if let Some(offset) = pair.and_then(|(store, load)| switched_stack(&store, &load)) {
+                        let load = (qemu.instruction)(block, i + 1);
+                        let data = offset as usize as *mut c_void;
+                        (qemu.register_access)(load, switched, NO_REGISTERS, LOADS_AND_STORES, data);
+                        STACK_OFFSET.store(u64::from(offset), Ordering::Relaxed);
+                        switches_at = Some(i + 1);
+                        continue;
+                    }
+                }
                 (qemu.register_access)(instruction, accessed, NO_REGISTERS, LOADS_AND_STORES, ptr::null_mut());
             }
         }
@@ -238,6 +258,30 @@ unsafe extern "C" fn executed(vcpu: c_uint, data: *mut c_void) {
     }
 }
 
+/// Where in a task the kernel keeps its stack pointer while it doesn't run; 0 until that is seen.
+static STACK_OFFSET: AtomicU64 = AtomicU64::new(0);
+
+/// The offset in a task of its stack pointer, if these instructions are the kernel's switch from a task to another: `mov
+/// %rsp, offset(%rdi)` and `mov offset(%rsi), %rsp`, of which there is one pair in the kernel (`__switch_to_asm`).
+fn switched_stack(store: &Code, load: &Code) -> Option<u32> {
+    let offset = |code: &Code, start: [u8; 3]| {
+        let Code { bytes, length: 7 } = code else { return None };
+        (bytes[..3] == start).then(|| u32::from_le_bytes([bytes[3], bytes[4], bytes[5], bytes[6]]))
+    };
+    offset(store, [0x48, 0x89, 0xa7]).filter(|there| offset(load, [0x48, 0x8b, 0xa6]) == Some(*there))
+}
+
+/// A CPU loads the stack pointer of the task that it is to run.
+unsafe extern "C" fn switched(vcpu: c_uint, _: u32, address: u64, offset: *mut c_void) {
+    let Some(plugin) = PLUGIN.get() else {
+        return;
+    };
+    MODEL.with_borrow_mut(|model| {
+        let model = model.get_or_insert_with(|| plugin.hand_over());
+        model.switch(CpuId(vcpu), TaskAddress(address.wrapping_sub(offset as u64)));
+    });
+}
+
 /// A CPU accesses memory.
 unsafe extern "C" fn accessed(vcpu: c_uint, access: u32, address: u64, _: *mut c_void) {
     if !IN_SECTION.load(Ordering::Relaxed) && Place::at(address).marked().is_none() {
@@ -247,6 +291,7 @@ unsafe extern "C" fn accessed(vcpu: c_uint, access: u32, address: u64, _: *mut c
         return;
     };
     let qemu = &plugin.qemu;
+    let stack_offset = STACK_OFFSET.load(Ordering::Relaxed);
     // SAFETY: `access` is the one that this call is about.
     let is_store = unsafe { (qemu.is_store)(access) };
     let physical = || {
@@ -258,6 +303,10 @@ unsafe extern "C" fn accessed(vcpu: c_uint, access: u32, address: u64, _: *mut c
     };
     MODEL.with_borrow_mut(|model| {
         let model = model.get_or_insert_with(|| plugin.hand_over());
+        // Only who makes a task writes its stack pointer in another way than by switching from it.
+        if plugin.tasks && is_store && address >= KERNEL {
+            model.birth(TaskAddress(address.wrapping_sub(stack_offset)));
+        }
         if let Some(section) = model.access(CpuId(vcpu), address, is_store, physical) {
             model.begin_section(section, &plugin.executed());
             IN_SECTION.store(section != SectionIndex::OUTSIDE, Ordering::Relaxed);

@@ -7,6 +7,7 @@
 
 use libloading::os::unix::Library;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ptr;
 
 /// What qemu calls this plugin.
 pub(crate) type PluginId = u64;
@@ -57,6 +58,35 @@ impl Qemu {
     }
 }
 
+/// The longest that an instruction of x86 is.
+const LONGEST_INSTRUCTION: usize = 15;
+
+/// The bytes of an instruction.
+pub(crate) struct Code {
+    pub(crate) bytes: [u8; LONGEST_INSTRUCTION],
+    pub(crate) length: usize,
+}
+
+impl Qemu {
+    /// The bytes of an instruction under translation.
+    ///
+    /// # Safety
+    /// The instruction is valid.
+    pub unsafe fn bytes(&self, instruction: *mut Instruction) -> Code {
+        let mut bytes = [0; LONGEST_INSTRUCTION];
+        // SAFETY: up to version 2 of the interface the function takes the instruction alone, and returns where its bytes are; later it
+        // copies them to where it is told, and returns how many. No pointer is as small, and an argument too many is ignored.
+        unsafe {
+            let length = (self.instruction_size)(instruction).min(LONGEST_INSTRUCTION);
+            let returned = (self.instruction_data)(instruction, bytes.as_mut_ptr().cast(), length);
+            if returned > LONGEST_INSTRUCTION {
+                ptr::copy_nonoverlapping(ptr::with_exposed_provenance(returned), bytes.as_mut_ptr(), length);
+            }
+            Code { bytes, length }
+        }
+    }
+}
+
 macro_rules! functions {
     ($($field:ident = $name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
         /// The functions, under qemu's names without `qemu_plugin_`.
@@ -85,6 +115,8 @@ functions! {
     block_instructions = qemu_plugin_tb_n_insns(*const Block) -> usize;
     block_address = qemu_plugin_tb_vaddr(*const Block) -> u64;
     instruction = qemu_plugin_tb_get_insn(*const Block, usize) -> *mut Instruction;
+    instruction_size = qemu_plugin_insn_size(*const Instruction) -> usize;
+    instruction_data = qemu_plugin_insn_data(*const Instruction, *mut c_void, usize) -> usize;
     register_execution = qemu_plugin_register_vcpu_tb_exec_cb(*mut Block, OnExecution, c_int, *mut c_void);
     register_access = qemu_plugin_register_vcpu_mem_cb(*mut Instruction, OnAccess, c_int, c_int, *mut c_void);
     is_store = qemu_plugin_mem_is_store(u32) -> bool;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
 mod guest;
+mod host_tests;
 mod launcher_tests;
 mod loader_tests;
 mod machine_tests;

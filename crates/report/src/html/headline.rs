@@ -58,7 +58,7 @@ impl Large {
 
     fn new(study: &StudyView, verdict: &Verdict) -> Self {
         let outcome = match verdict {
-            Verdict::Comparison(_) | Verdict::Refused(_) => None,
+            Verdict::Comparison(_) | Verdict::Emulated(_) | Verdict::Refused(_) => None,
             Verdict::Race(verdict) => verdict.outcome.as_ref(),
         };
         let reference = plain(study.reference_of(verdict));
@@ -70,6 +70,12 @@ impl Large {
         let large = match verdict.headline() {
             Headline::NoAnswer => Self::words("No answer", html! { p.doubt { "No run of it went well." } }),
             Headline::Refused => Self::words("No answer", html! { p.doubt { "What it reports can't be its time." } }),
+            Headline::Emulated { differs: true } => {
+                Self::words("Counts differ", html! { p.doubt { "Times of an emulated machine mean nothing." } })
+            }
+            Headline::Emulated { differs: false } => {
+                Self::words("No answer by times", html! { p.doubt { "Those of an emulated machine mean nothing." } })
+            }
             Headline::NothingCompared { best } => Self::words("Nothing to compare", fastest(best)),
             Headline::TooFew { best } => Self::words("Too few pairs to tell", fastest(best)),
             Headline::NoneShown { best, smallest_detectable } => {

@@ -16,7 +16,7 @@ use study::{Ending, Kind, Record, Sample};
 
 /// The study of `plan` on `machine` in memory, with the samples that are `done`.
 fn session<K: Kind>(plan: &K, machine: &Machine, done: &[K::Trial]) -> Session<K> {
-    let mut session = Session::open(None, plan, machine, Host::Modelled, &[]).unwrap();
+    let mut session = Session::open(None, plan, machine, &Host::Modelled, &[]).unwrap();
     for sample in done {
         session.add(sample.clone()).unwrap();
     }

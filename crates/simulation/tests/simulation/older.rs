@@ -24,7 +24,7 @@ fn version(path: &Path) -> i32 {
 /// Opens the journal at `path` for the same plan on the same machine.
 fn open<K: Kind>(path: &Path, plan: &K, record: &Record<K>) -> Result<Session<K>, SessionError> {
     let machine: Machine = serde_json::from_value(record.machine.clone()).unwrap();
-    Session::open(Some(path), plan, &machine, Host::Modelled, &["stayput".into(), "again".into()])
+    Session::open(Some(path), plan, &machine, &Host::Modelled, &["stayput".into(), "again".into()])
 }
 
 fn taken_up<K: Kind>(original: &Path, change: impl Fn(&mut K)) {

@@ -1,6 +1,7 @@
 //! The work on a study: which journal it is kept in, and the runs that are left.
 
 use super::Progress;
+use super::venue::Venue;
 use crate::UsageError;
 use launch::Interruptions;
 use machine::Machine;
@@ -40,8 +41,7 @@ pub(super) fn is_program_gone(error: &EngineError) -> bool {
 
 /// The journal at `path`, or where that is of another program or machine, one of those beside it that is of this study, or a new one:
 /// `app.2.stayput` beside `app.stayput`. Says why the one before it isn't gone on with.
-fn beside_others<S: CellStudy>(study: &S, machine: &Machine, path: PathBuf) -> PathBuf {
-    let host = host_of(study.plan());
+fn beside_others<S: CellStudy>(study: &S, machine: &Machine, host: &Host, path: PathBuf) -> PathBuf {
     let (mut number, mut at, mut why) = (1, path.clone(), None);
     // Whatever else is wrong with a journal is told when it is opened.
     while let Err(error) = Session::check(&at, study, machine, host) {
@@ -64,19 +64,20 @@ fn beside_others<S: CellStudy>(study: &S, machine: &Machine, path: PathBuf) -> P
 }
 
 /// The journal of `study` in the current folder; to start anew, whatever program that is of.
-pub(super) fn default_journal<S: CellStudy>(study: &S, machine: &Machine, file: Option<&Path>, anew: bool) -> PathBuf {
+pub(super) fn default_journal<S: CellStudy>(
+    study: &S,
+    machine: &Machine,
+    host: &Host,
+    file: Option<&Path>,
+    anew: bool,
+) -> PathBuf {
     let path = journal_name::default_path(study, file);
-    if anew { path } else { beside_others(study, machine, path) }
+    if anew { path } else { beside_others(study, machine, host, path) }
 }
 
 /// `study` with what the files of its programs are now.
 pub(super) fn identified<S: CellStudy>(study: &S) -> S {
     study.with_plan(study.plan().clone().identified())
-}
-
-/// Whether this machine has a part in the study, which a model's has not.
-fn host_of(plan: &Plan) -> Host {
-    if plan.subjects.iter().any(|subject| subject.model.is_some()) { Host::Modelled } else { Host::Real }
 }
 
 /// How a study is worked on.
@@ -102,11 +103,12 @@ pub(super) fn conduct<S: CellStudy>(
     machine: &Machine,
     path: &Path,
     inputs: Inputs,
+    venue: Venue,
     Conduct { quiet, retry, can_start }: Conduct,
 ) -> anyhow::Result<(Record<S>, Runs)> {
-    let host = host_of(study.plan());
+    let host = venue.host(study.plan());
     let held = Interruptions::hold();
-    let opened = Session::open(Some(path), study, machine, host, &crate::command_line());
+    let opened = Session::open(Some(path), study, machine, &host, &crate::command_line());
     let mut session = opened.map_err(|error| match error {
         SessionError::Journal(error) => error.into(),
         error => {
@@ -124,10 +126,15 @@ pub(super) fn conduct<S: CellStudy>(
     }
     let study = session.plan().clone();
     let plan = study.plan();
-    let mut runner: Box<dyn Runner> = match host {
-        Host::Modelled => Box::new(ModelRunner::after(session.trials())),
-        Host::Real if can_start => Box::new(ProgramRunner::new(plan, inputs)?),
-        Host::Real => Box::new(Gone),
+    let mut runner: Box<dyn Runner> = match (host, venue) {
+        (Host::Modelled, _) => Box::new(ModelRunner::after(session.trials())),
+        _ if !can_start => Box::new(Gone),
+        (_, Venue::Here) => Box::new(ProgramRunner::new(plan, inputs)?),
+        (_, Venue::Guest(_, runner)) => {
+            let mut runner = runner.into_inner();
+            runner.begin(plan, &inputs)?;
+            Box::new(runner)
+        }
     };
     let resumed = session.trials().len();
     let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);

@@ -2,6 +2,7 @@
 
 use super::builtin;
 use super::conduct::{Conduct, conduct, identified};
+use super::venue::Venue;
 use crate::UsageError;
 use anyhow::Context;
 use machine::Machine;
@@ -33,7 +34,9 @@ pub(crate) fn conduct_paper(
     let flags = StudyFile { budget: Some(budget.unwrap_or(Span(DEFAULT_BUDGET))), ..StudyFile::default() };
     let study = own_study::study_file(paper).with(flags);
     let request = Request { study, class: class.map(str::to_owned), ..Request::default() };
-    let CellPlan::Comparison(study) = request.plan(&machine, builtin).map_err(UsageError::from)? else {
+    let CellPlan::Comparison(study) =
+        request.plan(&machine, builtin, |conditions| Ok(conditions.lacking())).map_err(UsageError::from)?
+    else {
         return Err(UsageError::from(format!("the study of {} is no comparison", paper.name)));
     };
     let other = earlier.and_then(|earlier| earlier.plan.extended_by(&study, &earlier.trials).err());
@@ -45,5 +48,13 @@ pub(crate) fn conduct_paper(
         )));
     }
     // Built-in programs read nothing.
-    Ok(conduct(&identified(&study), &machine, journal, Vec::new(), Conduct { quiet, retry: false, can_start: true })?.0)
+    Ok(conduct(
+        &identified(&study),
+        &machine,
+        journal,
+        Vec::new(),
+        Venue::Here,
+        Conduct { quiet, retry: false, can_start: true },
+    )?
+    .0)
 }

@@ -49,7 +49,7 @@ pub fn race(cells: u32, trials: u32) -> Race {
 /// When the journal can't be written.
 pub fn make<S: CellStudy>(study: &S, journal: &Path) -> usize {
     let machine = Machine::named("pack:1 core:8 pu:1").unwrap();
-    let mut session = Session::open(Some(journal), study, &machine, Host::Modelled, &["stayput".into()]).unwrap();
+    let mut session = Session::open(Some(journal), study, &machine, &Host::Modelled, &["stayput".into()]).unwrap();
     let ending = run_blocks(&mut session, &mut Maker { draw: 1 }, &mut |_| ());
     session.end(ending).unwrap().trials.len()
 }

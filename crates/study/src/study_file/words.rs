@@ -1,5 +1,6 @@
 //! Words as people write them in a study file: one, or a list of them; numbers where numbers are meant.
 
+use crate::site::Site;
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// A word or a number.
@@ -117,6 +118,11 @@ fn for_a_shell(line: &str) -> Option<char> {
         }
     }
     None
+}
+
+/// `"vm:2x4"`.
+pub(super) fn site<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Site>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 #[cfg(test)]

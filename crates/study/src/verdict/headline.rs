@@ -1,7 +1,7 @@
 //! What may be headlined of a subject: the one place that decides it, so that large type, sentences and advice agree.
 
 use super::{ComparisonHeadline, ComparisonVerdict, Configuration, CutOff, Difference, Interval, PlacementVerdict};
-use super::{RaceFinding, RaceVerdict, Verdict};
+use super::{MetricVerdict, RaceFinding, RaceVerdict, Verdict};
 
 /// What may be headlined of a subject. Whether it was measured on a busy machine is [`Verdict::disturbances`]' to say.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,6 +10,11 @@ pub enum Headline<'v> {
     NoAnswer,
     /// What it reports as its time can't be that.
     Refused,
+    /// It ran in an emulated machine, whose times mean nothing.
+    Emulated {
+        /// Whether a difference is shown by what was counted there.
+        differs: bool,
+    },
     /// There is only the reference.
     NothingCompared {
         /// Its fastest configuration.
@@ -95,6 +100,7 @@ impl Headline<'_> {
             self,
             Self::NoAnswer
                 | Self::Refused
+                | Self::Emulated { .. }
                 | Self::NothingCompared { .. }
                 | Self::TooFew { .. }
                 | Self::NoneShown { .. }
@@ -114,6 +120,9 @@ impl Verdict {
         match self {
             Self::Comparison(verdict) => verdict.headlined(),
             Self::Race(verdict) => verdict.headlined(),
+            Self::Emulated(verdict) => {
+                Headline::Emulated { differs: verdict.metrics.iter().any(MetricVerdict::is_shown) }
+            }
             Self::Refused(_) => Headline::Refused,
         }
     }

@@ -15,7 +15,7 @@ use study::{
 /// Runs `study` with `runner` in the journal at `path`, going on with what is there.
 pub fn work<S: CellStudy>(path: &Path, study: &S, runner: &mut dyn Runner) -> Result<Record<S>, EngineError> {
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let mut session = Session::open(Some(path), study, &machine, Host::Modelled, &["stayput".into()]).unwrap();
+    let mut session = Session::open(Some(path), study, &machine, &Host::Modelled, &["stayput".into()]).unwrap();
     let ending = run_blocks(&mut session, runner, &mut |_| ());
     session.end(ending)
 }

@@ -54,7 +54,7 @@ fn runs(record: &Record<Comparison>, threads: u32, placement: &str) -> Vec<u32> 
 
 fn refusal<K: Kind + CellStudy>(path: &Path, study: &K) -> Vec<String> {
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    match Session::open(Some(path), study, &machine, Host::Modelled, &[]).map(drop) {
+    match Session::open(Some(path), study, &machine, &Host::Modelled, &[]).map(drop) {
         Err(SessionError::OtherPlan { differences, .. }) => differences,
         other => panic!("{other:?}"),
     }
@@ -225,7 +225,7 @@ fn a_cell_that_was_given_up_is_tried_again_when_that_is_asked_for() {
     let unasked = work(&path, &study, &mut Model { trials_left: 0, ..Model::new(&[1.0, 0.9], 0.01) }).unwrap();
     assert_eq!(unasked.trials, first.trials);
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let mut session = Session::open(Some(&path), &study, &machine, Host::Modelled, &[]).unwrap();
+    let mut session = Session::open(Some(&path), &study, &machine, &Host::Modelled, &[]).unwrap();
     assert_eq!(study::engine::retry(&mut session), 2);
     let ending = study::engine::run_blocks(&mut session, &mut mended, &mut |_| ());
     let record = session.end(ending).unwrap();

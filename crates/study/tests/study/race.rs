@@ -304,7 +304,7 @@ fn what_failed_in_a_race_is_tried_again_when_asked_for() {
     assert_eq!(analyse(&first).cells.stop.given_up, 1);
     let machine = machine::Machine::named("pack:1 core:2 pu:1").unwrap();
     let more = race(&spread(), QUIET, RaceRule::Halving { runs: 160 });
-    let mut session = study::Session::open(Some(&path), &more, &machine, study::Host::Modelled, &[]).unwrap();
+    let mut session = study::Session::open(Some(&path), &more, &machine, &study::Host::Modelled, &[]).unwrap();
     assert_eq!(study::engine::retry(&mut session), 1);
     let mut mended = crate::model::Model::new(&spread(), 0.01);
     let ending = study::engine::run_blocks(&mut session, &mut mended, &mut |_| ());

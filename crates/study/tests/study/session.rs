@@ -19,7 +19,7 @@ fn machine(synthetic: &str) -> Machine {
 
 /// Begins a session of `plan` on `machine` and ends it at once.
 fn touch<K: Kind>(path: &Path, plan: &K, machine: &Machine) -> Result<(), SessionError> {
-    let session = Session::open(Some(path), plan, machine, Host::Modelled, &["stayput".into()])?;
+    let session = Session::open(Some(path), plan, machine, &Host::Modelled, &["stayput".into()])?;
     session.end(Ok::<_, SessionError>(Ending::Finished)).map(drop)
 }
 
@@ -51,7 +51,7 @@ fn a_study_in_memory_is_the_one_in_a_journal() {
     let folder = tempfile::tempdir().unwrap();
     let study = comparison(1, &["compact"]);
     let in_journal = work(&folder.path().join("a.stayput"), &study, &mut Model::new(&[1.0, 0.9], 0.01)).unwrap();
-    let open = || Session::open(None, &study, &machine("pack:1 core:2 pu:1"), Host::Modelled, &[]).unwrap();
+    let open = || Session::open(None, &study, &machine("pack:1 core:2 pu:1"), &Host::Modelled, &[]).unwrap();
     let mut session = open();
     let ending = run_blocks(&mut session, &mut Model::new(&[1.0, 0.9], 0.01), &mut |_| ());
     let in_memory = session.end(ending).unwrap();

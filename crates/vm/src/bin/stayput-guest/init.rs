@@ -1,4 +1,4 @@
-//! The guest's `/init`: mounts what the kernel shows, runs the script's steps, tells what became of them, switches off.
+//! The guest's `/init`: mounts what the kernel shows, does what the script says, tells what became of it, switches off.
 
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use vm::{ANSWER_PORT, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Step, StepResult};
+use vm::{ANSWER_PORT, Exit, Message, OUTPUT_BYTES, SCRIPT_PATH, Script, Step, StepResult};
 
 /// What is mounted where; a kernel may lack the later ones.
 const FILE_SYSTEMS: [(&str, &str); 7] = [
@@ -30,7 +30,7 @@ const FILE_SYSTEMS: [(&str, &str); 7] = [
 
 /// Returns only when the machine can't be switched off; the kernel panics when its first process ends, so all is said then.
 pub fn run() -> ExitCode {
-    if let Err(error) = prepare().and_then(|()| carry_out()) {
+    if let Err(error) = prepare().and_then(|()| follow_script()) {
         eprintln!("stayput-guest: {error}");
     }
     let Err(error) = reboot(RebootMode::RB_POWER_OFF);
@@ -39,11 +39,7 @@ pub fn run() -> ExitCode {
 }
 
 fn prepare() -> io::Result<()> {
-    for (kind, folder) in FILE_SYSTEMS {
-        if let Err(error) = mount(Some(kind), folder, Some(kind), MsFlags::empty(), None::<&str>) {
-            eprintln!("stayput-guest: cannot mount {folder}: {error}");
-        }
-    }
+    mount_all();
     for line in ["--install -s /bin", "ip link set lo up"] {
         let status = Command::new("/bin/busybox").args(line.split(' ')).status()?;
         if !status.success() {
@@ -53,7 +49,23 @@ fn prepare() -> io::Result<()> {
     Ok(())
 }
 
-fn carry_out() -> io::Result<()> {
+/// Mounts what the kernel shows.
+pub(crate) fn mount_all() {
+    for (kind, folder) in FILE_SYSTEMS {
+        if let Err(error) = mount(Some(kind), folder, Some(kind), MsFlags::empty(), None::<&str>) {
+            eprintln!("stayput-guest: cannot mount {folder}: {error}");
+        }
+    }
+}
+
+fn follow_script() -> io::Result<()> {
+    match serde_json::from_slice(&fs::read(SCRIPT_PATH)?)? {
+        Script::Steps(steps) => carry_out(&steps),
+        Script::Host(program) => crate::host::run(&program),
+    }
+}
+
+fn carry_out(steps: &[Step]) -> io::Result<()> {
     let mut port = OpenOptions::new().read(true).write(true).open(ANSWER_PORT)?;
     let mut terminal = tcgetattr(&port)?;
     cfmakeraw(&mut terminal);
@@ -64,8 +76,7 @@ fn carry_out() -> io::Result<()> {
         tcdrain(&port)?;
         io::Result::Ok(())
     };
-    let steps: Vec<Step> = serde_json::from_slice(&fs::read(SCRIPT_PATH)?)?;
-    for step in &steps {
+    for step in steps {
         tell(&Message::Began(step.name.clone()))?;
         tell(&Message::Ended(run_step(step)?))?;
     }

@@ -1,6 +1,7 @@
 //! The first process of the virtual machines in which schedulers are tested, and what keeps their CPUs busy.
 
 mod burn;
+mod host;
 mod init;
 mod mark;
 mod sleeper;

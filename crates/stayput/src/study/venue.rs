@@ -1,0 +1,73 @@
+//! Where the programs of a study run: here, or in a virtual machine that is booted for it.
+
+use crate::UsageError;
+use anyhow::Context;
+use machine::Machine;
+use std::cell::RefCell;
+use std::ffi::OsString;
+use study::plan::PlanError;
+use study::{Boot, GuestMachine, GuestRunner, Host, HostFacts, Line, Plan, Site};
+use vm::{HostProgram, Vm};
+
+/// Memory of a virtual machine, in MiB: also what is written instead of the host's files is there.
+const MEMORY_MIB: u32 = 4096;
+
+/// Where programs run.
+pub(super) enum Venue {
+    /// On this machine.
+    Here,
+    /// In a virtual one, of which this is known.
+    Guest(Box<HostFacts>, RefCell<GuestRunner>),
+}
+
+impl Venue {
+    /// That of `site`, with the machine that it is. A virtual one is booted for it.
+    pub(super) fn of(site: &Site) -> anyhow::Result<(Self, Machine)> {
+        match site {
+            Site::Here => Ok((Self::Here, Machine::host().context("cannot read this machine's topology")?)),
+            Site::Vm(guest) => {
+                let machine = guest.machine().map_err(UsageError::from)?;
+                let mut runner = GuestRunner::new(boot(guest)?, 1);
+                let facts = runner.facts().context("no study can be run in a virtual machine")?;
+                Ok((Self::Guest(Box::new(facts), runner.into()), machine))
+            }
+        }
+    }
+
+    /// Why conditions can't be brought about there, in a sentence.
+    pub(super) fn lacking(&self, conditions: &launch::Conditions) -> Result<Option<String>, PlanError> {
+        match self {
+            Self::Here => Ok(conditions.lacking()),
+            Self::Guest(_, runner) => {
+                runner.borrow_mut().lacking(conditions).map_err(|error| PlanError(error.to_string()))
+            }
+        }
+    }
+
+    /// What part that machine has in the study of `plan`; a model's has none.
+    pub(super) fn host(&self, plan: &Plan) -> Host {
+        match self {
+            _ if plan.subjects.iter().any(|subject| subject.model.is_some()) => Host::Modelled,
+            Self::Here => Host::Real,
+            Self::Guest(facts, _) => Host::Guest(facts.clone()),
+        }
+    }
+}
+
+/// What boots the machine of `guest`: this very program answers there.
+fn boot(guest: &GuestMachine) -> anyhow::Result<Boot> {
+    let say = |what: &str| eprintln!("stayput: {what}");
+    let kernel = vm::can_share_files(&say).map_err(UsageError::from)?;
+    let overlay = kernel.overlay_module(&say).map_err(UsageError::from)?;
+    let mut vm = Vm::new(kernel, guest.topology.clone(), launch::companion("stayput-guest")?);
+    vm.memory_mib = MEMORY_MIB;
+    let program = HostProgram {
+        argv: vec![std::env::current_exe()?.into(), OsString::from("guest")],
+        folder: std::env::current_dir()?,
+        environment: std::env::vars_os().collect(),
+    };
+    Ok(Box::new(move || match vm.boot(program.clone(), overlay.clone()) {
+        Ok(guest) => Ok(Box::new(guest) as Box<dyn Line>),
+        Err(error) => Err(error.to_string()),
+    }))
+}

@@ -1,0 +1,137 @@
+//! Trials in a virtual machine: what is said to this program's copy in the guest, and what that answers.
+//!
+//! ```text
+//! host: GuestRunner ──Request, a line──> guest: answer_requests ──> ProgramRunner
+//!                   <──Answer, a line──
+//! ```
+//!
+//! In the guest a trial is run, read back and judged by the very code that runs it anywhere else.
+
+use crate::engine::{Runner, RunnerError, Turn};
+use crate::host::HostFacts;
+use crate::input::Inputs;
+use crate::plan::Plan;
+use crate::redaction::Unkept;
+use crate::runner::ProgramRunner;
+use crate::trial::Trial;
+use launch::{Conditions, Input};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
+
+/// What the guest is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// What machine it is.
+    Facts,
+    /// Why its kernel can't bring these about.
+    Lacking(Conditions),
+    /// To take the study in this folder, which an [`Assignment`] has written.
+    Begin(PathBuf),
+    /// To run a trial of it.
+    Run(Turn),
+}
+
+/// What the guest answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// What machine it is.
+    Facts(Box<HostFacts>),
+    /// Why its kernel can't, in a sentence.
+    Lacking(Option<String>),
+    /// It has the study.
+    Begun,
+    /// How the trial went.
+    Trial(Box<Trial>),
+    /// It can't do that, in a sentence.
+    Broken(String),
+}
+
+/// A study as the guest gets it: in a folder of the host's that nobody else may read, with all that no journal keeps.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Assignment {
+    plan: Plan,
+    /// Of each subject, the whole command where the plan hasn't got it, and the values that are left out of what it prints.
+    unkept: Vec<(Option<Vec<String>>, Vec<String>)>,
+    /// For each subject, the file that its runs read.
+    inputs: Vec<Option<PathBuf>>,
+}
+
+const ASSIGNMENT: &str = "assignment.json";
+
+impl Assignment {
+    /// Writes the study of `plan`, whose programs read `inputs`, into `folder`.
+    pub(crate) fn write(folder: &Path, plan: &Plan, inputs: &Inputs) -> io::Result<()> {
+        let mut files = Vec::new();
+        for (number, input) in inputs.iter().enumerate() {
+            let path = folder.join(format!("input-{number}"));
+            files.push(input.as_ref().map(|input| input.copy_to(&path).map(|()| path)).transpose()?);
+        }
+        let unkept = |unkept: &Unkept| (unkept.argv.clone(), unkept.values.clone());
+        let unkept = plan.subjects.iter().map(|subject| unkept(&subject.unkept)).collect();
+        let assignment = Self { plan: plan.clone(), unkept, inputs: files };
+        fs::write(folder.join(ASSIGNMENT), serde_json::to_vec(&assignment)?)
+    }
+
+    /// The plan that was written into `folder`, and a runner for it.
+    fn read(folder: &Path) -> Result<(Plan, ProgramRunner), String> {
+        let read = || -> io::Result<(Plan, Inputs)> {
+            let Self { mut plan, unkept, inputs } = serde_json::from_slice(&fs::read(folder.join(ASSIGNMENT))?)?;
+            for (subject, (argv, values)) in plan.subjects.iter_mut().zip(unkept) {
+                subject.unkept = Unkept { argv, values };
+            }
+            let open = |path: Option<PathBuf>| path.map(|path| Input::new(File::open(path)?)).transpose();
+            Ok((plan, inputs.into_iter().map(open).collect::<io::Result<_>>()?))
+        };
+        let (plan, inputs) = read().map_err(|error| format!("cannot take the study: {error}"))?;
+        let runner = ProgramRunner::new(&plan, inputs).map_err(|error| error.to_string())?;
+        Ok((plan, runner))
+    }
+}
+
+/// Answers the requests of `input` until that ends.
+///
+/// # Errors
+/// When a request can't be read or an answer written.
+pub fn answer_requests(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+    let mut work: Option<(Plan, ProgramRunner)> = None;
+    for line in input.lines() {
+        let answer = match serde_json::from_str(&line?) {
+            Err(error) => Answer::Broken(format!("a request can't be read: {error}")),
+            Ok(Request::Facts) => Answer::Facts(Box::new(HostFacts::read())),
+            Ok(Request::Lacking(conditions)) => Answer::Lacking(conditions.lacking()),
+            Ok(Request::Begin(folder)) => match Assignment::read(&folder) {
+                Ok(begun) => {
+                    work = Some(begun);
+                    Answer::Begun
+                }
+                Err(cause) => Answer::Broken(cause),
+            },
+            Ok(Request::Run(turn)) => {
+                work.as_mut().map_or_else(nothing_begun, |(plan, runner)| run(plan, runner, turn))
+            }
+        };
+        serde_json::to_writer(&mut output, &answer)?;
+        output.write_all(b"\n")?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+fn nothing_begun() -> Answer {
+    Answer::Broken("no study was begun".into())
+}
+
+fn run(plan: &Plan, runner: &mut ProgramRunner, turn: Turn) -> Answer {
+    let Some(turn) = Some(turn).filter(|turn| turn.cell.is_of(plan)) else {
+        return Answer::Broken("the study has no such cell".into());
+    };
+    match runner.run(plan, &turn) {
+        Ok(trial) => Answer::Trial(Box::new(trial)),
+        Err(RunnerError::Interrupted { signal }) => Answer::Broken(format!("interrupted by signal {signal}")),
+        Err(RunnerError::Broken(cause)) => Answer::Broken(cause),
+    }
+}
