@@ -5,10 +5,9 @@
 //! has run for [`SETTLING`], and as long as one of its processes lives; where its own process ends, it has to do so with success,
 //! as daemons do.
 
-use crate::supervisor::{Ended, Supervisor};
+use crate::supervisor::{Charge, Ended, Supervisor};
 use crate::{LaunchError, executable_path};
 use machine::linux::Pid;
-use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -20,9 +19,6 @@ const SETTLING: Duration = Duration::from_millis(100);
 
 /// What has ended is told of within this.
 const LONGEST_WORD: Duration = Duration::from_secs(1);
-
-/// No more of its last words is quoted, in characters.
-const MOST_SAID: usize = 200;
 
 /// A command that runs beside a program, as it was written: `stress-ng --cache 2`. Words are told apart as shells do, and
 /// nothing else of a shell is done: `sh -c '...'` does that.
@@ -91,7 +87,7 @@ impl Company {
         let unstartable = |error: LaunchError| LaunchError::Conditions(self.unstartable(&error));
         let argv: Vec<OsString> = self.argv().into_iter().map(Into::into).collect();
         let path = executable_path(argv.first().ok_or(LaunchError::NoProgram)?).map_err(unstartable)?;
-        let mut supervisor = Supervisor::start(path, argv).map_err(unstartable)?;
+        let mut supervisor = Supervisor::start(Charge::Command(path, argv)).map_err(unstartable)?;
         supervisor.ended_within(SETTLING);
         let before_s = cpu_s(supervisor.pid);
         Ok(CompanyInForce { company: self.clone(), supervisor, before_s })
@@ -139,19 +135,8 @@ fn cpu_s(supervisor: Pid) -> f64 {
 }
 
 fn sentence(company: &Company, ended: &Ended) -> String {
-    let how = match ended.status {
-        None => "with the process that watched it, which was killed".into(),
-        Some(status) if libc::WIFSIGNALED(status) => {
-            let signal = libc::WTERMSIG(status);
-            Signal::try_from(signal).map_or_else(|_| format!("by signal {signal}"), |signal| format!("by {signal}"))
-        }
-        Some(status) => format!("with exit code {}", libc::WEXITSTATUS(status)),
-    };
-    let said = String::from_utf8_lossy(&ended.said);
-    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-    let last =
-        last.map(|line| format!(": \"{}\"", line.chars().take(MOST_SAID).collect::<String>())).unwrap_or_default();
-    format!("its company '{company}' ended after {:.1} s {how}, before the program did{last}", ended.after_s)
+    let (how, last_words) = (ended.how(), ended.last_words());
+    format!("its company '{company}' ended after {:.1} s {how}, before the program did{last_words}", ended.after_s)
 }
 
 #[cfg(test)]

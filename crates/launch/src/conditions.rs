@@ -5,10 +5,10 @@
 //! was not in force for all of the run, the run says why ([`Launched::not_in_force`](crate::Launched::not_in_force)).
 
 use crate::LaunchError;
-use crate::company::{Company, CompanyInForce};
+use crate::company::{Company, CompanyInForce, CompanyObservation};
 use crate::huge_pages::{HugePages, HugePagesInForce};
 use crate::memory::{MemoryForChild, MemoryPolicy};
-use crate::scheduling::{Scheduling, SchedulingForChild, SchedulingInForce};
+use crate::scheduling::{Scheduling, SchedulingForChild, SchedulingInForce, SchedulingObservation};
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -42,6 +42,30 @@ impl Conditions {
             _ => None,
         };
         self.company.as_ref().map(Company::argv).into_iter().chain(loader).collect()
+    }
+
+    /// These of one of several programs, with what is said of all of them where it says nothing itself.
+    pub(crate) fn within(&self, all: &Self) -> Self {
+        fn or<T: Clone + Default + PartialEq>(own: &T, of_all: &T) -> T {
+            if *own == T::default() { of_all.clone() } else { own.clone() }
+        }
+        Self {
+            memory: or(&self.memory, &all.memory),
+            huge_pages: or(&self.huge_pages, &all.huge_pages),
+            scheduling: or(&self.scheduling, &all.scheduling),
+            company: None,
+        }
+    }
+
+    /// What of them concerns the whole machine, and so can't be one program's among several whose `all` is another, as its level.
+    pub(crate) fn of_whole_machine(&self, all: &Self) -> Option<String> {
+        let company = self.company.as_ref().filter(|_| self.company != all.company);
+        let huge_pages = Some(self.huge_pages).filter(|level| *level == HugePages::Always && *level != all.huge_pages);
+        let scheduling =
+            Some(&self.scheduling).filter(|level| level.is_of_whole_machine() && **level != all.scheduling);
+        (company.map(|company| format!("company '{company}'")))
+            .or_else(|| huge_pages.map(|level| format!("huge-pages={level}")))
+            .or_else(|| scheduling.map(|level| format!("sched={level}")))
     }
 
     /// Why this machine or its kernel can't bring them about, in a sentence; none when it can as far as can be told beforehand.
@@ -96,18 +120,30 @@ impl fmt::Display for Part {
 
 /// What is around the program while it runs. It ends with this, company first.
 pub(crate) struct InForce {
-    pub(crate) company: Option<CompanyInForce>,
-    pub(crate) huge_pages: HugePagesInForce,
-    pub(crate) scheduling: SchedulingInForce,
+    company: Option<CompanyInForce>,
+    huge_pages: HugePagesInForce,
+    scheduling: SchedulingInForce,
 }
 
 impl InForce {
-    /// Ends it when the program has ended, and says why it was not in force until then, in a sentence, if it wasn't.
-    pub(crate) fn end(mut self) -> Option<String> {
-        let scheduling = self.scheduling.lost();
-        let huge_pages = self.huge_pages.lost();
-        scheduling.or(huge_pages).or_else(|| self.company.as_mut().and_then(CompanyInForce::lost))
+    /// Ends it when the program has ended, and says what was seen of it until then.
+    pub(crate) fn end(mut self) -> Around {
+        let company = self.company.as_ref().map(CompanyInForce::observation);
+        let scheduling = self.scheduling.observation();
+        let lost = self.scheduling.lost();
+        let not_in_force =
+            lost.or(self.huge_pages.lost()).or_else(|| self.company.as_mut().and_then(CompanyInForce::lost));
+        Around { company, scheduling, not_in_force }
     }
+}
+
+/// What was seen of what was around a program until it had ended.
+#[derive(Default)]
+pub(crate) struct Around {
+    pub(crate) company: Option<CompanyObservation>,
+    pub(crate) scheduling: SchedulingObservation,
+    /// Why it was not in force until then, in a sentence, if it wasn't.
+    pub(crate) not_in_force: Option<String>,
 }
 
 /// What the child does to itself: made before it starts, since it must not allocate memory.

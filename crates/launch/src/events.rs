@@ -1,14 +1,14 @@
 //! What the event loop waits for: signals, output, and the deadline.
 
 use crate::capture::{Captured, Stream};
-use crate::child::Held;
-use crate::signals::{Arrival, Caught, mask_of_waits};
+use crate::signals::{Arrival, CUT_SHORT, Caught, mask_of_waits};
 use crate::standstill::{Standstill, Standstills, TICK};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
-use std::os::fd::BorrowedFd;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Everything that can wake us while the program runs.
@@ -16,6 +16,8 @@ pub(crate) struct Events {
     caught: Caught,
     streams: Vec<Stream>,
     deadline: Option<Instant>,
+    /// What hangs up when the run is to end; none once it has.
+    over: Option<OwnedFd>,
     /// Signals that are blocked while we sleep.
     mask: Option<SigSet>,
     /// Stretches in which nothing went on.
@@ -23,11 +25,12 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn new(caught: Caught, held: &mut Held) -> Self {
+    pub(crate) fn new(caught: Caught, pipes: Option<[File; 2]>, over: Option<OwnedFd>) -> Self {
         Self {
             caught,
-            streams: held.pipes.take().into_iter().flatten().map(Stream::new).collect(),
+            streams: pipes.into_iter().flatten().map(Stream::new).collect(),
             deadline: None,
+            over,
             mask: mask_of_waits(),
             standstills: Standstills::new(),
         }
@@ -43,7 +46,7 @@ impl Events {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Sleeps until a child changes its state, a signal or output arrives, one of `others` can be read, the deadline is there,
+    /// Sleeps until a child changes its state, a signal or output arrives, the run is to end, one of `others` can be read, the deadline is there,
     /// `at_most` or a [tick](TICK) is over; takes the output and returns the signals.
     pub(crate) fn wait<'a>(
         &'a mut self,
@@ -56,17 +59,24 @@ impl Events {
         let streams = self.streams.iter().filter_map(Stream::fd);
         polled.extend(streams.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let of_streams = 1..polled.len();
+        polled.extend(self.over.iter().map(|over| PollFd::new(over.as_fd(), PollFlags::POLLIN)));
+        let of_over = of_streams.end..polled.len();
         polled.extend(others.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         // An interrupted poll is one that a signal woke, which is what it is for.
         let asleep = Instant::now();
         let _: Result<_, Errno> = nix::poll::ppoll(&mut polled, Some(TimeSpec::from(timeout)), self.mask);
         self.standstills.woke(timeout, asleep.elapsed());
         let output = polled[of_streams].iter().any(|fd| fd.any().unwrap_or(true));
+        let is_over = polled[of_over].iter().any(|fd| fd.any().unwrap_or(true));
         drop(polled);
         if output {
             self.streams.iter_mut().for_each(Stream::drain);
         }
-        let arrivals = self.caught.take();
+        let mut arrivals = self.caught.take();
+        if is_over {
+            self.over = None;
+            arrivals.push(Arrival { signal: CUT_SHORT, sent: true });
+        }
         if self.caught.take_continued() {
             self.standstills.continued();
         }

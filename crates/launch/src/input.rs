@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +37,11 @@ impl Input {
     /// When it was written since; and the system's.
     pub fn copy_to(&self, path: &Path) -> io::Result<()> {
         io::copy(&mut self.open()?, &mut File::create(path)?).map(drop)
+    }
+
+    /// Where this process has it open.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 
     /// The file once more, at its start.

@@ -8,6 +8,7 @@ mod attributes;
 mod cache_aware;
 mod in_force;
 mod loader;
+mod loads;
 mod sched_ext;
 mod seen;
 
@@ -15,6 +16,7 @@ pub(crate) use attached::Attached;
 pub use attached::AttachedProcess;
 pub(crate) use attributes::SchedulingForChild;
 pub(crate) use in_force::SchedulingInForce;
+pub(crate) use loads::Loads;
 pub(crate) use seen::SchedulingSeen;
 
 use crate::LaunchError;
@@ -238,6 +240,11 @@ impl Scheduling {
             )),
             Err(errno) => Some(format!("this kernel refuses `{self}`: {} (sched_setattr)", errno.desc())),
         }
+    }
+
+    /// Whether it concerns all that runs on the machine.
+    pub(crate) fn is_of_whole_machine(&self) -> bool {
+        matches!(self, Self::CacheAware(_) | Self::Affinity(_) | Self::Ext(_))
     }
 
     /// Brings about what concerns the whole machine.

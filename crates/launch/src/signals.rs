@@ -113,6 +113,9 @@ fn forwarded() -> impl Iterator<Item = libc::c_int> {
 /// Signals by which someone wants a whole study to end.
 pub(crate) const INTERRUPTING: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
+/// In a signal's place: what a run is one of is over, and so is this run. No signal has this number.
+pub(crate) const CUT_SHORT: libc::c_int = 0;
+
 /// The dispositions and the mask that we were started with, as far as catching changed them.
 #[derive(Clone)]
 pub(crate) struct Inherited {
@@ -121,7 +124,7 @@ pub(crate) struct Inherited {
 }
 
 impl Inherited {
-    fn restore(&self) {
+    pub(crate) fn restore(&self) {
         for (signal, disposition) in &self.dispositions {
             restore(*signal, disposition);
         }

@@ -11,6 +11,7 @@
 
 use machine::linux::{Pid, Tid};
 use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ const SHORTEST: Duration = Duration::from_millis(500);
 const SHORTEST_SUSPENSION: Duration = Duration::from_millis(1);
 
 /// What stood still.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Still {
     /// The program was stopped by a signal that it had not sent itself.
     Program,
@@ -37,7 +38,7 @@ pub enum Still {
 }
 
 /// A run stood still.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standstill {
     /// What did; the surest, if several things did.
     pub what: Still,
@@ -57,6 +58,20 @@ impl fmt::Display for Standstill {
             Still::Unknown => write!(f, "stayput, or the whole machine, stood still for {length}"),
             Still::Machine => write!(f, "the machine was suspended for {length}"),
         }
+    }
+}
+
+impl Standstill {
+    /// The surest of several that were seen of the same, the longest of those that are as sure.
+    pub(crate) fn surest(several: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let sureness = |what| match what {
+            Still::Machine => 3,
+            Still::Program => 2,
+            Still::Watcher => 1,
+            Still::Unknown => 0,
+        };
+        let order = |a: &Self, b: &Self| sureness(a.what).cmp(&sureness(b.what)).then(a.seconds.total_cmp(&b.seconds));
+        several.into_iter().max_by(order)
     }
 }
 

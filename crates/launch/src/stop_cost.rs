@@ -18,9 +18,16 @@ const FEW_STOPS: u64 = 32;
 const MEASURED_STOPS: u32 = 64;
 const WARMUP_STOPS: u32 = 8;
 
+/// Measures now what a stop takes: what comes after a fork of ours then need not.
+pub(crate) fn measure_once() {
+    MEASURED.get_or_init(measure);
+}
+
+/// What was measured.
+static MEASURED: OnceLock<Option<Duration>> = OnceLock::new();
+
 /// About how long all of so many stops took.
 pub(crate) fn of(stops: u64) -> Duration {
-    static MEASURED: OnceLock<Option<Duration>> = OnceLock::new();
     let each = if stops > FEW_STOPS { *MEASURED.get_or_init(measure) } else { MEASURED.get().copied().flatten() };
     Duration::from_secs_f64(each.unwrap_or(ASSUMED).as_secs_f64() * stops as f64)
 }

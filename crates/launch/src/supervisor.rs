@@ -1,6 +1,6 @@
-//! A process that starts a command, and ends it with all that it started: when it is told to, or when we are gone.
+//! A process that starts a command or a worker of ours, and ends it with all that it started: when it is told to, or when we are gone.
 //!
-//! The command's orphans come to the supervisor, however they left it (it is a subreaper), so what has become a daemon is found
+//! Its orphans come to the supervisor, however they left it (it is a subreaper), so what has become a daemon is found
 //! as well. It learns of our end by a socket that only we hold, also when we are killed. It is a child of a thread that does
 //! nothing but wait for it: waits of the thread that watches a program (`__WNOTHREAD`) then neither see it, nor count what it used,
 //! and it is no orphan of the program's.
@@ -11,7 +11,7 @@ use crate::tracer::reap;
 use crate::watchdog::kill_session;
 use machine::linux::Pid;
 use nix::errno::Errno;
-use nix::sys::signal::SigSet;
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{self, ForkResult};
 use std::env;
 use std::ffi::OsString;
@@ -20,11 +20,15 @@ use std::mem::{self, MaybeUninit};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+/// No more of its last words is quoted, in characters.
+const MOST_SAID: usize = 200;
 
 /// How much is kept of what the command last wrote to standard error.
 const SAID_BYTES: usize = 512;
@@ -35,6 +39,26 @@ const LONGEST_KILL: Duration = Duration::from_secs(10);
 /// Between two rounds in which nothing ended.
 const BETWEEN_ROUNDS_MS: libc::c_int = 10;
 
+/// What a supervisor starts.
+pub(crate) enum Charge {
+    /// A program with these arguments, in a session of its own. It reads nothing, what it writes to standard output is dropped, and its
+    /// signals have their default dispositions.
+    Command(PathBuf, Vec<OsString>),
+    /// A copy of this process, likewise, but with our dispositions, and all signals blocked.
+    Worker(Worker),
+}
+
+/// A copy of this process with one thread, which does something and ends.
+pub(crate) struct Worker {
+    /// What it does. It is called in a child, where other threads' locks may be held for ever, but for those of the C library's memory.
+    pub(crate) work: Box<dyn FnOnce() + Send>,
+    /// Descriptors that it needs. It has no others but the standard ones.
+    pub(crate) needs: Vec<RawFd>,
+}
+
+/// The exit code of a worker that panicked.
+const PANICKED: libc::c_int = 101;
+
 /// The command has ended: its own process without success, or all of its processes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ended {
@@ -44,6 +68,27 @@ pub(crate) struct Ended {
     pub(crate) after_s: f64,
     /// The end of what it wrote to standard error.
     pub(crate) said: Vec<u8>,
+}
+
+impl Ended {
+    /// How, to follow *it ended*.
+    pub(crate) fn how(&self) -> String {
+        match self.status {
+            None => "with the process that watched it, which was killed".into(),
+            Some(status) if libc::WIFSIGNALED(status) => {
+                let signal = libc::WTERMSIG(status);
+                Signal::try_from(signal).map_or_else(|_| format!("by signal {signal}"), |signal| format!("by {signal}"))
+            }
+            Some(status) => format!("with exit code {}", libc::WEXITSTATUS(status)),
+        }
+    }
+
+    /// The last line that it wrote, quoted, to follow a sentence; nothing where there is none.
+    pub(crate) fn last_words(&self) -> String {
+        let said = String::from_utf8_lossy(&self.said);
+        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+        last.map(|line| format!(": \"{}\"", line.chars().take(MOST_SAID).collect::<String>())).unwrap_or_default()
+    }
 }
 
 /// The supervisor of a command that was started. Dropped, it has killed all that the command started.
@@ -58,19 +103,18 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts `path` with these arguments in a session of its own. It reads nothing, its output is dropped, and its signals have
-    /// their default dispositions.
+    /// Starts it.
     ///
     /// # Errors
     /// [`LaunchError::NotExecutable`] when the kernel won't execute it, [`LaunchError::System`] when there is no process or thread left.
-    pub(crate) fn start(path: PathBuf, argv: Vec<OsString>) -> Result<Self, LaunchError> {
+    pub(crate) fn start(charge: Charge) -> Result<Self, LaunchError> {
         let (channel, theirs) = UnixStream::pair().map_err(LaunchError::system("socketpair"))?;
         let (tell, told) = mpsc::channel();
-        let executed = path.clone();
+        let path = if let Charge::Command(path, _) = &charge { path.clone() } else { PathBuf::new() };
         let parent = move || {
             // Signals are for the thread that watches the program, and none of our handlers may run in the child.
             let _ = SigSet::all().thread_block();
-            let started = start_process(&executed, &argv, theirs);
+            let started = start_process(charge, theirs);
             let pid = started.as_ref().ok().copied();
             let _ = tell.send(started);
             pid.into_iter().for_each(|pid| reap(pid.main_thread()));
@@ -172,14 +216,46 @@ struct Report {
 }
 
 /// Starts the supervisor, as a child of the calling thread, all of whose signals are blocked.
-fn start_process(path: &Path, argv: &[OsString], channel: UnixStream) -> Result<Pid, LaunchError> {
-    let program = Program::new(path, argv, env::vars_os())?;
-    // SAFETY: the child makes calls that a signal handler may make, and never returns.
+fn start_process(charge: Charge, channel: UnixStream) -> Result<Pid, LaunchError> {
+    let body = match charge {
+        Charge::Command(path, argv) => Body::Program(Program::new(&path, &argv, env::vars_os())?),
+        Charge::Worker(mut worker) => {
+            worker.needs.sort_unstable();
+            Body::Worker(worker)
+        }
+    };
+    let mut needs = vec![channel.as_raw_fd()];
+    if let Body::Worker(worker) = &body {
+        needs.extend(&worker.needs);
+        needs.sort_unstable();
+    }
+    // SAFETY: the child makes calls that a signal handler may make, until there is a child of its own, and never returns.
     match unsafe { unistd::fork() } {
         Ok(ForkResult::Parent { child }) => Ok(Pid(child.as_raw())),
         // SAFETY: as above: this is the only thread of the child, and the channel is open.
-        Ok(ForkResult::Child) => unsafe { supervise(&program, channel.as_raw_fd()) },
+        Ok(ForkResult::Child) => unsafe { supervise(body, channel.as_raw_fd(), &needs) },
         Err(errno) => Err(LaunchError::system("fork")(errno)),
+    }
+}
+
+/// What the first process becomes or does.
+enum Body {
+    Program(Program),
+    Worker(Worker),
+}
+
+/// Closes all descriptors but the standard ones and those that are needed, which ascend.
+///
+/// # Safety
+/// This process uses none of those that are closed.
+unsafe fn close_all_but(needs: &[RawFd]) {
+    let mut first: RawFd = 3;
+    for last in needs.iter().map(|needed| needed - 1).chain([RawFd::MAX]) {
+        if first <= last {
+            // SAFETY: as for this function.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+        first = first.max(last.saturating_add(2));
     }
 }
 
@@ -221,14 +297,13 @@ impl LastWords {
 ///
 /// # Safety
 /// The caller is the only thread of a process that was forked for this, with all signals blocked and `channel` open.
-unsafe fn supervise(program: &Program, channel: RawFd) -> ! {
+unsafe fn supervise(body: Body, channel: RawFd, needs: &[RawFd]) -> ! {
     // SAFETY: the calls are async-signal-safe and change only this process, which uses none of the descriptors that are closed;
     // what they get pointers to lives until they return.
     unsafe {
         // Neither a key of the terminal nor a reader of our output is to wait for it, and a lock is to go when we do.
         libc::setsid();
-        libc::syscall(libc::SYS_close_range, 3, channel - 1, 0);
-        libc::syscall(libc::SYS_close_range, channel + 1, libc::c_int::MAX, 0);
+        close_all_but(needs);
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         for standard in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
             libc::dup2(nothing, standard);
@@ -249,7 +324,7 @@ unsafe fn supervise(program: &Program, channel: RawFd) -> ! {
         let first = match libc::fork() {
             0 => {
                 libc::close(gate[1]);
-                become_command(program, own, gate[0], errors[1], refusal[1])
+                become_charge(body, own, gate[0], errors[1], refusal[1])
             }
             first => first,
         };
@@ -262,6 +337,10 @@ unsafe fn supervise(program: &Program, channel: RawFd) -> ! {
             libc::write(gate[1], (&raw const first).cast(), size_of_val(&first));
             for end in [gate[0], gate[1], errors[1], refusal[1]] {
                 libc::close(end);
+            }
+            // Whoever waits for a worker to hang up isn't to wait for us.
+            for needed in needs.iter().filter(|needed| **needed != channel) {
+                libc::close(*needed);
             }
             report.kind = STARTED;
             if let Some(errno) = read_number(refusal[0]) {
@@ -277,11 +356,11 @@ unsafe fn supervise(program: &Program, channel: RawFd) -> ! {
     }
 }
 
-/// The command's own process until it is the command, which is when the gate opens.
+/// The first process until it is the command or begins to work, which is when the gate opens.
 ///
 /// # Safety
 /// As for [`supervise`], in a child of its own.
-unsafe fn become_command(program: &Program, parent: libc::pid_t, gate: RawFd, errors: RawFd, refusal: RawFd) -> ! {
+unsafe fn become_charge(body: Body, parent: libc::pid_t, gate: RawFd, errors: RawFd, refusal: RawFd) -> ! {
     // SAFETY: as there.
     unsafe {
         libc::setsid();
@@ -291,6 +370,14 @@ unsafe fn become_command(program: &Program, parent: libc::pid_t, gate: RawFd, er
             libc::_exit(127);
         }
         libc::dup2(errors, libc::STDERR_FILENO);
+        let program = match body {
+            Body::Program(program) => program,
+            Body::Worker(worker) => {
+                close_all_but(&worker.needs);
+                let is_done = panic::catch_unwind(AssertUnwindSafe(worker.work)).is_ok();
+                libc::_exit(if is_done { 0 } else { PANICKED })
+            }
+        };
         // The C library keeps those between for itself.
         for signal in (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
             libc::signal(signal, libc::SIG_DFL);

@@ -24,6 +24,7 @@ fn folder() -> tempfile::TempDir {
         ("broken.toml", "threads = [1,\n"),
         ("unknown-key.toml", "thread = [1]\n[[subject]]\ncommand = [\"./app\"]\n"),
         ("plan.toml", "[[subject]]\ncommand = [\"./app\"]\n"),
+        ("broken-mix.toml", "[[mix]]\njobs = [\"./app\"]\n"),
         ("broken.stayput", "no journal\n"),
         ("broken.xml", "<topology>\n"),
     ] {

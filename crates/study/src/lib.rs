@@ -13,7 +13,7 @@
 //! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`metric`], [`binding`], [`mix`], what programs read, [`input`], [`identity`], [`plan`] with its [`bounds`] and [`extension`], and the files that say it,
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
-//! - what runs it: [`engine`], [`runner`] and [`ModelRunner`]
+//! - what runs it: [`engine`], [`runner`] with what it does for mixes, and [`ModelRunner`]
 //! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`] and the course of each; how
 //!   their journals are called, [`journal_name`]
 //! - what it shows: slowdowns in mixes and what metrics come to, [`summary`], [`verdict`], [`crowding`], [`warning`] and [`stop_reason`], [`analysis`]
@@ -23,6 +23,7 @@
 pub mod analysis;
 pub mod binding;
 pub mod bounds;
+mod cache_model;
 pub mod candidates;
 pub mod comparison;
 mod comparison_course;
@@ -46,6 +47,7 @@ pub mod max_loss;
 pub mod metric;
 mod metric_summary;
 pub mod mix;
+mod mix_runner;
 mod mix_text;
 pub mod model;
 pub mod model_file;
@@ -76,6 +78,7 @@ mod watch;
 
 pub use analysis::{Analysis, RaceAnalysis, comparison_analysis, race_analysis};
 pub use binding::Binding;
+pub use cache_model::CacheModel;
 pub use comparison::{Comparison, StopRule};
 pub use comparison_course::ComparisonCourse;
 pub use effects::Effect;

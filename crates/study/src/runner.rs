@@ -8,7 +8,7 @@ use crate::redaction::{Redaction, without};
 use crate::reported_time::Printed;
 use crate::trial::{Status, Trial};
 use crate::watch::Watch;
-use launch::{Descendants, Exit, Launch, LaunchError, Launched, Output, launch};
+use launch::{Descendants, Exit, Launch, LaunchError, Launched, Marks, Output, Standstill, launch};
 use regex::Regex;
 use std::ffi::OsString;
 
@@ -19,14 +19,16 @@ pub(crate) const TAIL_BYTES: usize = 4096;
 #[derive(Debug)]
 pub struct ProgramRunner {
     /// For each subject of the plan: the pattern of its time, and of a right result.
-    patterns: Vec<(Option<Regex>, Option<Regex>)>,
+    pub(crate) patterns: Vec<(Option<Regex>, Option<Regex>)>,
     /// For each subject, as far as there is any: what its runs read.
-    inputs: Inputs,
+    pub(crate) inputs: Inputs,
     /// For each subject of the plan, its files.
     watches: Vec<Watch>,
     /// What isn't kept of the output, beside what its names say: values of each subject, and of variables.
     redaction: Redaction,
     secrets: Vec<Vec<String>>,
+    /// What marks when the next run is, if anything does.
+    marks: Option<Marks>,
 }
 
 impl ProgramRunner {
@@ -46,19 +48,58 @@ impl ProgramRunner {
         let redaction = plan.redaction();
         let variables = redaction.values_of_environment();
         let secrets = plan.subjects.iter().map(|subject| [&subject.unkept.values[..], &variables].concat()).collect();
-        Ok(Self { patterns, inputs, watches, redaction, secrets })
+        Ok(Self { patterns, inputs, watches, redaction, secrets, marks: None })
+    }
+
+    /// Lets `marks` mark when the next run is.
+    pub(crate) fn mark_next(&mut self, marks: Option<Marks>) {
+        self.marks = marks;
+    }
+}
+
+impl ProgramRunner {
+    /// Whether the program of a subject is still what it was.
+    ///
+    /// # Errors
+    /// When it isn't, so that the study can't go on.
+    pub(crate) fn check_program(&mut self, subject: usize) -> Result<(), RunnerError> {
+        let Some(change) = self.watches[subject].change() else { return Ok(()) };
+        let again = "what was measured is kept, and the same command begins the study of what there is now";
+        Err(RunnerError::Broken(format!("{change} since this study went on; {again}")))
+    }
+
+    /// Takes the number of a trial back that was not under its conditions, or stood still.
+    pub(crate) fn judge(&self, trial: &mut Trial, not_in_force: Option<String>, standstill: Option<Standstill>) {
+        if let Some(cause) = not_in_force {
+            (trial.status, trial.time_s, trial.cause) = (Status::NotInForce, None, cause);
+        }
+        if let Some(standstill) = standstill {
+            // Whatever else became of it may have come of that.
+            let otherwise = if trial.cause.is_empty() { String::new() } else { format!("; {}", trial.cause) };
+            trial.cause = format!("{standstill}{otherwise}");
+            (trial.status, trial.time_s) = (Status::Disturbed, None);
+        }
+    }
+
+    /// The end of what programs said, without values of these subjects that aren't kept.
+    pub(crate) fn kept_tail(&self, said: &str, subjects: &[usize]) -> String {
+        // More than is kept: a value that is cut in half here is beyond it.
+        let text = tail(said.to_owned(), 16 * TAIL_BYTES);
+        let text = subjects.iter().fold(text, |text, &subject| without(&text, &self.secrets[subject]));
+        tail(self.redaction.text(&text, &mut Vec::new()), TAIL_BYTES)
     }
 }
 
 impl Runner for ProgramRunner {
     fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
         let subject = &plan.subjects[turn.cell.subject];
-        if let Some(change) = self.watches[turn.cell.subject].change() {
-            let again = "what was measured is kept, and the same command begins the study of what there is now";
-            return Err(RunnerError::Broken(format!("{change} since this study went on; {again}")));
-        }
-        let threads = plan.threads[turn.cell.threads];
         let mut trial = turn.trial(plan, unix_seconds());
+        if let Some(mix) = &subject.mix {
+            self.run_mix(plan, turn, mix, &mut trial)?;
+            return Ok(trial);
+        }
+        self.check_program(turn.cell.subject)?;
+        let threads = subject.threads_of(plan.threads[turn.cell.threads]);
         let limit = turn.limit(plan);
         let launched = launch(&Launch {
             placement: plan.placement(turn.cell).cloned(),
@@ -73,6 +114,7 @@ impl Runner for ProgramRunner {
             conditions: plan.treatments[turn.cell.treatment].conditions.clone(),
             // In all or in none: it stops each process where it ends.
             read_memory: plan.varies_memory(),
+            marks: self.marks.clone(),
             ..Launch::new(subject.command_for(threads).into_iter().map(OsString::from).collect())
         });
         match launched {
@@ -87,19 +129,8 @@ impl Runner for ProgramRunner {
                     Ok(time_s) => (trial.status, trial.time_s) = (Status::Ok, Some(time_s)),
                     Err((status, cause)) => (trial.status, trial.cause) = (status, cause),
                 }
-                if let Some(cause) = &launched.not_in_force {
-                    (trial.status, trial.time_s, trial.cause) = (Status::NotInForce, None, cause.clone());
-                }
-                if let Some(standstill) = launched.standstill {
-                    // Whatever else became of it may have come of that.
-                    let otherwise = if trial.cause.is_empty() { String::new() } else { format!("; {}", trial.cause) };
-                    trial.cause = format!("{standstill}{otherwise}");
-                    (trial.status, trial.time_s) = (Status::Disturbed, None);
-                }
-                // More than is kept: a value that is cut in half here is beyond it.
-                let text = tail(said(&launched, trial.status), 16 * TAIL_BYTES);
-                let text = without(&text, &self.secrets[turn.cell.subject]);
-                trial.output_tail = tail(self.redaction.text(&text, &mut Vec::new()), TAIL_BYTES);
+                self.judge(&mut trial, launched.not_in_force.clone(), launched.standstill);
+                trial.output_tail = self.kept_tail(&said(&launched, trial.status), &[turn.cell.subject]);
                 trial.ran_s = Some(launched.observation.wall_s);
                 trial.observation = Some(launched.observation);
             }
@@ -109,7 +140,7 @@ impl Runner for ProgramRunner {
 }
 
 /// The time that counts, in seconds; else how the run failed, and the cause in words.
-fn time_s(
+pub(crate) fn time_s(
     launched: &Launched,
     limit: Limit,
     (time, verified): &(Option<Regex>, Option<Regex>),
@@ -147,7 +178,7 @@ fn signal_name(signal: i32) -> String {
 }
 
 /// What it said: on standard error always, on standard output when something went wrong.
-fn said(launched: &Launched, status: Status) -> String {
+pub(crate) fn said(launched: &Launched, status: Status) -> String {
     let mut text = if status == Status::Ok { String::new() } else { launched.stdout.text().into_owned() };
     text.push_str(&launched.stderr.text());
     text

@@ -1,5 +1,6 @@
 //! Processes that are each bound to one CPU for life.
 
+use super::Loads;
 use machine::linux::Pid;
 use machine::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
@@ -14,41 +15,41 @@ pub struct AttachedProcess {
     pub cpu: CpuId,
 }
 
-/// Gives each process the CPU with the fewest living processes of the program.
+/// Gives each process the CPU with the fewest living processes of the program, or of all that share its loads.
 pub(crate) struct Attached {
-    /// In ascending order, each with how many processes live there.
-    cpus: Vec<(CpuId, u32)>,
-    /// Living processes, and where in `cpus` each has its own.
-    of_processes: HashMap<Pid, usize>,
+    cpus: CpuSet,
+    loads: Loads,
+    /// Living processes, each with its CPU.
+    of_processes: HashMap<Pid, CpuId>,
     given: Vec<AttachedProcess>,
 }
 
 impl Attached {
-    pub(crate) fn new(cpus: &CpuSet) -> Self {
-        let cpus = cpus.iter().map(|cpu| (cpu, 0)).collect();
-        Self { cpus, of_processes: HashMap::new(), given: Vec::new() }
+    /// `loads` are of these CPUs at least.
+    pub(crate) fn new(cpus: &CpuSet, loads: Loads) -> Self {
+        Self { cpus: cpus.clone(), loads, of_processes: HashMap::new(), given: Vec::new() }
     }
 
     /// Gives a CPU to a process that was created just now, the lowest on ties; none when there are no CPUs.
     pub(crate) fn give(&mut self, pid: Pid, process: u32) -> Option<CpuId> {
         // The kernel gives out the ids of those that have ended again.
         self.end(pid);
-        let (index, (cpu, living)) = self.cpus.iter_mut().enumerate().min_by_key(|(_, (_, living))| *living)?;
-        *living += 1;
-        self.of_processes.insert(pid, index);
-        self.given.push(AttachedProcess { process, cpu: *cpu });
-        Some(*cpu)
+        let cpu = self.loads.take_least(&self.cpus)?;
+        self.of_processes.insert(pid, cpu);
+        self.given.push(AttachedProcess { process, cpu });
+        Some(cpu)
     }
 
     /// The process has ended. Others may be told, or told again.
     pub(crate) fn end(&mut self, pid: Pid) {
-        if let Some(index) = self.of_processes.remove(&pid) {
-            self.cpus[index].1 -= 1;
+        if let Some(cpu) = self.of_processes.remove(&pid) {
+            self.loads.give_back(cpu);
         }
     }
 
     /// What was given to whom, in order of creation.
-    pub(crate) fn finish(self) -> Vec<AttachedProcess> {
+    pub(crate) fn finish(mut self) -> Vec<AttachedProcess> {
+        self.of_processes.drain().for_each(|(_, cpu)| self.loads.give_back(cpu));
         self.given
     }
 }
@@ -58,6 +59,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn attached(cpus: &CpuSet) -> Attached {
+        Attached::new(cpus, Loads::new(cpus).unwrap())
+    }
+
     proptest! {
         #[test]
         fn each_process_gets_the_lowest_of_the_cpus_with_the_fewest(
@@ -65,7 +70,7 @@ mod tests {
             // Births, and ends of the n-th that lives.
             events in prop::collection::vec(prop::option::of(0_usize..8), 0..60),
         ) {
-            let mut attached = Attached::new(&cpus.iter().copied().map(CpuId).collect());
+            let mut attached = attached(&cpus.iter().copied().map(CpuId).collect());
             let mut alive: Vec<(Pid, CpuId)> = Vec::new();
             for (number, event) in (0_i32..).zip(events) {
                 if let Some(nth) = event {
@@ -86,7 +91,7 @@ mod tests {
 
     #[test]
     fn an_id_that_is_given_out_again_counts_once() {
-        let mut attached = Attached::new(&"2,5".parse().unwrap());
+        let mut attached = attached(&"2,5".parse().unwrap());
         assert_eq!(attached.give(Pid(9), 0), Some(CpuId(2)));
         assert_eq!(attached.give(Pid(9), 1), Some(CpuId(2)));
         assert_eq!(attached.give(Pid(10), 2), Some(CpuId(5)));
@@ -94,5 +99,21 @@ mod tests {
         attached.end(Pid(9));
         assert_eq!(attached.give(Pid(11), 3), Some(CpuId(2)));
         assert_eq!(attached.finish().len(), 4);
+    }
+
+    #[test]
+    fn what_several_share_counts_for_each_of_them_until_it_is_over() {
+        let cpus: CpuSet = "2,5".parse().unwrap();
+        let loads = Loads::new(&cpus).unwrap();
+        let mut first = Attached::new(&cpus, loads.clone());
+        let mut second = Attached::new(&cpus, loads.clone());
+        assert_eq!(first.give(Pid(9), 0), Some(CpuId(2)));
+        assert_eq!(second.give(Pid(10), 0), Some(CpuId(5)));
+        assert_eq!(second.give(Pid(11), 1), Some(CpuId(2)));
+        first.finish();
+        second.end(Pid(11));
+        assert_eq!(second.give(Pid(12), 2), Some(CpuId(2)));
+        second.finish();
+        assert_eq!(Attached::new(&cpus, loads).give(Pid(13), 0), Some(CpuId(2)));
     }
 }

@@ -1,0 +1,257 @@
+//! The runner of mixes: the jobs of a cell become launches that run at once, what was seen of them becomes one trial.
+
+use crate::engine::{RunnerError, Turn};
+use crate::mix::{Job, JobRun, Mix};
+use crate::plan::Plan;
+use crate::runner::{ProgramRunner, said, time_s};
+use crate::trial::{Status, Trial};
+use launch::{
+    Conditions, ConditionsObservation, Descendants, Exit, HugePages, JobLaunched, Jobs, JobsLaunched, Launch,
+    LaunchError, Launched, MemoryObservation, Observation, Output, Scheduling, launch_jobs,
+};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// How many runs of a job a trial keeps: one that repeats a short program may have any number.
+const MOST_RUNS: usize = 1000;
+
+impl ProgramRunner {
+    /// Runs the mix of a cell.
+    pub(crate) fn run_mix(
+        &mut self,
+        plan: &Plan,
+        turn: &Turn,
+        mix: &Mix,
+        trial: &mut Trial,
+    ) -> Result<(), RunnerError> {
+        let subject_of = |job: &Job| plan.subjects.iter().position(|subject| subject.name == job.subject);
+        // Plans are checked for it.
+        let missing = |job: &Job| RunnerError::Broken(format!("the plan has no subject {}", job.subject));
+        let subjects =
+            mix.jobs.iter().map(|job| subject_of(job).ok_or_else(|| missing(job))).collect::<Result<Vec<_>, _>>()?;
+        for &subject in &subjects {
+            self.check_program(subject)?;
+        }
+        let limit = turn.limit(plan);
+        let jobs = self.jobs(plan, turn, mix, &subjects);
+        trial.intended_cpus = None;
+        let mut launched = match launch_jobs(&Jobs { timeout: Some(limit.longest), ..jobs }) {
+            Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
+            Err(error) => {
+                trial.cause = error.to_string();
+                return Ok(());
+            }
+            Ok(launched) => launched,
+        };
+        let makespan_s = launched.makespan_s();
+        let last_s = launched.jobs.iter().flat_map(|job| &job.runs).map(|run| run.ended_s).fold(0.0, f64::max);
+        trial.ran_s = Some(makespan_s.unwrap_or(last_s));
+        let mut tails = String::new();
+        let mut failure: Option<(Status, String)> = None;
+        let mut notes = Vec::new();
+        for (index, (job, came)) in mix.jobs.iter().zip(&mut launched.jobs).enumerate() {
+            if came.runs.len() > MOST_RUNS {
+                notes.push(format!("{} ran {} times; the first {MOST_RUNS} runs are kept", job.name, came.runs.len()));
+                came.runs.truncate(MOST_RUNS);
+            }
+            for (number, run) in came.runs.iter().enumerate() {
+                let time = if run.cut_short || (number > 0 && plan.subjects[subjects[index]].time_regex.is_some()) {
+                    // Only of a job's first run its output is kept.
+                    Ok(None)
+                } else {
+                    time_s(&run.launched, limit, &self.patterns[subjects[index]]).map(Some)
+                };
+                let is_first_failure = launched.failed.is_none_or(|failed| failed == index);
+                if let Err((status, cause)) = &time
+                    && failure.is_none()
+                    && is_first_failure
+                {
+                    failure = Some((*status, format!("{}: {cause}", job.name)));
+                    tails = said(&run.launched, *status);
+                }
+                trial.jobs.push(JobRun {
+                    name: job.name.clone(),
+                    started_s: run.started_s,
+                    ended_s: run.ended_s,
+                    time_s: time.unwrap_or_default(),
+                    processes: if number == 0 { processes(&run.launched) } else { 0 },
+                });
+            }
+        }
+        if launched.timed_out {
+            let slow: Vec<&str> = mix
+                .jobs
+                .iter()
+                .zip(&launched.jobs)
+                .filter(|(_, came)| came.runs.iter().all(|run| run.cut_short))
+                .map(|(job, _)| job.name.as_str())
+                .collect();
+            let (status, cause) = limit.exceeded();
+            failure = Some((status, format!("{cause}, before {} had ended", slow.join(", "))));
+        }
+        match (failure, makespan_s) {
+            (Some((status, cause)), _) => (trial.status, trial.cause) = (status, cause),
+            (None, Some(makespan_s)) => (trial.status, trial.time_s) = (Status::Ok, Some(makespan_s)),
+            (None, None) => trial.cause = "not every job came to its end".into(),
+        }
+        self.judge(trial, launched.not_in_force.take(), launched.standstill);
+        if tails.is_empty() {
+            let first = launched.jobs.iter().filter_map(|job| job.runs.first());
+            tails = first.map(|run| said(&run.launched, trial.status)).collect();
+        }
+        trial.output_tail = self.kept_tail(&tails, &subjects);
+        trial.observation = Some(observation(launched, trial, notes));
+        Ok(())
+    }
+
+    /// The jobs of a cell as they are launched.
+    fn jobs(&self, plan: &Plan, turn: &Turn, mix: &Mix, subjects: &[usize]) -> Jobs {
+        let threads = plan.threads[turn.cell.threads];
+        let treatment = &plan.treatments[turn.cell.treatment];
+        let placements = mix.placements_of_jobs(&treatment.name, threads);
+        let jobs = mix.jobs.iter().zip(subjects).zip(placements).map(|((job, &position), placement)| {
+            let subject = &plan.subjects[position];
+            let count = job.threads_of(threads);
+            launch::Job {
+                launch: Launch {
+                    placement,
+                    threads: Some(count),
+                    unit: subject.binding.unit,
+                    skip: subject.binding.skip.clone(),
+                    observe: subject.binding.observe,
+                    output: Output::Capture,
+                    input: self.inputs.get(position).cloned().flatten(),
+                    descendants: Descendants::Kill,
+                    conditions: Conditions { company: None, ..job.own.over(&treatment.conditions) },
+                    read_memory: plan.varies_memory(),
+                    ..Launch::new(subject.command_for(count).into_iter().map(OsString::from).collect())
+                },
+                start: job.start,
+                repeat: job.repeat,
+            }
+        });
+        Jobs { jobs: jobs.collect(), conditions: of_all(&treatment.conditions), timeout: None }
+    }
+}
+
+/// What of `conditions` is brought about around all jobs; the rest each job has from its own.
+fn of_all(conditions: &Conditions) -> Conditions {
+    let Conditions { huge_pages, scheduling, company, .. } = conditions;
+    Conditions {
+        huge_pages: if *huge_pages == HugePages::Always { *huge_pages } else { HugePages::default() },
+        scheduling: if scheduling.is_inherited() { Scheduling::default() } else { scheduling.clone() },
+        company: company.clone(),
+        ..Conditions::default()
+    }
+}
+
+fn processes(launched: &Launched) -> u32 {
+    launched.observation.threads.iter().map(|thread| thread.process + 1).max().unwrap_or(0)
+}
+
+/// What was seen of all jobs as one: costs of all runs, threads of each job's first run, one job's processes after the other's.
+fn observation(launched: JobsLaunched, trial: &Trial, notes: Vec<String>) -> Observation {
+    let failed = launched.jobs.iter().flat_map(|job| &job.runs).find(|run| run.failed());
+    let mut all = Observation {
+        exit: failed.map_or(Exit::Code(0), |run| run.launched.observation.exit),
+        wall_s: trial.ran_s.unwrap_or_default(),
+        user_s: 0.0,
+        system_s: 0.0,
+        max_rss_bytes: 0,
+        voluntary_switches: 0,
+        involuntary_switches: 0,
+        migrations: Some(0),
+        minor_faults: 0,
+        major_faults: 0,
+        counters: BTreeMap::new(),
+        stops: Some(0),
+        stops_s: Some(0.0),
+        threads: Vec::new(),
+        leftovers: 0,
+        conditions: launched.conditions,
+        notes,
+    };
+    if launched.timed_out {
+        all.exit = Exit::TimedOut;
+    }
+    let mut before = 0;
+    for JobLaunched { runs } in launched.jobs {
+        for (number, run) in runs.into_iter().enumerate() {
+            let processes = processes(&run.launched);
+            let seen = run.launched.observation;
+            add_costs(&mut all, &seen);
+            if number > 0 {
+                continue;
+            }
+            all.threads.extend(seen.threads.into_iter().map(|mut thread| {
+                thread.process += before;
+                thread.began_s = thread.began_s.map(|s| s + run.started_s);
+                thread.ended_s = thread.ended_s.map(|s| s + run.started_s);
+                thread
+            }));
+            before += processes;
+            add_conditions(&mut all.conditions, seen.conditions);
+            let new = seen.notes.into_iter().filter(|note| !all.notes.contains(note)).collect::<Vec<_>>();
+            all.notes.extend(new);
+        }
+    }
+    all
+}
+
+/// Adds what a run cost to what all did. What one of them doesn't know, nobody knows of all.
+fn add_costs(all: &mut Observation, run: &Observation) {
+    all.user_s += run.user_s;
+    all.system_s += run.system_s;
+    all.max_rss_bytes = all.max_rss_bytes.max(run.max_rss_bytes);
+    all.voluntary_switches += run.voluntary_switches;
+    all.involuntary_switches += run.involuntary_switches;
+    all.migrations = all.migrations.zip(run.migrations).map(|(all, run)| all + run);
+    all.minor_faults += run.minor_faults;
+    all.major_faults += run.major_faults;
+    all.stops = all.stops.zip(run.stops).map(|(all, run)| all + run);
+    all.stops_s = all.stops_s.zip(run.stops_s).map(|(all, run)| all + run);
+    all.leftovers += run.leftovers;
+    for (name, count) in &run.counters {
+        *all.counters.entry(name.clone()).or_default() += count;
+    }
+}
+
+/// Adds what was read back of a job's conditions.
+fn add_conditions(all: &mut ConditionsObservation, job: ConditionsObservation) {
+    if let Some(memory) = job.memory {
+        match &mut all.memory {
+            Some(all) => add_memory(all, *memory),
+            none => *none = Some(memory),
+        }
+    }
+    // What is the whole machine's is there already; of what jobs inherit, each has its own, and the first that has any is told.
+    all.scheduling = all.scheduling.take().or(job.scheduling);
+}
+
+fn add_memory(all: &mut MemoryObservation, job: MemoryObservation) {
+    let bytes = |memory: &MemoryObservation| memory.bytes_by_node.values().map(|bytes| *bytes as f64).sum::<f64>();
+    let (of_all, of_job) = (bytes(all), bytes(&job));
+    let together = |all: f64, job: f64| (all * of_all + job * of_job) / (of_all + of_job);
+    let remote = all.remote_share.zip(job.remote_share).map(|(all, job)| together(all, job));
+    all.remote_share = remote.filter(|share| share.is_finite());
+    for share in all.own_policy_shares.values_mut() {
+        *share = together(*share, 0.0);
+    }
+    for (policy, share) in job.own_policy_shares {
+        *all.own_policy_shares.entry(policy).or_default() += together(0.0, share);
+    }
+    for (node, bytes) in job.bytes_by_node {
+        *all.bytes_by_node.entry(node).or_default() += bytes;
+    }
+    for (node, bytes) in job.file_bytes_by_node {
+        *all.file_bytes_by_node.entry(node).or_default() += bytes;
+    }
+    all.processes += job.processes;
+    all.huge_bytes += job.huge_bytes;
+    all.hugetlb_bytes += job.hugetlb_bytes;
+    all.read_s += job.read_s;
+    all.followed = match (all.followed, job.followed) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (all, job) => all.or(job),
+    };
+}
