@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::redaction::Unkept;
 use crate::runner::ProgramRunner;
 use crate::trial::Trial;
-use launch::{Conditions, Input};
+use launch::{Conditions, Input, Marks, NotInstalled};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, BufRead, Write};
@@ -30,8 +30,8 @@ pub enum Request {
     Lacking(Conditions),
     /// To take the study in this folder, which an [`Assignment`] has written.
     Begin(PathBuf),
-    /// To run a trial of it.
-    Run(Turn),
+    /// To run a trial of it, and to mark when its program runs, if a number is given for that.
+    Run(Turn, Option<u32>),
 }
 
 /// What the guest answers.
@@ -110,9 +110,10 @@ pub fn answer_requests(input: impl BufRead, mut output: impl Write) -> io::Resul
                 }
                 Err(cause) => Answer::Broken(cause),
             },
-            Ok(Request::Run(turn)) => {
-                work.as_mut().map_or_else(nothing_begun, |(plan, runner)| run(plan, runner, turn))
-            }
+            Ok(Request::Run(turn, section)) => match &mut work {
+                None => Answer::Broken("no study was begun".into()),
+                Some((plan, runner)) => run(plan, runner, turn, section),
+            },
         };
         serde_json::to_writer(&mut output, &answer)?;
         output.write_all(b"\n")?;
@@ -121,11 +122,19 @@ pub fn answer_requests(input: impl BufRead, mut output: impl Write) -> io::Resul
     Ok(())
 }
 
-fn nothing_begun() -> Answer {
-    Answer::Broken("no study was begun".into())
+/// What marks when a program runs, in a section of this number.
+fn marks(section: u32) -> Result<Marks, NotInstalled> {
+    let program = launch::companion("stayput-guest")?;
+    let mark = |section: u32| vec![program.clone().into(), "mark".into(), section.to_string().into()];
+    // A section ends where none begins.
+    Ok(Marks { begin: mark(section), end: mark(0) })
 }
 
-fn run(plan: &Plan, runner: &mut ProgramRunner, turn: Turn) -> Answer {
+fn run(plan: &Plan, runner: &mut ProgramRunner, turn: Turn, section: Option<u32>) -> Answer {
+    match section.map(marks).transpose() {
+        Ok(marks) => runner.mark_next(marks),
+        Err(error) => return Answer::Broken(error.to_string()),
+    }
     let Some(turn) = Some(turn).filter(|turn| turn.cell.is_of(plan)) else {
         return Answer::Broken("the study has no such cell".into());
     };

@@ -1,5 +1,6 @@
 //! The runner of trials in a virtual machine: boots it, sends it each turn, and takes its answers with suspicion.
 
+use crate::cache_model::CacheModel;
 use crate::engine::{Runner, RunnerError, Turn};
 use crate::guest::{Answer, Assignment, Request};
 use crate::host::{HostFacts, unix_seconds};
@@ -53,14 +54,17 @@ impl Line for vm::Guest {
     }
 }
 
+/// How many times as long as without it everything may take with a model of caches.
+const MODEL_SLOWS: u32 = 20;
+
 /// Boots a guest.
 pub type Boot = Box<dyn FnMut() -> Result<Box<dyn Line>, String>>;
 
 /// Runs programs in a virtual machine.
 pub struct GuestRunner {
     boot: Boot,
-    /// How many times as long as on the machine's clock everything may take.
-    slower: u32,
+    /// The model of its caches, where there is one.
+    misses: Option<CacheModel>,
     guest: Option<Guest>,
     /// What it is to run; none until that is planned.
     study: Option<Study>,
@@ -72,6 +76,8 @@ struct Guest {
     line: Box<dyn Line>,
     /// Which boot of the study it is, once it has that.
     number: Option<u32>,
+    /// Trials that it was asked to run.
+    trials: u32,
 }
 
 struct Study {
@@ -98,9 +104,9 @@ impl From<Unanswered> for RunnerError {
 }
 
 impl GuestRunner {
-    /// A runner whose guests `boot` starts; with a model of caches everything takes `slower` times as long.
-    pub fn new(boot: Boot, slower: u32) -> Self {
-        Self { boot, slower, guest: None, study: None, has_lost_block: false }
+    /// A runner whose guests `boot` starts, with a model of their caches where there is one.
+    pub fn new(boot: Boot, misses: Option<CacheModel>) -> Self {
+        Self { boot, misses, guest: None, study: None, has_lost_block: false }
     }
 
     /// What machine a guest is.
@@ -160,7 +166,7 @@ impl GuestRunner {
 
     /// What a guest, which is booted if none runs, answers.
     fn ask(&mut self, what: &str, request: &Request, timeout: Duration) -> Result<Answer, Unanswered> {
-        let answer = self.answer(what, request, timeout * self.slower);
+        let answer = self.answer(what, request, timeout * self.misses.as_ref().map_or(1, |_| MODEL_SLOWS));
         if answer.is_err() {
             self.guest = None;
         }
@@ -170,7 +176,9 @@ impl GuestRunner {
     fn answer(&mut self, what: &str, request: &Request, timeout: Duration) -> Result<Answer, Unanswered> {
         let guest = match &mut self.guest {
             Some(guest) => guest,
-            None => self.guest.insert(Guest { line: (self.boot)().map_err(Unanswered::Lost)?, number: None }),
+            None => {
+                self.guest.insert(Guest { line: (self.boot)().map_err(Unanswered::Lost)?, number: None, trials: 0 })
+            }
         };
         let text = serde_json::to_string(request).map_err(|error| Unanswered::Lost(error.to_string()))?;
         guest.line.tell(what, &text).map_err(Unanswered::Lost)?;
@@ -204,8 +212,20 @@ impl GuestRunner {
         let (subject, treatment) = (&plan.subjects[subject].name, &plan.treatments[treatment].name);
         let what = format!("running {subject} x{} {treatment}", plan.threads[threads]);
         let longest = turn.limit(plan).longest + GRACE;
-        match self.ask(&what, &Request::Run(*turn), longest)? {
-            Answer::Trial(trial) if turn.cell.has_trial(plan, &trial) && trial.sequence == turn.sequence => Ok(*trial),
+        // Sections are numbered from 1 in each boot.
+        let number = self.guest.as_mut().map_or(0, |guest| {
+            guest.trials += 1;
+            guest.trials
+        });
+        let section = self.misses.as_ref().map(|_| number);
+        match self.ask(&what, &Request::Run(*turn, section), longest)? {
+            Answer::Trial(trial) if turn.cell.has_trial(plan, &trial) && trial.sequence == turn.sequence => {
+                match &self.misses {
+                    Some(model) if trial.status == Status::Ok => model.counted(*trial, number),
+                    _ => Ok(*trial),
+                }
+                .map_err(Unanswered::Lost)
+            }
             Answer::Broken(cause) => Err(self.unfit(&Answer::Broken(cause))),
             other => Err(self.unfit(&other)),
         }

@@ -23,6 +23,7 @@
 pub mod analysis;
 pub mod binding;
 pub mod bounds;
+mod cache_model;
 pub mod candidates;
 pub mod comparison;
 mod comparison_course;
@@ -77,6 +78,7 @@ mod watch;
 
 pub use analysis::{Analysis, RaceAnalysis, comparison_analysis, race_analysis};
 pub use binding::Binding;
+pub use cache_model::CacheModel;
 pub use comparison::{Comparison, StopRule};
 pub use comparison_course::ComparisonCourse;
 pub use effects::Effect;

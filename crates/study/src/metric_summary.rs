@@ -98,6 +98,10 @@ fn values_by_block(
 fn pairs(reference: &BTreeMap<u32, f64>, own: &BTreeMap<u32, f64>, better: Better) -> Vec<Pair> {
     let pair = |(block, &own): (&u32, &f64)| {
         let &reference = reference.get(block)?;
+        // Nothing is no ratio: a count may be 0.
+        if !(reference > 0.0 && own > 0.0) {
+            return None;
+        }
         match better {
             Better::Lower => Some(Pair { reference_s: reference, treatment_s: own }),
             Better::Higher => Some(Pair { reference_s: own, treatment_s: reference }),

@@ -130,7 +130,12 @@ impl ProgramRunner {
                 repeat: job.repeat,
             }
         });
-        Jobs { jobs: jobs.collect(), conditions: of_all(&treatment.conditions), timeout: None, marks: None }
+        Jobs {
+            jobs: jobs.collect(),
+            conditions: of_all(&treatment.conditions),
+            timeout: None,
+            marks: self.marks.clone(),
+        }
     }
 }
 

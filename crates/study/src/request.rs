@@ -1,6 +1,7 @@
 //! What a user asks to be studied, by flags or by a study file, and the plan that it comes to.
 
 use crate::binding::Binding;
+use crate::cache_model::{self, TRIALS_OF_A_BOOT};
 use crate::candidates::{self, Among};
 use crate::comparison::{Comparison, StopRule};
 use crate::departures;
@@ -14,7 +15,7 @@ use crate::mix_text::{self, JobText};
 use crate::model_file::ModelFile;
 use crate::plan::{Alone, Plan, PlanError, Subject, Treatment, UNBOUND};
 use crate::race::{Race, RaceStop};
-use crate::site::Site;
+use crate::site::{BLOCKS_OF_A_BOOT, Site};
 use crate::study_file::{BeyondMachine, MixTable, Share, StopTable, StudyFile, SubjectTable};
 use launch::Conditions;
 use machine::{Machine, PlaceError};
@@ -215,6 +216,16 @@ impl Request {
             redact: Vec::new(),
             extensions: Vec::new(),
         };
+        if plan.site.guest().is_some_and(|guest| guest.misses.is_some()) {
+            if plan.subjects.iter().any(|subject| subject.mix.is_some()) {
+                return Err(wrong("misses of the programs of a mix aren't told apart; leave out --misses"));
+            }
+            plan.subjects.iter_mut().for_each(|subject| subject.metrics.extend(cache_model::metrics(machine)));
+            let (cells, most) = (plan.cells().count() as u32, TRIALS_OF_A_BOOT / BLOCKS_OF_A_BOOT);
+            if cells > most {
+                return Err(wrong(format!("with --misses a study has {most} combinations at most, and not {cells}")));
+            }
+        }
         plan.merge_same_placements();
         if let Some(model) = model {
             plan.subjects[0].model = Some(model.for_plan(&plan, machine).map_err(wrong)?);

@@ -8,7 +8,7 @@ use crate::redaction::{Redaction, without};
 use crate::reported_time::Printed;
 use crate::trial::{Status, Trial};
 use crate::watch::Watch;
-use launch::{Descendants, Exit, Launch, LaunchError, Launched, Output, Standstill, launch};
+use launch::{Descendants, Exit, Launch, LaunchError, Launched, Marks, Output, Standstill, launch};
 use regex::Regex;
 use std::ffi::OsString;
 
@@ -27,6 +27,8 @@ pub struct ProgramRunner {
     /// What isn't kept of the output, beside what its names say: values of each subject, and of variables.
     redaction: Redaction,
     secrets: Vec<Vec<String>>,
+    /// What marks when the next run is, if anything does.
+    marks: Option<Marks>,
 }
 
 impl ProgramRunner {
@@ -46,7 +48,12 @@ impl ProgramRunner {
         let redaction = plan.redaction();
         let variables = redaction.values_of_environment();
         let secrets = plan.subjects.iter().map(|subject| [&subject.unkept.values[..], &variables].concat()).collect();
-        Ok(Self { patterns, inputs, watches, redaction, secrets })
+        Ok(Self { patterns, inputs, watches, redaction, secrets, marks: None })
+    }
+
+    /// Lets `marks` mark when the next run is.
+    pub(crate) fn mark_next(&mut self, marks: Option<Marks>) {
+        self.marks = marks;
     }
 }
 
@@ -107,6 +114,7 @@ impl Runner for ProgramRunner {
             conditions: plan.treatments[turn.cell.treatment].conditions.clone(),
             // In all or in none: it stops each process where it ends.
             read_memory: plan.varies_memory(),
+            marks: self.marks.clone(),
             ..Launch::new(subject.command_for(threads).into_iter().map(OsString::from).collect())
         });
         match launched {

@@ -10,7 +10,7 @@ use vm::{ParseTopologyError, Topology};
 const DEFAULT_TOPOLOGY: &str = "2x4";
 
 /// So many blocks run in one boot of a virtual machine: what is compared with one another has had the same boot.
-const BLOCKS_OF_A_BOOT: u32 = 4;
+pub(crate) const BLOCKS_OF_A_BOOT: u32 = 4;
 
 /// Where programs are run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,11 +6,14 @@ use machine::Machine;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use study::plan::PlanError;
-use study::{Boot, GuestMachine, GuestRunner, Host, HostFacts, Line, Plan, Site};
-use vm::{HostProgram, Vm};
+use study::{Boot, CacheModel, GuestMachine, GuestRunner, Host, HostFacts, Line, Plan, Site};
+use vm::{HostProgram, Plugin, Vm};
 
 /// Memory of a virtual machine, in MiB: also what is written instead of the host's files is there.
 const MEMORY_MIB: u32 = 4096;
+
+/// An instruction takes 8 ns of the guest's time: what it does must not depend on how much a model slows it down.
+const ICOUNT_SHIFT: u8 = 3;
 
 /// Where programs run.
 pub(super) enum Venue {
@@ -27,7 +30,8 @@ impl Venue {
             Site::Here => Ok((Self::Here, Machine::host().context("cannot read this machine's topology")?)),
             Site::Vm(guest) => {
                 let machine = guest.machine().map_err(UsageError::from)?;
-                let mut runner = GuestRunner::new(boot(guest)?, 1);
+                let (boot, misses) = boot(guest, &machine)?;
+                let mut runner = GuestRunner::new(boot, misses);
                 let facts = runner.facts().context("no study can be run in a virtual machine")?;
                 Ok((Self::Guest(Box::new(facts), runner.into()), machine))
             }
@@ -54,8 +58,9 @@ impl Venue {
     }
 }
 
-/// What boots the machine of `guest`: this very program answers there.
-fn boot(guest: &GuestMachine) -> anyhow::Result<Boot> {
+/// What boots the machine of `guest`, whose tree is `machine`: this very program answers there. And the model of its caches, where misses
+/// are counted.
+fn boot(guest: &GuestMachine, machine: &Machine) -> anyhow::Result<(Boot, Option<CacheModel>)> {
     let say = |what: &str| eprintln!("stayput: {what}");
     let kernel = vm::can_share_files(&say).map_err(UsageError::from)?;
     let overlay = kernel.overlay_module(&say).map_err(UsageError::from)?;
@@ -66,8 +71,27 @@ fn boot(guest: &GuestMachine) -> anyhow::Result<Boot> {
         folder: std::env::current_dir()?,
         environment: std::env::vars_os().collect(),
     };
-    Ok(Box::new(move || match vm.boot(program.clone(), overlay.clone()) {
-        Ok(guest) => Ok(Box::new(guest) as Box<dyn Line>),
-        Err(error) => Err(error.to_string()),
-    }))
+    // Lives as long as it may be booted.
+    let mut folder = None;
+    let mut model = None;
+    if guest.misses.is_some() {
+        let folder = folder.insert(tempfile::tempdir()?);
+        let (tree, report) = (folder.path().join("machine.json"), folder.path().join("misses.json"));
+        std::fs::write(&tree, serde_json::to_vec(machine)?)?;
+        let arguments =
+            [format!("machine={}", tree.display()), format!("out={}", report.display()), "tasks=on".to_owned()];
+        let library = launch::companion("libstayput_misses.so")?;
+        vm.plugin = Some(Plugin { library, arguments: arguments.into() });
+        vm.icount_shift = Some(ICOUNT_SHIFT);
+        model = Some(CacheModel { report });
+    }
+    let boot = move || {
+        // What another boot missed isn't this one's.
+        folder.iter().for_each(|folder| drop(std::fs::remove_file(folder.path().join("misses.json"))));
+        match vm.boot(program.clone(), overlay.clone()) {
+            Ok(guest) => Ok(Box::new(guest) as Box<dyn Line>),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    Ok((Box::new(boot), model))
 }
