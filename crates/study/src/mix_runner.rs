@@ -12,9 +12,6 @@ use launch::{
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// How many runs of a job a trial keeps: one that repeats a short program may have any number.
-const MOST_RUNS: usize = 1000;
-
 impl ProgramRunner {
     /// Runs the mix of a cell.
     pub(crate) fn run_mix(
@@ -49,10 +46,10 @@ impl ProgramRunner {
         let mut tails = String::new();
         let mut failure: Option<(Status, String)> = None;
         let mut notes = Vec::new();
-        for (index, (job, came)) in mix.jobs.iter().zip(&mut launched.jobs).enumerate() {
-            if came.runs.len() > MOST_RUNS {
-                notes.push(format!("{} ran {} times; the first {MOST_RUNS} runs are kept", job.name, came.runs.len()));
-                came.runs.truncate(MOST_RUNS);
+        for (index, (job, came)) in mix.jobs.iter().zip(&launched.jobs).enumerate() {
+            if came.more_runs > 0 {
+                let (kept, all) = (came.runs.len(), came.runs.len() as u64 + came.more_runs);
+                notes.push(format!("{} ran {all} times; {kept} runs of it are kept", job.name));
             }
             for (number, run) in came.runs.iter().enumerate() {
                 let time = if run.cut_short || (number > 0 && plan.subjects[subjects[index]].time_regex.is_some()) {
@@ -180,7 +177,7 @@ fn observation(launched: JobsLaunched, trial: &Trial, notes: Vec<String>) -> Obs
         all.exit = Exit::TimedOut;
     }
     let mut before = 0;
-    for JobLaunched { runs } in launched.jobs {
+    for JobLaunched { runs, .. } in launched.jobs {
         for (number, run) in runs.into_iter().enumerate() {
             let processes = processes(&run.launched);
             let seen = run.launched.observation;
