@@ -12,6 +12,12 @@ use launch::{
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+/// What the runs of jobs may take in a trial, in bytes as a journal has them: it has no larger values than 8 MiB.
+const MOST_RUN_BYTES: usize = 4 << 20;
+
+/// What a run takes at most, without the name of its job.
+const RUN_BYTES: usize = 160;
+
 impl ProgramRunner {
     /// Runs the mix of a cell.
     pub(crate) fn run_mix(
@@ -46,6 +52,7 @@ impl ProgramRunner {
         let mut tails = String::new();
         let mut failure: Option<(Status, String)> = None;
         let mut notes = Vec::new();
+        let mut run_bytes = 0;
         for (index, (job, came)) in mix.jobs.iter().zip(&launched.jobs).enumerate() {
             if came.more_runs > 0 {
                 let (kept, all) = (came.runs.len(), came.runs.len() as u64 + came.more_runs);
@@ -66,6 +73,12 @@ impl ProgramRunner {
                     failure = Some((*status, format!("{}: {cause}", job.name)));
                     tails = said(&run.launched, *status);
                 }
+                // First runs are few, as jobs are.
+                let is_kept = number == 0 || run_bytes + RUN_BYTES + job.name.len() <= MOST_RUN_BYTES;
+                if !is_kept {
+                    continue;
+                }
+                run_bytes += RUN_BYTES + job.name.len();
                 trial.jobs.push(JobRun {
                     name: job.name.clone(),
                     started_s: run.started_s,
