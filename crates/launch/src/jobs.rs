@@ -15,6 +15,7 @@ pub(crate) use worker::Among;
 use crate::conditions::Conditions;
 use crate::events::Events;
 use crate::interruption::interruption;
+use crate::marks::{Marks, mark};
 use crate::observation::{ConditionsObservation, Exit};
 use crate::prepared::Prepared;
 use crate::reaper::Reaper;
@@ -32,7 +33,7 @@ use worker::{Message, Worker};
 pub struct Job {
     /// The program and how it is launched. Its output is captured and what it leaves is killed, whatever is said there.
     ///
-    /// Of its conditions, those that concern the whole machine must be the ones of all jobs, or none; what it says nothing of is as
+    /// It makes no marks of its own. Of its conditions, those that concern the whole machine must be the ones of all jobs, or none; what it says nothing of is as
     /// for all jobs. Its timeout is that of each of its runs.
     pub launch: Launch,
     /// How long after the first could start it starts.
@@ -51,6 +52,8 @@ pub struct Jobs {
     pub conditions: Conditions,
     /// Longest that all of it may take.
     pub timeout: Option<Duration>,
+    /// What marks when any of them runs, if anything.
+    pub marks: Option<Marks>,
 }
 
 /// One run of a job.
@@ -129,6 +132,7 @@ pub fn launch_jobs(jobs: &Jobs) -> Result<JobsLaunched, LaunchError> {
     let _alone = alone();
     // Before signals are caught: one that comes meanwhile ends us, or is heeded below.
     let in_force = jobs.conditions.begin()?;
+    mark(jobs.marks.as_ref(), |marks| &marks.begin)?;
     let reaper = Reaper::new();
     let caught = Caught::new(false).map_err(LaunchError::system("pipe"))?;
     if let Some(signal) = interruption() {
@@ -144,11 +148,13 @@ pub fn launch_jobs(jobs: &Jobs) -> Result<JobsLaunched, LaunchError> {
     watch.watch(&mut events, jobs.timeout);
     let Watch { launched, failed, timed_out, error, workers, .. } = watch;
     drop(workers);
+    let marked = mark(jobs.marks.as_ref(), |marks| &marks.end);
     let around = in_force.end();
     reaper.sweep();
     if let Some(error) = error {
         return Err(error);
     }
+    marked?;
     let of_runs = launched.iter().flat_map(|job| &job.runs).filter_map(|run| run.launched.standstill);
     let standstill = Standstill::surest(of_runs.chain(events.standstill()));
     let of_machine = jobs.conditions.scheduling.is_of_whole_machine().then(|| Box::new(around.scheduling));
@@ -182,6 +188,7 @@ impl Jobs {
                 conditions: job.launch.conditions.within(&self.conditions),
                 output: Output::Capture,
                 descendants: Descendants::Kill,
+                marks: None,
                 ..job.launch.clone()
             };
             Prepared::new(&launch).map_err(|error| match error {

@@ -130,7 +130,7 @@ impl ProgramRunner {
                 repeat: job.repeat,
             }
         });
-        Jobs { jobs: jobs.collect(), conditions: of_all(&treatment.conditions), timeout: None }
+        Jobs { jobs: jobs.collect(), conditions: of_all(&treatment.conditions), timeout: None, marks: None }
     }
 }
 

@@ -141,6 +141,11 @@ impl Request {
         let Self { mut study, class, model, race } = self;
         let mut departures: Vec<String> = Vec::new();
         if let Some(class) = class {
+            if !study.mixes.is_empty() {
+                return Err(wrong(format!(
+                    "--class {class} changes no mix; write the class in it, as in npb:cg.{class}"
+                )));
+            }
             departures.extend(replace_classes(&mut study.subjects, &class)?);
         }
         let mut subjects =
