@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 //! Marks of when a program runs, for somebody outside who counts what happens meanwhile.
+=======
+//! Marks of when a program, or several, run: commands for somebody who measures from elsewhere.
+>>>>>>> vmsite
 
 use crate::LaunchError;
 use std::ffi::OsString;
@@ -9,16 +13,24 @@ use std::process::{Command, Stdio};
 pub struct Marks {
     /// Run when all is ready, right before the program begins.
     pub begin: Vec<OsString>,
+<<<<<<< HEAD
     /// Run when the program has ended, and what was around it.
+=======
+    /// Run right after it has ended, while its conditions are still in force.
+>>>>>>> vmsite
     pub end: Vec<OsString>,
 }
 
-/// Runs a command of marks, if there is one.
-pub(crate) fn make(command: Option<&[OsString]>) -> Result<(), LaunchError> {
-    let Some((program, arguments)) = command.and_then(<[OsString]>::split_first) else { return Ok(()) };
+/// Runs the command of one of `marks`, if there are any.
+///
+/// # Errors
+/// When it can't be run, or fails.
+pub(crate) fn mark(marks: Option<&Marks>, which: impl Fn(&Marks) -> &[OsString]) -> Result<(), LaunchError> {
+    let Some(command) = marks.map(which) else { return Ok(()) };
     let failed = |cause: String| LaunchError::Conditions(format!("it can't be marked when the program runs: {cause}"));
+    let (program, arguments) = command.split_first().ok_or_else(|| failed("no command is given".into()))?;
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|cause| failed(format!("{}: {cause}", program.display())))?;
+    let output = output.map_err(|cause| failed(cause.to_string()))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(failed(said.trim().to_owned())) }
 }
