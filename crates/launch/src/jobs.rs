@@ -15,7 +15,7 @@ pub(crate) use worker::Among;
 use crate::conditions::Conditions;
 use crate::events::Events;
 use crate::interruption::interruption;
-use crate::marks::{self, Marks};
+use crate::marks::{Marks, mark};
 use crate::observation::{ConditionsObservation, Exit, ThreadObservation};
 use crate::prepared::Prepared;
 use crate::reaper::Reaper;
@@ -156,7 +156,7 @@ pub fn launch_jobs(jobs: &Jobs) -> Result<JobsLaunched, LaunchError> {
     let _alone = alone();
     // Before signals are caught: one that comes meanwhile ends us, or is heeded below.
     let in_force = jobs.conditions.begin()?;
-    marks::make(jobs.marks.as_ref().map(|marks| &marks.begin[..]))?;
+    mark(jobs.marks.as_ref(), |marks| &marks.begin)?;
     let reaper = Reaper::new();
     let caught = Caught::new(false).map_err(LaunchError::system("pipe"))?;
     if let Some(signal) = interruption() {
@@ -172,8 +172,8 @@ pub fn launch_jobs(jobs: &Jobs) -> Result<JobsLaunched, LaunchError> {
     watch.watch(&mut events, jobs.timeout);
     let Watch { launched, timed_out, error, workers, .. } = watch;
     drop(workers);
+    let marked = mark(jobs.marks.as_ref(), |marks| &marks.end);
     let around = in_force.end();
-    let marked = marks::make(jobs.marks.as_ref().map(|marks| &marks.end[..]));
     reaper.sweep();
     if let Some(error) = error {
         return Err(error);

@@ -161,11 +161,7 @@ pub struct Launch {
     pub conditions: Conditions,
     /// Read back where its memory is before it ends, also where no condition is about that.
     pub read_memory: bool,
-<<<<<<< HEAD
-    /// What marks when it runs, if anything does.
-=======
     /// What marks when it runs, if anything.
->>>>>>> vmsite
     pub marks: Option<Marks>,
 }
 
@@ -353,12 +349,5 @@ pub fn launch(launch: &Launch) -> Result<Launched, LaunchError> {
     let _alone = alone();
     // Before signals are caught: one that comes meanwhile ends us, or is heeded when they are.
     let in_force = launch.conditions.begin()?;
-<<<<<<< HEAD
-    marks::make(launch.marks.as_ref().map(|marks| &marks.begin[..]))?;
-    let run = prepared.run(Some(in_force), None);
-    let marked = marks::make(launch.marks.as_ref().map(|marks| &marks.end[..]));
-    run.and_then(|run| marked.map(|()| run.launched))
-=======
     Ok(prepared.run(Some(in_force), None)?.launched)
->>>>>>> vmsite
 }

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-//! Marks of when a program runs, for somebody outside who counts what happens meanwhile.
-=======
 //! Marks of when a program, or several, run: commands for somebody who measures from elsewhere.
->>>>>>> vmsite
 
 use crate::LaunchError;
 use std::ffi::OsString;
@@ -13,11 +9,7 @@ use std::process::{Command, Stdio};
 pub struct Marks {
     /// Run when all is ready, right before the program begins.
     pub begin: Vec<OsString>,
-<<<<<<< HEAD
-    /// Run when the program has ended, and what was around it.
-=======
     /// Run right after it has ended, while its conditions are still in force.
->>>>>>> vmsite
     pub end: Vec<OsString>,
 }
 

@@ -6,6 +6,7 @@ use crate::counters::Counters;
 use crate::events::Events;
 use crate::interruption::interruption;
 use crate::jobs::Among;
+use crate::marks::mark;
 use crate::observation::{ConditionsObservation, Exit, Observation};
 use crate::openmp::{self, BINDING_VARIABLES};
 use crate::reaper::Reaper;
@@ -74,6 +75,7 @@ impl<'a> Prepared<'a> {
             Ok::<_, LaunchError>(Attached::new(&cpus, loads))
         });
         let attached = attached.transpose()?;
+        mark(launch.marks.as_ref(), |marks| &marks.begin)?;
         let reaper = (launch.descendants == Descendants::Kill).then(Reaper::new);
         let caught = Caught::new(launch.descendants == Descendants::Detach).map_err(LaunchError::system("pipe"))?;
         // From here on a signal arrives in `caught`; one that came before, while the program could still be left alone, is heeded now.
@@ -108,6 +110,7 @@ impl<'a> Prepared<'a> {
                 poller::watch(&mut held, &mut registry, &mut events, launch, memory.as_mut())
             }
         };
+        let marked = mark(launch.marks.as_ref(), |marks| &marks.end);
         let around = in_force.map(InForce::end).unwrap_or_default();
         if let Some(reaper) = reaper {
             ended.leftovers += reaper.sweep();
@@ -121,6 +124,7 @@ impl<'a> Prepared<'a> {
         if let Some(signal) = ended.interrupted.filter(|_| !cut_short) {
             return Err(LaunchError::Interrupted { signal });
         }
+        marked?;
         let standstill = events.standstill();
         if launch.descendants == Descendants::Detach {
             notes.extend(standstill.map(|standstill| format!("{standstill}, which the time above contains")));
