@@ -16,7 +16,7 @@ use crate::conditions::Conditions;
 use crate::events::Events;
 use crate::interruption::interruption;
 use crate::marks::{Marks, mark};
-use crate::observation::{ConditionsObservation, Exit};
+use crate::observation::{ConditionsObservation, Exit, ThreadObservation};
 use crate::prepared::Prepared;
 use crate::reaper::Reaper;
 use crate::scheduling::Loads;
@@ -76,17 +76,41 @@ impl JobRun {
     }
 }
 
+/// How many runs of a job are kept whatever comes of them: what is short may be run without end beside what is long.
+pub const KEPT_RUNS: usize = 1000;
+
 /// What came of one job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobLaunched {
     /// Its runs, in their order. Where no job failed and time was not up, the first came to its end.
     pub runs: Vec<JobRun>,
+    /// How many more there were: runs that went well on the CPUs that they were meant for, after the first [`KEPT_RUNS`].
+    pub more_runs: u64,
 }
 
 impl JobLaunched {
+    /// The run that failed, if one did: it was the last.
+    fn failure(&self) -> Option<&JobRun> {
+        self.runs.last().filter(|run| run.failed())
+    }
+
     /// Whether a run of it came to its end.
     fn has_ended_once(&self) -> bool {
-        self.runs.iter().any(|run| !run.cut_short)
+        self.runs.first().is_some_and(|run| !run.cut_short)
+    }
+
+    /// Takes in what came of a further run.
+    fn push(&mut self, run: JobRun) {
+        let launched = &run.launched;
+        let is_plain = !run.failed()
+            && !run.cut_short
+            && launched.standstill.is_none()
+            && !launched.observation.threads.iter().any(ThreadObservation::strayed);
+        if self.runs.len() >= KEPT_RUNS && is_plain {
+            self.more_runs += 1;
+        } else {
+            self.runs.push(run);
+        }
     }
 }
 
@@ -95,7 +119,7 @@ impl JobLaunched {
 pub struct JobsLaunched {
     /// Of each job, in their order.
     pub jobs: Vec<JobLaunched>,
-    /// The job that was the first to fail, if one did: its last run is the one that failed, and all others were killed.
+    /// The job that was the first to fail, if one did: its last run is the one that failed, and what else ran was killed.
     pub failed: Option<usize>,
     /// Whether time was up before every job had ended once.
     pub timed_out: bool,
@@ -146,7 +170,7 @@ pub fn launch_jobs(jobs: &Jobs) -> Result<JobsLaunched, LaunchError> {
     let mut events = Events::new(caught, None, None);
     let mut watch = Watch::new(&each, workers);
     watch.watch(&mut events, jobs.timeout);
-    let Watch { launched, failed, timed_out, error, workers, .. } = watch;
+    let Watch { launched, timed_out, error, workers, .. } = watch;
     drop(workers);
     let marked = mark(jobs.marks.as_ref(), |marks| &marks.end);
     let around = in_force.end();
@@ -155,6 +179,9 @@ pub fn launch_jobs(jobs: &Jobs) -> Result<JobsLaunched, LaunchError> {
         return Err(error);
     }
     marked?;
+    // What failed because another had failed may have been told first.
+    let failures = launched.iter().enumerate().filter_map(|(index, job)| Some((index, job.failure()?.ended_s)));
+    let failed = failures.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(index, _)| index);
     let of_runs = launched.iter().flat_map(|job| &job.runs).filter_map(|run| run.launched.standstill);
     let standstill = Standstill::surest(of_runs.chain(events.standstill()));
     let of_machine = jobs.conditions.scheduling.is_of_whole_machine().then(|| Box::new(around.scheduling));
@@ -211,7 +238,6 @@ struct Watch<'a> {
     /// How many are ready to start.
     ready: usize,
     launched: Vec<JobLaunched>,
-    failed: Option<usize>,
     timed_out: bool,
     error: Option<LaunchError>,
     /// All were told to end.
@@ -221,7 +247,7 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn new(jobs: &'a [Job], workers: Vec<Worker>) -> Self {
         let launched = vec![JobLaunched::default(); jobs.len()];
-        Self { jobs, workers, ready: 0, launched, failed: None, timed_out: false, error: None, is_over: false }
+        Self { jobs, workers, ready: 0, launched, timed_out: false, error: None, is_over: false }
     }
 
     /// Lets the programs go when all are ready, and returns when all workers have ended, or should have.
@@ -245,16 +271,20 @@ impl<'a> Watch<'a> {
                 if self.is_over {
                     return;
                 }
-                self.timed_out = true;
+                self.timed_out = !self.all_have_ended();
             }
-            let all_have_ended = self.launched.iter().all(JobLaunched::has_ended_once);
-            let is_over = all_have_ended || self.failed.is_some() || self.timed_out || self.error.is_some();
-            if is_over && !self.is_over {
+            let has_failed = self.error.is_some() || self.launched.iter().any(|job| job.failure().is_some());
+            if !self.is_over && (self.all_have_ended() || has_failed || self.timed_out) {
                 self.is_over = true;
                 self.workers.iter().for_each(Worker::end);
                 events.set_deadline(Some(Instant::now() + LONGEST_END));
             }
         }
+    }
+
+    /// Whether each job has ended once.
+    fn all_have_ended(&self) -> bool {
+        self.launched.iter().all(JobLaunched::has_ended_once)
     }
 
     /// Takes what the worker of this job has told, and its end.
@@ -266,12 +296,7 @@ impl<'a> Watch<'a> {
         for message in worker.receive() {
             match message {
                 Message::Ready => self.ready += 1,
-                Message::Run(run) => {
-                    if run.failed() {
-                        self.failed.get_or_insert(index);
-                    }
-                    self.launched[index].runs.push(*run);
-                }
+                Message::Run(run) => self.launched[index].push(*run),
                 Message::Refused(cause) => drop(self.error.get_or_insert(job_error(index, job, cause))),
             }
         }

@@ -20,7 +20,8 @@
 //!   is left of it.
 //! - **Under which scheduler**: [`Scheduling`] is set before the program begins, read back, and undone when it has ended.
 //!
-//! One launch at a time: signals belong to the process, so a second one waits for the first.
+//! One launch at a time: signals belong to the process, so a second one waits for the first. Programs that run at once are
+//! [launched together](launch_jobs), each by a process of its own.
 
 mod capture;
 mod child;
@@ -64,7 +65,7 @@ pub use counters::{counters_available, migrations_available};
 pub use huge_pages::HugePages;
 pub use input::Input;
 pub use interruption::{Interruptions, interruption};
-pub use jobs::{Job, JobLaunched, JobRun, Jobs, JobsLaunched, launch_jobs};
+pub use jobs::{Job, JobLaunched, JobRun, Jobs, JobsLaunched, KEPT_RUNS, launch_jobs};
 pub use libraries::own_libraries;
 pub use marks::Marks;
 pub use memory::{MemoryPolicy, NodeSet};

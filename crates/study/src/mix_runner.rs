@@ -12,8 +12,11 @@ use launch::{
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// How many runs of a job a trial keeps: one that repeats a short program may have any number.
-const MOST_RUNS: usize = 1000;
+/// What the runs of jobs may take in a trial, in bytes as a journal has them: it has no larger values than 8 MiB.
+const MOST_RUN_BYTES: usize = 4 << 20;
+
+/// What a run takes at most, without the name of its job.
+const RUN_BYTES: usize = 160;
 
 impl ProgramRunner {
     /// Runs the mix of a cell.
@@ -49,10 +52,11 @@ impl ProgramRunner {
         let mut tails = String::new();
         let mut failure: Option<(Status, String)> = None;
         let mut notes = Vec::new();
-        for (index, (job, came)) in mix.jobs.iter().zip(&mut launched.jobs).enumerate() {
-            if came.runs.len() > MOST_RUNS {
-                notes.push(format!("{} ran {} times; the first {MOST_RUNS} runs are kept", job.name, came.runs.len()));
-                came.runs.truncate(MOST_RUNS);
+        let mut run_bytes = 0;
+        for (index, (job, came)) in mix.jobs.iter().zip(&launched.jobs).enumerate() {
+            if came.more_runs > 0 {
+                let (kept, all) = (came.runs.len(), came.runs.len() as u64 + came.more_runs);
+                notes.push(format!("{} ran {all} times; {kept} runs of it are kept", job.name));
             }
             for (number, run) in came.runs.iter().enumerate() {
                 let time = if run.cut_short || (number > 0 && plan.subjects[subjects[index]].time_regex.is_some()) {
@@ -69,6 +73,12 @@ impl ProgramRunner {
                     failure = Some((*status, format!("{}: {cause}", job.name)));
                     tails = said(&run.launched, *status);
                 }
+                // First runs are few, as jobs are.
+                let is_kept = number == 0 || run_bytes + RUN_BYTES + job.name.len() <= MOST_RUN_BYTES;
+                if !is_kept {
+                    continue;
+                }
+                run_bytes += RUN_BYTES + job.name.len();
                 trial.jobs.push(JobRun {
                     name: job.name.clone(),
                     started_s: run.started_s,
@@ -130,7 +140,12 @@ impl ProgramRunner {
                 repeat: job.repeat,
             }
         });
-        Jobs { jobs: jobs.collect(), conditions: of_all(&treatment.conditions), timeout: None, marks: None }
+        Jobs {
+            jobs: jobs.collect(),
+            conditions: of_all(&treatment.conditions),
+            timeout: None,
+            marks: self.marks.clone(),
+        }
     }
 }
 
@@ -175,7 +190,7 @@ fn observation(launched: JobsLaunched, trial: &Trial, notes: Vec<String>) -> Obs
         all.exit = Exit::TimedOut;
     }
     let mut before = 0;
-    for JobLaunched { runs } in launched.jobs {
+    for JobLaunched { runs, .. } in launched.jobs {
         for (number, run) in runs.into_iter().enumerate() {
             let processes = processes(&run.launched);
             let seen = run.launched.observation;

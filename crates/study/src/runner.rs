@@ -28,7 +28,7 @@ pub struct ProgramRunner {
     redaction: Redaction,
     secrets: Vec<Vec<String>>,
     /// What marks when the next run is, if anything does.
-    marks: Option<Marks>,
+    pub(crate) marks: Option<Marks>,
 }
 
 impl ProgramRunner {
