@@ -32,6 +32,7 @@ python3-simpy3:is a simulator to time against"
 kernel_packages="\
 qemu-system-x86:is the machine that kernels are tested in
 busybox-static:is the shell in that machine
+virtiofsd:gives it this machine's files, for studies of real programs
 debian-archive-keyring:proves that a kernel is Debian's"
 
 case $purpose in
@@ -70,6 +71,11 @@ present() {
     golang-go) command -v go >/dev/null && return 0 ;;
     qemu-system-x86) command -v qemu-system-x86_64 >/dev/null && return 0 ;;
     busybox-static) command -v busybox >/dev/null && return 0 ;;
+    virtiofsd)
+        for place in "$(command -v virtiofsd)" /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd; do
+            [ -x "$place" ] && return 0
+        done
+        ;;
     clang-16) new_clang && return 0 ;;
     make | gcc | g++ | clang | clang-format | python3 | zsh | fish | chromium | numactl | curl) command -v "$1" >/dev/null && return 0 ;;
     esac
@@ -129,6 +135,8 @@ if [ -n "$missing" ]; then
     update
     # Debian 12's own clang is too old, and later releases have no clang-16.
     available clang-16 || missing=$(echo "$missing" | sed 's/clang-16/clang/')
+    # Debian 12 has it with qemu.
+    available virtiofsd || missing=$(echo "$missing" | sed 's/virtiofsd/qemu-system-common/')
     # shellcheck disable=SC2086 # a list of words
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi

@@ -10,9 +10,8 @@ use replay::{Policy, Programs, ReplayOutput, Run, RunFailure, Scenario, SeriesEr
 use simulation::SimulationError;
 use simulation::replays::{self, Kernel, ReplayPlan};
 use std::path::PathBuf;
-use std::str::FromStr;
-use study::{Ending, Host, HostFacts, JournalError, Kind, Record, Session};
-use vm::{Topology, Vm};
+use study::{Ending, GuestMachine, Host, HostFacts, JournalError, Kind, Record, Session, Site};
+use vm::Vm;
 
 /// Replay a workload with real processes in a running kernel, and in the simulator beside it
 ///
@@ -40,7 +39,7 @@ pub struct ReplayArgs {
     policy: Vec<Policy>,
     /// Where: here, or in a virtual machine; vm is vm:2x4, others are vm:dies, vm:nodes, and vm:1x4x2 and the like
     #[arg(long, value_name = "PLACE", default_value = "here", add = shell::names(|| ["here", "vm", "vm:dies", "vm:nodes"].map(Into::into).into()))]
-    on: Place,
+    on: Site,
     #[command(flatten)]
     rule: RuleArgs,
     /// Stop each replay then, in ms
@@ -68,28 +67,6 @@ pub struct ReplayArgs {
     no_simulation: bool,
     #[command(flatten)]
     output: Output,
-}
-
-/// Where it is replayed.
-#[derive(Clone, Debug)]
-enum Place {
-    Here,
-    Vm(Topology),
-}
-
-impl FromStr for Place {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.strip_prefix("vm:")) {
-            ("here", _) => Ok(Self::Here),
-            ("vm", _) => Self::from_str("vm:2x4"),
-            (_, Some(topology)) => {
-                topology.parse().map(Self::Vm).map_err(|error: vm::ParseTopologyError| error.to_string())
-            }
-            _ => Err(format!("`{text}` is no place to replay; name here, vm or vm:TOPOLOGY")),
-        }
-    }
 }
 
 /// Why a series of replays stopped.
@@ -131,20 +108,13 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Option<Vm>, Kernel, Machine)> {
         max_wait_ms: args.max_wait_ms,
     };
     match &args.on {
-        Place::Here if args.misses.is_some() => {
+        Site::Here if args.misses.is_some() => {
             Err(UsageError::from("misses are modelled in virtual machines only; add --on vm"))
         }
-        Place::Here => Ok((None, kernel(&HostFacts::read().kernel, "here".into()), Machine::host()?)),
-        Place::Vm(topology) => {
-            let machine = match &args.misses {
-                Some(name) => Machine::named(name).map_err(UsageError::from)?,
-                None => topology.machine()?,
-            };
-            let cpus = machine.usable().count();
-            if cpus != topology.cpus() as usize {
-                let wrong = format!("vm:{topology} has {} CPUs, and the machine of --misses {cpus}", topology.cpus());
-                return Err(UsageError::from(wrong));
-            }
+        Site::Here => Ok((None, kernel(&HostFacts::read().kernel, "here".into()), Machine::host()?)),
+        Site::Vm(GuestMachine { topology, .. }) => {
+            let guest = GuestMachine { topology: topology.clone(), misses: args.misses.clone() };
+            let machine = guest.machine().map_err(UsageError::from)?;
             let image =
                 vm::can_run(&|what| eprintln!("stayput: {what}")).context("no virtual machine can be run here")?;
             let kernel = kernel(&image.release, format!("vm:{topology}"));
@@ -164,7 +134,7 @@ fn plan(args: &ReplayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<
         ..defaults
     };
     let scenario = Scenario { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
-    let emulated = matches!(args.on, Place::Vm(_)).then(|| machine.usable().count() as u32);
+    let emulated = (!args.on.is_here()).then(|| machine.usable().count() as u32);
     let simulator = (!args.no_simulation).then(|| replays::simulator_parameters(&scenario.parameters, emulated));
     if args.rule.gives_phi() {
         check_phi_is_heeded(args.policy.iter().filter_map(|policy| policy.simulated_by()))?;

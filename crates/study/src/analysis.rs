@@ -66,8 +66,9 @@ impl Analysis {
             let subject = verdict.subject().to_owned();
             let ours = self.summaries.iter().filter(|summary| summary.subject == subject);
             let metrics = ours.flat_map(MetricVerdict::of_summary).collect();
-            *verdict =
-                Verdict::Emulated(EmulatedVerdict { subject, reference: plan.reference().name.clone(), metrics });
+            let is_counted = plan.subjects.iter().any(|other| other.name == subject && !other.metrics.is_empty());
+            let reference = plan.reference().name.clone();
+            *verdict = Verdict::Emulated(EmulatedVerdict { subject, reference, is_counted, metrics });
         }
     }
 

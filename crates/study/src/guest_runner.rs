@@ -114,7 +114,7 @@ impl GuestRunner {
     /// # Errors
     /// When it can't be booted or asked.
     pub fn facts(&mut self) -> Result<HostFacts, RunnerError> {
-        match self.ask("asked what it is", &Request::Facts, LONGEST_ANSWER)? {
+        match self.ask("what machine it is", &Request::Facts, LONGEST_ANSWER)? {
             Answer::Facts(facts) => Ok(*facts),
             other => Err(self.unfit(&other).into()),
         }
@@ -125,7 +125,7 @@ impl GuestRunner {
     /// # Errors
     /// As for [`GuestRunner::facts`].
     pub fn lacking(&mut self, conditions: &Conditions) -> Result<Option<String>, RunnerError> {
-        match self.ask("asked what it lacks", &Request::Lacking(conditions.clone()), LONGEST_ANSWER)? {
+        match self.ask("what its kernel lacks", &Request::Lacking(conditions.clone()), LONGEST_ANSWER)? {
             Answer::Lacking(cause) => Ok(cause),
             other => Err(self.unfit(&other).into()),
         }
@@ -155,7 +155,7 @@ impl GuestRunner {
         }
         let folder = self.study.as_ref().map(|study| study.folder.path().to_owned());
         let folder = folder.ok_or_else(|| Unanswered::Lost("no study was begun".into()))?;
-        match self.ask("given the study", &Request::Begin(folder), LONGEST_ANSWER)? {
+        match self.ask("taking the study", &Request::Begin(folder), LONGEST_ANSWER)? {
             Answer::Begun => {
                 self.guest.iter_mut().for_each(|guest| guest.number = boot);
                 Ok(())
@@ -210,7 +210,7 @@ impl GuestRunner {
     fn trial(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, Unanswered> {
         let Cell { subject, threads, treatment } = turn.cell;
         let (subject, treatment) = (&plan.subjects[subject].name, &plan.treatments[treatment].name);
-        let what = format!("running {subject} x{} {treatment}", plan.threads[threads]);
+        let what = format!("{subject} x{} {treatment}", plan.threads[threads]);
         let longest = turn.limit(plan).longest + GRACE;
         // Sections are numbered from 1 in each boot.
         let number = self.guest.as_mut().map_or(0, |guest| {

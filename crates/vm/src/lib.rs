@@ -161,7 +161,7 @@ pub struct Stopped {
 
 impl Stopped {
     fn during(&self) -> String {
-        self.during.as_ref().map_or("booting".into(), |name| format!("`{name}`"))
+        self.during.as_ref().map_or("booting".into(), |name| format!("busy with `{name}`"))
     }
 }
 

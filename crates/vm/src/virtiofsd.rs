@@ -46,10 +46,21 @@ impl Virtiofsd {
         let mut command = Command::new(&program);
         command.arg(format!("--fd={}", listener.as_raw_fd()));
         match is_qemus_own {
-            true => {
-                command.args(["-o", "source=/", "-o", "sandbox=chroot", "-o", "cache=always", "-o", "no_posix_lock"])
+            true => command.args([
+                "-o",
+                "source=/",
+                "-o",
+                "sandbox=chroot",
+                "-o",
+                "cache=always",
+                "-o",
+                "no_posix_lock",
+                "-o",
+                "log_level=warn",
+            ]),
+            false => {
+                command.args(["--shared-dir", "/", "--sandbox", "chroot", "--cache", "always", "--log-level", "warn"])
             }
-            false => command.args(["--shared-dir", "/", "--sandbox", "chroot", "--cache", "always"]),
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&errors)?).process_group(0);
         let socket = listener.as_raw_fd();

@@ -12,3 +12,4 @@ mod measured_tests;
 mod memory_tests;
 mod misses_tests;
 mod scheduler_tests;
+mod study_tests;

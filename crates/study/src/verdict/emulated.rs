@@ -12,7 +12,9 @@ pub struct EmulatedVerdict {
     pub subject: String,
     /// Name of the treatment that the others are compared with.
     pub reference: String,
-    /// Each metric of each cell but the reference's that both have numbers of; none where nothing was counted.
+    /// Whether anything is counted in its runs.
+    pub is_counted: bool,
+    /// Each metric of each cell but the reference's that both have numbers of; none where too little was counted.
     pub metrics: Vec<MetricVerdict>,
 }
 
