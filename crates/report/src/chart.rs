@@ -9,6 +9,7 @@
 mod canvas;
 mod histograms;
 mod intervals;
+mod jobs;
 mod lines;
 mod race;
 mod scale;
@@ -17,6 +18,7 @@ mod trials;
 pub(crate) use canvas::Canvas;
 pub(crate) use histograms::{Heights, Histogram, histograms};
 pub(crate) use intervals::{Interval, intervals};
+pub(crate) use jobs::{JobBar, JobStrip, jobs};
 pub(crate) use lines::{Line, LinePoint, interaction, speedup, sweep};
 pub(crate) use race::{Racer, Step, exit_class, exit_glyph, race};
 pub(crate) use trials::{Mark, Point, Strip, in_order, strips};

@@ -1,20 +1,21 @@
 //! Every trial, one row each, with units in the column names; and how any rows become CSV.
 
 use crate::fields::{OF_TRIAL, STOPS};
+use crate::jobs;
 use crate::metric;
 use crate::paper_table::PaperTable;
 use crate::study_view::{StudyView, actual_cpus, cpu_line};
 use papers::paper::Quantity;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use study::Trial;
+use study::{Metric, Status, Trial};
 
 /// Whether a trial is an outlier stands after so many columns, beside how it went.
 const BEFORE_OUTLIER: usize = 8;
 
 /// Every trial, warm-up, failures and those that were disturbed included, in the order in which they were run. Hardware counters
 /// become one column each, named `counter_` and the counter's name; where it is known how often threads were stopped to be watched,
-/// `stops` and `stops_s` say so; in the study of a paper, the time that a table of
+/// `stops` and `stops_s` say so; what else was measured of a trial has a column each, named `metric_`, the metric's name and its unit; in the study of a paper, the time that a table of
 /// it prints for the trial's cell, in seconds, becomes one, such as `printed_table_1_s`. What was not observed is an empty field.
 /// CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces. `compared_by` says what
 /// `time_s` is of that program: its name, unit, direction, and who took it.
@@ -23,6 +24,11 @@ const BEFORE_OUTLIER: usize = 8;
 pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
     let seen = || study.trials.iter().filter_map(|trial| trial.observation.as_ref());
     let counters: BTreeSet<&String> = seen().flat_map(|seen| seen.counters.keys()).collect();
+    let mut metrics: Vec<&Metric> = Vec::new();
+    for metric in study.plan.subjects.iter().flat_map(|subject| &subject.metrics) {
+        let is_new = !metrics.iter().any(|other| metric_head(other) == metric_head(metric));
+        metrics.extend(is_new.then_some(metric));
+    }
     let stops_are_known = seen().any(|seen| seen.stops.is_some());
     let outliers: BTreeSet<u32> =
         study.analysis.summaries.iter().flat_map(|summary| summary.outliers.iter().copied()).collect();
@@ -32,6 +38,7 @@ pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
     heads.insert(BEFORE_OUTLIER, "outlier".into());
     heads.extend(["intended_cpus", "actual_cpus", "compared_by"].map(String::from));
     heads.extend(STOPS.iter().filter(|_| stops_are_known).map(|(name, _)| (*name).to_owned()));
+    heads.extend(metrics.iter().map(|metric| metric_head(metric)));
     heads.extend(counters.iter().map(|name| format!("counter_{name}")));
     heads.extend(tables.iter().map(|table| format!("printed_{}_s", table.printed.name.replace('-', "_"))));
     // One that was disturbed has the number of the one that was run in its place, and stands before it.
@@ -44,6 +51,12 @@ pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
         let subject = study.plan.subjects.iter().find(|subject| subject.name == trial.subject);
         row.push(or_empty(subject.map(metric::of_subject)));
         row.extend(STOPS.iter().filter(|_| stops_are_known).map(|(_, value)| written(&value(trial))));
+        // Of a number that is disturbed there are two trials, and slowdowns are those of the one that counts.
+        let slowdowns = study.slowdowns(trial).filter(|_| trial.status == Status::Ok);
+        let values = jobs::values(trial, slowdowns);
+        let has = |metric: &Metric| subject.is_some_and(|subject| subject.metrics.contains(metric));
+        let value = |metric: &&Metric| or_empty(values.get(metric.name.as_str()).filter(|_| has(metric)));
+        row.extend(metrics.iter().map(value));
         let counter = |name| or_empty(trial.observation.as_ref().and_then(|seen| seen.counters.get(name)));
         row.extend(counters.iter().copied().map(counter));
         let printed = |table: &PaperTable| table.printed_time(&trial.subject, &trial.placement, trial.threads);
@@ -51,6 +64,12 @@ pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
         row
     });
     parts(heads, rows, part);
+}
+
+/// The column of a metric besides the first, which no other column can be called as.
+fn metric_head(metric: &Metric) -> String {
+    let unit = metric.unit.iter().map(|unit| format!("_{unit}"));
+    std::iter::once(format!("metric_{}", metric.name)).chain(unit).collect()
 }
 
 /// `rows` below `heads`, as many fields in each.

@@ -1,9 +1,10 @@
 //! What is told of a trial to programs, once for JSON and CSV.
 
+use crate::jobs;
 use crate::study_view::actual_cpus;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use study::{Observation, Trial};
+use study::{Observation, Slowdowns, Trial};
 
 /// An object for programs: keys and values in the order in which they are written.
 #[derive(Clone, Debug, Default)]
@@ -64,8 +65,8 @@ fn seen(trial: &Trial, field: impl Fn(&Observation) -> Value) -> Value {
     trial.observation.as_ref().map_or(Value::Null, field)
 }
 
-/// A trial for JSON: CPUs as lists, and what not every trial has.
-pub(crate) fn of_trial(trial: &Trial) -> Fields {
+/// A trial for JSON: CPUs as lists, and what not every trial has. `slowdowns` are those of the jobs of a mix, where they are known.
+pub(crate) fn of_trial(trial: &Trial, slowdowns: Option<&Slowdowns>) -> Fields {
     let mut fields = Fields(OF_TRIAL.map(|(name, value)| (name, value(trial))).into());
     let seen = trial.observation.as_ref();
     if seen.is_some_and(|o| o.stops.is_some()) {
@@ -78,6 +79,9 @@ pub(crate) fn of_trial(trial: &Trial) -> Fields {
     fields.add("sched", seen.and_then(|o| o.conditions.scheduling.as_ref()));
     fields.add("beside", seen.and_then(|o| o.conditions.company.as_ref()));
     fields.add("notes", seen.map(|o| &o.notes).filter(|notes| !notes.is_empty()));
+    fields.add("jobs", (!trial.jobs.is_empty()).then(|| jobs::runs(trial, slowdowns)));
+    let values = jobs::values(trial, slowdowns);
+    fields.add("values", (!values.is_empty()).then_some(values));
     let told = trial.status.is_failure() && !trial.output_tail.is_empty();
     fields.add("output_tail", told.then_some(&trial.output_tail));
     fields

@@ -5,6 +5,7 @@ mod facts;
 pub(crate) mod figure;
 mod figures;
 mod headline;
+mod mix;
 pub(crate) mod page;
 mod paper;
 mod race;
@@ -22,7 +23,8 @@ use crate::setting;
 use crate::study_view::StudyView;
 use crate::table::{BUSY_KEY, Cell, Mark, Row, Table};
 use crate::verdict::Verdicts;
-use crate::words::{capital, claim, compared, count, plain};
+use crate::wording::Wording;
+use crate::words::{capital, compared, count, plain};
 use figure::{or_dash, scrolled, swatch};
 use maud::{Markup, html};
 use page::{Section, heading};
@@ -31,7 +33,7 @@ use study::{Claim, Subject, Summary, Trial, Varied};
 /// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
 /// to read it all, and the line to paste. The JSON form is embedded as `<script type="application/json" id="study">`.
 pub(crate) fn cells_page(study: &StudyView) -> String {
-    let subjects: Vec<&str> = study.plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
+    let subjects: Vec<&str> = study.compared().map(|subject| subject.name.as_str()).collect();
     let what = match study.analysis.varied {
         Varied::Places => "where its threads run best",
         Varied::Treatments => "what it runs best under",
@@ -43,6 +45,8 @@ pub(crate) fn cells_page(study: &StudyView) -> String {
         paper::beside(study),
         // What is one row a placement elsewhere would be hundreds in a race, most of a single run.
         (!is_race).then(|| paper_table(study)),
+        mix::jobs(study),
+        mix::metrics(study),
         Some(figures::in_order(study)),
         Some(figures::distributions(study)),
         (!is_race).then(|| figures::speedup(study)),
@@ -51,7 +55,8 @@ pub(crate) fn cells_page(study: &StudyView) -> String {
         effects::memory(study),
         facts::programs(study),
         // A race pictures its best, its worst and unbound.
-        (!is_race).then(|| facts::placements(study)),
+        // Where the jobs of a mix are put stands beside their pictures.
+        (!is_race && !study.is_of_mixes()).then(|| facts::placements(study)),
         (!study.is_simulated()).then(|| facts::cpus(study)),
         Some(facts::failures(study)),
         Some(facts::machine(study)),
@@ -78,7 +83,7 @@ fn answer(study: &StudyView, sections: &[Section]) -> Markup {
         @else if let Some(session) = study.sessions.first() { " of " (number::moment(session.before.unix_s)) }
     };
     let answers = html! {
-        @for subject in &study.plan.subjects {
+        @for subject in study.compared() {
             article.answer {
                 h2 { (plain(&subject.name)) }
                 (headline::headline(study, subject))
@@ -120,11 +125,16 @@ fn paper_table(study: &StudyView) -> Section {
         let [_, quantity, placement] = &row.labels[..] else { return html! {} };
         html! { (swatch(study.series(placement), " ")) (plain(placement)) " " small.muted { (quantity) } }
     };
-    let title = "Times, ratios and speed-up";
+    let title = match Wording::of_study(study) {
+        Wording::Makespan => "Makespans, ratios and speed-up",
+        Wording::Time | Wording::Several => "Times, ratios and speed-up",
+        Wording::Other(_) => "Medians, ratios and speed-up",
+    };
     let table = Table::of_placements(study);
     let noun = compared(study.analysis.varied);
+    let wording = Wording::of_study(study);
     heading("table", "Table", title).above(html! {
-        p { (plain(&metric::key(study))) " The table has medians." @if table.has_intervals() { " Ratio: time of " (reference) " over time of the " (noun) ", with its 95 % interval; above 1 is faster." } }
+        p { (plain(&metric::key(study))) " The table has medians." @if table.has_intervals() { " Ratio: " (wording.ratio_of(&reference, noun)) ", with its 95 % interval; above 1 is " (wording.word(true)) "." } }
         (grouped(title, &capital(noun), &table, |subject| html! { (plain(subject)) }, label))
         details {
             summary { "Every figure of every cell" }
@@ -193,7 +203,7 @@ fn table_cell(cell: &Cell) -> Markup {
 fn shown(study: &StudyView, summary: &Summary) -> String {
     let is_claimed = matches!(summary.claim, Claim::Faster | Claim::Slower);
     let doubt = if is_claimed && study.is_busy(summary) { ", but on a busy machine" } else { "" };
-    format!("{}{doubt}", claim(summary.claim, study.reference()))
+    format!("{}{doubt}", study.wording(&summary.subject).claim(summary.claim, study.reference()))
 }
 
 /// The other names of a cell's placement.
@@ -214,7 +224,7 @@ fn cells(study: &StudyView) -> Markup {
                 th.n { "speed-up" } th.n { "drift" } th.n { "outliers" } th { "settled" } th { "same as" }
             } }
             tbody {
-                @for s in &study.analysis.summaries {
+                @for s in study.analysis.summaries.iter().filter(|s| !study.is_alone(&s.subject)) {
                     @let ratio = Ratio::of(s);
                     tr {
                         td { (plain(&s.subject)) } td.n { (s.threads) } td { (plain(&s.placement)) }
@@ -237,6 +247,7 @@ fn cells(study: &StudyView) -> Markup {
 }
 
 fn guide(study: &StudyView) -> Section {
+    let wording = Wording::of_study(study);
     let reference = plain(study.reference());
     let noun = compared(study.analysis.varied);
     page::reading(html! {
@@ -244,7 +255,18 @@ fn guide(study: &StudyView) -> Section {
         @if study.is_race() { (race::guide()) }
         @else {
             dt { "block" } dd { "One trial of each " (noun) ", one right after the other, in an order drawn anew each time. A machine that gets slower gets slower for all of them." }
-            dt { "ratio" } dd { "Time of " (reference) " over time of the " (noun) ", from trials of the same block. 1.18 means that the " (noun) " does in the same time 1.18 times the work; 0.90 that it is slower. At 1 there is no difference." }
+            dt { "ratio" } dd {
+                (capital(&wording.ratio_of(&reference, noun))) ", from trials of the same block. "
+                @match wording {
+                    Wording::Time => { "1.18 means that the " (noun) " does in the same time 1.18 times the work; 0.90 that it is slower." }
+                    _ => { "1.18 means that the " (noun) " is that much " (wording.word(true)) "; 0.90 that it is " (wording.word(false)) "." }
+                }
+                " At 1 there is no difference."
+            }
+            @if study.compared().any(|subject| subject.mix.is_some()) {
+                dt { "makespan" } dd { "From the beginning of a mix to when every job has ended once." }
+                dt { "slowdown" } dd { "A job's time in the mix over its time by itself in the same block: 2 means that it took twice as long." }
+            }
             dt { "95 % interval" } dd { "If the whole study were repeated many times, 95 of 100 such intervals would hold the true ratio. A wide one means that the trials scatter or that there are few of them." }
             dt { "▲ ▼, colour, bold" } dd { "A difference is shown, after allowing for how many comparisons this study makes: with many, an interval that just excludes 1 is not enough. Everything else stays grey." }
             @if study.analysis.summaries.iter().any(|summary| study.is_busy(summary)) { dt { (SEEMING) } dd { (capital(BUSY_KEY)) "." } }

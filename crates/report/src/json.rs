@@ -2,6 +2,7 @@
 
 use crate::fields::{Fields, of_trial};
 use crate::html;
+use crate::jobs;
 use crate::paper_table::{Group, PaperTable, Row};
 use crate::programs::BuiltinProgram;
 use crate::ranking::{PastBlock, Place, Ranking};
@@ -13,10 +14,12 @@ use papers::paper::{Paper, Quantity};
 use serde::Serialize;
 use serde_json::{Value, json};
 use stats::Standing;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use study::{
-    Ending, Entrant, HostFacts, Kind, Measurements, PastSession, Plan, Record, Sample, Subject, Summary, Trial, Warning,
+    Ending, Entrant, HostFacts, Kind, Measurements, MetricSummary, PastSession, Plan, Record, Sample, Subject, Summary,
+    Trial, Warning,
 };
 
 /// A sample in the words of the contract: those of a trial, the replicate being its block, the policy its placement, and the
@@ -197,13 +200,18 @@ fn list_of(elements: impl Iterator<Item = impl Serialize>) -> Value {
 /// `programs`, where subjects are built-in programs: what each needs, and the rates that the smallest median
 /// reached at each thread count. A summary's `also` names treatments that are the very same placement with as many threads, which have
 /// no summary of their own; its `metrics` name what its cell is compared by, with unit, when it is `better`, whose `clock` it is,
-/// its median and the ratio to the reference, above 1 being better. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
+/// its median and the ratio to the reference, above 1 being better; after it come the others of its subject, each with its `claim`
+/// (`faster` is better, `slower` worse): see [`study::MetricSummary`]. A mix of programs has `jobs` and the medians `makespan_s`,
+/// `mean_completion_s`, `antt`, `stp` and `jain_index` in its summaries; its trials have `jobs`, every run of every job with its
+/// `slowdown`, its time over that by itself in the same block, null where there is none. A trial's `values` are its numbers by the
+/// name of the metric, besides `time_s`, which is what it is compared by. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
 /// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
 /// the text can be searched and compared line by line.
 ///
 /// The text comes in parts, since that of a large study need never be in memory whole.
 pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
-    let text = text_of_cells(study, study.trials.iter().map(of_trial), &mut |text| {
+    let trials = study.trials.iter().map(|trial| of_trial(trial, study.slowdowns(trial)));
+    let text = text_of_cells(study, trials, &mut |text| {
         if text.len() >= PART_BYTES {
             part(text);
             text.clear();
@@ -219,7 +227,7 @@ pub(crate) const PART_BYTES: usize = 1 << 16;
 /// machine, each thread naming every CPU, and the page tells them in words. It has the trials that the page has.
 pub(crate) fn page_data(study: &StudyView) -> String {
     let lean = |trial: &Trial| {
-        let mut fields = of_trial(trial);
+        let mut fields = of_trial(trial, study.slowdowns(trial));
         if trial.intended_cpus.is_none() {
             let actual = fields.0.iter_mut().filter(|(key, _)| *key == "actual_cpus");
             actual.for_each(|(_, cpus)| *cpus = Value::Null);
@@ -237,7 +245,7 @@ fn text_of_cells(
 ) -> String {
     let analysis = study.analysis;
     let mut text = String::from("{");
-    list(&mut text, "verdicts", &sentences::verdicts(analysis));
+    list(&mut text, "verdicts", &sentences::verdicts(study));
     list(&mut text, "best", &analysis.best);
     list(&mut text, "warnings", &study.warnings);
     findings(&mut text, &analysis.verdicts, &analysis.warnings);
@@ -267,7 +275,9 @@ fn text_of_cells(
     }
     append_list(&mut text, "trials", trials, grown);
     if !study.disturbed.is_empty() {
-        list(&mut text, "disturbed", &study.disturbed.iter().map(of_trial).collect::<Vec<_>>());
+        // Its number is that of the one which was run in its place, whose slowdowns are not its own.
+        let disturbed: Vec<Fields> = study.disturbed.iter().map(|trial| of_trial(trial, None)).collect();
+        list(&mut text, "disturbed", &disturbed);
     }
     value(&mut text, "stop", &study.analysis.stop);
     about(text, study.topology, study.host, study.sessions, study.ending)
@@ -277,8 +287,20 @@ fn text_of_cells(
 #[derive(Serialize)]
 struct SummaryRow<'a> {
     #[serde(flatten)]
-    summary: &'a Summary,
-    metrics: Vec<Fields>,
+    summary: Cow<'a, Summary>,
+    #[serde(flatten)]
+    medians: Fields,
+    metrics: Vec<MetricRow<'a>>,
+}
+
+/// A metric of a summary.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum MetricRow<'a> {
+    /// What the cell is compared by.
+    First(Fields),
+    /// What else was measured.
+    Other(&'a MetricSummary),
 }
 
 impl<'a> SummaryRow<'a> {
@@ -296,7 +318,14 @@ impl<'a> SummaryRow<'a> {
                 ("ratio_high", json!(summary.ratio_high)),
             ])
         };
-        Self { summary, metrics: subject.map(of_metric).into_iter().collect() }
+        // What it is compared by comes first, and the others after it under the same key.
+        let first = subject.map(|subject| MetricRow::First(of_metric(subject)));
+        let metrics = first.into_iter().chain(summary.metrics.iter().map(MetricRow::Other)).collect();
+        let without_them = match summary.metrics.is_empty() {
+            true => Cow::Borrowed(summary),
+            false => Cow::Owned(Summary { metrics: Vec::new(), ..summary.clone() }),
+        };
+        Self { summary: without_them, medians: jobs::medians(summary), metrics }
     }
 }
 

@@ -1,12 +1,14 @@
 //! The papers' table for a paper in LaTeX.
 
 use crate::metric;
+use crate::mix_table::{jobs_key, metrics_key};
 use crate::paper_table::{Fact, KEY, PaperTable};
 use crate::ranking::{self, Ranking};
 use crate::sentences;
 use crate::setting::setting;
 use crate::study_view::StudyView;
 use crate::table::{BUSY_KEY, Cell, EFFECTS_KEY, MEMORY_KEY, Mark, Table};
+use crate::wording::Wording;
 use crate::words::{capital, count, plain};
 use std::fmt::Write;
 
@@ -14,7 +16,7 @@ use std::fmt::Write;
 /// of the last ten years). The verdicts stand above it as comments, the setting in its caption. A ratio is bold where
 /// a difference is shown.
 pub(crate) fn cells(study: &StudyView) -> String {
-    let mut text = comments(&sentences::verdicts(study.analysis), &study.warnings);
+    let mut text = comments(&sentences::verdicts(study), &study.warnings);
     for table in PaperTable::all(study) {
         float(&mut text, &beside_the_paper(study, &table), &table.whole());
     }
@@ -28,12 +30,19 @@ pub(crate) fn cells(study: &StudyView) -> String {
         let placements = Table::of_placements(study);
         let busy = if placements.has_busy() { format!("; italic where {BUSY_KEY}") } else { String::new() };
         let caption = format!(
-            "{} Medians, ratio to {} (above 1 is faster; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons{busy}) and speed-up. {}",
+            "{} Medians, ratio to {} (above 1 is {}; 95\\,\\% interval below; bold where a difference is shown, allowing for the number of comparisons{busy}) and speed-up. {}",
             escape(&metric::key(study)),
             escape(study.reference()),
+            Wording::of_study(study).word(true),
             escape(&setting(study))
         );
         float(&mut text, &caption, &placements);
+    }
+    if let Some(jobs) = Table::of_jobs(study) {
+        float(&mut text, &format!("{} {}", escape(jobs_key(study)), escape(&setting(study))), &jobs);
+    }
+    if let Some(metrics) = Table::of_metrics(study) {
+        float(&mut text, &format!("{} {}", escape(&metrics_key(study)), escape(&setting(study))), &metrics);
     }
     if let Some(effects) = Table::of_effects(study) {
         float(&mut text, &format!("{EFFECTS_KEY} {}", escape(&setting(study))), &effects);
@@ -62,7 +71,7 @@ fn ranked(study: &StudyView, ranking: &Ranking, rest: &str) -> String {
         escape(&ranking.race.subject),
         count(ranking.places.len(), "placement"),
         escape(&metric::key(study)),
-        escape(ranking::KEY),
+        escape(&ranking::key(study)),
         escape(&setting(study))
     )
 }

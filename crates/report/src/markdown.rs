@@ -1,6 +1,7 @@
 //! The answer and the papers' table in GitHub-flavoured Markdown.
 
 use crate::metric;
+use crate::mix_table::{jobs_key, metrics_key};
 use crate::paper_table::{KEY, PaperTable};
 use crate::paste;
 use crate::programs::{self, BuiltinProgram};
@@ -9,6 +10,7 @@ use crate::sentences;
 use crate::setting::setting;
 use crate::study_view::StudyView;
 use crate::table::{BUSY_KEY, Cell, EFFECTS_KEY, MEMORY_KEY, Mark, Table};
+use crate::wording::Wording;
 use crate::words::{compared, count, plain};
 use std::fmt::Write;
 
@@ -16,7 +18,7 @@ use std::fmt::Write;
 /// difference is shown.
 pub(crate) fn cells(study: &StudyView) -> String {
     let mut text = String::new();
-    list(&mut text, sentences::verdicts(study.analysis));
+    list(&mut text, sentences::verdicts(study));
     if study.analysis.verdicts.is_empty() {
         text.push_str("- Nothing can be said: no trial went well.\n");
     }
@@ -27,13 +29,22 @@ pub(crate) fn cells(study: &StudyView) -> String {
         let placements = Table::of_placements(study);
         table(&mut text, &placements);
         let busy = if placements.has_busy() { format!("; in italics where {BUSY_KEY}") } else { String::new() };
+        let wording = Wording::of_study(study);
         let ratio = format!(
-            " Ratio: time of {} over time of the {}, from pairs of the same block, so above 1 is faster; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons{busy}.",
-            escape(study.reference()),
-            compared(study.analysis.varied)
+            " Ratio: {}, from pairs of the same block, so above 1 is {}; in parentheses its 95 % interval; bold where a difference is shown, allowing for the number of comparisons{busy}.",
+            escape(&wording.ratio_of(study.reference(), compared(study.analysis.varied))),
+            wording.word(true)
         );
         let ratio = if placements.has_intervals() { ratio } else { String::new() };
         let _ = writeln!(text, "\n{} The table has medians.{ratio}", escape(&metric::key(study)));
+    }
+    if let Some(jobs) = Table::of_jobs(study) {
+        table(&mut text, &jobs);
+        let _ = writeln!(text, "\n{}", jobs_key(study));
+    }
+    if let Some(metrics) = Table::of_metrics(study) {
+        table(&mut text, &metrics);
+        let _ = writeln!(text, "\n{}", metrics_key(study));
     }
     if let Some(effects) = Table::of_effects(study) {
         table(&mut text, &effects);
@@ -88,7 +99,7 @@ fn rankings(text: &mut String, study: &StudyView) {
             let _ = writeln!(text, "\n{rest}");
         }
     }
-    let _ = writeln!(text, "\n{} {}", escape(&metric::key(study)), escape(ranking::KEY));
+    let _ = writeln!(text, "\n{} {}", escape(&metric::key(study)), escape(&ranking::key(study)));
 }
 
 /// The paper's tables, ours below each of their rows.

@@ -38,7 +38,7 @@ pub(crate) fn label(metric: &Metric) -> String {
 /// What a study is compared by, as a sentence; where subjects differ in it, each kind with its subjects.
 pub(crate) fn key(study: &StudyView) -> String {
     let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
-    for subject in &study.plan.subjects {
+    for subject in study.compared() {
         let words = of_subject(subject);
         match kinds.iter_mut().find(|(other, _)| *other == words) {
             Some((_, names)) => names.push(&subject.name),

@@ -1,13 +1,13 @@
 //! The line to paste: the best placement of each subject in three syntaxes, when it is shown to be better.
 
 use crate::sentences::on_a_busy_machine;
-use crate::study_view::StudyView;
+use crate::study_view::{StudyView, cpu_line};
 use crate::words::{compared, count};
 use machine::{Placement, Syntax};
 use strum::IntoEnumIterator;
 use study::binding::{Binding, Observe, Unit};
 use study::redaction::REDACTED;
-use study::{Factor, Subject, Treatment};
+use study::{Best, Factor, Job, Subject, Treatment};
 
 /// What to do about one subject.
 pub(crate) struct Advice {
@@ -27,7 +27,7 @@ pub(crate) struct Line {
 
 /// The advice for every subject of the study.
 pub(crate) fn advice(study: &StudyView) -> Vec<Advice> {
-    study.plan.subjects.iter().map(|subject| for_subject(study, subject)).collect()
+    study.compared().map(|subject| for_subject(study, subject)).collect()
 }
 
 fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
@@ -53,7 +53,14 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
     };
     let lacks_values = subject.argv_for(best.threads).iter().any(|word| word.contains(REDACTED));
     let put_back = if lacks_values { ", with the values that were left out instead of [redacted]" } else { "" };
+    let wording = study.wording(name);
     match study.treatment(&best.placement, best.threads) {
+        // No command runs a mix as it was run here: started by hand its programs begin apart, and end in another company.
+        Some(treatment) if best.shown && !treatment.is_unbound() && subject.mix.is_some() => nothing(format!(
+            "{name}: there is no line to paste, since it is several programs at once. Its makespan is shortest under {} with {threads}{}{doubt}.",
+            best.placement,
+            places_of_jobs(subject, best)
+        )),
         Some(treatment) if best.shown && !treatment.is_unbound() => Advice {
             sentence: format!(
                 "{name}: to run it under {} with {threads}, paste one of these{put_back}{doubt}:",
@@ -72,10 +79,27 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
             best.placement
         )),
         _ => nothing(format!(
-            "{name}: nothing needs pasting. No {} is shown to be faster than {reference} with {threads}, its fastest thread count.",
-            compared(study.analysis.varied)
+            "{name}: nothing needs pasting. No {} is shown to {} than {reference} with {threads}, its {} thread count.",
+            compared(study.analysis.varied),
+            wording.infinitive(true),
+            wording.superlative()
         )),
     }
+}
+
+/// Where the jobs of a mix are put under its best treatment, where any is put anywhere: `: cg on CPUs 0 2; ep is left alone`.
+fn places_of_jobs(subject: &Subject, best: &Best) -> String {
+    let Some(mix) = &subject.mix else { return String::new() };
+    let places = mix.placements_of_jobs(&best.placement, best.threads);
+    if places.iter().all(Option::is_none) {
+        return String::new();
+    }
+    let place = |(job, place): (&Job, &Option<Placement>)| match place {
+        Some(place) => format!("{} on CPUs {}", job.name, cpu_line(&place.slots)),
+        None => format!("{} is left alone", job.name),
+    };
+    let places: Vec<String> = mix.jobs.iter().zip(&places).map(place).collect();
+    format!(": {}", places.join("; "))
 }
 
 /// The flags of `stayput run` that bind as a study did, each with a space before it.

@@ -1,14 +1,28 @@
 //! The ranking of a race: who came where, and how each left it.
 
 use crate::chart::Hue;
+use crate::metric;
 use crate::number;
+use crate::study_view::StudyView;
 use crate::table::{Cell, Row, Table};
-use crate::words::{count, names};
+use crate::wording::Wording;
+use crate::words::{capital, count, names};
 use stats::{DropReason, Standing, Standings};
-use study::{Analysis, Entrant, RaceResult, Status, Summary, Trial};
+use study::{Analysis, Entrant, Metric, Plan, RaceResult, Status, Summary, Trial};
+
+/// What the columns mean, but for the first of them.
+const KEY: &str = "time over that of the best, with 95 % intervals that hold for all at once. =1: not told apart from the best. Left: slower, shown to be; seemed slower, no longer shown at the end; cut off, its run had lost by then; halved, others were better so far, not shown to be slower.";
 
 /// What the columns mean, for every form that prints them.
-pub(crate) const KEY: &str = "Slower by: time over that of the best, with 95 % intervals that hold for all at once. =1: not told apart from the best. Left: slower, shown to be; seemed slower, no longer shown at the end; cut off, its run had lost by then; halved, others were better so far, not shown to be slower.";
+pub(crate) fn key(study: &StudyView) -> String {
+    let wording = Wording::of_study(study);
+    let of_time = format!("{} by: {KEY}", capital(wording.word(false)));
+    match wording {
+        Wording::Time => of_time,
+        Wording::Makespan => of_time.replace(": time over", ": makespan over"),
+        _ => of_time.replace(": time over", ": how much worse it is than").replacen("that of the best", "the best", 1),
+    }
+}
 
 /// The rank of those that can't be told apart from the best.
 const TIED: &str = "=1";
@@ -24,6 +38,8 @@ pub(crate) struct Ranking<'a> {
     pub places: Vec<Place<'a>>,
     /// Whether entrants differ in their thread count.
     pub across_threads: bool,
+    /// What they are compared by.
+    pub metric: Metric,
 }
 
 /// One entrant and where it came.
@@ -69,7 +85,7 @@ impl Part {
 
 impl<'a> Ranking<'a> {
     /// The ranking of `race`.
-    pub(crate) fn new(race: &'a RaceResult, analysis: &'a Analysis) -> Self {
+    pub(crate) fn new(race: &'a RaceResult, analysis: &'a Analysis, plan: &Plan) -> Self {
         let standings = &race.standings;
         let best = race.best();
         let place = |(arm, (entrant, standing)): (usize, (&'a Entrant, &'a Standing))| {
@@ -99,7 +115,9 @@ impl<'a> Ranking<'a> {
             };
         }
         let across_threads = race.entrants.iter().any(|entrant| entrant.threads != race.entrants[0].threads);
-        Self { race, places, across_threads }
+        let subject = plan.subjects.iter().find(|subject| subject.name == race.subject);
+        let metric = subject.map_or_else(Metric::default, |subject| subject.metric.clone());
+        Self { race, places, across_threads, metric }
     }
 
     /// How many can't be told apart from the best, the best among them.
@@ -177,7 +195,9 @@ impl<'a> Ranking<'a> {
 
     /// The ranking of those `shown`; an empty figure where there is nothing.
     pub(crate) fn table(&self, shown: &[&Place], warmup_blocks: u32) -> Table {
-        let mut heads = vec!["threads", "runs", "time, s", "slower by", "95 % interval", "left"];
+        let (label, slower) = (metric::label(&self.metric), Wording::new(&self.metric).word(false));
+        let slower = format!("{slower} by");
+        let mut heads = vec!["threads", "runs", &label, &slower, "95 % interval", "left"];
         heads.retain(|head| self.across_threads || *head != "threads");
         let row = |place: &&Place| {
             let (loss, range) = place.loss();

@@ -6,6 +6,7 @@ mod crowding;
 mod disturbance;
 mod emulated;
 mod loss;
+mod mix;
 mod race;
 mod replay;
 mod reported_time;
@@ -20,16 +21,17 @@ pub use loss::loss;
 pub use stop::{nothing_run, stop};
 
 use crate::number;
+use crate::study_view::StudyView;
 use crate::words::{capital, count, plain};
 use ::simulation::{ReplayAnalysis, SimulationAnalysis, SimulationVerdict};
 use stats::Disturbance;
 use std::fmt;
+use study::Warning;
 use study::verdict::{Configuration, Interval, Verdict};
-use study::{Analysis, Warning};
 
 /// The answer of a comparison or a race in sentences, each with its doubt.
-pub fn verdicts(analysis: &Analysis) -> Vec<String> {
-    of_cells(analysis).map(|sentence| sentence.to_string()).collect()
+pub(crate) fn verdicts(study: &StudyView) -> Vec<String> {
+    of_cells(study).map(|sentence| sentence.to_string()).collect()
 }
 
 /// The answer of a simulation in sentences, likewise.
@@ -43,14 +45,21 @@ pub fn replay_verdicts(analysis: &ReplayAnalysis) -> Vec<String> {
 }
 
 /// The answer of a comparison or a race, apart from the names that its sentences begin with.
-pub(crate) fn of_cells(analysis: &Analysis) -> impl Iterator<Item = Sentence> {
-    let sentences = analysis.verdicts.iter().flat_map(|verdict| match verdict {
-        Verdict::Comparison(verdict) => comparison::sentences(verdict, analysis.varied),
-        Verdict::Race(verdict) => race::sentences(verdict, analysis.varied),
-        Verdict::Emulated(verdict) => emulated::sentences(verdict),
-        Verdict::Refused(verdict) => vec![reported_time::refused(verdict)],
+pub(crate) fn of_cells(study: &StudyView) -> impl Iterator<Item = Sentence> {
+    let analysis = study.analysis;
+    let sentences = analysis.verdicts.iter().flat_map(|verdict| {
+        let wording = study.wording(verdict.subject());
+        let mut sentences = match verdict {
+            Verdict::Comparison(verdict) => comparison::sentences(verdict, analysis.varied, wording),
+            Verdict::Race(verdict) => race::sentences(verdict, analysis.varied, wording),
+            Verdict::Emulated(verdict) => return emulated::sentences(verdict),
+            Verdict::Refused(verdict) => return vec![reported_time::refused(verdict)],
+        };
+        // What the whole mix does stands first, then what its jobs get.
+        sentences.extend(mix::sentences(study, verdict.subject()));
+        sentences
     });
-    sentences.map(|sentence| match sentence {
+    sentences.map(move |sentence| match sentence {
         Sentence::Headline { subject, text } => match analysis.crowding(&subject) {
             Some(crowding) => Sentence::Headline { text: crowding::qualified(&text, crowding), subject },
             None => Sentence::Headline { subject, text },

@@ -69,10 +69,10 @@ pub(crate) fn setting(study: &StudyView) -> String {
         format!("Machine: {machine}, Linux {}", host.kernel)
     };
     let is_busy = |name: &&str| !study.disturbances(name).is_empty();
-    let subjects = study.plan.subjects.iter().map(|subject| subject.name.as_str());
+    let subjects = study.compared().map(|subject| subject.name.as_str());
     let busy = match subjects.filter(is_busy).collect::<Vec<_>>() {
         busy if busy.is_empty() => String::new(),
-        busy if busy.len() == study.plan.subjects.len() => " Measured on a busy machine.".into(),
+        busy if busy.len() == study.compared().count() => " Measured on a busy machine.".into(),
         busy => format!(" Measured on a busy machine: {}.", busy.join(", ")),
     };
     format!(

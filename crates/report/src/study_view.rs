@@ -3,6 +3,7 @@
 use crate::chart::Hue;
 use crate::ranking::{Part, Ranking};
 use crate::sentences;
+use crate::wording::Wording;
 use crate::words::joined;
 use machine::{CpuSet, Machine, Placement};
 use papers::Paper;
@@ -12,8 +13,8 @@ use study::plan::UNBOUND;
 use study::race::RaceStop;
 use study::verdict::{Headline, Verdict};
 use study::{
-    Analysis, Best, Comparison, Ending, HostFacts, Kind, PastSession, Plan, Race, RaceAnalysis, Record, StopRule,
-    Summary, ThreadObservation, Treatment, Trial,
+    Analysis, Best, Comparison, Ending, HostFacts, Kind, PastSession, Plan, Race, RaceAnalysis, Record, Slowdowns,
+    StopRule, Subject, Summary, ThreadObservation, Treatment, Trial,
 };
 
 /// One study as the report sees it.
@@ -61,7 +62,8 @@ impl<'a> StudyView<'a> {
 
     /// Looks at a race.
     pub(crate) fn of_race(record: &'a Record<Race>, analysis: &'a RaceAnalysis) -> Self {
-        let rankings = analysis.races.iter().map(|race| Ranking::new(race, &analysis.cells)).collect();
+        let rankings =
+            analysis.races.iter().map(|race| Ranking::new(race, &analysis.cells, &record.plan.plan)).collect();
         Self::new(record, &record.plan.plan, Stop::Race(&record.plan.stop), &analysis.cells, rankings)
     }
 
@@ -107,6 +109,32 @@ impl<'a> StudyView<'a> {
     /// Whether nothing was run on any machine, since a model stands for the subject.
     pub(crate) fn is_simulated(&self) -> bool {
         self.plan.subjects.iter().any(|subject| subject.model.is_some())
+    }
+
+    /// The subjects that are run under every treatment, and not only by themselves to tell how much slower they are in a mix.
+    pub(crate) fn compared(&self) -> impl Iterator<Item = &'a Subject> + Clone + use<'a> {
+        self.plan.compared()
+    }
+
+    /// Whether all that is compared are mixes.
+    pub(crate) fn is_of_mixes(&self) -> bool {
+        self.compared().next().is_some() && self.compared().all(|subject| subject.mix.is_some())
+    }
+
+    /// Whether a subject of that name is run only by itself.
+    pub(crate) fn is_alone(&self, subject: &str) -> bool {
+        self.plan.subjects.iter().any(|other| other.name == subject && other.alone.is_some())
+    }
+
+    /// How differences between the runs of a subject are said.
+    pub(crate) fn wording(&self, subject: &str) -> Wording<'a> {
+        let subject = self.plan.subjects.iter().find(|other| other.name == subject);
+        subject.map_or(Wording::Time, |subject| Wording::new(&subject.metric))
+    }
+
+    /// How much slower the jobs of a trial that counts were than by themselves, where it is of a mix.
+    pub(crate) fn slowdowns(&self, trial: &Trial) -> Option<&'a Slowdowns> {
+        self.analysis.slowdowns.get(&trial.sequence)
     }
 
     /// How a cell is painted: by its part in the race, else by its treatment.
@@ -208,9 +236,13 @@ impl<'a> StudyView<'a> {
         self.plan.treatments.iter().find(|treatment| treatment.name == name)
     }
 
-    /// Where the threads of `treatment` are put when there are `threads` of them; none when unbound.
+    /// Where the threads of `treatment` are put when there are `threads` of them; none when unbound, or in a study of mixes, whose jobs
+    /// each have a place of their own.
     pub(crate) fn placement(&self, treatment: &str, threads: u32) -> Option<&'a Placement> {
         let plan = &self.plan;
+        if self.is_of_mixes() {
+            return None;
+        }
         let column = plan.threads.iter().position(|&count| count == threads)?;
         self.treatment(treatment, threads)?.placement(column)
     }

@@ -96,7 +96,7 @@ impl Table {
             }
             rows
         };
-        let rows = plan.subjects.iter().flat_map(rows_of).collect();
+        let rows = study.compared().flat_map(rows_of).collect();
         Self { rows, ..Self::over_threads(["subject", "", compared(study.analysis.varied)], &plan.threads) }
     }
 

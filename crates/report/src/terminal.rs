@@ -5,12 +5,14 @@ mod failures;
 use crate::format::Screen;
 use crate::grid::{Grid, SEEMING};
 use crate::metric;
+use crate::mix_table::{jobs_key, metrics_key};
 use crate::paper_table::{self, Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
 use crate::study_view::StudyView;
 use crate::table::{BUSY_KEY, EFFECTS_KEY, MEMORY_KEY, Row, Table};
 use crate::verdict::Verdicts;
+use crate::wording::Wording;
 use crate::words::{compared, count, plain};
 use papers::paper::Quantity;
 use std::fmt::Write;
@@ -32,7 +34,7 @@ fn name_width(study: &StudyView, screen: Screen) -> usize {
 pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
     let width = screen.width;
     let mut text = String::new();
-    for subject in &study.plan.subjects {
+    for subject in study.compared() {
         let verdicts = Verdicts::on(study, subject);
         if let Some(headline) = &verdicts.headline {
             paragraph(&mut text, "", &format!("{}: {headline}", subject.name), width);
@@ -56,6 +58,13 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
     rankings(&mut text, study, screen);
     if !study.is_race() && (paper_tables.is_empty() || !PaperTable::cover(&paper_tables, study.plan)) {
         placements(&mut text, study, screen);
+    }
+    let jobs = Table::of_jobs(study).map(|table| (table, jobs_key(study).to_owned()));
+    let metrics = Table::of_metrics(study).map(|table| (table, metrics_key(study)));
+    for (table, key) in jobs.into_iter().chain(metrics) {
+        by_subject(&mut text, study, &table, screen);
+        text.push('\n');
+        paragraph(&mut text, "", &key, width);
     }
     effects(&mut text, study, screen);
     if let Some(table) = Table::of_memory(study) {
@@ -91,10 +100,11 @@ fn placements(text: &mut String, study: &StudyView, screen: Screen) {
     paragraph(text, "", &metric::key(study), screen.width);
     if table.has_intervals() {
         let busy = if table.has_busy() { format!("; {SEEMING} {BUSY_KEY}") } else { String::new() };
+        let wording = Wording::of_study(study);
         let key = format!(
-            "ratio: time of {} over time of the {}, so above 1 is faster; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons{busy}",
-            study.reference(),
-            compared(study.analysis.varied)
+            "ratio: {}, so above 1 is {}; below it the 95 % interval; * a difference is shown, allowing for the number of comparisons{busy}",
+            wording.ratio_of(study.reference(), compared(study.analysis.varied)),
+            wording.word(true)
         );
         paragraph(text, "", &key, screen.width);
     }
@@ -137,7 +147,7 @@ fn rankings(text: &mut String, study: &StudyView, screen: Screen) {
     if study.is_race() {
         text.push('\n');
         paragraph(text, "", &metric::key(study), screen.width);
-        paragraph(text, "", ranking::KEY, screen.width);
+        paragraph(text, "", &ranking::key(study), screen.width);
     }
 }
 

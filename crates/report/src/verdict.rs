@@ -22,7 +22,7 @@ impl Verdicts {
     pub(crate) fn on(study: &StudyView, subject: &Subject) -> Self {
         let mut headline = None;
         let mut details: Vec<(bool, String)> = Vec::new();
-        for sentence in sentences::of_cells(study.analysis) {
+        for sentence in sentences::of_cells(study) {
             match sentence {
                 Sentence::Headline { subject: name, text } if name == subject.name => headline = Some(text),
                 Sentence::Detail { subject: name, text, is_shown } if name == subject.name => {

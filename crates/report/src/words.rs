@@ -1,6 +1,6 @@
 //! Words and small phrases that every form of the report is made of.
 
-use study::{Claim, Summary, Varied};
+use study::{Summary, Varied};
 
 /// `text` with what would steer a terminal, or turn the order of a page around, shown as escapes: the name of a subject may be hostile.
 pub(crate) fn plain(text: &str) -> String {
@@ -29,19 +29,6 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// What a claim says of a placement against `reference`.
-pub(crate) fn claim(claim: Claim, reference: &str) -> String {
-    match claim {
-        Claim::Reference => "the reference".into(),
-        Claim::Faster => format!("faster than {reference}"),
-        Claim::Slower => format!("slower than {reference}"),
-        Claim::NoneShown => "no difference shown".into(),
-        Claim::TooFew => "too few pairs to tell".into(),
-        Claim::Emulated => "times mean nothing".into(),
-        Claim::Refused => "refused".into(),
-    }
-}
-
 /// The names of a cell's placement: `compact = scatter` where it is run for both.
 pub(crate) fn names(summary: &Summary) -> String {
     joined(&summary.placement, summary.also.iter())
@@ -50,14 +37,6 @@ pub(crate) fn names(summary: &Summary) -> String {
 /// `name` and those of its twins: `compact = scatter`.
 pub(crate) fn joined<'n>(name: &str, twins: impl Iterator<Item = &'n String>) -> String {
     twins.fold(name.to_owned(), |names, twin| format!("{names} = {twin}"))
-}
-
-/// What is varied, as the beginning of a sentence: `where its threads run`.
-pub(crate) fn what_varies(varied: Varied) -> &'static str {
-    match varied {
-        Varied::Places => "where its threads run",
-        Varied::Treatments => "what it runs under",
-    }
 }
 
 /// One of what is compared.

@@ -22,7 +22,7 @@ pub(super) fn section(study: &StudyView) -> Option<Section> {
             html! { (plain(level)) " " small.muted { (plain(factor)) } }
         })) }
         div.charts {
-            @for subject in &study.plan.subjects {
+            @for subject in study.compared() {
                 (intervals(study, subject))
                 @for &threads in &study.plan.threads { (interactions(study, subject, threads)) }
             }
@@ -49,6 +49,7 @@ fn of_subject<'a>(study: &'a StudyView, subject: &'a Subject) -> impl Iterator<I
 
 fn intervals(study: &StudyView, subject: &Subject) -> Markup {
     let is_busy = !study.disturbances(&subject.name).is_empty();
+    let wording = study.wording(&subject.name);
     let mut previous = None;
     let mut rows = Vec::new();
     let mut data = Vec::new();
@@ -91,7 +92,7 @@ fn intervals(study: &StudyView, subject: &Subject) -> Markup {
     figure(
         &format!("{}: effects with 95 % interval", plain(&subject.name)),
         "One row for each level and for each two levels together; the table below has the same figures.",
-        chart::intervals(&rows, "slower", "faster", false),
+        chart::intervals(&rows, wording.word(false), wording.word(true), false),
         "no block in which every combination went well yet",
         table(&["threads", "factor", "level", "ratio", "95 % interval", "blocks"], data),
     )

@@ -1,9 +1,10 @@
 //! What stands behind the figures: programs, placements, CPUs, failures, the machine and the plan.
 
-use super::figure::{or_dash, scrolled, swatch};
+use super::figure::{or_dash, scrolled, swatch, table};
 use super::grouped;
 use super::page::{Section, heading};
 use crate::metric;
+use crate::mix_table::{job_name, mixes};
 use crate::number;
 use crate::programs::{self, BuiltinProgram, KEY};
 use crate::ranking::cut_off;
@@ -15,7 +16,7 @@ use machine::{CpuSet, Machine, Placement};
 use maud::{Markup, PreEscaped, html};
 use study::crowding::Crowd;
 use study::model::{DRIFT_RUNS, Noise, Slow};
-use study::{Cell, HostState, PastSession, SubjectModel, Trial};
+use study::{Cell, HostState, Job, PastSession, Subject, SubjectModel, Trial};
 
 /// Most rows of a list that can grow with the study; the rest is in the data.
 const ROWS: usize = 40;
@@ -120,9 +121,11 @@ fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(u32, Vec<&'a s
 /// Where threads were meant to be, and where they were.
 pub(super) fn cpus(study: &StudyView) -> Section {
     let plan = &study.plan;
+    if study.is_of_mixes() {
+        return cpus_of_jobs(study);
+    }
     let is_long = plan.treatments.len() * plan.threads.len() > ROWS;
     let usable = study.machine.as_ref().map(|machine| machine.usable_cpus()).unwrap_or_default();
-    let strayed: Vec<(&Trial, String)> = study.trials.iter().flat_map(strays).collect();
     heading("cpus", "CPUs", "Intended and actual CPUs").above(html! {
         p { "In the order in which threads were created. Each thread's CPUs were read back from the kernel while it ran." }
         (scrolled("Intended and actual CPUs", is_long, html! {
@@ -147,6 +150,34 @@ pub(super) fn cpus(study: &StudyView) -> Section {
                 }
             }
         }))
+        (elsewhere(study))
+    })
+}
+
+/// Where the jobs of mixes were meant to be.
+fn cpus_of_jobs(study: &StudyView) -> Section {
+    let rows: Vec<[String; 4]> = mixes(study)
+        .flat_map(|(_, mix)| mix.placements.iter().map(move |placement| (mix, placement)))
+        .flat_map(|(mix, placement)| {
+            let row = move |(job, place): (&Job, &Option<Placement>)| {
+                let cpus = place.as_ref().map_or_else(|| "free".into(), |place| cpu_line(&place.slots));
+                [plain(&placement.treatment), placement.threads.to_string(), plain(&job.name), cpus]
+            };
+            mix.jobs.iter().zip(&placement.jobs).map(row)
+        })
+        .collect();
+    heading("cpus", "CPUs", "Intended and actual CPUs").above(html! {
+        p { "Where each job's threads were put, in the order in which they were created. What isn't listed was left alone. Each thread's CPUs were read back from the kernel while it ran; those that were elsewhere stand below." }
+        @if rows.is_empty() { p.muted { "No job was put anywhere." } }
+        @else { (table(&["placement", "threads", "job", "intended CPUs"], rows)) }
+        (elsewhere(study))
+    })
+}
+
+/// The threads that were read back on other CPUs than intended.
+fn elsewhere(study: &StudyView) -> Markup {
+    let strayed: Vec<(&Trial, String)> = study.trials.iter().flat_map(strays).collect();
+    html! {
         @if !strayed.is_empty() {
             h3 { "Threads read back elsewhere" }
             (scrolled("Threads read back elsewhere", false, html! {
@@ -161,7 +192,7 @@ pub(super) fn cpus(study: &StudyView) -> Section {
             }))
             (more(strayed.len()))
         }
-    })
+    }
 }
 
 /// How many rows of a list are left out.
@@ -220,6 +251,15 @@ pub(super) fn failures(study: &StudyView) -> Section {
     })
 }
 
+/// The jobs of a mix, each with the subject that it is a run of where that is called otherwise.
+fn jobs_of(subject: &Subject) -> String {
+    let name = |job: &Job| match job_name(job) {
+        name if job.name == job.subject => plain(&name),
+        name => format!("{}, which is {}", plain(&name), plain(&job.subject)),
+    };
+    subject.mix.iter().flat_map(|mix| &mix.jobs).map(name).collect::<Vec<_>>().join("; ")
+}
+
 /// The machine, the study on it, and what moved meanwhile.
 pub(super) fn machine(study: &StudyView) -> Section {
     let (host, plan) = (study.host, study.plan);
@@ -246,6 +286,7 @@ pub(super) fn machine(study: &StudyView) -> Section {
                 dd {
                     @match &subject.model {
                         Some(model) => { (plain(&subject.name)) ": " (modelled(model)) }
+                        None if subject.mix.is_some() => { (plain(&subject.name)) ", at once: " (jobs_of(subject)) }
                         None => code { (plain(&shell_words::join(&subject.argv))) }
                     }
                     @if let Some(build) = &subject.build { br; "which says it is " (plain(build)) }
@@ -257,7 +298,7 @@ pub(super) fn machine(study: &StudyView) -> Section {
                         br; code { (plain(&file.path.to_string_lossy())) } ", " (number::bytes(file.size_bytes)) ", SHA-256 "
                         code { (file.sha256.get(..16).unwrap_or(&file.sha256)) } "…"
                     }
-                    br; "compared by " (metric::of_subject(subject))
+                    br; @if subject.alone.is_some() { "run by itself alone, " } "compared by " (metric::of_subject(subject))
                     @if let Some(regex) = &subject.time_regex { br; "its own time: " code { (plain(regex)) } }
                     @if let Some(regex) = &subject.verified_regex { br; "verified by: " code { (plain(regex)) } }
                 }

@@ -66,7 +66,9 @@ pub(super) fn distributions(study: &StudyView) -> Section {
             @for subject in plan.subjects.iter().filter(|_| !study.is_race()) {
                 @for &threads in &plan.threads {
                     @let cells: Vec<(String, &Summary)> = study.summaries(&subject.name).filter(|s| s.threads == threads).map(|s| (names(s), s)).collect();
-                    (distribution(&format!("{}, {}", plain(&subject.name), count(threads as usize, "thread")), &cells))
+                    @let by_itself = if subject.alone.is_some() { " by itself" } else { "" };
+                    @let title = format!("{}{by_itself}, {}", plain(&subject.name), count(subject.threads_of(threads) as usize, "thread"));
+                    (distribution(&title, &cells))
                 }
             }
         }
@@ -92,7 +94,7 @@ pub(super) fn speedup(study: &StudyView) -> Section {
     };
     heading("speedup", "Speed-up", "Speed-up").above(html! {
         p { "Time of " (reference) " with 1 thread over the median time; both scales double at each step." }
-        div.charts { @for subject in &study.plan.subjects { (speedup(subject)) } }
+        div.charts { @for subject in study.compared() { (speedup(subject)) } }
     })
 }
 
@@ -100,20 +102,21 @@ pub(super) fn speedup(study: &StudyView) -> Section {
 pub(super) fn ratios(study: &StudyView) -> Section {
     let reference = plain(study.reference());
     let ratios = |subject: &Subject| {
+        let wording = study.wording(&subject.name);
         figure(
             &format!("{}: ratio to {reference} with 95 % interval", plain(&subject.name)),
             &format!(
                 "One row for each {} and thread count; the table below has the same figures.",
                 compared(study.analysis.varied)
             ),
-            chart::intervals(&intervals(study, subject), "slower", "faster", false),
+            chart::intervals(&intervals(study, subject), wording.word(false), wording.word(true), false),
             "no pair of trials to compare yet",
             ratio_table(study, subject),
         )
     };
     heading("ratios", "Ratios", format!("Ratios to {reference}")).above(html! {
         p { "The line at 1 is " (reference) ". A bar that crosses it, in grey, shows no difference." }
-        div.charts { @for subject in &study.plan.subjects { (ratios(subject)) } }
+        div.charts { @for subject in study.compared() { (ratios(subject)) } }
     })
 }
 

@@ -47,11 +47,11 @@ impl Large {
         Self { is_gain: false, text: html! { (text.into()) }, doubt }
     }
 
-    /// `best` is so many times as fast as the reference.
-    fn gain(ratio: &str, best: &str, reference: &str, doubt: &str) -> Self {
+    /// `best` is so many times as fast as the reference, or what else `words` says.
+    fn gain(ratio: &str, words: &str, best: &str, reference: &str, doubt: &str) -> Self {
         Self {
             is_gain: true,
-            text: html! { (ratio) "×" small { " as fast" } },
+            text: html! { (ratio) "×" small { " " (words) } },
             doubt: html! { p.doubt { b { (best) } ", against " (reference) } p.doubt.muted { (doubt) } },
         }
     }
@@ -61,11 +61,13 @@ impl Large {
             Verdict::Comparison(_) | Verdict::Emulated(_) | Verdict::Refused(_) => None,
             Verdict::Race(verdict) => verdict.outcome.as_ref(),
         };
+        let wording = study.wording(verdict.subject());
+        let (fastest_count, lose) = (format!("its {} thread count", wording.superlative()), wording.infinitive(false));
         let reference = plain(study.reference_of(verdict));
         let threads = |best: &Configuration| count(best.threads as usize, "thread");
-        let fastest = |best: &Configuration| html! { p.doubt { "with " (threads(best)) ", its fastest thread count" } };
+        let fastest = |best: &Configuration| html! { p.doubt { "with " (threads(best)) ", " (fastest_count) } };
         let none_beats = |best: &Configuration| {
-            html! { p.doubt { "with " (threads(best)) ", its fastest thread count, none is shown to beat " (reference) } }
+            html! { p.doubt { "with " (threads(best)) ", " (fastest_count) ", none is shown to beat " (reference) } }
         };
         let large = match verdict.headline() {
             Headline::NoAnswer => Self::words("No answer", html! { p.doubt { "No run of it went well." } }),
@@ -99,11 +101,11 @@ impl Large {
                 let ratio = Ratio::new(ratio.value, Some(ratio.low), Some(ratio.high));
                 let from = pairs.map_or("among all comparisons".into(), |pairs| count(pairs as usize, "pair"));
                 let doubt = format!("95 % interval {}, {from}", ratio.range("–"));
-                Self::gain(&ratio.value, &name(outcome, best), &reference, &doubt)
+                Self::gain(&ratio.value, &wording.beside_ratio(), &name(outcome, best), &reference, &doubt)
             }
             Headline::GainAtLeast { best, ratio } => {
                 let doubt = format!("at least: {reference} was cut off");
-                Self::gain(&number::factor(ratio, 2), &name(outcome, best), &reference, &doubt)
+                Self::gain(&number::factor(ratio, 2), &wording.beside_ratio(), &name(outcome, best), &reference, &doubt)
             }
             Headline::GainElsewhere { best, threads: gaining } => {
                 let text = match gaining.as_slice() {
@@ -114,7 +116,7 @@ impl Large {
             }
             Headline::OpenAtBest { best } => Self::words(
                 format!("Too few pairs with {}", threads(best)),
-                html! { p.doubt { "its fastest thread count so far; with others a difference is shown" } },
+                html! { p.doubt { (fastest_count) " so far; with others a difference is shown" } },
             ),
             Headline::OnlyLosses { best, smallest_detectable } => {
                 Self::words("Only losses shown", html! { (none_beats(best)) (least(outcome, smallest_detectable)) })
@@ -128,13 +130,13 @@ impl Large {
                     }
                     None => Self::words(
                         text,
-                        html! { (fastest(best)) p.doubt.muted { "every other is shown to be slower there" } },
+                        html! { (fastest(best)) p.doubt.muted { "every other is shown to " (lose) " there" } },
                     ),
                 }
             }
             Headline::NotBeaten { best } => Self::words(
                 format!("{} not beaten", capital(&reference)),
-                html! { p.doubt { "others lose; best is " b { (name(outcome, best)) } ", not shown to be faster than " (reference) } },
+                html! { p.doubt { "others lose; best is " b { (name(outcome, best)) } ", not shown to " (wording.infinitive(true)) " than " (reference) } },
             ),
             Headline::GainUnknown { best } => Self::words(
                 name(outcome, best),

@@ -7,6 +7,7 @@ use crate::chart::{self, Interval, Racer, Step};
 use crate::number;
 use crate::ranking::{Part, PastBlock, Place, Ranking};
 use crate::study_view::{StudyView, cpu_line};
+use crate::wording::Wording;
 use crate::words::{count, plain};
 use maud::{Markup, html};
 use stats::{DropReason, Standing, Standings};
@@ -51,10 +52,12 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
         "no run has a time yet",
         block_table(ranking, &blocks),
     );
+    let wording = Wording::new(&ranking.metric);
+    let slower = wording.word(false);
     let losses = figure(
-        &format!("{name}: how much slower than the best, with 95 % intervals"),
+        &format!("{name}: how much {slower} than the best, with 95 % intervals"),
         "One row for each of the first and for unbound; the ranking below has all of them.",
-        chart::intervals(&intervals(ranking), "faster", "slower than the best", true),
+        chart::intervals(&intervals(ranking), wording.word(true), &format!("{slower} than the best"), true),
         "no run has a time yet",
         interval_table(ranking),
     );
@@ -62,7 +65,7 @@ fn subject(study: &StudyView, ranking: &Ranking) -> Markup {
         @if study.rankings.len() > 1 { h3 { (name) } }
         (legend(ranking))
         div.race { (run_by_run) (losses) }
-        (extremes(study, ranking))
+        @if !study.is_of_mixes() { (extremes(study, ranking)) }
         details {
             summary { "All " (count(ranking.places.len(), "entrant")) " of the race" }
             (whole(study, ranking))
@@ -230,8 +233,9 @@ fn intervals(ranking: &Ranking) -> Vec<Interval> {
 }
 
 fn interval_table(ranking: &Ranking) -> Markup {
+    let behind = format!("{} by", Wording::new(&ranking.metric).word(false));
     table(
-        &["rank", "placement", "runs", "median, s", "slower by", "95 % interval"],
+        &["rank", "placement", "runs", "median, s", &behind, "95 % interval"],
         ranking.top(MOST_ROWS).into_iter().map(|place| {
             let (loss, range) = place.loss();
             [
@@ -306,7 +310,7 @@ fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
             table.dense.sortable id=(id) {
                 thead { tr {
                     th.n { "rank" } th { "placement" } th.n { "threads" } th { "CPUs, thread by thread" } th { "occupies" } th.n { "runs" } th.n { "median, s" }
-                    th.n { "fastest, s" } th.n { "slowest, s" } th.n { "relative sd" } th.n { "slower by" } th.n { "95 % interval" } th { "left" }
+                    th.n { "fastest, s" } th.n { "slowest, s" } th.n { "relative sd" } th.n { (Wording::new(&ranking.metric).word(false)) " by" } th.n { "95 % interval" } th { "left" }
                 } }
                 tbody {
                     @for place in &ranking.places {
@@ -317,7 +321,7 @@ fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
                             td.n { (text_or_dash(place.rank.clone())) }
                             td { (swatch(place.part.hue(), " ")) (plain(&place.names())) }
                             td.n { (place.entrant.threads) }
-                            td { code { (placement.map_or_else(|| "free".into(), |placement| cpu_line(&placement.slots))) } }
+                            td { code { (placement.map_or_else(|| if study.is_of_mixes() { "by job" } else { "free" }.into(), |placement| cpu_line(&placement.slots))) } }
                             td { (or_dash(placement.zip(study.machine.as_ref()), |(placement, machine)| occupied(&placement.footprint(machine).to_string()))) }
                             td.n { (place.standing.runs) } td.n { (text_or_dash(place.time())) }
                             td.n { (or_dash(summary(|s| s.min_s), number::seconds)) } td.n { (or_dash(summary(|s| s.max_s), number::seconds)) }

@@ -2,16 +2,17 @@
 
 use super::disturbance::{on_a_busy_machine, qualified};
 use super::{Sentence, configuration, counted, least_seen, matters, percent, with_interval};
-use crate::words::{compared, what_varies};
+use crate::wording::Wording;
+use crate::words::compared;
 use stats::Disturbance;
 use std::mem::discriminant;
 use study::Varied;
 use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Headline, Interval, PlacementVerdict};
 
 /// Whether placement matters, then a sentence on each placement, then on those that can't differ from the reference.
-pub(super) fn sentences(verdict: &ComparisonVerdict, varied: Varied) -> Vec<Sentence> {
-    let headline = Sentence::Headline { subject: verdict.subject.clone(), text: headline(verdict, varied) };
-    let details = verdict.placements.iter().map(|placement| detail(verdict, placement));
+pub(super) fn sentences(verdict: &ComparisonVerdict, varied: Varied, wording: Wording) -> Vec<Sentence> {
+    let headline = Sentence::Headline { subject: verdict.subject.clone(), text: headline(verdict, varied, wording) };
+    let details = verdict.placements.iter().map(|placement| detail(verdict, placement, wording));
     let same = verdict.same_as_reference.iter().map(|same| Sentence::Detail {
         subject: verdict.subject.clone(),
         text: format!(
@@ -25,16 +26,19 @@ pub(super) fn sentences(verdict: &ComparisonVerdict, varied: Varied) -> Vec<Sent
     std::iter::once(headline).chain(details).chain(same).collect()
 }
 
-fn headline(verdict: &ComparisonVerdict, varied: Varied) -> String {
+fn headline(verdict: &ComparisonVerdict, varied: Varied, wording: Wording) -> String {
+    let fastest = wording.superlative();
     let noun = compared(varied);
     let nothing = |words: &str, best| format!("{words} {}.", configuration(best));
     let ComparisonHeadline::Matters { by, disturbances, .. } = &verdict.headline else {
         return match verdict.headlined() {
-            Headline::TooFew { best } => nothing(&format!("too few runs to compare {noun}s; fastest so far:"), best),
+            Headline::TooFew { best } => nothing(&format!("too few runs to compare {noun}s; {fastest} so far:"), best),
             Headline::NothingCompared { best } => {
-                nothing(&format!("one {noun}, nothing to compare; fastest here:"), best)
+                nothing(&format!("one {noun}, nothing to compare; {fastest} here:"), best)
             }
-            Headline::NoneShown { best, .. } => nothing(&format!("no {noun} is shown to differ; fastest here:"), best),
+            Headline::NoneShown { best, .. } => {
+                nothing(&format!("no {noun} is shown to differ; {fastest} here:"), best)
+            }
             _ => "nothing to say, no run went well.".into(),
         };
     };
@@ -51,10 +55,14 @@ fn headline(verdict: &ComparisonVerdict, varied: Varied) -> String {
             format!("best here: {}, which none is shown to beat", configuration(best))
         }
         Headline::ReferenceIsBest { best } => {
-            format!("best here: {}, and every other is shown to be slower there", configuration(best))
+            format!(
+                "best here: {}, and every other is shown to {} there",
+                configuration(best),
+                wording.infinitive(false)
+            )
         }
         Headline::OpenAtBest { best } => {
-            format!("fastest so far: {}, with too few pairs there to compare", configuration(best))
+            format!("{fastest} so far: {}, with too few pairs there to compare", configuration(best))
         }
         Headline::Gain { best, .. } | Headline::OnlyLosses { best, .. } => {
             format!("best here: {}", configuration(best))
@@ -62,8 +70,9 @@ fn headline(verdict: &ComparisonVerdict, varied: Varied) -> String {
         _ => String::new(),
     };
     let matters = matters(disturbances);
-    let what = what_varies(varied);
-    qualified(format!("{what} {matters}, by up to {}; {here}.", percent(*by)), disturbances)
+    let what = wording.what_varies(varied);
+    let what_for = wording.matters_for();
+    qualified(format!("{what} {matters}{what_for}, by up to {}; {here}.", percent(*by)), disturbances)
 }
 
 /// `1 thread`, `2 and 4 threads`.
@@ -77,18 +86,18 @@ fn threads_in_words(threads: &[String]) -> String {
 }
 
 /// What is shown of one placement against the reference, with its doubt.
-fn detail(verdict: &ComparisonVerdict, shown: &PlacementVerdict) -> Sentence {
+fn detail(verdict: &ComparisonVerdict, shown: &PlacementVerdict, wording: Wording) -> Sentence {
     let (reference, placement) = (&verdict.reference, &shown.configuration.placement);
     let pairs = counted(shown.pairs, "pair");
     let difference = match &shown.difference {
         Difference::Faster { ratio } => {
             let (ratio, interval) = with_interval(ratio);
-            format!("{placement} is {ratio}x faster than {reference} ({interval}, {pairs})")
+            format!("{placement} {} than {reference} ({interval}, {pairs})", wording.predicate(&ratio, true))
         }
         Difference::Slower { ratio } => {
             let slower = Interval { value: 1.0 / ratio.value, low: 1.0 / ratio.high, high: 1.0 / ratio.low };
             let (ratio, interval) = with_interval(&slower);
-            format!("{placement} is {ratio}x slower than {reference} ({interval}, {pairs})")
+            format!("{placement} {} than {reference} ({interval}, {pairs})", wording.predicate(&ratio, false))
         }
         Difference::NoneShown { ratio, shown_alone, smallest_detectable } => {
             let alone = if *shown_alone { "; alone it would be one, among so many comparisons it is not" } else { "" };

@@ -2,7 +2,8 @@
 
 use super::disturbance::qualified;
 use super::{Sentence, configuration, counted, factor, least_seen, matters, with_interval};
-use crate::words::{compared, what_varies};
+use crate::wording::Wording;
+use crate::words::compared;
 use study::Varied;
 use study::verdict::{Configuration, CutOff, RaceFinding, RaceOutcome, RaceVerdict};
 
@@ -10,13 +11,13 @@ use study::verdict::{Configuration, CutOff, RaceFinding, RaceOutcome, RaceVerdic
 const RIVALS_TO_NAME: usize = 4;
 
 /// Who is best, then who can't be told apart from it, then the slowest.
-pub(super) fn sentences(verdict: &RaceVerdict, varied: Varied) -> Vec<Sentence> {
+pub(super) fn sentences(verdict: &RaceVerdict, varied: Varied, wording: Wording) -> Vec<Sentence> {
     let subject = || verdict.subject.clone();
     let Some(outcome) = &verdict.outcome else {
         return vec![Sentence::Headline { subject: subject(), text: "nothing to say, no run went well.".into() }];
     };
-    let headline = Sentence::Headline { subject: subject(), text: headline(outcome, varied) };
-    let details = [rivals(outcome), slowest(outcome)].into_iter().flatten();
+    let headline = Sentence::Headline { subject: subject(), text: headline(outcome, varied, wording) };
+    let details = [rivals(outcome), slowest(outcome, wording)].into_iter().flatten();
     std::iter::once(headline)
         .chain(details.map(|text| Sentence::Detail { subject: subject(), text, is_shown: true }))
         .collect()
@@ -27,7 +28,7 @@ fn name(outcome: &RaceOutcome, entrant: &Configuration) -> String {
     if outcome.threads.is_some() { entrant.placement.clone() } else { configuration(entrant) }
 }
 
-fn headline(outcome: &RaceOutcome, varied: Varied) -> String {
+fn headline(outcome: &RaceOutcome, varied: Varied, wording: Wording) -> String {
     let noun = compared(varied);
     let best = name(outcome, &outcome.best);
     let placements = counted(outcome.entrants, noun);
@@ -36,22 +37,26 @@ fn headline(outcome: &RaceOutcome, varied: Varied) -> String {
         None => format!("{placements} over thread counts"),
     };
     let runs = counted(outcome.runs, "run");
-    let matters = format!("{} {}", what_varies(varied), matters(&outcome.disturbances));
+    let matters =
+        format!("{} {}{}", wording.what_varies(varied), matters(&outcome.disturbances), wording.matters_for());
     let text = match &outcome.finding {
         RaceFinding::Faster { ratio, pairs } => {
             let ((ratio, interval), pairs) = (with_interval(ratio), counted(*pairs, "pair"));
-            format!("{matters}; best of {field}: {best}, {ratio}x faster than unbound ({interval}, {pairs}; {runs}).")
+            let faster = wording.apposition(&ratio);
+            format!("{matters}; best of {field}: {best}, {faster} than unbound ({interval}, {pairs}; {runs}).")
         }
         RaceFinding::FasterAmongAll { ratio } => {
             let (ratio, interval) = with_interval(ratio);
+            let faster = wording.apposition(&ratio);
             format!(
-                "{matters}; best of {field}: {best}, {ratio}x faster than unbound ({interval}, among all comparisons; {runs})."
+                "{matters}; best of {field}: {best}, {faster} than unbound ({interval}, among all comparisons; {runs})."
             )
         }
         RaceFinding::FasterThanCutOff { at_least } => {
             let ratio = factor(*at_least);
+            let faster = wording.comparative(true);
             format!(
-                "{matters}; best of {field}: {best}, at least {ratio}x faster than unbound, which was cut off ({runs})."
+                "{matters}; best of {field}: {best}, at least {ratio}x {faster} than unbound, which was cut off ({runs})."
             )
         }
         RaceFinding::ReferenceIsBest => {
@@ -59,8 +64,9 @@ fn headline(outcome: &RaceOutcome, varied: Varied) -> String {
         }
         RaceFinding::NotShownFaster { ratio, pairs } => {
             let ((ratio, interval), pairs) = (with_interval(ratio), counted(*pairs, "pair"));
+            let be_faster = wording.infinitive(true);
             format!(
-                "{matters}, but best of {field}, {best}, is not shown to be faster than unbound (ratio {ratio}, {interval}, {pairs}; {runs})."
+                "{matters}, but best of {field}, {best}, is not shown to {be_faster} than unbound (ratio {ratio}, {interval}, {pairs}; {runs})."
             )
         }
         RaceFinding::GainUnknown => {
@@ -91,14 +97,18 @@ fn rivals(outcome: &RaceOutcome) -> Option<String> {
     Some(format!("{others} can't be told apart from {best}: {}{more}.", named.join("; ")))
 }
 
-fn slowest(outcome: &RaceOutcome) -> Option<String> {
+fn slowest(outcome: &RaceOutcome, wording: Wording) -> Option<String> {
     let slowest = outcome.slowest.as_ref()?;
-    Some(format!(
-        "the slowest that ran to its end, {}, takes {} times as long as the best, and at least {} times.",
-        name(outcome, &slowest.configuration),
-        factor(slowest.loss),
-        factor(slowest.loss_low)
-    ))
+    let name = name(outcome, &slowest.configuration);
+    let (loss, least) = (factor(slowest.loss), factor(slowest.loss_low));
+    Some(match wording {
+        Wording::Time | Wording::Makespan => {
+            format!(
+                "the slowest that ran to its end, {name}, takes {loss} times as long as the best, and at least {least} times."
+            )
+        }
+        _ => format!("the worst that ran to its end, {name}, is {loss}x worse than the best, and at least {least}x."),
+    })
 }
 
 #[cfg(test)]
@@ -123,7 +133,7 @@ mod tests {
             disturbances: Vec::new(),
         };
         let verdict = RaceVerdict { subject: "app".into(), outcome: Some(outcome) };
-        sentences(&verdict, Varied::Places).iter().map(Sentence::to_string).collect()
+        sentences(&verdict, Varied::Places, Wording::Time).iter().map(Sentence::to_string).collect()
     }
 
     #[test]
@@ -169,7 +179,10 @@ mod tests {
             assert_eq!(told(finding, Some(4), &[])[0], format!("app: {words}"));
         }
         let none = RaceVerdict { subject: "app".into(), outcome: None };
-        assert_eq!(sentences(&none, Varied::Treatments)[0].to_string(), "app: nothing to say, no run went well.");
+        assert_eq!(
+            sentences(&none, Varied::Treatments, Wording::Time)[0].to_string(),
+            "app: nothing to say, no run went well."
+        );
     }
 
     #[test]
