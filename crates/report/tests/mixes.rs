@@ -223,6 +223,27 @@ fn where_no_program_has_a_time_by_itself_that_is_said() {
 }
 
 #[test]
+fn where_the_reference_is_best_the_metrics_of_the_others_are_told() {
+    let mut record = mixes::mix().record;
+    for trial in record.trials.iter_mut().filter(|trial| trial.subject == MIX) {
+        trial.placement = match trial.placement.as_str() {
+            "unbound" => "compact".into(),
+            "compact" => "unbound".into(),
+            other => other.into(),
+        };
+    }
+    let text = told(&Fixture::new(record));
+    assert!(text.contains("every other is shown to finish later there"), "{text}");
+    let line = text.lines().find(|line| line.contains("higher ANTT")).unwrap();
+    assert!(line.matches(" than unbound").count() == 3 && line.contains("; scatter has "), "{line}");
+    assert!(text.contains("unbound with 2 threads: late is slowed most, taking 1.2"), "{text}");
+    assert!(
+        text.contains("No placement is shown to finish sooner than unbound with 2 threads, its best thread"),
+        "{text}"
+    );
+}
+
+#[test]
 fn with_several_thread_counts_each_is_told_by_itself() {
     let study = mixes::of_two_thread_counts();
     let jobs = on_page(&study, "#jobs table.paper tbody th[scope='row']");
