@@ -35,8 +35,8 @@ use study::{Claim, Subject, Summary, Trial, Varied};
 pub(crate) fn cells_page(study: &StudyView) -> String {
     let subjects: Vec<&str> = study.compared().map(|subject| subject.name.as_str()).collect();
     let what = match study.analysis.varied {
-        Varied::Places => "where its threads run best",
-        Varied::Treatments => "what it runs best under",
+        Varied::Places => format!("{} best", Wording::of_study(study).what_varies(Varied::Places)),
+        Varied::Treatments => "what it runs best under".into(),
     };
     let title = format!("{}: {what}", plain(&subjects.join(", ")));
     let is_race = study.is_race();

@@ -67,6 +67,7 @@ fn a_mix_finishes_sooner_and_is_told_before_its_jobs() {
     assert!(told.iter().all(|told| !told.contains("faster") && !told.contains("slower")), "{told:?}");
     assert_eq!(on_page(&study, "article.answer h2"), [MIX], "one answer, and none on what runs by itself");
     assert_eq!(on_page(&study, "article.answer .figure small"), [" shorter makespan"]);
+    assert_eq!(on_page(&study, "head > title"), [format!("{MIX}: where its jobs run best")]);
 }
 
 #[test]
@@ -205,6 +206,53 @@ fn where_a_program_fails_by_itself_its_slowdown_is_not_known_and_nothing_is_made
     assert!(compact["mean_completion_s"].is_f64());
     let slowdowns = on_page(&study, "#jobs svg.chart text");
     assert_eq!(slowdowns.iter().filter(|text| text.ends_with('×')).count(), 4 * 2, "{slowdowns:?}");
+}
+
+#[test]
+fn where_no_program_has_a_time_by_itself_that_is_said() {
+    let study = mixes::without_any_slowdown();
+    let text = told(&study);
+    assert!(
+        text.contains("compact with 2 threads: how much its jobs are slowed isn't known, since none has"),
+        "{text}"
+    );
+    assert!(text.contains("compact finishes 1.2") && !text.contains("slowed most"), "{text}");
+    let metrics = on_page(&study, "#metrics tbody tr:not(.subject)");
+    let antt = metrics.iter().find(|row| row.starts_with("compact ANTT")).unwrap();
+    assert!(antt.ends_with("–too few"), "{antt}");
+}
+
+#[test]
+fn where_the_reference_is_best_the_metrics_of_the_others_are_told() {
+    let mut record = mixes::mix().record;
+    for trial in record.trials.iter_mut().filter(|trial| trial.subject == MIX) {
+        trial.placement = match trial.placement.as_str() {
+            "unbound" => "compact".into(),
+            "compact" => "unbound".into(),
+            other => other.into(),
+        };
+    }
+    let text = told(&Fixture::new(record));
+    assert!(text.contains("every other is shown to finish later there"), "{text}");
+    let line = text.lines().find(|line| line.contains("higher ANTT")).unwrap();
+    assert!(line.matches(" than unbound").count() == 3 && line.contains("; scatter has "), "{line}");
+    assert!(text.contains("unbound with 2 threads: late is slowed most, taking 1.2"), "{text}");
+    assert!(
+        text.contains("No placement is shown to finish sooner than unbound with 2 threads, its best thread"),
+        "{text}"
+    );
+}
+
+#[test]
+fn with_several_thread_counts_each_is_told_by_itself() {
+    let study = mixes::of_two_thread_counts();
+    let jobs = on_page(&study, "#jobs table.paper tbody th[scope='row']");
+    assert_eq!(
+        (jobs.len(), jobs[0].as_str(), jobs[12].as_str()),
+        (24, "cg unbound, 1 thread", "cg unbound, 2 threads")
+    );
+    assert_eq!(on_page(&study, "#jobs figure").len(), 2);
+    assert!(told(&study).contains(" is slowed most, taking "));
 }
 
 #[test]
