@@ -159,14 +159,10 @@ mod tests {
             subjects: vec![subject],
             threads: vec![2],
             treatments: vec![Treatment::unbound(), bound("compact"), bound("scatter")],
-            warmup_blocks: 0,
             timeout: Duration::from_secs(60),
-            budget: None,
             seed: 1,
             paper: Some("pires-2016".into()),
-            departures: Vec::new(),
-            redact: Vec::new(),
-            extensions: Vec::new(),
+            ..Plan::default()
         };
         plan.merge_same_placements();
         let trial = |block: u32, (at, cell): (usize, Cell)| Trial {

@@ -28,17 +28,8 @@ pub(crate) fn runs(trial: &Trial, slowdowns: Option<&Slowdowns>) -> Vec<Fields> 
 /// The numbers of `trial` besides the one that it is compared by, by the name of their metric.
 pub(crate) fn values<'a>(trial: &'a Trial, slowdowns: Option<&Slowdowns>) -> BTreeMap<&'a str, f64> {
     let mut values: BTreeMap<&str, f64> = trial.values.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-    values.extend(slowdowns.map(of_mix).unwrap_or_default());
+    values.extend(slowdowns.map(Slowdowns::metrics).unwrap_or_default());
     values
-}
-
-/// What the slowdowns of a trial come to, if every job has one.
-fn of_mix<'a>(slowdowns: &Slowdowns) -> Vec<(&'a str, f64)> {
-    let Some(of_jobs) = slowdowns.jobs.iter().copied().collect::<Option<Vec<f64>>>() else { return Vec::new() };
-    let progress: Vec<f64> = of_jobs.iter().map(|slowdown| slowdown.recip()).collect();
-    let metrics =
-        [(ANTT, stats::antt(&of_jobs)), (STP, stats::stp(&of_jobs)), (JAIN_INDEX, stats::jain_index(&progress))];
-    metrics.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// The medians of a mix's summary, for JSON.
@@ -53,25 +44,4 @@ pub(crate) fn medians(summary: &Summary) -> Fields {
         fields.add(key, Some(metric.and_then(|metric| metric.median)));
     }
     fields
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn close(value: f64, by_hand: f64) -> bool {
-        (value - by_hand).abs() < 1e-12
-    }
-
-    /// The example that `stats` works by hand.
-    #[test]
-    fn a_trial_has_what_its_slowdowns_come_to_unless_one_is_missing() {
-        let of = |jobs: [Option<f64>; 3]| {
-            of_mix(&Slowdowns { runs: Vec::new(), jobs: jobs.into(), mean_completion_s: None })
-        };
-        let metrics = of([Some(1.25), Some(1.5), Some(2.0)]);
-        let [(ANTT, antt), (STP, stp), (JAIN_INDEX, index)] = metrics[..] else { panic!("{metrics:?}") };
-        assert!(close(antt, 19.0 / 12.0) && close(stp, 59.0 / 30.0) && close(index, 3481.0 / 3603.0));
-        assert_eq!(of([Some(1.25), None, Some(2.0)]), []);
-    }
 }

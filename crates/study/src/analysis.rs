@@ -61,7 +61,11 @@ impl Analysis {
     fn withdraw_times(&mut self, plan: &Plan) {
         self.best.clear();
         self.effects.clear();
-        self.summaries.iter_mut().for_each(|summary| summary.refuse(Claim::Emulated));
+        self.slowdowns.clear();
+        for summary in &mut self.summaries {
+            summary.refuse(Claim::Emulated);
+            summary.jobs.clear();
+        }
         for verdict in &mut self.verdicts {
             let subject = verdict.subject().to_owned();
             let ours = self.summaries.iter().filter(|summary| summary.subject == subject);

@@ -157,6 +157,12 @@ fn with_threads(argv: &[String], threads: u32) -> Vec<String> {
     argv.iter().map(|word| word.replace(THREADS_WORD, &threads.to_string())).collect()
 }
 
+/// Whether treatment `later` is the very same as `earlier` with so many threads, also for the jobs of `mixes`.
+fn is_run_as(mixes: &[&Mix], earlier: &Treatment, later: &Treatment, column: usize, threads: u32) -> bool {
+    let jobs = |mix: &Mix, treatment: &Treatment| mix.placements_of_jobs(&treatment.name, threads);
+    earlier.is_run_as(later, column) && mixes.iter().all(|mix| jobs(mix, earlier) == jobs(mix, later))
+}
+
 /// One cell of the plan, by positions in its lists: a subject with so many threads under one treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cell {
@@ -364,15 +370,8 @@ impl Plan {
                     continue;
                 }
                 let threads = self.threads[column];
-                // Where mixes put their jobs may differ where single programs are put alike.
-                let is_same_for_mixes = |earlier: &Treatment| {
-                    self.subjects.iter().filter_map(|subject| subject.mix.as_ref()).all(|mix| {
-                        mix.placements_of_jobs(&earlier.name, threads)
-                            == mix.placements_of_jobs(&later[0].name, threads)
-                    })
-                };
-                let is_run_as =
-                    |earlier: &&Treatment| earlier.is_run_as(&later[0], column) && is_same_for_mixes(earlier);
+                let mixes: Vec<&Mix> = self.subjects.iter().filter_map(|subject| subject.mix.as_ref()).collect();
+                let is_run_as = |earlier: &&Treatment| is_run_as(&mixes, earlier, &later[0], column, threads);
                 if let Some(first) = earlier.iter().find(is_run_as) {
                     let treatment = first.name.clone();
                     later[0].placements[column] = None;
@@ -380,6 +379,14 @@ impl Plan {
                 }
             }
         }
+    }
+
+    /// An earlier treatment that runs the very same as this cell.
+    pub(crate) fn twin(&self, cell: Cell) -> Option<&Treatment> {
+        let (earlier, rest) = self.treatments.split_at(cell.treatment);
+        let mixes: Vec<&Mix> = self.subjects[cell.subject].mix.iter().collect();
+        let threads = self.threads[cell.threads];
+        earlier.iter().find(|earlier| is_run_as(&mixes, earlier, &rest[0], cell.threads, threads))
     }
 
     /// The names of what a cell runs: its treatment's, and those of later treatments that are the very same placement with as many

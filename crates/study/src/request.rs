@@ -216,6 +216,10 @@ impl Request {
             redact: Vec::new(),
             extensions: Vec::new(),
         };
+        if plan.site.guest().is_some() {
+            // They are made of times, which mean nothing there.
+            plan.subjects.iter_mut().for_each(|subject| subject.metrics.clear());
+        }
         if plan.site.guest().is_some_and(|guest| guest.misses.is_some()) {
             if plan.subjects.iter().any(|subject| subject.mix.is_some()) {
                 return Err(wrong("misses of the programs of a mix aren't told apart; leave out --misses"));

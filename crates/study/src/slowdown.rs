@@ -42,8 +42,8 @@ impl Slowdowns {
         }
     }
 
-    /// The metrics of the whole mix, by name; those of slowdowns only where every job has one.
-    fn metrics(&self) -> Vec<(&'static str, f64)> {
+    /// The metrics of the whole mix, by name: those of slowdowns only where every job has one.
+    pub fn metrics(&self) -> Vec<(&'static str, f64)> {
         let slowdowns = self.jobs.iter().copied().collect::<Option<Vec<f64>>>().unwrap_or_default();
         let progress: Vec<f64> = slowdowns.iter().map(|slowdown| slowdown.recip()).collect();
         let metrics = [
@@ -85,4 +85,47 @@ pub(crate) fn values<'a>(
     let of_jobs = slowdowns.get(&trial.sequence).map(Slowdowns::metrics);
     let kept = trial.values.iter().map(|(name, value)| (name.as_str(), *value));
     kept.chain(of_jobs.into_iter().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of docs/design/treatments.md.
+    #[test]
+    fn a_trial_has_what_its_slowdowns_come_to_unless_one_is_missing() {
+        let of = |jobs: [Option<f64>; 3]| {
+            Slowdowns { runs: Vec::new(), jobs: jobs.into(), mean_completion_s: None }.metrics()
+        };
+        let metrics = of([Some(1.25), Some(1.5), Some(2.0)]);
+        let [(ANTT, antt), (STP, stp), (JAIN_INDEX, index)] = metrics[..] else { panic!("{metrics:?}") };
+        let close = |value: f64, by_hand: f64| (value - by_hand).abs() < 1e-12;
+        assert!(close(antt, 19.0 / 12.0) && close(stp, 59.0 / 30.0) && close(index, 3481.0 / 3603.0));
+        assert_eq!(of([Some(1.25), None, Some(2.0)]), []);
+    }
+
+    #[test]
+    fn a_job_that_repeats_counts_by_the_mean_of_its_whole_runs_and_its_completion_is_its_first() {
+        let job = |name: &str, start_s| Job {
+            name: name.into(),
+            subject: name.into(),
+            start: std::time::Duration::from_secs(start_s),
+            ..Job::default()
+        };
+        let mix = Mix { jobs: vec![job("a", 0), job("b", 1)], ..Mix::default() };
+        let run = |name: &str, started_s, ended_s, whole: bool| JobRun {
+            name: name.into(),
+            started_s,
+            ended_s,
+            time_s: whole.then_some(ended_s - started_s),
+            processes: 1,
+        };
+        let runs =
+            [run("a", 0.0, 2.0, true), run("a", 2.0, 6.0, true), run("a", 6.0, 7.0, false), run("b", 1.0, 7.0, true)];
+        let alone_s = |subject: &str| Some(if subject == "a" { 1.0 } else { 4.0 });
+        let slowdowns = Slowdowns::new(&mix, &runs, alone_s);
+        assert_eq!(slowdowns.runs, [Some(2.0), Some(4.0), None, Some(1.5)]);
+        assert_eq!(slowdowns.jobs, [Some(3.0), Some(1.5)]);
+        assert_eq!(slowdowns.mean_completion_s, Some(4.0), "2 s, and 6 s from its start");
+    }
 }

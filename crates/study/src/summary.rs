@@ -250,8 +250,6 @@ pub(crate) fn summary_of_cell(
     let ended = |how: fn(Status) -> bool| {
         trials.iter().filter(|trial| !trial.warmup && how(trial.status) && cell.has_trial(plan, trial)).count() as u32
     };
-    let (earlier, rest) = plan.treatments.split_at(cell.treatment);
-    let twin = earlier.iter().position(|earlier| earlier.is_run_as(&rest[0], cell.threads));
     Summary {
         subject: plan.subjects[cell.subject].name.clone(),
         threads: plan.threads[cell.threads],
@@ -285,7 +283,7 @@ pub(crate) fn summary_of_cell(
             .collect(),
         settled: false,
         memory: MemoryShares::of(good.iter().map(|(trial, _)| *trial)),
-        same_as: twin.map(|treatment| plan.treatments[treatment].name.clone()),
+        same_as: plan.twin(cell).map(|treatment| treatment.name.clone()),
         metrics: Vec::new(),
         jobs: JobSummary::all(plan, slowdowns, cell, &good),
     }

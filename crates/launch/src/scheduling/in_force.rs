@@ -237,7 +237,7 @@ mod tests {
             };
             let scheduling = Scheduling::Ext(kernel.loader("echo once >> loads"));
             let conditions = Conditions { scheduling, ..Conditions::default() };
-            let seen = launch_jobs(&Jobs { jobs: scripts.map(job).into(), conditions, timeout: None }).unwrap();
+            let seen = launch_jobs(&Jobs { jobs: scripts.map(job).into(), conditions, ..Jobs::default() }).unwrap();
             assert_eq!((seen.failed, kernel.state().as_str()), (None, "disabled"));
             assert_eq!(fs::read_to_string(kernel.path().join("loads")).unwrap(), "once\n");
             seen
