@@ -35,10 +35,9 @@ impl ProgramRunner {
         for &subject in &subjects {
             self.check_program(subject)?;
         }
-        let limit = turn.limit(plan);
-        let jobs = self.jobs(plan, turn, mix, &subjects);
+        // Each job has its own.
         trial.intended_cpus = None;
-        let mut launched = match launch_jobs(&Jobs { timeout: Some(limit.longest), ..jobs }) {
+        let launched = match launch_jobs(&self.jobs(plan, turn, mix, &subjects)) {
             Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
             Err(error) => {
                 trial.cause = error.to_string();
@@ -49,33 +48,59 @@ impl ProgramRunner {
         let makespan_s = launched.makespan_s();
         let last_s = launched.jobs.iter().flat_map(|job| &job.runs).map(|run| run.ended_s).fold(0.0, f64::max);
         trial.ran_s = Some(makespan_s.unwrap_or(last_s));
-        let mut tails = String::new();
-        let mut failure: Option<(Status, String)> = None;
-        let mut notes = Vec::new();
+        let mut failure = self.take_runs(plan, turn, mix, &subjects, &launched, trial);
+        if launched.timed_out {
+            let has_ended = |came: &JobLaunched| came.runs.iter().any(|run| !run.cut_short);
+            let still = mix.jobs.iter().zip(&launched.jobs).filter(|(_, came)| !has_ended(came));
+            let still: Vec<&str> = still.map(|(job, _)| job.name.as_str()).collect();
+            let (status, cause) = turn.limit(plan).exceeded();
+            failure = Some((status, format!("{cause}, before {} had ended", still.join(", "))));
+        }
+        match (failure, makespan_s) {
+            (Some((status, cause)), _) => (trial.status, trial.cause) = (status, cause),
+            (None, Some(makespan_s)) => (trial.status, trial.time_s) = (Status::Ok, Some(makespan_s)),
+            (None, None) => trial.cause = "not every job came to its end".into(),
+        }
+        self.judge(trial, launched.not_in_force.clone(), launched.standstill);
+        let firsts = launched.jobs.iter().filter_map(|job| job.runs.first());
+        let failed = launched.failed.and_then(|failed| launched.jobs.get(failed)?.runs.last());
+        let told = failed.map_or_else(|| firsts.collect(), |failed| vec![failed]);
+        let said: String = told.into_iter().map(|run| said(&run.launched, trial.status)).collect();
+        trial.output_tail = self.kept_tail(&said, &subjects);
+        let notes = more_runs(mix, &launched);
+        trial.observation = Some(observation(launched, trial, notes));
+        Ok(())
+    }
+
+    /// Gives `trial` every run of every job; gives how the first of them failed, if one did.
+    fn take_runs(
+        &self,
+        plan: &Plan,
+        turn: &Turn,
+        mix: &Mix,
+        subjects: &[usize],
+        launched: &JobsLaunched,
+        trial: &mut Trial,
+    ) -> Option<(Status, String)> {
+        let mut failure = None;
         let mut run_bytes = 0;
         for (index, (job, came)) in mix.jobs.iter().zip(&launched.jobs).enumerate() {
-            if came.more_runs > 0 {
-                let (kept, all) = (came.runs.len(), came.runs.len() as u64 + came.more_runs);
-                notes.push(format!("{} ran {all} times; {kept} runs of it are kept", job.name));
-            }
+            let reports_time = plan.subjects[subjects[index]].time_regex.is_some();
             for (number, run) in came.runs.iter().enumerate() {
-                let time = if run.cut_short || (number > 0 && plan.subjects[subjects[index]].time_regex.is_some()) {
-                    // Only of a job's first run its output is kept.
-                    Ok(None)
-                } else {
-                    time_s(&run.launched, limit, &self.patterns[subjects[index]]).map(Some)
+                // Only of a job's first run its output is kept.
+                let has_time = !run.cut_short && (number == 0 || !reports_time || run.failed());
+                let time_s = || time_s(&run.launched, turn.limit(plan), &self.patterns[subjects[index]]);
+                let time_s = match has_time.then(time_s).transpose() {
+                    Ok(time_s) => time_s,
+                    Err((status, cause)) => {
+                        if launched.failed.is_none_or(|failed| failed == index) {
+                            failure.get_or_insert((status, format!("{}: {cause}", job.name)));
+                        }
+                        None
+                    }
                 };
-                let is_first_failure = launched.failed.is_none_or(|failed| failed == index);
-                if let Err((status, cause)) = &time
-                    && failure.is_none()
-                    && is_first_failure
-                {
-                    failure = Some((*status, format!("{}: {cause}", job.name)));
-                    tails = said(&run.launched, *status);
-                }
                 // First runs are few, as jobs are.
-                let is_kept = number == 0 || run_bytes + RUN_BYTES + job.name.len() <= MOST_RUN_BYTES;
-                if !is_kept {
+                if number > 0 && run_bytes + RUN_BYTES + job.name.len() > MOST_RUN_BYTES {
                     continue;
                 }
                 run_bytes += RUN_BYTES + job.name.len();
@@ -83,35 +108,12 @@ impl ProgramRunner {
                     name: job.name.clone(),
                     started_s: run.started_s,
                     ended_s: run.ended_s,
-                    time_s: time.unwrap_or_default(),
+                    time_s,
                     processes: if number == 0 { processes(&run.launched) } else { 0 },
                 });
             }
         }
-        if launched.timed_out {
-            let slow: Vec<&str> = mix
-                .jobs
-                .iter()
-                .zip(&launched.jobs)
-                .filter(|(_, came)| came.runs.iter().all(|run| run.cut_short))
-                .map(|(job, _)| job.name.as_str())
-                .collect();
-            let (status, cause) = limit.exceeded();
-            failure = Some((status, format!("{cause}, before {} had ended", slow.join(", "))));
-        }
-        match (failure, makespan_s) {
-            (Some((status, cause)), _) => (trial.status, trial.cause) = (status, cause),
-            (None, Some(makespan_s)) => (trial.status, trial.time_s) = (Status::Ok, Some(makespan_s)),
-            (None, None) => trial.cause = "not every job came to its end".into(),
-        }
-        self.judge(trial, launched.not_in_force.take(), launched.standstill);
-        if tails.is_empty() {
-            let first = launched.jobs.iter().filter_map(|job| job.runs.first());
-            tails = first.map(|run| said(&run.launched, trial.status)).collect();
-        }
-        trial.output_tail = self.kept_tail(&tails, &subjects);
-        trial.observation = Some(observation(launched, trial, notes));
-        Ok(())
+        failure
     }
 
     /// The jobs of a cell as they are launched.
@@ -143,10 +145,20 @@ impl ProgramRunner {
         Jobs {
             jobs: jobs.collect(),
             conditions: of_all(&treatment.conditions),
-            timeout: None,
+            timeout: Some(turn.limit(plan).longest),
             marks: self.marks.clone(),
         }
     }
+}
+
+/// Which jobs ran more often than is kept, in sentences.
+fn more_runs(mix: &Mix, launched: &JobsLaunched) -> Vec<String> {
+    let more = mix.jobs.iter().zip(&launched.jobs).filter(|(_, came)| came.more_runs > 0);
+    let told = more.map(|(job, came)| {
+        let (kept, all) = (came.runs.len(), came.runs.len() as u64 + came.more_runs);
+        format!("{} ran {all} times; {kept} runs of it are kept", job.name)
+    });
+    told.collect()
 }
 
 /// What of `conditions` is brought about around all jobs; the rest each job has from its own.

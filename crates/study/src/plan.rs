@@ -80,18 +80,22 @@ pub struct Alone {
 /// What stands for the thread count in a command.
 const THREADS_WORD: &str = "{threads}";
 
+fn in_block(words: Vec<String>, block: u32) -> Vec<String> {
+    words.into_iter().map(|word| word.replace(BLOCK_WORD, &block.to_string())).collect()
+}
+
 /// What stands for the number of the block in a command, such as a seed of its draws.
 const BLOCK_WORD: &str = "{block}";
 
 impl Subject {
-    /// Program and arguments with `threads` threads, as they are kept.
+    /// Program and arguments with `threads` threads, as they are kept; as in the first block.
     pub fn argv_for(&self, threads: u32) -> Vec<String> {
-        with_threads(&self.argv, threads)
+        in_block(with_threads(&self.argv, threads), 0)
     }
 
     /// The command that is run in `block`, with values that aren't kept. All treatments of a block are given the same.
     pub(crate) fn command_in(&self, threads: u32, block: u32) -> Vec<String> {
-        self.command_for(threads).iter().map(|word| word.replace(BLOCK_WORD, &block.to_string())).collect()
+        in_block(self.command_for(threads), block)
     }
 
     /// The same as it is run, with values that aren't kept.
