@@ -256,4 +256,18 @@ mod tests {
             "stayput was stopped by a signal for a moment"
         );
     }
+
+    #[test]
+    fn of_several_standstills_the_surest_is_told_and_of_those_the_longest() {
+        let still = |what, seconds| Standstill { what, seconds };
+        let several = [
+            still(Still::Unknown, 9.0),
+            still(Still::Program, 1.0),
+            still(Still::Program, 2.0),
+            still(Still::Watcher, 3.0),
+        ];
+        assert_eq!(Standstill::surest(several), Some(still(Still::Program, 2.0)));
+        assert_eq!(Standstill::surest([several[0], still(Still::Machine, 0.1)]).unwrap().what, Still::Machine);
+        assert_eq!(Standstill::surest([]), None);
+    }
 }

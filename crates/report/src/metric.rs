@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(of_subject(&Subject::default()), "time [s], lower is better, by the wall clock");
         assert_eq!(of_subject(&own), "time [s], lower is better, as the program reports it");
         assert_eq!(label(&Metric::default()), "time, s");
-        let rate = Metric { name: "rate".into(), unit: Some("MB/s".into()), better: Better::Higher };
+        let rate = Metric::new("rate", Some("MB/s"), Better::Higher);
         let rate = Subject { metric: rate, ..Subject::default() };
         assert_eq!(of_subject(&rate), "rate [MB/s], higher is better, by the wall clock");
     }

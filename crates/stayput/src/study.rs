@@ -3,6 +3,7 @@
 mod conduct;
 mod paper;
 mod venue;
+mod workload;
 
 pub(crate) use paper::conduct_paper;
 
@@ -33,6 +34,7 @@ use study::study_file::{MixTable, Share, Span, StopTable, StudyFile, SubjectTabl
 use study::{HostFacts, Inputs, Plan, Site, Subject, Warning, journal};
 use terminal::printable;
 use venue::Venue;
+use workload::workload_subject;
 use workloads::ResolveError;
 
 /// Measure a program under several placements, or several of what else it runs under, until it is clear whether they differ
@@ -62,7 +64,8 @@ pub struct StudyArgs {
     /// Built-in programs such as npb:cg.W, or one study file (.toml)
     #[arg(value_name = "SUBJECT", add = shell::names_and_files(shell::subjects, "toml"))]
     subjects: Vec<String>,
-    /// Program to study, with its arguments; the word {threads} stands for the thread count
+    /// Program to study, with its arguments; {threads} stands for the thread count, and {block} for the number of the block, as a seed that
+    /// is the same for all that is compared
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
     /// Let a shell read CMD as a line of its own, with pipes and variables [default: none; sh where no SHELL is named]
@@ -75,6 +78,10 @@ pub struct StudyArgs {
     /// `stayput place --help`), or CPU lists [default: unbound,compact,scatter; unbound alone where something else varies]
     #[arg(long = "place", value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), add = shell::names(shell::placements))]
     placements: Vec<String>,
+    /// Workload file of the simulator, or a built-in workload, whose processes are made real: they work, sleep and wait as simulated ones
+    /// do, with other draws in each block. Compared is the time until all have ended
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["subjects", "command"], add = shell::workloads())]
+    workload: Option<String>,
     /// Problem class of every built-in program, whatever class it is named with [default: the class that it is named with]
     #[arg(long, value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
     class: Option<String>,
@@ -199,7 +206,7 @@ struct RaceArgs {
     #[arg(long, value_name = "[PLACEMENT=]PERCENT")]
     max_loss: Option<MaxLoss>,
     /// Race a model instead of a program: a table of times and a noise model (.toml)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["subjects", "command", "class", "mixes"], add = shell::files("toml"))]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["subjects", "command", "class", "mixes", "workload"], add = shell::files("toml"))]
     subject_model: Option<PathBuf>,
     /// The machine that the model runs on: a preset, an hwloc XML file, or a synthetic string [default: host]
     #[arg(long, value_name = "MACHINE", add = shell::machines())]
@@ -398,7 +405,10 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
     });
     let mixes = args.mixes.mixes.iter().map(|text| MixTable { name: None, jobs: vec![text.clone()] });
     let study = match args.subjects.iter().find(|name| is_study_file(name)) {
-        None => StudyFile { subjects: builtins.chain(command).collect(), mixes: mixes.collect(), ..flags },
+        None => {
+            let workload = args.workload.as_deref().map(workload_subject).transpose()?;
+            StudyFile { subjects: builtins.chain(command).chain(workload).collect(), mixes: mixes.collect(), ..flags }
+        }
         Some(name) if args.subjects.len() > 1 || command.is_some() || mixes.len() > 0 => {
             return Err(UsageError::from(format!("study file {name} can't be mixed with other subjects")));
         }

@@ -92,3 +92,29 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
         assert!(told.contains(sentence) && output.stdout.is_empty(), "{words}: {told}");
     }
 }
+
+#[test]
+fn a_workload_file_is_a_subject_of_studies_whose_metrics_are_told() {
+    with_replay_program();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("pairs.toml"), WORKLOAD).unwrap();
+    let words = "study -q --no-report --out a.stayput --warmup 0 -n 1 --sched default,batch --workload pairs.toml";
+    let output = stayput(folder.path(), &format!("{words} --min-runs 3 --max-runs 3"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = stayput(folder.path(), "report a.stayput --format json");
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let subject = &report["plan"]["subjects"][0];
+    assert_eq!((&subject["name"], &subject["input"]["file"]), (&"pairs".into(), &"pairs.toml".into()), "{subject}");
+    let trials = report["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 6);
+    for trial in trials {
+        let makespan_ms = 1e3 * trial["time_s"].as_f64().unwrap_or_else(|| panic!("{trial}"));
+        let value = |name: &str| trial["values"][name].as_f64().unwrap_or_else(|| panic!("no {name} in {trial}"));
+        assert!(value("mean_completion") <= makespan_ms && makespan_ms >= 40.0, "{trial}");
+        assert!(value("jain_index") <= 1.0 && value("longest_wait") >= value("wait_mean"), "{trial}");
+    }
+    // A changed file is another study.
+    std::fs::write(folder.path().join("pairs.toml"), WORKLOAD.replace("40", "50")).unwrap();
+    let other = stayput(folder.path(), words);
+    assert_eq!(other.status.code(), Some(2), "{}", text(&other.stderr));
+}

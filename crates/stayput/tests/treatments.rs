@@ -208,3 +208,14 @@ fn a_secret_of_what_runs_beside_is_never_kept() {
     assert!(said.contains("holds a secret value") && !said.contains("s3cr3t"), "{said}");
     assert!(!desk.path().join("app.stayput").exists(), "nothing was begun");
 }
+
+#[test]
+fn every_treatment_of_a_block_is_given_the_same_number() {
+    let desk = Desk::new();
+    desk.program("app", "#!/bin/sh\necho $1 >> seen\n");
+    let usual = ["study", "-q", "--no-report", "-n", "1", "--warmup", "0", "--min-runs", "3", "--max-runs", "3"];
+    let output = desk.stayput(&[&usual[..], &["--sched", "default,batch", "--", "./app", "{block}"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen = fs::read_to_string(desk.path().join("seen")).unwrap();
+    assert_eq!(seen.lines().collect::<Vec<_>>(), ["0", "0", "1", "1", "2", "2"]);
+}

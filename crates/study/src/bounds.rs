@@ -60,7 +60,10 @@ impl Plan {
         if let Some(count) = self.threads.iter().find(|count| !(1..=machine::MAX_THREADS as u32).contains(*count)) {
             return Err(PlanError(format!("{count} is no thread count; it is 1 to {}", machine::MAX_THREADS)));
         }
-        let patterns = self.subjects.iter().flat_map(|subject| [&subject.time_regex, &subject.verified_regex]);
+        let patterns = self.subjects.iter().flat_map(|subject| {
+            let of_metrics = subject.metrics.iter().map(|metric| &metric.regex);
+            [&subject.time_regex, &subject.verified_regex].into_iter().chain(of_metrics)
+        });
         check_patterns(patterns)
     }
 }

@@ -48,7 +48,7 @@ pub fn metrics(machine: &Machine) -> Vec<Metric> {
         all.map(move |(what, cause)| {
             let describes = matches!(cause, "cold" | "steady");
             let better = if describes { Better::Neither } else { Better::Lower };
-            Metric { name: format!("l{level}_{what}_per_1000"), unit: None, better }
+            Metric::new(format!("l{level}_{what}_per_1000"), None, better)
         })
     };
     levels.flat_map(of_level).collect()

@@ -15,6 +15,16 @@ pub struct Metric {
     pub unit: Option<String>,
     /// When it is better. Ratios are turned so that above 1 is better.
     pub better: Better,
+    /// A regular expression whose first group is its number in the program's output, where it is found there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+}
+
+impl Metric {
+    /// One that isn't looked for in the program's output.
+    pub fn new(name: impl Into<String>, unit: Option<&str>, better: Better) -> Self {
+        Self { name: name.into(), unit: unit.map(str::to_owned), better, regex: None }
+    }
 }
 
 /// Who takes the time of a run.
@@ -32,7 +42,7 @@ pub enum Clock {
 /// The time of a run in seconds, of which less is better: what every study compares by.
 impl Default for Metric {
     fn default() -> Self {
-        Self { name: "time".into(), unit: Some("s".into()), better: Better::Lower }
+        Self::new("time", Some("s"), Better::Lower)
     }
 }
 
@@ -51,7 +61,7 @@ mod tests {
     #[test]
     fn a_metric_is_called_by_its_name_and_its_unit() {
         assert_eq!(Metric::default().to_string(), "time [s]");
-        let bare = Metric { name: "score".into(), unit: None, better: Better::Higher };
+        let bare = Metric::new("score", None, Better::Higher);
         assert_eq!(bare.to_string(), "score");
         assert_eq!(serde_json::to_string(&bare).unwrap(), r#"{"name":"score","better":"higher"}"#);
     }

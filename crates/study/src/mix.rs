@@ -157,21 +157,16 @@ impl Mix {
 
     /// What its runs are compared by.
     pub fn metric() -> Metric {
-        Metric { name: MAKESPAN.into(), unit: Some("s".into()), better: Better::Lower }
+        Metric::new(MAKESPAN, Some("s"), Better::Lower)
     }
 
     /// What else is told of its runs.
     pub fn metrics() -> Vec<Metric> {
-        let metric = |name: &str, unit: Option<&str>, better| Metric {
-            name: name.into(),
-            unit: unit.map(str::to_owned),
-            better,
-        };
         vec![
-            metric(MEAN_COMPLETION, Some("s"), Better::Lower),
-            metric(ANTT, None, Better::Lower),
-            metric(STP, None, Better::Higher),
-            metric(JAIN_INDEX, None, Better::Higher),
+            Metric::new(MEAN_COMPLETION, Some("s"), Better::Lower),
+            Metric::new(ANTT, None, Better::Lower),
+            Metric::new(STP, None, Better::Higher),
+            Metric::new(JAIN_INDEX, None, Better::Higher),
         ]
     }
 }

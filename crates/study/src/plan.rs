@@ -80,10 +80,18 @@ pub struct Alone {
 /// What stands for the thread count in a command.
 const THREADS_WORD: &str = "{threads}";
 
+/// What stands for the number of the block in a command, such as a seed of its draws.
+const BLOCK_WORD: &str = "{block}";
+
 impl Subject {
     /// Program and arguments with `threads` threads, as they are kept.
     pub fn argv_for(&self, threads: u32) -> Vec<String> {
         with_threads(&self.argv, threads)
+    }
+
+    /// The command that is run in `block`, with values that aren't kept. All treatments of a block are given the same.
+    pub(crate) fn command_in(&self, threads: u32, block: u32) -> Vec<String> {
+        self.command_for(threads).iter().map(|word| word.replace(BLOCK_WORD, &block.to_string())).collect()
     }
 
     /// The same as it is run, with values that aren't kept.
@@ -251,6 +259,14 @@ impl Plan {
         for subject in &self.subjects {
             if subject.is_program() && subject.argv.first().is_none_or(String::is_empty) {
                 return wrong(format!("subject `{}` names no program", subject.name));
+            }
+            if let Some(twice) = repeated(subject.metrics.iter().map(|metric| metric.name.as_str())) {
+                return wrong(format!("subject `{}` has two metrics that are called `{twice}`", subject.name));
+            }
+            for pattern in subject.metrics.iter().filter_map(|metric| metric.regex.as_deref()) {
+                if times.insert(pattern) {
+                    check_time_regex(pattern)?;
+                }
             }
             if let Some(mix) = &subject.mix {
                 self.check_mix(&subject.name, mix)?;

@@ -397,6 +397,7 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
     subject.time_regex = table.time_regex.clone().or(subject.time_regex);
     subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
     subject.binding = Binding::new(table.unit, table.skip.clone(), table.observe);
+    subject.metrics.clone_from(&table.metrics);
     Ok(subject)
 }
 

@@ -3,13 +3,15 @@
 use crate::engine::{Limit, Runner, RunnerError, Turn};
 use crate::host::unix_seconds;
 use crate::input::Inputs;
-use crate::plan::Plan;
+use crate::metric::Metric;
+use crate::plan::{Plan, Subject};
 use crate::redaction::{Redaction, without};
 use crate::reported_time::Printed;
 use crate::trial::{Status, Trial};
 use crate::watch::Watch;
 use launch::{Descendants, Exit, Launch, LaunchError, Launched, Marks, Output, Standstill, launch};
 use regex::Regex;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// What of a program's output is kept with a trial, in bytes.
@@ -18,8 +20,8 @@ pub(crate) const TAIL_BYTES: usize = 4096;
 /// Runs programs on this machine.
 #[derive(Debug)]
 pub struct ProgramRunner {
-    /// For each subject of the plan: the pattern of its time, and of a right result.
-    pub(crate) patterns: Vec<(Option<Regex>, Option<Regex>)>,
+    /// For each subject of the plan: what is looked for in its output.
+    pub(crate) patterns: Vec<Patterns>,
     /// For each subject, as far as there is any: what its runs read.
     pub(crate) inputs: Inputs,
     /// For each subject of the plan, its files.
@@ -29,6 +31,43 @@ pub struct ProgramRunner {
     secrets: Vec<Vec<String>>,
     /// What marks when the next run is, if anything does.
     pub(crate) marks: Option<Marks>,
+    /// Whether times mean anything, so that a run which stood still has none. An emulated machine stands still all the time.
+    times_count: bool,
+}
+
+/// What is looked for in the output of a subject's runs.
+#[derive(Debug)]
+pub(crate) struct Patterns {
+    /// Its own time.
+    time: Option<Regex>,
+    /// That its result is right.
+    verified: Option<Regex>,
+    /// Numbers of other metrics, by their names.
+    metrics: Vec<(String, Regex)>,
+}
+
+impl Patterns {
+    fn of(subject: &Subject) -> Result<Self, regex::Error> {
+        let compile = |pattern: &Option<String>| pattern.as_deref().map(Regex::new).transpose();
+        let of_metric =
+            |metric: &Metric| Some(Regex::new(metric.regex.as_deref()?).map(|regex| (metric.name.clone(), regex)));
+        Ok(Self {
+            time: compile(&subject.time_regex)?,
+            verified: compile(&subject.verified_regex)?,
+            metrics: subject.metrics.iter().filter_map(of_metric).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The numbers of other metrics that a run printed, by their names.
+    fn values(&self, launched: &Launched) -> BTreeMap<String, f64> {
+        let texts = [launched.stdout.text(), launched.stderr.text()];
+        let value = |(name, regex): &(String, Regex)| {
+            let captures = texts.iter().find_map(|text| regex.captures(text))?;
+            let value: f64 = captures.get(1)?.as_str().parse().ok()?;
+            value.is_finite().then(|| (name.clone(), value))
+        };
+        self.metrics.iter().filter_map(value).collect()
+    }
 }
 
 impl ProgramRunner {
@@ -37,18 +76,17 @@ impl ProgramRunner {
     /// # Errors
     /// When one of the plan's regular expressions isn't one.
     pub fn new(plan: &Plan, inputs: Inputs) -> Result<Self, RunnerError> {
-        let compile = |pattern: &Option<String>| pattern.as_deref().map(Regex::new).transpose();
         let patterns = plan
             .subjects
             .iter()
-            .map(|subject| Ok((compile(&subject.time_regex)?, compile(&subject.verified_regex)?)))
+            .map(Patterns::of)
             .collect::<Result<_, regex::Error>>()
             .map_err(|error| RunnerError::Broken(error.to_string()))?;
         let watches = plan.subjects.iter().map(|subject| Watch::new(subject.identity.as_ref())).collect();
         let redaction = plan.redaction();
         let variables = redaction.values_of_environment();
         let secrets = plan.subjects.iter().map(|subject| [&subject.unkept.values[..], &variables].concat()).collect();
-        Ok(Self { patterns, inputs, watches, redaction, secrets, marks: None })
+        Ok(Self { patterns, inputs, watches, redaction, secrets, marks: None, times_count: plan.site.is_here() })
     }
 
     /// Lets `marks` mark when the next run is.
@@ -72,12 +110,14 @@ impl ProgramRunner {
     pub(crate) fn judge(&self, trial: &mut Trial, not_in_force: Option<String>, standstill: Option<Standstill>) {
         if let Some(cause) = not_in_force {
             (trial.status, trial.time_s, trial.cause) = (Status::NotInForce, None, cause);
+            trial.values.clear();
         }
-        if let Some(standstill) = standstill {
+        if let Some(standstill) = standstill.filter(|_| self.times_count) {
             // Whatever else became of it may have come of that.
             let otherwise = if trial.cause.is_empty() { String::new() } else { format!("; {}", trial.cause) };
             trial.cause = format!("{standstill}{otherwise}");
             (trial.status, trial.time_s) = (Status::Disturbed, None);
+            trial.values.clear();
         }
     }
 
@@ -115,7 +155,7 @@ impl Runner for ProgramRunner {
             // In all or in none: it stops each process where it ends.
             read_memory: plan.varies_memory(),
             marks: self.marks.clone(),
-            ..Launch::new(subject.command_for(threads).into_iter().map(OsString::from).collect())
+            ..Launch::new(subject.command_in(threads, turn.block).into_iter().map(OsString::from).collect())
         });
         match launched {
             Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
@@ -126,7 +166,10 @@ impl Runner for ProgramRunner {
             Err(error) => trial.cause = error.to_string(),
             Ok(launched) => {
                 match time_s(&launched, limit, &self.patterns[turn.cell.subject]) {
-                    Ok(time_s) => (trial.status, trial.time_s) = (Status::Ok, Some(time_s)),
+                    Ok(time_s) => {
+                        (trial.status, trial.time_s) = (Status::Ok, Some(time_s));
+                        trial.values = self.patterns[turn.cell.subject].values(&launched);
+                    }
                     Err((status, cause)) => (trial.status, trial.cause) = (status, cause),
                 }
                 self.judge(&mut trial, launched.not_in_force.clone(), launched.standstill);
@@ -143,7 +186,7 @@ impl Runner for ProgramRunner {
 pub(crate) fn time_s(
     launched: &Launched,
     limit: Limit,
-    (time, verified): &(Option<Regex>, Option<Regex>),
+    Patterns { time, verified, .. }: &Patterns,
 ) -> Result<f64, (Status, String)> {
     let texts = [launched.stdout.text(), launched.stderr.text()];
     let printed = time.as_ref().and_then(|time| {

@@ -6,6 +6,7 @@ use crate::binding::{Observe, Unit};
 use crate::bounds::{MOST_SUBJECTS, check_count, check_patterns};
 use crate::factors::Levels;
 use crate::list;
+use crate::metric::Metric;
 use crate::mix_text;
 use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
 use crate::site::{GuestMachine, Site};
@@ -146,6 +147,9 @@ pub struct SubjectTable {
     /// How threads are noticed: `trace` or `poll`.
     #[serde(default)]
     pub observe: Observe,
+    /// What else is told of its runs. No file says it.
+    #[serde(skip)]
+    pub metrics: Vec<Metric>,
 }
 
 /// A share such as `2 %` or `0.02`.

@@ -15,7 +15,7 @@ use crate::capture::Captured;
 use crate::prepared::{Prepared, Run};
 use crate::scheduling::Loads;
 use crate::signals::Inherited;
-use crate::supervisor::{self, Charge, Supervisor};
+use crate::supervisor::{self, Charge, Ended, Supervisor};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -124,6 +124,7 @@ impl Worker {
     /// How it ended, to follow its name.
     pub(super) fn how_it_ended(&mut self) -> String {
         match self.supervisor.ended_within(LONGEST_WORD) {
+            Some(Ended { status: None, .. }) => "ended with its supervisor, which was killed".into(),
             Some(ended) => format!("ended {}{}", ended.how(), ended.last_words()),
             None => "has hung up".into(),
         }

@@ -163,7 +163,7 @@ fn wait_until(at_most: Duration, mut is_so: impl FnMut() -> bool) {
 mod tests {
     use super::super::sched_ext::tests::FakeKernel;
     use super::*;
-    use crate::{Conditions, Descendants, Exit, Launch, Launched, Observe, Output, launch};
+    use crate::{Conditions, Descendants, Exit, Job, Jobs, Launch, Launched, Observe, Output, launch, launch_jobs};
     use std::fs;
 
     fn run(kernel: &FakeKernel, loader: &str, script: &str, observe: Observe) -> Result<Launched, LaunchError> {
@@ -224,6 +224,33 @@ mod tests {
             let sentence = seen.not_in_force.unwrap();
             assert!(sentence.ends_with(said), "{sentence}");
         }
+    }
+
+    #[test]
+    fn for_several_programs_a_scheduler_is_loaded_once_and_in_force_until_all_have_ended() {
+        let mix = |kernel: &FakeKernel, scripts: [&str; 2]| {
+            let job = |script: &str| {
+                let script = format!("until [ -e $KERNEL/loads ]; do sleep 0.01; done; {script}");
+                let argv = ["sh", "-c", &script].map(Into::into).to_vec();
+                let env = vec![("KERNEL".into(), kernel.path().into())];
+                Job { launch: Launch { env, ..Launch::new(argv) }, ..Job::default() }
+            };
+            let scheduling = Scheduling::Ext(kernel.loader("echo once >> loads"));
+            let conditions = Conditions { scheduling, ..Conditions::default() };
+            let seen =
+                launch_jobs(&Jobs { jobs: scripts.map(job).into(), conditions, timeout: None, marks: None }).unwrap();
+            assert_eq!((seen.failed, kernel.state().as_str()), (None, "disabled"));
+            assert_eq!(fs::read_to_string(kernel.path().join("loads")).unwrap(), "once\n");
+            seen
+        };
+        let says = "cat $KERNEL/state $KERNEL/root/ops";
+        let seen = mix(&FakeKernel::new(), [&format!("sleep 0.1; {says}"), says]);
+        for job in &seen.jobs {
+            assert_eq!(job.runs[0].launched.stdout.text(), "enabled\nfake\n");
+        }
+        assert_eq!((seen.not_in_force, seen.conditions.scheduling.unwrap().ops.as_deref()), (None, Some("fake")));
+        let seen = mix(&FakeKernel::new(), ["echo other > $KERNEL/root/ops", "sleep 0.1"]);
+        assert!(seen.not_in_force.unwrap().ends_with("`other` was in force by then"));
     }
 
     #[test]

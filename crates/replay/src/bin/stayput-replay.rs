@@ -21,7 +21,8 @@ use std::time::Duration;
 #[derive(Parser)]
 #[command(name = "stayput-replay", version)]
 struct Arguments {
-    /// A workload file (.toml), a scenario as a journal keeps it (.json), a built-in workload, or spin:K for K processes that compute
+    /// A workload file (.toml), - for one on standard input, a scenario as a journal keeps it (.json), a built-in workload, or spin:K
+    /// for K processes that compute
     workload: String,
     /// Stop then at the latest; needed where processes never end [default: the workload's horizon_ms]
     #[arg(long, value_name = "S")]
@@ -44,6 +45,9 @@ struct Arguments {
     /// This machine, where hwloc can't be loaded: a JSON or XML file
     #[arg(long, value_name = "MACHINE", default_value = "host")]
     machine: String,
+    /// Leave out distributions
+    #[arg(long)]
+    brief: bool,
     /// Write what was measured to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -171,7 +175,7 @@ fn write_output(arguments: &Arguments, replay: &Replay<'_>, recording: &Recordin
         seconds: recording.until_ns as f64 / 1e9,
         completed: recording.processes.iter().all(|process| process.ended_ns.is_some()),
         metrics: measurements.metrics,
-        histograms: measurements.histograms,
+        histograms: if arguments.brief { Default::default() } else { measurements.histograms },
         notes: lost.into_iter().collect(),
     };
     if let Some(path) = &arguments.stays {
