@@ -31,6 +31,8 @@ pub struct ProgramRunner {
     secrets: Vec<Vec<String>>,
     /// What marks when the next run is, if anything does.
     pub(crate) marks: Option<Marks>,
+    /// Whether times mean anything, so that a run which stood still has none. An emulated machine stands still all the time.
+    times_count: bool,
 }
 
 /// What is looked for in the output of a subject's runs.
@@ -84,7 +86,7 @@ impl ProgramRunner {
         let redaction = plan.redaction();
         let variables = redaction.values_of_environment();
         let secrets = plan.subjects.iter().map(|subject| [&subject.unkept.values[..], &variables].concat()).collect();
-        Ok(Self { patterns, inputs, watches, redaction, secrets, marks: None })
+        Ok(Self { patterns, inputs, watches, redaction, secrets, marks: None, times_count: plan.site.is_here() })
     }
 
     /// Lets `marks` mark when the next run is.
@@ -110,7 +112,7 @@ impl ProgramRunner {
             (trial.status, trial.time_s, trial.cause) = (Status::NotInForce, None, cause);
             trial.values.clear();
         }
-        if let Some(standstill) = standstill {
+        if let Some(standstill) = standstill.filter(|_| self.times_count) {
             // Whatever else became of it may have come of that.
             let otherwise = if trial.cause.is_empty() { String::new() } else { format!("; {}", trial.cause) };
             trial.cause = format!("{standstill}{otherwise}");

@@ -339,7 +339,9 @@ impl Vm {
             command.arg("-plugin").arg(plugin.qemu_option());
         }
         if let Some(shift) = self.icount_shift {
-            command.arg("-icount").arg(format!("shift={shift},sleep=off"));
+            // Where nothing is to be done the clock leaps to the next timer; but not past what waits for files of the host.
+            let sleep = if shares_memory { "on" } else { "off" };
+            command.arg("-icount").arg(format!("shift={shift},sleep={sleep}"));
         }
         command
     }
