@@ -79,7 +79,7 @@ pub(crate) fn of_trial(trial: &Trial, slowdowns: Option<&Slowdowns>) -> Fields {
     fields.add("sched", seen.and_then(|o| o.conditions.scheduling.as_ref()));
     fields.add("beside", seen.and_then(|o| o.conditions.company.as_ref()));
     fields.add("notes", seen.map(|o| &o.notes).filter(|notes| !notes.is_empty()));
-    fields.add("jobs", (!trial.jobs.is_empty()).then(|| jobs::runs(trial, slowdowns)));
+    fields.add("jobs", (!trial.jobs().is_empty()).then(|| jobs::runs(trial, slowdowns)));
     let values = jobs::values(trial, slowdowns);
     fields.add("values", (!values.is_empty()).then_some(values));
     let told = trial.status.is_failure() && !trial.output_tail.is_empty();

@@ -22,12 +22,12 @@ pub(crate) fn runs(trial: &Trial, slowdowns: Option<&Slowdowns>) -> Vec<Fields> 
             ("slowdown", json!(slowdown)),
         ])
     };
-    trial.jobs.iter().enumerate().map(of_run).collect()
+    trial.jobs().iter().enumerate().map(of_run).collect()
 }
 
 /// The numbers of `trial` besides the one that it is compared by, by the name of their metric.
 pub(crate) fn values<'a>(trial: &'a Trial, slowdowns: Option<&Slowdowns>) -> BTreeMap<&'a str, f64> {
-    let mut values: BTreeMap<&str, f64> = trial.values.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    let mut values: BTreeMap<&str, f64> = trial.values().collect();
     values.extend(slowdowns.map(Slowdowns::metrics).unwrap_or_default());
     values
 }

@@ -95,7 +95,7 @@ fn a_picture_has_a_bar_for_each_job_and_thin_ones_for_its_later_runs() {
         let away = |t: &&study::Trial| (t.time_s.unwrap() - median_s).abs();
         let trials = study.record.trials.iter().filter(counted);
         let middle = trials.min_by(|a, b| away(a).total_cmp(&away(b))).unwrap();
-        middle.jobs.iter().filter(|run| run.name == "stream").count() - 1
+        middle.jobs().iter().filter(|run| run.name == "stream").count() - 1
     };
     let all: usize = ["unbound", "compact", "scatter", "3,5"].iter().map(|placement| later(placement)).sum();
     let bars = |class: &str| on_page(&study, &format!("#jobs svg.chart rect.{class}")).len();

@@ -33,7 +33,7 @@ impl CacheModel {
         if section.all.accesses == 0 {
             return Err(unread(&"the plugin saw no task of the program"));
         }
-        trial.values.extend(section.all.per_1000());
+        trial.more.get_or_insert_default().values.extend(section.all.per_1000());
         Ok(trial)
     }
 }

@@ -205,8 +205,7 @@ mod tests {
                     ran_s: time_s,
                     intended_cpus: None,
                     observation: None,
-                    jobs: Vec::new(),
-                    values: BTreeMap::new(),
+                    more: None,
                     output_tail: String::new(),
                 });
             }

@@ -12,7 +12,6 @@ use crate::record::Ending;
 use crate::session::Session;
 use crate::trial::{Status, Trial};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A cell is given up after so many failures in a row.
@@ -62,8 +61,7 @@ impl Turn {
             intended_cpus: plan.placement(self.cell).map(|placement| placement.slots.clone()),
             ran_s: None,
             observation: None,
-            jobs: Vec::new(),
-            values: BTreeMap::new(),
+            more: None,
             output_tail: String::new(),
         }
     }

@@ -116,8 +116,7 @@ mod tests {
             ran_s: Some(ran_s),
             intended_cpus: None,
             observation: None,
-            jobs: Vec::new(),
-            values: std::collections::BTreeMap::default(),
+            more: None,
             output_tail: String::new(),
         }
     }

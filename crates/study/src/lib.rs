@@ -107,6 +107,6 @@ pub use slowdown::Slowdowns;
 pub use stop_reason::{Stop, StopReason};
 pub use summary::{Best, Claim, JobSummary, MemoryShares, Summary};
 pub use treatment::{Factor, Treatment, Varied};
-pub use trial::{Status, Trial};
+pub use trial::{More, Status, Trial};
 pub use verdict::Verdict;
 pub use warning::Warning;

@@ -4,7 +4,7 @@ use crate::engine::{RunnerError, Turn};
 use crate::mix::{Job, JobRun, Mix};
 use crate::plan::Plan;
 use crate::runner::{ProgramRunner, said, time_s};
-use crate::trial::{Status, Trial};
+use crate::trial::{More, Status, Trial};
 use launch::{
     Conditions, ConditionsObservation, Descendants, Exit, HugePages, JobLaunched, Jobs, JobsLaunched, Launch,
     LaunchError, Launched, MemoryObservation, Observation, Output, Scheduling, launch_jobs,
@@ -83,7 +83,7 @@ impl ProgramRunner {
         trial: &mut Trial,
     ) -> Option<(Status, String)> {
         let mut failure = None;
-        let mut run_bytes = 0;
+        let (mut runs, mut run_bytes) = (Vec::new(), 0);
         for (index, (job, came)) in mix.jobs.iter().zip(&launched.jobs).enumerate() {
             let reports_time = plan.subjects[subjects[index]].time_regex.is_some();
             for (number, run) in came.runs.iter().enumerate() {
@@ -104,7 +104,7 @@ impl ProgramRunner {
                     continue;
                 }
                 run_bytes += RUN_BYTES + job.name.len();
-                trial.jobs.push(JobRun {
+                runs.push(JobRun {
                     name: job.name.clone(),
                     started_s: run.started_s,
                     ended_s: run.ended_s,
@@ -113,6 +113,7 @@ impl ProgramRunner {
                 });
             }
         }
+        trial.more = More { jobs: runs, ..More::default() }.boxed();
         failure
     }
 

@@ -3,9 +3,8 @@
 use crate::engine::CellStudy;
 use crate::host::{HostFacts, PastSession};
 use crate::kind::Kind;
-use crate::mix::JobRun;
 use crate::redaction::{Redaction, without};
-use crate::trial::Trial;
+use crate::trial::{More, Trial};
 use machine::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,11 +73,15 @@ impl<S: CellStudy> Record<S> {
         let names: BTreeMap<&str, &str> =
             self.plan.plan().subjects.iter().zip(&plan.subjects).map(|(then, now)| (&*then.name, &*now.name)).collect();
         let text = |text: &str| redaction.text(&without(text, &values), &mut Vec::new());
+        let renamed = |mut more: Box<More>| {
+            more.jobs.iter_mut().for_each(|run| run.name = text(&run.name));
+            more
+        };
         let kept = |trial: Trial| Trial {
             subject: names.get(&*trial.subject).map_or_else(|| text(&trial.subject), ToString::to_string),
             cause: text(&trial.cause),
             output_tail: text(&trial.output_tail),
-            jobs: trial.jobs.into_iter().map(|run| JobRun { name: text(&run.name), ..run }).collect(),
+            more: trial.more.map(renamed),
             ..trial
         };
         let trials = self.trials.into_iter().map(kept).collect();

@@ -7,7 +7,7 @@ use crate::metric::Metric;
 use crate::plan::{Plan, Subject};
 use crate::redaction::{Redaction, without};
 use crate::reported_time::Printed;
-use crate::trial::{Status, Trial};
+use crate::trial::{More, Status, Trial};
 use crate::watch::Watch;
 use launch::{Descendants, Exit, Launch, LaunchError, Launched, Marks, Output, Standstill, launch};
 use regex::Regex;
@@ -110,14 +110,14 @@ impl ProgramRunner {
     pub(crate) fn judge(&self, trial: &mut Trial, not_in_force: Option<String>, standstill: Option<Standstill>) {
         if let Some(cause) = not_in_force {
             (trial.status, trial.time_s, trial.cause) = (Status::NotInForce, None, cause);
-            trial.values.clear();
+            trial.forget_values();
         }
         if let Some(standstill) = standstill.filter(|_| self.times_count) {
             // Whatever else became of it may have come of that.
             let otherwise = if trial.cause.is_empty() { String::new() } else { format!("; {}", trial.cause) };
             trial.cause = format!("{standstill}{otherwise}");
             (trial.status, trial.time_s) = (Status::Disturbed, None);
-            trial.values.clear();
+            trial.forget_values();
         }
     }
 
@@ -168,7 +168,8 @@ impl Runner for ProgramRunner {
                 match time_s(&launched, limit, &self.patterns[turn.cell.subject]) {
                     Ok(time_s) => {
                         (trial.status, trial.time_s) = (Status::Ok, Some(time_s));
-                        trial.values = self.patterns[turn.cell.subject].values(&launched);
+                        let values = self.patterns[turn.cell.subject].values(&launched);
+                        trial.more = More { values, ..More::default() }.boxed();
                     }
                     Err((status, cause)) => (trial.status, trial.cause) = (status, cause),
                 }

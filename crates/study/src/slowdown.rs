@@ -70,7 +70,7 @@ pub(crate) fn slowdowns(plan: &Plan, trials: &[Trial]) -> BTreeMap<u32, Slowdown
             let Some(mix) = &plan.subjects[cell.subject].mix else { continue };
             for (trial, _) in counted(plan, trials, cell) {
                 let alone_s = |subject: &str| alone_s.get(subject)?.get(&trial.block).copied();
-                slowdowns.insert(trial.sequence, Slowdowns::new(mix, &trial.jobs, alone_s));
+                slowdowns.insert(trial.sequence, Slowdowns::new(mix, trial.jobs(), alone_s));
             }
         }
     }
@@ -83,7 +83,7 @@ pub(crate) fn values<'a>(
     slowdowns: &'a BTreeMap<u32, Slowdowns>,
 ) -> impl Iterator<Item = (&'a str, f64)> {
     let of_jobs = slowdowns.get(&trial.sequence).map(Slowdowns::metrics);
-    let kept = trial.values.iter().map(|(name, value)| (name.as_str(), *value));
+    let kept = trial.values();
     kept.chain(of_jobs.into_iter().flatten())
 }
 

@@ -134,7 +134,7 @@ impl JobSummary {
     fn all(plan: &Plan, slowdowns: &BTreeMap<u32, Slowdowns>, cell: Cell, good: &[(&Trial, f64)]) -> Vec<Self> {
         let Some(mix) = &plan.subjects[cell.subject].mix else { return Vec::new() };
         let of_job = |(position, job): (usize, &Job)| {
-            let first = |trial: &&(&Trial, f64)| trial.0.jobs.iter().find(|run| run.name == job.name).cloned();
+            let first = |trial: &&(&Trial, f64)| trial.0.jobs().iter().find(|run| run.name == job.name).cloned();
             let runs: Vec<JobRun> = good.iter().filter_map(|trial| first(&trial)).collect();
             let median = |figure: fn(&JobRun) -> Option<f64>| {
                 let numbers: Vec<f64> = runs.iter().filter_map(figure).collect();

@@ -73,12 +73,46 @@ pub struct Trial {
     pub intended_cpus: Option<Vec<CpuSet>>,
     /// What was observed; none when it could not be started, or a model stands in for it.
     pub observation: Option<Observation>,
+    /// What few trials have: large studies keep many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<Box<More>>,
+    /// The last of its standard error (and output, when it failed), at most 4 KiB.
+    pub output_tail: String,
+}
+
+/// What trials of mixes have, and those of subjects with several metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct More {
     /// Of a mix, every run of every job, those of a job one after the other, in the order of jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobRun>,
-    /// What else was measured of it, by the name of the metric; only when `status` is ok.
+    /// What else was measured, by the name of the metric; only when the trial's status is ok.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, f64>,
-    /// The last of its standard error (and output, when it failed), at most 4 KiB.
-    pub output_tail: String,
+}
+
+impl More {
+    /// This, boxed, unless there is nothing in it.
+    pub fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+}
+
+impl Trial {
+    /// Of a mix, every run of every job.
+    pub fn jobs(&self) -> &[JobRun] {
+        self.more.as_ref().map_or(&[], |more| &more.jobs)
+    }
+
+    /// What else was measured of it, by the name of the metric.
+    pub fn values(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.more.iter().flat_map(|more| more.values.iter().map(|(name, value)| (name.as_str(), *value)))
+    }
+
+    /// Takes back what else was measured.
+    pub(crate) fn forget_values(&mut self) {
+        if let Some(more) = &mut self.more {
+            more.values.clear();
+        }
+    }
 }

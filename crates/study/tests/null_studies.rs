@@ -93,8 +93,9 @@ impl Runner for Unmoved {
         let time_s = match &plan.subjects[turn.cell.subject].mix {
             None => self.log_slowness().exp(),
             Some(mix) => {
-                trial.jobs = mix.jobs.iter().map(|job| self.run_of(&job.name)).collect();
-                trial.jobs.iter().map(|run| run.ended_s).fold(0.0, f64::max)
+                let jobs = mix.jobs.iter().map(|job| self.run_of(&job.name)).collect();
+                trial.more.get_or_insert_default().jobs = jobs;
+                trial.jobs().iter().map(|run| run.ended_s).fold(0.0, f64::max)
             }
         };
         (trial.status, trial.time_s, trial.ran_s) = (Status::Ok, Some(time_s), Some(time_s));

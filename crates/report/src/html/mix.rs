@@ -68,7 +68,7 @@ fn strip(study: &StudyView, mix: &Mix, summary: &Summary) -> Option<JobStrip> {
     let middle = middle_trial(study, summary, makespan_s);
     let bar = |(position, job): (usize, &JobSummary)| {
         let ours = |trial: &'_ Trial| -> Vec<std::ops::Range<f64>> {
-            let runs = trial.jobs.iter().filter(|run| run.name == job.name).skip(1);
+            let runs = trial.jobs().iter().filter(|run| run.name == job.name).skip(1);
             runs.map(|run| run.started_s..run.ended_s).collect()
         };
         let slowed = slowdown(job);

@@ -115,8 +115,7 @@ impl Runner for Maker {
             time_s: Some(time_s),
             ran_s: Some(time_s),
             observation: Some(observation),
-            jobs: Vec::new(),
-            values: BTreeMap::new(),
+            more: None,
             output_tail: "It is done.\n".into(),
             ..turn.trial(plan, started_unix_s)
         })

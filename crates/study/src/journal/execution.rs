@@ -1,13 +1,12 @@
 //! Executions of programs in a journal: the tables `trial` and `thread`.
 
 use crate::row::{ColumnNames, Columns, Row, RowError, Tables, Tails, insert, integer, to_json};
-use crate::trial::{Status, Trial};
+use crate::trial::{More, Status, Trial};
 use launch::{ConditionsObservation, Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 impl Row for Trial {
     const TABLES: &'static str = "
@@ -95,7 +94,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
     }
 
     fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let observed = self.observation.as_ref();
+        let (observed, more) = (self.observation.as_ref(), self.more.as_ref());
         insert(
             connection,
             "trial",
@@ -128,8 +127,8 @@ CREATE TABLE IF NOT EXISTS disturbed (
                 ("stops", &observed.and_then(|o| o.stops).map(integer)),
                 ("stops_s", &observed.and_then(|o| o.stops_s)),
                 ("conditions", &observed.map(|o| &o.conditions).filter(|seen| !seen.is_empty()).map(to_json)),
-                ("jobs", &(!self.jobs.is_empty()).then(|| to_json(&self.jobs))),
-                ("metric_values", &(!self.values.is_empty()).then(|| to_json(&self.values))),
+                ("jobs", &more.map(|more| &more.jobs).filter(|jobs| !jobs.is_empty()).map(to_json)),
+                ("metric_values", &more.map(|more| &more.values).filter(|values| !values.is_empty()).map(to_json)),
             ],
         )?;
         observed.into_iter().flat_map(|o| &o.threads).try_for_each(|thread| {
@@ -158,7 +157,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
 
     fn forget_details(&mut self) {
         (self.intended_cpus, self.observation, self.output_tail) = (None, None, String::new());
-        (self.jobs, self.values) = (Vec::new(), BTreeMap::new());
+        self.more = None;
     }
 
     fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {
@@ -190,12 +189,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
                     .map(|slots| slots.into_iter().map(|slot| tables.shared(slot)).collect())
                     .transpose()?,
                 observation,
-                jobs: if row.has("jobs") { row.optional_json("jobs")?.unwrap_or_default() } else { Vec::new() },
-                values: if row.has("metric_values") {
-                    row.optional_json("metric_values")?.unwrap_or_default()
-                } else {
-                    BTreeMap::new()
-                },
+                more: more(row)?.boxed(),
                 output_tail: if has_tail { row.get("output_tail")? } else { String::new() },
             })
         })
@@ -269,6 +263,18 @@ fn observation(row: &Columns, threads: Vec<ThreadObservation>, exit: Exit) -> Re
         },
         notes: row.json("notes")?,
     })
+}
+
+/// What journals of before mixes hadn't got.
+fn more(row: &Columns) -> Result<More, RowError> {
+    let mut more = More::default();
+    if row.has("jobs") {
+        more.jobs = row.optional_json("jobs")?.unwrap_or_default();
+    }
+    if row.has("metric_values") {
+        more.values = row.optional_json("metric_values")?.unwrap_or_default();
+    }
+    Ok(more)
 }
 
 /// A thread, with the number of its trial.

@@ -40,8 +40,7 @@ fn trial(sequence: u32) -> Trial {
         ran_s: Some(seen.wall_s),
         intended_cpus: Some(vec!["0".parse().unwrap(), "1".parse().unwrap()]),
         observation: Some(seen),
-        jobs: Vec::new(),
-        values: std::collections::BTreeMap::default(),
+        more: None,
         output_tail: "the end\u{1F980}".into(),
     }
 }
