@@ -25,7 +25,11 @@ fn folder() -> tempfile::TempDir {
         ("unknown-key.toml", "thread = [1]\n[[subject]]\ncommand = [\"./app\"]\n"),
         ("plan.toml", "[[subject]]\ncommand = [\"./app\"]\n"),
         ("broken-mix.toml", "[[mix]]\njobs = [\"./app\"]\n"),
-        ("endless.toml", "name = \"endless\"\n[[jobs]]\nname = \"a\"\nprocesses = 1\n"),
+        (
+            "endless.toml",
+            "name = \"endless\"\n[[jobs]]\nname = \"a\"\nprocesses = 1\n[jobs.process.intervals.bursts]\nlength_ms = { constant = 1 }\n\
+             ends = { system_call = 100 }\n",
+        ),
         ("broken.stayput", "no journal\n"),
         ("broken.xml", "<topology>\n"),
     ] {
