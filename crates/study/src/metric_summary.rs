@@ -94,14 +94,11 @@ fn values_by_block(
     counted(plan, trials, cell).filter_map(|(trial, _)| Some((trial.block, value(trial)?))).collect()
 }
 
-/// Pairs whose ratio is above 1 where `own` is better; none for a metric that only describes.
+/// Pairs whose ratio is above 1 where `own` is better; none for a metric that only describes. Where a number of one is 0, as counts may
+/// be, there is no ratio at all: leaving that block out would favour whichever was 0 more seldom.
 fn pairs(reference: &BTreeMap<u32, f64>, own: &BTreeMap<u32, f64>, better: Better) -> Vec<Pair> {
     let pair = |(block, &own): (&u32, &f64)| {
         let &reference = reference.get(block)?;
-        // Nothing is no ratio: a count may be 0.
-        if !(reference > 0.0 && own > 0.0) {
-            return None;
-        }
         match better {
             Better::Lower => Some(Pair { reference_s: reference, treatment_s: own }),
             Better::Higher => Some(Pair { reference_s: own, treatment_s: reference }),
