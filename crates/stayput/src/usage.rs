@@ -31,7 +31,10 @@ pub fn sentence(error: &Error, mut command: Command, words: &[String]) -> Option
             format!("there is no command `{}`{}", option(ContextKind::InvalidSubcommand), instead.unwrap_or_default())
         }
         ErrorKind::UnknownArgument => {
-            let instead = text(ContextKind::SuggestedArg).map(|shown| format!("; `{}` is", option_name(&shown)));
+            // clap takes the end of a long word for a misspelt short one: `--on` for `--frobnicate`.
+            let is_near = |shown: &String| 2 * option_name(shown).len() > wrong.len();
+            let instead = text(ContextKind::SuggestedArg).filter(is_near);
+            let instead = instead.map(|shown| format!("; `{}` is", option_name(&shown)));
             let is_option = wrong.starts_with('-');
             match with_dashes(command, &name, rest) {
                 Some(line) => format!("put `--` before the program: `{line}`"),
