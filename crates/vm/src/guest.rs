@@ -8,7 +8,7 @@
 //! What the program writes to standard error is on the guest's console, the end of which an error quotes.
 
 use crate::qemu::Qemu;
-use crate::script::{HostProgram, OVERLAY_PATH, REQUEST_PORT, ROOT_TAG, Script};
+use crate::script::{CONFIG_PATH, HostProgram, OVERLAY_PATH, REQUEST_PORT, ROOT_TAG, Script};
 use crate::virtiofsd::Virtiofsd;
 use crate::{Stopped, Vm, VmError, last_lines, panic_cause};
 use std::fs;
@@ -34,15 +34,21 @@ pub struct Guest {
 
 impl Vm {
     /// Boots it with this host's file system, in which `program` answers requests. `overlay` is the kernel's module for that, where it
-    /// needs one. Returns when it has begun to boot.
+    /// needs one, and `config` what the kernel was built with, where that is known. Returns when it has begun to boot.
     ///
     /// # Errors
     /// [`VmError`] where qemu or virtiofsd can't be started.
-    pub fn boot(&self, program: HostProgram, overlay: Option<PathBuf>) -> Result<Guest, VmError> {
+    pub fn boot(
+        &self,
+        program: HostProgram,
+        overlay: Option<PathBuf>,
+        config: Option<PathBuf>,
+    ) -> Result<Guest, VmError> {
         let folder = tempfile::tempdir()?;
         let here = |name: &str| folder.path().join(name);
         let mut vm = self.clone();
         vm.files.extend(overlay.map(|module| (module, OVERLAY_PATH.into())));
+        vm.files.extend(config.map(|config| (config, CONFIG_PATH.into())));
         vm.initramfs(&Script::Host(program))?.write(&here("initramfs"))?;
         let virtiofsd = Virtiofsd::start(&here("root"), here("virtiofsd"))?;
         let mut command = vm.command(&here("initramfs"), &here("console"), true);

@@ -137,6 +137,23 @@ impl Kernel {
         }
         Ok(Some(kept))
     }
+
+    /// The configuration that the kernel was built with, where it can be had: many loaders of sched_ext look it up. A kernel of Debian's
+    /// is given its own, which `say` is told of before it is fetched, or that it can't be; another one what lies beside it.
+    pub fn config(&self, say: &dyn Fn(&str)) -> Option<PathBuf> {
+        let kept = self.vmlinuz.with_file_name("config");
+        if env::var_os(KERNEL_VARIABLE).is_some() {
+            return Some(kept).filter(|path| path.is_file());
+        }
+        let fetched = || Cache::open(say).map_err(FetchError::from)?.fetch_config(&self.release, &kept);
+        match if is_as_fetched(&kept) { Ok(()) } else { fetched() } {
+            Ok(()) => Some(kept),
+            Err(cause) => {
+                say(&format!("schedulers that look up the kernel's configuration can't be loaded there: {cause}"));
+                None
+            }
+        }
+    }
 }
 
 /// The module that a host's file system in a guest takes.
@@ -339,6 +356,17 @@ impl<'a> Cache<'a> {
         let plain = folder.path().join(name);
         unpack_module(&found, &plain)?;
         keep(&plain, kept)
+    }
+
+    /// Fetches the configuration of a kernel of ours, and keeps it at `kept`.
+    fn fetch_config(&self, release: &str, kept: &Path) -> Result<(), FetchError> {
+        let package = format!("linux-base-{release}");
+        let folder = self.unpacked("kernel's configuration", &package)?;
+        let config = folder.path().join("usr/lib/modules").join(release).join("config");
+        if !config.is_file() {
+            return Err(FetchError::Package(format!("{package} holds no configuration")));
+        }
+        keep(&config, kept)
     }
 }
 

@@ -25,7 +25,8 @@ mod virtiofsd;
 pub use guest::Guest;
 pub use image::{Kernel, KernelError};
 pub use script::{
-    ANSWER_PORT, Exit, HostProgram, Message, OUTPUT_BYTES, OVERLAY_PATH, REQUEST_PORT, ROOT_TAG, SCRIPT_PATH,
+    ANSWER_PORT, CONFIG_PATH, Exit, HostProgram, Message, OUTPUT_BYTES, OVERLAY_PATH, REQUEST_PORT, ROOT_TAG,
+    SCRIPT_PATH,
 };
 pub use script::{Script, Step, StepResult};
 pub use topology::{ParseTopologyError, Topology};

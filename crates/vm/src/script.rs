@@ -17,6 +17,8 @@ pub const OUTPUT_BYTES: usize = 8 << 20;
 
 /// Where the guest has the module of overlay file systems, if it needs one.
 pub const OVERLAY_PATH: &str = "/stayput/overlay.ko";
+/// Where the guest has the kernel's configuration, until it lies where libbpf looks for it.
+pub const CONFIG_PATH: &str = "/stayput/config";
 /// The name of a port of a guest that stays up: for requests and answers.
 pub const REQUEST_PORT: &str = "requests";
 /// By which name the guest mounts the host's file system.

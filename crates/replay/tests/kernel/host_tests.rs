@@ -16,11 +16,12 @@ fn shell(topology: &str) -> Option<Guest> {
 }
 
 fn booted(vm: &Vm) -> Guest {
-    let overlay = vm.kernel.overlay_module(&|what| eprintln!("{what}")).unwrap();
+    let say = |what: &str| eprintln!("{what}");
+    let (overlay, config) = (vm.kernel.overlay_module(&say).unwrap(), vm.kernel.config(&say));
     let answers = "while read line; do eval \"$line\" 2>&1 | tr '\\n' ' '; echo; done";
     let argv = ["/bin/sh", "-c", answers].map(Into::into).to_vec();
     let environment = vec![("PATH".into(), "/usr/bin:/bin:/usr/sbin:/sbin".into())];
-    vm.boot(HostProgram { argv, folder: "/tmp".into(), environment }, overlay).unwrap()
+    vm.boot(HostProgram { argv, folder: "/tmp".into(), environment }, overlay, config).unwrap()
 }
 
 /// What the guest answers to a line, waited for as long as any test may take.
@@ -57,6 +58,8 @@ fn a_guest_has_all_files_of_the_host_and_writes_none_of_them() {
     assert!(ask(&around).starts_with("from the host"), "it can be read there");
     assert!(ask(&around).ends_with("refused"));
     assert_eq!(ask("cat /sys/kernel/sched_ext/state"), "disabled");
+    // Where libbpf looks for it.
+    assert_eq!(ask("grep -h ^CONFIG_SCHED_CLASS_EXT= /boot/config-$(uname -r)"), "CONFIG_SCHED_CLASS_EXT=y");
     guest.end();
     assert_eq!(fs::read_to_string(&file).unwrap(), "from the host");
     assert!(!Path::new("/etc/stayput-was-here").exists());

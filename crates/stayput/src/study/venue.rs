@@ -64,6 +64,7 @@ fn boot(guest: &GuestMachine, machine: &Machine) -> anyhow::Result<(Boot, Option
     let say = |what: &str| eprintln!("stayput: {what}");
     let kernel = vm::can_share_files(&say).map_err(UsageError::from)?;
     let overlay = kernel.overlay_module(&say).map_err(UsageError::from)?;
+    let config = kernel.config(&say);
     let mut vm = Vm::new(kernel, guest.topology.clone(), launch::companion("stayput-guest")?);
     vm.memory_mib = MEMORY_MIB;
     let program = HostProgram {
@@ -88,7 +89,7 @@ fn boot(guest: &GuestMachine, machine: &Machine) -> anyhow::Result<(Boot, Option
     let boot = move || {
         // What another boot missed isn't this one's.
         folder.iter().for_each(|folder| drop(std::fs::remove_file(folder.path().join("misses.json"))));
-        match vm.boot(program.clone(), overlay.clone()) {
+        match vm.boot(program.clone(), overlay.clone(), config.clone()) {
             Ok(guest) => Ok(Box::new(guest) as Box<dyn Line>),
             Err(error) => Err(error.to_string()),
         }

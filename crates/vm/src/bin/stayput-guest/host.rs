@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use vm::{HostProgram, OVERLAY_PATH, REQUEST_PORT, ROOT_TAG};
+use vm::{CONFIG_PATH, HostProgram, OVERLAY_PATH, REQUEST_PORT, ROOT_TAG};
 
 /// Where the host's files, what is written instead of them, and both together are until they are all that there is.
 const LOWER: &str = "/lower";
@@ -75,6 +75,7 @@ fn enter_host_root() -> io::Result<()> {
         let loaded = finit_module(&module, c"", ModuleInitFlags::empty());
         loaded.map_err(|error| named("the overlay module")(error.into()))?;
     }
+    let config = fs::read(CONFIG_PATH).ok();
     for folder in [LOWER, UPPER, ROOT] {
         fs::create_dir_all(folder)?;
     }
@@ -94,6 +95,7 @@ fn enter_host_root() -> io::Result<()> {
     chroot(".")?;
     env::set_current_dir("/")?;
     init::mount_all();
+    config.map_or(Ok(()), |config| write_config(&config)).map_err(named("the kernel's configuration"))?;
     // As systems have them, which a device file system has not.
     for (kind, at, options) in [
         ("devpts", "/dev/pts", "mode=620,ptmxmode=666"),
@@ -107,6 +109,13 @@ fn enter_host_root() -> io::Result<()> {
         std::os::unix::fs::symlink(format!("/proc/self/fd{target}"), format!("/dev/{link}"))?;
     }
     Ok(())
+}
+
+/// Writes the kernel's configuration to where libbpf looks for it.
+fn write_config(config: &[u8]) -> io::Result<()> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    fs::create_dir_all("/boot")?;
+    fs::write(format!("/boot/config-{}", release.trim_end()), config)
 }
 
 /// The same error, of something that is named.
