@@ -9,9 +9,9 @@ use std::ffi::OsString;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a loader may take until its scheduler is in force. On a machine that is emulated 10 s weren't enough; one that fails ends
-/// sooner.
-const LONGEST_LOAD: Duration = Duration::from_secs(30);
+/// How long a loader may take until its scheduler is in force. On a machine that is emulated with its caches 30 s weren't enough; one
+/// that fails ends sooner.
+const LONGEST_LOAD: Duration = Duration::from_secs(120);
 
 /// How long the kernel may take to give everything back to its own scheduler.
 const LONGEST_UNLOAD: Duration = Duration::from_secs(5);

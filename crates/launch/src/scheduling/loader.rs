@@ -95,7 +95,7 @@ impl Loader {
         self.ending.as_deref()
     }
 
-    /// The last line that it printed, as an end of a sentence.
+    /// The last line that it printed, but for a backtrace, as an end of a sentence.
     pub(super) fn last_words(&self) -> String {
         if self.ending.is_some() {
             // Nothing is ever sent: it waits until what was printed has been read.
@@ -163,7 +163,10 @@ fn ending(child: &Child) -> Ending {
     }
 }
 
-/// Keeps the last line of `output` that isn't empty, until that ends or nobody asks any more.
+/// What stands above a backtrace, after which no line says more of a cause.
+const BACKTRACE: &str = "stack backtrace:";
+
+/// Keeps the last line of `output` that isn't empty nor part of a backtrace, until that ends or nobody asks any more.
 fn read_lines(output: PipeReader) -> io::Result<(Arc<Mutex<String>>, Receiver<()>)> {
     let last_line = Arc::new(Mutex::new(String::new()));
     let (at_end, printed) = mpsc::channel();
@@ -172,9 +175,11 @@ fn read_lines(output: PipeReader) -> io::Result<(Arc<Mutex<String>>, Receiver<()
         let _at_end: Sender<()> = at_end;
         let mut output = BufReader::new(output);
         let mut line = Vec::new();
+        let mut in_backtrace = false;
         while output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
             let text = String::from_utf8_lossy(&line);
-            if !text.trim().is_empty() {
+            in_backtrace |= text.trim().eq_ignore_ascii_case(BACKTRACE);
+            if !in_backtrace && !text.trim().is_empty() {
                 *kept.lock().unwrap_or_else(PoisonError::into_inner) = machine::quoted(text.trim());
             }
             line.clear();
@@ -232,6 +237,10 @@ mod tests {
         assert_eq!(failed.ending(LONG), Some("exited with code 3"));
         assert_eq!(failed.ending(Duration::ZERO), Some("exited with code 3"));
         assert_eq!(failed.last_words(), "; the last line that it printed is `two`");
+        let mut traced =
+            loader("echo 'Error: no'; echo '  1: why'; echo; echo 'Stack backtrace:'; echo '   9: _start'; exit 1");
+        assert_eq!(traced.ending(LONG), Some("exited with code 1"));
+        assert_eq!(traced.last_words(), "; the last line that it printed is `1: why`");
         let mut killed = loader("kill -9 $$");
         assert_eq!(killed.ending(LONG), Some("was killed by signal 9"));
         assert_eq!(killed.last_words(), "");
