@@ -6,6 +6,7 @@
 
 use crate::signals;
 use crate::watchdog::{self, Watchdog};
+use anstream::adapter::strip_str;
 use machine::linux::Pid;
 use nix::errno::Errno;
 use std::ffi::OsString;
@@ -177,7 +178,8 @@ fn read_lines(output: PipeReader) -> io::Result<(Arc<Mutex<String>>, Receiver<()
         let mut line = Vec::new();
         let mut in_backtrace = false;
         while output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-            let text = String::from_utf8_lossy(&line);
+            // Loaders colour what they print to a pipe, too.
+            let text = strip_str(&String::from_utf8_lossy(&line)).to_string();
             in_backtrace |= text.trim().eq_ignore_ascii_case(BACKTRACE);
             if !in_backtrace && !text.trim().is_empty() {
                 *kept.lock().unwrap_or_else(PoisonError::into_inner) = machine::quoted(text.trim());
@@ -241,6 +243,9 @@ mod tests {
             loader("echo 'Error: no'; echo '  1: why'; echo; echo 'Stack backtrace:'; echo '   9: _start'; exit 1");
         assert_eq!(traced.ending(LONG), Some("exited with code 1"));
         assert_eq!(traced.last_words(), "; the last line that it printed is `1: why`");
+        let mut coloured = loader(r"printf '\033[2mno\033[0m \033[31mmap\033[0m\n'; exit 1");
+        assert_eq!(coloured.ending(LONG), Some("exited with code 1"));
+        assert_eq!(coloured.last_words(), "; the last line that it printed is `no map`");
         let mut killed = loader("kill -9 $$");
         assert_eq!(killed.ending(LONG), Some("was killed by signal 9"));
         assert_eq!(killed.last_words(), "");
