@@ -120,6 +120,15 @@ pub struct Observation {
     pub minor_faults: u64,
     /// Page faults that needed I/O.
     pub major_faults: u64,
+    /// What it read from disks and other block devices, in bytes; none in what was kept before this was counted.
+    #[serde(default)]
+    pub read_bytes: Option<u64>,
+    /// What it wrote to be kept there, likewise.
+    #[serde(default)]
+    pub written_bytes: Option<u64>,
+    /// What the machine's processors used while it ran, in joules, whoever used it; none where that isn't counted.
+    #[serde(default)]
+    pub energy_j: Option<f64>,
     /// Hardware counters by name (`cycles`, `instructions`, ...); empty where the machine has none.
     pub counters: BTreeMap<String, u64>,
     /// How often we stopped one of its threads, to bind it or to learn of it; none in what was kept before this was counted.

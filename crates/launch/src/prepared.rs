@@ -15,6 +15,7 @@ use crate::residence::MemoryReader;
 use crate::scheduling::{Attached, Loads, Scheduling, SchedulingSeen};
 use crate::signals::{CUT_SHORT, Caught};
 use crate::{Descendants, Input, Launch, LaunchError, Launched, Observe, Unit, poller, stop_cost, tracer};
+use machine::linux::energy::EnergyReading;
 use machine::linux::{Pid, Tid, affinity};
 use machine::{CpuSet, Placement};
 use std::env;
@@ -95,6 +96,7 @@ impl<'a> Prepared<'a> {
         if let Some(hold) = &mut hold {
             hold();
         }
+        let energy = EnergyReading::now();
         if let Err(cause) = held.release() {
             tracer::reap(held.pid.main_thread());
             return Err(LaunchError::system("write")(cause));
@@ -110,6 +112,7 @@ impl<'a> Prepared<'a> {
                 poller::watch(&mut held, &mut registry, &mut events, launch, memory.as_mut())
             }
         };
+        let energy_j = energy.and_then(|before| EnergyReading::now()?.joules_since(&before));
         let marked = mark(launch.marks.as_ref(), |marks| &marks.end);
         let around = in_force.map(InForce::end).unwrap_or_default();
         if let Some(reaper) = reaper {
@@ -160,6 +163,9 @@ impl<'a> Prepared<'a> {
             migrations: findings.migrations.or(counted_migrations),
             minor_faults: usage.minor_faults,
             major_faults: usage.major_faults,
+            read_bytes: Some(usage.read_bytes),
+            written_bytes: Some(usage.written_bytes),
+            energy_j,
             counters,
             threads: findings.threads,
             stops: Some(ended.stops),

@@ -35,7 +35,12 @@ pub(crate) struct Usage {
     pub(crate) involuntary_switches: u64,
     pub(crate) minor_faults: u64,
     pub(crate) major_faults: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
 }
+
+/// What getrusage(2) counts blocks of, in bytes.
+const BLOCK_BYTES: u64 = 512;
 
 impl Usage {
     /// What was used since `before`. Peak memory knows no difference and is kept.
@@ -48,6 +53,8 @@ impl Usage {
             involuntary_switches: self.involuntary_switches - before.involuntary_switches,
             minor_faults: self.minor_faults - before.minor_faults,
             major_faults: self.major_faults - before.major_faults,
+            read_bytes: self.read_bytes - before.read_bytes,
+            written_bytes: self.written_bytes - before.written_bytes,
         }
     }
 }
@@ -64,6 +71,8 @@ impl From<libc::rusage> for Usage {
             involuntary_switches: usage.ru_nivcsw as u64,
             minor_faults: usage.ru_minflt as u64,
             major_faults: usage.ru_majflt as u64,
+            read_bytes: usage.ru_inblock as u64 * BLOCK_BYTES,
+            written_bytes: usage.ru_oublock as u64 * BLOCK_BYTES,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use study::Comparison;
 use study::plan::{Cell, UNBOUND};
 use study::record::Record;
-use study::times::{bootstrap_seed, counted_times, pairs_to};
+use study::times::{bootstrap_seed, counted_costs, pairs_to};
 
 /// What a paper's study measured on this machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ impl Live {
                         ratios.extend(plan.names(other).map(|other| ((place(name), other.to_owned()), ratio)));
                     }
                 }
-                let times = counted_times(plan, &record.trials, cell);
+                let times = counted_costs(plan, &record.trials, cell);
                 times_s.extend(plan.names(cell).map(|name| (place(name), times.clone())));
             }
         }

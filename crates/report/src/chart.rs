@@ -66,6 +66,11 @@ impl Hue {
     }
 }
 
+/// A number on a scale with the unit of that, where it has one.
+fn with_unit(number: &str, unit: Option<&str>) -> String {
+    unit.map_or_else(|| number.to_owned(), |unit| format!("{number} {unit}"))
+}
+
 /// A change as a percentage: `+2 %`.
 fn signed_percent(share: f64) -> String {
     // Without the rounding errors of a scale's steps, and without a negative zero.

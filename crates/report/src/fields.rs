@@ -57,6 +57,13 @@ pub(crate) const OF_TRIAL: [Field; 21] = [
     ("strayed_threads", |trial| seen(trial, |o| json!(o.threads.iter().filter(|thread| thread.strayed()).count()))),
 ];
 
+/// What a trial read, wrote and used of energy; journals used not to keep it.
+pub(crate) const USED: [Field; 3] = [
+    ("read_bytes", |trial| seen(trial, |o| json!(o.read_bytes))),
+    ("written_bytes", |trial| seen(trial, |o| json!(o.written_bytes))),
+    ("energy_j", |trial| seen(trial, |o| json!(o.energy_j))),
+];
+
 /// How often a trial's threads were stopped to be watched, and what that took; journals used not to keep it.
 pub(crate) const STOPS: [Field; 2] =
     [("stops", |trial| seen(trial, |o| json!(o.stops))), ("stops_s", |trial| seen(trial, |o| json!(o.stops_s)))];
@@ -71,6 +78,9 @@ pub(crate) fn of_trial(trial: &Trial, slowdowns: Option<&Slowdowns>) -> Fields {
     let seen = trial.observation.as_ref();
     if seen.is_some_and(|o| o.stops.is_some()) {
         fields.0.extend(STOPS.map(|(name, value)| (name, value(trial))));
+    }
+    if seen.is_some_and(|o| o.read_bytes.is_some()) {
+        fields.0.extend(USED.map(|(name, value)| (name, value(trial))));
     }
     fields.add("intended_cpus", Some(&trial.intended_cpus));
     fields.add("actual_cpus", Some(actual_cpus(trial)));

@@ -47,6 +47,7 @@ pub(crate) fn cells_page(study: &StudyView) -> String {
         (!is_race).then(|| paper_table(study)),
         mix::jobs(study),
         mix::metrics(study),
+        mix::used(study),
         Some(figures::in_order(study)),
         Some(figures::distributions(study)),
         (!is_race).then(|| figures::speedup(study)),
@@ -213,13 +214,17 @@ fn twins(summary: &Summary) -> String {
 }
 
 fn cells(study: &StudyView) -> Markup {
-    let seconds = |time: Option<f64>| or_dash(time, number::seconds);
+    let common = study.common_metric();
+    let told =
+        |s: &Summary, value: Option<f64>| or_dash(value, |v| metric::below(common, &study.metric(&s.subject), v));
+    let head = |figure: &str| metric::head(figure, common);
+    let [least, most] = metric::extremes(common);
     let percent = |share: Option<f64>| or_dash(share, number::percent);
     let table = html! {
         table.dense.sortable {
             thead { tr {
-                th { "subject" } th.n { "threads" } th { "placement" } th.n { "trials" } th.n { "failed" } th.n { "median, s" }
-                th.n { "mean, s" } th.n { "relative sd" } th.n { "fastest, s" } th.n { "slowest, s" } th.n { "ratio" }
+                th { "subject" } th.n { "threads" } th { "placement" } th.n { "trials" } th.n { "failed" } th.n { (head("median")) }
+                th.n { (head("mean")) } th.n { "relative sd" } th.n { (head(least)) } th.n { (head(most)) } th.n { "ratio" }
                 th { "95 % interval" } th.n { "pairs" } th.n { "p" } th.n { "smallest detectable" } th { "shown" }
                 th.n { "speed-up" } th.n { "drift" } th.n { "outliers" } th { "settled" } th { "same as" }
             } }
@@ -229,8 +234,8 @@ fn cells(study: &StudyView) -> Markup {
                     tr {
                         td { (plain(&s.subject)) } td.n { (s.threads) } td { (plain(&s.placement)) }
                         td.n { (s.trials) } td.n { (s.failed) }
-                        td.n { (seconds(s.median_s)) } td.n { (seconds(s.mean_s)) } td.n { (percent(s.relative_sd)) }
-                        td.n { (seconds(s.min_s)) } td.n { (seconds(s.max_s)) }
+                        td.n { (told(s, s.figures.median)) } td.n { (told(s, s.figures.mean)) } td.n { (percent(s.figures.relative_sd)) }
+                        td.n { (told(s, s.figures.min)) } td.n { (told(s, s.figures.max)) }
                         td.n { (or_dash(ratio.as_ref(), |r| r.value.clone())) } td { (or_dash(ratio.as_ref(), |r| r.range("–"))) }
                         td.n { (s.pairs) } td.n { (or_dash(s.p_value, |p| format!("{p:.3}"))) }
                         td.n { (percent(s.smallest_detectable)) }
@@ -252,7 +257,7 @@ fn guide(study: &StudyView) -> Section {
     let noun = compared(study.analysis.varied);
     page::reading(html! {
         dt { "trial" } dd { "One execution of one program with so many threads under one " (noun) ". Every trial is in this report, failed ones too." }
-        @if study.is_race() { (race::guide()) }
+        @if study.is_race() { (race::guide(wording)) }
         @else {
             dt { "block" } dd { "One trial of each " (noun) ", one right after the other, in an order drawn anew each time. A machine that gets slower gets slower for all of them." }
             dt { "ratio" } dd {
@@ -280,9 +285,9 @@ fn guide(study: &StudyView) -> Section {
         dt { "×" } dd { "A failed trial: no number comes from it. Its cause is under Failures." }
         dt { "bar across a strip" } dd { "The median of the trials that count." }
         dt { "dashed line" } dd { "In the order of trials: the study was interrupted there and went on later. In the speed-up: the ideal, twice as fast with twice the threads." }
-        @if !study.is_race() { dt { "speed-up" } dd { "Time of " (reference) " with 1 thread over this time." } }
-        dt { "relative sd" } dd { "Standard deviation of the times over their mean." }
-        dt { "drift" } dd { "Change of the times from the first to the last block, told only when a trend is shown." }
+        @if !study.is_race() { dt { "speed-up" } dd { @if wording == Wording::Time { "Time of " (reference) " with 1 thread over this time." } @else { "How much better this is than " (reference) " with 1 thread." } } }
+        dt { "relative sd" } dd { "Standard deviation over mean." }
+        dt { "drift" } dd { "Change from the first to the last block, told only when a trend is shown; above 0 it got worse." }
         @if !study.is_race() { dt { "settled" } dd { "The stop rule was met for this cell before the study ended." } }
         dt { "intended, actual" } dd { "The CPUs on which a thread was put, and those that the kernel said it may use when it was read back." }
     })

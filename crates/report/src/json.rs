@@ -45,7 +45,7 @@ fn of_sample(sample: &Sample, cpus: u32, metrics: Metrics) -> Fields {
     fields
 }
 
-/// Whether the numbers of each sample are written, or what they come to alone.
+/// Whether the numbers of each sample, and what runs used, are written, or what is compared alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Metrics {
     OfEachSample,
@@ -159,6 +159,7 @@ fn of_entrant(study: &StudyView, place: &Place) -> Fields {
     fields.0.extend([
         ("runs", json!(standing.runs)),
         ("median_s", json!(place.summary.and_then(|summary| summary.median_s))),
+        ("median", json!(place.summary.and_then(|summary| summary.figures.median))),
         ("loss", json!(standing.loss)),
         ("loss_low", json!(standing.loss_low)),
         ("loss_high", json!(standing.loss_high)),
@@ -200,18 +201,20 @@ fn list_of(elements: impl Iterator<Item = impl Serialize>) -> Value {
 /// `programs`, where subjects are built-in programs: what each needs, and the rates that the smallest median
 /// reached at each thread count. A summary's `also` names treatments that are the very same placement with as many threads, which have
 /// no summary of their own; its `metrics` name what its cell is compared by, with unit, when it is `better`, whose `clock` it is,
-/// its median and the ratio to the reference, above 1 being better; after it come the others of its subject, each with its `claim`
-/// (`faster` is better, `slower` worse): see [`study::MetricSummary`]. A mix of programs has `jobs` and the medians `makespan_s`,
+/// its median and the ratio to the reference, above 1 being better, and its `claim` (`faster` is better, `slower` worse); it is the
+/// `primary` one, and after it come the others of its subject; `used` has what runs used besides (`cpu_time`, `peak_memory` and the like) in the same
+/// form: see [`study::MetricSummary`]. Whatever is compared by, `median_s` and
+/// the like are of times, and `ratio`, `claim`, `speedup`, `drift` and `outliers` of what is compared by. A mix of programs has `jobs` and the medians `makespan_s`,
 /// `mean_completion_s`, `antt`, `stp` and `jain_index` in its summaries; its trials have `jobs`, every run of every job with its
 /// `slowdown`, its time over that by itself in the same block, null where there is none. A trial's `values` are its numbers by the
-/// name of the metric, besides `time_s`, which is what it is compared by. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
+/// name of the metric, besides `time_s`, which is what it is compared by unless a metric is named. Times are in seconds, sizes in bytes. CPUs are the kernel's numbers, one list a thread
 /// in order of creation; null where nothing was bound or seen. The elements of the long lists take a line each, so that
 /// the text can be searched and compared line by line.
 ///
 /// The text comes in parts, since that of a large study need never be in memory whole.
 pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
     let trials = study.trials.iter().map(|trial| of_trial(trial, study.slowdowns(trial)));
-    let text = text_of_cells(study, trials, &mut |text| {
+    let text = text_of_cells(study, trials, Metrics::OfEachSample, &mut |text| {
         if text.len() >= PART_BYTES {
             part(text);
             text.clear();
@@ -234,13 +237,14 @@ pub(crate) fn page_data(study: &StudyView) -> String {
         }
         fields
     };
-    text_of_cells(study, html::listed(study).map(lean), &mut |_| ())
+    text_of_cells(study, html::listed(study).map(lean), Metrics::Summarised, &mut |_| ())
 }
 
 /// The text; `grown` is shown it after each trial, and may take what there is.
 fn text_of_cells(
     study: &StudyView,
     trials: impl Iterator<Item = Fields>,
+    metrics: Metrics,
     grown: &mut dyn FnMut(&mut String),
 ) -> String {
     let analysis = study.analysis;
@@ -249,7 +253,8 @@ fn text_of_cells(
     list(&mut text, "best", &analysis.best);
     list(&mut text, "warnings", &study.warnings);
     findings(&mut text, &analysis.verdicts, &analysis.warnings);
-    let summaries: Vec<SummaryRow> = analysis.summaries.iter().map(|summary| SummaryRow::new(study, summary)).collect();
+    let summaries: Vec<SummaryRow> =
+        analysis.summaries.iter().map(|summary| SummaryRow::new(study, summary, metrics)).collect();
     list(&mut text, "summaries", &summaries);
     // A weak secret could be guessed from its hash: what is passed on lacks that.
     let mut plan = study.plan.clone();
@@ -291,6 +296,9 @@ struct SummaryRow<'a> {
     #[serde(flatten)]
     medians: Fields,
     metrics: Vec<MetricRow<'a>>,
+    /// What its runs used; not in pages, which grow with all that is in them.
+    #[serde(skip_serializing_if = "<[MetricSummary]>::is_empty")]
+    used: &'a [MetricSummary],
 }
 
 /// A metric of a summary.
@@ -300,11 +308,20 @@ enum MetricRow<'a> {
     /// What the cell is compared by.
     First(Fields),
     /// What else was measured.
-    Other(&'a MetricSummary),
+    Other(OtherMetric<'a>),
+}
+
+/// A metric that a cell isn't compared by.
+#[derive(Serialize)]
+struct OtherMetric<'a> {
+    #[serde(flatten)]
+    told: &'a MetricSummary,
+    primary: bool,
 }
 
 impl<'a> SummaryRow<'a> {
-    fn new(study: &StudyView, summary: &'a Summary) -> Self {
+    fn new(study: &StudyView, summary: &'a Summary, metrics_wanted: Metrics) -> Self {
+        let used: &[MetricSummary] = if metrics_wanted == Metrics::OfEachSample { &summary.used } else { &[] };
         let subject = study.plan.subjects.iter().find(|subject| subject.name == summary.subject);
         let of_metric = |subject: &Subject| {
             Fields::from([
@@ -312,20 +329,29 @@ impl<'a> SummaryRow<'a> {
                 ("unit", json!(subject.metric.unit)),
                 ("better", json!(subject.metric.better)),
                 ("clock", json!(subject.clock())),
-                ("median", json!(summary.median_s)),
+                ("runs", json!(summary.trials)),
+                ("median", json!(summary.figures.median)),
+                ("mean", json!(summary.figures.mean)),
+                ("relative_sd", json!(summary.figures.relative_sd)),
                 ("ratio", json!(summary.ratio)),
                 ("ratio_low", json!(summary.ratio_low)),
                 ("ratio_high", json!(summary.ratio_high)),
+                ("pairs", json!(summary.pairs)),
+                ("claim", json!(summary.claim)),
+                ("primary", json!(true)),
             ])
         };
         // What it is compared by comes first, and the others after it under the same key.
         let first = subject.map(|subject| MetricRow::First(of_metric(subject)));
-        let metrics = first.into_iter().chain(summary.metrics.iter().map(MetricRow::Other)).collect();
+        let metrics = first
+            .into_iter()
+            .chain(summary.metrics.iter().map(|told| MetricRow::Other(OtherMetric { told, primary: false })))
+            .collect();
         let without_them = match summary.metrics.is_empty() {
             true => Cow::Borrowed(summary),
             false => Cow::Owned(Summary { metrics: Vec::new(), ..summary.clone() }),
         };
-        Self { summary: without_them, medians: jobs::medians(summary), metrics }
+        Self { summary: without_them, medians: jobs::medians(summary), metrics, used }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What runs are compared by, in words: its name, its unit, when it is better, and who takes it.
 
+use crate::number;
 use crate::study_view::StudyView;
 use crate::words::plain;
 use stats::Better;
@@ -20,6 +21,7 @@ fn clock(clock: Clock) -> &'static str {
     match clock {
         Clock::Wall => "by the wall clock",
         Clock::Program => "as the program reports it",
+        Clock::File => "as the program writes it to a file",
         Clock::Model => "as the model draws it",
     }
 }
@@ -33,6 +35,35 @@ pub(crate) fn of_subject(subject: &Subject) -> String {
 pub(crate) fn label(metric: &Metric) -> String {
     let unit = metric.unit.iter().map(|unit| format!(", {unit}"));
     std::iter::once(metric.name.clone()).chain(unit).collect()
+}
+
+/// A number of it with its unit: `12.5 ms`.
+pub(crate) fn quantity(metric: &Metric, value: f64) -> String {
+    let unit = metric.unit.iter().map(|unit| format!(" {unit}"));
+    std::iter::once(number::seconds(value)).chain(unit).collect()
+}
+
+/// What stands above a column of figures of it: `median, s`, `median of p95, ms`; for runs that aren't all compared by the same, the
+/// figures have their unit.
+pub(crate) fn head(figure: &str, metric: Option<&Metric>) -> String {
+    match metric {
+        None => figure.to_owned(),
+        Some(metric) if *metric == Metric::default() => format!("{figure}, s"),
+        Some(metric) => format!("{figure} of {}", label(metric)),
+    }
+}
+
+/// The least and the most as they are called of it: `fastest`, `slowest`.
+pub(crate) fn extremes(metric: Option<&Metric>) -> [&'static str; 2] {
+    match metric {
+        Some(metric) if *metric == Metric::default() => ["fastest", "slowest"],
+        _ => ["least", "most"],
+    }
+}
+
+/// A figure below such a head.
+pub(crate) fn below(metric: Option<&Metric>, own: &Metric, value: f64) -> String {
+    if metric.is_some() { number::seconds(value) } else { quantity(own, value) }
 }
 
 /// What a study is compared by, as a sentence; where subjects differ in it, each kind with its subjects.

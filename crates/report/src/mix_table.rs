@@ -21,7 +21,7 @@ pub(crate) const RACED_JOBS_KEY: &str = "Jobs: the median time of a job's first 
 /// How a table of metrics is to be read.
 pub(crate) const METRICS_KEY: &str = "Metrics: what else was measured, as medians. Ratio: how much better than under the reference, \
      whichever way the metric goes, so above 1 is better, from pairs of the same block, with its 95 % interval; what is shown allows for \
-     the number of these comparisons. Numbers that are 0 have no ratio.";
+     the number of these comparisons. Numbers that are 0 have no ratio, and a race compares by nothing else than what it is about.";
 
 /// What the metrics of a mix are.
 pub(crate) const MIX_METRICS_KEY: &str = "Mean completion time: from when a job is to start to the end of its first run. ANTT: the mean \
@@ -44,13 +44,13 @@ pub(crate) fn mixes<'a>(study: &StudyView<'a>) -> impl Iterator<Item = (&'a Subj
     study.compared().filter_map(|subject| Some((subject, subject.mix.as_ref()?)))
 }
 
-/// The cells of a mix of which jobs are told: of a race, those that its ranking shows.
-pub(crate) fn cells<'a>(study: &StudyView<'a>, mix: &str) -> Vec<&'a Summary> {
-    match study.ranking(mix) {
-        None => study.summaries(mix).collect(),
+/// The cells of a subject of which more is told: of a race, those that its ranking shows.
+pub(crate) fn cells<'a>(study: &StudyView<'a>, subject: &str) -> Vec<&'a Summary> {
+    match study.ranking(subject) {
+        None => study.summaries(subject).collect(),
         Some(ranking) => {
             let shown = ranking.top_and_tied(ranking::MOST_ROWS);
-            let of = |entrant: &study::Entrant| study.summary(mix, entrant.threads, &entrant.placement);
+            let of = |entrant: &study::Entrant| study.summary(subject, entrant.threads, &entrant.placement);
             shown.into_iter().filter_map(|place| of(place.entrant)).collect()
         }
     }
@@ -122,9 +122,12 @@ impl Table {
         for subject in study.compared() {
             for (position, metric) in subject.metrics.iter().enumerate() {
                 let told = |summary: &&Summary| summary.metrics.get(position).is_some();
-                for summary in study.summaries(&subject.name).filter(told) {
+                for summary in cells(study, &subject.name).iter().copied().filter(told) {
                     let labels = vec![subject.name.clone(), metric_label(metric), treatment(study, summary)];
-                    let cells = metric_cells(&summary.metrics[position], study.is_busy(summary));
+                    let mut cells = metric_cells(&summary.metrics[position], study.is_busy(summary));
+                    if study.is_race() {
+                        cells[2] = "not compared".to_owned().into();
+                    }
                     rows.push(Row { labels, cells: cells.into() });
                 }
             }
@@ -133,6 +136,44 @@ impl Table {
         let heads = ["median", "ratio", "shown"].map(String::from).into();
         (!rows.is_empty()).then_some(Self { corner, heads, counted: None, is_grouped: true, rows })
     }
+}
+
+/// How a table of what runs used is to be read.
+pub(crate) const USED_KEY: &str = "Used: what runs used besides, as medians, and how much less than under the reference, so above 1 is \
+     less. What is shown allows for the number of these comparisons.";
+
+/// How the same is to be read where only what says something else is told.
+pub(crate) const USED_OTHERWISE_KEY: &str = "Used: what runs used besides, as medians, where that is shown to differ and what is \
+     compared isn't, or goes the other way; ratio: how much less than under the reference, so above 1 is less. All that runs used is in \
+     the other forms of the report.";
+
+impl Table {
+    /// What runs used: median, ratio, and what is shown, of what `is_told` of any treatment. None where there is none.
+    pub(crate) fn of_used(study: &StudyView, is_told: impl Fn(&Summary, &MetricSummary) -> bool) -> Option<Self> {
+        let mut rows = Vec::new();
+        for subject in study.compared() {
+            let summaries: Vec<&Summary> = study.summaries(&subject.name).collect();
+            let most = summaries.iter().map(|summary| summary.used.len()).max().unwrap_or(0);
+            for position in 0..most {
+                let told = || summaries.iter().filter_map(|summary| Some((*summary, summary.used.get(position)?)));
+                if !told().any(|(summary, metric)| is_told(summary, metric)) {
+                    continue;
+                }
+                rows.extend(told().map(|(summary, metric)| Row {
+                    labels: vec![subject.name.clone(), metric_label(&metric.metric), treatment(study, summary)],
+                    cells: metric_cells(metric, study.is_busy(summary)).into(),
+                }));
+            }
+        }
+        let corner = ["subject", "used", compared(study.analysis.varied)].map(String::from).into();
+        let heads = ["median", "ratio", "shown"].map(String::from).into();
+        (!rows.is_empty()).then_some(Self { corner, heads, counted: None, is_grouped: true, rows })
+    }
+}
+
+/// Whether a treatment is shown to use more or less, and not to be worse or better by what is compared.
+pub(crate) fn says_otherwise(summary: &Summary, used: &MetricSummary) -> bool {
+    matches!(used.claim, Claim::Faster | Claim::Slower) && used.claim != summary.claim
 }
 
 /// `mean completion time, s`, `STP`.

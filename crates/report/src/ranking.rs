@@ -202,7 +202,7 @@ impl<'a> Ranking<'a> {
         let row = |place: &&Place| {
             let (loss, range) = place.loss();
             let threads = self.across_threads.then(|| place.entrant.threads.to_string());
-            let rest = [place.standing.runs.to_string(), place.time(), loss, range, place.left(warmup_blocks)];
+            let rest = [place.standing.runs.to_string(), place.median(), loss, range, place.left(warmup_blocks)];
             let cells = threads.into_iter().chain(rest).map(Cell::from).collect();
             Row { labels: vec![place.rank.clone(), place.names()], cells }
         };
@@ -241,9 +241,9 @@ pub(crate) struct PastBlock<'t, 'r> {
 }
 
 impl Place<'_> {
-    /// Its median time in seconds, as text; empty without one.
-    pub(crate) fn time(&self) -> String {
-        self.summary.and_then(|summary| summary.median_s).map_or_else(String::new, number::seconds)
+    /// Its median in the unit of the race's metric, as text; empty without one.
+    pub(crate) fn median(&self) -> String {
+        self.summary.and_then(|summary| summary.figures.median).map_or_else(String::new, number::seconds)
     }
 
     /// The names of its placement.

@@ -13,8 +13,8 @@ use study::plan::UNBOUND;
 use study::race::RaceStop;
 use study::verdict::{Headline, Verdict};
 use study::{
-    Analysis, Best, Comparison, Ending, HostFacts, Kind, PastSession, Plan, Race, RaceAnalysis, Record, Slowdowns,
-    StopRule, Subject, Summary, ThreadObservation, Treatment, Trial,
+    Analysis, Best, Comparison, Ending, HostFacts, Kind, Metric, PastSession, Plan, Race, RaceAnalysis, Record,
+    Slowdowns, StopRule, Subject, Summary, ThreadObservation, Treatment, Trial,
 };
 
 /// One study as the report sees it.
@@ -124,6 +124,24 @@ impl<'a> StudyView<'a> {
     /// Whether a subject of that name is run only by itself.
     pub(crate) fn is_alone(&self, subject: &str) -> bool {
         self.plan.subjects.iter().any(|other| other.name == subject && other.alone.is_some())
+    }
+
+    /// What the runs of a subject are compared by.
+    pub(crate) fn metric(&self, subject: &str) -> Metric {
+        let subject = self.plan.subjects.iter().find(|other| other.name == subject);
+        subject.map_or_else(Metric::default, |subject| subject.metric.clone())
+    }
+
+    /// What the runs of all subjects are compared by, where that is the same.
+    pub(crate) fn common_metric(&self) -> Option<&'a Metric> {
+        let mut all = self.compared().map(|subject| &subject.metric);
+        let first = all.next()?;
+        all.all(|other| other == first).then_some(first)
+    }
+
+    /// What a trial is compared by, in the unit of its subject's metric.
+    pub(crate) fn value(&self, trial: &Trial) -> Option<f64> {
+        self.plan.subjects.iter().find(|subject| subject.name == trial.subject)?.value(trial)
     }
 
     /// How differences between the runs of a subject are said.

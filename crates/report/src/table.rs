@@ -181,8 +181,8 @@ impl Table {
 }
 
 /// How a table of effects is to be read.
-pub(crate) const EFFECTS_KEY: &str = "Effects: time under the reference over time under the level, over all levels of the other \
-     factors, so above 1 is faster; of two levels together (x), how much faster they are than the product of what each changes by \
+pub(crate) const EFFECTS_KEY: &str = "Effects: how much faster (or better) runs are under the level than under the reference, over all levels of \
+     the other factors, so above 1 is faster; of two levels together (x), how much faster they are than the product of what each changes by \
      itself.";
 
 /// How a table of memory is to be read.
@@ -228,7 +228,7 @@ impl Cell {
     /// such.
     pub(crate) fn new(summary: &Summary, quantity: Quantity, is_busy: bool) -> Self {
         let told = match quantity {
-            Quantity::Time => summary.median_s.map(|s| number::seconds(s).into()),
+            Quantity::Time => summary.figures.median.map(|value| number::seconds(value).into()),
             Quantity::Ratio => Ratio::of(summary).map(|Ratio { value, interval }| Self {
                 text: value,
                 interval,

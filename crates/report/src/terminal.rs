@@ -5,7 +5,7 @@ mod failures;
 use crate::format::Screen;
 use crate::grid::{Grid, SEEMING};
 use crate::metric;
-use crate::mix_table::{jobs_key, metrics_key};
+use crate::mix_table::{USED_OTHERWISE_KEY, jobs_key, metrics_key, says_otherwise};
 use crate::paper_table::{self, Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
@@ -61,7 +61,8 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
     }
     let jobs = Table::of_jobs(study).map(|table| (table, jobs_key(study).to_owned()));
     let metrics = Table::of_metrics(study).map(|table| (table, metrics_key(study)));
-    for (table, key) in jobs.into_iter().chain(metrics) {
+    let used = Table::of_used(study, says_otherwise).map(|table| (table, USED_OTHERWISE_KEY.to_owned()));
+    for (table, key) in jobs.into_iter().chain(metrics).chain(used) {
         by_subject(&mut text, study, &table, screen);
         text.push('\n');
         paragraph(&mut text, "", &key, width);

@@ -155,11 +155,22 @@ impl<'m> Wording<'m> {
 
 /// A metric's name as people say it.
 pub(crate) fn name(metric: &Metric) -> &str {
-    match metric.name.as_str() {
+    said(&metric.name)
+}
+
+/// The name of a metric as people say it.
+pub(crate) fn said(name: &str) -> &str {
+    match name {
         MEAN_COMPLETION => "mean completion time",
         ANTT => "ANTT",
         STP => "STP",
         JAIN_INDEX => "Jain's index",
+        "cpu_time" => "CPU time",
+        "peak_memory" => "peak memory",
+        "voluntary_switches" => "voluntary switches",
+        "involuntary_switches" => "involuntary switches",
+        "minor_faults" => "minor faults",
+        "major_faults" => "major faults",
         other => other,
     }
 }

@@ -20,6 +20,21 @@ fn on_page<K: Reported>(study: &Fixture<K>, selector: &str) -> Vec<String> {
     page.select(&Selector::parse(selector).unwrap()).map(text).collect()
 }
 
+/// The rows of the table of metrics, each with its metric before it.
+fn metric_rows<K: Reported>(study: &Fixture<K>) -> Vec<String> {
+    let page = Html::parse_document(&study.write(Format::Html));
+    let mut metric = String::new();
+    let mut rows = Vec::new();
+    for row in page.select(&Selector::parse("#metrics tbody tr").unwrap()) {
+        let text = row.text().collect::<String>().replace('\u{a0}', " ");
+        match row.value().classes().any(|class| class == "subject") {
+            true => metric = text,
+            false => rows.push(format!("{metric}: {text}")),
+        }
+    }
+    rows
+}
+
 /// What a terminal shows, on lines of any length.
 fn told<K: Reported>(study: &Fixture<K>) -> String {
     study.terminal(1000)
@@ -217,8 +232,8 @@ fn where_no_program_has_a_time_by_itself_that_is_said() {
         "{text}"
     );
     assert!(text.contains("compact finishes 1.2") && !text.contains("slowed most"), "{text}");
-    let metrics = on_page(&study, "#metrics tbody tr:not(.subject)");
-    let antt = metrics.iter().find(|row| row.starts_with("compact ANTT")).unwrap();
+    let metrics = metric_rows(&study);
+    let antt = metrics.iter().find(|row| row.starts_with("ANTT: compact")).unwrap();
     assert!(antt.ends_with("–too few"), "{antt}");
 }
 
@@ -322,9 +337,9 @@ fn hostile_names_of_jobs_and_metrics_stay_text_in_every_form() {
 #[test]
 fn metrics_are_better_or_worse_whichever_way_they_go() {
     let study: Fixture<Comparison> = mixes::other_metrics();
-    let rows = on_page(&study, "#metrics tbody tr:not(.subject)");
-    let row = |start: &str, metric: &str| {
-        let is = |row: &&String| row.starts_with(start) && row.contains(metric);
+    let rows = metric_rows(&study);
+    let row = |treatment: &str, metric: &str| {
+        let is = |row: &&String| row.contains(metric) && row.contains(&format!(": {treatment}"));
         rows.iter().find(is).unwrap_or_else(|| panic!("{rows:?}"))
     };
     assert!(row("scatter", "throughput").ends_with("better") && row("scatter", "throughput").contains("▲ 1.3"));

@@ -31,7 +31,7 @@ use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, NoBuiltin, RaceRequest, Request};
 use study::study_file::{MixTable, Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{HostFacts, Inputs, Plan, Site, Subject, Warning, journal};
+use study::{HostFacts, Inputs, Metric, Plan, Site, Subject, Warning, journal};
 use terminal::printable;
 use venue::Venue;
 use workload::workload_subject;
@@ -57,6 +57,7 @@ Examples:
   stayput study --place unbound,scatter --sched default,batch -- ./app
   stayput study --beside none,'make -C linux' -- ./app
   stayput study --mix 'npb:cg.W*2 + ./app' --place unbound,scatter
+  stayput study --metric 'tps higher = tps: ([0-9.]+)' --metric 'p95 [ms] lower = json:/p95' -- ./bench
   stayput study --place unbound --place 0,8,1,9 --time-regex 'elapsed: ([0-9.]+)' -- ./app
   stayput study study.toml --budget 1h
   stayput study papers/pires-2016.toml --class W")]
@@ -254,6 +255,13 @@ struct WordArgs {
     /// Regular expression that the output of a right result matches [default: the exit code decides]
     #[arg(long, value_name = "REGEX", requires = "command")]
     verified_regex: Option<String>,
+    /// A number that each run writes, and when it is better: 'tps higher = "tps = ([0-9.]+)"', 'p95 [ms] lower = json:/latency/p95',
+    /// or 'rate [MB/s] higher = file:out.txt:"rate: (.*)"'. The study compares by the first [default: time]
+    #[arg(long = "metric", value_name = "METRIC", requires = "command")]
+    metrics: Vec<Metric>,
+    /// The metric to compare by, which decides when it is enough and who wins a race; `time` is one [default: the first]
+    #[arg(long, value_name = "NAME", requires = "metrics")]
+    primary: Option<String>,
 }
 
 /// Conducts the study and reports on it.
@@ -398,6 +406,8 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         name: args.words.name.clone().or_else(|| args.shell.is_some().then(|| args.command.join(" "))),
         time_regex: args.words.time_regex.clone(),
         verified_regex: args.words.verified_regex.clone(),
+        metrics: args.words.metrics.clone(),
+        primary: args.words.primary.clone(),
         unit: args.binding.unit,
         skip: args.binding.skip.clone(),
         observe: args.binding.observe,

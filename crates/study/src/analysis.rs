@@ -4,7 +4,7 @@ use crate::comparison::Comparison;
 use crate::crowding::Crowding;
 use crate::effects::{Effect, effects};
 use crate::environment::Environment;
-use crate::metric_summary::metric_summaries;
+use crate::metric_summary::{MetricSummary, metric_summaries, used_summaries};
 use crate::plan::{Cell, Plan, Subject};
 use crate::race::{Race, RaceResult};
 use crate::record::Record;
@@ -65,6 +65,7 @@ impl Analysis {
         for summary in &mut self.summaries {
             summary.refuse(Claim::Emulated);
             summary.jobs.clear();
+            summary.used.clear();
         }
         for verdict in &mut self.verdicts {
             let subject = verdict.subject().to_owned();
@@ -125,6 +126,7 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
     let environment = Environment::new(plan, record);
     let slowdowns = slowdowns(plan, trials);
     let mut metrics = metric_summaries(plan, trials, &slowdowns, &cells).into_iter();
+    let mut used = used_summaries(plan, trials, &cells).into_iter();
     let mut summaries: Vec<Summary> = Vec::new();
     for (&cell, ratio) in cells.iter().zip(&ratios) {
         let claim = match ratio {
@@ -146,6 +148,7 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
             smallest_detectable: ratio.map(|ratio| ratio.smallest_detectable(comparisons)),
             settled: study.is_settled(trials, cell),
             metrics: metrics.next().unwrap_or_default(),
+            used: used.next().unwrap_or_default(),
             ..summary_of_cell(plan, trials, &slowdowns, cell, claim)
         });
     }
@@ -180,12 +183,14 @@ pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
     let races = record.plan.results(&record.trials);
     // Races run nothing by itself.
     let slowdowns = BTreeMap::new();
-    let summary = |cell: Cell| {
+    let cells: Vec<Cell> = plan.cells().filter(|cell| plan.subjects[cell.subject].alone.is_none()).collect();
+    let metrics = metric_summaries(plan, &record.trials, &slowdowns, &cells);
+    let summary = |(&cell, metrics): (&Cell, Vec<MetricSummary>)| {
         let claim = if cell.treatment == 0 { Claim::Reference } else { Claim::NoneShown };
-        Summary { settled: true, ..summary_of_cell(plan, &record.trials, &slowdowns, cell, claim) }
+        let metrics = metrics.into_iter().map(MetricSummary::described).collect();
+        Summary { settled: true, metrics, ..summary_of_cell(plan, &record.trials, &slowdowns, cell, claim) }
     };
-    let cells = plan.cells().filter(|cell| plan.subjects[cell.subject].alone.is_none());
-    let mut summaries: Vec<Summary> = cells.map(summary).collect();
+    let mut summaries: Vec<Summary> = cells.iter().zip(metrics).map(summary).collect();
     let environment = Environment::new(plan, record);
     let verdicts: Vec<RaceVerdict> = races.iter().map(|race| RaceVerdict::new(race, plan, &environment)).collect();
     races.iter().zip(&verdicts).for_each(|(race, verdict)| add_gain(race, verdict, &mut summaries));

@@ -11,7 +11,7 @@ use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
 use crate::redaction::Redaction;
-use crate::times::{bootstrap_seed, counted_times, pairs};
+use crate::times::{bootstrap_seed, counted_costs, pairs};
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
 
@@ -128,7 +128,7 @@ impl Comparison {
                 stats::is_settled(&pairs(plan, trials, cell), width, min_blocks as usize, bootstrap_seed(plan, cell))
             }
             StopRule::RelativeSd { relative_sd, min_runs, .. } => {
-                stats::relative_sd_below(&counted_times(plan, trials, cell), min_runs as usize, relative_sd)
+                stats::relative_sd_below(&counted_costs(plan, trials, cell), min_runs as usize, relative_sd)
             }
         }
     }

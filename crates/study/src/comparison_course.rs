@@ -3,7 +3,7 @@
 use crate::comparison::{Comparison, StopRule, block_order};
 use crate::engine::{Course, Failures, Work};
 use crate::plan::{Cell, Plan};
-use crate::times::{bootstrap_seed, counted_time_s};
+use crate::times::{bootstrap_seed, counted_cost};
 use crate::trial::Trial;
 use stats::{Pair, PairedLooks, RelativeSdLooks};
 
@@ -22,7 +22,7 @@ struct CellCourse {
     /// Trials but those that warm up, however they went.
     runs: u32,
     /// The times that count, in seconds, and the block of each.
-    times_s: Vec<f64>,
+    costs: Vec<f64>,
     blocks: Vec<u32>,
     /// Pairs with the reference, and how many times of the reference and of this cell were looked through for them.
     pairs: Vec<Pair>,
@@ -70,8 +70,8 @@ impl<'a> ComparisonCourse<'a> {
                 paired_looks.is_settled(pairs, width, min_blocks as usize, bootstrap_seed(plan, cell))
             }
             StopRule::RelativeSd { relative_sd, min_runs, .. } => {
-                let CellCourse { times_s, relative_sd_looks, .. } = &mut self.cells[position(plan, cell)];
-                relative_sd_looks.is_below(times_s, min_runs as usize, relative_sd)
+                let CellCourse { costs, relative_sd_looks, .. } = &mut self.cells[position(plan, cell)];
+                relative_sd_looks.is_below(costs, min_runs as usize, relative_sd)
             }
         }
     }
@@ -84,8 +84,8 @@ impl Course for ComparisonCourse<'_> {
         let course = &mut self.cells[position(plan, cell)];
         course.failures.note(plan, trial);
         course.runs += u32::from(!trial.warmup);
-        if let Some(time_s) = counted_time_s(trial) {
-            course.times_s.push(time_s);
+        if let Some(cost) = counted_cost(&plan.subjects[cell.subject], trial) {
+            course.costs.push(cost);
             course.blocks.push(trial.block);
         }
     }
@@ -119,7 +119,7 @@ impl CellCourse {
         let (theirs, ours) = &mut self.paired;
         while let (Some(their_block), Some(block)) = (reference.blocks.get(*theirs), self.blocks.get(*ours)) {
             if their_block == block {
-                self.pairs.push(Pair { reference_s: reference.times_s[*theirs], treatment_s: self.times_s[*ours] });
+                self.pairs.push(Pair { reference_s: reference.costs[*theirs], treatment_s: self.costs[*ours] });
             }
             let (their_next, next) = (their_block <= block, block <= their_block);
             *theirs += usize::from(their_next);

@@ -1,6 +1,7 @@
 //! How much slower than the best a placement may be, and whether a race shows that it is.
 
 use crate::analysis::RaceAnalysis;
+use crate::metric::Metric;
 use crate::race::{Race, RaceResult};
 use crate::verdict::{Interval, Verdict};
 use std::str::FromStr;
@@ -39,6 +40,8 @@ pub struct LossVerdict {
     pub placement: String,
     /// The most that it may lose, in percent.
     pub max_percent: f64,
+    /// By what.
+    pub metric: Metric,
     /// Its loss.
     pub loss: Loss,
 }
@@ -62,19 +65,23 @@ pub enum Loss {
 impl LossVerdict {
     /// What `race` shows of the placement that was kept in it; none where no loss is limited.
     pub fn all(race: &Race, analysis: &RaceAnalysis, max_percent: f64) -> Vec<Self> {
+        let metric_of = |name: &str| {
+            let subject = race.plan.subjects.iter().find(|subject| subject.name == name);
+            subject.map_or_else(Metric::default, |subject| subject.metric.clone())
+        };
         let kept = race.stop.kept.iter();
         let verdicts = kept.flat_map(|kept| analysis.races.iter().map(|result| (kept.clone(), result)));
         let verdict = |(placement, result): (String, &RaceResult)| {
             let (subject, loss) = (result.subject.clone(), Loss::of(&placement, result));
-            Self { subject, placement, max_percent, loss }
+            Self { metric: metric_of(&subject), subject, placement, max_percent, loss }
         };
         let refused = analysis.cells.verdicts.iter().filter_map(|verdict| match verdict {
             Verdict::Refused(refused) => Some(refused.subject.clone()),
             _ => None,
         });
-        let unknown = |subject| {
+        let unknown = |subject: String| {
             let placement = race.stop.kept.clone()?;
-            Some(Self { subject, placement, max_percent, loss: Loss::Unknown })
+            Some(Self { metric: metric_of(&subject), subject, placement, max_percent, loss: Loss::Unknown })
         };
         verdicts.map(verdict).chain(refused.filter_map(unknown)).collect()
     }
@@ -114,7 +121,13 @@ mod tests {
     fn a_limit_is_exceeded_where_the_whole_interval_lies_above_it() {
         let verdict = |max_percent: f64, low: f64, high: f64| {
             let loss = Loss::Measured { best: "scatter".into(), ratio: Interval { value: 1.1, low, high } };
-            LossVerdict { subject: "app".into(), placement: "unbound".into(), max_percent, loss }
+            LossVerdict {
+                subject: "app".into(),
+                placement: "unbound".into(),
+                max_percent,
+                metric: Metric::default(),
+                loss,
+            }
         };
         assert_eq!(verdict(5.0, 1.08, 1.12).is_exceeded(), Some(true));
         assert_eq!(verdict(10.0, 1.08, 1.12).is_exceeded(), None);

@@ -191,6 +191,10 @@ fn observation(launched: JobsLaunched, trial: &Trial, notes: Vec<String>) -> Obs
         migrations: Some(0),
         minor_faults: 0,
         major_faults: 0,
+        read_bytes: Some(0),
+        written_bytes: Some(0),
+        // Of the whole machine, and each run's would count the others'.
+        energy_j: None,
         counters: BTreeMap::new(),
         stops: Some(0),
         stops_s: Some(0.0),

@@ -84,6 +84,11 @@ fn in_block(words: Vec<String>, block: u32) -> Vec<String> {
     words.into_iter().map(|word| word.replace(BLOCK_WORD, &block.to_string())).collect()
 }
 
+/// A word of a command, or the name of a file, as it is for a run with `threads` threads in `block`.
+pub(crate) fn word_of_run(word: &str, threads: u32, block: u32) -> String {
+    word.replace(THREADS_WORD, &threads.to_string()).replace(BLOCK_WORD, &block.to_string())
+}
+
 /// What stands for the number of the block in a command, such as a seed of its draws.
 const BLOCK_WORD: &str = "{block}";
 
@@ -142,13 +147,32 @@ impl Subject {
         self.alone.as_ref().and_then(|alone| alone.threads).unwrap_or(threads)
     }
 
-    /// Who takes the time of its runs.
+    /// Who takes the time of its runs, or tells what else they are compared by.
     pub fn clock(&self) -> Clock {
-        match (&self.model, &self.time_regex) {
-            (Some(_), _) => Clock::Model,
-            (None, Some(_)) => Clock::Program,
-            (None, None) => Clock::Wall,
+        match &self.model {
+            Some(_) => Clock::Model,
+            None if self.metric.file.is_some() => Clock::File,
+            None if self.metric.is_written() || self.time_regex.is_some() => Clock::Program,
+            None => Clock::Wall,
         }
+    }
+
+    /// What its runs are compared by, and what else is told of them.
+    pub fn all_metrics(&self) -> impl Iterator<Item = &Metric> {
+        std::iter::once(&self.metric).chain(&self.metrics)
+    }
+
+    /// Whether its runs are compared by a time.
+    pub fn is_timed(&self) -> bool {
+        !self.metric.is_written()
+    }
+
+    /// What a run of it is compared by, in the unit of its metric; none where that isn't known.
+    pub fn value(&self, trial: &Trial) -> Option<f64> {
+        if self.is_timed() {
+            return trial.time_s;
+        }
+        trial.values().find(|(name, _)| *name == self.metric.name).map(|(_, value)| value)
     }
 
     /// The compiler that a built-in program says it was made by: `gcc 12.2.0`.
@@ -270,14 +294,10 @@ impl Plan {
             if subject.is_program() && subject.argv.first().is_none_or(String::is_empty) {
                 return wrong(format!("subject `{}` names no program", subject.name));
             }
-            if let Some(twice) = repeated(subject.metrics.iter().map(|metric| metric.name.as_str())) {
+            if let Some(twice) = repeated(subject.all_metrics().map(|metric| metric.name.as_str())) {
                 return wrong(format!("subject `{}` has two metrics that are called `{twice}`", subject.name));
             }
-            for pattern in subject.metrics.iter().filter_map(|metric| metric.regex.as_deref()) {
-                if times.insert(pattern) {
-                    check_time_regex(pattern)?;
-                }
-            }
+            subject.all_metrics().try_for_each(Metric::check)?;
             if let Some(mix) = &subject.mix {
                 self.check_mix(&subject.name, mix)?;
             }

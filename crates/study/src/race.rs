@@ -9,6 +9,7 @@ use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
 use crate::race_course::RaceCourse;
 use crate::redaction::Redaction;
+use crate::times::counted_cost;
 use crate::trial::{Status, Trial};
 use serde::{Deserialize, Serialize};
 use stats::{Claim, Gain, Outcome, PastStandings, RaceRule, Run, Standing, Standings};
@@ -280,8 +281,9 @@ impl<'a> SubjectRace<'a> {
         if trial.warmup || is_forgotten {
             return None;
         }
-        let outcome = match (trial.status, trial.time_s, trial.ran_s) {
-            (Status::Ok, Some(time_s), _) => Outcome::Time(time_s),
+        let cost = counted_cost(&self.plan.subjects[self.arms.first()?.subject], trial);
+        let outcome = match (trial.status, cost, trial.ran_s) {
+            (Status::Ok, Some(cost), _) => Outcome::Time(cost),
             (Status::CutOff, _, Some(ran_s)) => Outcome::CutOff(ran_s),
             _ => Outcome::Failed,
         };

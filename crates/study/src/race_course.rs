@@ -81,6 +81,10 @@ impl Course for RaceCourse<'_> {
     /// The race counts the programs' own times, which may be shorter than what is seen from outside; the most that was seen
     /// on top of them is added.
     fn cut_off(&mut self, cell: Cell) -> Option<Duration> {
+        if !self.study.plan.subjects[cell.subject].is_timed() {
+            // How long a run takes says nothing of what it will come to.
+            return None;
+        }
         let SubjectCourse { field, under_way, .. } = self.subjects.get_mut(cell.subject)?;
         let arm = field.arms.iter().position(|other| *other == cell)?;
         let limit_s = under_way.limit_s(&field.race(), arm)?;

@@ -53,7 +53,7 @@ impl Printed {
 /// Whether what a subject of `plan`, by its position, reports as its time moves against the time that its runs took; none where wall
 /// time counts.
 pub(crate) fn opposition_of(plan: &Plan, trials: &[Trial], subject: usize) -> Option<Opposition> {
-    plan.subjects[subject].time_regex.as_ref()?;
+    plan.subjects[subject].time_regex.as_ref().filter(|_| plan.subjects[subject].is_timed())?;
     let mut groups = vec![Vec::new(); plan.threads.len()];
     for cell in plan.cells().filter(|cell| cell.subject == subject) {
         let runs = counted(plan, trials, cell).filter_map(|(trial, reported_s)| Some((reported_s, trial.ran_s?)));

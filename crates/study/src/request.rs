@@ -10,6 +10,7 @@ use crate::input::InputFacts;
 use crate::kind::Kind;
 use crate::list;
 use crate::max_loss::MaxLoss;
+use crate::metric::primary_and_others;
 use crate::mix::{Job, Mix};
 use crate::mix_text::{self, JobText};
 use crate::model_file::ModelFile;
@@ -163,6 +164,15 @@ impl Request {
                 "nothing to study: name a built-in such as npb:cg.W, a study file, a program after --, or several with --mix",
             ));
         }
+        if let Some(subject) = subjects.iter().find(|subject| !subject.is_timed())
+            && race.as_ref().is_some_and(|race| race.cut_off.is_some())
+        {
+            let metric = &subject.metric.name;
+            return Err(wrong(format!(
+                "runs that are compared by `{metric}` can't be cut off, since how long they take says nothing of it; leave out --cut-off, or \
+                 add --primary time"
+            )));
+        }
         let usable = machine.usable_cpus().len() as u32;
         let mut threads = list::thread_counts(&study.threads, usable)?;
         if study.beyond_machine == BeyondMachine::LeaveOut {
@@ -217,6 +227,13 @@ impl Request {
             extensions: Vec::new(),
         };
         if plan.site.guest().is_some() {
+            if let Some(metric) = plan.subjects.iter().flat_map(Subject::all_metrics).find(|metric| metric.is_written())
+            {
+                return Err(wrong(format!(
+                    "`{}` of an emulated machine means nothing; leave out --metric or --on",
+                    metric.name
+                )));
+            }
             // They are made of times, which mean nothing there.
             plan.subjects.iter_mut().for_each(|subject| subject.metrics.clear());
         }
@@ -401,7 +418,7 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
     subject.time_regex = table.time_regex.clone().or(subject.time_regex);
     subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
     subject.binding = Binding::new(table.unit, table.skip.clone(), table.observe);
-    subject.metrics.clone_from(&table.metrics);
+    (subject.metric, subject.metrics) = primary_and_others(table.metrics.clone(), table.primary.as_deref())?;
     Ok(subject)
 }
 

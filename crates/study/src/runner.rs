@@ -3,12 +3,12 @@
 use crate::engine::{Limit, Runner, RunnerError, Turn};
 use crate::host::unix_seconds;
 use crate::input::Inputs;
-use crate::metric::Metric;
-use crate::plan::{Plan, Subject};
+use crate::plan::{Plan, Subject, word_of_run};
 use crate::redaction::{Redaction, without};
 use crate::reported_time::Printed;
 use crate::trial::{More, Status, Trial};
 use crate::watch::Watch;
+use crate::written::Written;
 use launch::{Descendants, Exit, Launch, LaunchError, Launched, Marks, Output, Standstill, launch};
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -42,31 +42,32 @@ pub(crate) struct Patterns {
     time: Option<Regex>,
     /// That its result is right.
     verified: Option<Regex>,
-    /// Numbers of other metrics, by their names.
-    metrics: Vec<(String, Regex)>,
+    /// Its numbers of other metrics.
+    written: Written,
 }
 
 impl Patterns {
     fn of(subject: &Subject) -> Result<Self, regex::Error> {
         let compile = |pattern: &Option<String>| pattern.as_deref().map(Regex::new).transpose();
-        let of_metric =
-            |metric: &Metric| Some(Regex::new(metric.regex.as_deref()?).map(|regex| (metric.name.clone(), regex)));
         Ok(Self {
             time: compile(&subject.time_regex)?,
             verified: compile(&subject.verified_regex)?,
-            metrics: subject.metrics.iter().filter_map(of_metric).collect::<Result<_, _>>()?,
+            written: Written::of(subject)?,
         })
     }
 
-    /// The numbers of other metrics that a run printed, by their names.
-    fn values(&self, launched: &Launched) -> BTreeMap<String, f64> {
+    /// The numbers of other metrics that a run wrote, by their names; else how it failed, and the cause in words.
+    pub(crate) fn numbers(
+        &self,
+        launched: &Launched,
+        started_unix_s: f64,
+        threads: u32,
+        block: u32,
+    ) -> Result<BTreeMap<String, f64>, (Status, String)> {
         let texts = [launched.stdout.text(), launched.stderr.text()];
-        let value = |(name, regex): &(String, Regex)| {
-            let captures = texts.iter().find_map(|text| regex.captures(text))?;
-            let value: f64 = captures.get(1)?.as_str().parse().ok()?;
-            value.is_finite().then(|| (name.clone(), value))
-        };
-        self.metrics.iter().filter_map(value).collect()
+        let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+        let named = |file: &str| word_of_run(file, threads, block);
+        self.written.numbers(&texts, started_unix_s, named).map_err(|cause| (Status::NoMetric, cause))
     }
 }
 
@@ -165,10 +166,11 @@ impl Runner for ProgramRunner {
             }
             Err(error) => trial.cause = error.to_string(),
             Ok(launched) => {
-                match time_s(&launched, limit, &self.patterns[turn.cell.subject]) {
-                    Ok(time_s) => {
+                let patterns = &self.patterns[turn.cell.subject];
+                let numbers = || patterns.numbers(&launched, trial.started_unix_s, threads, turn.block);
+                match time_s(&launched, limit, patterns).and_then(|time_s| Ok((time_s, numbers()?))) {
+                    Ok((time_s, values)) => {
                         (trial.status, trial.time_s) = (Status::Ok, Some(time_s));
-                        let values = self.patterns[turn.cell.subject].values(&launched);
                         trial.more = More { values, ..More::default() }.boxed();
                     }
                     Err((status, cause)) => (trial.status, trial.cause) = (status, cause),

@@ -1,5 +1,6 @@
 //! How much slower the jobs of a mix were than by themselves in the same block, and what that comes to.
 
+use crate::metric::TIME;
 use crate::mix::{ANTT, JAIN_INDEX, Job, JobRun, MEAN_COMPLETION, Mix, STP};
 use crate::plan::{Cell, Plan};
 use crate::times::counted;
@@ -77,14 +78,14 @@ pub(crate) fn slowdowns(plan: &Plan, trials: &[Trial]) -> BTreeMap<u32, Slowdown
     slowdowns
 }
 
-/// All numbers of a trial besides what its subject is compared by, by the name of the metric.
+/// All numbers of a trial, by the name of the metric.
 pub(crate) fn values<'a>(
     trial: &'a Trial,
     slowdowns: &'a BTreeMap<u32, Slowdowns>,
 ) -> impl Iterator<Item = (&'a str, f64)> {
     let of_jobs = slowdowns.get(&trial.sequence).map(Slowdowns::metrics);
-    let kept = trial.values();
-    kept.chain(of_jobs.into_iter().flatten())
+    let time_s = trial.time_s.map(|time_s| (TIME, time_s));
+    trial.values().chain(time_s).chain(of_jobs.into_iter().flatten())
 }
 
 #[cfg(test)]

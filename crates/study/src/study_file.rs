@@ -6,7 +6,7 @@ use crate::binding::{Observe, Unit};
 use crate::bounds::{MOST_SUBJECTS, check_count, check_patterns};
 use crate::factors::Levels;
 use crate::list;
-use crate::metric::Metric;
+use crate::metric::{Metric, primary_and_others};
 use crate::mix_text;
 use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
 use crate::site::{GuestMachine, Site};
@@ -147,9 +147,11 @@ pub struct SubjectTable {
     /// How threads are noticed: `trace` or `poll`.
     #[serde(default)]
     pub observe: Observe,
-    /// What else is told of its runs. No file says it.
-    #[serde(skip)]
+    /// Numbers that its runs write: `tps higher = "tps = ([0-9.]+)"`.
+    #[serde(default, deserialize_with = "words::metrics")]
     pub metrics: Vec<Metric>,
+    /// The metric that its runs are compared by; the first, unless it is named.
+    pub primary: Option<String>,
 }
 
 /// A share such as `2 %` or `0.02`.
@@ -269,6 +271,7 @@ impl SubjectTable {
             _ => {}
         }
         let of = |key| move |wrong: PlanError| (key, format!("`{key}`: {wrong}"));
+        primary_and_others(self.metrics.clone(), self.primary.as_deref()).map_err(of("primary"))?;
         let mut is_new = |key, pattern: &&'a str| compiled.insert((key, *pattern));
         let time = self.time_regex.as_deref().filter(|pattern| is_new("time-regex", pattern));
         let verified = self.verified_regex.as_deref().filter(|pattern| is_new("verified-regex", pattern));

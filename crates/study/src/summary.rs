@@ -1,8 +1,9 @@
 //! What the trials of one cell come to, and which cell of a subject is the best.
 
+use crate::metric::Metric;
 use crate::metric_summary::MetricSummary;
 use crate::mix::{Job, JobRun};
-use crate::plan::{Cell, Plan};
+use crate::plan::{Cell, Plan, Subject};
 use crate::race::RaceResult;
 use crate::slowdown::Slowdowns;
 use crate::times::{counted, pairs};
@@ -58,6 +59,9 @@ pub struct Summary {
     /// Trials that were stopped because they had lost their race by then.
     #[serde(default)]
     pub cut_off: u32,
+    /// What its runs come to by what they are compared by.
+    #[serde(skip)]
+    pub figures: Figures,
     /// Median time, in seconds.
     pub median_s: Option<f64>,
     /// Mean time, in seconds.
@@ -68,7 +72,8 @@ pub struct Summary {
     pub min_s: Option<f64>,
     /// Slowest, in seconds.
     pub max_s: Option<f64>,
-    /// Reference time over this time, estimated from pairs of the same block: above 1 is faster than the reference.
+    /// How much better than under the reference, estimated from pairs of the same block: reference time over this time, or that of another
+    /// metric, turned so that above 1 is better.
     pub ratio: Option<f64>,
     /// Lower end of the ratio's 95 % interval.
     pub ratio_low: Option<f64>,
@@ -85,9 +90,10 @@ pub struct Summary {
     /// What else may have made the difference that is claimed: it was then measured on a busy machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbances: Vec<Disturbance>,
-    /// Median of the reference at the plan's smallest thread count, over this median, when that count is 1.
+    /// Median of the reference at the plan's smallest thread count, over this median, when that count is 1; where higher is better, this
+    /// median over that.
     pub speedup: Option<f64>,
-    /// Change of the times over the study (0.02 = 2 % slower at the end), when a trend is shown.
+    /// Change of what is compared over the study (0.02 = 2 % slower, or worse, at the end), when a trend is shown.
     pub drift: Option<f64>,
     /// Sequence numbers of trials that lie far from the others; they still count.
     pub outliers: Vec<u32>,
@@ -105,9 +111,44 @@ pub struct Summary {
     /// What else its runs come to, by each metric of its subject.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricSummary>,
+    /// What its runs used besides; of studies of very many trials, nothing.
+    #[serde(skip)]
+    pub used: Vec<MetricSummary>,
     /// Of a mix, what became of each job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobSummary>,
+}
+
+/// What the runs of a cell that count come to by what they are compared by, in its unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Median.
+    pub median: Option<f64>,
+    /// Mean.
+    pub mean: Option<f64>,
+    /// Standard deviation over mean (0.05 = 5 %).
+    pub relative_sd: Option<f64>,
+    /// Least.
+    pub min: Option<f64>,
+    /// Most.
+    pub max: Option<f64>,
+    /// The median turned so that less is better.
+    pub(crate) cost: Option<f64>,
+}
+
+impl Figures {
+    /// Those of `values`, of which there may be none.
+    fn new(metric: &Metric, values: &[f64]) -> Self {
+        let Some(estimate) = stats::estimate(values) else { return Self::default() };
+        Self {
+            median: Some(estimate.median_s),
+            mean: Some(estimate.mean_s),
+            relative_sd: estimate.relative_sd(),
+            min: Some(estimate.min_s),
+            max: Some(estimate.max_s),
+            cost: Some(metric.cost(estimate.median_s)),
+        }
+    }
 }
 
 /// What became of a job in the runs of a mix that count. Times are of its first run.
@@ -228,10 +269,10 @@ pub(crate) fn add_speedups(summaries: &mut [Summary]) {
     let base: BTreeMap<String, f64> = summaries
         .iter()
         .filter(|summary| summary.threads == 1 && summary.claim == Claim::Reference)
-        .filter_map(|summary| Some((summary.subject.clone(), summary.median_s?)))
+        .filter_map(|summary| Some((summary.subject.clone(), summary.figures.cost?)))
         .collect();
     for summary in summaries {
-        summary.speedup = base.get(&summary.subject).zip(summary.median_s).map(|(base_s, median_s)| base_s / median_s);
+        summary.speedup = base.get(&summary.subject).zip(summary.figures.cost).map(|(base, cost)| base / cost);
     }
 }
 
@@ -243,26 +284,32 @@ pub(crate) fn summary_of_cell(
     cell: Cell,
     claim: Claim,
 ) -> Summary {
+    let subject = &plan.subjects[cell.subject];
     let good: Vec<(&Trial, f64)> = counted(plan, trials, cell).collect();
-    let times_s: Vec<f64> = good.iter().map(|(_, time_s)| *time_s).collect();
-    let estimate = stats::estimate(&times_s);
-    let over_study: Vec<(f64, f64)> = good.iter().map(|(trial, time_s)| (f64::from(trial.sequence), *time_s)).collect();
+    let costs: Vec<f64> = good.iter().map(|(_, cost)| *cost).collect();
+    let numbers = |number: fn(&Subject, &Trial) -> Option<f64>| -> Vec<f64> {
+        good.iter().filter_map(|(trial, _)| number(subject, trial)).collect()
+    };
+    let times = Figures::new(&Metric::default(), &numbers(|_, trial| trial.time_s));
+    let figures = Figures::new(&subject.metric, &numbers(Subject::value));
+    let over_study: Vec<(f64, f64)> = good.iter().map(|(trial, cost)| (f64::from(trial.sequence), *cost)).collect();
     let ended = |how: fn(Status) -> bool| {
         trials.iter().filter(|trial| !trial.warmup && how(trial.status) && cell.has_trial(plan, trial)).count() as u32
     };
     Summary {
-        subject: plan.subjects[cell.subject].name.clone(),
+        subject: subject.name.clone(),
         threads: plan.threads[cell.threads],
         placement: plan.treatments[cell.treatment].name.clone(),
         also: plan.names(cell).skip(1).map(str::to_owned).collect(),
         trials: good.len() as u32,
         failed: ended(Status::is_failure),
         cut_off: ended(|status| status == Status::CutOff),
-        median_s: estimate.map(|e| e.median_s),
-        mean_s: estimate.map(|e| e.mean_s),
-        relative_sd: estimate.and_then(|e| e.relative_sd()),
-        min_s: estimate.map(|e| e.min_s),
-        max_s: estimate.map(|e| e.max_s),
+        figures,
+        median_s: times.median,
+        mean_s: times.mean,
+        relative_sd: times.relative_sd,
+        min_s: times.min,
+        max_s: times.max,
         ratio: None,
         ratio_low: None,
         ratio_high: None,
@@ -275,7 +322,7 @@ pub(crate) fn summary_of_cell(
         drift: stats::drift(&over_study)
             .filter(|drift| drift.p_value < DRIFT_SIGNIFICANCE)
             .map(|drift| drift.relative_change),
-        outliers: stats::outliers(&times_s)
+        outliers: stats::outliers(&costs)
             .into_iter()
             .zip(&good)
             .filter(|(mark, _)| *mark != Mark::Typical)
@@ -285,6 +332,7 @@ pub(crate) fn summary_of_cell(
         memory: MemoryShares::of(good.iter().map(|(trial, _)| *trial)),
         same_as: plan.twin(cell).map(|treatment| treatment.name.clone()),
         metrics: Vec::new(),
+        used: Vec::new(),
         jobs: JobSummary::all(plan, slowdowns, cell, &good),
     }
 }
@@ -293,8 +341,8 @@ pub(crate) fn summary_of_cell(
 /// placements that are shown to beat the reference; the reference itself when none is.
 pub(crate) fn best_of(subject: &str, summaries: &[Summary]) -> Option<Best> {
     let fastest =
-        |a: &&Summary, b: &&Summary| a.median_s.unwrap_or(f64::MAX).total_cmp(&b.median_s.unwrap_or(f64::MAX));
-    let ours = || summaries.iter().filter(|summary| summary.subject == subject && summary.median_s.is_some());
+        |a: &&Summary, b: &&Summary| a.figures.cost.unwrap_or(f64::MAX).total_cmp(&b.figures.cost.unwrap_or(f64::MAX));
+    let ours = || summaries.iter().filter(|summary| summary.subject == subject && summary.figures.cost.is_some());
     let threads = ours().min_by(fastest)?.threads;
     let here = || ours().filter(|summary| summary.threads == threads);
     let chosen = here()

@@ -26,6 +26,8 @@ pub enum Status {
     VerificationFailed,
     /// Its own time was not found in its output, or what was found there can't be it.
     NoTime,
+    /// The number of a metric was not found in what it wrote, or can't be compared.
+    NoMetric,
     /// It could not be started.
     NotStarted,
     /// It, or we who watched it, stood still for a while, so that its time says nothing; it was run again.

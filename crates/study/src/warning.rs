@@ -4,10 +4,10 @@ use crate::comparison::Comparison;
 use crate::crowding::Crowding;
 use crate::host::{LOAD_TO_TELL, STEAL_TO_TELL};
 use crate::kind::Kind;
-use crate::plan::{Plan, UNBOUND};
+use crate::plan::{Plan, Subject, UNBOUND};
 use crate::race::Race;
 use crate::record::{Ending, Record};
-use crate::summary::Summary;
+use crate::summary::{Claim, Summary};
 use crate::trial::Trial;
 use launch::Observation;
 use launch::observation::STOPS_TO_TELL;
@@ -107,8 +107,26 @@ pub enum Warning {
         threads: u32,
         /// Name of the treatment.
         placement: String,
-        /// By how much (0.02 = 2 % slower at the end).
+        /// What is compared, where it isn't a time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metric: Option<String>,
+        /// By how much (0.02 = 2 % slower, or worse, at the end).
         relative_change: f64,
+    },
+    /// By what a cell is compared, and by another metric, the opposite is shown.
+    Disagreement {
+        /// Name of the subject.
+        subject: String,
+        /// Thread count.
+        threads: u32,
+        /// Name of the treatment.
+        placement: String,
+        /// What it is compared by.
+        metric: String,
+        /// What says the opposite.
+        other: String,
+        /// Whether it is better by what it is compared by.
+        is_better: bool,
     },
     /// What a program reports as its time falls where its runs take longer, though not under the same placement.
     AgainstWallTime {
@@ -279,6 +297,9 @@ impl Warning {
         ending: Option<Self>,
         summaries: &[Summary],
     ) -> Vec<Self> {
+        let subject_of = |cell: &Summary| plan.subjects.iter().find(|subject| subject.name == cell.subject);
+        let metric_of = |cell: &Summary| subject_of(cell).map(|subject| &subject.metric);
+        let is_timed = |cell: &Summary| subject_of(cell).is_none_or(Subject::is_timed);
         let departures = plan.departures.iter().map(|text| Self::Departure { text: text.clone() });
         let mut warnings: Vec<Self> = departures.collect();
         let unfinished = record.ending.is_none().then_some(Self::Unfinished { work: Work::Study });
@@ -323,9 +344,25 @@ impl Warning {
                 subject: cell.subject.clone(),
                 threads: cell.threads,
                 placement: cell.placement.clone(),
+                metric: metric_of(cell).filter(|_| !is_timed(cell)).map(|metric| metric.name.clone()),
                 relative_change: cell.drift?,
             })
         }));
+        for cell in summaries.iter().filter(|cell| matches!(cell.claim, Claim::Faster | Claim::Slower)) {
+            let is_better = cell.claim == Claim::Faster;
+            let opposite = if is_better { Claim::Slower } else { Claim::Faster };
+            let Some(metric) = metric_of(cell) else { continue };
+            warnings.extend(cell.metrics.iter().filter(|other| other.claim == opposite).map(|other| {
+                Self::Disagreement {
+                    subject: cell.subject.clone(),
+                    threads: cell.threads,
+                    placement: cell.placement.clone(),
+                    metric: metric.name.clone(),
+                    other: other.metric.name.clone(),
+                    is_better,
+                }
+            }));
+        }
         warnings.extend(Self::of_host(plan, record));
         let mut notes: BTreeMap<&String, u32> = BTreeMap::new();
         observations().flat_map(|seen| &seen.notes).for_each(|note| *notes.entry(note).or_default() += 1);

@@ -2,6 +2,7 @@
 
 use super::canvas::{Anchor, Canvas, EndLabel, WIDTH, width};
 use super::scale::{Scale, span};
+use super::with_unit;
 use super::{Hue, signed_percent};
 use crate::number::{self, FARTHEST};
 use crate::words::short;
@@ -94,9 +95,9 @@ pub(crate) fn sweep(traces: &[Line], parameter: &str, threshold: Option<(f64, &s
     Some(canvas)
 }
 
-/// Times in seconds over the `levels` of a factor, by their positions, on a logarithmic scale: where lines aren't parallel, two factors
+/// Medians in `unit` over the `levels` of a factor, by their positions, on a logarithmic scale: where lines aren't parallel, two factors
 /// interact.
-pub(crate) fn interaction(traces: &[Line], factor: &str, levels: &[String]) -> Option<Canvas> {
+pub(crate) fn interaction(traces: &[Line], factor: &str, levels: &[String], unit: Option<&str>) -> Option<Canvas> {
     let points = || traces.iter().flat_map(|trace| &trace.points).filter(|p| p.y.is_finite() && p.y > 0.0);
     let times = span(points().map(|point| point.y))?;
     let last = levels.len().saturating_sub(1).max(1) as f64;
@@ -104,7 +105,7 @@ pub(crate) fn interaction(traces: &[Line], factor: &str, levels: &[String]) -> O
     let y = Scale::logarithmic(times.start / 1.02..times.end * 1.02, FOOT..TOP);
     let mut canvas = Canvas::new(HEIGHT);
     let ticks = y.ticks(6).into_iter().filter(|(tick, _)| *tick > 0.0);
-    let ticks = ticks.map(|(tick, _)| (tick, format!("{} s", number::seconds(tick))));
+    let ticks = ticks.map(|(tick, _)| (tick, with_unit(&number::seconds(tick), unit)));
     canvas.levels(&y, LEFT..right(traces), None, ticks);
     let name = |at: f64| levels.get(at as usize).map_or_else(String::new, |level| short(level, 16));
     lines(&mut canvas, traces, (&x, &y), &short(factor, 40), name, None);
@@ -166,10 +167,10 @@ mod tests {
     fn an_interaction_names_the_levels_and_draws_what_has_a_time() {
         let traces = [line(&[(0.0, 2.0), (1.0, 1.0)]), line(&[(0.0, 1.5), (1.0, f64::NAN)])];
         let levels = ["unbound".to_owned(), "scatter".to_owned()];
-        let svg = interaction(&traces, "place", &levels).map(finished).unwrap();
+        let svg = interaction(&traces, "place", &levels, Some("s")).map(finished).unwrap();
         assert_eq!(["unbound", "scatter", "place"].map(|name| svg.matches(&format!(">{name}</text>")).count()), [1; 3]);
         assert_eq!((svg.matches("<title>at ").count(), svg.contains("NaN")), (3, false), "{svg}");
-        assert!(interaction(&[], "place", &levels).is_none());
+        assert!(interaction(&[], "place", &levels, None).is_none());
     }
 
     fn swept(values: &[f64], threshold: Option<f64>) -> Option<String> {

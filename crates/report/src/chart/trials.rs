@@ -2,7 +2,7 @@
 
 use super::canvas::{Anchor, Canvas, Shape, WIDTH};
 use super::scale::{Scale, padded, span};
-use super::{Hue, signed_percent};
+use super::{Hue, signed_percent, with_unit};
 
 /// What kind of measurement a mark stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +103,9 @@ pub(crate) fn in_order(points: &[Point], breaks: &[f64]) -> Option<Canvas> {
     Some(canvas)
 }
 
-/// One row of marks a series along a common scale of seconds from the smallest to the largest value, the first measurement
+/// One row of marks a series along a common scale of `unit` from the smallest to the largest value, the first measurement
 /// of each row at its top.
-pub(crate) fn strips(strips: &[Strip]) -> Option<Canvas> {
+pub(crate) fn strips(strips: &[Strip], unit: Option<&str>) -> Option<Canvas> {
     let (label, band, gap, axis) = (16.0, 26.0, 8.0, 22.0);
     let points = || strips.iter().flat_map(|strip| &strip.points);
     let values = span(points().filter(|point| !point.mark.is_beside()).map(|point| point.value))?;
@@ -116,7 +116,7 @@ pub(crate) fn strips(strips: &[Strip]) -> Option<Canvas> {
     let x = Scale::linear(scale.start.max(values.start.min(0.0))..scale.end, 8.0..right);
     let ticks = x.ticks(4);
     let mut canvas = Canvas::new(height);
-    canvas.names(height - 9.0, ticks.iter().map(|(tick, name)| (x.at(*tick), format!("{name} s"))));
+    canvas.names(height - 9.0, ticks.iter().map(|(tick, name)| (x.at(*tick), with_unit(name, unit))));
     for (row, strip) in strips.iter().enumerate() {
         let top = row as f64 * (label + band + gap);
         canvas.row_head("ink", (2.0, top + 8.0), &strip.label, &strip.figure);
@@ -162,7 +162,7 @@ mod tests {
         let failed = point(0, f64::NAN, Mark::Failed);
         assert!(in_order(&[], &[]).is_none());
         assert!(in_order(std::slice::from_ref(&failed), &[]).is_none());
-        assert!(strips(&[strip(vec![failed])]).is_none());
+        assert!(strips(&[strip(vec![failed])], Some("s")).is_none());
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         let values = [0.0, f64::NAN, f64::INFINITY, -1e12, 1e12, 0.0];
         let points: Vec<Point> = (0..).zip(values).map(|(order, value)| point(order, value, Mark::Counted)).collect();
         let equal = vec![point(0, 2.0, Mark::Counted), point(1, 2.0, Mark::Counted)];
-        let drawn = [in_order(&points, &[1.0]), strips(&[strip(points)]), strips(&[strip(equal)])];
+        let drawn = [in_order(&points, &[1.0]), strips(&[strip(points)], Some("s")), strips(&[strip(equal)], None)];
         for svg in drawn.map(finished) {
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
@@ -186,7 +186,7 @@ mod tests {
             (Mark::CutOff, "h1 open", Shape::Stop),
         ];
         let points: Vec<Point> = (0..).zip(kinds).map(|(order, (mark, ..))| point(order, 0.01, mark)).collect();
-        for svg in [in_order(&points, &[]), strips(&[strip(points.clone())])] {
+        for svg in [in_order(&points, &[]), strips(&[strip(points.clone())], Some("s"))] {
             let svg = finished(svg);
             for (order, (_, class, shape)) in kinds.into_iter().enumerate() {
                 let is_mark = |path: &&str| {

@@ -4,7 +4,8 @@ use super::figure::{figure, table};
 use super::grouped;
 use super::page::{Section, heading};
 use crate::chart::{self, Hue, Interval, Line, LinePoint};
-use crate::number::{self, Ratio};
+use crate::metric;
+use crate::number::Ratio;
 use crate::study_view::StudyView;
 use crate::table::{EFFECTS_KEY, MEMORY_KEY, Table};
 use crate::words::{capital, compared, count, plain};
@@ -130,7 +131,7 @@ fn interaction(
     factors: &[(Factor, Vec<String>)],
     [first, second]: [usize; 2],
 ) -> Markup {
-    let median_s = |of_first: &str, of_second: &str| {
+    let median = |of_first: &str, of_second: &str| {
         let is_here = |treatment: &&Treatment| {
             factors.iter().enumerate().all(|(at, (factor, levels))| {
                 let wanted = if at == first {
@@ -144,7 +145,7 @@ fn interaction(
             })
         };
         let treatment = study.plan.treatments.iter().find(is_here)?;
-        study.summary(&subject.name, threads, &treatment.name)?.median_s
+        study.summary(&subject.name, threads, &treatment.name)?.figures.median
     };
     let ((across, levels), (along, others)) = (&factors[first], &factors[second]);
     let mut data = Vec::new();
@@ -152,19 +153,19 @@ fn interaction(
     for (series, other) in others.iter().enumerate() {
         let mut points = Vec::new();
         for (at, level) in levels.iter().enumerate() {
-            let Some(time_s) = median_s(level, other) else { continue };
-            let told = format!("{} s", number::seconds(time_s));
+            let Some(value) = median(level, other) else { continue };
+            let told = metric::quantity(&subject.metric, value);
             data.push([plain(level), plain(other), told.clone()]);
             let hover = format!("{level}, {other}: {told}");
-            points.push(LinePoint { x: at as f64, y: time_s, interval: None, hover });
+            points.push(LinePoint { x: at as f64, y: value, interval: None, hover });
         }
         lines.push(Line { label: other.clone(), hue: Hue::Series(series), points });
     }
     figure(
         &format!("{}, {}: {across} and {along}", plain(&subject.name), count(threads as usize, "thread")),
-        "Median times; a line for each level of the second factor. Where lines aren't parallel, the factors interact.",
-        chart::interaction(&lines, &across.to_string(), levels),
-        "no combination has a time yet",
+        "Medians; a line for each level of the second factor. Where lines aren't parallel, the factors interact.",
+        chart::interaction(&lines, &across.to_string(), levels, subject.metric.unit.as_deref()),
+        "no combination has a run that counts yet",
         table(&[&across.to_string(), &along.to_string(), "median"], data),
     )
 }

@@ -4,13 +4,15 @@ use super::figure::{figure, filter, or_dash, scrolled, swatch, table};
 use super::page::{Section, heading};
 use super::{MOST_TRIALS, listed, race, shown};
 use crate::chart::{self, Hue, Interval, Line, LinePoint, Mark, Point, Strip};
+use crate::metric;
 use crate::number::{self, Ratio};
 use crate::ranking::cut_off;
 use crate::study_view::StudyView;
+use crate::wording::{self, Wording};
 use crate::words::{compared, count, names, plain};
 use maud::{Markup, html};
 use stats::DropReason;
-use study::{Claim, Observation, Status, Subject, Summary, Treatment, Trial};
+use study::{Claim, Metric, Observation, Status, Subject, Summary, Treatment, Trial};
 
 /// The trials of each subject in the order in which they were run, each against the median of its cell.
 pub(super) fn in_order(study: &StudyView) -> Section {
@@ -49,11 +51,16 @@ pub(super) fn in_order(study: &StudyView) -> Section {
 /// Every trial of each cell along a scale of time.
 pub(super) fn distributions(study: &StudyView) -> Section {
     let plan = &study.plan;
-    let distribution = |title: &str, cells: &[(String, &Summary)]| {
+    let distribution = |subject: &str, title: &str, cells: &[(String, &Summary)]| {
+        let metric = study.metric(subject);
         let (strips, sample) = strips(study, cells);
-        let description = format!("{}{sample}", distribution_description(cells));
-        let drawn = chart::strips(&strips);
-        figure(title, &description, drawn, "no trial with a time yet", distribution_table(cells))
+        let description = format!("{}{sample}", distribution_description(study, cells));
+        let drawn = chart::strips(&strips, metric.unit.as_deref());
+        let title = match Wording::new(&metric) {
+            Wording::Other(metric) => format!("{title}: {}", metric::label(metric)),
+            _ => title.to_owned(),
+        };
+        figure(&title, &description, drawn, "no trial that counts yet", distribution_table(&metric, cells))
     };
     heading("distributions", "Distributions", "Distributions").above(html! {
         p { "Each mark is one trial, the first of its cell at the top of its strip, the last at the bottom; the bar is the median. Scales differ from chart to chart." }
@@ -61,14 +68,14 @@ pub(super) fn distributions(study: &StudyView) -> Section {
         div.charts {
             @for ranking in &study.rankings {
                 @let cells: Vec<(String, &Summary)> = ranking.top(MOST_STRIPS).into_iter().filter_map(|place| Some((ranking.name(place), place.summary?))).collect();
-                (distribution(&format!("{}: the first of the ranking", plain(&ranking.race.subject)), &cells))
+                (distribution(&ranking.race.subject, &format!("{}: the first of the ranking", plain(&ranking.race.subject)), &cells))
             }
             @for subject in plan.subjects.iter().filter(|_| !study.is_race()) {
                 @for &threads in &plan.threads {
                     @let cells: Vec<(String, &Summary)> = study.summaries(&subject.name).filter(|s| s.threads == threads).map(|s| (names(s), s)).collect();
                     @let by_itself = if subject.alone.is_some() { " by itself" } else { "" };
                     @let title = format!("{}{by_itself}, {}", plain(&subject.name), count(subject.threads_of(threads) as usize, "thread"));
-                    (distribution(&title, &cells))
+                    (distribution(&subject.name, &title, &cells))
                 }
             }
         }
@@ -93,7 +100,13 @@ pub(super) fn speedup(study: &StudyView) -> Section {
         )
     };
     heading("speedup", "Speed-up", "Speed-up").above(html! {
-        p { "Time of " (reference) " with 1 thread over the median time; both scales double at each step." }
+        p {
+            @match Wording::of_study(study) {
+                Wording::Time => { "Time of " (reference) " with 1 thread over the median time" }
+                _ => { "How much better the median is than that of " (reference) " with 1 thread" }
+            }
+            "; both scales double at each step."
+        }
         div.charts { @for subject in study.compared() { (speedup(subject)) } }
     })
 }
@@ -149,18 +162,18 @@ fn mark(summary: &Summary, trial: &Trial) -> Mark {
     }
 }
 
-/// The trials of a cell as marks at `value`, which is given each trial's time in seconds.
+/// The trials of a cell as marks at `value`, which is given what each trial is compared by.
 fn points<'a>(
     study: &'a StudyView,
     summary: &'a Summary,
     value: impl Fn(f64) -> f64 + 'a,
 ) -> impl Iterator<Item = Point> + 'a {
-    let hue = study.hue(summary);
+    let (hue, metric) = (study.hue(summary), study.metric(&summary.subject));
     study.trials(summary).map(move |trial| {
         let mark = mark(summary, trial);
-        let time = trial.time_s.filter(|_| trial.status == Status::Ok);
-        let outcome =
-            time.map_or_else(|| format!("{} ({})", trial.status, trial.cause), |s| format!("{} s", number::seconds(s)));
+        let found = study.value(trial).filter(|_| trial.status == Status::Ok);
+        let outcome = found
+            .map_or_else(|| format!("{} ({})", trial.status, trial.cause), |found| metric::quantity(&metric, found));
         let kind = match mark {
             Mark::Outlier => ", outlier",
             Mark::Uncounted => ", warm-up",
@@ -168,7 +181,7 @@ fn points<'a>(
         };
         Point {
             order: f64::from(trial.sequence),
-            value: time.map_or(f64::NAN, &value),
+            value: found.map_or(f64::NAN, &value),
             mark,
             hue,
             hover: format!(
@@ -183,7 +196,7 @@ fn points<'a>(
 
 fn ordered_points(study: &StudyView, subject: &Subject) -> Vec<Point> {
     let fewest = if study.is_race() { 2 } else { 1 };
-    let cells = study.summaries(&subject.name).filter_map(|summary| match summary.median_s {
+    let cells = study.summaries(&subject.name).filter_map(|summary| match summary.figures.median {
         Some(median) if median > 0.0 && summary.trials >= fewest => Some((summary, median)),
         _ => None,
     });
@@ -226,12 +239,12 @@ fn order_description(study: &StudyView, subject: &Subject, points: &[Point]) -> 
 
 fn drift_table(study: &StudyView, subject: &Subject) -> Markup {
     table(
-        &["threads", "placement", "median, s", "drift"],
+        &["threads", "placement", &metric::head("median", Some(&subject.metric)), "drift"],
         study.summaries(&subject.name).filter(|s| s.trials > 1 || !study.is_race()).map(|s| {
             [
                 s.threads.to_string(),
                 plain(&names(s)),
-                or_dash(s.median_s, number::seconds),
+                or_dash(s.figures.median, number::seconds),
                 s.drift.map_or("none shown".into(), number::change),
             ]
         }),
@@ -245,7 +258,7 @@ fn strips(study: &StudyView, cells: &[(String, &Summary)]) -> (Vec<Strip>, Strin
     let strip = |(name, summary): &(String, &Summary)| {
         let (points, sentence) = sample(points(study, summary, |time| time).collect(), most);
         said = if sentence.is_empty() { std::mem::take(&mut said) } else { sentence };
-        Strip { label: name.clone(), figure: median(summary), points, median: summary.median_s }
+        Strip { label: name.clone(), figure: median(study, summary), points, median: summary.figures.median }
     };
     let strips = cells.iter().map(strip).collect();
     (strips, said)
@@ -269,30 +282,34 @@ fn sample(points: Vec<Point>, most: usize) -> (Vec<Point>, String) {
     (drawn, sentence)
 }
 
-fn median(summary: &Summary) -> String {
-    summary.median_s.map_or_else(|| "no time".into(), |s| format!("median {} s", number::seconds(s)))
+fn median(study: &StudyView, summary: &Summary) -> String {
+    let metric = study.metric(&summary.subject);
+    let lacking = || format!("no {}", wording::name(&metric));
+    summary.figures.median.map_or_else(lacking, |value| format!("median {}", metric::quantity(&metric, value)))
 }
 
-fn distribution_description(cells: &[(String, &Summary)]) -> String {
+fn distribution_description(study: &StudyView, cells: &[(String, &Summary)]) -> String {
     let row = |(name, summary): &(String, &Summary)| {
-        format!("{}: {}, {}", plain(name), median(summary), count(summary.trials as usize, "trial"))
+        format!("{}: {}, {}", plain(name), median(study, summary), count(summary.trials as usize, "trial"))
     };
     cells.iter().map(row).collect::<Vec<_>>().join("; ") + "."
 }
 
-fn distribution_table(cells: &[(String, &Summary)]) -> Markup {
-    let time = |s: Option<f64>| or_dash(s, number::seconds);
+fn distribution_table(metric: &Metric, cells: &[(String, &Summary)]) -> Markup {
+    let told = |value: Option<f64>| or_dash(value, number::seconds);
+    let [least, most] = metric::extremes(Some(metric));
+    let [least, median, most] = [least, "median", most].map(|figure| metric::head(figure, Some(metric)));
     table(
-        &["placement", "trials", "failed", "fastest, s", "median, s", "slowest, s", "relative sd"],
+        &["placement", "trials", "failed", &least, &median, &most, "relative sd"],
         cells.iter().map(|(name, s)| {
             [
                 plain(name),
                 s.trials.to_string(),
                 s.failed.to_string(),
-                time(s.min_s),
-                time(s.median_s),
-                time(s.max_s),
-                or_dash(s.relative_sd, number::percent),
+                told(s.figures.min),
+                told(s.figures.median),
+                told(s.figures.max),
+                or_dash(s.figures.relative_sd, number::percent),
             ]
         }),
     )

@@ -4,10 +4,10 @@ use super::figure::{figure, or_dash, table};
 use super::grouped;
 use super::page::{Section, heading};
 use crate::chart::{self, Hue, JobBar, JobStrip};
-use crate::mix_table::{alone_s, cells, job_name, jobs_key, metrics_key, mixes, slowdown};
+use crate::mix_table::{USED_KEY, alone_s, cells, job_name, jobs_key, metrics_key, mixes, slowdown};
 use crate::number::{self, Ratio};
 use crate::study_view::{StudyView, cpu_line};
-use crate::table::Table;
+use crate::table::{Row, Table};
 use crate::words::{capital, compared, count, names, plain};
 use maud::{Markup, html};
 use study::{JobSummary, Mix, Status, Subject, Summary, Trial};
@@ -39,14 +39,35 @@ pub(super) fn jobs(study: &StudyView) -> Option<Section> {
 pub(super) fn metrics(study: &StudyView) -> Option<Section> {
     let metrics = Table::of_metrics(study)?;
     let title = "Metrics besides the first";
-    let corner = capital(compared(study.analysis.varied));
     Some(heading("metrics", "Metrics", title).above(html! {
         p { (metrics_key(study)) }
-        div.effects { (grouped(title, &corner, &metrics, |subject| html! { (plain(subject)) }, |row| {
-            let [_, metric, treatment] = &row.labels[..] else { return html! {} };
-            html! { (plain(treatment)) " " small.muted { (plain(metric)) } }
-        })) }
+        (by_metric(study, title, metrics))
     }))
+}
+
+/// What runs used besides, where that is compared.
+pub(super) fn used(study: &StudyView) -> Option<Section> {
+    let used = Table::of_used(study, |_, _| true)?;
+    let title = "What runs used besides";
+    Some(heading("used", "Used", title).above(html! {
+        p { (USED_KEY) }
+        details {
+            summary { "CPU time, memory, switches, migrations, faults and more" }
+            (by_metric(study, title, used))
+        }
+    }))
+}
+
+/// A table of metrics whose groups are metrics, and whose rows treatments.
+fn by_metric(study: &StudyView, title: &str, mut table: Table) -> Markup {
+    let is_one = study.compared().count() == 1;
+    for Row { labels, .. } in &mut table.rows {
+        let metric = std::mem::take(&mut labels[1]);
+        labels[0] = if is_one { metric } else { format!("{}: {metric}", labels[0]) };
+    }
+    let corner = capital(compared(study.analysis.varied));
+    let label = |row: &Row| html! { (plain(&row.labels[2])) };
+    html! { div.effects { (grouped(title, &corner, &table, |metric| html! { (plain(metric)) }, label)) } }
 }
 
 /// The jobs of one mix with so many threads, a strip for each treatment.

@@ -4,6 +4,7 @@ use super::facts::picture;
 use super::figure::{figure, filter, or_dash, scrolled, swatch, table};
 use super::page::{Section, heading};
 use crate::chart::{self, Interval, Racer, Step};
+use crate::metric;
 use crate::number;
 use crate::ranking::{Part, PastBlock, Place, Ranking};
 use crate::study_view::{StudyView, cpu_line};
@@ -215,7 +216,7 @@ fn intervals(ranking: &Ranking) -> Vec<Interval> {
             (_, Some(interval)) => interval,
         };
         let figure = match (place.part, range.is_empty()) {
-            (Part::Best, _) => format!("best, {} s", place.time()),
+            (Part::Best, _) => format!("best, {}", in_unit(ranking, place)),
             (_, true) => loss.clone(),
             (_, false) => format!("{loss} ({})", range.trim_end_matches(" %")),
         };
@@ -235,14 +236,14 @@ fn intervals(ranking: &Ranking) -> Vec<Interval> {
 fn interval_table(ranking: &Ranking) -> Markup {
     let behind = format!("{} by", Wording::new(&ranking.metric).word(false));
     table(
-        &["rank", "placement", "runs", "median, s", &behind, "95 % interval"],
+        &["rank", "placement", "runs", &metric::head("median", Some(&ranking.metric)), &behind, "95 % interval"],
         ranking.top(MOST_ROWS).into_iter().map(|place| {
             let (loss, range) = place.loss();
             [
                 place.rank.clone(),
                 plain(&ranking.name(place)),
                 place.standing.runs.to_string(),
-                text_or_dash(place.time()),
+                text_or_dash(place.median()),
                 text_or_dash(loss),
                 text_or_dash(range),
             ]
@@ -260,7 +261,8 @@ fn extremes(study: &StudyView, ranking: &Ranking) -> Markup {
         return html! { p.muted { "The record holds no topology that this version can read." } };
     };
     let best = ranking.places.first().filter(|place| place.part == Part::Best);
-    let pictured = [("Best", best), ("Unbound", ranking.reference()), ("Slowest", ranking.worst())];
+    let slowest = if Wording::new(&ranking.metric) == Wording::Time { "Slowest" } else { "Worst" };
+    let pictured = [("Best", best), ("Unbound", ranking.reference()), (slowest, ranking.worst())];
     let cut_off = ranking.places.iter().filter(|place| place.was_cut_off()).count();
     html! {
         h3 { "On the machine" }
@@ -273,7 +275,7 @@ fn extremes(study: &StudyView, ranking: &Ranking) -> Markup {
                         (word) @if word != "Unbound" { ": " (plain(&place.entrant.placement)) } ", "
                         (count(place.entrant.threads as usize, "thread"))
                     }
-                    p.doubt { (outcome(place)) }
+                    p.doubt { (outcome(ranking, place)) }
                     (picture(machine, placement))
                     @if placement.is_none() {
                         p.muted { "Every thread may run on each of the " (count(machine.usable_cpus().len(), "usable CPU")) "." }
@@ -287,12 +289,18 @@ fn extremes(study: &StudyView, ranking: &Ranking) -> Markup {
     }
 }
 
-/// Time and loss in words.
-fn outcome(place: &Place) -> String {
+/// The median with its unit.
+fn in_unit(ranking: &Ranking, place: &Place) -> String {
+    let unit = ranking.metric.unit.iter().map(|unit| format!(" {unit}"));
+    std::iter::once(place.median()).chain(unit).collect()
+}
+
+/// Median and loss in words.
+fn outcome(ranking: &Ranking, place: &Place) -> String {
     let (loss, range) = place.loss();
-    let time = match place.time() {
-        time if time.is_empty() => "no whole run".into(),
-        time => format!("median {time} s"),
+    let time = match place.median().is_empty() {
+        true => "no whole run".into(),
+        false => format!("median {}", in_unit(ranking, place)),
     };
     match (place.part, loss.is_empty(), range.is_empty()) {
         (Part::Best, ..) | (_, true, _) => time,
@@ -304,13 +312,15 @@ fn outcome(place: &Place) -> String {
 fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
     let position = study.rankings.iter().position(|other| other.race.subject == ranking.race.subject);
     let id = format!("ranking-{}", position.unwrap_or(0));
+    let head = |figure: &str| metric::head(figure, Some(&ranking.metric));
+    let [least, most] = metric::extremes(Some(&ranking.metric));
     html! {
         (filter(&id))
         (scrolled("All entrants", true, html! {
             table.dense.sortable id=(id) {
                 thead { tr {
-                    th.n { "rank" } th { "placement" } th.n { "threads" } th { "CPUs, thread by thread" } th { "occupies" } th.n { "runs" } th.n { "median, s" }
-                    th.n { "fastest, s" } th.n { "slowest, s" } th.n { "relative sd" } th.n { (Wording::new(&ranking.metric).word(false)) " by" } th.n { "95 % interval" } th { "left" }
+                    th.n { "rank" } th { "placement" } th.n { "threads" } th { "CPUs, thread by thread" } th { "occupies" } th.n { "runs" } th.n { (head("median")) }
+                    th.n { (head(least)) } th.n { (head(most)) } th.n { "relative sd" } th.n { (Wording::new(&ranking.metric).word(false)) " by" } th.n { "95 % interval" } th { "left" }
                 } }
                 tbody {
                     @for place in &ranking.places {
@@ -323,9 +333,9 @@ fn whole(study: &StudyView, ranking: &Ranking) -> Markup {
                             td.n { (place.entrant.threads) }
                             td { code { (placement.map_or_else(|| if study.is_of_mixes() { "by job" } else { "free" }.into(), |placement| cpu_line(&placement.slots))) } }
                             td { (or_dash(placement.zip(study.machine.as_ref()), |(placement, machine)| occupied(&placement.footprint(machine).to_string()))) }
-                            td.n { (place.standing.runs) } td.n { (text_or_dash(place.time())) }
-                            td.n { (or_dash(summary(|s| s.min_s), number::seconds)) } td.n { (or_dash(summary(|s| s.max_s), number::seconds)) }
-                            td.n { (or_dash(summary(|s| s.relative_sd), number::percent)) }
+                            td.n { (place.standing.runs) } td.n { (text_or_dash(place.median())) }
+                            td.n { (or_dash(summary(|s| s.figures.min), number::seconds)) } td.n { (or_dash(summary(|s| s.figures.max), number::seconds)) }
+                            td.n { (or_dash(summary(|s| s.figures.relative_sd), number::percent)) }
                             td.n data-v=[place.loss_known()] { (text_or_dash(loss)) } td.n { (text_or_dash(range)) }
                             td { (text_or_dash(place.left(study.plan.warmup_blocks))) }
                         }
@@ -342,13 +352,14 @@ fn occupied(footprint: &str) -> String {
 }
 
 /// How to read a race.
-pub(super) fn guide() -> Markup {
+pub(super) fn guide(wording: Wording) -> Markup {
+    let (word, is_time) = (wording.word(false), matches!(wording, Wording::Time | Wording::Makespan));
     html! {
         dt { "race" } dd { "All placements start; those that have lost are dropped, so that the runs go to those that may still win." }
         dt { "block" } dd { "One run of each placement that is still in the race, in an order drawn anew. Only runs of the same block are compared, so a machine that gets slower does so for all of them." }
-        dt { "slower by" } dd { "Time over that of the best: +3 % takes 3 % longer. It is estimated from all blocks that both ran in; early in the race, and for whoever left it early, from few runs." }
+        dt { (word) " by" } dd { @if is_time { "Time over that of the best: +3 % takes 3 % longer." } @else { "How much better the best is: +3 % means by a factor of 1.03." } " It is estimated from all blocks that both ran in; early in the race, and for whoever left it early, from few runs." }
         dt { "95 % interval" } dd { "In 95 of 100 such races all intervals of the race would hold the true values at once. One that reaches 0 % doesn't tell its placement apart from the best." }
-        dt { "best" } dd { "The shortest estimated time. Being first among many takes some luck too: its gain over unbound is taken from later blocks only, and is told with an interval." }
+        dt { "best" } dd { @if is_time { "The shortest estimated time." } @else { "The best estimate of what runs are compared by." } " Being first among many takes some luck too: its gain over unbound is taken from later blocks only, and is told with an interval." }
         dt { "not told apart, =1" } dd { "Nothing shows that it is slower than the best; it may be as fast, or faster. Each of them is a good choice." }
         dt { "dropped: slower" } dd { "Shown to be slower than the best, allowing for how many entrants there are. “Seemed slower”: shown when it was dropped, and no longer at the end." }
         dt { "dropped: cut off" } dd { "Outpaced: its run had taken so much longer than the best surely takes that it was stopped. How slow it is in the end stays unknown; it didn't fail." }

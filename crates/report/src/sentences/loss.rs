@@ -1,13 +1,16 @@
 //! What a placement loses against the best, in a sentence.
 
 use super::percent;
+use crate::wording::{self, Wording};
+use study::Metric;
 use study::max_loss::{Loss, LossVerdict};
 
 /// The loss of the placement under check, and whether it is more than allowed.
 pub fn loss(verdict: &LossVerdict) -> String {
-    let LossVerdict { subject, placement, max_percent, loss } = verdict;
+    let LossVerdict { subject, placement, max_percent, metric, loss } = verdict;
     let text = match loss {
-        Loss::IsBest => "is itself the fastest".into(),
+        Loss::IsBest if *metric == Metric::default() => "is itself the fastest".into(),
+        Loss::IsBest => format!("is itself the best by its {}", wording::name(metric)),
         Loss::Unknown => "has no run that went well, so its loss can't be told".into(),
         Loss::Measured { best, ratio } => {
             let change = |ratio: f64| percent(ratio - 1.0);
@@ -18,7 +21,15 @@ pub fn loss(verdict: &LossVerdict) -> String {
                 Some(false) => format!("within the {max_percent} % allowed"),
                 None => format!("not shown to be more than the {max_percent} % allowed; a longer race can tell"),
             };
-            format!("takes {value} more time than {best} (95 % interval {low} to {high}): {limit}")
+            match Wording::new(metric) {
+                Wording::Time => {
+                    format!("takes {value} more time than {best} (95 % interval {low} to {high}): {limit}")
+                }
+                _ => {
+                    let name = wording::name(metric);
+                    format!("is {value} worse than {best} by its {name} (95 % interval {low} to {high}): {limit}")
+                }
+            }
         }
     };
     format!("{subject}: {placement} {text}")
@@ -33,7 +44,7 @@ mod tests {
     fn a_loss_is_set_against_what_is_allowed() {
         let sentence = |max_percent, loss| {
             let (subject, placement) = ("app".into(), "unbound".into());
-            super::loss(&LossVerdict { subject, placement, max_percent, loss })
+            super::loss(&LossVerdict { subject, placement, max_percent, metric: Metric::default(), loss })
         };
         let measured = |max_percent| {
             let ratio = Interval { value: 1.1, low: 1.08, high: 1.12 };

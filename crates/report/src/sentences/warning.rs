@@ -1,6 +1,7 @@
 //! What disturbed a study or limits what it shows, in sentences.
 
 use super::{counted, crowding, reported_time};
+use crate::wording;
 use study::Warning;
 use study::warning::Work;
 
@@ -56,11 +57,25 @@ pub(super) fn sentence(warning: &Warning) -> String {
             cell(subject, *threads, placement),
             share * 100.0
         ),
-        Warning::Drift { subject, threads, placement, relative_change } => format!(
+        Warning::Drift { subject, threads, placement, metric: None, relative_change } => format!(
             "{}: times drifted by {:+.1} % over the study; pairs of the same block cancel that.",
             cell(subject, *threads, placement),
             relative_change * 100.0
         ),
+        Warning::Drift { subject, threads, placement, metric: Some(metric), relative_change } => format!(
+            "{}: {metric} got {} by {:.1} % over the study; pairs of the same block cancel that.",
+            cell(subject, *threads, placement),
+            if *relative_change > 0.0 { "worse" } else { "better" },
+            relative_change.abs() * 100.0
+        ),
+        Warning::Disagreement { subject, threads, placement, metric, other, is_better } => {
+            let (metric, other) = (wording::said(metric), wording::said(other));
+            let (better, worse) = if *is_better { ("better", "worse") } else { ("worse", "better") };
+            format!(
+                "{}: by {metric} it is {better} than the reference, and by {other} it is {worse}; which counts is yours to say.",
+                cell(subject, *threads, placement)
+            )
+        }
         Warning::AgainstWallTime { subject, correlation, runs } => reported_time::warning(subject, *correlation, *runs),
         Warning::MoreThreadsThanCpus { threads, cpus } => format!(
             "{} share {}: threads beyond the CPUs wrap around.",

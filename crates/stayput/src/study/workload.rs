@@ -48,6 +48,7 @@ pub(super) fn workload_subject(name: &str) -> anyhow::Result<SubjectTable> {
         // The first makes the others, and waits for them.
         skip: vec![0],
         metrics: metrics(workload),
+        primary: Some("time".into()),
         ..SubjectTable::default()
     })
 }
@@ -60,7 +61,8 @@ fn metrics(workload: &Workload) -> Vec<Metric> {
         let known = stats::Metric::from_name(name);
         let unit = known.unit.suffix().trim_start_matches('_').replace("per_s", "1/s");
         let unit = Some(unit.as_str()).filter(|unit| !unit.is_empty());
-        Metric { regex: Some(number_of(name)), ..Metric::new(known.name, unit, known.better) }
+        // Processes that never wait have no waits, for one.
+        Metric { regex: Some(number_of(name)), is_optional: true, ..Metric::new(known.name, unit, known.better) }
     };
     names.map(metric).collect()
 }

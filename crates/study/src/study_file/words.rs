@@ -1,5 +1,6 @@
 //! Words as people write them in a study file: one, or a list of them; numbers where numbers are meant.
 
+use crate::metric::Metric;
 use crate::site::Site;
 use serde::de::{Deserialize, Deserializer, Error};
 
@@ -72,6 +73,12 @@ pub(super) fn levels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<S
         LevelWords::One(word) => vec![word],
         LevelWords::Several(words) => words,
     })
+}
+
+/// `["tps higher = \"tps = ([0-9.]+)\""]`.
+pub(super) fn metrics<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Metric>, D::Error> {
+    let words = levels(deserializer)?;
+    words.iter().map(|word| word.parse().map_err(D::Error::custom)).collect()
 }
 
 #[derive(serde::Deserialize)]
