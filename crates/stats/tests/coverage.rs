@@ -129,6 +129,40 @@ fn intervals_of_any_number_of_pairs_cover() {
     assert!(outside.is_empty(), "{outside:?}");
 }
 
+/// The percentile of so many latencies of a run whose mean is about 1: Lomax with a finite mean and an infinite variance.
+fn percentile(study: &mut Study, percent: usize) -> f64 {
+    const REQUESTS: usize = 200;
+    let mut latencies: Vec<f64> = (0..REQUESTS).map(|_| (1.0 - study.uniform()).powf(-0.5) - 1.0).collect();
+    latencies.sort_by(f64::total_cmp);
+    latencies[REQUESTS * percent / 100]
+}
+
+#[test]
+fn intervals_of_rates_and_of_percentiles_with_heavy_tails_cover() {
+    const RATIO: f64 = 1.1;
+    const BLOCKS: usize = 20;
+    println!("coverage of the 95 % interval by {BLOCKS} pairs, {STUDIES} studies each");
+    // A rate is compared by one over it, as times are: what was 10 % higher is the reference's over ours.
+    let rate = |study: &mut Study, factor: f64| (factor * study.run(0.0, LOUD)).recip();
+    for (name, percent) in [("a rate", None), ("p50", Some(50)), ("p95", Some(95)), ("p99", Some(99))] {
+        let covers = |&number: &usize| {
+            let mut study = Study::new(number);
+            let pair = |_| match percent {
+                None => Pair { reference_s: rate(&mut study, 1.0), treatment_s: rate(&mut study, RATIO) },
+                Some(percent) => Pair {
+                    reference_s: RATIO * percentile(&mut study, percent),
+                    treatment_s: percentile(&mut study, percent),
+                },
+            };
+            let pairs: Vec<Pair> = (0..BLOCKS).map(pair).collect();
+            holds(&interval(&pairs), RATIO)
+        };
+        let covered = share((0..STUDIES).filter(covers).count());
+        println!("{name:>8} {:6.1} %", 100.0 * covered);
+        assert!(COVERAGE.contains(&covered), "{name}: {covered}");
+    }
+}
+
 #[test]
 fn intervals_of_many_pairs_cover_on_either_side_of_where_resampling_ends() {
     const BLOCKS: [usize; 3] = [1_001, 2_000, 4_000];

@@ -9,11 +9,12 @@ use launch::{Company, Conditions, HugePages, MemoryPolicy, Scheduling};
 use machine::Machine;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use stats::Better;
 use std::f64::consts::TAU;
 use std::time::Duration;
 use study::engine::{EngineError, Runner, RunnerError, Turn, run_blocks};
 use study::{
-    Alone, Claim, Comparison, Host, Job, JobRun, Mix, Plan, Session, Status, StopRule, Subject, Treatment, Trial,
+    Alone, Claim, Comparison, Host, Job, JobRun, Metric, Mix, Plan, Session, Status, StopRule, Subject, Treatment, Trial,
     Varied, comparison_analysis,
 };
 
@@ -230,4 +231,84 @@ fn mixes_that_no_treatment_changes_rarely_claim_a_difference_by_any_metric() {
     }
     println!("mix, makespan {by_makespan:>3} of {STUDIES} studies claim a difference, other metrics {by_others}");
     assert!(by_makespan <= MOST_FALSE && by_others <= MOST_FALSE, "{by_makespan} and {by_others} of {STUDIES}");
+}
+
+/// A server on which every treatment is the same: a rate, of which more is better, and the percentile of latencies with a heavy tail.
+struct UnmovedServer {
+    slowness: Unmoved,
+}
+
+/// Requests of a run.
+const REQUESTS: usize = 400;
+
+impl Runner for UnmovedServer {
+    fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
+        let machine = &mut self.slowness;
+        let mut trial = turn.trial(plan, machine.now_s);
+        let slowness = machine.log_slowness().exp();
+        // Lomax: a hundredth is longer than 9 times the scale, with a finite mean and an infinite variance at 2.
+        let mut latencies: Vec<f64> =
+            (0..REQUESTS).map(|_| slowness * ((1.0 - machine.draws.random::<f64>()).powf(-0.5) - 1.0)).collect();
+        latencies.sort_by(f64::total_cmp);
+        let values = [("rate", 1000.0 / slowness), ("p99", latencies[REQUESTS * 99 / 100])];
+        trial.more.get_or_insert_default().values = values.map(|(name, value)| (name.to_owned(), value)).into();
+        (trial.status, trial.time_s, trial.ran_s) = (Status::Ok, Some(10.0), Some(10.0));
+        machine.now_s += 10.0;
+        Ok(trial)
+    }
+}
+
+/// A study of such a server under the same treatment by two names, compared by the first of `metrics`.
+fn analysis_of_server(metrics: [&str; 2], seed: u64) -> study::analysis::Analysis {
+    let [metric, other] = metrics.map(|name| Metric {
+        regex: Some("(.*)".into()),
+        ..Metric::new(name, None, if name == "rate" { Better::Higher } else { Better::Lower })
+    });
+    let app = Subject {
+        name: "server".into(),
+        argv: vec!["load".into()],
+        metric,
+        metrics: vec![Metric::default(), other],
+        ..Subject::default()
+    };
+    let treatments = ["a", "b"].map(|name| Treatment { name: name.into(), ..Treatment::unbound() });
+    let stop = StopRule::Paired { width: stats::DEFAULT_WIDTH, min_blocks: 10, max_blocks: 30 };
+    let plan = Plan {
+        subjects: vec![app],
+        threads: vec![2],
+        treatments: treatments.into(),
+        timeout: Duration::from_secs(60),
+        seed,
+        ..Plan::default()
+    };
+    let study = Comparison { plan, stop };
+    let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+    let mut session = Session::open(None, &study, &machine, &Host::Modelled, &[]).unwrap();
+    let mut runner = UnmovedServer { slowness: Unmoved::new(seed) };
+    let work = run_blocks(&mut session, &mut runner, &mut |_| ());
+    comparison_analysis(&session.end::<EngineError>(work).unwrap())
+}
+
+#[test]
+fn servers_that_no_treatment_changes_rarely_claim_a_difference_by_a_rate_or_a_percentile() {
+    for metrics in [["rate", "p99"], ["p99", "rate"]] {
+        let (mut first, mut others, mut covered) = (0, 0, 0);
+        for seed in 3_000..3_000 + STUDIES {
+            let analysis = analysis_of_server(metrics, seed);
+            let summary = &analysis.summaries[1];
+            first += usize::from(is_claimed(summary.claim));
+            let names: Vec<&str> = summary.metrics.iter().map(|told| told.metric.name.as_str()).collect();
+            assert_eq!(names, ["time", metrics[1]]);
+            others += usize::from(summary.metrics.iter().any(|told| is_claimed(told.claim)));
+            covered += usize::from(summary.ratio_low.unwrap() <= 1.0 && summary.ratio_high.unwrap() >= 1.0);
+            assert_eq!(summary.median_s, Some(10.0));
+            assert!(summary.figures.median.unwrap() > 0.0);
+        }
+        let [by, besides] = metrics;
+        println!(
+            "server, by {by:5}{first:>3} of {STUDIES} studies claim a difference, besides by {besides} {others}; {covered} intervals hold 1"
+        );
+        assert!(first <= MOST_FALSE && others <= MOST_FALSE, "{metrics:?}: {first} and {others} of {STUDIES}");
+        assert!(covered as u64 * 100 >= 90 * STUDIES, "{metrics:?}: {covered} of {STUDIES}");
+    }
 }
