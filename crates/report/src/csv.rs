@@ -8,24 +8,28 @@ use crate::study_view::{StudyView, actual_cpus, cpu_line};
 use papers::paper::Quantity;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use study::{Metric, Status, Trial};
+use study::{Metric, Status, Subject, Trial};
 
 /// Whether a trial is an outlier stands after so many columns, beside how it went.
 const BEFORE_OUTLIER: usize = 8;
 
 /// Every trial, warm-up, failures and those that were disturbed included, in the order in which they were run. Hardware counters
 /// become one column each, named `counter_` and the counter's name; where it is known how often threads were stopped to be watched,
-/// `stops` and `stops_s` say so; what else was measured of a trial has a column each, named `metric_`, the metric's name and its unit; in the study of a paper, the time that a table of
+/// `stops` and `stops_s` say so; every metric but the time has a column, named `metric_`, the metric's name and its unit; in the study of a paper, the time that a table of
 /// it prints for the trial's cell, in seconds, becomes one, such as `printed_table_1_s`. What was not observed is an empty field.
 /// CPUs are listed thread by thread, in the order of creation, several CPUs of one thread in braces. `compared_by` says what
-/// `time_s` is of that program: its name, unit, direction, and who took it.
+/// trials of that program are compared by, `time_s` or another column: its name, unit, direction, and who took it.
 ///
 /// The text comes in parts, since that of a large study need never be in memory whole.
 pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
     let seen = || study.trials.iter().filter_map(|trial| trial.observation.as_ref());
     let counters: BTreeSet<&String> = seen().flat_map(|seen| seen.counters.keys()).collect();
     let mut metrics: Vec<&Metric> = Vec::new();
-    for metric in study.plan.subjects.iter().flat_map(|subject| &subject.metrics) {
+    let time = Metric::default();
+    let is_first = |subject: &Subject, metric: &Metric| *metric == subject.metric && subject.is_timed();
+    let told = |subject: &'_ Subject, metric: &Metric| *metric != time && !is_first(subject, metric);
+    let of_subject = |subject| Subject::all_metrics(subject).filter(move |metric| told(subject, metric));
+    for metric in study.plan.subjects.iter().flat_map(of_subject) {
         let is_new = !metrics.iter().any(|other| metric_head(other) == metric_head(metric));
         metrics.extend(is_new.then_some(metric));
     }
@@ -54,7 +58,7 @@ pub(crate) fn cells(study: &StudyView, part: &mut dyn FnMut(&str)) {
         // Of a number that is disturbed there are two trials, and slowdowns are those of the one that counts.
         let slowdowns = study.slowdowns(trial).filter(|_| trial.status == Status::Ok);
         let values = jobs::values(trial, slowdowns);
-        let has = |metric: &Metric| subject.is_some_and(|subject| subject.metrics.contains(metric));
+        let has = |metric: &Metric| subject.is_some_and(|subject| subject.all_metrics().any(|other| other == metric));
         let value = |metric: &&Metric| or_empty(values.get(metric.name.as_str()).filter(|_| has(metric)));
         row.extend(metrics.iter().map(value));
         let counter = |name| or_empty(trial.observation.as_ref().and_then(|seen| seen.counters.get(name)));

@@ -27,7 +27,7 @@ impl Desk {
     fn new() -> Self {
         let desk = Self(tempfile::tempdir().unwrap());
         let solver = desk.path("solver");
-        let script = "#!/bin/sh\n[ \"$1\" != --threads ] || [ \"$(cat)\" = input ] || exit 1\nsleep 0.012; echo 'solved in 0.01 s'; echo residual ok\n";
+        let script = "#!/bin/sh\n[ \"$1\" != --threads ] || [ \"$(cat)\" = input ] || exit 1\nsleep 0.012; echo 'solved in 0.01 s'; echo residual ok; echo 'rate: 7 MB/s'; echo '{\"latency\": {\"p95\": 2}}'\n";
         fs::write(&solver, script).unwrap();
         fs::set_permissions(&solver, fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(desk.path("in.dat"), "input\n").unwrap();

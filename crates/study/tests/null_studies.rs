@@ -14,8 +14,8 @@ use std::f64::consts::TAU;
 use std::time::Duration;
 use study::engine::{EngineError, Runner, RunnerError, Turn, run_blocks};
 use study::{
-    Alone, Claim, Comparison, Host, Job, JobRun, Metric, Mix, Plan, Session, Status, StopRule, Subject, Treatment, Trial,
-    Varied, comparison_analysis,
+    Alone, Claim, Comparison, Host, Job, JobRun, Metric, Mix, Plan, Session, Status, StopRule, Subject, Treatment,
+    Trial, Varied, comparison_analysis,
 };
 
 /// Studies of each dimension.
