@@ -6,6 +6,7 @@
 //! of a table of them all. The study of a paper is also set beside that paper's own tables. HTML, Markdown and JSON tell
 //! what built-in programs need and the rates they reached. [`reproduction`] tells of whole papers, which need no study.
 
+mod baseline;
 mod chart;
 mod csv;
 mod fields;
@@ -38,6 +39,7 @@ mod verdict;
 mod wording;
 mod words;
 
+pub use baseline::{baseline_comment, baseline_junit, baseline_sentences};
 pub use csv::for_spreadsheets;
 pub use format::{Format, Screen};
 pub use html::page::is_page;

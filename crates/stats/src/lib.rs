@@ -35,6 +35,7 @@ mod paired;
 mod race;
 mod select;
 mod stop;
+mod unpaired;
 
 pub use claim::{Claim, claims, holm};
 pub use disturbance::{Cause, Disturbance, IDLE_LOAD, LARGE_SHARE, Surroundings, disturbances};
@@ -55,3 +56,4 @@ pub use stop::{
     DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, DEFAULT_WIDTH, NARROW_LOOKS, PAPERS_MIN_RUNS, PairedLooks, RelativeSdLooks,
     is_settled, relative_sd_below,
 };
+pub use unpaired::{UnpairedRatio, unpaired_ratio};

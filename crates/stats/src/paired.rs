@@ -216,9 +216,9 @@ pub(crate) fn student(freedom: f64) -> StudentsT {
 
 /// A 20 % trimmed mean and its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Trimmed {
-    mean: f64,
-    std_error: f64,
+pub(crate) struct Trimmed {
+    pub(crate) mean: f64,
+    pub(crate) std_error: f64,
 }
 
 impl Trimmed {
@@ -226,7 +226,7 @@ impl Trimmed {
     ///
     /// `sorted` should be centred about 0, because squares are summed in one pass. Called for every resample, so the
     /// loop has no branches.
-    fn from_sorted(sorted: &[f64], times: &[u32]) -> Self {
+    pub(crate) fn from_sorted(sorted: &[f64], times: &[u32]) -> Self {
         let n = times.iter().sum::<u32>();
         let cut = trim(n as usize) as u32;
         let (mut sum, mut squares) = (0.0, 0.0);

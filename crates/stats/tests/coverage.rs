@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use stayput_stats::{
     CONFIDENCE, Claim, DEFAULT_MAX_BLOCKS, DEFAULT_MIN_BLOCKS, NARROW_LOOKS, Pair, PairedRatio, claims, drift,
-    is_settled, median_interval, paired_ratio,
+    is_settled, median_interval, paired_ratio, unpaired_ratio,
 };
 use std::ops::RangeInclusive;
 
@@ -160,6 +160,26 @@ fn intervals_of_rates_and_of_percentiles_with_heavy_tails_cover() {
         let covered = share((0..STUDIES).filter(covers).count());
         println!("{name:>8} {:6.1} %", 100.0 * covered);
         assert!(COVERAGE.contains(&covered), "{name}: {covered}");
+    }
+}
+
+#[test]
+fn intervals_of_two_samples_that_are_not_paired_cover() {
+    const RATIO: f64 = 1.1;
+    println!("coverage of the 95 % interval of two samples, {STUDIES} studies each");
+    for noise in [Noise { wander: 0.0, ..CLEAN }, QUIET, Noise { wander: 0.0, ..LOUD }] {
+        for (ours, theirs) in [(5, 5), (10, 10), (10, 50), (40, 40)] {
+            let covers = |&number: &usize| {
+                let mut study = Study::new(number);
+                let reference: Vec<f64> = (0..theirs).map(|_| study.run(RATIO.ln(), noise)).collect();
+                let other: Vec<f64> = (0..ours).map(|_| study.run(0.0, noise)).collect();
+                let found = unpaired_ratio(&reference, &other).unwrap();
+                (found.low..=found.high).contains(&RATIO)
+            };
+            let covered = share((0..STUDIES).filter(covers).count());
+            println!("{:>38} {ours:3} and {theirs:3} {:6.1} %", noise.name, 100.0 * covered);
+            assert!(COVERAGE.contains(&covered), "{}: {ours} and {theirs}: {covered}", noise.name);
+        }
     }
 }
 

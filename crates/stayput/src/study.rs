@@ -24,6 +24,7 @@ use std::fs::{File, Metadata};
 use std::io::{ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use study::baseline::{BaselineComparison, common_cells};
 use study::candidates::Among;
 use study::engine::{EngineError, Event};
 use study::input::{self, InputError};
@@ -31,7 +32,7 @@ use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::request::{CellPlan, Guarantee, NoBuiltin, RaceRequest, Request};
 use study::study_file::{MixTable, Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{HostFacts, Inputs, Metric, Plan, Site, Subject, Warning, journal};
+use study::{Comparison, HostFacts, Inputs, Journal, Metric, Plan, Record, Site, Subject, Warning, journal};
 use terminal::printable;
 use venue::Venue;
 use workload::workload_subject;
@@ -128,6 +129,8 @@ pub struct StudyArgs {
     stop: StopArgs,
     #[command(flatten, next_help_heading = "The best placement")]
     race: RaceArgs,
+    #[command(flatten, next_help_heading = "What was lost since")]
+    baseline: BaselineArgs,
     #[command(flatten, next_help_heading = "The program's own words")]
     words: WordArgs,
     #[command(flatten, next_help_heading = "How the program's threads are bound")]
@@ -203,7 +206,8 @@ struct RaceArgs {
     #[arg(long, value_name = "FACTOR", requires = "best")]
     cut_off: Option<f64>,
     /// Fail (exit code 1) when a placement is shown to be more than so many percent slower than the best: the one named
-    /// here, else the first of --place, else unbound. Implies --best [default: nothing is checked]
+    /// here, else the first of --place, else unbound. Implies --best. With --baseline, when any (or the one named here) is shown to be that
+    /// much slower than it was [default: nothing is checked]
     #[arg(long, value_name = "[PLACEMENT=]PERCENT")]
     max_loss: Option<MaxLoss>,
     /// Race a model instead of a program: a table of times and a noise model (.toml)
@@ -212,6 +216,19 @@ struct RaceArgs {
     /// The machine that the model runs on: a preset, an hwloc XML file, or a synthetic string [default: host]
     #[arg(long, value_name = "MACHINE", add = shell::machines())]
     machine: Option<String>,
+}
+
+#[derive(Default, clap::Args)]
+struct BaselineArgs {
+    /// Hold this study against the journal of an earlier one, such as that of the program before a change
+    #[arg(long, visible_alias = "against", value_name = "JOURNAL", conflicts_with_all = ["best", "subject_model"], add = shell::files("stayput"))]
+    baseline: Option<PathBuf>,
+    /// Write what became of that as JUnit XML, a test case for each combination
+    #[arg(long, value_name = "FILE", requires = "baseline", value_hint = clap::ValueHint::FilePath)]
+    junit: Option<PathBuf>,
+    /// Write it as a comment in Markdown
+    #[arg(long, value_name = "FILE", requires = "baseline", value_hint = clap::ValueHint::FilePath)]
+    comment: Option<PathBuf>,
 }
 
 #[derive(Default, clap::Args)]
@@ -290,6 +307,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
             "the command beside the program in treatment {place} holds a secret value, and journals keep such commands as they are run; give the value by a file or a variable"
         )));
     }
+    let baseline = args.baseline.baseline.as_deref().map(|path| Baseline::read(path, plan, args)).transpose()?;
     let mut missing = can_start(plan).err();
     let inputs = inputs(plan, args)?;
     let mut made_from = made_from(plan, args);
@@ -310,6 +328,13 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     }
     check_place(&journal_path)?;
     made_from.add_journal(&journal_path);
+    if let Some(baseline) = &baseline {
+        baseline.check_is_other(&journal_path)?;
+        made_from.add_journal(&baseline.path);
+    }
+    let [junit, comment] = [&args.baseline.junit, &args.baseline.comment]
+        .map(|path| path.as_ref().map(|path| ResultFile::named(path, made_from.clone())).transpose());
+    let (junit, comment) = (junit?.map(|file| file.shared(args.share)), comment?.map(|file| file.shared(args.share)));
     let page = page(args, &journal_path, made_from)?;
     if args.force {
         set_aside(&journal_path)?;
@@ -346,6 +371,20 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     };
     let mut text = runs.nothing.map_or_else(String::new, |sentence| format!("{sentence}\n\n"));
     text.push_str(&study.write(Format::Terminal, screen()));
+    let beside = baseline.as_ref().map(|baseline| baseline.beside(&study)).transpose()?;
+    if let Some((told, comparison)) = baseline.as_ref().zip(beside.as_ref()) {
+        let file = told.path.display().to_string();
+        text.push('\n');
+        report::baseline_sentences(comparison, &file)
+            .iter()
+            .for_each(|sentence| text.push_str(&format!("{sentence}\n")));
+        if let Some(junit) = junit {
+            junit.write(report::baseline_junit(comparison, &file))?;
+        }
+        if let Some(comment) = comment {
+            comment.write(report::baseline_comment(comparison, &file))?;
+        }
+    }
     text.push_str(&format!("\njournal: {}\n", journal_path.display()));
     if let Some(page) = page {
         page.write(study.write(Format::Html, screen()))?;
@@ -372,8 +411,61 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         eprintln!("stayput: what {} reports can't be its time; the report says why", refused.subject());
         return Ok(crate::FAILURE);
     }
-    let is_too_slow = losses.iter().any(|loss| loss.is_exceeded() == Some(true));
+    let is_exceeded = beside.as_ref().is_some_and(BaselineComparison::is_exceeded);
+    if is_exceeded {
+        eprintln!(
+            "stayput: more is lost since {} than --max-loss allows",
+            args.baseline.baseline.iter().map(|path| path.display().to_string()).collect::<String>()
+        );
+    }
+    let is_too_slow = is_exceeded || losses.iter().any(|loss| loss.is_exceeded() == Some(true));
     Ok(if is_too_slow { crate::FAILURE } else { crate::SUCCESS })
+}
+
+/// The earlier study that this one is held against.
+struct Baseline {
+    path: PathBuf,
+    record: Record<Comparison>,
+    placement: Option<String>,
+    max_percent: Option<f64>,
+}
+
+impl Baseline {
+    /// The one at `path`, which has something in common with `plan`.
+    fn read(path: &Path, plan: &Plan, args: &StudyArgs) -> anyhow::Result<Self> {
+        let wrong = |what: String| UsageError::from(format!("--baseline {}: {what}", path.display()));
+        if journal::kind(path).map_err(UsageError::from)? != <Comparison as study::Kind>::NAME {
+            return Err(wrong(
+                "it is no study that compares placements; one with the same --place and -n is needed".into(),
+            ));
+        }
+        let record = Journal::<Comparison>::read(path).map_err(UsageError::from)?;
+        let max_loss = args.race.max_loss.clone();
+        let placement = max_loss.as_ref().and_then(|max| max.placement.clone());
+        common_cells(&record.plan.plan, plan, placement.as_deref()).map_err(wrong)?;
+        Ok(Self { path: path.to_owned(), record, placement, max_percent: max_loss.map(|max| max.percent) })
+    }
+
+    /// Checks that the study doesn't go on with what it is held against.
+    fn check_is_other(&self, journal: &Path) -> anyhow::Result<()> {
+        let real = |path: &Path| path.canonicalize().ok();
+        if real(&self.path).is_some() && real(&self.path) == real(journal) {
+            return Err(UsageError::from(format!(
+                "--baseline {} is the journal that this very study would go on with; name another with --out",
+                self.path.display()
+            )));
+        }
+        Ok(())
+    }
+
+    /// `study` beside it.
+    fn beside(&self, study: &report::Study) -> anyhow::Result<BaselineComparison> {
+        let report::Study::Comparison(now, _) = study else {
+            return Err(UsageError::from("--baseline is for studies that compare placements"));
+        };
+        BaselineComparison::new(&self.record, now, self.placement.as_deref(), self.max_percent)
+            .map_err(anyhow::Error::msg)
+    }
 }
 
 /// What the command line asks for: a flag beats the study file.
@@ -428,7 +520,7 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         }
     };
     let race = &args.race;
-    let races = race.best || race.max_loss.is_some();
+    let races = race.best || (race.max_loss.is_some() && args.baseline.baseline.is_none());
     Ok(Request {
         study,
         class: args.class.clone(),

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod baseline;
 pub mod binding;
 pub mod bounds;
 mod cache_model;
