@@ -30,6 +30,7 @@ use study::engine::{EngineError, Event};
 use study::input::{self, InputError};
 use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
+use study::preparation::{IgnoredFailures, Variable};
 use study::request::{CellPlan, Guarantee, NoBuiltin, RaceRequest, Request};
 use study::study_file::{MixTable, Share, Span, StopTable, StudyFile, SubjectTable};
 use study::{Comparison, HostFacts, Inputs, Journal, Metric, Plan, Record, Site, Subject, Warning, journal};
@@ -129,6 +130,8 @@ pub struct StudyArgs {
     stop: StopArgs,
     #[command(flatten, next_help_heading = "The best placement")]
     race: RaceArgs,
+    #[command(flatten, next_help_heading = "Around the runs")]
+    around: PreparationArgs,
     #[command(flatten, next_help_heading = "What was lost since")]
     baseline: BaselineArgs,
     #[command(flatten, next_help_heading = "The program's own words")]
@@ -216,6 +219,35 @@ struct RaceArgs {
     /// The machine that the model runs on: a preset, an hwloc XML file, or a synthetic string [default: host]
     #[arg(long, value_name = "MACHINE", add = shell::machines())]
     machine: Option<String>,
+}
+
+#[derive(Default, clap::Args)]
+struct PreparationArgs {
+    /// Line for a shell that runs before the first run, untimed, as --prepare before each run, --conclude after each and --cleanup after the
+    /// last; {threads} and {block} stand there for what they stand for in CMD [default: none of them]
+    #[arg(long, value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
+    setup: Option<String>,
+    /// Line for a shell before each run, warm-up too; one that fails makes a failed run
+    #[arg(long, short = 'p', value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
+    prepare: Option<String>,
+    /// Line for a shell after each run
+    #[arg(long, value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
+    conclude: Option<String>,
+    /// Line for a shell after the last run
+    #[arg(long, short = 'c', value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
+    cleanup: Option<String>,
+    /// Variable for the program and these lines; may be given several times [default: stayput's own environment]
+    #[arg(long, value_name = "NAME=VALUE", requires = "command")]
+    env: Vec<Variable>,
+    /// Exit codes other than 0 that are no failure: all, or such as 1,2 [default: none; all where none is named]
+    #[arg(long, short = 'i', value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all", requires = "command")]
+    ignore_failure: Option<IgnoredFailures>,
+    /// Show what programs print, as each run ends [default: its last 4 KiB are kept where it failed]
+    #[arg(long, conflicts_with = "on")]
+    show_output: bool,
+    /// Write the times in the form of hyperfine's own export, for its scripts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["best", "max_loss"], value_hint = clap::ValueHint::FilePath)]
+    export_json: Option<PathBuf>,
 }
 
 #[derive(Default, clap::Args)]
@@ -334,6 +366,8 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     }
     let [junit, comment] = [&args.baseline.junit, &args.baseline.comment]
         .map(|path| path.as_ref().map(|path| ResultFile::named(path, made_from.clone())).transpose());
+    let export = args.around.export_json.as_ref().map(|path| ResultFile::named(path, made_from.clone())).transpose()?;
+    let export = export.map(|file| file.shared(args.share));
     let (junit, comment) = (junit?.map(|file| file.shared(args.share)), comment?.map(|file| file.shared(args.share)));
     let page = page(args, &journal_path, made_from)?;
     if args.force {
@@ -347,7 +381,9 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
         let made = File::create_new(&journal_path);
         made.with_context(|| format!("cannot make journal {}", journal_path.display()))?;
     }
-    let how = Conduct { quiet: args.quiet, retry: args.retry, can_start: missing.is_none() };
+    let shows_output = args.around.show_output;
+    let how =
+        Conduct { quiet: args.quiet || shows_output, shows_output, retry: args.retry, can_start: missing.is_none() };
     let conducted = match study {
         CellPlan::Comparison(study) => conduct(&study, &machine, &journal_path, inputs, venue, how)
             .map(|(record, runs)| (report::Study::from(record), runs)),
@@ -385,6 +421,9 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
             comment.write(report::baseline_comment(comparison, &file))?;
         }
     }
+    if let Some((export, times)) = export.zip(report::hyperfine_json(&study)) {
+        export.write(times)?;
+    }
     text.push_str(&format!("\njournal: {}\n", journal_path.display()));
     if let Some(page) = page {
         page.write(study.write(Format::Html, screen()))?;
@@ -398,6 +437,10 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     };
     for loss in &losses {
         eprintln!("stayput: {}", report::sentences::loss(loss));
+    }
+    if let Some(why) = runs.not_finished {
+        eprintln!("stayput: {why}; what was measured is kept");
+        return Ok(crate::FAILURE);
     }
     let summaries = study.cells().map_or(&[][..], |cells| &cells.summaries);
     let empty = summaries.iter().filter(|summary| summary.trials == 0 && summary.failed > 0).count();
@@ -500,6 +543,12 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         verified_regex: args.words.verified_regex.clone(),
         metrics: args.words.metrics.clone(),
         primary: args.words.primary.clone(),
+        setup: args.around.setup.clone(),
+        prepare: args.around.prepare.clone(),
+        conclude: args.around.conclude.clone(),
+        cleanup: args.around.cleanup.clone(),
+        env: args.around.env.clone(),
+        ignore_failure: args.around.ignore_failure.clone().unwrap_or_default(),
         unit: args.binding.unit,
         skip: args.binding.skip.clone(),
         observe: args.binding.observe,

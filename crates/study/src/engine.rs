@@ -141,6 +141,14 @@ pub trait Runner {
     fn has_lost_block(&self) -> bool {
         false
     }
+
+    /// Does what is to be done after the last trial of a stretch of work.
+    ///
+    /// # Errors
+    /// What went wrong, in one sentence; what was run before is good all the same.
+    fn finish(&mut self, _plan: &Plan) -> Result<(), RunnerError> {
+        Ok(())
+    }
 }
 
 /// Why no trial can be run any more.

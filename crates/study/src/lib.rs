@@ -54,6 +54,7 @@ pub mod model;
 pub mod model_file;
 mod model_runner;
 pub mod plan;
+pub mod preparation;
 pub mod race;
 mod race_course;
 pub mod record;

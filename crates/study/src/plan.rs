@@ -8,6 +8,7 @@ use crate::input::InputFacts;
 use crate::metric::{Clock, Metric};
 use crate::mix::Mix;
 use crate::model::SubjectModel;
+use crate::preparation::Preparation;
 use crate::redaction::{Redaction, SecretsHash, Unkept, without};
 use crate::site::Site;
 pub use crate::treatment::{SamePlacement, Treatment, UNBOUND};
@@ -67,6 +68,9 @@ pub struct Subject {
     /// What else is told of its runs, besides what they are compared by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
+    /// What is run around its runs, and with which variables.
+    #[serde(default, skip_serializing_if = "Preparation::is_none")]
+    pub preparation: Preparation,
 }
 
 /// A subject that is run under the reference alone, by itself.
@@ -298,6 +302,7 @@ impl Plan {
                 return wrong(format!("subject `{}` has two metrics that are called `{twice}`", subject.name));
             }
             subject.all_metrics().try_for_each(Metric::check)?;
+            subject.preparation.check(&self.redaction())?;
             if let Some(mix) = &subject.mix {
                 self.check_mix(&subject.name, mix)?;
             }

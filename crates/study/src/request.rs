@@ -234,6 +234,15 @@ impl Request {
                     metric.name
                 )));
             }
+            if plan
+                .subjects
+                .iter()
+                .any(|subject| subject.preparation.setup.is_some() || subject.preparation.cleanup.is_some())
+            {
+                return Err(wrong(
+                    "an emulated machine is started and lost with all in it; leave out --setup, --cleanup or --on",
+                ));
+            }
             // They are made of times, which mean nothing there.
             plan.subjects.iter_mut().for_each(|subject| subject.metrics.clear());
         }
@@ -417,6 +426,7 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
     }
     subject.time_regex = table.time_regex.clone().or(subject.time_regex);
     subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
+    subject.preparation = table.preparation();
     subject.binding = Binding::new(table.unit, table.skip.clone(), table.observe);
     (subject.metric, subject.metrics) = primary_and_others(table.metrics.clone(), table.primary.as_deref())?;
     Ok(subject)

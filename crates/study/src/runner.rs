@@ -4,6 +4,7 @@ use crate::engine::{Limit, Runner, RunnerError, Turn};
 use crate::host::unix_seconds;
 use crate::input::Inputs;
 use crate::plan::{Plan, Subject, word_of_run};
+use crate::preparation::{IgnoredFailures, Step, StepError};
 use crate::redaction::{Redaction, without};
 use crate::reported_time::Printed;
 use crate::trial::{More, Status, Trial};
@@ -11,7 +12,7 @@ use crate::watch::Watch;
 use crate::written::Written;
 use launch::{Descendants, Exit, Launch, LaunchError, Launched, Marks, Output, Standstill, launch};
 use regex::Regex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 /// What of a program's output is kept with a trial, in bytes.
@@ -33,6 +34,10 @@ pub struct ProgramRunner {
     pub(crate) marks: Option<Marks>,
     /// Whether times mean anything, so that a run which stood still has none. An emulated machine stands still all the time.
     times_count: bool,
+    /// The subjects whose setup has been run.
+    set_up: BTreeSet<usize>,
+    /// Whether what programs print is shown as they end.
+    shows_output: bool,
 }
 
 /// What is looked for in the output of a subject's runs.
@@ -42,6 +47,8 @@ pub(crate) struct Patterns {
     time: Option<Regex>,
     /// That its result is right.
     verified: Option<Regex>,
+    /// Exit codes that are none of a failure.
+    ignored: IgnoredFailures,
     /// Its numbers of other metrics.
     written: Written,
 }
@@ -52,6 +59,7 @@ impl Patterns {
         Ok(Self {
             time: compile(&subject.time_regex)?,
             verified: compile(&subject.verified_regex)?,
+            ignored: subject.preparation.ignored_failures.clone(),
             written: Written::of(subject)?,
         })
     }
@@ -87,7 +95,57 @@ impl ProgramRunner {
         let redaction = plan.redaction();
         let variables = redaction.values_of_environment();
         let secrets = plan.subjects.iter().map(|subject| [&subject.unkept.values[..], &variables].concat()).collect();
-        Ok(Self { patterns, inputs, watches, redaction, secrets, marks: None, times_count: plan.site.is_here() })
+        Ok(Self {
+            patterns,
+            inputs,
+            watches,
+            redaction,
+            secrets,
+            marks: None,
+            times_count: plan.site.is_here(),
+            set_up: BTreeSet::new(),
+            shows_output: false,
+        })
+    }
+
+    /// Shows what programs print, as each ends.
+    #[must_use]
+    pub fn showing_output(mut self, shows_output: bool) -> Self {
+        self.shows_output = shows_output;
+        self
+    }
+
+    /// Runs a step of a subject.
+    ///
+    /// # Errors
+    /// Why the study can't go on. Why the step failed is in `trial`, which is then none that went well.
+    fn step(&mut self, plan: &Plan, turn: &Turn, step: Step, trial: &mut Trial) -> Result<(), RunnerError> {
+        let subject = &plan.subjects[turn.cell.subject];
+        let threads = subject.threads_of(plan.threads[turn.cell.threads]);
+        match subject.preparation.run(step, (threads, turn.block), plan.timeout) {
+            Ok(()) => Ok(()),
+            Err(StepError::Interrupted { signal }) => Err(RunnerError::Interrupted { signal }),
+            Err(StepError::Failed { cause, said }) => {
+                // What went wrong first is the cause.
+                if !trial.status.is_failure() || trial.cause.is_empty() {
+                    (trial.status, trial.cause) = (Status::Preparation, cause);
+                    trial.output_tail = self.kept_tail(&said, &[turn.cell.subject]);
+                }
+                trial.time_s = None;
+                trial.forget_values();
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs the setup of the subject whose turn it is, if that hasn't been done.
+    fn set_up(&mut self, plan: &Plan, turn: &Turn) -> Result<(), RunnerError> {
+        let Subject { name, preparation, .. } = &plan.subjects[turn.cell.subject];
+        if !self.set_up.insert(turn.cell.subject) {
+            return Ok(());
+        }
+        let threads = plan.threads[turn.cell.threads];
+        preparation.run(Step::Setup, (threads, turn.block), plan.timeout).map_err(|error| broken(name, error))
     }
 
     /// Lets `marks` mark when the next run is.
@@ -139,6 +197,12 @@ impl Runner for ProgramRunner {
             self.run_mix(plan, turn, mix, &mut trial)?;
             return Ok(trial);
         }
+        self.set_up(plan, turn)?;
+        self.step(plan, turn, Step::Prepare, &mut trial)?;
+        if trial.status == Status::Preparation {
+            return Ok(trial);
+        }
+        // Only now, since what prepares may have built it anew.
         self.check_program(turn.cell.subject)?;
         let threads = subject.threads_of(plan.threads[turn.cell.threads]);
         let limit = turn.limit(plan);
@@ -156,6 +220,7 @@ impl Runner for ProgramRunner {
             // In all or in none: it stops each process where it ends.
             read_memory: plan.varies_memory(),
             marks: self.marks.clone(),
+            env: subject.preparation.variables(),
             ..Launch::new(subject.command_in(threads, turn.block).into_iter().map(OsString::from).collect())
         });
         match launched {
@@ -166,6 +231,9 @@ impl Runner for ProgramRunner {
             }
             Err(error) => trial.cause = error.to_string(),
             Ok(launched) => {
+                if self.shows_output {
+                    eprint!("{}{}", launched.stdout.text(), launched.stderr.text());
+                }
                 let patterns = &self.patterns[turn.cell.subject];
                 let numbers = || patterns.numbers(&launched, trial.started_unix_s, threads, turn.block);
                 match time_s(&launched, limit, patterns).and_then(|time_s| Ok((time_s, numbers()?))) {
@@ -181,7 +249,26 @@ impl Runner for ProgramRunner {
                 trial.observation = Some(launched.observation);
             }
         }
+        if trial.status != Status::NotStarted {
+            self.step(plan, turn, Step::Conclude, &mut trial)?;
+        }
         Ok(trial)
+    }
+
+    fn finish(&mut self, plan: &Plan) -> Result<(), RunnerError> {
+        for subject in std::mem::take(&mut self.set_up) {
+            let Subject { name, preparation, .. } = &plan.subjects[subject];
+            let done = preparation.run(Step::Cleanup, (plan.threads[0], 0), plan.timeout);
+            done.map_err(|error| broken(name, error))?;
+        }
+        Ok(())
+    }
+}
+
+fn broken(subject: &str, error: StepError) -> RunnerError {
+    match error {
+        StepError::Interrupted { signal } => RunnerError::Interrupted { signal },
+        StepError::Failed { cause, .. } => RunnerError::Broken(format!("{subject}: {cause}")),
     }
 }
 
@@ -189,7 +276,7 @@ impl Runner for ProgramRunner {
 pub(crate) fn time_s(
     launched: &Launched,
     limit: Limit,
-    Patterns { time, verified, .. }: &Patterns,
+    Patterns { time, verified, ignored, .. }: &Patterns,
 ) -> Result<f64, (Status, String)> {
     let texts = [launched.stdout.text(), launched.stderr.text()];
     let printed = time.as_ref().and_then(|time| {
@@ -205,7 +292,7 @@ pub(crate) fn time_s(
             let cause = format!("its output does not say that the result is right (exit code {code})");
             return Err((Status::VerificationFailed, cause));
         }
-        Exit::Code(0) => {}
+        Exit::Code(code) if code == 0 || ignored.has(code) => {}
         Exit::Code(code) => return Err((Status::ExitCode, format!("exit code {code}"))),
     }
     let wall_s = launched.observation.wall_s;

@@ -9,6 +9,7 @@ use crate::list;
 use crate::metric::{Metric, primary_and_others};
 use crate::mix_text;
 use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
+use crate::preparation::{IgnoredFailures, Preparation, Variable};
 use crate::site::{GuestMachine, Site};
 use crate::toml_file::{self, FileError};
 use machine::Policy;
@@ -138,6 +139,20 @@ pub struct SubjectTable {
     pub time_regex: Option<String>,
     /// Matches the output of a right result.
     pub verified_regex: Option<String>,
+    /// A line for a shell that runs before its first run.
+    pub setup: Option<String>,
+    /// Before each run.
+    pub prepare: Option<String>,
+    /// After each run.
+    pub conclude: Option<String>,
+    /// After its last run.
+    pub cleanup: Option<String>,
+    /// Variables of its runs: `NAME=VALUE`.
+    #[serde(default)]
+    pub env: Vec<Variable>,
+    /// Exit codes other than 0 with which a run went well: `all`, or `1,2`.
+    #[serde(default)]
+    pub ignore_failure: IgnoredFailures,
     /// What takes a slot of the placement: `thread` or `process`.
     #[serde(default)]
     pub unit: Unit,
@@ -256,6 +271,13 @@ impl StopTable {
 }
 
 impl SubjectTable {
+    /// What is run around its runs.
+    pub(crate) fn preparation(&self) -> Preparation {
+        let Self { setup, prepare, conclude, cleanup, .. } = self.clone();
+        let (env, ignored_failures) = (self.env.clone(), self.ignore_failure.clone());
+        Preparation { setup, prepare, conclude, cleanup, env, ignored_failures }
+    }
+
     /// The first key that is wrong, and how. Regular expressions that are in `compiled` were right for that key in another table.
     fn check<'a>(&'a self, compiled: &mut HashSet<(&'static str, &'a str)>) -> Result<(), (&'static str, String)> {
         let wrong = |key, what: &str| Err((key, what.to_owned()));

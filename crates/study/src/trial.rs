@@ -28,6 +28,8 @@ pub enum Status {
     NoTime,
     /// The number of a metric was not found in what it wrote, or can't be compared.
     NoMetric,
+    /// What was to run before or after it failed.
+    Preparation,
     /// It could not be started.
     NotStarted,
     /// It, or we who watched it, stood still for a while, so that its time says nothing; it was run again.

@@ -85,6 +85,8 @@ pub(super) fn identified<S: CellStudy>(study: &S) -> S {
 pub(super) struct Conduct {
     /// Whether progress isn't shown.
     pub(super) quiet: bool,
+    /// Whether what programs print is shown.
+    pub(super) shows_output: bool,
     /// Whether cells that were given up are tried again.
     pub(super) retry: bool,
     /// Whether the programs can be started.
@@ -95,6 +97,8 @@ pub(super) struct Conduct {
 pub(super) struct Runs {
     /// Where none was left to be made, the sentence that says so.
     pub(super) nothing: Option<String>,
+    /// What went wrong after the last run, in one sentence.
+    pub(super) not_finished: Option<String>,
 }
 
 /// Runs what is left of the study; gives all that is in the journal then.
@@ -104,7 +108,7 @@ pub(super) fn conduct<S: CellStudy>(
     path: &Path,
     inputs: Inputs,
     venue: Venue,
-    Conduct { quiet, retry, can_start }: Conduct,
+    Conduct { quiet, shows_output, retry, can_start }: Conduct,
 ) -> anyhow::Result<(Record<S>, Runs)> {
     let host = venue.host(study.plan());
     let held = Interruptions::hold();
@@ -129,7 +133,7 @@ pub(super) fn conduct<S: CellStudy>(
     let mut runner: Box<dyn Runner> = match (host, venue) {
         (Host::Modelled, _) => Box::new(ModelRunner::after(session.trials())),
         _ if !can_start => Box::new(Gone),
-        (_, Venue::Here) => Box::new(ProgramRunner::new(plan, inputs)?),
+        (_, Venue::Here) => Box::new(ProgramRunner::new(plan, inputs)?.showing_output(shows_output)),
         (_, Venue::Guest(_, runner)) => {
             let mut runner = runner.into_inner();
             runner.begin(plan, &inputs)?;
@@ -145,6 +149,8 @@ pub(super) fn conduct<S: CellStudy>(
         }
         progress.show(plan, event);
     });
+    // Whatever ended it, what was set up is cleaned up; to an interruption nothing is added.
+    let finished = if launch::interruption().is_none() { runner.finish(plan) } else { Ok(()) };
     progress.finish();
     let record = session.end(ending);
     drop(held);
@@ -154,5 +160,6 @@ pub(super) fn conduct<S: CellStudy>(
     }
     let record = record?;
     let nothing = (!has_run).then(|| report::sentences::nothing_run(&record.sessions));
-    Ok((record, Runs { nothing }))
+    let not_finished = finished.err().map(|error| error.to_string());
+    Ok((record, Runs { nothing, not_finished }))
 }

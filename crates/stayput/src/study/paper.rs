@@ -54,7 +54,7 @@ pub(crate) fn conduct_paper(
         journal,
         Vec::new(),
         Venue::Here,
-        Conduct { quiet, retry: false, can_start: true },
+        Conduct { quiet, shows_output: false, retry: false, can_start: true },
     )?
     .0)
 }
