@@ -37,6 +37,7 @@ pub(crate) fn cells_page(study: &StudyView) -> String {
     let what = match study.analysis.varied {
         Varied::Places => format!("{} best", Wording::of_study(study).what_varies(Varied::Places)),
         Varied::Treatments => "what it runs best under".into(),
+        Varied::Commands => "which is best".into(),
     };
     let title = format!("{}: {what}", plain(&subjects.join(", ")));
     let is_race = study.is_race();

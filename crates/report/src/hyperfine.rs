@@ -35,8 +35,11 @@ fn of_trials(subject: &Subject, summary: &Summary, trials: &[&Trial], times: &[f
     };
     let estimate = stats::estimate(times);
     // A command of hyperfine's is called by its line, or by its name; ours is told apart by what it ran under.
-    let is_plain = summary.placement == study::plan::UNBOUND;
-    let command = if is_plain { subject.name.clone() } else { format!("{} ({})", subject.name, summary.placement) };
+    let command = match summary.placement.as_str() {
+        study::plan::UNBOUND => subject.name.clone(),
+        name if !subject.variants.is_empty() => name.to_owned(),
+        place => format!("{} ({place})", subject.name),
+    };
     json!({
         "command": command,
         "mean": estimate.map(|e| e.mean_s),

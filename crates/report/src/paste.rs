@@ -7,7 +7,7 @@ use machine::{Placement, Syntax};
 use strum::IntoEnumIterator;
 use study::binding::{Binding, Observe, Unit};
 use study::redaction::REDACTED;
-use study::{Best, Factor, Job, Subject, Treatment};
+use study::{Best, Factor, Job, Subject, Treatment, Varied};
 
 /// What to do about one subject.
 pub(crate) struct Advice {
@@ -46,6 +46,16 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
     let Some(best) = study.analysis.best.iter().find(|best| best.subject == *name) else {
         return nothing(format!("{name}: there is nothing to paste, since no trial went well."));
     };
+    if study.analysis.varied == Varied::Commands {
+        return nothing(match best.shown {
+            true => format!(
+                "{name}: {} is best: {}",
+                best.placement,
+                shell_words::join(subject.argv_under(&best.placement, best.threads))
+            ),
+            false => format!("{name}: nothing needs pasting. No command is shown to be better than {reference}."),
+        });
+    }
     let threads = count(best.threads as usize, "thread");
     let doubt = match study.disturbances(name) {
         [] => String::new(),

@@ -25,7 +25,7 @@ const NAME_WIDTH: usize = 24;
 fn name_width(study: &StudyView, screen: Screen) -> usize {
     match study.analysis.varied {
         Varied::Places => NAME_WIDTH,
-        Varied::Treatments => (screen.width / 2).max(NAME_WIDTH),
+        Varied::Treatments | Varied::Commands => (screen.width / 2).max(NAME_WIDTH),
     }
 }
 

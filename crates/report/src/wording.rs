@@ -125,6 +125,7 @@ impl<'m> Wording<'m> {
             (Self::Makespan, Varied::Places) => "where its jobs run",
             (_, Varied::Places) => "where its threads run",
             (_, Varied::Treatments) => "what it runs under",
+            (_, Varied::Commands) => "which command runs",
         }
     }
 

@@ -44,5 +44,6 @@ pub(crate) fn compared(varied: Varied) -> &'static str {
     match varied {
         Varied::Places => "placement",
         Varied::Treatments => "treatment",
+        Varied::Commands => "command",
     }
 }

@@ -1,5 +1,6 @@
 //! `stayput study`: from a command line or a study file to a plan, its trials, a verdict and a report.
 
+mod commands;
 mod conduct;
 mod paper;
 mod venue;
@@ -11,6 +12,7 @@ use crate::binding::BindingArgs;
 use crate::{UsageError, shell};
 use anyhow::Context;
 use clap::builder::NonEmptyStringValueParser;
+use commands::{Command, Commands};
 use conduct::{Conduct, can_start, conduct, default_journal, identified, is_program_gone};
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -71,6 +73,9 @@ pub struct StudyArgs {
     /// is the same for all that is compared
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
+    /// A study for each of these values, which stand for {NAME} in CMD and in the lines around it; given several times, for each combination
+    #[arg(short = 'L', long = "parameter-list", value_names = ["NAME", "VALUES"], num_args = 2, requires = "command")]
+    parameters: Vec<String>,
     /// Let a shell read CMD as a line of its own, with pipes and variables [default: none; sh where no SHELL is named]
     #[arg(long, value_name = "SHELL", num_args = 0..=1, default_missing_value = "sh", requires = "command")]
     shell: Option<String>,
@@ -210,7 +215,7 @@ struct RaceArgs {
     cut_off: Option<f64>,
     /// Fail (exit code 1) when a placement is shown to be more than so many percent slower than the best: the one named
     /// here, else the first of --place, else unbound. Implies --best. With --baseline, when any (or the one named here) is shown to be that
-    /// much slower than it was [default: nothing is checked]
+    /// much slower than it was; with several commands, than the first [default: nothing is checked]
     #[arg(long, value_name = "[PLACEMENT=]PERCENT")]
     max_loss: Option<MaxLoss>,
     /// Race a model instead of a program: a table of times and a noise model (.toml)
@@ -297,6 +302,9 @@ struct WordArgs {
     /// How the report calls the program [default: its command line]
     #[arg(long, requires = "command")]
     name: Option<String>,
+    /// How a command is called that is compared with others; each has its own `--command-name NAME -- CMD` [default: its command line]
+    #[arg(long, value_name = "NAME", requires = "command", value_parser = NonEmptyStringValueParser::new())]
+    command_name: Option<String>,
     /// Regular expression whose first group is the program's own time in seconds, which must not be longer than the wall
     /// time [default: wall time counts]
     #[arg(long, value_name = "REGEX", requires = "command")]
@@ -433,6 +441,9 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     crate::print_coloured(&text)?;
     let losses = match (&study, &args.race.max_loss) {
         (report::Study::Race(record, analysis), Some(max)) => LossVerdict::all(&record.plan, analysis, max.percent),
+        (report::Study::Comparison(record, analysis), Some(max)) if record.plan.plan.compares_commands() => {
+            LossVerdict::of_commands(&record.plan.plan, analysis, max)
+        }
         _ => Vec::new(),
     };
     for loss in &losses {
@@ -533,34 +544,51 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         ..StudyFile::default()
     };
     let builtins = args.subjects.iter().map(|name| SubjectTable { builtin: Some(name.clone()), ..Default::default() });
-    let command = (!args.command.is_empty()).then(|| SubjectTable {
+    let told = Commands::new(args)?;
+    let is_one = told.0.len() == 1;
+    let command = |told: Command| SubjectTable {
         command: Some(match &args.shell {
-            Some(shell) => vec![shell.clone(), "-c".to_owned(), args.command.join(" ")],
-            None => args.command.clone(),
+            Some(shell) => vec![shell.clone(), "-c".to_owned(), told.argv.join(" ")],
+            None => told.argv.clone(),
         }),
-        name: args.words.name.clone().or_else(|| args.shell.is_some().then(|| args.command.join(" "))),
+        name: told.name.clone().or_else(|| args.shell.is_some().then(|| told.argv.join(" "))),
         time_regex: args.words.time_regex.clone(),
         verified_regex: args.words.verified_regex.clone(),
         metrics: args.words.metrics.clone(),
         primary: args.words.primary.clone(),
-        setup: args.around.setup.clone(),
-        prepare: args.around.prepare.clone(),
-        conclude: args.around.conclude.clone(),
-        cleanup: args.around.cleanup.clone(),
+        setup: args.around.setup.as_deref().map(|line| told.with_values(line)),
+        prepare: args.around.prepare.as_deref().map(|line| told.with_values(line)),
+        conclude: args.around.conclude.as_deref().map(|line| told.with_values(line)),
+        cleanup: args.around.cleanup.as_deref().map(|line| told.with_values(line)),
         env: args.around.env.clone(),
         ignore_failure: args.around.ignore_failure.clone().unwrap_or_default(),
         unit: args.binding.unit,
         skip: args.binding.skip.clone(),
         observe: args.binding.observe,
         ..SubjectTable::default()
-    });
+    };
+    let commands: Vec<SubjectTable> = told.0.into_iter().map(command).collect();
+    let compares_commands = commands.len() > 1;
+    if compares_commands && (!args.subjects.is_empty() || !args.mixes.mixes.is_empty()) {
+        return Err(UsageError::from(
+            "several commands are compared with one another; leave out built-in programs and --mix",
+        ));
+    }
+    if is_one && args.parameters.is_empty() && args.words.command_name.is_some() && args.words.name.is_some() {
+        return Err(UsageError::from("--name and --command-name both say how the command is called; give one"));
+    }
     let mixes = args.mixes.mixes.iter().map(|text| MixTable { name: None, jobs: vec![text.clone()] });
     let study = match args.subjects.iter().find(|name| is_study_file(name)) {
         None => {
             let workload = args.workload.as_deref().map(workload_subject).transpose()?;
-            StudyFile { subjects: builtins.chain(command).chain(workload).collect(), mixes: mixes.collect(), ..flags }
+            StudyFile {
+                subjects: builtins.chain(commands).chain(workload).collect(),
+                mixes: mixes.collect(),
+                compares_commands,
+                ..flags
+            }
         }
-        Some(name) if args.subjects.len() > 1 || command.is_some() || mixes.len() > 0 => {
+        Some(name) if args.subjects.len() > 1 || !commands.is_empty() || mixes.len() > 0 => {
             return Err(UsageError::from(format!("study file {name} can't be mixed with other subjects")));
         }
         Some(name) => {
@@ -569,7 +597,7 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         }
     };
     let race = &args.race;
-    let races = race.best || (race.max_loss.is_some() && args.baseline.baseline.is_none());
+    let races = race.best || (race.max_loss.is_some() && args.baseline.baseline.is_none() && !compares_commands);
     Ok(Request {
         study,
         class: args.class.clone(),
@@ -624,9 +652,11 @@ fn made_from(plan: &Plan, args: &StudyArgs) -> output::Inputs {
     }
     for subject in &plan.subjects {
         subject.input.iter().flat_map(|input| &input.file).for_each(|file| inputs.add(file, "what the program reads"));
-        let argv = subject.command_for(plan.threads[0]);
-        if let [program, words @ ..] = &argv[..] {
-            inputs.add_command(launch::executable_path(OsStr::new(program)).ok().as_deref(), words);
+        let variants = subject.variants.iter().map(|variant| subject.argv_under(&variant.treatment, plan.threads[0]));
+        for argv in std::iter::once(subject.command_for(plan.threads[0])).chain(variants) {
+            if let [program, words @ ..] = &argv[..] {
+                inputs.add_command(launch::executable_path(OsStr::new(program)).ok().as_deref(), words);
+            }
         }
     }
     inputs

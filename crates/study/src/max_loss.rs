@@ -1,8 +1,10 @@
 //! How much slower than the best a placement may be, and whether a race shows that it is.
 
-use crate::analysis::RaceAnalysis;
+use crate::analysis::{Analysis, RaceAnalysis};
 use crate::metric::Metric;
+use crate::plan::Plan;
 use crate::race::{Race, RaceResult};
+use crate::summary::{Claim, Summary};
 use crate::verdict::{Interval, Verdict};
 use std::str::FromStr;
 
@@ -84,6 +86,28 @@ impl LossVerdict {
             Some(Self { metric: metric_of(&subject), subject, placement, max_percent, loss: Loss::Unknown })
         };
         verdicts.map(verdict).chain(refused.filter_map(unknown)).collect()
+    }
+
+    /// What a comparison of commands shows of each but the first, or of the one that `max` names.
+    pub fn of_commands(plan: &Plan, analysis: &Analysis, max: &MaxLoss) -> Vec<Self> {
+        let is_meant = |name: &str| max.placement.as_deref().is_none_or(|placement| placement == name);
+        let others = analysis.summaries.iter().filter(|summary| summary.claim != Claim::Reference);
+        let verdict = |summary: &Summary| {
+            let ratio = summary.ratio.zip(summary.ratio_low.zip(summary.ratio_high));
+            let loss = ratio.map_or(Loss::Unknown, |(ratio, (low, high))| Loss::Measured {
+                best: plan.reference().name.clone(),
+                ratio: Interval { value: ratio.recip(), low: high.recip(), high: low.recip() },
+            });
+            let subject = plan.subjects.iter().find(|subject| subject.name == summary.subject);
+            Self {
+                subject: summary.subject.clone(),
+                placement: summary.placement.clone(),
+                max_percent: max.percent,
+                metric: subject.map_or_else(Metric::default, |subject| subject.metric.clone()),
+                loss,
+            }
+        };
+        others.filter(|summary| is_meant(&summary.placement)).map(verdict).collect()
     }
 
     /// Whether the loss is shown to be above the limit, or shown not to be; none where neither is shown. What was not measured

@@ -13,6 +13,7 @@ use crate::redaction::{Redaction, SecretsHash, Unkept, without};
 use crate::site::Site;
 pub use crate::treatment::{SamePlacement, Treatment, UNBOUND};
 use crate::trial::Trial;
+use crate::variant::Variant;
 use launch::Conditions;
 use machine::{CpuSet, Placement};
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,9 @@ pub struct Subject {
     /// What is run around its runs, and with which variables.
     #[serde(default, skip_serializing_if = "Preparation::is_none")]
     pub preparation: Preparation,
+    /// Its commands, where several are compared with one another; its own is the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
 }
 
 /// A subject that is run under the reference alone, by itself.
@@ -103,8 +107,11 @@ impl Subject {
     }
 
     /// The command that is run in `block`, with values that aren't kept. All treatments of a block are given the same.
-    pub(crate) fn command_in(&self, threads: u32, block: u32) -> Vec<String> {
-        in_block(self.command_for(threads), block)
+    pub(crate) fn command_in(&self, treatment: &str, threads: u32, block: u32) -> Vec<String> {
+        match self.variant(treatment) {
+            None => in_block(self.command_for(threads), block),
+            Some(variant) => in_block(with_threads(&variant.argv, threads), block),
+        }
     }
 
     /// The same as it is run, with values that aren't kept.
@@ -303,6 +310,7 @@ impl Plan {
             }
             subject.all_metrics().try_for_each(Metric::check)?;
             subject.preparation.check(&self.redaction())?;
+            self.check_variants(subject)?;
             if let Some(mix) = &subject.mix {
                 self.check_mix(&subject.name, mix)?;
             }
@@ -391,6 +399,9 @@ impl Plan {
 
     /// The same, where only cells that `may_go`, by their thread count and treatment, are left out.
     pub(crate) fn merge_same_placements_of(&mut self, may_go: impl Fn(u32, &str) -> bool) {
+        if self.compares_commands() {
+            return;
+        }
         for column in 0..self.threads.len() {
             for at in 1..self.treatments.len() {
                 let (earlier, later) = self.treatments.split_at_mut(at);
@@ -412,6 +423,9 @@ impl Plan {
 
     /// An earlier treatment that runs the very same as this cell.
     pub(crate) fn twin(&self, cell: Cell) -> Option<&Treatment> {
+        if self.compares_commands() {
+            return None;
+        }
         let (earlier, rest) = self.treatments.split_at(cell.treatment);
         let mixes: Vec<&Mix> = self.subjects[cell.subject].mix.iter().collect();
         let threads = self.threads[cell.threads];
@@ -469,8 +483,13 @@ impl Plan {
     #[must_use]
     pub fn identified(mut self) -> Self {
         for subject in self.subjects.iter_mut().filter(|subject| subject.is_program()) {
-            let counts = self.threads.iter().map(|&threads| subject.threads_of(threads));
-            let commands: Vec<Vec<String>> = counts.map(|threads| subject.command_for(threads)).collect();
+            let counts: Vec<u32> = self.threads.iter().map(|&threads| subject.threads_of(threads)).collect();
+            let counts = counts.into_iter();
+            let variants = counts
+                .clone()
+                .flat_map(|threads| subject.variants.iter().map(move |variant| with_threads(&variant.argv, threads)));
+            let commands: Vec<Vec<String>> =
+                counts.map(|threads| subject.command_for(threads)).chain(variants).collect();
             subject.identity = Identity::of_commands(&commands);
         }
         self

@@ -1,6 +1,7 @@
 //! What a user asks to be studied, by flags or by a study file, and the plan that it comes to.
 
 use crate::binding::Binding;
+use crate::bounds::repeated;
 use crate::cache_model::{self, TRIALS_OF_A_BOOT};
 use crate::candidates::{self, Among};
 use crate::comparison::{Comparison, StopRule};
@@ -192,7 +193,7 @@ impl Request {
             ));
         }
         let mut named = list::placement_names(&study.placements);
-        if named.is_empty() && factors.vary() {
+        if named.is_empty() && (factors.vary() || study.compares_commands) {
             named.push(UNBOUND.to_owned());
         }
         let (mut treatments, race_stop) = match race {
@@ -255,6 +256,12 @@ impl Request {
             if cells > most {
                 return Err(wrong(format!("with --misses a study has {most} combinations at most, and not {cells}")));
             }
+        }
+        if study.compares_commands && race_stop.is_none() {
+            if let Some(name) = repeated(plan.subjects.iter().map(|subject| subject.name.as_str())) {
+                return Err(wrong(format!("two commands are called `{name}`; give them names by --command-name")));
+            }
+            plan.compare_commands();
         }
         plan.merge_same_placements();
         if let Some(model) = model {

@@ -34,8 +34,8 @@ pub struct ProgramRunner {
     pub(crate) marks: Option<Marks>,
     /// Whether times mean anything, so that a run which stood still has none. An emulated machine stands still all the time.
     times_count: bool,
-    /// The subjects whose setup has been run.
-    set_up: BTreeSet<usize>,
+    /// The subjects whose setup has been run, each with the treatment whose command it is for.
+    set_up: BTreeSet<(usize, usize)>,
     /// Whether what programs print is shown as they end.
     shows_output: bool,
 }
@@ -122,7 +122,7 @@ impl ProgramRunner {
     fn step(&mut self, plan: &Plan, turn: &Turn, step: Step, trial: &mut Trial) -> Result<(), RunnerError> {
         let subject = &plan.subjects[turn.cell.subject];
         let threads = subject.threads_of(plan.threads[turn.cell.threads]);
-        match subject.preparation.run(step, (threads, turn.block), plan.timeout) {
+        match subject.preparation_under(&trial.placement).run(step, (threads, turn.block), plan.timeout) {
             Ok(()) => Ok(()),
             Err(StepError::Interrupted { signal }) => Err(RunnerError::Interrupted { signal }),
             Err(StepError::Failed { cause, said }) => {
@@ -140,12 +140,18 @@ impl ProgramRunner {
 
     /// Runs the setup of the subject whose turn it is, if that hasn't been done.
     fn set_up(&mut self, plan: &Plan, turn: &Turn) -> Result<(), RunnerError> {
-        let Subject { name, preparation, .. } = &plan.subjects[turn.cell.subject];
-        if !self.set_up.insert(turn.cell.subject) {
+        let subject = &plan.subjects[turn.cell.subject];
+        let treatment = &plan.treatments[turn.cell.treatment].name;
+        // Of commands that are compared each has its own.
+        let command = if subject.variants.is_empty() { 0 } else { turn.cell.treatment };
+        if !self.set_up.insert((turn.cell.subject, command)) {
             return Ok(());
         }
-        let threads = plan.threads[turn.cell.threads];
-        preparation.run(Step::Setup, (threads, turn.block), plan.timeout).map_err(|error| broken(name, error))
+        let (threads, name) = (plan.threads[turn.cell.threads], &subject.name);
+        subject
+            .preparation_under(treatment)
+            .run(Step::Setup, (threads, turn.block), plan.timeout)
+            .map_err(|error| broken(name, error))
     }
 
     /// Lets `marks` mark when the next run is.
@@ -205,6 +211,7 @@ impl Runner for ProgramRunner {
         // Only now, since what prepares may have built it anew.
         self.check_program(turn.cell.subject)?;
         let threads = subject.threads_of(plan.threads[turn.cell.threads]);
+        let treatment = &plan.treatments[turn.cell.treatment].name;
         let limit = turn.limit(plan);
         let launched = launch(&Launch {
             placement: plan.placement(turn.cell).cloned(),
@@ -220,8 +227,8 @@ impl Runner for ProgramRunner {
             // In all or in none: it stops each process where it ends.
             read_memory: plan.varies_memory(),
             marks: self.marks.clone(),
-            env: subject.preparation.variables(),
-            ..Launch::new(subject.command_in(threads, turn.block).into_iter().map(OsString::from).collect())
+            env: subject.preparation_under(treatment).variables(),
+            ..Launch::new(subject.command_in(treatment, threads, turn.block).into_iter().map(OsString::from).collect())
         });
         match launched {
             Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
@@ -256,8 +263,9 @@ impl Runner for ProgramRunner {
     }
 
     fn finish(&mut self, plan: &Plan) -> Result<(), RunnerError> {
-        for subject in std::mem::take(&mut self.set_up) {
-            let Subject { name, preparation, .. } = &plan.subjects[subject];
+        for (subject, treatment) in std::mem::take(&mut self.set_up) {
+            let Subject { name, .. } = &plan.subjects[subject];
+            let preparation = plan.subjects[subject].preparation_under(&plan.treatments[treatment].name);
             let done = preparation.run(Step::Cleanup, (plan.threads[0], 0), plan.timeout);
             done.map_err(|error| broken(name, error))?;
         }

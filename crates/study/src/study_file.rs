@@ -75,6 +75,9 @@ pub struct StudyFile {
     /// What is run.
     #[serde(default, rename = "subject")]
     pub subjects: Vec<SubjectTable>,
+    /// Whether the subjects are commands that are compared with one another where nothing else varies. No file says it.
+    #[serde(skip)]
+    pub compares_commands: bool,
     /// Several programs that run at once.
     #[serde(default, rename = "mix")]
     pub mixes: Vec<MixTable>,

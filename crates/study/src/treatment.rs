@@ -142,6 +142,8 @@ pub enum Varied {
     Places,
     /// Something else, too.
     Treatments,
+    /// Nothing: commands are compared.
+    Commands,
 }
 
 impl Varied {

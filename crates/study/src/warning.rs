@@ -278,7 +278,7 @@ impl Warning {
         };
         let mut warnings = Self::of_cells(plan, record, ending, summaries);
         let reference = &plan.reference().name;
-        if reference != UNBOUND {
+        if reference != UNBOUND && !plan.compares_commands() {
             warnings.push(Self::UnboundLeftOut { reference: reference.clone() });
         }
         warnings

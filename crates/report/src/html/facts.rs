@@ -287,6 +287,11 @@ pub(super) fn machine(study: &StudyView) -> Section {
                     @match &subject.model {
                         Some(model) => { (plain(&subject.name)) ": " (modelled(model)) }
                         None if subject.mix.is_some() => { (plain(&subject.name)) ", at once: " (jobs_of(subject)) }
+                        None if !subject.variants.is_empty() => {
+                            @for variant in &subject.variants {
+                                (plain(&variant.treatment)) ": " code { (plain(&shell_words::join(&variant.argv))) } br;
+                            }
+                        }
                         None => code { (plain(&shell_words::join(&subject.argv))) }
                     }
                     @if let Some(build) = &subject.build { br; "which says it is " (plain(build)) }

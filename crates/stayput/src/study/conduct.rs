@@ -14,12 +14,14 @@ use study::{Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, 
 /// Whether every program of the plan is there, and can be executed.
 pub(super) fn can_start(plan: &Plan) -> anyhow::Result<()> {
     for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
-        let argv = subject.command_for(plan.threads[0]);
-        let Some(program) = argv.first() else { continue };
         let builtin = workloads::resolve(&subject.name).ok();
         builtin.map(|builtin| builtin.path()).transpose()?;
-        let program = OsStr::new(program);
-        launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;
+        let variants = subject.variants.iter().map(|variant| subject.argv_under(&variant.treatment, plan.threads[0]));
+        for argv in std::iter::once(subject.command_for(plan.threads[0])).chain(variants) {
+            let Some(program) = argv.first() else { continue };
+            let program = OsStr::new(program);
+            launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;
+        }
     }
     Ok(())
 }
