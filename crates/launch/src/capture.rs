@@ -1,5 +1,6 @@
 //! A program's output, of which the start and the end are kept.
 
+use crate::log::Log;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fs::File;
@@ -73,12 +74,18 @@ impl Captured {
 pub(crate) struct Stream {
     pipe: Option<File>,
     kept: Captured,
+    log: Option<Log>,
 }
 
 impl Stream {
     /// Collects from `pipe`, which must not block.
     pub(crate) fn new(pipe: File) -> Self {
-        Self { pipe: Some(pipe), kept: Captured::default() }
+        Self { pipe: Some(pipe), kept: Captured::default(), log: None }
+    }
+
+    /// Writes what is collected to `log` as well.
+    pub(crate) fn log_to(&mut self, log: Log) {
+        self.log = Some(log);
     }
 
     /// What to poll; none once the program has closed its end.
@@ -93,7 +100,10 @@ impl Stream {
             let Some(pipe) = &mut self.pipe else { return };
             match pipe.read(&mut buffer) {
                 Ok(0) => self.pipe = None,
-                Ok(length) => self.kept.push(&buffer[..length]),
+                Ok(length) => {
+                    self.kept.push(&buffer[..length]);
+                    self.log.iter().for_each(|log| log.push(&buffer[..length]));
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => self.pipe = None,

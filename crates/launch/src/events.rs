@@ -1,7 +1,8 @@
 //! What the event loop waits for: signals, output, and the deadline.
 
 use crate::capture::{Captured, Stream};
-use crate::signals::{Arrival, CUT_SHORT, Caught, mask_of_waits};
+use crate::log::Log;
+use crate::signals::{Arrival, CUT_SHORT, Caught, Inherited, mask_of_waits};
 use crate::standstill::{Standstill, Standstills, TICK};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -34,6 +35,16 @@ impl Events {
             mask: mask_of_waits(),
             standstills: Standstills::new(),
         }
+    }
+
+    /// Writes output to `log` as well.
+    pub(crate) fn log_to(&mut self, log: &Log) {
+        self.streams.iter_mut().for_each(|stream| stream.log_to(log.clone()));
+    }
+
+    /// What a worker is to inherit of signals.
+    pub(crate) fn inherited(&self) -> Inherited {
+        self.caught.inherited()
     }
 
     /// Sets the time at which [`Events::overdue`] becomes true.

@@ -35,6 +35,7 @@ mod input;
 mod interruption;
 mod jobs;
 mod libraries;
+mod log;
 mod marks;
 mod memory;
 pub mod observation;
@@ -65,8 +66,10 @@ pub use counters::{counters_available, migrations_available};
 pub use huge_pages::HugePages;
 pub use input::Input;
 pub use interruption::{Interruptions, interruption};
+pub use jobs::service::{Ready, Service, ServiceFailure, ServiceLaunched, Stop, launch_service};
 pub use jobs::{Job, JobLaunched, JobRun, Jobs, JobsLaunched, KEPT_RUNS, launch_jobs};
 pub use libraries::own_libraries;
+pub use log::Log;
 pub use marks::Marks;
 pub use memory::{MemoryPolicy, NodeSet};
 pub use observation::{ConditionsObservation, Exit, Observation, ThreadObservation};
@@ -163,6 +166,8 @@ pub struct Launch {
     pub read_memory: bool,
     /// What marks when it runs, if anything.
     pub marks: Option<Marks>,
+    /// Where output that is captured is written as well, as it comes.
+    pub log: Option<Log>,
 }
 
 impl Launch {

@@ -85,6 +85,7 @@ impl<'a> Prepared<'a> {
         }
         let mut held = Held::start(program, launch.output, input, caught.inherited(), launch.conditions.for_child())?;
         let mut events = Events::new(caught, held.pipes.take(), over);
+        launch.log.iter().for_each(|log| events.log_to(log));
         let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
         registry.watch_scheduling(SchedulingSeen::new(&launch.conditions.scheduling));
         if let Some(attached) = attached {

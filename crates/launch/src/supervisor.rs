@@ -127,6 +127,11 @@ impl Supervisor {
         }
     }
 
+    /// The command's own process, or the worker's.
+    pub(crate) fn first(&self) -> Pid {
+        self.first
+    }
+
     /// How the command ended, if it has, or does within `timeout`.
     pub(crate) fn ended_within(&mut self, timeout: Duration) -> Option<&Ended> {
         if self.ended.is_none() {

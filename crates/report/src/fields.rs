@@ -2,9 +2,10 @@
 
 use crate::jobs;
 use crate::study_view::actual_cpus;
+use machine::CpuSet;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use study::{Observation, Slowdowns, Trial};
+use study::{LoadRun, Observation, Slowdowns, Trial};
 
 /// An object for programs: keys and values in the order in which they are written.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +73,22 @@ fn seen(trial: &Trial, field: impl Fn(&Observation) -> Value) -> Value {
     trial.observation.as_ref().map_or(Value::Null, field)
 }
 
+/// What was seen of the load on a server, for JSON.
+fn of_load(load: &LoadRun) -> Fields {
+    let LoadRun { ready_s, observation } = load;
+    let cpus: Vec<&CpuSet> = observation.threads.iter().map(|thread| &thread.actual_cpus).collect();
+    let intended: Vec<&Option<CpuSet>> = observation.threads.iter().map(|thread| &thread.intended_cpus).collect();
+    Fields::from([
+        ("server_ready_s", json!(ready_s)),
+        ("wall_s", json!(observation.wall_s)),
+        ("user_s", json!(observation.user_s)),
+        ("system_s", json!(observation.system_s)),
+        ("max_rss_bytes", json!(observation.max_rss_bytes)),
+        ("intended_cpus", json!(intended)),
+        ("actual_cpus", json!(cpus)),
+    ])
+}
+
 /// A trial for JSON: CPUs as lists, and what not every trial has. `slowdowns` are those of the jobs of a mix, where they are known.
 pub(crate) fn of_trial(trial: &Trial, slowdowns: Option<&Slowdowns>) -> Fields {
     let mut fields = Fields(OF_TRIAL.map(|(name, value)| (name, value(trial))).into());
@@ -84,6 +101,8 @@ pub(crate) fn of_trial(trial: &Trial, slowdowns: Option<&Slowdowns>) -> Fields {
     }
     fields.add("intended_cpus", Some(&trial.intended_cpus));
     fields.add("actual_cpus", Some(actual_cpus(trial)));
+    fields.add("load", trial.more.as_ref().and_then(|more| more.load.as_ref()).map(of_load));
+    fields.add("server_log", trial.more.as_ref().map(|more| &more.log_tail).filter(|log| !log.is_empty()));
     fields.add("counters", seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()));
     fields.add("memory", seen.and_then(|o| o.conditions.memory.as_ref()));
     fields.add("sched", seen.and_then(|o| o.conditions.scheduling.as_ref()));

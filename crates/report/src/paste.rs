@@ -137,8 +137,9 @@ fn flags_of_treatment(treatment: &Treatment) -> String {
 }
 
 fn lines(subject: &Subject, treatment: &Treatment, placement: Option<&Placement>, threads: u32) -> Vec<Line> {
-    let mut program = shell_words::join(subject.argv_for(threads));
-    if let Some(file) = subject.input.as_ref().and_then(|input| input.file.as_ref()) {
+    let mut program = shell_words::join(subject.placed_argv(threads));
+    let input = subject.input.as_ref().filter(|_| subject.server.is_none());
+    if let Some(file) = input.and_then(|input| input.file.as_ref()) {
         program.push_str(&format!(" < {}", shell_words::quote(&file.to_string_lossy())));
     }
     let (under, how) = (flags_of_treatment(treatment), flags(&subject.binding));

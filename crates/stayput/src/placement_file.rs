@@ -68,8 +68,8 @@ fn runs_program(plan: &Plan, best: &Best, argv: &[String]) -> bool {
     let ours = plan.subjects.iter().filter(|subject| subject.name == best.subject);
     // The same arguments too where that tells two subjects apart.
     let same_program = |subject: &&study::Subject| {
-        subject.argv.first().and_then(|p| file_name(p)) == argv.first().and_then(|p| file_name(p))
+        subject.placed_argv(1).first().and_then(|p| file_name(p)) == argv.first().and_then(|p| file_name(p))
     };
     let rivals = plan.subjects.iter().filter(same_program).count();
-    ours.filter(same_program).any(|subject| rivals == 1 || subject.argv[1..] == argv[1..])
+    ours.filter(same_program).any(|subject| rivals == 1 || subject.placed_argv(1)[1..] == argv[1..])
 }

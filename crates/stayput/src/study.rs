@@ -34,6 +34,7 @@ use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::preparation::{IgnoredFailures, Variable};
 use study::request::{CellPlan, Guarantee, NoBuiltin, RaceRequest, Request};
+use study::server::ReadyWhen;
 use study::study_file::{MixTable, Share, Span, StopTable, StudyFile, SubjectTable};
 use study::{Comparison, HostFacts, Inputs, Journal, Metric, Plan, Record, Site, Subject, Warning, journal};
 use terminal::printable;
@@ -135,6 +136,8 @@ pub struct StudyArgs {
     stop: StopArgs,
     #[command(flatten, next_help_heading = "The best placement")]
     race: RaceArgs,
+    #[command(flatten, next_help_heading = "A server and its load")]
+    server: ServerArgs,
     #[command(flatten, next_help_heading = "Around the runs")]
     around: PreparationArgs,
     #[command(flatten, next_help_heading = "What was lost since")]
@@ -224,6 +227,46 @@ struct RaceArgs {
     /// The machine that the model runs on: a preset, an hwloc XML file, or a synthetic string [default: host]
     #[arg(long, value_name = "MACHINE", add = shell::machines())]
     machine: Option<String>,
+}
+
+#[derive(Default, clap::Args)]
+struct ServerArgs {
+    /// Server that is started under the treatment for each run: what is placed is the server, and CMD is a load on it, whose time and
+    /// metrics count [default: CMD is what is placed]
+    #[arg(long, value_name = "COMMAND", requires_all = ["command", "ready"], conflicts_with_all = ["mixes", "workload", "shell"], value_parser = words)]
+    server: Option<Words>,
+    /// When the server is ready: port:5432 (something listens there), regex:EXPRESSION (it has printed that), or command:LINE (that line for
+    /// a shell succeeds)
+    #[arg(long, value_name = "WHEN", requires = "server")]
+    ready: Option<ReadyWhen>,
+    /// Longest that the server may take until it is ready [default: 60s]
+    #[arg(long, value_name = "DURATION", requires = "server")]
+    ready_timeout: Option<Span>,
+    /// Signal by which the server is asked to stop [default: TERM]
+    #[arg(long, value_name = "SIGNAL", requires = "server", value_parser = NonEmptyStringValueParser::new())]
+    stop_signal: Option<String>,
+    /// Line for a shell that asks it instead; STAYPUT_SERVER_PID is the number of its process [default: the signal]
+    #[arg(long, value_name = "LINE", requires = "server", conflicts_with = "stop_signal", value_parser = NonEmptyStringValueParser::new())]
+    stop_command: Option<String>,
+    /// Longest that the server may take to stop, after which it is killed [default: 10s]
+    #[arg(long, value_name = "DURATION", requires = "server")]
+    stop_timeout: Option<Span>,
+    /// Where the load runs, apart from the server: a placement as of --place [default: unbound]
+    #[arg(long, value_name = "PLACE", requires = "server", value_parser = NonEmptyStringValueParser::new(), add = shell::names(shell::placements))]
+    load_place: Option<String>,
+}
+
+/// The words of a command.
+#[derive(Clone, Debug)]
+struct Words(Vec<String>);
+
+/// The words of a line, as a shell tells them apart.
+fn words(line: &str) -> Result<Words, String> {
+    match shell_words::split(line) {
+        Ok(words) if words.first().is_some_and(|word| !word.is_empty()) => Ok(Words(words)),
+        Ok(_) => Err(format!("`{line}` names no program; write a command with its arguments")),
+        Err(_) => Err(format!("in `{line}` a quote is not closed")),
+    }
 }
 
 #[derive(Default, clap::Args)]
@@ -556,6 +599,13 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         verified_regex: args.words.verified_regex.clone(),
         metrics: args.words.metrics.clone(),
         primary: args.words.primary.clone(),
+        server: args.server.server.clone().map(|words| words.0),
+        ready: args.server.ready.clone(),
+        ready_timeout: args.server.ready_timeout,
+        stop_signal: args.server.stop_signal.clone(),
+        stop_command: args.server.stop_command.clone(),
+        stop_timeout: args.server.stop_timeout,
+        load_place: args.server.load_place.clone(),
         setup: args.around.setup.as_deref().map(|line| told.with_values(line)),
         prepare: args.around.prepare.as_deref().map(|line| told.with_values(line)),
         conclude: args.around.conclude.as_deref().map(|line| told.with_values(line)),

@@ -30,6 +30,12 @@ impl Desk {
         let script = "#!/bin/sh\n[ \"$1\" != --threads ] || [ \"$(cat)\" = input ] || exit 1\nsleep 0.012; echo 'solved in 0.01 s'; echo residual ok; echo 'rate: 7 MB/s'; echo '{\"latency\": {\"p95\": 2}}'\n";
         fs::write(&solver, script).unwrap();
         fs::set_permissions(&solver, fs::Permissions::from_mode(0o755)).unwrap();
+        // A server that is ready at once, and a load on it.
+        let server = "#!/bin/sh\ntouch listening; trap 'rm -f listening; exit' INT; while :; do sleep 0.01; done\n";
+        for (name, script) in [("server", server), ("load", "#!/bin/sh\ntest -e listening\n")] {
+            fs::write(desk.path(name), script).unwrap();
+            fs::set_permissions(desk.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
         fs::write(desk.path("in.dat"), "input\n").unwrap();
         desk
     }

@@ -163,7 +163,7 @@ fn more_runs(mix: &Mix, launched: &JobsLaunched) -> Vec<String> {
 }
 
 /// What of `conditions` is brought about around all jobs; the rest each job has from its own.
-fn of_all(conditions: &Conditions) -> Conditions {
+pub(crate) fn of_all(conditions: &Conditions) -> Conditions {
     let Conditions { huge_pages, scheduling, company, .. } = conditions;
     Conditions {
         huge_pages: if *huge_pages == HugePages::Always { *huge_pages } else { HugePages::default() },

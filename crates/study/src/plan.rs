@@ -10,6 +10,7 @@ use crate::mix::Mix;
 use crate::model::SubjectModel;
 use crate::preparation::Preparation;
 use crate::redaction::{Redaction, SecretsHash, Unkept, without};
+use crate::server::{Server, signal_number};
 use crate::site::Site;
 pub use crate::treatment::{SamePlacement, Treatment, UNBOUND};
 use crate::trial::Trial;
@@ -72,6 +73,9 @@ pub struct Subject {
     /// What is run around its runs, and with which variables.
     #[serde(default, skip_serializing_if = "Preparation::is_none")]
     pub preparation: Preparation,
+    /// The server that its command puts a load on, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
     /// Its commands, where several are compared with one another; its own is the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
@@ -156,6 +160,14 @@ impl Subject {
     /// How many threads its runs in a cell of `threads` are to use; of a mix, each of its jobs without a count of its own.
     pub fn threads_of(&self, threads: u32) -> u32 {
         self.alone.as_ref().and_then(|alone| alone.threads).unwrap_or(threads)
+    }
+
+    /// Program and arguments of what is placed, with `threads` threads, as they are kept: its server's where its command is a load on one.
+    pub fn placed_argv(&self, threads: u32) -> Vec<String> {
+        match &self.server {
+            Some(server) => in_block(with_threads(&server.argv, threads), 0),
+            None => self.argv_for(threads),
+        }
     }
 
     /// Who takes the time of its runs, or tells what else they are compared by.
@@ -311,6 +323,7 @@ impl Plan {
             subject.all_metrics().try_for_each(Metric::check)?;
             subject.preparation.check(&self.redaction())?;
             self.check_variants(subject)?;
+            subject.server.as_ref().map_or(Ok(()), |server| self.check_server(server))?;
             if let Some(mix) = &subject.mix {
                 self.check_mix(&subject.name, mix)?;
             }
@@ -334,6 +347,21 @@ impl Plan {
             return wrong(format!("two treatments are called `{name}`"));
         }
         Ok(())
+    }
+
+    /// Whether a server can be started and asked to stop, and holds no secret value.
+    fn check_server(&self, server: &Server) -> Result<(), PlanError> {
+        let redaction = self.redaction();
+        let has_secret = !redaction.words(&server.argv).1.is_empty();
+        signal_number(&server.stop_signal)?;
+        match server.argv.first() {
+            None => Err(PlanError("the server names no program".into())),
+            Some(name) if name.is_empty() => Err(PlanError("the server names no program".into())),
+            Some(_) if has_secret => Err(PlanError(
+                "the server's command holds a secret value, and journals keep it as it is run; give the value by a file or a variable".into(),
+            )),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Whether the jobs of `mix` are told apart, are subjects of the plan by themselves, and one at least ends by itself.
@@ -488,8 +516,11 @@ impl Plan {
             let variants = counts
                 .clone()
                 .flat_map(|threads| subject.variants.iter().map(move |variant| with_threads(&variant.argv, threads)));
-            let commands: Vec<Vec<String>> =
-                counts.map(|threads| subject.command_for(threads)).chain(variants).collect();
+            let commands: Vec<Vec<String>> = counts
+                .map(|threads| subject.command_for(threads))
+                .chain(variants)
+                .chain(subject.server.iter().map(|server| server.argv.clone()))
+                .collect();
             subject.identity = Identity::of_commands(&commands);
         }
         self

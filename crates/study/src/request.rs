@@ -213,6 +213,12 @@ impl Request {
         for mix in subjects.iter_mut().filter_map(|subject| subject.mix.as_mut()) {
             mix.place(&treatments, &threads, machine).map_err(wrong)?;
         }
+        for server in subjects.iter_mut().filter_map(|subject| subject.server.as_mut()) {
+            if server.load_place != UNBOUND {
+                server.load_placements =
+                    factors::placed(&server.load_place, &threads, machine).map_err(wrong)?.placements;
+            }
+        }
         let mut plan = Plan {
             subjects,
             treatments,
@@ -242,6 +248,11 @@ impl Request {
             {
                 return Err(wrong(
                     "an emulated machine is started and lost with all in it; leave out --setup, --cleanup or --on",
+                ));
+            }
+            if plan.subjects.iter().any(|subject| subject.server.is_some()) {
+                return Err(wrong(
+                    "servers are studied here, and not in an emulated machine; leave out --server or --on",
                 ));
             }
             // They are made of times, which mean nothing there.
@@ -428,11 +439,16 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
         },
         (None, None) => return Err(wrong("a subject needs `builtin` or `command`")),
     };
+    if let Some(server) = &table.server {
+        // What is placed stands first.
+        subject.name = format!("{} under {}", server.join(" "), subject.name);
+    }
     if let Some(name) = &table.name {
         subject.name.clone_from(name);
     }
     subject.time_regex = table.time_regex.clone().or(subject.time_regex);
     subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
+    subject.server = table.server()?;
     subject.preparation = table.preparation();
     subject.binding = Binding::new(table.unit, table.skip.clone(), table.observe);
     (subject.metric, subject.metrics) = primary_and_others(table.metrics.clone(), table.primary.as_deref())?;

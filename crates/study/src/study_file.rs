@@ -10,6 +10,7 @@ use crate::metric::{Metric, primary_and_others};
 use crate::mix_text;
 use crate::plan::{PlanError, UNBOUND, check_regex, check_time_regex};
 use crate::preparation::{IgnoredFailures, Preparation, Variable};
+use crate::server::{READY_TIMEOUT, ReadyWhen, STOP_TIMEOUT, Server, signal_number};
 use crate::site::{GuestMachine, Site};
 use crate::toml_file::{self, FileError};
 use machine::Policy;
@@ -156,6 +157,21 @@ pub struct SubjectTable {
     /// Exit codes other than 0 with which a run went well: `all`, or `1,2`.
     #[serde(default)]
     pub ignore_failure: IgnoredFailures,
+    /// A server and its arguments, on which `command` is a load.
+    #[serde(default, deserialize_with = "words::command")]
+    pub server: Option<Vec<String>>,
+    /// When it is ready: `port:5432`, `regex:EXPRESSION`, `command:LINE`.
+    pub ready: Option<ReadyWhen>,
+    /// How long it may take until then.
+    pub ready_timeout: Option<Span>,
+    /// The signal by which it is asked to stop.
+    pub stop_signal: Option<String>,
+    /// A line for a shell that asks it instead.
+    pub stop_command: Option<String>,
+    /// How long it may take to stop.
+    pub stop_timeout: Option<Span>,
+    /// Where the load runs.
+    pub load_place: Option<String>,
     /// What takes a slot of the placement: `thread` or `process`.
     #[serde(default)]
     pub unit: Unit,
@@ -274,6 +290,39 @@ impl StopTable {
 }
 
 impl SubjectTable {
+    /// The server that it puts a load on; where the load runs is yet to be found.
+    pub(crate) fn server(&self) -> Result<Option<Server>, PlanError> {
+        let (Some(argv), Some(ready)) = (&self.server, &self.ready) else {
+            let is_told = self.ready.is_some()
+                || self.load_place.is_some()
+                || self.stop_signal.is_some()
+                || self.stop_command.is_some()
+                || self.ready_timeout.is_some()
+                || self.stop_timeout.is_some();
+            return match &self.server {
+                Some(_) => Err(PlanError(
+                    "a server needs to say when it is ready: port:5432, regex:EXPRESSION or command:LINE".into(),
+                )),
+                None if is_told => {
+                    Err(PlanError("there is no server that could get ready, stop or be given a load".into()))
+                }
+                None => Ok(None),
+            };
+        };
+        let stop_signal = self.stop_signal.clone().unwrap_or_else(|| "TERM".into());
+        signal_number(&stop_signal)?;
+        Ok(Some(Server {
+            argv: argv.clone(),
+            ready: ready.clone(),
+            ready_timeout: self.ready_timeout.map_or(READY_TIMEOUT, |span| span.0),
+            stop_signal,
+            stop_command: self.stop_command.clone(),
+            stop_timeout: self.stop_timeout.map_or(STOP_TIMEOUT, |span| span.0),
+            load_place: self.load_place.clone().unwrap_or_else(|| UNBOUND.into()),
+            load_placements: Vec::new(),
+        }))
+    }
+
     /// What is run around its runs.
     pub(crate) fn preparation(&self) -> Preparation {
         let Self { setup, prepare, conclude, cleanup, .. } = self.clone();
@@ -296,6 +345,7 @@ impl SubjectTable {
             _ => {}
         }
         let of = |key| move |wrong: PlanError| (key, format!("`{key}`: {wrong}"));
+        self.server().map_err(of("server"))?;
         primary_and_others(self.metrics.clone(), self.primary.as_deref()).map_err(of("primary"))?;
         let mut is_new = |key, pattern: &&'a str| compiled.insert((key, *pattern));
         let time = self.time_regex.as_deref().filter(|pattern| is_new("time-regex", pattern));

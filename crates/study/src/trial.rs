@@ -28,6 +28,8 @@ pub enum Status {
     NoTime,
     /// The number of a metric was not found in what it wrote, or can't be compared.
     NoMetric,
+    /// The server that the load was for was not there for all of it.
+    Server,
     /// What was to run before or after it failed.
     Preparation,
     /// It could not be started.
@@ -84,7 +86,7 @@ pub struct Trial {
     pub output_tail: String,
 }
 
-/// What trials of mixes have, and those of subjects with several metrics.
+/// What trials of mixes and of servers have, and those of subjects with several metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct More {
     /// Of a mix, every run of every job, those of a job one after the other, in the order of jobs.
@@ -93,6 +95,21 @@ pub struct More {
     /// What else was measured, by the name of the metric; only when the trial's status is ok.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, f64>,
+    /// Of a server, what was seen of its load; the trial's observation is of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadRun>,
+    /// The last that a server printed, at most 4 KiB.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub log_tail: String,
+}
+
+/// What was seen of a load on a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadRun {
+    /// How long the server took until it was ready, in seconds.
+    pub ready_s: Option<f64>,
+    /// Its end, its costs, its threads.
+    pub observation: Observation,
 }
 
 impl More {

@@ -325,7 +325,9 @@ impl Warning {
                 .map(|first| Self::Disturbed { trials: record.disturbed.len() as u32, cause: first.cause.clone() }),
         );
         let observations = || record.trials.iter().filter_map(|trial| trial.observation.as_ref());
-        let strayed = observations().filter(|seen| seen.threads.iter().any(|thread| thread.strayed())).count();
+        let loads = record.trials.iter().filter_map(|trial| Some(&trial.more.as_ref()?.load.as_ref()?.observation));
+        let strayed =
+            observations().chain(loads).filter(|seen| seen.threads.iter().any(|thread| thread.strayed())).count();
         if strayed > 0 {
             warnings.push(Self::Strayed { trials: strayed as u32 });
         }

@@ -71,7 +71,8 @@ impl Worker {
         let (channel, theirs) = UnixStream::pair().map_err(LaunchError::system("socketpair"))?;
         channel.set_nonblocking(true).map_err(LaunchError::system("fcntl"))?;
         let input = job.launch.input.as_ref().map(crate::Input::descriptor);
-        let needs = input.into_iter().chain([theirs.as_raw_fd()]).collect();
+        let log = job.launch.log.as_ref().map(crate::Log::descriptor);
+        let needs = input.into_iter().chain(log).chain([theirs.as_raw_fd()]).collect();
         let work = Box::new(move || {
             // All are blocked until here, and would call what is ours.
             inherited.restore();
@@ -79,6 +80,11 @@ impl Worker {
         });
         let supervisor = Supervisor::start(Charge::Worker(supervisor::Worker { work, needs }))?;
         Ok(Self { supervisor, channel, received: Vec::new(), has_hung_up: false })
+    }
+
+    /// Its process, whose child the program is.
+    pub(super) fn pid(&self) -> machine::linux::Pid {
+        self.supervisor.first()
     }
 
     /// What becomes readable when it tells something; none once it has hung up.

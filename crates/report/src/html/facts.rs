@@ -294,6 +294,10 @@ pub(super) fn machine(study: &StudyView) -> Section {
                         }
                         None => code { (plain(&shell_words::join(&subject.argv))) }
                     }
+                    @if let Some(server) = &subject.server {
+                        br; "is a load, " (plain(&server.load_place)) ", on the server " code { (plain(&shell_words::join(&server.argv))) }
+                        ", which is placed, and ready by " code { (plain(&server.ready.to_string())) }
+                    }
                     @if let Some(build) = &subject.build { br; "which says it is " (plain(build)) }
                     @if let Some(input) = &subject.input {
                         br; "each run reads " (plain(&input.file.as_ref().map_or("standard input".into(), |f| f.display().to_string())))

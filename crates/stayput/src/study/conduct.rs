@@ -17,7 +17,10 @@ pub(super) fn can_start(plan: &Plan) -> anyhow::Result<()> {
         let builtin = workloads::resolve(&subject.name).ok();
         builtin.map(|builtin| builtin.path()).transpose()?;
         let variants = subject.variants.iter().map(|variant| subject.argv_under(&variant.treatment, plan.threads[0]));
-        for argv in std::iter::once(subject.command_for(plan.threads[0])).chain(variants) {
+        for argv in std::iter::once(subject.command_for(plan.threads[0]))
+            .chain(variants)
+            .chain(subject.server.iter().map(|server| server.argv.clone()))
+        {
             let Some(program) = argv.first() else { continue };
             let program = OsStr::new(program);
             launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;

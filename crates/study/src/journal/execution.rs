@@ -44,6 +44,8 @@ CREATE TABLE trial (
     read_bytes INTEGER,
     written_bytes INTEGER,
     energy_j REAL,
+    load TEXT,
+    log_tail TEXT,
     UNIQUE (block, subject, threads, placement)
 ) STRICT;
 CREATE TABLE thread (
@@ -74,6 +76,8 @@ CREATE INDEX thread_by_trial ON thread (sequence);
         ("trial", "read_bytes INTEGER"),
         ("trial", "written_bytes INTEGER"),
         ("trial", "energy_j REAL"),
+        ("trial", "load TEXT"),
+        ("trial", "log_tail TEXT"),
         ("thread", "cpu_s REAL"),
         ("thread", "waited_s REAL"),
         ("thread", "began_s REAL"),
@@ -130,6 +134,8 @@ CREATE TABLE IF NOT EXISTS disturbed (
                 ("read_bytes", &observed.and_then(|o| o.read_bytes).map(integer)),
                 ("written_bytes", &observed.and_then(|o| o.written_bytes).map(integer)),
                 ("energy_j", &observed.and_then(|o| o.energy_j)),
+                ("load", &more.and_then(|more| more.load.as_ref()).map(to_json)),
+                ("log_tail", &more.map(|more| &more.log_tail).filter(|log| !log.is_empty())),
                 ("counters", &observed.map(|o| to_json(&o.counters))),
                 ("leftovers", &observed.map(|o| o.leftovers)),
                 ("notes", &observed.map(|o| to_json(&o.notes))),
@@ -286,6 +292,10 @@ fn more(row: &Columns) -> Result<More, RowError> {
     if row.has("metric_values") {
         more.values = row.optional_json("metric_values")?.unwrap_or_default();
     }
+    if row.has("load") {
+        more.load = row.optional_json("load")?;
+    }
+    more.log_tail = row.added("log_tail")?.unwrap_or_default();
     Ok(more)
 }
 
