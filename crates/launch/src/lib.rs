@@ -23,6 +23,7 @@
 //! One launch at a time: signals belong to the process, so a second one waits for the first. Programs that run at once are
 //! [launched together](launch_jobs), each by a process of its own.
 
+mod attach;
 mod capture;
 mod child;
 mod companion;
@@ -45,6 +46,7 @@ mod prepared;
 mod reaper;
 mod registry;
 mod residence;
+mod restorer;
 mod scheduling;
 mod signals;
 mod spin;
@@ -57,6 +59,7 @@ mod unstopped;
 mod wait;
 mod watchdog;
 
+pub use attach::{Attached, AttachedObservation, Attachment, Target};
 pub use capture::{Captured, KEPT_BYTES};
 pub use child::executable_path;
 pub use companion::{NotInstalled, companion};

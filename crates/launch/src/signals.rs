@@ -312,6 +312,12 @@ pub fn die_by(signal: i32) -> ! {
     std::process::exit(128 + signal)
 }
 
+/// Whether we may send signals to `pid`, and so may bind it, too.
+pub(crate) fn may_send(pid: Pid) -> bool {
+    // SAFETY: signal 0 delivers nothing.
+    unsafe { libc::kill(pid.0, 0) == 0 }
+}
+
 /// Sends `signal` to a process. That it is gone already is no error: it is what a race looks like.
 pub(crate) fn send(pid: Pid, signal: libc::c_int) {
     // SAFETY: sending a signal touches no memory of ours.

@@ -61,15 +61,23 @@ impl Drop for Watchdog {
     }
 }
 
-/// In the child: returns when its parent has ended, and ends with a word from it.
-fn wait_for_end(pipe: libc::c_int) {
-    let mut word = 0_u8;
-    // SAFETY: the calls change only this process, which uses none of the descriptors that are closed; the buffer is one byte long.
+/// In a child that waits for its parent: keeps nothing of its parent's but `pipe`.
+pub(crate) fn stand_apart(pipe: libc::c_int) {
+    // SAFETY: the calls change only this process, which uses none of the descriptors that are closed.
     unsafe {
         // Neither a key of the terminal nor a reader of our output is to wait for it, and a lock is to go when we do.
         libc::setsid();
         libc::syscall(libc::SYS_close_range, 0, pipe - 1, 0);
         libc::syscall(libc::SYS_close_range, pipe + 1, libc::c_int::MAX, 0);
+    }
+}
+
+/// In the child: returns when its parent has ended, and ends with a word from it.
+fn wait_for_end(pipe: libc::c_int) {
+    let mut word = 0_u8;
+    stand_apart(pipe);
+    // SAFETY: the buffer is one byte long.
+    unsafe {
         loop {
             match libc::read(pipe, (&raw mut word).cast(), 1) {
                 0 => return,

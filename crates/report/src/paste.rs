@@ -46,6 +46,13 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
     let Some(best) = study.analysis.best.iter().find(|best| best.subject == *name) else {
         return nothing(format!("{name}: there is nothing to paste, since no trial went well."));
     };
+    if subject.running.is_some() {
+        let best = study.treatment(&best.placement, best.threads).filter(|_| best.shown);
+        return nothing(best.filter(|best| !best.is_unbound()).map_or_else(
+            || format!("{name}: nothing needs pasting. No {} is shown to be better than {reference}.", compared(study.analysis.varied)),
+            |best| format!("{name}: {} is best. `stayput run --pid PID --place {}` binds what runs to it; start it so the next time.", best.name, best.place()),
+        ));
+    }
     if study.analysis.varied == Varied::Commands {
         return nothing(match best.shown {
             true => format!(

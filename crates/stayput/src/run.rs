@@ -5,7 +5,7 @@ use crate::conditions::{self, ConditionArgs, ConditionsReport};
 use crate::{UsageError, placement_file, shell};
 use anyhow::Context;
 use launch::observation::STOPS_TO_TELL;
-use launch::{Conditions, Descendants, Launch, Launched, Output};
+use launch::{Attached, Attachment, Conditions, Descendants, Interruptions, Launch, Launched, Output, Target};
 use machine::{CpuSet, Machine, Placement, Policy};
 use output::{Inputs, ResultFile};
 use serde::Serialize;
@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use study::plan::UNBOUND;
+use study::study_file::Span;
 use study::{Binding, Exit, Observation, ThreadObservation};
 
 /// Run a program with each thread bound, and read back where it was
@@ -21,6 +23,7 @@ use study::{Binding, Exit, Observation, ThreadObservation};
 /// Threads are bound in order of creation: an OpenMP program's by the runtime that it links, all others as they appear.
 /// Exit code, signals and terminal are as if the program had been started bare. A summary follows on standard error.
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("running").args(["pid", "cgroup"]))]
 pub struct RunArgs {
     /// How many threads: sets OMP_NUM_THREADS, and makes the placement this long
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -49,13 +52,27 @@ pub struct RunArgs {
     #[arg(long, value_name = "SHELL", num_args = 0..=1, default_missing_value = "sh")]
     shell: Option<OsString>,
 
+    /// Bind this process and all that descends from it, which run already, and give them back what they had at the end: of CMD, of --for,
+    /// of the process, or at Ctrl-C
+    #[arg(long, value_name = "PID", conflicts_with_all = ["shell", "cgroup"])]
+    pid: Option<i32>,
+    /// Bind the processes of this control group, likewise
+    #[arg(long, value_name = "PATH", conflicts_with = "shell", value_hint = clap::ValueHint::DirPath)]
+    cgroup: Option<PathBuf>,
+    /// How long they stay bound [default: until one of the others]
+    #[arg(long = "for", value_name = "DURATION", requires = "running", conflicts_with = "command")]
+    duration: Option<Span>,
+
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["pid", "cgroup"], value_name = "CMD")]
     command: Vec<OsString>,
 }
 
 /// Runs the program and ends as it did.
 pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
+    if let Some(target) = crate::study::target(args.pid, args.cgroup.as_deref())? {
+        return bind_running(args, &target);
+    }
     let command = match &args.shell {
         Some(shell) => vec![shell.clone(), "-c".into(), args.command.join(OsStr::new(" "))],
         None => args.command.clone(),
@@ -92,6 +109,54 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         Exit::Code(code) => Ok(code as u8),
         Exit::Signal(signal) => launch::die_by(signal),
         Exit::TimedOut => unreachable!("no timeout was given"),
+    }
+}
+
+/// How often one looks whether what is bound has ended.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// Binds what runs already, for as long as is asked for.
+fn bind_running(args: &RunArgs, target: &Target) -> anyhow::Result<u8> {
+    if args.json.is_some() || args.conditions.over(Conditions::default())? != Conditions::default() {
+        return Err(UsageError::from(
+            "what runs already can be placed, and nothing else; leave out --json, --memory, --huge-pages, --sched and --beside",
+        ));
+    }
+    let Found { placement, binding, conditions, .. } = found(args, &args.command)?;
+    if !conditions.is_default() {
+        return Err(UsageError::from(
+            "what runs already can be placed, and nothing else, but that study's best is more than a place",
+        ));
+    }
+    let attachment = Attachment { placement, unit: binding.unit, skip: binding.skip };
+    let held = Interruptions::hold();
+    let attached = Attached::begin(target, &attachment).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let mut code = crate::SUCCESS;
+    let until = args.duration.map(|Span(duration)| Instant::now() + duration);
+    if args.command.is_empty() {
+        let is_over = || until.is_some_and(|until| Instant::now() >= until) || attached.has_ended();
+        while launch::interruption().is_none() && !is_over() {
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+    } else {
+        let launched = launch::launch(&Launch::new(args.command.clone()));
+        let exit = launched.map_err(|error| crate::unstartable(error, &args.command[0]))?.observation.exit;
+        code = match exit {
+            Exit::Code(code) => code as u8,
+            Exit::Signal(signal) => (128 + signal) as u8,
+            Exit::TimedOut => crate::FAILURE,
+        };
+    }
+    let seen = attached.end();
+    drop(held);
+    if !args.quiet {
+        let ended = if seen.has_ended { ", which has ended" } else { "" };
+        eprintln!("stayput: {target}{ended}, bound for {:.1} s", seen.observation.wall_s);
+        eprint!("{}", thread_table(&seen.observation.threads));
+    }
+    match launch::interruption() {
+        Some(signal) => launch::die_by(signal),
+        None => Ok(code),
     }
 }
 

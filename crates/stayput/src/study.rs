@@ -16,7 +16,7 @@ use commands::{Command, Commands};
 use conduct::{Conduct, can_start, conduct, default_journal, identified, is_program_gone};
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
-use launch::Conditions;
+use launch::{Conditions, Target};
 use machine::Machine;
 use output::{OutputError, ResultFile};
 use papers::Paper;
@@ -230,6 +230,8 @@ struct RaceArgs {
 }
 
 #[derive(Default, clap::Args)]
+#[group(id = "loaded_args")]
+#[command(group = clap::ArgGroup::new("loaded").args(["server", "pid", "cgroup"]))]
 struct ServerArgs {
     /// Server that is started under the treatment for each run: what is placed is the server, and CMD is a load on it, whose time and
     /// metrics count [default: CMD is what is placed]
@@ -251,8 +253,15 @@ struct ServerArgs {
     /// Longest that the server may take to stop, after which it is killed [default: 10s]
     #[arg(long, value_name = "DURATION", requires = "server")]
     stop_timeout: Option<Span>,
+    /// Process that runs already, with all that descends from it: its threads, old and new, are bound for each run of CMD, a load on it, and
+    /// given back what they had [default: CMD is what is placed]
+    #[arg(long, value_name = "PID", requires = "command", conflicts_with_all = ["server", "cgroup", "mixes", "workload"])]
+    pid: Option<i32>,
+    /// Control group whose processes run already, by its path below /sys/fs/cgroup, likewise
+    #[arg(long, value_name = "PATH", requires = "command", conflicts_with_all = ["server", "mixes", "workload"], value_hint = clap::ValueHint::DirPath)]
+    cgroup: Option<PathBuf>,
     /// Where the load runs, apart from the server: a placement as of --place [default: unbound]
-    #[arg(long, value_name = "PLACE", requires = "server", value_parser = NonEmptyStringValueParser::new(), add = shell::names(shell::placements))]
+    #[arg(long, value_name = "PLACE", requires = "loaded", value_parser = NonEmptyStringValueParser::new(), add = shell::names(shell::placements))]
     load_place: Option<String>,
 }
 
@@ -273,13 +282,13 @@ fn words(line: &str) -> Result<Words, String> {
 struct PreparationArgs {
     /// Line for a shell that runs before the first run, untimed, as --prepare before each run, --conclude after each and --cleanup after the
     /// last; {threads} and {block} stand there for what they stand for in CMD [default: none of them]
-    #[arg(long, value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, short = 's', value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
     setup: Option<String>,
     /// Line for a shell before each run, warm-up too; one that fails makes a failed run
     #[arg(long, short = 'p', value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
     prepare: Option<String>,
     /// Line for a shell after each run
-    #[arg(long, value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, short = 'C', value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
     conclude: Option<String>,
     /// Line for a shell after the last run
     #[arg(long, short = 'c', value_name = "LINE", requires = "command", value_parser = NonEmptyStringValueParser::new())]
@@ -587,6 +596,7 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         ..StudyFile::default()
     };
     let builtins = args.subjects.iter().map(|name| SubjectTable { builtin: Some(name.clone()), ..Default::default() });
+    let target = target(args.server.pid, args.server.cgroup.as_deref())?;
     let told = Commands::new(args)?;
     let is_one = told.0.len() == 1;
     let command = |told: Command| SubjectTable {
@@ -606,6 +616,7 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         stop_command: args.server.stop_command.clone(),
         stop_timeout: args.server.stop_timeout,
         load_place: args.server.load_place.clone(),
+        target: target.clone(),
         setup: args.around.setup.as_deref().map(|line| told.with_values(line)),
         prepare: args.around.prepare.as_deref().map(|line| told.with_values(line)),
         conclude: args.around.conclude.as_deref().map(|line| told.with_values(line)),
@@ -661,6 +672,13 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
             max_loss: race.max_loss.clone(),
         }),
     })
+}
+
+/// What runs already, where that is named.
+pub(crate) fn target(pid: Option<i32>, cgroup: Option<&Path>) -> anyhow::Result<Option<Target>> {
+    let process = pid.map(Target::process).transpose().map_err(UsageError::from)?;
+    let group = cgroup.map(Target::group).transpose().map_err(UsageError::from)?;
+    Ok(process.or(group))
 }
 
 /// Reads what the programs of `plan` are to read: each run is given the same.

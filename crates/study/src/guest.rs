@@ -81,7 +81,7 @@ impl Assignment {
         let read = || -> io::Result<(Plan, Inputs)> {
             let Self { mut plan, unkept, inputs } = serde_json::from_slice(&fs::read(folder.join(ASSIGNMENT))?)?;
             for (subject, (argv, values)) in plan.subjects.iter_mut().zip(unkept) {
-                subject.unkept = Unkept { argv, values };
+                subject.unkept = Unkept { argv, values, target: None };
             }
             let open = |path: Option<PathBuf>| path.map(|path| Input::new(File::open(path)?)).transpose();
             Ok((plan, inputs.into_iter().map(open).collect::<io::Result<_>>()?))

@@ -86,6 +86,7 @@ fn words(subject: &Subject) -> Vec<String> {
     let mut words = if subject.is_command() { subject.argv.clone() } else { vec![subject.name.clone()] };
     words.extend(subject.mix.iter().map(|mix| to_json(&mix.jobs)));
     words.extend(subject.input.iter().map(|input| input.sha256.clone()));
+    words.extend(subject.running.iter().map(to_json));
     words.extend(subject.server.iter().map(to_json));
     words.extend((!subject.variants.is_empty()).then(|| to_json(&subject.variants)));
     words.extend((!subject.preparation.is_none()).then(|| to_json(&subject.preparation)));

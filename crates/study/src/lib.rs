@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+mod attached_runner;
 pub mod baseline;
 pub mod binding;
 pub mod bounds;
@@ -84,6 +85,7 @@ mod watch;
 mod written;
 
 pub use analysis::{Analysis, RaceAnalysis, comparison_analysis, race_analysis};
+pub use attached_runner::Running;
 pub use binding::Binding;
 pub use cache_model::CacheModel;
 pub use comparison::{Comparison, StopRule};

@@ -83,17 +83,20 @@ pub(crate) fn used_summaries(plan: &Plan, trials: &[Trial], cells: &[Cell]) -> V
         let quantity = |(metric, reading): &(Metric, fn(&Observation) -> Option<f64>)| {
             let reading = *reading;
             let value = move |trial: &Trial| trial.observation.as_ref().and_then(reading);
-            Quantity { metric: metric.clone(), value: Box::new(value) as Box<dyn Fn(&Trial) -> Option<f64>> }
+            Quantity { metric: metric.clone(), value: Box::new(value) as Value<'_> }
         };
         seen.iter().map(quantity).collect()
     };
     compared(plan, trials, cells, quantities)
 }
 
+/// What a trial's number is.
+type Value<'a> = Box<dyn Fn(&Trial) -> Option<f64> + 'a>;
+
 /// A metric, and its number in a trial.
 struct Quantity<'a> {
     metric: Metric,
-    value: Box<dyn Fn(&Trial) -> Option<f64> + 'a>,
+    value: Value<'a>,
 }
 
 /// For each of `cells` what its runs come to by each of its `quantities`. What is claimed of any allows for the number of all.

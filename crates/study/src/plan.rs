@@ -1,5 +1,6 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
+use crate::attached_runner::Running;
 use crate::binding::Binding;
 use crate::bounds::{MOST_JOBS, check_count, compiled, repeated};
 use crate::extension::Extension;
@@ -76,6 +77,9 @@ pub struct Subject {
     /// The server that its command puts a load on, where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
+    /// The program that runs already on which its command puts a load, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<Running>,
     /// Its commands, where several are compared with one another; its own is the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
@@ -168,6 +172,12 @@ impl Subject {
             Some(server) => in_block(with_threads(&server.argv, threads), 0),
             None => self.argv_for(threads),
         }
+    }
+
+    /// The file of the program that runs already, as a command, where there is one.
+    fn running_program(&self) -> Option<Vec<String>> {
+        let running = self.running.as_ref().filter(|running| running.program.is_file())?;
+        Some(vec![running.program.to_string_lossy().into_owned()])
     }
 
     /// Who takes the time of its runs, or tells what else they are compared by.
@@ -520,8 +530,12 @@ impl Plan {
                 .map(|threads| subject.command_for(threads))
                 .chain(variants)
                 .chain(subject.server.iter().map(|server| server.argv.clone()))
+                .chain(subject.running_program())
                 .collect();
-            subject.identity = Identity::of_commands(&commands);
+            // What a setup builds isn't there yet, or is another one then.
+            let is_built =
+                subject.preparation.setup.is_some() || subject.variants.iter().any(|v| v.preparation.setup.is_some());
+            subject.identity = if is_built { None } else { Identity::of_commands(&commands) };
         }
         self
     }

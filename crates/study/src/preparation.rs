@@ -221,7 +221,6 @@ impl Preparation {
             output: Output::Capture,
             timeout: Some(timeout),
             descendants: Descendants::Kill,
-            observe: launch::Observe::Poll,
             env: self.variables(),
             ..Launch::new(argv)
         });

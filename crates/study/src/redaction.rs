@@ -176,6 +176,8 @@ pub struct Unkept {
     pub(crate) argv: Option<Vec<String>>,
     /// What was left out of it and of the variables that are kept with a study.
     pub(crate) values: Vec<String>,
+    /// The program that runs already and is bound, where the subject's command is a load on one.
+    pub target: Option<launch::Target>,
 }
 
 impl PartialEq for Unkept {

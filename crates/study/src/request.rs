@@ -1,5 +1,6 @@
 //! What a user asks to be studied, by flags or by a study file, and the plan that it comes to.
 
+use crate::attached_runner::Running;
 use crate::binding::Binding;
 use crate::bounds::repeated;
 use crate::cache_model::{self, TRIALS_OF_A_BOOT};
@@ -219,6 +220,21 @@ impl Request {
                     factors::placed(&server.load_place, &threads, machine).map_err(wrong)?.placements;
             }
         }
+        for running in subjects.iter_mut().filter_map(|subject| subject.running.as_mut()) {
+            if running.load_place != UNBOUND {
+                running.load_placements =
+                    factors::placed(&running.load_place, &threads, machine).map_err(wrong)?.placements;
+            }
+            let plain = Conditions::default();
+            let is_place_alone =
+                |treatment: &Treatment| Conditions { company: None, ..treatment.conditions.clone() } == plain;
+            if let Some(treatment) = treatments.iter().find(|treatment| !is_place_alone(treatment)) {
+                return Err(wrong(format!(
+                    "{}: what runs already has its memory and its scheduler; only its place and its company can vary",
+                    treatment.name
+                )));
+            }
+        }
         let mut plan = Plan {
             subjects,
             treatments,
@@ -250,7 +266,7 @@ impl Request {
                     "an emulated machine is started and lost with all in it; leave out --setup, --cleanup or --on",
                 ));
             }
-            if plan.subjects.iter().any(|subject| subject.server.is_some()) {
+            if plan.subjects.iter().any(|subject| subject.server.is_some() || subject.running.is_some()) {
                 return Err(wrong(
                     "servers are studied here, and not in an emulated machine; leave out --server or --on",
                 ));
@@ -442,6 +458,14 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
     if let Some(server) = &table.server {
         // What is placed stands first.
         subject.name = format!("{} under {}", server.join(" "), subject.name);
+    }
+    if let Some(target) = &table.target {
+        let program = target.program();
+        let called = program.file_name().map_or_else(|| target.to_string(), |name| name.to_string_lossy().into_owned());
+        subject.name = format!("running {called} under {}", subject.name);
+        let load_place = table.load_place.clone().unwrap_or_else(|| UNBOUND.into());
+        subject.running = Some(Running { program, load_place, load_placements: Vec::new() });
+        subject.unkept.target = Some(target.clone());
     }
     if let Some(name) = &table.name {
         subject.name.clone_from(name);

@@ -210,6 +210,11 @@ impl Runner for ProgramRunner {
         }
         // Only now, since what prepares may have built it anew.
         self.check_program(turn.cell.subject)?;
+        if let Some(running) = &subject.running {
+            self.run_attached(plan, turn, running, &mut trial)?;
+            self.step(plan, turn, Step::Conclude, &mut trial)?;
+            return Ok(trial);
+        }
         if let Some(server) = &subject.server {
             self.run_service(plan, turn, server, &mut trial)?;
             self.step(plan, turn, Step::Conclude, &mut trial)?;

@@ -54,7 +54,7 @@ impl ProgramRunner {
         }
         self.judge(trial, launched.not_in_force.clone(), launched.standstill);
         trial.ran_s = launched.load.as_ref().or(launched.server.as_ref()).map(|seen| seen.observation.wall_s);
-        let log = launched.server.as_ref().map(|server| log_of(server)).unwrap_or_default();
+        let log = launched.server.as_ref().map(log_of).unwrap_or_default();
         let told: String = launched.load.iter().map(|load| said(load, trial.status)).collect();
         let told = if trial.status == Status::Ok { told } else { format!("{told}server:\n{log}") };
         trial.output_tail = self.kept_tail(&told, &[turn.cell.subject]);

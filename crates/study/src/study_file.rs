@@ -13,6 +13,7 @@ use crate::preparation::{IgnoredFailures, Preparation, Variable};
 use crate::server::{READY_TIMEOUT, ReadyWhen, STOP_TIMEOUT, Server, signal_number};
 use crate::site::{GuestMachine, Site};
 use crate::toml_file::{self, FileError};
+use launch::Target;
 use machine::Policy;
 use serde::Deserialize;
 use sim::toml_text::{self, Mistake, line_at};
@@ -172,6 +173,9 @@ pub struct SubjectTable {
     pub stop_timeout: Option<Span>,
     /// Where the load runs.
     pub load_place: Option<String>,
+    /// The program that runs already, on which `command` is a load. No file says it.
+    #[serde(skip)]
+    pub target: Option<Target>,
     /// What takes a slot of the placement: `thread` or `process`.
     #[serde(default)]
     pub unit: Unit,
@@ -300,6 +304,7 @@ impl SubjectTable {
                 || self.ready_timeout.is_some()
                 || self.stop_timeout.is_some();
             return match &self.server {
+                None if self.target.is_some() && self.ready.is_none() => Ok(None),
                 Some(_) => Err(PlanError(
                     "a server needs to say when it is ready: port:5432, regex:EXPRESSION or command:LINE".into(),
                 )),

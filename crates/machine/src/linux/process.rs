@@ -72,6 +72,17 @@ impl Pid {
         threads
     }
 
+    /// When a thread of it was created, in clock ticks since boot; none when it is gone. With its number it is that thread for good.
+    pub fn thread_started(self, tid: Tid) -> Option<u64> {
+        Stat::from_file(self.file_of(tid, "stat")).ok().map(|stat| stat.starttime)
+    }
+
+    /// Where the arguments of its program are in its memory: the first byte, and the one after the last. None where the kernel doesn't say.
+    pub fn arguments_in_memory(self) -> Option<(usize, usize)> {
+        let stat = Stat::from_file(format!("/proc/{}/stat", self.0)).ok()?;
+        Some((usize::try_from(stat.arg_start?).ok()?, usize::try_from(stat.arg_end?).ok()?))
+    }
+
     /// Child processes that exist now; empty as well where the kernel lacks `CONFIG_PROC_CHILDREN`.
     pub fn children(self) -> Vec<Pid> {
         self.threads().into_iter().flat_map(|tid| self.children_of(tid)).collect()

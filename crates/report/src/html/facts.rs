@@ -294,6 +294,9 @@ pub(super) fn machine(study: &StudyView) -> Section {
                         }
                         None => code { (plain(&shell_words::join(&subject.argv))) }
                     }
+                    @if let Some(running) = &subject.running {
+                        br; "is a load, " (plain(&running.load_place)) ", on what runs already, which is placed: " code { (plain(&running.program.to_string_lossy())) }
+                    }
                     @if let Some(server) = &subject.server {
                         br; "is a load, " (plain(&server.load_place)) ", on the server " code { (plain(&shell_words::join(&server.argv))) }
                         ", which is placed, and ready by " code { (plain(&server.ready.to_string())) }

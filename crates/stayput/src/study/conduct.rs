@@ -13,7 +13,8 @@ use study::{Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, 
 
 /// Whether every program of the plan is there, and can be executed.
 pub(super) fn can_start(plan: &Plan) -> anyhow::Result<()> {
-    for subject in plan.subjects.iter().filter(|subject| subject.model.is_none()) {
+    for subject in plan.subjects.iter().filter(|subject| subject.model.is_none() && subject.preparation.setup.is_none())
+    {
         let builtin = workloads::resolve(&subject.name).ok();
         builtin.map(|builtin| builtin.path()).transpose()?;
         let variants = subject.variants.iter().map(|variant| subject.argv_under(&variant.treatment, plan.threads[0]));
