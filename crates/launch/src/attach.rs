@@ -4,6 +4,7 @@ use crate::LaunchError;
 use crate::Unit;
 use crate::observation::{ConditionsObservation, Exit, Observation, ThreadObservation};
 use crate::restorer::{Former, Restorer, may_bind};
+use crate::roles::{Named, Occupancy, Roles, SlotRule};
 use machine::linux::affinity::{self, Mask};
 use machine::linux::process::SchedulerTimes;
 use machine::linux::{Pid, Tid};
@@ -139,6 +140,14 @@ pub struct Attachment {
     pub unit: Unit,
     /// Threads or processes, as `unit` says, that are left alone, by their order from 0.
     pub skip: Vec<u32>,
+    /// Who takes which slot by what it is called; what no rule names takes the next one.
+    pub roles: Vec<SlotRule>,
+}
+
+impl Attachment {
+    fn named(&self) -> Named {
+        if self.unit == Unit::Process { Named::Processes } else { Named::Threads }
+    }
 }
 
 /// A program whose threads are bound. Dropped, they have back what they had.
@@ -235,8 +244,30 @@ impl Drop for Attached {
 struct Thread {
     observation: ThreadObservation,
     pid: Pid,
+    /// What it had before.
+    had: CpuSet,
+    /// The slot that it has by its own name.
+    slot: Option<usize>,
+    /// With rules: whether it is known to have ended.
+    has_ended: bool,
     /// What it had used when it was first seen.
     before: Option<SchedulerTimes>,
+}
+
+/// Binds a thread, which the one that gives back what it had is told of before; whether it was there to be bound.
+fn bind(target: &Target, restorer: Option<&mut Restorer>, former: Former) -> Result<bool, LaunchError> {
+    let Some(restorer) = restorer else { return Ok(false) };
+    let (tid, given) = (Tid(former.tid), former.given.clone());
+    restorer.tell(former).map_err(LaunchError::system("write"))?;
+    match Mask::from(&given).apply(tid) {
+        Ok(()) => Ok(true),
+        Err(nix::errno::Errno::ESRCH) => Ok(false),
+        Err(errno) => Err(LaunchError::Conditions(format!(
+            "thread {} of {target} can't be bound to CPUs {given}: {}",
+            tid.0,
+            errno.desc()
+        ))),
+    }
 }
 
 struct Watched {
@@ -250,6 +281,12 @@ struct Watched {
     threads: BTreeMap<(i32, u64), Thread>,
     /// What the main thread of each process had.
     had: BTreeMap<i32, CpuSet>,
+    /// Who takes which slot by name; none where only the order says it.
+    roles: Option<Roles>,
+    /// The slots that are held by name: by processes, or by the threads of each.
+    occupancy: BTreeMap<Option<i32>, Occupancy>,
+    /// The slots that processes have by name.
+    of_process: BTreeMap<i32, Option<usize>>,
 }
 
 impl Watched {
@@ -264,6 +301,9 @@ impl Watched {
             processes: Vec::new(),
             threads: BTreeMap::new(),
             had: BTreeMap::new(),
+            roles: attachment.placement.as_ref().and_then(|_| Roles::new(&attachment.roles, attachment.named())),
+            occupancy: BTreeMap::new(),
+            of_process: BTreeMap::new(),
         })
     }
 
@@ -288,32 +328,91 @@ impl Watched {
                 }
             }
         }
+        self.forget_ended();
+        let named = self.heed_names();
+        if is_first { named } else { Ok(()) }
+    }
+
+    /// Binds whoever's name says that it takes another slot.
+    fn heed_names(&mut self) -> Result<(), LaunchError> {
+        let (Some(roles), Some(placement)) = (&mut self.roles, &self.attachment.placement) else { return Ok(()) };
+        let by_process = self.attachment.unit == Unit::Process;
+        let (slots, union) = (placement.slots.clone(), placement.union());
+        // One that is alone stays free to make a pool as large as the placement.
+        let is_alone = |pid: Pid, tid: Tid| !by_process && tid == pid.main_thread() && pid.threads().len() <= 1;
+        let changes = roles.look(is_alone);
+        for (pid, tid, slot) in changes {
+            let is_meant = |thread: &Thread| thread.pid == pid && (by_process || thread.observation.tid == tid.0);
+            let meant: Vec<(i32, u64)> =
+                self.threads.iter().filter(|(_, thread)| is_meant(thread)).map(|(key, _)| *key).collect();
+            let Some(first) = meant.first() else { continue };
+            let had =
+                if by_process { self.of_process.get(&pid.0).copied().flatten() } else { self.threads[first].slot };
+            let occupancy = self.occupancy.entry((!by_process).then_some(pid.0)).or_default();
+            let taken = occupancy.take(slot, had, slots.len());
+            if by_process {
+                self.of_process.insert(pid.0, taken);
+            }
+            for key in meant {
+                self.give(key, taken.map(|taken| slots[taken].clone()), &union)?;
+                self.threads.entry(key).and_modify(|thread| thread.slot = taken.filter(|_| !by_process));
+            }
+        }
         Ok(())
+    }
+
+    /// Gives a known thread a place, or all of the placement's CPUs.
+    fn give(&mut self, key: (i32, u64), place: Option<CpuSet>, union: &CpuSet) -> Result<(), LaunchError> {
+        let Some(thread) = self.threads.get_mut(&key) else { return Ok(()) };
+        let given = place.as_ref().unwrap_or(union).clone();
+        let former = Former { pid: thread.pid.0, tid: key.0, started: key.1, had: thread.had.clone(), given };
+        thread.observation.intended_cpus = place;
+        bind(&self.target, self.restorer.as_mut(), former).map(drop)
+    }
+
+    /// Slots of those that have ended are free.
+    fn forget_ended(&mut self) {
+        let Some(roles) = &mut self.roles else { return };
+        for ((tid, started), thread) in &mut self.threads {
+            if thread.has_ended || thread.pid.thread_started(Tid(*tid)) == Some(*started) {
+                continue;
+            }
+            thread.has_ended = true;
+            roles.remove(Tid(*tid));
+            if *tid == thread.pid.0 {
+                self.occupancy.entry(None).or_default().release(self.of_process.remove(tid).flatten());
+            }
+            self.occupancy.entry(Some(thread.pid.0)).or_default().release(thread.slot.take());
+        }
     }
 
     fn bind(&mut self, process: u32, pid: Pid, tid: Tid, started: u64, is_first: bool) -> Result<(), LaunchError> {
         // One that has ended meanwhile is none.
         let Ok(now) = affinity::allowed(tid) else { return Ok(()) };
         let number = self.threads.values().filter(|thread| thread.pid == pid).count() as u32;
-        let intended = self.slot(process, number).cloned();
+        let by_name = self.roles.is_some();
+        let intended = self.slot(process, number).cloned().filter(|_| !by_name);
+        let inherited = self.of_process.get(&pid.0).copied().flatten();
+        let placement = self.attachment.placement.as_ref();
+        let by_name = placement.filter(|_| by_name).map(|placement| {
+            // Its process has a slot, or it is free until its own name is known.
+            inherited.map_or_else(|| placement.union(), |slot| placement.slot(slot).clone())
+        });
+        let intended = intended.or_else(|| by_name.clone().filter(|_| inherited.is_some()));
         // What is born later inherits what we gave its maker.
         let of_maker = self.had.get(&pid.0).or_else(|| self.had.get(&pid.parent()?.0)).filter(|_| !is_first);
         let had = of_maker.cloned().unwrap_or_else(|| now.clone());
         self.had.entry(pid.0).or_insert_with(|| had.clone());
-        if let (Some(restorer), Some(given)) = (&mut self.restorer, &intended) {
-            let former = Former { pid: pid.0, tid: tid.0, started, had, given: given.clone() };
-            restorer.tell(former).map_err(LaunchError::system("write"))?;
-            match Mask::from(given).apply(tid) {
-                Ok(()) | Err(nix::errno::Errno::ESRCH) => {}
-                Err(errno) => {
-                    return Err(LaunchError::Conditions(format!(
-                        "thread {} of {} can't be bound to CPUs {given}: {}",
-                        tid.0,
-                        self.target,
-                        errno.desc()
-                    )));
-                }
-            }
+        let given = if let Some(given) = by_name.or_else(|| intended.clone()) {
+            let former = Former { pid: pid.0, tid: tid.0, started, had: had.clone(), given: given.clone() };
+            // One that ended before it was bound never had a place.
+            if bind(&self.target, self.restorer.as_mut(), former)? { Some(given) } else { None }
+        } else {
+            None
+        };
+        if self.attachment.unit == Unit::Thread || tid == pid.main_thread() {
+            let enter = if is_first { Roles::found } else { Roles::born };
+            self.roles.iter_mut().for_each(|roles| enter(roles, pid, tid));
         }
         let observation = ThreadObservation {
             process,
@@ -321,8 +420,8 @@ impl Watched {
             thread: number,
             tid: tid.0,
             name: pid.name_and_migrations(tid).0,
-            intended_cpus: intended,
-            actual_cpus: affinity::allowed(tid).unwrap_or(now),
+            intended_cpus: intended.filter(|_| given.is_some()),
+            actual_cpus: affinity::allowed(tid).ok().or(given).unwrap_or(now),
             last_cpu: pid.last_cpu(tid),
             migrations: None,
             cpu_s: None,
@@ -330,13 +429,15 @@ impl Watched {
             began_s: Some(self.begun.elapsed().as_secs_f64()),
             ended_s: None,
         };
-        self.threads.insert((tid.0, started), Thread { observation, pid, before: pid.scheduler_times(tid) });
+        let before = pid.scheduler_times(tid);
+        let thread = Thread { observation, pid, had, slot: None, has_ended: false, before };
+        self.threads.insert((tid.0, started), thread);
         Ok(())
     }
 
     /// The slot of a thread, by its process's number and its own.
     fn slot(&self, process: u32, thread: u32) -> Option<&CpuSet> {
-        let Attachment { placement, unit, skip } = &self.attachment;
+        let Attachment { placement, unit, skip, .. } = &self.attachment;
         let number = if *unit == Unit::Process { process } else { thread };
         let slots = &placement.as_ref()?.slots;
         let before = skip.iter().filter(|skipped| **skipped < number).count();

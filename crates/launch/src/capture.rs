@@ -52,7 +52,7 @@ impl Captured {
         String::from_utf8_lossy(&kept[start..]).into_owned()
     }
 
-    fn push(&mut self, mut bytes: &[u8]) {
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) {
         self.total_bytes += bytes.len() as u64;
         let to_head = bytes.len().min(KEPT_BYTES - self.head.len());
         self.head.extend(&bytes[..to_head]);

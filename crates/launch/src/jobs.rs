@@ -8,6 +8,7 @@
 //! of this process that launches it, sends what it saw, and ends. The programs are held until all workers are ready. A worker has a
 //! [supervisor](crate::supervisor), which ends it with all that it started when we say so, or are gone.
 
+pub(crate) mod kept_server;
 pub(crate) mod service;
 mod worker;
 

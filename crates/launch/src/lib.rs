@@ -47,6 +47,7 @@ mod reaper;
 mod registry;
 mod residence;
 mod restorer;
+mod roles;
 mod scheduling;
 mod signals;
 mod spin;
@@ -69,6 +70,7 @@ pub use counters::{counters_available, migrations_available};
 pub use huge_pages::HugePages;
 pub use input::Input;
 pub use interruption::{Interruptions, interruption};
+pub use jobs::kept_server::{KeptServer, KeptServerStart, NoServer};
 pub use jobs::service::{Ready, Service, ServiceFailure, ServiceLaunched, Stop, launch_service};
 pub use jobs::{Job, JobLaunched, JobRun, Jobs, JobsLaunched, KEPT_RUNS, launch_jobs};
 pub use libraries::own_libraries;
@@ -77,6 +79,7 @@ pub use marks::Marks;
 pub use memory::{MemoryPolicy, NodeSet};
 pub use observation::{ConditionsObservation, Exit, Observation, ThreadObservation};
 pub use residence::MemoryObservation;
+pub use roles::{ParseSlotRuleError, SlotRule};
 pub use scheduling::{AttachedProcess, Scheduling, SchedulingObservation};
 pub use signals::{die_by, end_without_reader, fail_writes_by_errors, restore_signals_of_writes};
 pub use standstill::{Standstill, Still};
@@ -146,6 +149,8 @@ pub struct Launch {
     pub threads: Option<u32>,
     /// Creation indexes, of threads or processes as `unit` says, that are left alone and take no slot.
     pub skip: Vec<u32>,
+    /// Who takes which slot by what it is called; what no rule names takes the next one.
+    pub roles: Vec<SlotRule>,
     /// What takes a slot.
     pub unit: Unit,
     /// How threads are noticed.

@@ -40,6 +40,7 @@ pub(crate) fn watch(
     while ended.exit.is_none() {
         let grew = look(registry, pause >= LONGEST);
         pause = if grew { SHORTEST } else { LONGEST.min(pause * 2) };
+        registry.heed_names();
         if let Some(memory) = &mut memory {
             memory.look(|| registry.processes());
         }

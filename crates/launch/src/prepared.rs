@@ -87,6 +87,7 @@ impl<'a> Prepared<'a> {
         let mut events = Events::new(caught, held.pipes.take(), over);
         launch.log.iter().for_each(|log| events.log_to(log));
         let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
+        registry.take_slots_by(&launch.roles);
         registry.watch_scheduling(SchedulingSeen::new(&launch.conditions.scheduling));
         if let Some(attached) = attached {
             registry.attach_processes(attached);
@@ -230,7 +231,7 @@ fn binder(placement: Option<&Placement>, launch: &Launch, path: &Path, notes: &m
         return Binder::Nobody;
     };
     let alike = placement.slots.iter().all(|slot| *slot == placement.slots[0]);
-    if launch.unit == Unit::Process || !launch.skip.is_empty() || alike {
+    if launch.unit == Unit::Process || !launch.skip.is_empty() || !launch.roles.is_empty() || alike {
         return Binder::Creation;
     }
     let linked = Vec::from_iter(openmp::linked_runtimes(path));

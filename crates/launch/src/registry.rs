@@ -8,6 +8,8 @@
 //! slot            0  1  -  2  3        the next thread takes the slot that it would have had
 //! ```
 //!
+//! Where [rules](crate::roles) say by name who takes which slot, everybody starts on the union, and is bound when its name is settled.
+//!
 //! The program starts on the union of all slots, so that runtimes which size their pools by the affinity mask see as
 //! many CPUs as there are slots. Its main thread goes to its own slot when the first other thread is created. Bound any
 //! sooner, every thread would start on the main thread's CPU and a pool would be sized to one.
@@ -15,13 +17,14 @@
 use crate::Unit;
 use crate::observation::ThreadObservation;
 use crate::openmp::Runtime;
+use crate::roles::{Named, Occupancy, Roles, Slot, SlotRule};
 use crate::scheduling::{Attached, SchedulingObservation, SchedulingSeen};
 use machine::linux::affinity::{self, Mask};
 use machine::linux::{Pid, Tid};
 use machine::{CpuId, CpuSet, Placement};
 use nix::errno::Errno;
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Who puts the threads where they are meant to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +132,9 @@ struct Process {
     narrowed: bool,
     /// Its threads that have not ended.
     living: u32,
+    /// With rules: the slots that its threads hold, and which each holds.
+    occupancy: Occupancy,
+    held: HashMap<Tid, usize>,
 }
 
 /// What has to be done at the birth of a thread, before its first instruction.
@@ -148,6 +154,10 @@ pub(crate) struct ThreadRegistry {
     binder: Binder,
     unit: Unit,
     skip: Vec<u32>,
+    /// Who takes which slot by name; none where only the order of creation says it.
+    roles: Option<Roles>,
+    /// With rules for processes: the slots that they hold.
+    occupancy: Occupancy,
     started: SlotCounter,
     processes: HashMap<Pid, Process>,
     /// When the launch began, from which the lives of threads are counted.
@@ -181,6 +191,8 @@ impl ThreadRegistry {
             binder,
             unit,
             skip: skip.to_vec(),
+            roles: None,
+            occupancy: Occupancy::default(),
             started: SlotCounter::default(),
             processes: HashMap::new(),
             launched: Instant::now(),
@@ -192,6 +204,57 @@ impl ThreadRegistry {
             scheduling: None,
             attached: None,
         }
+    }
+
+    /// From now on slots are taken as these rules say, as far as there are any and threads are bound by us.
+    pub(crate) fn take_slots_by(&mut self, rules: &[SlotRule]) {
+        let named = if self.unit == Unit::Process { Named::Processes } else { Named::Threads };
+        let slots_differ = self.slots.as_ref().is_some_and(|slots| !slots.alike());
+        self.roles = Roles::new(rules, named).filter(|_| slots_differ && self.binder == Binder::Creation);
+    }
+
+    /// How long it is until names are to be looked at; none where they don't matter.
+    pub(crate) fn to_next_names(&self) -> Option<Duration> {
+        self.roles.as_ref().map(Roles::to_next_look)
+    }
+
+    /// Binds whoever's name says that it takes another slot, if it is time to look.
+    pub(crate) fn heed_names(&mut self) {
+        let Some(roles) = &mut self.roles else { return };
+        let by_process = self.unit == Unit::Process;
+        // Bound any sooner, a pool would be sized to one CPU.
+        let is_alone = |pid: Pid, tid: Tid| {
+            let threads = self.processes.get(&pid).map_or(1, |process| process.threads.created);
+            !by_process && tid == pid.main_thread() && threads <= 1
+        };
+        for (pid, tid, slot) in roles.look(is_alone) {
+            if by_process {
+                self.process_takes(pid, slot);
+            } else {
+                self.thread_takes(pid, tid, slot);
+            }
+        }
+    }
+
+    fn process_takes(&mut self, pid: Pid, slot: Slot) {
+        let (Some(slots), Some(process)) = (&self.slots, self.processes.get_mut(&pid)) else { return };
+        process.slot = self.occupancy.take(slot, process.slot, slots.each.len());
+        let place = slots.get_or_union(process.slot);
+        for (tid, (_, row)) in self.living.iter().filter(|(_, (of, _))| *of == pid) {
+            self.refused.bind(*tid, place);
+            self.rows[*row].intended_cpus = process.slot.map(|_| place.cpus.clone());
+        }
+    }
+
+    fn thread_takes(&mut self, pid: Pid, tid: Tid, slot: Slot) {
+        let (Some(slots), Some(process)) = (&self.slots, self.processes.get_mut(&pid)) else { return };
+        let Some((_, row)) = self.living.get(&tid) else { return };
+        let taken = process.occupancy.take(slot, process.held.remove(&tid), slots.each.len());
+        let place = slots.get_or_union(taken);
+        process.held.extend(taken.map(|taken| (tid, taken)));
+        process.narrowed |= taken.is_some();
+        self.refused.bind(tid, place);
+        self.rows[*row].intended_cpus = taken.map(|_| place.cpus.clone());
     }
 
     /// Whether and what to read back of how threads are scheduled.
@@ -211,6 +274,8 @@ impl ThreadRegistry {
         }
         match (&self.slots, self.binder, self.unit) {
             (Some(slots), Binder::Creation, _) if slots.alike() => Births::Leave,
+            // What is born is to be free at first, and inherits a slot.
+            _ if self.roles.is_some() => Births::BindThreads,
             (Some(_), Binder::Creation, Unit::Thread) => Births::BindThreads,
             (Some(_), Binder::Creation, Unit::Process) => Births::BindProcesses,
             _ => Births::Leave,
@@ -298,6 +363,10 @@ impl ThreadRegistry {
                 self.refused.bind(tid, &place);
                 place.cpus
             }),
+            (Some(slots), Binder::Creation, _) if self.roles.is_some() => {
+                self.refused.bind(tid, &slots.union);
+                None
+            }
             (Some(slots), Binder::Creation, Unit::Process) => {
                 let place = slots.get_or_union(slot);
                 if to_bind {
@@ -322,15 +391,18 @@ impl ThreadRegistry {
             Process {
                 index,
                 exec: 0,
-                slot,
+                slot: slot.filter(|_| self.roles.is_none()),
                 attached,
                 threads,
                 main_row: self.rows.len(),
                 main_slot,
                 narrowed: false,
                 living: 0,
+                occupancy: Occupancy::default(),
+                held: HashMap::new(),
             },
         );
+        self.roles.iter_mut().for_each(|roles| roles.born(pid, tid));
         self.enter(pid, tid, [index, 0, 0], intended, inherited);
     }
 
@@ -345,6 +417,11 @@ impl ThreadRegistry {
         let (index, exec) = (process.index, process.exec);
         let intended = match (&self.slots, self.binder, self.unit) {
             _ if self.attached.is_some() => process.attached.map(CpuSet::from),
+            (Some(slots), Binder::Creation, Unit::Thread) if self.roles.is_some() => {
+                self.refused.bind(tid, &slots.union);
+                self.roles.iter_mut().for_each(|roles| roles.born(pid, tid));
+                None
+            }
             (Some(slots), Binder::Creation, Unit::Thread) if !to_bind => slot.map(|slot| slots.get(slot).cpus.clone()),
             (Some(slots), Binder::Creation, Unit::Thread) => {
                 if !process.narrowed && !slots.alike() {
@@ -375,6 +452,10 @@ impl ThreadRegistry {
     pub(crate) fn process_ended(&mut self, pid: Pid) {
         if let Some(attached) = &mut self.attached {
             attached.end(pid);
+        }
+        if let (Some(roles), Some(process)) = (&mut self.roles, self.processes.get_mut(&pid)) {
+            roles.remove(pid.main_thread());
+            self.occupancy.release(process.slot.take());
         }
     }
 
@@ -424,7 +505,9 @@ impl ThreadRegistry {
     /// thread that called `exec`, which takes over the id of the main thread.
     pub(crate) fn start_exec(&mut self, pid: Pid, by: Tid) {
         let tid = pid.main_thread();
-        self.living.retain(|other, (of, _)| *of != pid || *other == tid);
+        let gone: Vec<Tid> =
+            self.living.extract_if(|other, (of, _)| *of == pid && *other != tid).map(|(other, _)| other).collect();
+        gone.into_iter().for_each(|other| self.forget_name(pid, other));
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };
@@ -436,6 +519,12 @@ impl ThreadRegistry {
         process.main_slot = process.threads.next(skip).1;
         let intended = match (&self.slots, self.binder, self.unit) {
             _ if self.attached.is_some() => process.attached.map(CpuSet::from),
+            (Some(slots), Binder::Creation, Unit::Thread) if self.roles.is_some() => {
+                self.refused.bind(tid, &slots.union);
+                (process.narrowed, process.occupancy, process.held) = Default::default();
+                self.roles.iter_mut().for_each(|roles| roles.born(pid, tid));
+                None
+            }
             (Some(slots), Binder::Creation, Unit::Thread) => {
                 // `exec` keeps the mask of the thread that called it, which would be all that the new program sees.
                 if std::mem::take(&mut process.narrowed) {
@@ -498,12 +587,23 @@ impl ThreadRegistry {
     /// A thread has ended, and with its last thread its process.
     pub(crate) fn remove(&mut self, tid: Tid) {
         let Some((pid, _)) = self.living.remove(&tid) else { return };
+        self.forget_name(pid, tid);
         if let Some(process) = self.processes.get_mut(&pid) {
             process.living -= 1;
             if process.living == 0 {
-                self.processes.remove(&pid);
                 self.process_ended(pid);
+                self.processes.remove(&pid);
             }
+        }
+    }
+
+    /// A thread is gone, and with it what it was called and the slot that it had by that.
+    fn forget_name(&mut self, pid: Pid, tid: Tid) {
+        let Some(roles) = self.roles.as_mut().filter(|_| self.unit == Unit::Thread) else { return };
+        roles.remove(tid);
+        if let Some(process) = self.processes.get_mut(&pid) {
+            let held = process.held.remove(&tid);
+            process.occupancy.release(held);
         }
     }
 
@@ -517,10 +617,12 @@ impl ThreadRegistry {
 
     /// Only the threads in `there` are left of the process; without any, it has ended.
     pub(crate) fn retain_threads(&mut self, pid: Pid, there: &HashSet<Tid>) {
-        self.living.retain(|tid, (of, _)| *of != pid || there.contains(tid));
+        let gone: Vec<Tid> =
+            self.living.extract_if(|tid, (of, _)| *of == pid && !there.contains(tid)).map(|(tid, _)| tid).collect();
+        gone.into_iter().for_each(|tid| self.forget_name(pid, tid));
         if there.is_empty() {
-            self.processes.remove(&pid);
             self.process_ended(pid);
+            self.processes.remove(&pid);
         } else if let Some(process) = self.processes.get_mut(&pid) {
             process.living = there.len() as u32;
         }

@@ -36,6 +36,8 @@ pub(crate) enum Charge {
     /// A program with these arguments, in a session of its own. It reads nothing, what it writes to standard output is dropped, and its
     /// signals have their default dispositions.
     Command(PathBuf, Vec<OsString>),
+    /// Likewise, with these variables on top of ours, and all that it writes going to this descriptor: nothing of it is quoted.
+    Logged(PathBuf, Vec<OsString>, Vec<(OsString, OsString)>, RawFd),
     /// A copy of this process, likewise, but with our dispositions, and all signals blocked.
     Worker(Worker),
 }
@@ -99,7 +101,10 @@ impl Supervisor {
     pub(crate) fn start(charge: Charge) -> Result<Self, LaunchError> {
         let (channel, theirs) = UnixStream::pair().map_err(LaunchError::system("socketpair"))?;
         let (tell, told) = mpsc::channel();
-        let path = if let Charge::Command(path, _) = &charge { path.clone() } else { PathBuf::new() };
+        let path = match &charge {
+            Charge::Command(path, _) | Charge::Logged(path, ..) => path.clone(),
+            Charge::Worker(_) => PathBuf::new(),
+        };
         let parent = move || {
             // Signals are for the thread that watches the program, and none of our handlers may run in the child.
             let _ = SigSet::all().thread_block();

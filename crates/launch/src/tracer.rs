@@ -219,12 +219,14 @@ pub(crate) fn watch(
         }
         let asleep = Instant::now();
         let to_update = tracer.unstopped.as_ref().and_then(Unstopped::to_next_update);
+        let to_update = to_update.into_iter().chain(tracer.registry.to_next_names()).min();
         let at_most = if more { Some(Duration::ZERO) } else { to_update };
         let arrivals = events.wait(at_most, tracer.unstopped.iter().flat_map(Unstopped::fds));
         tracer.spin.slept(asleep.elapsed());
         if let Some(unstopped) = &mut tracer.unstopped {
             unstopped.update(tracer.registry, &tracer.tracees);
         }
+        tracer.registry.heed_names();
         for arrival in arrivals {
             match tracer.descendants {
                 // A key pressed in the terminal has reached the program already, as it is in our process group.

@@ -120,7 +120,7 @@ fn places_of_jobs(subject: &Subject, best: &Best) -> String {
 }
 
 /// The flags of `stayput run` that bind as a study did, each with a space before it.
-fn flags(Binding { unit, skip, observe }: &Binding) -> String {
+fn flags(Binding { unit, skip, slots, observe }: &Binding) -> String {
     let mut flags = String::new();
     if *unit == Unit::Process {
         flags.push_str(" --unit process");
@@ -129,6 +129,7 @@ fn flags(Binding { unit, skip, observe }: &Binding) -> String {
         let skip: Vec<String> = skip.iter().map(u32::to_string).collect();
         flags.push_str(&format!(" --skip {}", skip.join(",")));
     }
+    slots.iter().for_each(|rule| flags.push_str(&format!(" --slot {}", shell_words::quote(&rule.to_string()))));
     if *observe == Observe::Poll {
         flags.push_str(" --observe poll");
     }
@@ -152,9 +153,10 @@ fn lines(subject: &Subject, treatment: &Treatment, placement: Option<&Placement>
     let (under, how) = (flags_of_treatment(treatment), flags(&subject.binding));
     let stayput = format!("stayput run -n {threads}{under}{how} -- {program}");
     let mut lines = vec![Line { tool: "Stayput: binds any program and reads the binding back", command: stayput }];
-    // The other tools know neither threads that are left alone nor the processes of a program, and place threads alone.
+    // The other tools know neither threads that are left alone or go by their names nor the processes of a program, and place threads alone.
     let Some(placement) = placement.filter(|_| treatment.conditions.is_default()) else { return lines };
-    if subject.binding.unit != Unit::Thread || !subject.binding.skip.is_empty() {
+    let Binding { unit, skip, slots, .. } = &subject.binding;
+    if *unit != Unit::Thread || !skip.is_empty() || !slots.is_empty() {
         return lines;
     }
     // Threads with several CPUs each need the syntaxes that can hold those.
@@ -183,5 +185,7 @@ mod tests {
         assert_eq!(flags(&Binding::default()), "");
         let binding = Binding::new(Unit::Process, vec![3, 0], Observe::Poll);
         assert_eq!(flags(&binding), " --unit process --skip 0,3 --observe poll");
+        let binding = Binding::default().with_slots(vec!["GC Thread* = free".parse().unwrap()]);
+        assert_eq!(flags(&binding), " --slot 'GC Thread* = free'");
     }
 }

@@ -85,6 +85,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         placement,
         threads,
         skip: binding.skip,
+        roles: binding.slots,
         unit: binding.unit,
         observe: binding.observe,
         output: Output::Inherit,
@@ -128,7 +129,7 @@ fn bind_running(args: &RunArgs, target: &Target) -> anyhow::Result<u8> {
             "what runs already can be placed, and nothing else, but that study's best is more than a place",
         ));
     }
-    let attachment = Attachment { placement, unit: binding.unit, skip: binding.skip };
+    let attachment = Attachment { placement, unit: binding.unit, skip: binding.skip, roles: binding.slots };
     let held = Interruptions::hold();
     let attached = Attached::begin(target, &attachment).map_err(|error| anyhow::anyhow!("{error}"))?;
     let mut code = crate::SUCCESS;

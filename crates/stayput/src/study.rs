@@ -36,7 +36,7 @@ use study::preparation::{IgnoredFailures, Variable};
 use study::request::{CellPlan, Guarantee, NoBuiltin, RaceRequest, Request};
 use study::server::ReadyWhen;
 use study::study_file::{MixTable, Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{Comparison, HostFacts, Inputs, Journal, Metric, Plan, Record, Site, Subject, Warning, journal};
+use study::{Binding, Comparison, HostFacts, Inputs, Journal, Metric, Plan, Record, Site, Subject, Warning, journal};
 use terminal::printable;
 use venue::Venue;
 use workload::workload_subject;
@@ -253,6 +253,10 @@ struct ServerArgs {
     /// Longest that the server may take to stop, after which it is killed [default: 10s]
     #[arg(long, value_name = "DURATION", requires = "server")]
     stop_timeout: Option<Span>,
+    /// Start the server once a block, and bind its threads anew for each run: only its place and its company can vary then [default: it is
+    /// started for each run]
+    #[arg(long, requires = "server")]
+    keep_server: bool,
     /// Process that runs already, with all that descends from it: its threads, old and new, are bound for each run of CMD, a load on it, and
     /// given back what they had [default: CMD is what is placed]
     #[arg(long, value_name = "PID", requires = "command", conflicts_with_all = ["server", "cgroup", "mixes", "workload"])]
@@ -615,6 +619,7 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         stop_signal: args.server.stop_signal.clone(),
         stop_command: args.server.stop_command.clone(),
         stop_timeout: args.server.stop_timeout,
+        keep_server: args.server.keep_server,
         load_place: args.server.load_place.clone(),
         target: target.clone(),
         setup: args.around.setup.as_deref().map(|line| told.with_values(line)),
@@ -625,10 +630,16 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         ignore_failure: args.around.ignore_failure.clone().unwrap_or_default(),
         unit: args.binding.unit,
         skip: args.binding.skip.clone(),
+        slots: args.binding.slots.clone(),
         observe: args.binding.observe,
         ..SubjectTable::default()
     };
     let commands: Vec<SubjectTable> = told.0.into_iter().map(command).collect();
+    if commands.is_empty() && !Binding::from(args.binding.clone()).is_default() {
+        return Err(UsageError::from(
+            "--skip, --slot, --unit and --observe say how a program of yours is bound; name it after `--`",
+        ));
+    }
     let compares_commands = commands.len() > 1;
     if compares_commands && (!args.subjects.is_empty() || !args.mixes.mixes.is_empty()) {
         return Err(UsageError::from(

@@ -29,6 +29,8 @@ while True:
 struct Desk {
     folder: TempDir,
     program: Child,
+    /// The process that it forked, which may outlive it.
+    forked: String,
 }
 
 impl Desk {
@@ -38,7 +40,8 @@ impl Desk {
         let mut program = Command::new("python3");
         let program = program.args(["-c", PROGRAM]).stdout(fs::File::create(&out).unwrap()).spawn().unwrap();
         assert!(comes_true(|| fs::read_to_string(&out).is_ok_and(|text| text.contains("ready"))));
-        Self { folder, program }
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", program.id())).unwrap();
+        Self { folder, program, forked: children.trim().to_owned() }
     }
 
     fn pid(&self) -> String {
@@ -58,10 +61,10 @@ impl Desk {
         said
     }
 
-    /// The masks of the threads that stay, in the order of their numbers, and those of all others as a set.
+    /// The masks of the threads that stay, in the order of their numbers, and those that any other has which isn't the program's own.
+    ///
+    /// At a moment there may be no other, so what is told of them is only what differs.
     fn masks(&self) -> (Vec<String>, BTreeSet<String>) {
-        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap();
-        let child = children.split_whitespace().next().unwrap().to_owned();
         let mut threads: Vec<u32> = fs::read_dir(format!("/proc/{}/task", self.pid()))
             .unwrap()
             .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
@@ -74,16 +77,16 @@ impl Desk {
         };
         let of = |tid: &u32| mask(format!("/proc/{}/task/{tid}/status", self.pid()));
         let mut stay: Vec<String> = threads.iter().take(3).filter_map(of).collect();
-        stay.extend(mask(format!("/proc/{child}/status")));
-        (stay, threads.iter().skip(3).filter_map(of).collect())
+        stay.extend(mask(format!("/proc/{}/status", self.forked)));
+        let others = threads.iter().skip(3).filter_map(of).filter(|mask| *mask != stay[0]).collect();
+        (stay, others)
     }
 }
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap_or_default();
-        for pid in children.split_whitespace().map(str::to_owned).chain([self.pid()]) {
-            let _ = Command::new("kill").args(["-9", &pid]).stderr(Stdio::null()).status();
+        for pid in [&self.forked, &self.pid()] {
+            let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
         }
         let _ = self.program.wait();
     }
@@ -168,6 +171,25 @@ fn who_kills_all_that_is_called_stayput_leaves_the_one_that_gives_back() {
     let pattern = format!("run -q --pid {}", desk.pid());
     Command::new("pkill").args(["-9", "-f", &pattern]).status().unwrap();
     we.wait().unwrap();
+    assert!(comes_true(|| desk.masks() == before), "{:?} and not {before:?}", desk.masks());
+}
+
+#[test]
+fn places_may_go_by_names_and_everything_is_given_back_all_the_same() {
+    let desk = Desk::new();
+    let before = desk.masks();
+    let pid = desk.pid();
+    // The process that it forked has its name and title, too.
+    let words = ["run", "-q", "--pid", &pid, "--place", "0,1", "--unit", "process", "--slot", "python3 = 1"];
+    let mut we = desk.command(&words).stderr(Stdio::null()).spawn().unwrap();
+    assert!(comes_true(|| desk.masks().0.iter().all(|mask| mask == "1")), "{:?}", desk.masks());
+    we.kill().unwrap();
+    we.wait().unwrap();
+    assert!(comes_true(|| desk.masks() == before), "{:?} and not {before:?}", desk.masks());
+    let words = ["run", "-q", "--pid", &pid, "--place", "0,1", "--for", "300ms", "--slot", "python3 = free"];
+    let mut we = desk.command(&words).stderr(Stdio::null()).spawn().unwrap();
+    assert!(comes_true(|| desk.masks().0.iter().all(|mask| mask == "0-1")), "{:?}", desk.masks());
+    assert!(we.wait().unwrap().success());
     assert!(comes_true(|| desk.masks() == before), "{:?} and not {before:?}", desk.masks());
 }
 

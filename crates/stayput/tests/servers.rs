@@ -264,6 +264,75 @@ fn killed_at_twenty_random_moments_nothing_is_left_and_the_same_command_goes_on(
 }
 
 #[test]
+fn a_server_that_is_kept_is_started_once_a_block_and_bound_anew_for_each_run() {
+    let desk = Desk::new("kept");
+    let prepare = "cat pid >> before; echo >> before";
+    let stop = "echo $STAYPUT_SERVER_PID > pid; echo $STAYPUT_SERVER_PID >> stopped; kill $STAYPUT_SERVER_PID";
+    let asked = [
+        "--keep-server",
+        "--ready",
+        "port:PORT",
+        "--place",
+        "unbound,0",
+        "--place",
+        "1",
+        "--load-place",
+        "0",
+        "--stop-command",
+        stop,
+    ];
+    desk.study("helper", &[&asked[..], &["--conclude", "true"]].concat(), &["20"], 0);
+    let stopped = fs::read_to_string(desk.folder.path().join("stopped")).unwrap();
+    assert_eq!(stopped.lines().count(), 2, "once a block: {stopped}");
+    let json = desk.json();
+    let trials = json["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 6);
+    for trial in trials {
+        assert_eq!(trial["status"], "ok", "{trial}");
+        let of_load = trial["load"]["actual_cpus"].as_array().unwrap();
+        assert!(of_load.iter().all(|cpus| *cpus == serde_json::json!([0])), "{trial}");
+        assert!(trial["load"]["server_ready_s"].as_f64().unwrap() > 0.0, "{trial}");
+        assert!(trial["server_log"].as_str().unwrap().contains("accepting connections"), "{trial}");
+        if let Ok(cpu) = trial["placement"].as_str().unwrap().parse::<u32>() {
+            let cpus = trial["actual_cpus"].as_array().unwrap();
+            assert!(!cpus.is_empty() && cpus.iter().all(|cpus| *cpus == serde_json::json!([cpu])), "{trial}");
+        }
+    }
+    assert!(json["plan"]["subjects"][0]["server"]["keep"].as_bool().unwrap());
+    // One that dies is told, and started anew for the next run.
+    let asked = ["--force", "--keep-server", "--ready", "port:PORT", "--place", "unbound,0", "--prepare", prepare];
+    let said = desk.study("dies", &asked, &["40"], 1);
+    let cause = "the server ended before the load did (exit code 9); the last line that it printed is `out of memory`";
+    assert!(one_line(&said).contains(cause), "{said}");
+    let trials = desk.json()["trials"].as_array().unwrap().clone();
+    assert!(trials.len() > 2 && trials.iter().all(|trial| trial["status"] == "server"), "{trials:?}");
+    let said = desk.study(
+        "never",
+        &["--force", "--keep-server", "--ready", "port:PORT", "--place", "0", "--ready-timeout", "200ms"],
+        &["1"],
+        1,
+    );
+    assert!(one_line(&said).contains("the server was not ready (port:"), "{said}");
+}
+
+#[test]
+fn killed_at_random_moments_a_server_that_was_kept_is_gone_and_the_same_command_goes_on() {
+    let desk = Desk::new("kept-killed");
+    let asked = ["--keep-server", "--ready", "port:PORT", "--place", "unbound,0", "--stop-timeout", "200ms"];
+    let words = desk.words("helper", &asked, &["30"]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    for attempt in 0..10_u64 {
+        let mut we = desk.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_millis(10 + 53 * attempt % 500));
+        we.kill().unwrap();
+        we.wait().unwrap();
+        assert!(comes_true(|| desk.processes().is_empty()), "attempt {attempt}: {:?}", desk.processes());
+    }
+    let output = desk.command(&words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn what_is_advised_runs_the_server_and_not_its_load() {
     let desk = Desk::new("advice");
     let words = desk.words(

@@ -22,7 +22,7 @@ pub struct Running {
 }
 
 impl ProgramRunner {
-    /// Puts the load of a cell on what runs, bound as its treatment says.
+    /// Puts the load of a cell on what runs already, bound as its treatment says.
     pub(crate) fn run_attached(
         &mut self,
         plan: &Plan,
@@ -31,8 +31,6 @@ impl ProgramRunner {
         trial: &mut Trial,
     ) -> Result<(), RunnerError> {
         let subject = &plan.subjects[turn.cell.subject];
-        let treatment = &plan.treatments[turn.cell.treatment];
-        let threads = subject.threads_of(plan.threads[turn.cell.threads]);
         let gone = |target: &Target| {
             RunnerError::Broken(format!(
                 "{target} has ended; what was measured is kept, and the same command with what runs in its place goes on"
@@ -44,12 +42,28 @@ impl ProgramRunner {
         if target.processes().is_empty() {
             return Err(gone(&target));
         }
+        self.run_load_on(plan, turn, &target, &running.load_placements, trial)
+    }
+
+    /// Binds `target` as the treatment of a cell says while the cell's load runs.
+    pub(crate) fn run_load_on(
+        &mut self,
+        plan: &Plan,
+        turn: &Turn,
+        target: &Target,
+        load_placements: &[Option<machine::Placement>],
+        trial: &mut Trial,
+    ) -> Result<(), RunnerError> {
+        let subject = &plan.subjects[turn.cell.subject];
+        let treatment = &plan.treatments[turn.cell.treatment];
+        let threads = subject.threads_of(plan.threads[turn.cell.threads]);
         let attachment = Attachment {
             placement: plan.placement(turn.cell).cloned(),
             unit: subject.binding.unit,
             skip: subject.binding.skip.clone(),
+            roles: subject.binding.slots.clone(),
         };
-        let attached = match Attached::begin(&target, &attachment) {
+        let attached = match Attached::begin(target, &attachment) {
             Ok(attached) => attached,
             Err(error) => {
                 trial.cause = error.to_string();
@@ -57,7 +71,7 @@ impl ProgramRunner {
             }
         };
         let launched = launch(&Launch {
-            placement: running.load_placements.get(turn.cell.threads).cloned().flatten(),
+            placement: load_placements.get(turn.cell.threads).cloned().flatten(),
             output: Output::Capture,
             input: self.inputs.get(turn.cell.subject).cloned().flatten(),
             timeout: Some(turn.limit(plan).longest),

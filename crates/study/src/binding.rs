@@ -1,6 +1,6 @@
 //! How the threads of a subject get their places, and how they are noticed.
 
-pub use launch::{Observe, Unit};
+pub use launch::{Observe, SlotRule, Unit};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,9 @@ pub struct Binding {
     pub unit: Unit,
     /// Threads or processes, by order of creation from 0, that are left alone and take no slot; rising.
     pub skip: Vec<u32>,
+    /// Who takes which slot by what it is called; the first rule that matches holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<SlotRule>,
     /// How threads are noticed.
     pub observe: Observe,
 }
@@ -21,7 +24,13 @@ impl Binding {
     pub fn new(unit: Unit, mut skip: Vec<u32>, observe: Observe) -> Self {
         skip.sort_unstable();
         skip.dedup();
-        Self { unit, skip, observe }
+        Self { unit, skip, slots: Vec::new(), observe }
+    }
+
+    /// The same, in which these rules say who takes which slot.
+    #[must_use]
+    pub fn with_slots(self, slots: Vec<SlotRule>) -> Self {
+        Self { slots, ..self }
     }
 
     /// Whether it is how programs are bound where nothing is said.

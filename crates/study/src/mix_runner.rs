@@ -131,6 +131,7 @@ impl ProgramRunner {
                     threads: Some(count),
                     unit: subject.binding.unit,
                     skip: subject.binding.skip.clone(),
+                    roles: subject.binding.slots.clone(),
                     observe: subject.binding.observe,
                     output: Output::Capture,
                     input: self.inputs.get(position).cloned().flatten(),

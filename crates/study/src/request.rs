@@ -225,12 +225,17 @@ impl Request {
                 running.load_placements =
                     factors::placed(&running.load_place, &threads, machine).map_err(wrong)?.placements;
             }
+        }
+        let is_bound_running =
+            |subject: &&Subject| subject.running.is_some() || subject.server.as_ref().is_some_and(|server| server.keep);
+        if let Some(subject) = subjects.iter().find(is_bound_running) {
             let plain = Conditions::default();
             let is_place_alone =
-                |treatment: &Treatment| Conditions { company: None, ..treatment.conditions.clone() } == plain;
+                |treatment: &&Treatment| Conditions { company: None, ..treatment.conditions.clone() } == plain;
             if let Some(treatment) = treatments.iter().find(|treatment| !is_place_alone(treatment)) {
+                let what = if subject.running.is_some() { "what runs already" } else { "a server that is kept" };
                 return Err(wrong(format!(
-                    "{}: what runs already has its memory and its scheduler; only its place and its company can vary",
+                    "{}: {what} has its memory and its scheduler; only its place and its company can vary",
                     treatment.name
                 )));
             }
@@ -474,7 +479,7 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
     subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
     subject.server = table.server()?;
     subject.preparation = table.preparation();
-    subject.binding = Binding::new(table.unit, table.skip.clone(), table.observe);
+    subject.binding = Binding::new(table.unit, table.skip.clone(), table.observe).with_slots(table.slots.clone());
     (subject.metric, subject.metrics) = primary_and_others(table.metrics.clone(), table.primary.as_deref())?;
     Ok(subject)
 }

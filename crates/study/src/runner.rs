@@ -7,6 +7,7 @@ use crate::plan::{Plan, Subject, word_of_run};
 use crate::preparation::{IgnoredFailures, Step, StepError};
 use crate::redaction::{Redaction, without};
 use crate::reported_time::Printed;
+use crate::server_runner::KeptForBlock;
 use crate::trial::{More, Status, Trial};
 use crate::watch::Watch;
 use crate::written::Written;
@@ -38,6 +39,8 @@ pub struct ProgramRunner {
     set_up: BTreeSet<(usize, usize)>,
     /// Whether what programs print is shown as they end.
     shows_output: bool,
+    /// The server that is kept for the block.
+    pub(crate) kept: Option<KeptForBlock>,
 }
 
 /// What is looked for in the output of a subject's runs.
@@ -104,6 +107,7 @@ impl ProgramRunner {
             marks: None,
             times_count: plan.site.is_here(),
             set_up: BTreeSet::new(),
+            kept: None,
             shows_output: false,
         })
     }
@@ -228,6 +232,7 @@ impl Runner for ProgramRunner {
             threads: Some(threads),
             unit: subject.binding.unit,
             skip: subject.binding.skip.clone(),
+            roles: subject.binding.slots.clone(),
             observe: subject.binding.observe,
             output: Output::Capture,
             input: self.inputs.get(turn.cell.subject).cloned().flatten(),
@@ -273,6 +278,7 @@ impl Runner for ProgramRunner {
     }
 
     fn finish(&mut self, plan: &Plan) -> Result<(), RunnerError> {
+        self.stop_kept();
         for (subject, treatment) in std::mem::take(&mut self.set_up) {
             let Subject { name, .. } = &plan.subjects[subject];
             let preparation = plan.subjects[subject].preparation_under(&plan.treatments[treatment].name);

@@ -16,7 +16,7 @@ pub const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long it may take to stop, likewise.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server: it is started under the treatment for each trial, and ended when the load has ended.
+/// A server: it is started under the treatment for each trial, and ended when the load has ended, unless it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Server {
     /// Program and arguments, as for [`crate::Subject::argv`]; it holds no secret value.
@@ -32,6 +32,9 @@ pub struct Server {
     pub stop_command: Option<String>,
     /// How long it may take to stop, after which it is killed.
     pub stop_timeout: Duration,
+    /// Whether it is started once a block, and its threads are bound anew for each trial: only its place and its company can vary then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
     /// Where the load runs: `unbound`, a policy's name, a set or list of CPUs.
     pub load_place: String,
     /// For each thread count of the plan the load's placement; empty where it is bound nowhere.

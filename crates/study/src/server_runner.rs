@@ -6,10 +6,23 @@ use crate::runner::{ProgramRunner, TAIL_BYTES, said, tail, time_s};
 use crate::server::{Server, signal_number};
 use crate::trial::{LoadRun, More, Status, Trial};
 use launch::{
-    Conditions, Descendants, Launch, LaunchError, Launched, Output, Service, ServiceFailure, ServiceLaunched, Stop,
-    launch_service,
+    Conditions, Descendants, KeptServer, KeptServerStart, Launch, LaunchError, Launched, NoServer, Output, Service,
+    ServiceFailure, ServiceLaunched, Stop, launch_service,
 };
 use std::ffi::OsString;
+use std::time::Duration;
+
+/// How long it may take until it is known how a server has ended.
+const LONGEST_WORD: Duration = Duration::from_secs(1);
+
+/// A server that goes on from trial to trial of a block.
+#[derive(Debug)]
+pub(crate) struct KeptForBlock {
+    server: KeptServer,
+    block: u32,
+    argv: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+}
 
 impl ProgramRunner {
     /// Runs the server of a cell under its treatment, with the load.
@@ -21,6 +34,9 @@ impl ProgramRunner {
         trial: &mut Trial,
     ) -> Result<(), RunnerError> {
         let subject = &plan.subjects[turn.cell.subject];
+        if server.keep {
+            return self.run_kept(plan, turn, server, trial);
+        }
         let launched = match launch_service(&self.service(plan, turn, server)?) {
             Err(LaunchError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
             Err(error @ LaunchError::Input(_)) => {
@@ -40,7 +56,11 @@ impl ProgramRunner {
             Ok((time_s, patterns.numbers(load, trial.started_unix_s, threads, turn.block)?))
         };
         let outcome = match (&launched.failure, &launched.load) {
-            (Some(failure), _) => Err((Status::Server, cause(failure, server, launched.server.as_ref()))),
+            (Some(failure), _) => {
+                let how = launched.server.as_ref().and_then(how_it_ended);
+                let log = launched.server.as_ref().map(log_of).unwrap_or_default();
+                Err((Status::Server, cause(failure, server, how.as_deref(), &log)))
+            }
             (None, Some(load)) => of_load(load),
             (None, None) => Err((Status::Server, "the load never began".to_owned())),
         };
@@ -76,6 +96,60 @@ impl ProgramRunner {
         Ok(())
     }
 
+    /// Binds the server that is kept for the block while the load of a cell runs; starts it where there is none.
+    fn run_kept(&mut self, plan: &Plan, turn: &Turn, server: &Server, trial: &mut Trial) -> Result<(), RunnerError> {
+        let service = self.service(plan, turn, server)?;
+        let (argv, env) = (service.server.argv, service.server.env);
+        let is_it = |kept: &KeptForBlock| kept.block == turn.block && kept.argv == argv && kept.env == env;
+        // One that has ended meanwhile is started anew.
+        if !self.kept.as_mut().is_some_and(|kept| is_it(kept) && kept.server.ending(Duration::ZERO).is_none()) {
+            let mut notes = self.stop_kept();
+            let start = KeptServerStart {
+                argv: argv.clone(),
+                env: env.clone(),
+                ready: service.ready,
+                ready_timeout: service.ready_timeout,
+                stop: service.stop,
+            };
+            match KeptServer::start(&start) {
+                Ok(server) => self.kept = Some(KeptForBlock { server, block: turn.block, argv, env }),
+                Err(NoServer::Launch(LaunchError::Interrupted { signal })) => {
+                    return Err(RunnerError::Interrupted { signal });
+                }
+                Err(NoServer::Launch(error)) => {
+                    trial.cause = error.to_string();
+                    return Ok(());
+                }
+                Err(NoServer::Failure(failure, how, log)) => {
+                    notes.insert(0, cause(&failure, server, how.as_deref(), &log));
+                    (trial.status, trial.cause) = (Status::Server, notes.join("; "));
+                    trial.output_tail = self.kept_tail(&format!("server:\n{log}"), &[turn.cell.subject]);
+                    return Ok(());
+                }
+            }
+        }
+        let Some(mut kept) = self.kept.take() else { return Ok(()) };
+        let outcome = self.run_load_on(plan, turn, &kept.server.target, &server.load_placements, trial);
+        let log = self.kept_tail(&kept.server.written(), &[turn.cell.subject]);
+        if trial.status == Status::Server {
+            trial.cause =
+                cause(&ServiceFailure::EndedUnderLoad, server, kept.server.ending(LONGEST_WORD).as_deref(), &log);
+        }
+        let mut more = trial.more.take().map_or_else(More::default, |more| *more);
+        if let Some(load) = &mut more.load {
+            load.ready_s = Some(kept.server.ready_s);
+        }
+        more.log_tail = log;
+        trial.more = more.boxed();
+        self.kept = Some(kept);
+        outcome
+    }
+
+    /// Has the server that is kept stop, if there is one; sentences that say what was wrong with that.
+    pub(crate) fn stop_kept(&mut self) -> Vec<String> {
+        self.kept.take().map_or_else(Vec::new, |kept| kept.server.stop())
+    }
+
     /// The server and the load of a cell as they are launched.
     fn service(&self, plan: &Plan, turn: &Turn, server: &Server) -> Result<Service, RunnerError> {
         let subject = &plan.subjects[turn.cell.subject];
@@ -98,6 +172,7 @@ impl ProgramRunner {
                 threads: Some(threads),
                 unit: subject.binding.unit,
                 skip: subject.binding.skip.clone(),
+                roles: subject.binding.slots.clone(),
                 observe: subject.binding.observe,
                 conditions: Conditions { company: None, ..treatment.conditions.clone() },
                 read_memory: plan.varies_memory(),
@@ -129,22 +204,26 @@ fn log_of(server: &Launched) -> String {
     tail(format!("{}{}", server.stdout.text(), server.stderr.text()), TAIL_BYTES)
 }
 
+/// How a server ended by itself, if it did, in words.
+fn how_it_ended(server: &Launched) -> Option<String> {
+    match server.observation.exit {
+        launch::Exit::Code(code) => Some(format!("with exit code {code}")),
+        launch::Exit::Signal(signal) => Some(format!("by signal {signal}")),
+        launch::Exit::TimedOut => None,
+    }
+}
+
 /// What went wrong, in words.
-fn cause(failure: &ServiceFailure, server: &Server, seen: Option<&Launched>) -> String {
-    let how = seen.map_or_else(String::new, |seen| match seen.observation.exit {
-        launch::Exit::Code(0) => {
-            " (exit code 0: one that goes into the background by itself is to be told to stay)".into()
-        }
-        launch::Exit::Code(code) => format!(" (exit code {code})"),
-        launch::Exit::Signal(signal) => format!(" (signal {signal})"),
-        launch::Exit::TimedOut => String::new(),
+fn cause(failure: &ServiceFailure, server: &Server, how: Option<&str>, log: &str) -> String {
+    let is_daemon = how == Some("with exit code 0");
+    let hint = if is_daemon { ": one that goes into the background by itself is to be told to stay" } else { "" };
+    let how = how.map_or_else(String::new, |how| {
+        format!(" ({}{hint})", how.trim_start_matches("with ").trim_start_matches("by "))
     });
-    let last = seen.and_then(|seen| {
-        let log = log_of(seen);
-        let last = log.lines().rfind(|line| !line.trim().is_empty())?;
-        Some(format!("; the last line that it printed is `{}`", machine::quoted(last.trim())))
+    let last = log.lines().rfind(|line| !line.trim().is_empty());
+    let last = last.map_or_else(String::new, |last| {
+        format!("; the last line that it printed is `{}`", machine::quoted(last.trim()))
     });
-    let last = last.unwrap_or_default();
     match failure {
         ServiceFailure::PortInUse(port) => {
             format!("port {port} is in use before the server is started; end what listens there, or name another port")

@@ -2,7 +2,7 @@
 
 mod words;
 
-use crate::binding::{Observe, Unit};
+use crate::binding::{Observe, SlotRule, Unit};
 use crate::bounds::{MOST_SUBJECTS, check_count, check_patterns};
 use crate::factors::Levels;
 use crate::list;
@@ -171,6 +171,9 @@ pub struct SubjectTable {
     pub stop_command: Option<String>,
     /// How long it may take to stop.
     pub stop_timeout: Option<Span>,
+    /// Whether it is started once a block, and bound anew for each run.
+    #[serde(default)]
+    pub keep_server: bool,
     /// Where the load runs.
     pub load_place: Option<String>,
     /// The program that runs already, on which `command` is a load. No file says it.
@@ -182,6 +185,9 @@ pub struct SubjectTable {
     /// Threads or processes, by order of creation from 0, that are left alone.
     #[serde(default)]
     pub skip: Vec<u32>,
+    /// Who takes which slot by what it is called: `postgres: *writer* = free`.
+    #[serde(default)]
+    pub slots: Vec<SlotRule>,
     /// How threads are noticed: `trace` or `poll`.
     #[serde(default)]
     pub observe: Observe,
@@ -299,6 +305,7 @@ impl SubjectTable {
         let (Some(argv), Some(ready)) = (&self.server, &self.ready) else {
             let is_told = self.ready.is_some()
                 || self.load_place.is_some()
+                || self.keep_server
                 || self.stop_signal.is_some()
                 || self.stop_command.is_some()
                 || self.ready_timeout.is_some()
@@ -318,6 +325,7 @@ impl SubjectTable {
         signal_number(&stop_signal)?;
         Ok(Some(Server {
             argv: argv.clone(),
+            keep: self.keep_server,
             ready: ready.clone(),
             ready_timeout: self.ready_timeout.map_or(READY_TIMEOUT, |span| span.0),
             stop_signal,

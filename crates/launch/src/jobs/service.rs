@@ -182,7 +182,7 @@ pub fn launch_service(service: &Service) -> Result<ServiceLaunched, LaunchError>
 }
 
 /// Whether anything accepts connections on a port of this machine.
-fn listens(port: u16) -> bool {
+pub(super) fn listens(port: u16) -> bool {
     let addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))];
     addresses.iter().any(|address| TcpStream::connect_timeout(address, LONGEST_CONNECT).is_ok())
 }
@@ -361,13 +361,13 @@ impl Watch<'_> {
 
 /// What is known of whether a server is ready.
 #[derive(Default)]
-struct Probe {
+pub(super) struct Probe {
     /// A line that asks.
     running: Option<Supervisor>,
 }
 
 impl Probe {
-    fn is_ready(&mut self, ready: &Ready, log: Option<&Log>) -> bool {
+    pub(super) fn is_ready(&mut self, ready: &Ready, log: Option<&Log>) -> bool {
         match ready {
             Ready::Port(port) => listens(*port),
             Ready::Log(says_so) => log.is_some_and(|log| says_so(&log.text())),
@@ -394,7 +394,7 @@ impl Stop {
     ///
     /// # Errors
     /// Why that failed, in a sentence.
-    fn ask(&self, pid: Pid) -> Result<(), String> {
+    pub(super) fn ask(&self, pid: Pid) -> Result<(), String> {
         let Some(line) = &self.command else {
             let signal = Signal::try_from(self.signal).map_err(|_| format!("{} is no signal", self.signal))?;
             // One that has ended meanwhile needs not be asked.

@@ -7,6 +7,7 @@ use machine::linux::Pid;
 use nix::errno::Errno;
 use nix::unistd::{self, ForkResult};
 use std::env;
+use std::ffi::OsString;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -45,17 +46,23 @@ pub(super) struct Report {
 /// Starts the supervisor, as a child of the calling thread, all of whose signals are blocked.
 pub(super) fn start_process(charge: Charge, channel: UnixStream) -> Result<Pid, LaunchError> {
     let body = match charge {
-        Charge::Command(path, argv) => Body::Program(Program::new(&path, &argv, env::vars_os())?),
+        Charge::Command(path, argv) => Body::Program(Program::new(&path, &argv, env::vars_os())?, None),
+        Charge::Logged(path, argv, variables, output) => {
+            let is_ours = |(name, _): &(OsString, OsString)| variables.iter().all(|(other, _)| other != name);
+            let environment: Vec<_> = env::vars_os().filter(is_ours).chain(variables.iter().cloned()).collect();
+            Body::Program(Program::new(&path, &argv, environment)?, Some(output))
+        }
         Charge::Worker(mut worker) => {
             worker.needs.sort_unstable();
             Body::Worker(worker)
         }
     };
     let mut needs = vec![channel.as_raw_fd()];
-    if let Body::Worker(worker) = &body {
-        needs.extend(&worker.needs);
-        needs.sort_unstable();
+    match &body {
+        Body::Worker(worker) => needs.extend(&worker.needs),
+        Body::Program(_, output) => needs.extend(output),
     }
+    needs.sort_unstable();
     // SAFETY: the child makes calls that a signal handler may make, until there is a child of its own, and never returns.
     match unsafe { unistd::fork() } {
         Ok(ForkResult::Parent { child }) => Ok(Pid(child.as_raw())),
@@ -67,7 +74,8 @@ pub(super) fn start_process(charge: Charge, channel: UnixStream) -> Result<Pid, 
 
 /// What the first process becomes or does.
 enum Body {
-    Program(Program),
+    /// It writes all to the descriptor, if there is one.
+    Program(Program, Option<RawFd>),
     Worker(Worker),
 }
 
@@ -198,7 +206,13 @@ unsafe fn become_charge(body: Body, parent: libc::pid_t, gate: RawFd, errors: Ra
         }
         libc::dup2(errors, libc::STDERR_FILENO);
         let program = match body {
-            Body::Program(program) => program,
+            Body::Program(program, output) => {
+                if let Some(output) = output {
+                    libc::dup2(output, libc::STDOUT_FILENO);
+                    libc::dup2(output, libc::STDERR_FILENO);
+                }
+                program
+            }
             Body::Worker(worker) => {
                 close_all_but(&worker.needs);
                 let is_done = panic::catch_unwind(AssertUnwindSafe(worker.work)).is_ok();

@@ -299,7 +299,7 @@ pub(super) fn machine(study: &StudyView) -> Section {
                     }
                     @if let Some(server) = &subject.server {
                         br; "is a load, " (plain(&server.load_place)) ", on the server " code { (plain(&shell_words::join(&server.argv))) }
-                        ", which is placed, and ready by " code { (plain(&server.ready.to_string())) }
+                        ", which is placed, " @if server.keep { "started once a block, " } "and ready by " code { (plain(&server.ready.to_string())) }
                     }
                     @if let Some(build) = &subject.build { br; "which says it is " (plain(build)) }
                     @if let Some(input) = &subject.input {
