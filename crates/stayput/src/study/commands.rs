@@ -42,6 +42,13 @@ impl Commands {
     /// A [`UsageError`] when they can't be told apart, or a parameter is none.
     pub(super) fn new(args: &StudyArgs) -> anyhow::Result<Self> {
         let named = split(&args.command, args.words.command_name.clone().or_else(|| args.words.name.clone()))?;
+        let first_is_named = args.words.command_name.is_some();
+        // Without a name it may be an argument of a program that has such a flag, too.
+        if first_is_named && named.iter().flat_map(|(_, argv)| argv).any(|word| word == NEXT) {
+            return Err(UsageError::from(format!(
+                "a command has no `--` before it; write `{NEXT} NAME -- ./app` for each"
+            )));
+        }
         let values = combinations(&args.parameters)?;
         let is_twice = !args.threads.is_empty() && args.parameters.iter().step_by(2).any(|name| name == THREADS);
         if is_twice {
