@@ -24,7 +24,15 @@ chromium:opens the report as a reader would
 python3:runs a threaded Python program, to prove binding
 golang-go:builds a Go program, to prove binding
 zsh:completes a command line, to prove completion
-fish:does the same"
+fish:does the same
+postgresql:is a server to study, and brings pgbench, a load for it
+redis-server:is a server to study while it runs
+redis-tools:has redis-benchmark, the load on it
+memcached:is a server to study
+libmemcached-tools:has a load for it
+wrk:is a load for HTTP servers
+apache2-utils:has ab, another one
+default-jdk-headless:runs a Java program whose threads have names"
 bench_packages="\
 util-linux:gives taskset, a peer to time against
 numactl:is a peer to time against
@@ -77,7 +85,17 @@ present() {
         done
         ;;
     clang-16) new_clang && return 0 ;;
-    make | gcc | g++ | clang | clang-format | python3 | zsh | fish | chromium | numactl | curl) command -v "$1" >/dev/null && return 0 ;;
+    postgresql)
+        for place in "$(command -v initdb)" /usr/lib/postgresql/*/bin/initdb; do
+            [ -x "$place" ] && return 0
+        done
+        ;;
+    redis-tools) command -v redis-benchmark >/dev/null && return 0 ;;
+    libmemcached-tools) command -v memcaslap >/dev/null && return 0 ;;
+    apache2-utils) command -v ab >/dev/null && return 0 ;;
+    default-jdk-headless) command -v javac >/dev/null && return 0 ;;
+    make | gcc | g++ | clang | clang-format | python3 | zsh | fish | chromium | numactl | curl | redis-server | memcached | wrk)
+        command -v "$1" >/dev/null && return 0 ;;
     esac
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
@@ -110,6 +128,40 @@ update() {
     updated=yes
 }
 
+# The servers among packages. Tests start them by themselves, on free ports of this machine alone; as services they would take the
+# usual ports, now and after each boot.
+services_of() {
+    for package in $1; do
+        case $package in postgresql | redis-server | memcached) printf '%s ' "$package" ;; esac
+    done
+}
+# Debian's packages ask this script before they start a service. One that is there already has its reasons.
+policy=/usr/sbin/policy-rc.d
+held=
+hold_services() {
+    [ ! -e "$policy" ] || return 0
+    held=yes
+    trap release_services EXIT
+    trap 'exit 130' INT TERM
+    printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
+    $as_root chmod 755 "$policy"
+}
+release_services() {
+    [ -z "$held" ] || $as_root rm -f "$policy"
+    held=
+}
+leave_services_off() {
+    release_services
+    for service in $services; do
+        echo "setup: $service is not started as a service, now or at boot; \`systemctl enable --now $service' would"
+        if command -v systemctl >/dev/null; then
+            $as_root systemctl --quiet disable "$service" 2>/dev/null
+        else
+            $as_root update-rc.d "$service" disable
+        fi || echo "setup: $service could not be kept from starting at boot" >&2
+    done
+}
+
 if ! new_rust; then
     echo "setup: Rust $oldest_rust or later is missing${rust:+ (this one is $rust)}: it compiles Stayput"
     if ! command -v rustup >/dev/null; then
@@ -137,8 +189,11 @@ if [ -n "$missing" ]; then
     available clang-16 || missing=$(echo "$missing" | sed 's/clang-16/clang/')
     # Debian 12 has it with qemu.
     available virtiofsd || missing=$(echo "$missing" | sed 's/virtiofsd/qemu-system-common/')
+    services=$(services_of "$missing")
+    [ -z "$services" ] || hold_services
     # shellcheck disable=SC2086 # a list of words
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+    [ -z "$services" ] || leave_services_off
 fi
 
 if ! new_rust; then

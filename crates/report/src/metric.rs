@@ -7,8 +7,8 @@ use stats::Better;
 use study::metric::Clock;
 use study::{Metric, Subject};
 
-/// `lower is better`; empty for what only describes.
-fn direction(metric: &Metric) -> &'static str {
+/// `, lower is better`; empty for what only describes.
+pub(crate) fn direction(metric: &Metric) -> &'static str {
     match metric.better {
         Better::Lower => ", lower is better",
         Better::Higher => ", higher is better",
@@ -35,6 +35,11 @@ pub(crate) fn of_subject(subject: &Subject) -> String {
 pub(crate) fn label(metric: &Metric) -> String {
     let unit = metric.unit.iter().map(|unit| format!(", {unit}"));
     std::iter::once(metric.name.clone()).chain(unit).collect()
+}
+
+/// The same with when it is better: `rate, MB/s, higher is better`.
+pub(crate) fn directed(metric: &Metric) -> String {
+    format!("{}{}", label(metric), direction(metric))
 }
 
 /// A number of it with its unit: `12.5 ms`.

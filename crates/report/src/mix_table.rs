@@ -1,5 +1,6 @@
 //! Tables of what became of the jobs of mixes, and of metrics besides the one that runs are compared by.
 
+use crate::metric;
 use crate::number::{self, Ratio};
 use crate::ranking;
 use crate::study_view::StudyView;
@@ -123,7 +124,8 @@ impl Table {
             for (position, metric) in subject.metrics.iter().enumerate() {
                 let told = |summary: &&Summary| summary.metrics.get(position).is_some();
                 for summary in cells(study, &subject.name).iter().copied().filter(told) {
-                    let labels = vec![subject.name.clone(), metric_label(metric), treatment(study, summary)];
+                    let label = format!("{}{}", metric_label(metric), metric::direction(metric));
+                    let labels = vec![subject.name.clone(), label, treatment(study, summary)];
                     let mut cells = metric_cells(&summary.metrics[position], study.is_busy(summary));
                     if study.is_race() {
                         cells[2] = "not compared".to_owned().into();

@@ -60,7 +60,7 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
         placements(&mut text, study, screen);
     }
     let jobs = Table::of_jobs(study).map(|table| (table, jobs_key(study).to_owned()));
-    let metrics = Table::of_metrics(study).map(|table| (table, metrics_key(study)));
+    let metrics = Table::of_metrics(study).map(|table| (directions_below(table), metrics_key(study)));
     let used = Table::of_used(study, says_otherwise).map(|table| (table, USED_OTHERWISE_KEY.to_owned()));
     for (table, key) in jobs.into_iter().chain(metrics).chain(used) {
         by_subject(&mut text, study, &table, screen);
@@ -129,6 +129,24 @@ fn by_subject(text: &mut String, study: &StudyView, table: &Table, screen: Scree
         let rows = group.iter().map(below).collect();
         Grid::new(&Table { corner, rows, ..table.clone() }, name_width(study, screen)).write(text, screen);
     }
+}
+
+/// The table with when each metric is better below its name, where it has a second row for that: lines are short.
+fn directions_below(mut table: Table) -> Table {
+    let metrics: Vec<[String; 2]> =
+        table.rows.iter().map(|row| [row.labels[0].clone(), row.labels[1].clone()]).collect();
+    for (at, row) in table.rows.iter_mut().enumerate() {
+        let [_, label] = &metrics[at];
+        let Some((name, direction)) = label.rsplit_once(", ").filter(|(_, end)| end.ends_with("is better")) else {
+            continue;
+        };
+        if at > 0 && metrics[at - 1] == metrics[at] {
+            row.labels[1] = direction.to_owned();
+        } else if metrics.get(at + 1) == Some(&metrics[at]) {
+            row.labels[1] = name.to_owned();
+        }
+    }
+    table
 }
 
 /// The ranking of each race.

@@ -382,6 +382,12 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     if args.race.machine.is_some() && args.race.subject_model.is_none() {
         return Err(UsageError::from("--machine says where a model runs; give one with --subject-model"));
     }
+    let variables = &args.around.env;
+    let is_given_before =
+        |(at, variable): &(usize, &Variable)| variables[..*at].iter().any(|other| other.name == variable.name);
+    if let Some((_, variable)) = variables.iter().enumerate().find(is_given_before) {
+        return Err(UsageError::from(format!("variable {} is given twice by --env; give it once", variable.name)));
+    }
     let request = request(args)?;
     let (venue, machine) = match &args.race.machine {
         Some(name) => (Venue::Here, Machine::named(name).map_err(UsageError::from)?),

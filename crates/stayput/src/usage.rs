@@ -59,7 +59,15 @@ pub fn sentence(error: &Error, mut command: Command, words: &[String]) -> Option
             other if other == wrong => format!("`{wrong}` is given twice"),
             other => format!("`{wrong}` can't be given with `{other}`"),
         },
-        ErrorKind::MissingRequiredArgument => format!("{} is missing", missing(command, error)),
+        ErrorKind::MissingRequiredArgument => missing(command, &name, error),
+        ErrorKind::WrongNumberOfValues => {
+            let number = |kind| match error.get(kind) {
+                Some(ContextValue::Number(number)) => number.to_string(),
+                _ => "other".to_owned(),
+            };
+            let [takes, has] = [ContextKind::ExpectedNumValues, ContextKind::ActualNumValues].map(number);
+            format!("{} takes {takes} values, and has {has}", text(ContextKind::InvalidArg).unwrap_or_default())
+        }
         ErrorKind::InvalidUtf8 => "a word of the command line isn't UTF-8".to_owned(),
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     };
@@ -116,12 +124,25 @@ fn takes_next_word(command: &Command, word: &str) -> bool {
 }
 
 /// What has to be there and isn't.
-fn missing(command: &Command, error: &Error) -> String {
-    let Some(ContextValue::Strings(shown)) = error.get(ContextKind::InvalidArg) else { return "a word".to_owned() };
+fn missing(command: &Command, name: &str, error: &Error) -> String {
+    let Some(ContextValue::Strings(shown)) = error.get(ContextKind::InvalidArg) else {
+        return "a word is missing".to_owned();
+    };
+    // One of several, which clap writes as `<--pid <PID>|--cgroup <PATH>>`. What else is missing may not be with each of them.
+    if let Some(group) = shown.iter().find(|shown| shown.contains('|')) {
+        let inner = group.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(group);
+        let options: Vec<String> = inner.split('|').map(|shown| format!("`{}`", option_name(shown))).collect();
+        return format!("one of {} is missing", list(&options, "and"));
+    }
+    let bare = |text: &str| text.trim_matches(['[', ']', '<', '>', '.']).to_owned();
+    let argument = |shown: &String| command.get_arguments().find(|argument| bare(&argument.to_string()) == bare(shown));
+    if let [only] = &shown[..]
+        && argument(only).is_some_and(Arg::is_last_set)
+    {
+        return format!("a program of your own is missing; put it after `--`, as in `{name} -- ./app`");
+    }
     let help = |shown: &String| {
-        let bare = |text: &str| text.trim_matches(['[', ']', '<', '>', '.']).to_owned();
-        let argument = command.get_arguments().find(|argument| bare(&argument.to_string()) == bare(shown))?;
-        let help = argument.get_help()?.to_string();
+        let help = argument(shown)?.get_help()?.to_string();
         let end = [". ", "; ", ": "].iter().filter_map(|mark| help.find(mark)).min().unwrap_or(help.len());
         Some(help[..end].to_owned())
     };
@@ -129,7 +150,8 @@ fn missing(command: &Command, error: &Error) -> String {
         Some(help) => format!("`{shown}` ({help})"),
         None => format!("`{shown}`"),
     };
-    list(&shown.iter().map(named).collect::<Vec<_>>(), "and")
+    let names: Vec<String> = shown.iter().map(named).collect();
+    format!("{} {} missing", list(&names, "and"), if names.len() == 1 { "is" } else { "are" })
 }
 
 /// `--name` of `--name <VALUE>`, and `NAME` of `[NAME]`.

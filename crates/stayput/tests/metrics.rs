@@ -107,14 +107,19 @@ fn a_rate_is_compared_and_above_1_is_better_and_what_says_the_opposite_is_told()
 #[test]
 fn wherever_the_number_is_its_unit_and_direction_are() {
     let desk = Desk::new();
-    let asked = ["--sched", "default,batch", "--metric", RATE];
+    let asked = ["--sched", "default,batch", "--metric", RATE, "--metric", P95];
     desk.study(&[&asked[..], &SIX].concat(), "./server", 0);
-    for format in ["terminal", "html", "markdown"] {
+    for format in ["terminal", "html", "markdown", "latex"] {
         let text = desk.report(format);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("higher is better") && text.contains("MB/s"), "{format}");
+        // Of the others, too: on a terminal below the name, where there is room.
+        let (_, others) = text.split_once("p95, ms").unwrap();
+        let end = if format == "terminal" { 60 } else { 20 };
+        assert!(others[..end].contains("lower is better"), "{format}: {others}");
     }
     let page = desk.report("html");
+    assert!(page.contains("trials in order by rate, MB/s, higher is better"), "what is drawn has a name");
     assert!(page.contains("MB/s</text>") && page.contains("median of rate, MB/s"), "scale and heads");
     let csv = desk.report("csv");
     let head = csv.lines().next().unwrap();

@@ -63,9 +63,16 @@ impl BareMachine {
 
     /// What setup says and does here, and the calls that it made of rustup, apt-get and curl.
     fn setup(&self) -> (Output, Vec<String>) {
+        let (output, calls) = self.setup_for("build");
+        let installs = |call: &String| ["rustup ", "apt-get ", "curl "].iter().any(|name| call.starts_with(name));
+        (output, calls.into_iter().filter(installs).collect())
+    }
+
+    /// What setup says and does here for a purpose, and every call of a program that writes it down.
+    fn setup_for(&self, purpose: &str) -> (Output, Vec<String>) {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let output = Command::new(workspace.join("setup.sh"))
-            .arg("build")
+            .arg(purpose)
             .env_clear()
             .env("PATH", self.path("bin"))
             .env("HOME", self.path("home"))
@@ -73,8 +80,7 @@ impl BareMachine {
             .output()
             .unwrap();
         let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
-        let installs = |call: &&str| ["rustup ", "apt-get ", "curl "].iter().any(|name| call.starts_with(name));
-        (output, calls.lines().filter(installs).map(str::to_owned).collect())
+        (output, calls.lines().map(str::to_owned).collect())
     }
 }
 
@@ -179,4 +185,30 @@ fn a_rust_that_stays_too_old_is_an_error() {
     let (output, _) = machine.setup();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stderr), "setup: Rust is 1.61.0 even so; 1.89 or later is needed\n");
+}
+
+#[test]
+fn servers_for_tests_are_installed_and_not_left_running() {
+    let machine = BareMachine::new();
+    machine.script("cargo", "echo 'cargo 1.95.0'");
+    machine.script("id", "case $1 in -u) echo 1000 ;; *) echo somebody ;; esac");
+    // All but the servers is there, and what root would do is written down alone.
+    machine.script("dpkg-query", "case $4 in redis-server | memcached) ;; *) printf installed ;; esac");
+    machine.script("sudo", "cat > /dev/null").script("systemctl", "");
+    let (output, calls) = machine.setup_for("test");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let at = |call: &str| {
+        let found = calls.iter().position(|made| made.starts_with(&format!("sudo {call}")));
+        found.unwrap_or_else(|| panic!("{call}: {calls:?}"))
+    };
+    let install = at("env DEBIAN_FRONTEND=noninteractive apt-get install");
+    assert!(calls[install].ends_with(" redis-server memcached"), "{}", calls[install]);
+    // A script that keeps packages from starting anything, where there is none.
+    if !Path::new("/usr/sbin/policy-rc.d").exists() {
+        assert!(at("tee /usr/sbin/policy-rc.d") < install && at("rm -f /usr/sbin/policy-rc.d") > install, "{calls:?}");
+    }
+    for service in ["redis-server", "memcached"] {
+        assert!(at(&format!("systemctl --quiet disable {service}")) > install, "{calls:?}");
+        assert!(text(&output.stdout).contains(&format!("{service} is not started as a service")));
+    }
 }

@@ -91,6 +91,43 @@ fn the_sentences_are_sentences() {
     }
 }
 
+/// Whoever comes from other tools types more than placements.
+#[test]
+fn servers_metrics_parameters_and_gates_are_typed_wrongly_in_more_than_forty_ways() {
+    let flags = [
+        "--metric",
+        "--primary",
+        "--server",
+        "--ready",
+        "--stop-",
+        "--load-place",
+        "--pid",
+        "--cgroup",
+        "--for ",
+        "-L ",
+        "--command-name",
+        "--setup",
+        "--prepare",
+        "--conclude",
+        "--cleanup",
+        "--env",
+        "--ignore-failure",
+        "--show-output",
+        "--export-json",
+        "--baseline",
+        "--against",
+        "--junit",
+        "--comment",
+    ];
+    let table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/usage.txt")).unwrap();
+    let lines: Vec<&str> = table.lines().filter(|line| line.starts_with('$')).collect();
+    for flag in flags {
+        assert!(lines.iter().any(|line| line.contains(flag)), "{flag}");
+    }
+    let ways = lines.iter().filter(|line| flags.iter().any(|flag| line.contains(flag))).count();
+    assert!(ways > 40, "{ways}");
+}
+
 /// Each code of the manual's table is given by a command, and no command gives another.
 #[test]
 fn the_manual_has_every_exit_code() {

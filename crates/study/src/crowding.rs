@@ -104,7 +104,14 @@ fn lived_together(one: &ThreadObservation, other: &ThreadObservation) -> bool {
 impl Crowding {
     /// The crowds of a subject of `plan`, by its position: of each cell, whether at least half of the trials that count had one.
     pub(crate) fn of_subject(plan: &Plan, trials: &[Trial], subject: usize, usable: &CpuSet) -> Option<Self> {
-        let mut crowdings = plan.cells().filter(|cell| cell.subject == subject).filter_map(|cell| {
+        // Who names a single CPU asks for turns.
+        let is_asked = |cell: &Cell| {
+            let treatment = &plan.treatments[cell.treatment];
+            let place = if treatment.place.is_empty() { &treatment.name } else { &treatment.place };
+            place.parse::<CpuSet>().is_ok_and(|cpus| cpus.only().is_some())
+        };
+        let cells = plan.cells().filter(|cell| cell.subject == subject && !is_asked(cell));
+        let mut crowdings = cells.filter_map(|cell| {
             let crowds: Vec<Option<Crowd>> =
                 counted(plan, trials, cell).map(|(trial, _)| Crowd::in_trial(trial, usable)).collect();
             let crowded = crowds.iter().flatten().count();
@@ -250,5 +257,9 @@ mod tests {
         let most = found(&[crowded(0), quiet(1), crowded(2)]).unwrap();
         assert_eq!((most.threads, most.placement.as_str(), most.trials, most.of, most.cells), (2, "compact", 2, 3, 1));
         assert_eq!(found(&[crowded(0), quiet(1), quiet(2)]), None);
+        // On the only CPU of a placement they meet as they should.
+        let mut asked = plan();
+        asked.treatments[1] = Treatment { place: "0".into(), ..asked.treatments[1].clone() };
+        assert_eq!(Crowding::of_subject(&asked, &[crowded(0), crowded(2)], 0, &usable), None);
     }
 }

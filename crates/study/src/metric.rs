@@ -87,6 +87,7 @@ impl FromStr for Metric {
         let (name, better) = match what.rsplit_once(char::is_whitespace) {
             Some((name, "higher")) => (name.trim(), Better::Higher),
             Some((name, "lower")) => (name.trim(), Better::Lower),
+            _ if ["higher", "lower"].contains(&what) => return wrong("does not say what its number is called"),
             _ => return wrong("does not say whether higher or lower is better"),
         };
         let (name, unit) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {

@@ -466,7 +466,14 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
     }
     if let Some(target) = &table.target {
         let program = target.program();
-        let called = program.file_name().map_or_else(|| target.to_string(), |name| name.to_string_lossy().into_owned());
+        // A file may have several names, of which links are resolved: redis-server's is redis-check-rdb.
+        let comm = match target {
+            launch::Target::Process { pid, .. } => std::fs::read_to_string(format!("/proc/{pid}/comm")).ok(),
+            launch::Target::Group(_) => None,
+        };
+        let called = comm.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        let called = called.or_else(|| Some(program.file_name()?.to_string_lossy().into_owned()));
+        let called = called.unwrap_or_else(|| target.to_string());
         subject.name = format!("running {called} under {}", subject.name);
         let load_place = table.load_place.clone().unwrap_or_else(|| UNBOUND.into());
         subject.running = Some(Running { program, load_place, load_placements: Vec::new() });

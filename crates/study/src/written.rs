@@ -2,7 +2,7 @@
 
 use crate::metric::Metric;
 use crate::plan::Subject;
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -35,7 +35,9 @@ impl Written {
     /// When a regular expression isn't one.
     pub(crate) fn of(subject: &Subject) -> Result<Self, regex::Error> {
         let sought = |(position, metric): (usize, &Metric)| {
-            let regex = metric.regex.as_deref().map(Regex::new).transpose()?;
+            // Output has lines, and `^` and `$` are looked for in each, as who comes from grep or awk expects.
+            let by_lines = |pattern| RegexBuilder::new(pattern).multi_line(true).build();
+            let regex = metric.regex.as_deref().map(by_lines).transpose()?;
             Ok(Sought { metric: metric.clone(), regex, is_primary: position == 0 })
         };
         let written = subject.all_metrics().enumerate().filter(|(_, metric)| metric.is_written());
@@ -150,6 +152,8 @@ mod tests {
         let out = "start\n[not json\n{\"latency\": [{\"p95\": \"1.5\"}]}\nend\n";
         let found = numbers(&[tps, p95], &[out, "tps = 12.5 (x)\ntps = 9"]).unwrap();
         assert_eq!(found, [("p95".to_owned(), 1.5), ("tps".to_owned(), 12.5)]);
+        let rate = numbers(&["rate higher = ^rate (.*)$"], &["no rate 1\nrate 2\nrate 3\n"]).unwrap();
+        assert_eq!(rate, [("rate".to_owned(), 2.0)], "of a line");
     }
 
     #[test]

@@ -21,8 +21,12 @@ pub(super) fn in_order(study: &StudyView) -> Section {
         let points = ordered_points(study, subject);
         let description = order_description(study, subject, &points);
         let (drawn, sample) = sample(points, MOST_TRIALS);
+        let by = match Wording::new(&subject.metric) {
+            Wording::Other(metric) => format!(" by {}", metric::directed(metric)),
+            _ => String::new(),
+        };
         figure(
-            &format!("{}: trials in order", plain(&subject.name)),
+            &format!("{}: trials in order{by}", plain(&subject.name)),
             &format!("{description}{sample}"),
             chart::in_order(&drawn, &interruptions(study)),
             lack,
@@ -57,7 +61,7 @@ pub(super) fn distributions(study: &StudyView) -> Section {
         let description = format!("{}{sample}", distribution_description(study, cells));
         let drawn = chart::strips(&strips, metric.unit.as_deref());
         let title = match Wording::new(&metric) {
-            Wording::Other(metric) => format!("{title}: {}", metric::label(metric)),
+            Wording::Other(metric) => format!("{title}: {}", metric::directed(metric)),
             _ => title.to_owned(),
         };
         figure(&title, &description, drawn, "no trial that counts yet", distribution_table(&metric, cells))

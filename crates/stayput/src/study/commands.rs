@@ -6,8 +6,10 @@ use crate::UsageError;
 /// What begins the next command among the words of the one before it.
 const NEXT: &str = "--command-name";
 
-/// Names that stand for something else in commands.
-const TAKEN: [&str; 2] = ["threads", "block"];
+/// What stands for the number of the block in commands, and for nothing else.
+const BLOCK: &str = "block";
+/// What stands for the thread count in commands, where it is no parameter.
+const THREADS: &str = "threads";
 
 /// Most commands that one study compares.
 const MOST_COMMANDS: usize = 100;
@@ -40,7 +42,21 @@ impl Commands {
     /// A [`UsageError`] when they can't be told apart, or a parameter is none.
     pub(super) fn new(args: &StudyArgs) -> anyhow::Result<Self> {
         let named = split(&args.command, args.words.command_name.clone().or_else(|| args.words.name.clone()))?;
+        let first_is_named = args.words.command_name.is_some();
+        // Without a name it may be an argument of a program that has such a flag, too.
+        if first_is_named && named.iter().flat_map(|(_, argv)| argv).any(|word| word == NEXT) {
+            return Err(UsageError::from(format!(
+                "a command has no `--` before it; write `{NEXT} NAME -- ./app` for each"
+            )));
+        }
         let values = combinations(&args.parameters)?;
+        let is_twice = !args.threads.is_empty() && args.parameters.iter().step_by(2).any(|name| name == THREADS);
+        if is_twice {
+            return Err(UsageError::from(
+                "both -n and -L say what {threads} stands for; leave one out, or call the parameter otherwise"
+                    .to_owned(),
+            ));
+        }
         if named.len().saturating_mul(values.len()) > MOST_COMMANDS {
             return Err(UsageError::from(format!("a study compares {MOST_COMMANDS} commands at most")));
         }
@@ -109,9 +125,9 @@ fn combinations(parameters: &[String]) -> anyhow::Result<Vec<Vec<(String, String
     let mut all = vec![Vec::new()];
     for (position, pair) in parameters.chunks(2).enumerate() {
         let [name, list] = pair else { continue };
-        if TAKEN.contains(&name.as_str()) {
+        if name == BLOCK {
             return Err(UsageError::from(format!(
-                "{{{name}}} stands for something else in commands; call the parameter otherwise"
+                "{{{name}}} stands for the number of the block in commands; call the parameter otherwise"
             )));
         }
         if name.is_empty() || name.contains(['{', '}']) {
@@ -159,7 +175,7 @@ mod tests {
         let told: Vec<String> =
             all.iter().map(|values| values.iter().map(|(_, value)| value.as_str()).collect()).collect();
         assert_eq!(told, ["1a", "1b", "2a", "2b"]);
-        for wrong in ["threads 1,2", "n 1,,2", "n 1 n 2", "{n} 1"] {
+        for wrong in ["block 1,2", "n 1,,2", "n 1 n 2", "{n} 1"] {
             assert!(combinations(&words(wrong)).is_err(), "{wrong}");
         }
     }
