@@ -233,7 +233,7 @@ fn where_no_program_has_a_time_by_itself_that_is_said() {
     );
     assert!(text.contains("compact finishes 1.2") && !text.contains("slowed most"), "{text}");
     let metrics = metric_rows(&study);
-    let antt = metrics.iter().find(|row| row.starts_with("ANTT: compact")).unwrap();
+    let antt = metrics.iter().find(|row| row.starts_with("ANTT, lower is better: compact")).unwrap();
     assert!(antt.ends_with("–too few"), "{antt}");
 }
 
