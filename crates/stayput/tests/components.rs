@@ -467,7 +467,29 @@ fn a_java_program_whose_threads_have_names() {
     has_metric(&json, "sum", None, "higher", false);
     let threads = json["trials"][0]["actual_cpus"].as_array().unwrap().len();
     assert!(threads > 5, "the virtual machine's threads and the program's: {threads}");
+    if loads_cpu() == 1 {
+        workers_have_a_place_by_their_names(&desk, &java);
+    }
     desk.is_left_as_it_was();
+}
+
+/// The threads that the program names are on CPU 1, and those of the virtual machine are free, whenever they were born.
+fn workers_have_a_place_by_their_names(desk: &Desk, java: &str) {
+    let words = "run -q --json run.json --place 0,1 -n 2 --slot";
+    let output = Command::new(STAYPUT)
+        .args(words.split(' '))
+        .args(["worker-* = 1", "--slot", "* = free", "--", java, "-XX:ActiveProcessorCount=2", "-Xint", "Named"])
+        .current_dir(desk.folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run: Value = serde_json::from_str(&fs::read_to_string(desk.path("run.json")).unwrap()).unwrap();
+    let threads = run["thread_details"].as_array().unwrap();
+    let (workers, others): (Vec<&Value>, Vec<&Value>) =
+        threads.iter().partition(|thread| thread["name"].as_str().is_some_and(|name| name.starts_with("worker-")));
+    assert!(workers.len() == 2 && others.len() > 5, "{threads:?}");
+    assert!(workers.iter().all(|thread| thread["actual_cpus"] == json!([1])), "{workers:?}");
+    assert!(others.iter().all(|thread| thread["actual_cpus"] == json!([0, 1])), "{others:?}");
 }
 
 #[test]
