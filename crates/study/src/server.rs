@@ -3,7 +3,7 @@
 use crate::plan::PlanError;
 use machine::Placement;
 use nix::sys::signal::Signal;
-use regex::Regex;
+use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -108,7 +108,7 @@ impl ReadyWhen {
             Self::Port(port) => launch::Ready::Port(*port),
             Self::Command(line) => launch::Ready::Command(line.clone()),
             Self::Log(pattern) => {
-                let pattern = Regex::new(pattern)?;
+                let pattern = RegexBuilder::new(pattern).multi_line(true).build()?;
                 launch::Ready::Log(Arc::new(move |text| pattern.is_match(text)))
             }
         })
