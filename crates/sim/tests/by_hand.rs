@@ -45,6 +45,14 @@ impl Memory for Told<'_> {
         self.runs.borrow_mut().push((process.0, cpu.0, now_ns / 1_000_000, ran.misses.reload));
         ran
     }
+
+    fn start(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64) -> u64 {
+        Memory::start(&mut self.caches, process, cpu, now_ns, work_ns)
+    }
+
+    fn stop(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran {
+        Memory::stop(&mut self.caches, process, cpu, now_ns, work_ns, wall_ns)
+    }
 }
 
 fn simulated() -> (Vec<Interval>, Vec<Run>) {
