@@ -13,6 +13,7 @@ pub(crate) mod population;
 
 use crate::cpus::Cpus;
 use crate::decay::Decay;
+use crate::eevdf;
 use crate::experiment::Experiment;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::Memory;
@@ -42,6 +43,9 @@ impl Experiment<'_> {
             Policy::RoundRobin => self.run_with(Fifo::default(), policy, replicate, memory, watch),
             Policy::Attached => self.run_with(local(Binding::ForLife), policy, replicate, memory, watch),
             Policy::PerCpu => self.run_with(local(Binding::Loose), policy, replicate, memory, watch),
+            Policy::Eevdf | Policy::EevdfLlc | Policy::EevdfAttached | Policy::EevdfLongSlice => {
+                eevdf::engine::Engine::new(self, policy, replicate, memory, watch).run()
+            }
             _ => {
                 let phi = self.parameters.phi(policy);
                 let queue = Affine::new(cpus, self.cpus.nest(), phi, self.parameters.wake);
