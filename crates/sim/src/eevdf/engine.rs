@@ -51,7 +51,6 @@ pub(crate) struct Engine<'a, M, W> {
     fair: Fair,
     seats: Vec<Seat>,
     runs: Vec<Run>,
-    last_cpus: Vec<Option<CpuIndex>>,
     population: Population<'a>,
     /// By job, the CPU on which its next process is created.
     parents: Vec<u32>,
@@ -109,7 +108,6 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
             cpu_set,
             seats: vec![Seat::default(); count],
             runs,
-            last_cpus: vec![None; population.processes.len()],
             parents: vec![0; population.jobs.len()],
             population,
             fair,
@@ -325,7 +323,8 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
             self.arm_idle_tick(now_ns);
             self.set_timer();
         }
-        let last_cpu = self.last_cpus[next.at()].replace(CpuIndex(cpu));
+        let last_cpu = std::mem::replace(&mut self.fair.entities[next.at()].last_cpu, cpu);
+        let last_cpu = (last_cpu != u32::MAX).then_some(CpuIndex(last_cpu));
         let seat = &mut self.seats[at];
         let is_switch = self.population.seat(seat, next, (last_cpu, CpuIndex(cpu)), self.cpu_set, now_ns);
         let start_ns = if is_switch { (now_ns + self.timing.switch_ns).min(self.timing.horizon_ns) } else { now_ns };
@@ -374,6 +373,7 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
         };
         let slice_ns = match self.fair.slice_over_ns(cpu) {
             NEVER => NEVER,
+            over_ns if self.fair.kernel.hrtick => over_ns.max(now_ns + 1) + run.late_ns,
             over_ns => tick_after(over_ns) + run.late_ns,
         };
         let balance_ns = match self.fair.busy_due_ns(cpu, now_ns) {

@@ -25,6 +25,8 @@ pub(super) struct Cpu {
     /// What is runnable there: now, and of late.
     weight: u64,
     load: Average,
+    /// When it is to look whether the groups that it leads should pull.
+    pub(super) balance_due_ns: u64,
 }
 
 /// What is counted of a CPU, or of the CPUs of a span.
@@ -76,7 +78,7 @@ impl Fair {
         levels.tallies_of.iter().flatten().for_each(|&tally| tallies[tally as usize].idle += 1);
         let base_slice_ns = kernel.base_slice_on_ns(cpus.len()) as u32;
         // An idle machine has been so for long: its CPUs may look for work.
-        let cpu = Cpu { mean_idle_ns: 2 * kernel.migration_cost_ns, ..Cpu::default() };
+        let cpu = Cpu { mean_idle_ns: kernel.most_idle_ns(), ..Cpu::default() };
         Self {
             tick_ns: kernel.tick_ns(),
             has_own_slices: entities.iter().any(|entity| entity.slice_ns != base_slice_ns),
@@ -105,6 +107,10 @@ impl Fair {
             let entity = &mut self.entities[current.at()];
             let virtual_ns = entity.virtual_of(ran_ns);
             self.queues[cpu as usize].advance(entity, virtual_ns);
+            // Who has had all of its request makes the next one, also when nobody else wants the CPU.
+            if entity.v >= entity.deadline {
+                entity.deadline = entity.v + entity.request();
+            }
         }
     }
 
@@ -192,18 +198,8 @@ impl Fair {
         let entity = &mut self.entities[current.at()];
         entity.state = State::Queued;
         entity.ran_until_ns = now_ns;
-        self.renew(cpu, current);
         self.queues[cpu as usize].enter(current, &mut self.entities);
         Some(current)
-    }
-
-    /// Who has had all of its request makes the next one.
-    #[inline]
-    fn renew(&mut self, _cpu: u32, process: ProcessIndex) {
-        let entity = &mut self.entities[process.at()];
-        if entity.v >= entity.deadline {
-            entity.deadline = entity.v + entity.request();
-        }
     }
 
     /// Who runs on a CPU gives up what is left of its request, and waits in the queue.
@@ -228,7 +224,6 @@ impl Fair {
         let queue = &mut self.queues[cpu as usize];
         if self.kernel.delay_dequeue && !queue.is_eligible(self.entities[current.at()].v) {
             // It owes others something, and pays for it by competing on without running.
-            self.renew(cpu, current);
             self.entities[current.at()].state = State::Delayed;
             self.queues[cpu as usize].enter(current, &mut self.entities);
         } else {
@@ -377,9 +372,9 @@ impl Fair {
             state.idle_since_ns = now_ns;
         } else {
             // A moving average over eight times or so, of which one very long one must not be all that counts.
-            let was_ns = (now_ns - state.idle_since_ns).min(16 * self.kernel.migration_cost_ns);
-            let mean_ns = (7 * state.mean_idle_ns + was_ns) / 8;
-            state.mean_idle_ns = mean_ns.min(2 * self.kernel.migration_cost_ns);
+            let most_ns = self.kernel.most_idle_ns();
+            let was_ns = (now_ns - state.idle_since_ns).min(8 * most_ns);
+            state.mean_idle_ns = ((7 * state.mean_idle_ns + was_ns) / 8).min(most_ns);
         }
     }
 }

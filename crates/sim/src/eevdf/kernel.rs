@@ -5,8 +5,10 @@
 //! kernels as Debian builds them.
 
 use crate::parameters::{ParameterError, check_ranges};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+use toml::Table;
 
 /// A kernel whose scheduler is modelled.
 #[derive(
@@ -35,7 +37,7 @@ pub enum Release {
     #[serde(rename = "6.12")]
     #[strum(serialize = "6.12")]
     Linux6_12,
-    /// The base slice is shorter, who runs is protected for the shortest slice in its queue, and cache-aware balancing
+    /// The base slice is shorter, slices end to the moment and not with a tick, who runs is protected for the shortest slice in its queue, and cache-aware balancing
     /// (`SCHED_CACHE`) can be switched on.
     #[default]
     #[serde(rename = "7.3")]
@@ -85,14 +87,17 @@ pub enum TunableScaling {
     Linear,
 }
 
-/// The numbers of a kernel's fair scheduler. The defaults are those of the newest kernel that is modelled.
+/// The numbers of a kernel's fair scheduler. Read from a table, what it leaves out is that of its `release`, or of the newest
+/// kernel that is modelled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct KernelParameters {
     /// The kernel that is modelled, which every report names.
     pub release: Release,
-    /// Clock ticks a second on each CPU (`CONFIG_HZ`). Slices end with a tick.
+    /// Clock ticks a second on each CPU (`CONFIG_HZ`).
     pub hz: u32,
+    /// `HRTICK`: a timer ends slices to the moment, and not the first tick after it.
+    pub hrtick: bool,
     /// The base slice of one CPU, in ns, which `tunable_scaling` makes that of the machine.
     pub normalized_base_slice_ns: u64,
     /// The base slice of the machine, in ns, where it is known: what `base_slice_ns` says in a running kernel.
@@ -104,13 +109,16 @@ pub struct KernelParameters {
     pub migration_cost_ns: u64,
     /// Most processes that one balancing pass looks at.
     pub nr_migrate: u32,
+    /// How long a newly idle CPU's search takes among the threads of a core, under one last-level cache, and beyond, in ns: it isn't
+    /// begun by CPUs that are idle for less. No time passes for it.
+    pub max_newidle_lb_cost_ns: [u64; 3],
     /// A busy CPU balances a level so many times less often than an idle one.
     pub busy_factor: u32,
-    /// By how many percent a group must be busier than one's own before load is moved among CPUs under one last-level
-    /// cache and beyond.
-    pub imbalance_pct: [u32; 2],
-    /// How often balancing must have failed before hot processes are moved: within a last-level cache and beyond.
-    pub cache_nice_tries: [u32; 2],
+    /// By how many percent a group must be busier than one's own before load is moved: among the threads of a core, under one
+    /// last-level cache, and beyond.
+    pub imbalance_pct: [u32; 3],
+    /// How often balancing must have failed before hot processes are moved, at the same levels.
+    pub cache_nice_tries: [u32; 3],
     /// `RUN_TO_PARITY`: who runs is not preempted at a wake-up while it is eligible and its slice lasts.
     pub run_to_parity: bool,
     /// `PREEMPT_SHORT`: but by who has asked for a shorter slice it is.
@@ -127,13 +135,30 @@ pub struct KernelParameters {
     pub own_slices: bool,
     /// Whether a yield ends the request as if all of it had been used.
     pub yield_forfeits: bool,
-    /// `llc_balancing/overload_pct`: how full, in percent of its CPUs, cache-aware balancing makes a last-level cache at most.
-    pub llc_overload_pct: u32,
+    /// `llc_balancing/overaggr_pct`: how full, in percent of its CPUs, cache-aware balancing makes a last-level cache at most.
+    pub overaggr_pct: u32,
 }
 
 impl Default for KernelParameters {
     fn default() -> Self {
         Self::of(Release::default())
+    }
+}
+
+impl Serialize for KernelParameters {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for KernelParameters {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given = Table::deserialize(deserializer)?;
+        let release = given.get("release").map(|release| Release::deserialize(release.clone()));
+        let release = release.transpose().map_err(D::Error::custom)?.unwrap_or_default();
+        let mut whole = Table::try_from(Self::of(release)).map_err(D::Error::custom)?;
+        whole.extend(given);
+        Self::deserialize(whole).map_err(D::Error::custom)
     }
 }
 
@@ -147,14 +172,16 @@ impl KernelParameters {
         Self {
             release,
             hz: 250,
+            hrtick: since(Release::Linux7_3),
             normalized_base_slice_ns: if since(Release::Linux7_3) { 700_000 } else { 750_000 },
             base_slice_ns: None,
             tunable_scaling: TunableScaling::Logarithmic,
             migration_cost_ns: 500_000,
             nr_migrate: 32,
+            max_newidle_lb_cost_ns: [0; 3],
             busy_factor: 16,
-            imbalance_pct: [117, 117],
-            cache_nice_tries: [1, 2],
+            imbalance_pct: [110, 117, 117],
+            cache_nice_tries: [0, 1, 1],
             run_to_parity: true,
             preempt_short: since(Release::Linux6_12),
             protect_shortest: since(Release::Linux7_3),
@@ -163,7 +190,7 @@ impl KernelParameters {
             delay_dequeue: since(Release::Linux6_12),
             own_slices: since(Release::Linux6_12),
             yield_forfeits: since(Release::Linux7_3),
-            llc_overload_pct: 50,
+            overaggr_pct: 50,
         }
     }
 
@@ -175,17 +202,33 @@ impl KernelParameters {
             ("kernel.normalized_base_slice_ns", self.normalized_base_slice_ns as f64, 1e3, second_ns),
             ("kernel.base_slice_ns", self.base_slice_ns.unwrap_or(1_000_000) as f64, 1e3, second_ns),
             ("kernel.migration_cost_ns", self.migration_cost_ns as f64, 0.0, second_ns),
+            ("kernel.max_newidle_lb_cost_ns", self.max_newidle_lb_cost_ns.iter().sum::<u64>() as f64, 0.0, second_ns),
             ("kernel.nr_migrate", f64::from(self.nr_migrate), 1.0, 1e6),
             ("kernel.busy_factor", f64::from(self.busy_factor), 1.0, 1e6),
-            ("kernel.imbalance_pct", f64::from(self.imbalance_pct[0].min(self.imbalance_pct[1])), 100.0, 1e6),
-            ("kernel.cache_nice_tries", f64::from(self.cache_nice_tries[0].max(self.cache_nice_tries[1])), 0.0, 1e6),
-            ("kernel.llc_overload_pct", f64::from(self.llc_overload_pct), 1.0, 1e6),
+            ("kernel.imbalance_pct", f64::from(self.imbalance_pct.into_iter().min().unwrap_or_default()), 100.0, 1e6),
+            (
+                "kernel.cache_nice_tries",
+                f64::from(self.cache_nice_tries.into_iter().max().unwrap_or_default()),
+                0.0,
+                1e6,
+            ),
+            ("kernel.overaggr_pct", f64::from(self.overaggr_pct), 1.0, 1e6),
         ])
     }
 
     /// From one clock tick of a CPU to the next, in ns.
     pub fn tick_ns(&self) -> u64 {
         1_000_000_000 / u64::from(self.hz)
+    }
+
+    /// The same in an emulated machine, in which searches were seen to take so long (7.3.4 under qemu, 2 x 4 cores of 2 threads).
+    pub fn emulated(self) -> Self {
+        Self { max_newidle_lb_cost_ns: [1_400_000, 3_500_000, 3_500_000], ..self }
+    }
+
+    /// The longest that an average of idle times gets, in ns: what is worth any search is not told apart.
+    pub(crate) fn most_idle_ns(&self) -> u64 {
+        2 * self.max_newidle_lb_cost_ns.iter().sum::<u64>().max(self.migration_cost_ns)
     }
 
     /// The slice on a machine with so many CPUs of a process that asks for none, in ns.
@@ -211,6 +254,16 @@ mod tests {
         let slices = [1, 2, 4, 6, 8, 128].map(|cpus| kernel.base_slice_on_ns(cpus));
         assert_eq!(slices, [700_000, 1_400_000, 2_100_000, 2_100_000, 2_800_000, 2_800_000]);
         assert_eq!(KernelParameters::of(Release::Linux6_12).base_slice_on_ns(8), 3_000_000);
+    }
+
+    #[test]
+    fn what_a_table_leaves_out_is_that_of_its_release() {
+        let read = |text: &str| toml::from_str::<KernelParameters>(text).map_err(|error| error.message().to_owned());
+        assert_eq!(read(""), Ok(KernelParameters::default()));
+        let of_6_6 = KernelParameters::of(Release::Linux6_6);
+        assert_eq!(read("release = \"6.6\"\nhz = 1000"), Ok(KernelParameters { hz: 1_000, ..of_6_6.clone() }));
+        assert_eq!(read(&toml::to_string(&of_6_6).unwrap()), Ok(of_6_6));
+        assert!(read("nr_migrates = 3").unwrap_err().contains("unknown field `nr_migrates`"));
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub(crate) struct Group {
 /// One level of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tier {
-    /// Whether all CPUs of a span share their last-level cache.
+    /// Whether all CPUs of a span share a core, and a last-level cache.
+    pub(crate) within_core: bool,
     pub(crate) within_llc: bool,
     /// Whether processes are spread over its groups while these have idle CPUs: they gain caches or units of a core by that.
     /// Between nodes they would lose their memory.
@@ -69,6 +70,17 @@ pub(crate) struct Levels {
 const LEVELS: [Level; 7] =
     [Level::Core, Level::L2, Level::L3, Level::Node, Level::Package, Level::Group, Level::Machine];
 
+impl Tier {
+    /// The position of its numbers in the kernel's: threads of a core, CPUs under one last-level cache, and beyond.
+    pub(crate) fn class(&self) -> usize {
+        match (self.within_core, self.within_llc) {
+            (true, _) => 0,
+            (_, true) => 1,
+            _ => 2,
+        }
+    }
+}
+
 impl Levels {
     pub(crate) fn new(cpus: &Cpus<'_>) -> Self {
         let all = cpus.len() as u32;
@@ -91,6 +103,7 @@ impl Levels {
         let mut tallies_of: Vec<Vec<u32>> = (0..all).map(|cpu| vec![cpu]).collect();
         for level in LEVELS {
             let mut tier = Tier {
+                within_core: level == Level::Core,
                 within_llc: level <= llc_level,
                 prefers_spreading: true,
                 spans: Vec::new(),

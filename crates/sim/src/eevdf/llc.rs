@@ -43,11 +43,11 @@ impl Gathering {
 }
 
 impl Fair {
-    /// Whether threads still gather under a cache: fewer processes are runnable there than `llc_overload_pct` of its CPUs.
+    /// Whether threads still gather under a cache: fewer processes are runnable there than `overaggr_pct` of its CPUs.
     pub(super) fn llc_has_room(&self, llc: u32) -> bool {
         let cpus = self.levels.llcs[llc as usize].clone();
         let runnable: u32 = cpus.clone().map(|cpu| self.queues[cpu as usize].runnable).sum();
-        runnable * 100 < cpus.len() as u32 * self.kernel.llc_overload_pct
+        runnable * 100 < cpus.len() as u32 * self.kernel.overaggr_pct
     }
 
     /// Whether a process that prefers another last-level cache than that of `to` is kept where it is: it is under its cache,

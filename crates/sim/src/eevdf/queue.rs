@@ -57,6 +57,8 @@ pub(crate) struct Entity {
     pub(crate) state: State,
     pub(crate) is_idle_class: bool,
     pub(crate) is_batch: bool,
+    /// The CPU on which it last ran; `u32::MAX` where it never did.
+    pub(crate) last_cpu: u32,
     /// When it last stopped running.
     pub(crate) ran_until_ns: u64,
     /// Its load as of then: see [`super::load`].
@@ -76,6 +78,7 @@ impl Entity {
             state: State::Out,
             is_idle_class: false,
             is_batch: false,
+            last_cpu: u32::MAX,
             ran_until_ns: 0,
             load: super::load::Average::default(),
         }
@@ -107,6 +110,8 @@ impl Entity {
     }
 }
 
+const _: () = assert!(size_of::<Entity>() == 64);
+
 /// An entry of a heap: what it is ordered by, the process, and which of the process's entries it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(u128);
@@ -117,6 +122,11 @@ impl Entry {
         // Signed keys in the order of unsigned ones.
         let key = (key as u64) ^ (1 << 63);
         Self(u128::from(key) << 64 | u128::from(process.0) << 32 | u128::from(entry))
+    }
+
+    #[inline]
+    fn key(self) -> i64 {
+        ((self.0 >> 64) as u64 ^ (1 << 63)) as i64
     }
 
     #[inline]
@@ -252,14 +262,13 @@ impl Queue {
     /// all can be above their mean.
     pub(crate) fn first(&mut self, entities: &mut [Entity]) -> Option<ProcessIndex> {
         while let Some(&Reverse(entry)) = self.future.peek() {
-            let process = entry.process();
-            if !entry.is_current(entities) {
-                self.future.pop();
-            } else if self.is_eligible(entities[process.at()].v) {
-                self.future.pop();
-                self.enter(process, entities);
-            } else {
+            // By the entry alone: what waits for its time need not be looked at, also if it is out of date.
+            if !self.is_eligible(entry.key()) {
                 break;
+            }
+            self.future.pop();
+            if entry.is_current(entities) {
+                self.enter(entry.process(), entities);
             }
         }
         while let Some(&Reverse(entry)) = self.by_deadline.peek() {
