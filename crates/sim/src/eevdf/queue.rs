@@ -11,10 +11,10 @@
 //!
 //! # How the earliest eligible deadline is found
 //!
-//! Two heaps: those known to be in the future (v_i above V), by v_i, and all others, by deadline. V mostly rises. When it
-//! has, those whose time has come go from the first heap to the second. It falls when somebody joins who is owed something,
-//! and who is found at the top of the second heap without being eligible goes back. An entry is out of date when its process
-//! has another one since, or left; it is dropped where it is found.
+//! Two heaps: those found to be in the future (v_i above V), by v_i, and all others, by deadline. Everybody begins in the
+//! second. Who is found at its top without being eligible goes to the first, and comes back when V has risen so far. Where all
+//! slices are equal, the earliest deadline is that of the least v_i, which is never above the mean: the first heap then stays
+//! empty. An entry is out of date when its process has another one since, or left; it is dropped where it is found.
 
 use crate::index::ProcessIndex;
 use std::cmp::Reverse;
@@ -134,9 +134,15 @@ impl Entry {
         ProcessIndex((self.0 >> 32) as u32)
     }
 
+    /// Which of its process's entries it is.
+    #[inline]
+    fn number(self) -> u32 {
+        self.0 as u32
+    }
+
     #[inline]
     fn is_current(self, entities: &[Entity]) -> bool {
-        entities[self.process().at()].entry == self.0 as u32
+        entities[self.process().at()].entry == self.number()
     }
 }
 
@@ -192,16 +198,12 @@ impl Queue {
         self.weighted += i128::from(entity.weight) * i128::from(virtual_ns);
     }
 
-    /// Enters a process that competes into the heap where it belongs.
+    /// Enters a process that competes into a heap.
     #[inline]
     pub(crate) fn enter(&mut self, process: ProcessIndex, entities: &mut [Entity]) {
         let entity = &mut entities[process.at()];
         entity.entry = entity.entry.wrapping_add(1);
-        if self.is_eligible(entity.v) {
-            self.by_deadline.push(Reverse(Entry::new(entity.deadline, process, entity.entry)));
-        } else {
-            self.future.push(Reverse(Entry::new(entity.v, process, entity.entry)));
-        }
+        self.by_deadline.push(Reverse(Entry::new(entity.deadline, process, entity.entry)));
     }
 
     /// A process begins to compete that was outside, with the lag that it had; `again` where its request goes on.
@@ -279,7 +281,7 @@ impl Queue {
                 return Some(process);
             } else {
                 self.by_deadline.pop();
-                self.enter(process, entities);
+                self.future.push(Reverse(Entry::new(entities[process.at()].v, process, entry.number())));
             }
         }
         None
