@@ -9,6 +9,7 @@ pub mod control_group;
 pub mod energy;
 pub mod memory;
 pub mod process;
+pub mod scheduler;
 pub mod system;
 
 pub use affinity::allowed_cpus;

@@ -49,8 +49,20 @@ impl Policy {
         }
     }
 
-    /// The simulator's policy that is nearest to it; none where it has nothing of the kind.
-    pub fn simulated_by(self) -> Option<sim::Policy> {
+    /// The simulator's policy for it, where the kernel's own scheduler is modelled.
+    pub fn simulated_by(self) -> sim::Policy {
+        match self {
+            Self::Affinity(policy) => policy,
+            Self::Eevdf => sim::Policy::Eevdf,
+            Self::EevdfLlc => sim::Policy::EevdfLlc,
+            Self::Attached => sim::Policy::EevdfAttached,
+            Self::LongSlice => sim::Policy::EevdfLongSlice,
+        }
+    }
+
+    /// The simulator's policy that stands in for it where the kernel's own scheduler isn't modelled, as in older studies; none where
+    /// it has nothing of the kind.
+    pub fn stand_in(self) -> Option<sim::Policy> {
         match self {
             Self::Affinity(policy) => Some(policy),
             Self::Eevdf => Some(sim::Policy::PerCpu),

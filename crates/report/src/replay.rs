@@ -4,7 +4,9 @@ use crate::csv::or_empty;
 use crate::glossary::{Entry, REPLAYS};
 use crate::number;
 use crate::sentences;
-use crate::simulation::{Contract, Sheet, job_in_words, means, parameters, put, samples_csv, where_and_how_often};
+use crate::simulation::{
+    Contract, Sheet, job_in_words, kernel_in_words, means, parameters, put, samples_csv, where_and_how_often,
+};
 use crate::table::{Cell, Table};
 use crate::words::plain;
 use ::simulation::replays::{Agreement, Beside, L2_MISSES, QUANTITIES, Quantity};
@@ -26,14 +28,22 @@ pub(crate) struct ReplayView<'a> {
 }
 
 /// What either world leaves out, in sentences.
-const LIMITS: [&str; 6] = [
+const LIMITS: [&str; 4] = [
     "Processes watch themselves: who was away for less than 50 us was not away, and when it was is known to a chunk of work (100 us).",
     "An emulator has one thread for all virtual CPUs: they take turns of a chunk of work each, which is what lateness below a ms consists of.",
     "Other processes of the kernel's run, too: an interruption by them ends no effective slice, but takes time.",
-    "The simulator's per-cpu and long-quantum have standard's priorities; the kernel's own scheduler shares by deadlines.",
-    "In the simulator nothing preempts a process; a kernel may, for a waking one.",
     "Intervals tell how far other replicates would differ, not how far the workload is from a real one.",
 ];
+
+/// What is left out where the kernel's own scheduler isn't modelled.
+const STAND_INS: [&str; 2] = [
+    "The simulator's per-cpu and long-quantum have standard's priorities; the kernel's own scheduler shares by deadlines.",
+    "In the simulator nothing preempts a process; a kernel may, for a waking one.",
+];
+
+/// What is left out of the affinity scheduler where the kernel's own is modelled.
+const UNPREEMPTED_RULE: &str =
+    "In the simulator nothing preempts a process under the affinity scheduler; a kernel may, for a waking one.";
 
 impl<'a> ReplayView<'a> {
     /// Looks at `record` through `analysis`.
@@ -109,8 +119,14 @@ impl<'a> ReplayView<'a> {
     }
 
     /// What either world leaves out.
-    pub(crate) fn limits(&self) -> &'static [&'static str] {
-        &LIMITS
+    pub(crate) fn limits(&self) -> Vec<String> {
+        let kernel = self.record.plan.simulated.as_ref().and_then(|simulated| simulated.kernel.as_ref());
+        let own = match kernel {
+            Some(_) => vec![UNPREEMPTED_RULE.to_owned(), kernel_in_words(kernel)],
+            None => STAND_INS.map(str::to_owned).to_vec(),
+        };
+        let [first @ .., last] = LIMITS.map(str::to_owned);
+        first.into_iter().chain(own).chain([last]).collect()
     }
 
     /// The jobs of the workload, a line each.

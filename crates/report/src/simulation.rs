@@ -59,7 +59,7 @@ enum Told {
 }
 
 /// Why a dispatch interval ended: as metrics call it, and in words.
-pub(crate) const ENDS: [(&str, &str); 7] = [
+pub(crate) const ENDS: [(&str, &str); 8] = [
     ("quantum", "quantum"),
     ("semaphore", "semaphore"),
     ("synchronization", "synchronisation"),
@@ -67,6 +67,7 @@ pub(crate) const ENDS: [(&str, &str); 7] = [
     ("tlb_fault", "TLB fault"),
     ("other", "other cause"),
     ("exit", "exit"),
+    ("preempted", "preempted"),
 ];
 
 /// How far a process moved: as metrics call it, and in words.
@@ -181,8 +182,13 @@ impl<'a> SimulationView<'a> {
     }
 
     /// What the model leaves out, in sentences.
-    pub(crate) fn limits(&self) -> &'static [&'static str] {
-        if self.shares_space() { &space::LIMITS } else { &LIMITS }
+    pub(crate) fn limits(&self) -> Vec<String> {
+        let Sharing::Time { parameters, .. } = &self.simulation.sharing else {
+            return space::LIMITS.map(str::to_owned).to_vec();
+        };
+        let kernels = self.record.plan.policies.iter().filter(|policy| is_kernels(policy));
+        let kernel = kernels.take(1).map(|_| kernel_in_words(parameters.kernel.as_ref()));
+        LIMITS.map(str::to_owned).into_iter().chain(kernel).collect()
     }
 
     /// The names of the jobs that are told apart.
@@ -318,8 +324,30 @@ pub(crate) fn parameters(parameters: &impl Serialize) -> Vec<(String, String)> {
         Ok(Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
     };
-    let set = fields.iter().filter(|(_, value)| !value.is_null());
-    set.map(|(name, value)| (name.clone(), written(value))).collect()
+    let mut set = Vec::new();
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        match (name.as_str(), value) {
+            // A row each: as one value they would fill the page.
+            ("kernel", Value::Object(inner)) => {
+                set.extend(inner.iter().map(|(own, value)| (format!("{name}.{own}"), written(value))));
+            }
+            _ => set.push((name.clone(), written(value))),
+        }
+    }
+    set
+}
+
+/// Whether a policy of that name is a kernel's own scheduler.
+fn is_kernels(policy: &str) -> bool {
+    policy.parse::<sim::Policy>().is_ok_and(sim::Policy::is_kernels)
+}
+
+/// Which kernel's own scheduler was modelled, and what is left out of it, in a sentence.
+pub(crate) fn kernel_in_words(kernel: Option<&sim::KernelParameters>) -> String {
+    let release = kernel.map_or_else(sim::Release::default, |kernel| kernel.release).name();
+    format!(
+        "eevdf is a model of the fair scheduler of Linux {release}, from its documentation: control groups, kernel threads, NUMA          balancing and the time that scheduling itself takes aren't in it."
+    )
 }
 
 /// A job in a line.

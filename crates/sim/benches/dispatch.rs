@@ -4,6 +4,8 @@
 //! for ever go round on CPUs in quanta of 30 ms. SimCore is the Rust core of the DSLab simulators, built from
 //! `benches/simcore`, and SimPy the usual engine in Python. A peer that doesn't run here is left out and said.
 //!
+//! Under the kernel's fair scheduler they go round at its clock ticks, each CPU with a queue of its own.
+//!
 //! `cargo bench -p stayput-sim --bench dispatch -- --billion` shows instead that memory doesn't grow with the dispatches: it
 //! simulates ten million and then a billion with everything on, which takes some minutes.
 
@@ -20,6 +22,8 @@ use std::time::Duration;
 const ROUNDS: usize = 7;
 
 const QUANTUM_MS: f64 = 30.0;
+/// A tick of Debian's kernels (`CONFIG_HZ=250`).
+const KERNEL_TICK_MS: f64 = 4.0;
 const SMALL: Size = Size { machine: "pack:1 l2:64(size=1MB) core:1 pu:1", cpus: 64, processes: 1_000 };
 const LARGE: Size =
     Size { machine: "pack:2 [numa] l3:8(size=32MB) l2:256(size=1MB) core:1 pu:1", cpus: 4_096, processes: 100_000 };
@@ -32,8 +36,8 @@ struct Size {
 }
 
 impl Size {
-    fn horizon_ms(self, dispatches: f64) -> f64 {
-        (dispatches / f64::from(self.cpus)).ceil() * QUANTUM_MS
+    fn horizon_ms(self, dispatches: f64, interval_ms: f64) -> f64 {
+        (dispatches / f64::from(self.cpus)).ceil() * interval_ms
     }
 }
 
@@ -52,6 +56,9 @@ fn main() {
         ours("light, caches", SMALL, 1e6, Some(8.0), Policy::Light, true),
         ours("round robin", LARGE, 1e6, Some(4.0), Policy::RoundRobin, false),
         ours("light, caches", LARGE, 1e6, Some(8.0 / 3.0), Policy::Light, true),
+        ours("eevdf", SMALL, 2e6, Some(5.0), Policy::Eevdf, false),
+        ours("eevdf, caches", SMALL, 2e6, None, Policy::Eevdf, true),
+        ours("eevdf", LARGE, 2e6, Some(5.0 / 3.0), Policy::Eevdf, false),
         peer("SimCore", build_simcore().unwrap_or_default(), Vec::new(), 1e6),
         peer("SimPy", "/usr/bin/python3".into(), vec!["-c".into(), SIMPY.into()], 1e5),
     ];
@@ -94,8 +101,10 @@ fn simulated(size: Size, dispatches: f64, policy: Policy, with_caches: bool) -> 
     if with_caches {
         workload.jobs[0].process.memory = Footprint { reload_lines: 3_000.0, ..Footprint::default() };
     }
+    // The kernel's scheduler looks at its queue at each of its clock ticks.
+    let interval_ms = if policy.is_kernels() { KERNEL_TICK_MS } else { QUANTUM_MS };
     let parameters = Parameters {
-        horizon_ms: Some(size.horizon_ms(dispatches)),
+        horizon_ms: Some(size.horizon_ms(dispatches, interval_ms)),
         decay: if policy == Policy::RoundRobin { Decay::None } else { Decay::Half },
         ..Parameters::default()
     };
@@ -152,7 +161,8 @@ print(dispatches / (time.process_time() - begin) / 1e6)
 
 /// A program that is told the size, the time to simulate and the quantum, and prints its rate.
 fn peer(name: &str, program: String, mut arguments: Vec<String>, dispatches: f64) -> Contest {
-    let numbers = [f64::from(SMALL.cpus), f64::from(SMALL.processes), SMALL.horizon_ms(dispatches), QUANTUM_MS];
+    let numbers =
+        [f64::from(SMALL.cpus), f64::from(SMALL.processes), SMALL.horizon_ms(dispatches, QUANTUM_MS), QUANTUM_MS];
     arguments.extend(numbers.map(|number| number.to_string()));
     let run = move || {
         let output = Command::new(&program).args(&arguments).output().ok()?;

@@ -78,6 +78,16 @@ impl Course {
         behaviour.ops.get(self.op as usize)
     }
 
+    /// What becomes of its dispatch interval when its [`Self::work_ns`] are done; none where it goes on with the next step.
+    pub(crate) fn end_of_work(&self) -> Option<End> {
+        let work_ns = self.work_ns();
+        match () {
+            () if self.rest_ns == work_ns => Some(End::Exit),
+            () if self.burst_ns == work_ns => Some(self.burst_end),
+            () => None,
+        }
+    }
+
     /// For how long it blocks, having come to a semaphore.
     pub(crate) fn block_ns(&mut self, behaviour: &Behaviour) -> u64 {
         if let Some(Op::Block(length)) = self.op(behaviour) {

@@ -3,7 +3,7 @@
 use crate::index::{CpuIndex, all};
 use crate::rule::Distance;
 use crate::tournament::Nest;
-use machine::tree::{Machine, Object, ObjectIndex};
+use machine::tree::{Kind, Machine, Object, ObjectIndex};
 use machine::{CpuId, Level};
 use strum::{EnumCount, VariantArray};
 
@@ -43,6 +43,24 @@ impl<'a> Cpus<'a> {
         let (a, b) = (&self.by_level[a.at()], &self.by_level[b.at()]);
         let shared = a.iter().zip(b).position(|(a, b)| a == b);
         shared.map_or(Level::Machine, |level| LEVELS[level])
+    }
+
+    /// Whether two CPUs share an object no wider than a level.
+    pub(crate) fn are_within(&self, level: Level, a: u32, b: u32) -> bool {
+        self.sharing(CpuIndex(a), CpuIndex(b)) <= level
+    }
+
+    /// Whether the machine tells of any cache.
+    pub(crate) fn tells_of_caches(&self) -> bool {
+        let objects = self.ids.iter().filter_map(|&id| self.machine.pu_index(id));
+        let mut around = objects.flat_map(|pu| self.machine.with_ancestors(self.machine.pu(pu).object));
+        around.any(|index| matches!(self.machine.object(index).kind, Kind::Cache(_)))
+    }
+
+    /// Whether two CPUs are near to the same memory.
+    pub(crate) fn share_memory(&self, a: u32, b: u32) -> bool {
+        let nodes = |cpu: u32| self.machine.local_numa_nodes(self.ids[cpu as usize]);
+        nodes(a) == nodes(b)
     }
 
     /// How far apart two CPUs are.

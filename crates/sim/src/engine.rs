@@ -8,15 +8,16 @@
 //!
 //! An interval has several segments where a process goes from one step of a phase to the next without giving up its CPU.
 
-mod job;
+pub(crate) mod job;
+pub(crate) mod population;
 
-use crate::course::Course;
 use crate::cpus::Cpus;
 use crate::decay::Decay;
+use crate::eevdf;
 use crate::experiment::Experiment;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::Memory;
-use crate::outcome::{End, Interval, Outcome, ProcessOutcome};
+use crate::outcome::{End, Interval, Outcome};
 use crate::parameters::{Clocks, Policy};
 use crate::queue::affine::Affine;
 use crate::queue::fifo::Fifo;
@@ -27,9 +28,9 @@ use crate::random::{Draws, Purpose};
 use crate::rule;
 use crate::timing::Timing;
 use crate::tournament::{Nest, Tournament};
-use job::{Barrier, Job, Outlook};
+use job::Outlook;
+use population::{Population, Seat};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 const NEVER: u64 = u64::MAX;
 
@@ -42,6 +43,9 @@ impl Experiment<'_> {
             Policy::RoundRobin => self.run_with(Fifo::default(), policy, replicate, memory, watch),
             Policy::Attached => self.run_with(local(Binding::ForLife), policy, replicate, memory, watch),
             Policy::PerCpu => self.run_with(local(Binding::Loose), policy, replicate, memory, watch),
+            Policy::Eevdf | Policy::EevdfLlc | Policy::EevdfAttached | Policy::EevdfLongSlice => {
+                eevdf::engine::Engine::new(self, policy, replicate, memory, watch).run()
+            }
             _ => {
                 let phi = self.parameters.phi(policy);
                 let queue = Affine::new(cpus, self.cpus.nest(), phi, self.parameters.wake);
@@ -74,18 +78,12 @@ enum Stop {
 
 #[derive(Default)]
 struct Cpu {
-    running: Option<ProcessIndex>,
-    /// Who has run here last, and how long without another in between.
-    last: Option<ProcessIndex>,
-    slice_ns: u64,
-    /// The dispatch interval.
-    interval_ns: u64,
+    seat: Seat,
     quantum_end_ns: u64,
     stop: Stop,
     /// The clock: ticks so far, and when the next one is due.
     tick: u32,
     next_tick_ns: u64,
-    idle_since_ns: u64,
 }
 
 impl Cpu {
@@ -102,26 +100,6 @@ impl Cpu {
     }
 }
 
-/// What a dispatch needs of a process: one cache line.
-#[repr(align(64))]
-struct Process {
-    course: Course,
-    /// Since when it is runnable.
-    runnable_ns: u64,
-    cpu_ns: u64,
-}
-
-const _: () = assert!(size_of::<Process>() == 64);
-
-/// What is seldom needed of a process.
-#[derive(Clone, Copy, Default)]
-struct History {
-    arrived_ns: Option<u64>,
-    ended_ns: Option<u64>,
-    woke_ns: u64,
-    barrier: Barrier,
-}
-
 /// A replicate under way.
 pub(crate) struct Engine<'a, Q, M, W> {
     policy: Policy,
@@ -129,13 +107,8 @@ pub(crate) struct Engine<'a, Q, M, W> {
     timing: Timing,
     cpu_set: &'a Cpus<'a>,
     cpus: Vec<Cpu>,
-    jobs: Vec<Job<'a>>,
-    processes: Vec<Process>,
-    histories: Vec<History>,
+    population: Population<'a>,
     standings: Vec<Standing>,
-    /// Jobs whose processes are equal, and whether their index was taken.
-    equals: Vec<(Vec<ProcessIndex>, Option<f64>)>,
-    group_of_job: Vec<Option<usize>>,
     queue: Q,
     idle: IdleCpus,
     memory: M,
@@ -145,20 +118,11 @@ pub(crate) struct Engine<'a, Q, M, W> {
     stops: Tournament<u64>,
     /// Bits of a CPU's number in the keys of `stops`.
     cpu_bits: u32,
-    /// When processes wake or arrive.
-    wakes: BinaryHeap<Reverse<(u64, ProcessIndex)>>,
     decay_ns: u64,
     balance_ns: u64,
     /// The earliest of these three.
     timer_ns: u64,
     load: Option<u32>,
-    runnable: u64,
-    /// Processes that have not ended.
-    left: u64,
-    dispatches: u64,
-    switches: u64,
-    longest_wait_ns: u64,
-    idle_ns: u128,
 }
 
 impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
@@ -185,38 +149,21 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             .map(|next_tick_ns| Cpu { next_tick_ns, ..Cpu::default() })
             .collect();
 
-        let mut processes = Vec::new();
-        let mut standings = Vec::new();
-        let mut jobs = Vec::new();
-        let mut wakes = Vec::new();
-        for (number, (job, behaviour)) in experiment.workload.jobs.iter().zip(&experiment.behaviours).enumerate() {
-            let first = processes.len() as u32;
-            let job = Job::new(job, behaviour, first);
-            for process in job.processes.clone() {
-                let draws = Draws::new(seed, replicate, Purpose::Process, process);
-                processes.push(Process { course: Course::new(number as u32, draws), runnable_ns: 0, cpu_ns: 0 });
-                standings.push(Standing { base: behaviour.base, cpu_ticks: 0, last_cpu: None, left_tick: 0 });
-            }
-            let gaps = Draws::new(seed, replicate, Purpose::Arrivals, number as u32);
-            let arrivals = behaviour.arrivals_ns(gaps).zip(first..job.next);
-            wakes.extend(arrivals.map(|(arrival_ns, process)| Reverse((arrival_ns, ProcessIndex(process)))));
-            jobs.push(job);
-        }
-        let (equals, group_of_job) = experiment.workload.equal_processes();
+        let population = Population::new(experiment, replicate);
+        let standing = |process: &population::Process| {
+            let base = population.jobs[process.course.job as usize].behaviour.base;
+            Standing { base, cpu_ticks: 0, last_cpu: None, left_tick: 0 }
+        };
+        let standings = population.processes.iter().map(standing).collect();
 
         let stops = Tournament::new(Nest::flat(cpu_set.len()), NEVER);
-        let left = processes.len() as u64;
         let mut engine = Self {
             policy,
             replicate,
             cpu_set,
             cpus,
-            jobs,
-            histories: vec![History::default(); processes.len()],
-            processes,
+            population,
             standings,
-            equals: equals.into_iter().map(|group| (group, None)).collect(),
-            group_of_job,
             queue,
             idle: IdleCpus::all(cpu_set.len(), cpu_set.nest()),
             memory,
@@ -224,17 +171,10 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             chance: Draws::new(seed, replicate, Purpose::Chance, 0),
             stops,
             cpu_bits,
-            wakes: wakes.into(),
             decay_ns: if timing.decay == Decay::None || !Q::PRIORITIES { NEVER } else { timing.decay_period_ns },
             balance_ns: if policy == Policy::PerCpu { timing.balance_period_ns } else { NEVER },
             timer_ns: 0,
             load: None,
-            runnable: 0,
-            left,
-            dispatches: 0,
-            switches: 0,
-            longest_wait_ns: 0,
-            idle_ns: 0,
             timing,
         };
         engine.set_timer();
@@ -244,7 +184,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     /// Runs until all processes have ended or the horizon is reached.
     pub(crate) fn run(mut self) -> Outcome {
         let mut now_ns = 0;
-        while self.left > 0 {
+        while self.population.left > 0 {
             // A key holds the time above and the CPU's number below, so that at one moment CPUs come in their order.
             let stop = self.stops.least();
             let stop_ns = stop >> self.cpu_bits;
@@ -264,7 +204,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     }
 
     fn set_timer(&mut self) {
-        let wake_ns = self.wakes.peek().map_or(NEVER, |&Reverse((at_ns, _))| at_ns);
+        let wake_ns = self.population.wakes.peek().map_or(NEVER, |&Reverse((at_ns, _))| at_ns);
         self.timer_ns = self.decay_ns.min(self.balance_ns).min(wake_ns);
     }
 
@@ -282,7 +222,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             for cpu in idle {
                 self.wake_cpu(cpu, now_ns);
             }
-        } else if let Some(Reverse((_, process))) = self.wakes.pop() {
+        } else if let Some(Reverse((_, process))) = self.population.wakes.pop() {
             self.join(process, now_ns);
         }
         self.set_timer();
@@ -292,12 +232,12 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         // Those that run are charged first, so that what they have had by now decays with the rest.
         for cpu in &mut self.cpus {
             let ticks = cpu.advance(now_ns, self.timing.tick_ns);
-            if let Some(process) = cpu.running {
+            if let Some(process) = cpu.seat.running {
                 let standing = &mut self.standings[process.at()];
                 standing.cpu_ticks = rule::charge(standing.cpu_ticks, ticks);
             }
         }
-        let per_cpu = self.runnable * u64::from(rule::LOAD_ONE) / self.cpus.len() as u64;
+        let per_cpu = self.population.runnable * u64::from(rule::LOAD_ONE) / self.cpus.len() as u64;
         let load = self.timing.load(self.load, per_cpu.min(u64::from(u32::MAX)) as u32);
         self.load = Some(load);
         for standing in &mut self.standings {
@@ -308,18 +248,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
 
     /// A process arrives or wakes.
     fn join(&mut self, index: ProcessIndex, now_ns: u64) {
-        let process = &mut self.processes[index.at()];
-        process.runnable_ns = now_ns;
-        let history = &mut self.histories[index.at()];
-        history.woke_ns = now_ns;
-        if history.arrived_ns.is_none() {
-            history.arrived_ns = Some(now_ns);
-            let job = &mut self.jobs[process.course.job as usize];
-            job.living += 1;
-            // Drawn from the process's own stream, so that it does the same under every policy.
-            process.course.begin(job.behaviour);
-        }
-        self.runnable += 1;
+        self.population.join(index, now_ns);
         let around = Surroundings { standings: &self.standings, idle: &self.idle, chance: &mut self.chance };
         if let Some(cpu) = self.queue.join(index, around) {
             self.wake_cpu(cpu, now_ns);
@@ -330,7 +259,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     fn wake_cpu(&mut self, index: CpuIndex, now_ns: u64) {
         self.idle.remove(index);
         let cpu = &mut self.cpus[index.at()];
-        self.idle_ns += u128::from(now_ns - cpu.idle_since_ns);
+        self.population.counts.idle_ns += u128::from(now_ns - cpu.seat.idle_since_ns);
         cpu.advance(now_ns, self.timing.tick_ns);
         self.search(index, now_ns, None);
     }
@@ -339,7 +268,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     #[inline(never)]
     fn stop(&mut self, index: CpuIndex, now_ns: u64) {
         let cpu = &mut self.cpus[index.at()];
-        let Some(running) = cpu.running else {
+        let Some(running) = cpu.seat.running else {
             return;
         };
         // A step that ends within the interval leaves the CPU to the process: nobody looks at the queue.
@@ -347,53 +276,32 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             Stop::Step => return self.segment(index, running, now_ns),
             Stop::End(end) => end,
         };
-        let ran_ns = now_ns - cpu.interval_ns;
-        cpu.slice_ns += ran_ns;
-        cpu.running = None;
         let ticks = cpu.advance(now_ns, self.timing.tick_ns);
         if Q::PRIORITIES {
             let standing = &mut self.standings[running.at()];
             standing.cpu_ticks = rule::charge(standing.cpu_ticks, ticks);
             standing.left_tick = cpu.tick;
         }
-        let (runnable_ns, from_ns) = (self.processes[running.at()].runnable_ns, cpu.interval_ns);
-        (self.watch)(Interval { process: running, cpu: index, runnable_ns, from_ns, until_ns: now_ns, end });
-
-        let process = &mut self.processes[running.at()];
-        let job = &mut self.jobs[process.course.job as usize];
-        process.cpu_ns += ran_ns;
-        job.tally.ends[end as usize] += 1;
-        if end != End::Horizon {
-            job.tally.intervals.record(ran_ns);
-        }
+        self.population.unseat(&mut cpu.seat, (running, index), now_ns, end, &mut self.watch);
         let again = match end {
             End::Horizon => {
                 self.stops.set(index.at(), NEVER);
                 return;
             }
             End::Semaphore => {
-                if job.behaviour.interactive {
-                    job.tally.responses.record(now_ns - self.histories[running.at()].woke_ns);
-                }
-                let block_ns = self.block(running);
-                self.wakes.push(Reverse((now_ns.saturating_add(block_ns), running)));
+                self.population.block(running, now_ns);
                 self.set_timer();
-                self.runnable -= 1;
                 self.queue.left(index, false);
                 None
             }
             End::Exit => {
-                self.runnable -= 1;
                 self.queue.left(index, true);
-                self.exit(running, now_ns);
+                self.population.exit(running, now_ns, self.cpus.iter().map(|cpu| &cpu.seat));
+                self.set_timer();
                 None
             }
             _ => {
-                // What the quantum cut goes on with the next dispatch.
-                if process.course.burst_is_done() {
-                    process.course.begin_burst(job.behaviour);
-                }
-                process.runnable_ns = now_ns;
+                self.population.stay(running, now_ns);
                 Some(running)
             }
         };
@@ -405,49 +313,6 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         self.search(index, now_ns, again);
     }
 
-    /// For how long a process blocks that has come to a semaphore.
-    fn block(&mut self, index: ProcessIndex) -> u64 {
-        let process = &mut self.processes[index.at()];
-        process.course.block_ns(self.jobs[process.course.job as usize].behaviour)
-    }
-
-    /// A process is done: what it held is free, those at the barrier may have waited for it alone, and the next one arrives.
-    fn exit(&mut self, index: ProcessIndex, now_ns: u64) {
-        self.left -= 1;
-        self.histories[index.at()].ended_ns = Some(now_ns);
-        let number = self.processes[index.at()].course.job as usize;
-        let job = &mut self.jobs[number];
-        job.lose(index);
-        if job.next < job.processes.end {
-            let next = ProcessIndex(job.next);
-            job.next += 1;
-            self.wakes.push(Reverse((now_ns, next)));
-            self.set_timer();
-        }
-        if let Some(group) = self.group_of_job[number] {
-            self.take_jain_index(group, now_ns);
-        }
-    }
-
-    /// Jain's index (Jain, Chiu and Hawe, DEC-TR-301, 1984) of a group's CPU times so far, unless it was taken before.
-    fn take_jain_index(&mut self, group: usize, now_ns: u64) {
-        let (members, index) = &mut self.equals[group];
-        if index.is_some() {
-            return;
-        }
-        let mut cpu_ns: Vec<f64> = members.iter().map(|process| self.processes[process.at()].cpu_ns as f64).collect();
-        // Those that run have had the time since their dispatch as well.
-        for cpu in &self.cpus {
-            if let Some(position) = cpu.running.and_then(|running| members.binary_search(&running).ok()) {
-                cpu_ns[position] += (now_ns - cpu.interval_ns) as f64;
-            }
-        }
-        let (sum, squares) = cpu_ns.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-        if squares > 0.0 {
-            *index = Some(sum * sum / (members.len() as f64 * squares));
-        }
-    }
-
     /// A CPU looks for a process.
     #[inline(always)]
     fn search(&mut self, index: CpuIndex, now_ns: u64, again: Option<ProcessIndex>) {
@@ -456,7 +321,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
             Some(process) => self.dispatch(index, process, now_ns),
             None => {
                 self.idle.insert(index);
-                self.cpus[index.at()].idle_since_ns = now_ns;
+                self.cpus[index.at()].seat.idle_since_ns = now_ns;
                 self.stops.set(index.at(), NEVER);
             }
         }
@@ -464,32 +329,10 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
 
     #[inline(always)]
     fn dispatch(&mut self, index: CpuIndex, next: ProcessIndex, now_ns: u64) {
-        self.dispatches += 1;
         let cpu = &mut self.cpus[index.at()];
-        let process = &mut self.processes[next.at()];
-        self.longest_wait_ns = self.longest_wait_ns.max(now_ns - process.runnable_ns);
-        let standing = &mut self.standings[next.at()];
-        if standing.last_cpu != Some(index) {
-            if let Some(last) = standing.last_cpu {
-                let level = self.cpu_set.sharing(last, index);
-                self.jobs[process.course.job as usize].tally.migrations[level as usize] += 1;
-            }
-            standing.last_cpu = Some(index);
-        }
-        let mut start_ns = now_ns;
-        // A time slice goes on over intervals, also with idle time in between, until another process runs here.
-        if cpu.last != Some(next) {
-            self.switches += 1;
-            start_ns = (now_ns + self.timing.switch_ns).min(self.timing.horizon_ns);
-            if let Some(last) = cpu.last {
-                let job = self.processes[last.at()].course.job;
-                self.jobs[job as usize].tally.slices.record(cpu.slice_ns);
-            }
-            cpu.last = Some(next);
-            cpu.slice_ns = 0;
-        }
-        cpu.running = Some(next);
-        cpu.interval_ns = now_ns;
+        let last_cpu = self.standings[next.at()].last_cpu.replace(index);
+        let is_switch = self.population.seat(&mut cpu.seat, next, (last_cpu, index), self.cpu_set, now_ns);
+        let start_ns = if is_switch { (now_ns + self.timing.switch_ns).min(self.timing.horizon_ns) } else { now_ns };
         let late_ns = if self.timing.jitter_ns > 0 { self.chance.below(self.timing.jitter_ns + 1) } else { 0 };
         // Counted in ticks, the first one may come right away: such a quantum is up to a tick short.
         let due_ns = match self.timing.quantum_ticks {
@@ -504,8 +347,9 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     /// A process goes on from where it is, until its next step or the end of the interval.
     #[inline(always)]
     fn segment(&mut self, index: CpuIndex, running: ProcessIndex, now_ns: u64) {
-        let process = &mut self.processes[running.at()];
-        let job = &mut self.jobs[process.course.job as usize];
+        let Population { processes, jobs, histories, .. } = &mut self.population;
+        let process = &mut processes[running.at()];
+        let job = &mut jobs[process.course.job as usize];
         let cpu = &mut self.cpus[index.at()];
         // The run is carried out now, though it lasts until later: nothing that happens in between can change it.
         let until_ns = cpu.quantum_end_ns.min(self.timing.horizon_ns);
@@ -514,7 +358,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let outlook = if job.behaviour.ops.is_empty() {
             Outlook::Work
         } else {
-            job.proceed(&mut process.course, running, &mut self.histories[running.at()].barrier)
+            job.proceed(&mut process.course, running, &mut histories[running.at()].barrier)
         };
         let (stop_ns, stop) = match outlook {
             Outlook::Work => {
@@ -550,42 +394,10 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     }
 
     fn outcome(mut self, now_ns: u64) -> Outcome {
+        let seats: Vec<Seat> = self.cpus.iter().map(|cpu| cpu.seat).collect();
         for cpu in self.idle.iter() {
-            self.idle_ns += u128::from(now_ns - self.cpus[cpu.at()].idle_since_ns);
+            self.population.counts.idle_ns += u128::from(now_ns - seats[cpu.at()].idle_since_ns);
         }
-        (0..self.equals.len()).for_each(|group| self.take_jain_index(group, now_ns));
-        for cpu in &self.cpus {
-            if let Some(last) = cpu.last {
-                let job = self.processes[last.at()].course.job;
-                self.jobs[job as usize].tally.slices.record(cpu.slice_ns);
-            }
-        }
-        let processes: Vec<ProcessOutcome> = (self.processes.iter().zip(&self.histories))
-            .map(|(process, history)| ProcessOutcome {
-                arrived_ns: history.arrived_ns,
-                ended_ns: history.ended_ns,
-                cpu_ns: process.cpu_ns,
-            })
-            .collect();
-        let ms = |ns: u64| ns as f64 / 1e6;
-        let jobs = self.jobs.into_iter().map(|job| {
-            let own = job.processes.start as usize..job.processes.end as usize;
-            job.outcome(&processes[own])
-        });
-        let jobs = jobs.collect();
-        let capacity_ns = u128::from(now_ns) * self.cpus.len() as u128;
-        Outcome {
-            policy: self.policy,
-            replicate: self.replicate,
-            makespan_ms: ms(now_ns),
-            completed: self.left == 0,
-            jobs,
-            processes,
-            dispatches: self.dispatches,
-            switches: self.switches,
-            idle_fraction: if capacity_ns > 0 { self.idle_ns as f64 / capacity_ns as f64 } else { 0.0 },
-            jain_index: self.equals.iter().filter_map(|&(_, index)| index).reduce(f64::min),
-            longest_wait_ms: ms(self.longest_wait_ns),
-        }
+        self.population.outcome(self.policy, self.replicate, now_ns, &seats)
     }
 }

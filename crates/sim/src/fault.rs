@@ -1,6 +1,7 @@
 //! What can be wrong with a workload.
 
 use crate::cache::Footprint;
+use crate::eevdf::kernel::OWN_SLICE_MS;
 use crate::parameters::LONGEST_MS;
 use crate::rule::BASE_MAX;
 use crate::workload::{Distribution, Ends, Intervals, Job, Process, Step, Workload};
@@ -216,6 +217,11 @@ fn job(job: &Job, at: &str) -> Checked {
 
 fn process(process: &Process, at: &str) -> Checked {
     range(f64::from(process.base), 0.0, f64::from(BASE_MAX), &format!("{at}.base"))?;
+    range(f64::from(process.nice), -20.0, 19.0, &format!("{at}.nice"))?;
+    if let Some(slice_ms) = process.slice_ms {
+        let [least, most] = OWN_SLICE_MS;
+        range(slice_ms, least, most, &format!("{at}.slice_ms"))?;
+    }
     if let Some(work) = &process.work_ms {
         distribution(work, &format!("{at}.work_ms"))?;
     }

@@ -72,6 +72,7 @@ prop_compose! {
             at_once: at_once.map(|n| n.min(processes)),
             gap_ms: gap.filter(|_| at_once.is_none()),
             processes,
+            threads: false,
             locks: if takes_lock { vec!["lock".into()] } else { Vec::new() },
             process: Process {
                 work_ms: Some(match work {
@@ -403,6 +404,7 @@ fn a_process_does_the_same_under_every_policy() {
         processes: 9,
         at_once: None,
         locks: Vec::new(),
+        threads: false,
         process: Process {
             work_ms: Some(Distribution::Exponential(500.0)),
             intervals: Some(Intervals::Bursts {

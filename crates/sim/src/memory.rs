@@ -41,6 +41,14 @@ pub trait Memory {
     /// It runs there from `now_ns` on until `work_ns` of work are done or `wall_ns` have passed, whichever is first, and the
     /// state follows. Work that is done at the very moment `wall_ns` are over is done.
     fn run(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran;
+
+    /// As [`dispatch`](Self::dispatch) and [`run`](Self::run), of a run that can be cut off: how long `work_ns` of work take if it
+    /// isn't, in ns. It is followed by one [`stop`](Self::stop) on the same CPU.
+    fn start(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64) -> u64;
+
+    /// The run ends that was started with `work_ns`, after `wall_ns`, which are never more than [`start`](Self::start) said; when
+    /// they are as many, all of the work is done. The state follows now.
+    fn stop(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran;
 }
 
 /// What a run came to that could have been cut off at any time.
@@ -81,6 +89,16 @@ impl Memory for NoMemory {
         let ns = work_ns.min(wall_ns);
         Ran { work_ns: ns, wall_ns: ns, misses: Misses::default() }
     }
+
+    #[inline]
+    fn start(&mut self, _: ProcessIndex, _: CpuIndex, _: u64, work_ns: u64) -> u64 {
+        work_ns
+    }
+
+    #[inline]
+    fn stop(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran {
+        self.run(process, cpu, now_ns, work_ns, wall_ns)
+    }
 }
 
 impl TaskMemory for NoMemory {
@@ -94,6 +112,6 @@ impl TaskMemory for NoMemory {
 
     #[inline]
     fn stop(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Stopped {
-        Stopped { ran: self.run(process, cpu, now_ns, work_ns, wall_ns), reload_ns: 0 }
+        Stopped { ran: Memory::run(self, process, cpu, now_ns, work_ns, wall_ns), reload_ns: 0 }
     }
 }

@@ -29,6 +29,8 @@ pub enum End {
     Exit,
     /// The horizon was reached. Not a look at the run queue.
     Horizon,
+    /// Another process woke and took the CPU, or balancing moved it away.
+    Preempted,
 }
 
 impl End {

@@ -1,6 +1,7 @@
 //! Policies, and the numbers that they and the machine are simulated with.
 
 use crate::decay::Decay;
+use crate::eevdf::KernelParameters;
 use crate::index::all;
 use crate::rule::{Distance, PHI_HEAVY, PHI_LIGHT, PHI_MAX, Phi, TimeBoost};
 use serde::{Deserialize, Serialize};
@@ -38,8 +39,17 @@ pub enum Policy {
     LongQuantum,
     /// A queue for each CPU, as in today's kernels. A waking process goes back to its CPU, or to an idle one under the same
     /// last-level cache, a new one to the CPU with the fewest; a CPU that would idle takes from the nearest CPU with processes
-    /// waiting; periodically each evens out with the fullest. Within a queue, standard, so that only where differs.
+    /// waiting; periodically each evens out with the fullest. Within a queue, standard, so that only where differs: not what
+    /// any kernel does, for which there is [`Policy::Eevdf`].
     PerCpu,
+    /// Linux's own fair scheduler, of the kernel in [`Parameters::kernel`]: [`crate::eevdf`].
+    Eevdf,
+    /// The same with cache-aware balancing (`SCHED_CACHE`): threads of one process gather under one last-level cache.
+    EevdfLlc,
+    /// The same with each process bound for life, as [`Policy::Attached`] binds it.
+    EevdfAttached,
+    /// The same with each process asking for slices of [`Parameters::long_quantum_ms`], or as long as the kernel grants.
+    EevdfLongSlice,
 }
 
 impl Policy {
@@ -49,6 +59,11 @@ impl Policy {
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
         self.into()
+    }
+
+    /// Whether it is a kernel's own scheduler, and heeds [`Parameters::kernel`].
+    pub fn is_kernels(self) -> bool {
+        matches!(self, Self::Eevdf | Self::EevdfLlc | Self::EevdfAttached | Self::EevdfLongSlice)
     }
 
     /// Whether its boosts are those of [`Parameters::phi_p`] and [`Parameters::phi_t`], instead of fixed ones or none.
@@ -135,6 +150,9 @@ pub struct Parameters {
     pub wake: Wake,
     /// How often queues are evened out under [`Policy::PerCpu`]; our choice.
     pub balance_period_ms: f64,
+    /// The kernel whose fair scheduler is modelled, and its numbers; the newest one's where none is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelParameters>,
     /// When to stop at the latest; needed when some process never ends.
     pub horizon_ms: Option<f64>,
     /// How many times the workload is run, each time with other draws.
@@ -162,6 +180,7 @@ impl Default for Parameters {
             decay_period_ms: 1_000.0,
             wake: Wake::Any,
             balance_period_ms: 100.0,
+            kernel: None,
             horizon_ms: None,
             replicates: 10,
             seed: 1,
@@ -230,6 +249,7 @@ impl Parameters {
             ("horizon_ms", self.horizon_ms.unwrap_or(1.0), nanosecond_ms, LONGEST_MS),
             ("replicates", count(self.replicates), 1.0, 1e6),
         ])?;
+        self.kernel.as_ref().map_or(Ok(()), KernelParameters::check)?;
         match self.graded {
             Some(graded) if !graded.is_sorted_by(|near, far| near >= far) || graded[0] > PHI_MAX => {
                 Err(ParameterError::Graded(graded))
@@ -244,9 +264,15 @@ impl Parameters {
         let complex = |p: u32, t: u32| Phi::new(here(p), t, TimeBoost::Complex, self.fade_per_tick);
         let simple = |by_distance: [u32; Distance::COUNT], t: u32| Phi::new(by_distance, t, TimeBoost::Simple, 0);
         match policy {
-            Policy::RoundRobin | Policy::Standard | Policy::Attached | Policy::LongQuantum | Policy::PerCpu => {
-                simple(here(0), 0)
-            }
+            Policy::RoundRobin
+            | Policy::Standard
+            | Policy::Attached
+            | Policy::LongQuantum
+            | Policy::PerCpu
+            | Policy::Eevdf
+            | Policy::EevdfLlc
+            | Policy::EevdfAttached
+            | Policy::EevdfLongSlice => simple(here(0), 0),
             Policy::Light => simple(here(PHI_LIGHT), PHI_LIGHT),
             Policy::Heavy => simple(here(PHI_HEAVY), PHI_HEAVY),
             Policy::Affinity => simple(here(self.phi_p), self.phi_t),

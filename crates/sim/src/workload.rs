@@ -37,6 +37,9 @@ pub struct Job {
     /// The locks that its processes share, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<String>,
+    /// Whether its processes are threads of one process, which have their memory in common. Cache-aware balancing gathers those.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub threads: bool,
     /// What each process does.
     pub process: Process,
 }
@@ -64,9 +67,35 @@ pub struct Process {
     /// Whether somebody waits for its answers: the time from each wake-up to the next block is then a response time.
     #[serde(default)]
     pub interactive: bool,
+    /// Its nice value, from -20 to 19; of use to the kernel's own scheduler only, as are the next two.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub nice: i32,
+    /// Its scheduling class.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sched: Sched,
+    /// The slice that it asks for; the kernel's base slice when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_ms: Option<f64>,
     /// What it does to caches.
     #[serde(default)]
     pub memory: Footprint,
+}
+
+/// How the kernel's own scheduler treats a process (sched(7)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sched {
+    /// `SCHED_OTHER`.
+    #[default]
+    Other,
+    /// `SCHED_BATCH`: it preempts nobody as it wakes.
+    Batch,
+    /// `SCHED_IDLE`: it has next to no weight, and everybody else preempts it.
+    Idle,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Steps that are done in order, several times over.

@@ -88,6 +88,7 @@ fn worker(work_ms: f64, arrival_ms: f64) -> Job {
         processes: 1,
         at_once: None,
         locks: Vec::new(),
+        threads: false,
         process: Process { work_ms: Some(Distribution::Constant(work_ms)), ..Process::default() },
     }
 }

@@ -7,8 +7,8 @@ use sim::cache::{Hierarchy, Member, Timing};
 use sim::space::{Change, Graph, Kind, Listed, Mix, Outcome, Stage, Tasks};
 use sim::workload::Distribution;
 use sim::{
-    CacheModel, Clocks, CpuIndex, Decay, Experiment, Footprint, Interval, Memory, NoMemory, Parameters, Policy,
-    ProcessIndex, QuantumEnd, Ran, Workload, space,
+    CacheModel, Clocks, CpuIndex, Decay, Experiment, Footprint, Interval, Job, KernelParameters, Memory, NoMemory,
+    Parameters, Phase, Policy, Process, ProcessIndex, QuantumEnd, Ran, Release, Step, Workload, space,
 };
 use std::cell::RefCell;
 
@@ -44,6 +44,14 @@ impl Memory for Told<'_> {
         let ran = self.caches.run(process, cpu, now_ns, work_ns, wall_ns);
         self.runs.borrow_mut().push((process.0, cpu.0, now_ns / 1_000_000, ran.misses.reload));
         ran
+    }
+
+    fn start(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64) -> u64 {
+        Memory::start(&mut self.caches, process, cpu, now_ns, work_ns)
+    }
+
+    fn stop(&mut self, process: ProcessIndex, cpu: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran {
+        Memory::stop(&mut self.caches, process, cpu, now_ns, work_ns, wall_ns)
     }
 }
 
@@ -103,6 +111,68 @@ fn a_migrant_reloads_everything_and_who_returns_what_was_displaced() {
     let displacing = 125.0 * work_ms - frames * (1.0 - 3_000.0 / frames).ln();
     near(displacing, 43_000.0);
     near(reloaded(1, 840), 3_000.0 * (1.0 - (-displacing / frames).exp()));
+}
+
+/// Jobs of one process each, which do these steps for ever.
+fn single(steps: &[&[Step]]) -> Workload {
+    let job = |(number, steps): (usize, &&[Step])| {
+        let phases = vec![Phase { repeat: u32::MAX, steps: steps.to_vec() }];
+        Job {
+            name: number.to_string(),
+            processes: 1,
+            process: Process { phases, ..Process::default() },
+            ..Job::default()
+        }
+    };
+    Workload { name: "by hand".into(), jobs: steps.iter().enumerate().map(job).collect() }
+}
+
+/// Who ran where from when to when, in us, under Linux 6.12's scheduler.
+fn under_eevdf(machine: &str, workload: &Workload, horizon_ms: f64) -> Vec<(u32, u32, u64, u64)> {
+    let machine = Machine::named(machine).unwrap();
+    let kernel = Some(KernelParameters::of(Release::Linux6_12));
+    let parameters = Parameters { kernel, jitter_us: 0.0, horizon_ms: Some(horizon_ms), ..Parameters::default() };
+    let experiment = Experiment::new(&machine, workload, &parameters).unwrap();
+    let mut ran = Vec::new();
+    experiment.run(Policy::Eevdf, 0, NoMemory, |i: Interval| {
+        ran.push((i.process.0, i.cpu.0, i.from_ns / 1_000, i.until_ns / 1_000));
+    });
+    ran.sort_by_key(|&(_, cpu, from, _)| (from, cpu));
+    ran
+}
+
+#[test]
+fn who_sleeps_owed_something_preempts_as_it_wakes_until_it_has_had_it() {
+    let work = |ms| Step::Work(Distribution::Constant(ms));
+    let workload = single(&[&[work(1e6)], &[work(1.0), Step::Block(Distribution::Constant(10.5))]]);
+    let ran = under_eevdf("pack:1 core:1 pu:1", &workload, 53.5);
+    let of_b: Vec<(u64, u64)> = ran.iter().filter(|ran| ran.0 == 1).map(|&(.., from, until)| (from, until)).collect();
+    // B waits for the first tick, at which A has had 4 ms; is owed 1.5 ms as it sleeps at 5, 1 at 16.5, 0.5 at 28, and nothing
+    // at 39.5. So it waits for a tick again as it wakes at 50.
+    assert_eq!(of_b, [(4_000, 5_000), (15_500, 16_500), (27_000, 28_000), (38_500, 39_500), (52_000, 53_000)]);
+}
+
+#[test]
+fn a_busy_cpu_pulls_who_has_not_run_for_longest_when_its_turn_to_balance_comes() {
+    let endless = [Step::Work(Distribution::Constant(1e6))];
+    let mut workload = single(&[&endless, &endless, &endless, &endless, &endless, &endless]);
+    for done in [1, 3] {
+        workload.jobs[done].process.work_ms = Some(Distribution::Constant(20.0));
+    }
+    let ran = under_eevdf("pack:1 l3:1 core:2 pu:1", &workload, 150.0);
+    let (a, c, e, f) = (0, 2, 4, 5);
+    let on = |cpu: u32, from: u64, until: u64| -> Vec<u32> {
+        let inside = |ran: &&(u32, u32, u64, u64)| ran.1 == cpu && ran.2 >= from && ran.2 < until;
+        ran.iter().filter(inside).map(|ran| ran.0).collect()
+    };
+    assert_eq!(on(0, 0, 24_000), [a, c, e, a, c, e], "turns of a tick");
+    let ended = |process: u32| ran.iter().filter(|ran| ran.0 == process).map(|ran| ran.3).max().unwrap();
+    assert_eq!((ended(1), ended(3)), (52_000, 56_000), "five turns each, of three that take turns");
+    // CPU 1 balances at 32 ms and finds nothing, 64 ms later and finds too little for a process, and 32 ms after that. Then E's
+    // turn on CPU 0 begins; C ran until just now, A until 124 ms.
+    let first_on_1 = ran.iter().find(|ran| ran.1 == 1 && ran.0 != f && ran.2 >= 56_000).unwrap();
+    assert_eq!((first_on_1.0, first_on_1.2), (a, 132_000), "A comes at 128 ms with what it had more than its due");
+    assert!(on(0, 128_000, 150_000).iter().all(|process| [c, e].contains(process)), "two take turns");
 }
 
 fn stage(tasks: Tasks, ms: f64) -> Stage {

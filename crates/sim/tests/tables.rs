@@ -46,6 +46,7 @@ fn run(percent: [f64; 7], ends: [f64; 6], parameters: &Parameters) -> Outcome {
         processes: 8,
         at_once: None,
         locks: Vec::new(),
+        threads: false,
         process,
     };
     let machine = Machine::named("sgi-4d340").unwrap();
@@ -118,6 +119,7 @@ fn responses_are_times_from_wake_up_to_block() {
         processes: 1,
         at_once: None,
         locks: Vec::new(),
+        threads: false,
         process,
     };
     let alone = Workload { name: "alone".into(), jobs: vec![job.clone()] };

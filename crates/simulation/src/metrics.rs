@@ -147,7 +147,9 @@ impl NumbersOf<'_> {
     /// Why dispatch intervals ended: the share of each cause. Those cut off by the horizon are left out.
     fn ends(&mut self, jobs: &[&JobOutcome]) {
         let ended = |end: &End| jobs.iter().filter_map(|job| job.ends.get(end)).sum::<u64>() as f64;
-        let causes: Vec<End> = End::ALL.into_iter().filter(|end| *end != End::Horizon).collect();
+        // Policies under which nothing preempts have no word for it.
+        let is_told = |end: &End| *end != End::Horizon && (*end != End::Preempted || ended(end) > 0.0);
+        let causes: Vec<End> = End::ALL.into_iter().filter(is_told).collect();
         let all: f64 = causes.iter().map(ended).sum();
         if all > 0.0 {
             for end in causes {

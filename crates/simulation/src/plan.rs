@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sim::cache::{HierarchyError, Timing};
 use sim::space as space_sharing;
-use sim::{ExperimentError, Parameters, ParsePolicyError, Policy, Workload};
+use sim::{ExperimentError, Parameters, ParsePolicyError, Policy, Release, Workload};
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::num::NonZeroU64;
@@ -110,6 +110,8 @@ impl Kind for SimulationPlan {
             let policies = || self.policies.iter().try_for_each(|policy| sharing.check_policy(policy));
             policies().map_err(|error| PlanError(error.to_string()))?;
             sharing.check().map_err(|error| PlanError(format!("subject `{name}`: {error}")))?;
+            let kernels = self.policies.iter().try_for_each(|policy| sharing.check_kernel(policy));
+            kernels.map_err(|error| PlanError(format!("subject `{name}`: {error}")))?;
         }
         Ok(())
     }
@@ -281,6 +283,28 @@ impl Sharing {
     }
 }
 
+impl Sharing {
+    /// Whether the kernel that is simulated has what a policy and the workload ask of it.
+    fn check_kernel(&self, policy: &str) -> Result<(), SimulationError> {
+        let Self::Time { workload, parameters } = self else { return Ok(()) };
+        let policy: Policy = policy.parse()?;
+        let kernel = parameters.kernel.clone().unwrap_or_default();
+        let lacks =
+            |what: &'static str, since: Release| SimulationError::Kernel { what, since, release: kernel.release };
+        let asks_for_slices = workload.jobs.iter().any(|job| job.process.slice_ms.is_some());
+        match policy {
+            Policy::EevdfLlc if kernel.release < Release::Linux7_3 => {
+                Err(lacks("cache-aware balancing", Release::Linux7_3))
+            }
+            policy if policy.is_kernels() && !kernel.own_slices => {
+                let is_asked = asks_for_slices || policy == Policy::EevdfLongSlice;
+                if is_asked { Err(lacks("slices that processes ask for", Release::Linux6_12)) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 fn one() -> f64 {
     1.0
 }
@@ -330,6 +354,16 @@ pub enum SimulationError {
     /// A treatment is no policy of space sharing.
     #[error(transparent)]
     SpacePolicy(#[from] space_sharing::ParsePolicyError),
+    /// The kernel that is simulated has no such thing.
+    #[error("Linux {release} has no {what}; Linux {since} has")]
+    Kernel {
+        /// What is asked for.
+        what: &'static str,
+        /// The first modelled kernel that has it.
+        since: Release,
+        /// The kernel that is simulated.
+        release: Release,
+    },
     /// There is no such parameter.
     #[error("there is no parameter `{name}` to sweep; there are {known}")]
     UnknownParameter {

@@ -22,7 +22,7 @@ use replay::{Policy, ReplayOutput, Run, RunFailure, Scenario, Series, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sim::cache::Timing;
-use sim::{Parameters, QuantumEnd, Wake, Workload};
+use sim::{KernelParameters, Parameters, QuantumEnd, Release, Wake, Workload};
 use study::JournalError;
 use study::host::unix_seconds;
 use study::kind::Kind;
@@ -73,17 +73,20 @@ const KERNEL_TICK_MS: f64 = 4.0;
 /// What the player works at a time, at most; see `replay`.
 const CHUNK_US: f64 = 100.0;
 
-/// The parameters with which the simulator comes closest to what a kernel does that is given `parameters`: a quantum ends
-/// with the first tick of the kernel's clock after it is over, a long one is as long as the kernel grants, and a waking process
+/// The parameters with which the simulator comes closest to what a kernel of a `release` does that is given `parameters`: its own
+/// scheduler is that of the newest kernel modelled that is no newer. Under the affinity scheduler a quantum ends with the first tick of the kernel's clock after it is over, a long one is as long as the kernel grants, and a waking process
 /// goes to the nearest idle CPU. The CPUs of an emulator take turns of a chunk of work each, so that a tick is late by up to a turn
 /// of all `emulated_cpus`.
-pub fn simulator_parameters(parameters: &Parameters, emulated_cpus: Option<u32>) -> Parameters {
+pub fn simulator_parameters(release: &str, parameters: &Parameters, emulated_cpus: Option<u32>) -> Parameters {
+    let modelled = Release::modelling(release).map(KernelParameters::of);
+    let modelled = modelled.map(|kernel| if emulated_cpus.is_some() { kernel.emulated() } else { kernel });
     let whole_ticks = |ms: f64| (ms / KERNEL_TICK_MS).ceil() * KERNEL_TICK_MS;
     Parameters {
         quantum_ms: whole_ticks(parameters.quantum_ms),
         long_quantum_ms: whole_ticks(parameters.long_quantum_ms.min(LONGEST_SLICE_MS)),
         quantum_end: QuantumEnd::Elapsed,
         wake: Wake::Nearest,
+        kernel: parameters.kernel.clone().or(modelled),
         jitter_us: emulated_cpus.map_or(parameters.jitter_us, |cpus| f64::from(cpus) * CHUNK_US),
         ..parameters.clone()
     }
@@ -115,9 +118,17 @@ impl ReplayPlan {
 
     /// How many samples there are in all.
     pub fn samples(&self) -> u64 {
-        let simulated = self.known_policies().into_iter().filter(|policy| policy.simulated_by().is_some()).count();
-        let simulated = if self.simulated.is_some() { simulated } else { 0 };
+        let simulated = self.known_policies().into_iter().filter(|policy| self.simulated_by(*policy).is_some()).count();
         u64::from(self.replicates) * (self.policies.len() + simulated) as u64
+    }
+
+    /// The simulator's policy for one of the kernel's. Where the simulator has no kernel's scheduler, as before it was modelled,
+    /// one that stands in for it; none where there is none, or nothing is simulated.
+    pub fn simulated_by(&self, policy: Policy) -> Option<sim::Policy> {
+        match self.simulated.as_ref()?.kernel {
+            Some(_) => Some(policy.simulated_by()),
+            None => policy.stand_in(),
+        }
     }
 
     /// What samples of the kernel have as their subject.
@@ -275,7 +286,7 @@ pub fn simulate<E: From<SimulationError> + From<JournalError>>(
     let runs: Vec<(Run, sim::Policy)> = (0..plan.replicates)
         .flat_map(|replicate| policies.iter().map(move |&policy| Run { policy, replicate }))
         .filter(|run| !is_done(session.trials(), &subject, *run))
-        .filter_map(|run| Some((run, run.policy.simulated_by()?)))
+        .filter_map(|run| Some((run, plan.simulated_by(run.policy)?)))
         .collect();
     let measured: Vec<Measurements> = runs
         .par_iter()

@@ -135,9 +135,10 @@ fn plan(args: &ReplayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<
     };
     let scenario = Scenario { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
     let emulated = (!args.on.is_here()).then(|| machine.usable().count() as u32);
-    let simulator = (!args.no_simulation).then(|| replays::simulator_parameters(&scenario.parameters, emulated));
+    let simulator =
+        (!args.no_simulation).then(|| replays::simulator_parameters(&kernel.release, &scenario.parameters, emulated));
     if args.rule.gives_phi() {
-        check_phi_is_heeded(args.policy.iter().filter_map(|policy| policy.simulated_by()))?;
+        check_phi_is_heeded(args.policy.iter().map(|policy| policy.simulated_by()))?;
     }
     let plan = ReplayPlan::new(&scenario, kernel, simulator, &args.policy, machine);
     plan.check().map_err(UsageError::from)?;

@@ -1,5 +1,6 @@
 //! `stayput simulate`: what schedulers would do for a workload on a machine that one need not have.
 
+mod kernel;
 mod reuse;
 mod space_sharing;
 mod sweep;
@@ -45,6 +46,7 @@ enum Sharing {
 Examples:
   stayput simulate time-sharing                                 what does affinity gain on the papers' machine?
   stayput simulate time-sharing --workload Oracle --policy standard,light,attached,per-cpu
+  stayput simulate time-sharing --machine host --policy eevdf,standard,light --kernel 6.12
   stayput simulate time-sharing --workload Pmake+Matrix --decay subtract --replicates 40 --out pm.stayput
   stayput simulate time-sharing --sweep phi=0-24/2 --out phi.stayput && stayput report phi.stayput --format html > phi.html
   stayput simulate time-sharing --sweep quantum_ms=10,30,100,300 --policy standard,light --format markdown
@@ -52,7 +54,8 @@ Examples:
 
 Policies: round-robin; standard (UNIX: priority falls with CPU time used); light, heavy (standard with affinity boosts 6 and
 16); affinity (with --phi-p and --phi-t); complex-light, complex-heavy, complex (the boost for time fades while away); graded
-(the boost for place falls with distance); attached (bound for life); long-quantum; per-cpu (a queue each, as today's kernels)."
+(the boost for place falls with distance); attached (bound for life); long-quantum; per-cpu (a queue for each CPU, standard within); eevdf (Linux's own fair scheduler, of
+the kernel that --kernel names), eevdf-llc (with cache-aware balancing), eevdf-attached, eevdf-long-slice."
 )]
 struct TimeSharingArgs {
     /// The simulated machine: a preset, host, an hwloc XML file, or a synthetic string
@@ -67,6 +70,10 @@ struct TimeSharingArgs {
     policy: Vec<Policy>,
     #[command(flatten)]
     rule: RuleArgs,
+    /// The kernel whose own scheduler eevdf is: 6.6, 6.12, 7.3, or here for the running one, with the numbers that it tells (root
+    /// sees more) [default: the workload file's, or 7.3]
+    #[arg(long, value_name = "RELEASE", add = shell::names(kernel::names))]
+    kernel: Option<kernel::Kernel>,
     /// Stop each simulation then, in simulated ms; needed where processes never end [default: an hour where processes wait for
     /// locks or at barriers, which some boosts let them do for ever; else none]
     #[arg(long, value_name = "MS")]
@@ -177,6 +184,7 @@ fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<SimulationP
     let parameters = with_horizon(parameters, &workload);
     parameters.check().map_err(UsageError::from)?;
     let policies = policies(args)?;
+    let parameters = kernel::with_kernel(parameters, args.kernel, policies)?;
     let simulation = Simulation::new(workload, parameters);
     let simulations = match &args.sweep {
         None => vec![simulation],

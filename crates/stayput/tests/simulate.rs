@@ -350,9 +350,37 @@ fn a_policy_that_starves_the_holder_of_a_lock_is_stopped_and_not_praised() {
 }
 
 #[test]
+fn a_kernels_own_scheduler_is_that_of_the_kernel_that_is_named_and_reports_say_which() {
+    let desk = desk();
+    let words =
+        "--workload spin:12 --machine xeon-e5405 --horizon-ms 2000 --replicates 2 --policy eevdf,eevdf-attached";
+    let slices = |kernel: &str| {
+        let told = desk.json(&format!("{words} --kernel {kernel}"));
+        assert_eq!(told["parameters"]["kernel"]["release"], kernel);
+        told["policies"][0]["effective_slice_median_ms"].as_f64().unwrap()
+    };
+    // 8 CPUs: base slices of 3 ms that end with a tick of 4 ms, or of 2.8 ms that end to the moment, up to 0.1 ms late.
+    assert!((3.9..4.3).contains(&slices("6.12")), "{}", slices("6.12"));
+    assert!((2.8..3.0).contains(&slices("7.3")), "{}", slices("7.3"));
+    let text = desk.told(words);
+    assert!(text.contains("eevdf is a model of the fair scheduler of Linux 7.3"), "{text}");
+    assert!(!desk.told("--workload spin:4 --horizon-ms 100 --policy standard").contains("fair scheduler of Linux"));
+
+    let refused = |words: &str| desk.refused(&format!("--workload spin:4 {words}"));
+    let told = refused("--policy eevdf-long-slice --kernel 6.6");
+    assert!(told.contains("Linux 6.6 has no slices that processes ask for; Linux 6.12 has"), "{told}");
+    let told = refused("--policy eevdf-llc --kernel 6.12");
+    assert!(told.contains("Linux 6.12 has no cache-aware balancing; Linux 7.3 has"), "{told}");
+    let told = refused("--policy standard --kernel 6.12");
+    assert!(told.contains("--kernel changes nothing under these policies"), "{told}");
+    let told = refused("--policy eevdf --kernel 5.10");
+    assert!(told.contains("the fair scheduler of kernel `5.10` is not modelled: name 6.6, 6.12 or 7.3"), "{told}");
+}
+
+#[test]
 fn every_policy_is_simulated_and_phi_of_0_is_standard() {
     let desk = desk();
-    let names = "standard,light,heavy,complex-light,complex-heavy,graded,attached,long-quantum,per-cpu,round-robin,affinity,complex";
+    let names = "standard,light,heavy,complex-light,complex-heavy,graded,attached,long-quantum,per-cpu,eevdf,eevdf-llc,eevdf-attached,eevdf-long-slice,round-robin,affinity,complex";
     let told = desk.json(&format!("--workload spin:6 --replicates 2 --phi-p 0 --phi-t 0 --policy {names}"));
     assert_eq!(policies(&told), names.split(',').collect::<Vec<_>>());
     let of = |name: &str| {

@@ -120,6 +120,6 @@ pub(super) fn model(sheet: &Sheet, machine: Option<&Machine>, sessions: &[PastSe
             dl { @for (name, value) in &sheet.parameters { dt { code { (name) } } dd { (plain(value)) } } }
         }
         h3 { (sheet.limits_of) }
-        ul { @for limit in sheet.limits { li { (limit) } } }
+        ul { @for limit in &sheet.limits { li { (limit) } } }
     })
 }

@@ -28,7 +28,7 @@ pub(crate) struct Sheet<'a> {
     pub parameters: Vec<(String, String)>,
     /// What the limits are called, and they in sentences.
     pub limits_of: &'static str,
-    pub limits: &'static [&'static str],
+    pub limits: Vec<String>,
 }
 
 impl Sheet<'_> {
@@ -49,7 +49,7 @@ impl Sheet<'_> {
         terminal::warnings(&mut text, &sentences::warnings(self.warnings), width);
         text.push('\n');
         paragraph(&mut text, "", &format!("{}:", self.limits_of), width);
-        for limit in self.limits {
+        for limit in &self.limits {
             paragraph(&mut text, "- ", limit, width);
         }
         text
@@ -66,7 +66,7 @@ impl Sheet<'_> {
         let _ = writeln!(text, "\nParameters: {}.", escape(&parameters.join(", ")));
         markdown::warnings(&mut text, &sentences::warnings(self.warnings));
         let _ = writeln!(text, "\n{}:\n", self.limits_of);
-        markdown::list(&mut text, self.limits);
+        markdown::list(&mut text, &self.limits);
         text
     }
 

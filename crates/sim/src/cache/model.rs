@@ -1,5 +1,6 @@
 //! The caches of a machine under one set of processes.
 
+mod cut;
 mod tasks;
 
 pub use tasks::TaskCaches;
@@ -202,6 +203,8 @@ pub struct CacheModel {
     caches: Caches,
     /// The CPU that was looked at last.
     hand: usize,
+    /// By CPU, the run that can be cut off.
+    runs: Vec<cut::Run>,
 }
 
 /// How each footprint fits into each build of cache.
@@ -305,6 +308,7 @@ impl CacheModel {
             buses: vec![Bus::default(); hierarchy.nodes],
             caches,
             hand: 0,
+            runs: vec![cut::Run::default(); hierarchy.paths.len()],
             hierarchy,
         }
     }
@@ -671,5 +675,16 @@ impl Memory for CacheModel {
         };
         self.until_ns[index.at()] = now_ns.saturating_add(ran.wall_ns);
         ran
+    }
+    #[inline]
+    fn start(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64) -> u64 {
+        let meeting = self.meeting(process, index, now_ns);
+        self.begin_run(index, now_ns, work_ns, meeting)
+    }
+
+    #[inline]
+    fn stop(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Ran {
+        let (span, misses, _) = self.end_run(process, index, now_ns, work_ns, wall_ns);
+        Ran { work_ns: span.work_ns, wall_ns: span.wall_ns, misses }
     }
 }

@@ -13,7 +13,7 @@ use strum::{EnumCount, VariantArray};
 
 /// Where a process is with a barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Barrier {
+pub(crate) enum Barrier {
     #[default]
     Outside,
     /// It came when so many had been completed.
@@ -21,7 +21,7 @@ pub(super) enum Barrier {
 }
 
 /// A job under way.
-pub(super) struct Job<'a> {
+pub(crate) struct Job<'a> {
     name: &'a str,
     pub behaviour: &'a Behaviour,
     /// Its processes by number, those that have not arrived yet, and how many live.
@@ -38,7 +38,7 @@ pub(super) struct Job<'a> {
 
 /// What is counted of a job's processes.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     pub work_ns: u128,
     pub misses: Misses,
     pub intervals: Durations,
@@ -49,7 +49,7 @@ pub(super) struct Tally {
 }
 
 /// What a process that has a CPU does with it.
-pub(super) enum Outlook {
+pub(crate) enum Outlook {
     Work,
     /// It tries for a lock, or waits at a barrier.
     Wait,

@@ -171,11 +171,12 @@ pub(crate) fn replay_result(record: &Record<ReplayPlan>) -> ReplayResult {
     let edges_ms = bin_edges(all_slices.map(|samples| times(samples, &SLICES)));
     let policy = |(policy, kernel, simulator): &(&str, Vec<&Sample>, Vec<&Sample>)| {
         let known = policy.parse::<Policy>().ok();
-        let stand_in = known.and_then(Policy::simulated_by);
+        let simulated_by = known.and_then(|policy| plan.simulated_by(policy));
         ReplayedPolicy {
             policy: (*policy).to_owned(),
-            is_same_rule: known.is_some_and(Policy::needs_scheduler),
-            simulated_by: stand_in.filter(|_| is_simulated).map(|policy| policy.name().to_owned()),
+            is_same_rule: known.is_some_and(Policy::needs_scheduler)
+                || simulated_by.is_some_and(sim::Policy::is_kernels),
+            simulated_by: simulated_by.map(|policy| policy.name().to_owned()),
             replays: kernel.len() as u32,
             failed: (samples(record, &kernel_subject, policy).len() - kernel.len()) as u32,
             metrics: metrics(kernel, simulator),

@@ -18,7 +18,8 @@ fn plan(policies: &[&str]) -> ReplayPlan {
     let scenario = Scenario { workload: Workload::spin(5), parameters };
     let policies: Vec<Policy> = policies.iter().map(|name| name.parse().unwrap()).collect();
     let kernel = Kernel { release: "7.3".into(), place: "here".into(), is_scalable: false, max_wait_ms: None };
-    let simulated = simulator_parameters(&scenario.parameters, None);
+    // As before the kernel's own scheduler was modelled: others stand in for it.
+    let simulated = Parameters { kernel: None, ..simulator_parameters("7.3", &scenario.parameters, None) };
     ReplayPlan::new(&scenario, kernel, Some(simulated), &policies, &machine())
 }
 
@@ -89,6 +90,20 @@ fn what_is_simulated_is_measured_by_the_ruler_of_replays() {
         let least_ms = if sample.policy == "standard" { 32.0 } else { 100.0 };
         assert!((least_ms..least_ms + 1.0).contains(&of("effective_slice_median_ms")), "{}", sample.policy);
     }
+}
+
+#[test]
+fn the_kernels_own_scheduler_is_simulated_by_a_model_of_it_and_not_by_a_stand_in() {
+    let mut plan = plan(&["standard", "eevdf", "eevdf-llc", "attached", "long-slice"]);
+    plan.simulated = Some(simulator_parameters("6.12.3", &plan.parameters, None));
+    let samples = simulated(&plan, &[]);
+    assert_eq!((samples.len(), plan.samples()), (15, 30));
+    let ReplayAnalysis { result, warnings, .. } = analysis(&plan, &samples);
+    let simulated_by: Vec<&str> = result.policies.iter().filter_map(|policy| policy.simulated_by.as_deref()).collect();
+    assert_eq!(simulated_by, ["standard", "eevdf", "eevdf-llc", "eevdf-attached", "eevdf-long-slice"]);
+    assert!(result.policies.iter().all(|policy| policy.is_same_rule) && warnings.is_empty(), "{warnings:?}");
+    let parameters = plan.simulated.unwrap();
+    assert_eq!(parameters.kernel.unwrap().release, sim::Release::Linux6_12);
 }
 
 #[test]

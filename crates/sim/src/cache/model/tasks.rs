@@ -1,7 +1,6 @@
 //! Caches under workers that can be cut off at any time and turn from one task to the next.
 //!
-//! A run is taken apart: what it will meet is found at its start, what it leaves is left at its stop, when it is known how far
-//! it came. In between, neighbours and the bus already see what it asks of them.
+//! Runs are taken apart as in [`super::cut`].
 //!
 //! # What a worker lost
 //!
@@ -21,9 +20,8 @@ use super::{
     CacheModel, Caches, Cpu, Footprint, Hierarchy, HierarchyError, MAX_DEPTH, Meeting, Process, SetIndex, Timing,
 };
 use crate::cache::residency::part_of;
-use crate::cache::stall::Span;
 use crate::index::{CpuIndex, ProcessIndex};
-use crate::memory::{Memory, Misses, Ran, Stopped, TaskMemory};
+use crate::memory::{Ran, Stopped, TaskMemory};
 use machine::Machine;
 
 /// The cached state of workers on a machine. It implements [`TaskMemory`]; the [module](crate::cache) describes the model.
@@ -34,8 +32,8 @@ use machine::Machine;
 pub struct TaskCaches {
     model: CacheModel,
     workers: Vec<Worker>,
-    /// By CPU.
-    runs: Vec<Run>,
+    /// By CPU, what it takes to bring back all that the worker under way lost.
+    lost_ns: Vec<f64>,
     /// Whether work already holds the misses that a task has anyway.
     measured: bool,
 }
@@ -57,17 +55,6 @@ struct Worker {
     had: [Lines; MAX_DEPTH],
     /// By depth, what it lost and didn't meet yet.
     lost: [Lines; MAX_DEPTH],
-}
-
-/// A run under way.
-#[derive(Clone, Copy, Debug, Default)]
-struct Run {
-    meeting: Meeting,
-    /// How long it is and how many misses it has if it isn't cut off.
-    whole: Span,
-    misses: Misses,
-    /// What it takes to bring back all that was lost.
-    lost_ns: f64,
 }
 
 impl TaskCaches {
@@ -98,9 +85,9 @@ impl TaskCaches {
             sharing.resize(jobs.iter().max().map_or(0, |&last| last as usize + 1), 0);
             jobs.iter().for_each(|&job| sharing[job as usize] += 1);
         }
-        let runs = vec![Run::default(); hierarchy.paths.len()];
+        let lost_ns = vec![0.0; hierarchy.paths.len()];
         let model = CacheModel::with(hierarchy, &kinds, vec![process; jobs.len()], &sharing);
-        Self { model, workers: jobs.iter().map(worker).collect(), runs, measured: false }
+        Self { model, workers: jobs.iter().map(worker).collect(), lost_ns, measured: false }
     }
 
     /// Under tasks whose work was measured on a CPU that they had to themselves: the misses that they had there, the steady ones
@@ -215,69 +202,37 @@ impl TaskMemory for TaskCaches {
     }
 
     fn start(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64) -> u64 {
-        self.model.dispatch(process, index, now_ns);
-        self.model.look_for_idle(now_ns);
-        let CacheModel { hierarchy, cpus, until_ns, buses, caches, .. } = &mut self.model;
-        let cpu = &mut cpus[index.at()];
-        let bus = &mut buses[cpu.home as usize];
-        let run = &mut self.runs[index.at()];
-        match cpu.settled {
-            Some(settled) => {
-                let wait_ns = hierarchy.timing.bus_ns * bus.wait_services(cpu.demand);
-                (run.meeting, run.lost_ns) = (Meeting::settled(settled, wait_ns), 0.0);
-            }
-            None => {
-                run.meeting = caches.meet(hierarchy, cpu, bus, process, index);
-                let worker = &mut self.workers[process.at()];
-                run.lost_ns = worker.lose(caches, hierarchy, cpu, process, index, &run.meeting);
-            }
-        }
+        let mut meeting = self.model.meeting(process, index, now_ns);
+        let CacheModel { hierarchy, cpus, caches, .. } = &mut self.model;
+        let cpu = &cpus[index.at()];
+        let lost_ns = match cpu.settled {
+            Some(_) => 0.0,
+            None => self.workers[process.at()].lose(caches, hierarchy, cpu, process, index, &meeting),
+        };
         if self.measured {
             let stages = hierarchy.paths[index.at()].stages();
             let steady = stages.iter().enumerate().map(|(depth, &stage)| {
-                let miss_ns = run.meeting.miss_ns(hierarchy, depth + 1 == stages.len());
+                let miss_ns = meeting.miss_ns(hierarchy, depth + 1 == stages.len());
                 caches.fits.get(cpu.behaviour, stage).steady_per_ns * miss_ns
             });
             let per_ns = match cpu.settled {
                 Some(_) => 0.0,
-                None => (run.meeting.stall.per_ns - steady.sum::<f64>()).max(0.0),
+                None => (meeting.stall.per_ns - steady.sum::<f64>()).max(0.0),
             };
-            (run.meeting.stall.per_ns, run.meeting.stall.reload_ns) = (per_ns, run.lost_ns);
+            (meeting.stall.per_ns, meeting.stall.reload_ns) = (per_ns, lost_ns);
         }
-        run.whole = run.meeting.stall.span(&caches.decay, work_ns, u64::MAX);
-        run.misses = run.meeting.misses(cpu.taken, run.whole);
-        run.meeting.ask(hierarchy, cpu, bus, run.whole, run.misses);
-        let path = &hierarchy.paths[index.at()];
-        if path.is_shared {
-            caches.press(cpu, path, run.whole);
-        }
-        until_ns[index.at()] = now_ns.saturating_add(run.whole.wall_ns);
-        run.whole.wall_ns
+        self.lost_ns[index.at()] = lost_ns;
+        self.model.begin_run(index, now_ns, work_ns, meeting)
     }
 
     fn stop(&mut self, process: ProcessIndex, index: CpuIndex, now_ns: u64, work_ns: u64, wall_ns: u64) -> Stopped {
-        let CacheModel { hierarchy, cpus, until_ns, caches, .. } = &mut self.model;
-        let cpu = &mut cpus[index.at()];
-        let Run { meeting, whole, misses, lost_ns } = &self.runs[index.at()];
-        let (span, misses) = if wall_ns == whole.wall_ns {
-            (*whole, *misses)
-        } else {
-            let span = meeting.stall.span(&caches.decay, work_ns, wall_ns);
-            (span, meeting.misses(cpu.taken, span))
-        };
-        match cpu.settled {
-            Some(settled) if settled.brings_fresh => {
-                caches.pass_through(cpu, process, &hierarchy.paths[index.at()], span.work);
-            }
-            Some(_) => {}
-            None => {
-                caches.leave(hierarchy, cpu, process, index, meeting, span);
-                self.workers[process.at()].note(caches, hierarchy, cpu, process, index, span.met);
-            }
+        let (span, misses, is_unsettled) = self.model.end_run(process, index, now_ns, work_ns, wall_ns);
+        if is_unsettled {
+            let CacheModel { hierarchy, cpus, caches, .. } = &mut self.model;
+            self.workers[process.at()].note(caches, hierarchy, &cpus[index.at()], process, index, span.met);
         }
-        until_ns[index.at()] = now_ns;
         let stalled_ns = span.wall_ns.saturating_sub(span.work_ns);
-        let reload_ns = ((lost_ns * span.met + 0.5) as u64).min(stalled_ns);
+        let reload_ns = ((self.lost_ns[index.at()] * span.met + 0.5) as u64).min(stalled_ns);
         Stopped { ran: Ran { work_ns: span.work_ns, wall_ns: span.wall_ns, misses }, reload_ns }
     }
 }

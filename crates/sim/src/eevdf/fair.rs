@@ -1,0 +1,380 @@
+//! The fair scheduler's state: all queues, who runs where, and what is counted of each part of the machine.
+//!
+//! Whoever changes a queue brings it up to date first ([`Fair::account`]): who runs has had the CPU since it was last looked at.
+
+use super::idle::IdleMask;
+use super::kernel::KernelParameters;
+use super::levels::Levels;
+use super::llc::Gathering;
+use super::load::Average;
+use super::queue::{Entity, Queue, State};
+use crate::cpus::Cpus;
+use crate::index::ProcessIndex;
+
+/// What a CPU's scheduler knows beside its queue.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Cpu {
+    pub(super) current: Option<ProcessIndex>,
+    /// Up to when who runs was accounted for.
+    since_ns: u64,
+    /// Up to which virtual runtime who runs is not preempted at a wake-up.
+    protected: i64,
+    pub(super) idle_since_ns: u64,
+    /// Average time that it was idle at a time.
+    pub(super) mean_idle_ns: u64,
+    /// What is runnable there: now, and of late.
+    weight: u64,
+    load: Average,
+    /// When it is to look whether the groups that it leads should pull.
+    pub(super) balance_due_ns: u64,
+}
+
+/// What is counted of a CPU, or of the CPUs of a span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Processes that wait or run.
+    pub(super) runnable: u32,
+    /// CPUs with two of them or more.
+    pub(super) crowded: u32,
+    /// CPUs with none.
+    pub(super) idle: u32,
+}
+
+/// When a group last pulled from others of its span, and what came of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Pulling {
+    pub(super) last_ns: u64,
+    /// How many times as long as usual it waits for the next time, 1 or 2, less 1.
+    pub(super) patience: u32,
+    /// How often in a row nothing could be moved although something should have been.
+    pub(super) failed: u32,
+}
+
+/// All queues of a machine.
+pub(super) struct Fair {
+    pub(super) kernel: KernelParameters,
+    pub(super) levels: Levels,
+    pub(super) tick_ns: u64,
+    pub(super) entities: Vec<Entity>,
+    pub(super) queues: Vec<Queue>,
+    pub(super) cpus: Vec<Cpu>,
+    pub(super) idle: IdleMask,
+    pub(super) tallies: Vec<Tally>,
+    /// By number of group.
+    pub(super) pullings: Vec<Pulling>,
+    /// Processes bound for life, by CPU; none where they move freely.
+    pub(super) bound: Option<Vec<u32>>,
+    /// Cache-aware balancing, where it is on.
+    pub(super) gathering: Option<Gathering>,
+    /// Whether any process has a slice of its own.
+    has_own_slices: bool,
+}
+
+impl Fair {
+    /// Empty queues, and processes as given.
+    pub(super) fn new(kernel: KernelParameters, cpus: &Cpus<'_>, entities: Vec<Entity>) -> Self {
+        let levels = Levels::new(cpus);
+        let mut tallies = vec![Tally::default(); levels.tallies as usize];
+        levels.tallies_of.iter().flatten().for_each(|&tally| tallies[tally as usize].idle += 1);
+        let base_slice_ns = kernel.base_slice_on_ns(cpus.len()) as u32;
+        // An idle machine has been so for long: its CPUs may look for work.
+        let cpu = Cpu { mean_idle_ns: kernel.most_idle_ns(), ..Cpu::default() };
+        Self {
+            tick_ns: kernel.tick_ns(),
+            has_own_slices: entities.iter().any(|entity| entity.slice_ns != base_slice_ns),
+            queues: (0..cpus.len()).map(|_| Queue::default()).collect(),
+            cpus: vec![cpu; cpus.len()],
+            idle: levels.all_idle(),
+            pullings: vec![Pulling::default(); levels.groups as usize],
+            tallies,
+            entities,
+            levels,
+            kernel,
+            bound: None,
+            gathering: None,
+        }
+    }
+
+    /// Who runs on a CPU has had it until now.
+    #[inline]
+    pub(super) fn account(&mut self, cpu: u32, now_ns: u64) {
+        let state = &mut self.cpus[cpu as usize];
+        let ran_ns = now_ns - state.since_ns;
+        state.since_ns = now_ns;
+        if let Some(current) = state.current
+            && ran_ns > 0
+        {
+            let entity = &mut self.entities[current.at()];
+            let virtual_ns = entity.virtual_of(ran_ns);
+            self.queues[cpu as usize].advance(entity, virtual_ns);
+            // Who has had all of its request makes the next one, also when nobody else wants the CPU.
+            if entity.v >= entity.deadline {
+                entity.deadline = entity.v + entity.request();
+            }
+        }
+    }
+
+    /// The most lag that a process keeps, in virtual ns: two requests, or a tick, whichever is more. The paper bounds lag by a
+    /// request and the time between two decisions.
+    fn most_lag(&self, process: ProcessIndex) -> i64 {
+        let entity = &self.entities[process.at()];
+        entity.virtual_of((2 * u64::from(entity.slice_ns)).max(self.tick_ns))
+    }
+
+    /// More or fewer processes are runnable on a CPU.
+    fn count(&mut self, cpu: u32, process: ProcessIndex, change: i32, now_ns: u64) {
+        let entity = &self.entities[process.at()];
+        let before = self.queues[cpu as usize].runnable;
+        self.queues[cpu as usize].count_runnable(entity.is_idle_class, change);
+        let after = self.queues[cpu as usize].runnable;
+        let crowded = i32::from(after > 1) - i32::from(before > 1);
+        for &tally in &self.levels.tallies_of[cpu as usize] {
+            let tally = &mut self.tallies[tally as usize];
+            tally.runnable = tally.runnable.wrapping_add_signed(change);
+            tally.crowded = tally.crowded.wrapping_add_signed(crowded);
+        }
+        let state = &mut self.cpus[cpu as usize];
+        state.load.update(state.weight as f64, now_ns);
+        state.weight = state.weight.wrapping_add_signed(i64::from(change) * i64::from(entity.weight));
+        if let Some(gathering) = &mut self.gathering {
+            gathering.count(process, self.levels.llc_number[cpu as usize], change);
+        }
+    }
+
+    /// What was runnable on a CPU of late, by weight.
+    pub(super) fn load(&self, cpu: u32, now_ns: u64) -> f64 {
+        let state = &self.cpus[cpu as usize];
+        state.load.now(state.weight as f64, now_ns)
+    }
+
+    /// What was runnable there of late is so much.
+    pub(super) fn set_load(&mut self, cpu: u32, load: f64, now_ns: u64) {
+        self.cpus[cpu as usize].load = Average::full(load, now_ns);
+    }
+
+    /// A process joins a CPU's queue, with the lag that it has; its request goes on if `again`.
+    pub(super) fn join(&mut self, process: ProcessIndex, cpu: u32, again: bool, now_ns: u64) {
+        self.account(cpu, now_ns);
+        self.count(cpu, process, 1, now_ns);
+        let entity = &mut self.entities[process.at()];
+        // What it was of late goes where it goes.
+        if entity.cpu != cpu {
+            let own = entity.load.now(0.0, now_ns);
+            let before = entity.cpu;
+            entity.cpu = cpu;
+            self.cpus[cpu as usize].load.add(own);
+            let state = &mut self.cpus[before as usize];
+            state.load.update(state.weight as f64, now_ns);
+            state.load.add(-own);
+        }
+        let entity = &mut self.entities[process.at()];
+        entity.state = State::Queued;
+        entity.load.update(0.0, now_ns);
+        if !self.kernel.place_lag {
+            entity.v = 0;
+        }
+        let queue = &mut self.queues[cpu as usize];
+        queue.join(process, &mut self.entities, again);
+        if self.has_own_slices {
+            queue.count_slice(self.entities[process.at()].slice_ns, 1);
+        }
+    }
+
+    /// A process competes no more, and takes its lag along.
+    fn leave(&mut self, process: ProcessIndex, most_lag: i64) {
+        let cpu = self.entities[process.at()].cpu as usize;
+        self.queues[cpu].leave(process, &mut self.entities, most_lag);
+        if self.has_own_slices {
+            self.queues[cpu].count_slice(self.entities[process.at()].slice_ns, -1);
+        }
+        self.entities[process.at()].state = State::Out;
+    }
+
+    /// Who runs on a CPU waits in its queue now.
+    #[inline]
+    pub(super) fn put(&mut self, cpu: u32, now_ns: u64) -> Option<ProcessIndex> {
+        self.account(cpu, now_ns);
+        let current = self.cpus[cpu as usize].current.take()?;
+        let entity = &mut self.entities[current.at()];
+        entity.state = State::Queued;
+        entity.ran_until_ns = now_ns;
+        self.queues[cpu as usize].enter(current, &mut self.entities);
+        Some(current)
+    }
+
+    /// Who runs on a CPU gives up what is left of its request, and waits in the queue.
+    pub(super) fn yield_(&mut self, cpu: u32, now_ns: u64) {
+        self.account(cpu, now_ns);
+        let Some(current) = self.cpus[cpu as usize].current else { return };
+        let queue = &mut self.queues[cpu as usize];
+        let entity = &mut self.entities[current.at()];
+        if self.kernel.yield_forfeits && queue.runnable > 1 && queue.is_eligible(entity.v) {
+            let left = (entity.deadline - entity.v).max(0);
+            queue.advance(entity, left);
+        }
+        entity.deadline += entity.request();
+        self.put(cpu, now_ns);
+    }
+
+    /// Who runs on a CPU goes to sleep.
+    pub(super) fn sleep(&mut self, cpu: u32, now_ns: u64) {
+        self.account(cpu, now_ns);
+        let Some(current) = self.cpus[cpu as usize].current.take() else { return };
+        self.rest(current, cpu, now_ns);
+        let queue = &mut self.queues[cpu as usize];
+        if self.kernel.delay_dequeue && !queue.is_eligible(self.entities[current.at()].v) {
+            // It owes others something, and pays for it by competing on without running.
+            self.entities[current.at()].state = State::Delayed;
+            self.queues[cpu as usize].enter(current, &mut self.entities);
+        } else {
+            self.leave(current, self.most_lag(current));
+        }
+    }
+
+    /// Who runs on a CPU has ended.
+    pub(super) fn exit(&mut self, cpu: u32, now_ns: u64) {
+        self.account(cpu, now_ns);
+        let Some(current) = self.cpus[cpu as usize].current.take() else { return };
+        self.rest(current, cpu, now_ns);
+        self.leave(current, 0);
+        if let Some(bound) = &mut self.bound {
+            bound[cpu as usize] -= 1;
+        }
+    }
+
+    /// A process that ran is runnable no more.
+    fn rest(&mut self, process: ProcessIndex, cpu: u32, now_ns: u64) {
+        self.count(cpu, process, -1, now_ns);
+        let entity = &mut self.entities[process.at()];
+        entity.ran_until_ns = now_ns;
+        entity.load.update(f64::from(entity.weight), now_ns);
+    }
+
+    /// A process wakes that sleeps in a queue: it is runnable there. Whether there is one.
+    pub(super) fn wake_delayed(&mut self, process: ProcessIndex, now_ns: u64) -> bool {
+        let Entity { state, cpu, .. } = self.entities[process.at()];
+        if state != State::Delayed {
+            return false;
+        }
+        self.account(cpu, now_ns);
+        let queue = &self.queues[cpu as usize];
+        if queue.is_eligible(self.entities[process.at()].v) {
+            // It has made up for what it owed, and while it sleeps it is owed nothing.
+            self.leave(process, 0);
+            self.join(process, cpu, true, now_ns);
+        } else {
+            self.count(cpu, process, 1, now_ns);
+            let entity = &mut self.entities[process.at()];
+            entity.load.update(0.0, now_ns);
+            entity.state = State::Queued;
+        }
+        true
+    }
+
+    /// A process that waits moves to another CPU, with its lag, its request and its load.
+    pub(super) fn migrate(&mut self, process: ProcessIndex, to: u32, now_ns: u64) {
+        let from = self.entities[process.at()].cpu;
+        self.account(from, now_ns);
+        self.count(from, process, -1, now_ns);
+        let entity = &mut self.entities[process.at()];
+        entity.load.update(f64::from(entity.weight), now_ns);
+        self.leave(process, self.most_lag(process));
+        self.join(process, to, true, now_ns);
+    }
+
+    /// Whom a CPU without a process takes from its queue.
+    pub(super) fn pick(&mut self, cpu: u32, now_ns: u64) -> Option<ProcessIndex> {
+        loop {
+            let picked = self.queues[cpu as usize].take(&mut self.entities)?;
+            if self.entities[picked.at()].state == State::Delayed {
+                // Its turn has come: it has made up for its negative lag, and leaves without any.
+                self.leave(picked, 0);
+                continue;
+            }
+            let request = i64::from(u32::MAX);
+            let entity = &mut self.entities[picked.at()];
+            entity.state = State::Running;
+            let shortest = match self.has_own_slices && self.kernel.protect_shortest {
+                true => entity.virtual_of(u64::from(self.queues[cpu as usize].shortest_slice(entity.slice_ns))),
+                false => request,
+            };
+            let state = &mut self.cpus[cpu as usize];
+            state.protected = entity.deadline.min(entity.v.saturating_add(shortest));
+            (state.current, state.since_ns) = (Some(picked), now_ns);
+            return Some(picked);
+        }
+    }
+
+    /// Whether a process that has just joined the queue of a busy CPU, brought up to date, takes it at once.
+    pub(super) fn preempts(&mut self, process: ProcessIndex, cpu: u32) -> bool {
+        let Cpu { current, protected, .. } = self.cpus[cpu as usize];
+        let Some(current) = current else { return false };
+        let (running, waking) = (&self.entities[current.at()], &self.entities[process.at()]);
+        if running.is_idle_class != waking.is_idle_class {
+            return running.is_idle_class;
+        }
+        if waking.is_batch || waking.is_idle_class {
+            return false;
+        }
+        let is_short = self.kernel.preempt_short && waking.slice_ns < running.slice_ns;
+        self.is_overtaken(cpu, current, if is_short { i64::MIN } else { protected })
+    }
+
+    /// Whether who runs would not run if its CPU chose now: it isn't protected any more, and another has the earliest
+    /// deadline or it is itself not eligible.
+    fn is_overtaken(&mut self, cpu: u32, current: ProcessIndex, protected: i64) -> bool {
+        let queue = &mut self.queues[cpu as usize];
+        let Entity { v, deadline, .. } = self.entities[current.at()];
+        let is_eligible = queue.is_eligible(v);
+        if is_eligible && self.kernel.run_to_parity && v < protected {
+            return false;
+        }
+        match queue.first(&mut self.entities) {
+            None => false,
+            Some(first) => {
+                let other = &self.entities[first.at()];
+                !is_eligible || (other.deadline, first) < (deadline, current)
+            }
+        }
+    }
+
+    /// Whether a CPU chooses anew at a tick: others wait, and who runs has had its request, or as much as it is protected for.
+    pub(super) fn is_slice_over(&self, cpu: u32) -> bool {
+        let Cpu { current, protected, .. } = self.cpus[cpu as usize];
+        let others = self.queues[cpu as usize].runnable > 1;
+        current.is_some_and(|current| others && self.entities[current.at()].v >= protected)
+    }
+
+    /// When that will be the case at the earliest, if nothing else happens; never where nobody else waits.
+    pub(super) fn slice_over_ns(&self, cpu: u32) -> u64 {
+        let Cpu { current, protected, since_ns, .. } = self.cpus[cpu as usize];
+        match current {
+            Some(current) if self.queues[cpu as usize].runnable > 1 => {
+                let entity = &self.entities[current.at()];
+                since_ns + entity.ns_of(protected - entity.v)
+            }
+            _ => u64::MAX,
+        }
+    }
+
+    /// A CPU falls idle, or has work again.
+    pub(super) fn set_idle(&mut self, cpu: u32, is_idle: bool, now_ns: u64) {
+        if self.idle.contains(cpu) == is_idle {
+            return;
+        }
+        self.idle.set(cpu, is_idle);
+        for &tally in &self.levels.tallies_of[cpu as usize] {
+            let tally = &mut self.tallies[tally as usize];
+            tally.idle = tally.idle.wrapping_add_signed(if is_idle { 1 } else { -1 });
+        }
+        let state = &mut self.cpus[cpu as usize];
+        if is_idle {
+            state.idle_since_ns = now_ns;
+        } else {
+            // A moving average over eight times or so, of which one very long one must not be all that counts.
+            let most_ns = self.kernel.most_idle_ns();
+            let was_ns = (now_ns - state.idle_since_ns).min(8 * most_ns);
+            state.mean_idle_ns = ((7 * state.mean_idle_ns + was_ns) / 8).min(most_ns);
+        }
+    }
+}

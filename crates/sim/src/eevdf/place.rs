@@ -1,0 +1,133 @@
+//! On which CPU a process goes on that wakes, and on which one it begins.
+
+use super::fair::{Fair, Tally};
+use super::load::Average;
+use super::queue::State;
+use crate::index::ProcessIndex;
+
+/// Of an idle machine's CPUs, those further away must have this share of all CPUs idle more before a new process goes there from
+/// the node where it is created (a quarter, as balancing between nodes allows).
+const NODE_LEAD: u32 = 4;
+
+impl Fair {
+    /// A process wakes by what happens on `waker`, or by a timer: its CPU, in whose queue it now is.
+    pub(super) fn wake(&mut self, process: ProcessIndex, waker: Option<u32>, now_ns: u64) -> u32 {
+        // Who sleeps in a queue goes on in it.
+        if self.wake_delayed(process, now_ns) {
+            return self.entities[process.at()].cpu;
+        }
+        let cpu = match &self.bound {
+            Some(_) => self.entities[process.at()].cpu,
+            None => self.cpu_for_waking(process, waker),
+        };
+        self.join(process, cpu, false, now_ns);
+        cpu
+    }
+
+    /// The CPU for a waking process. It has cached data where it was before, `previous`; what wakes it has data for it on the
+    /// waker's CPU. One of them is the target, the waker's only if it is idle, or less busy than the other by what runs on it.
+    /// The process goes to an idle CPU under the target's last-level cache: the target, then where it was before, then the
+    /// next idle core, then the next idle CPU; else it waits at the target.
+    pub(super) fn cpu_for_waking(&self, process: ProcessIndex, waker: Option<u32>) -> u32 {
+        let previous = self.entities[process.at()].cpu;
+        let mut target = match waker.filter(|&waker| waker != previous) {
+            None => previous,
+            Some(waker) => self.affine_target(waker, previous),
+        };
+        if let Some(gathering) = &self.gathering
+            && let Some(llc) = gathering.preferred(process)
+            && self.levels.llc_number[target as usize] != llc
+            && self.llc_has_room(llc)
+        {
+            target = self.levels.llcs[llc as usize].start;
+        }
+        let llc = &self.levels.llc[target as usize];
+        if self.is_free(target) {
+            return target;
+        }
+        if llc.contains(&previous) && self.is_free(previous) {
+            return previous;
+        }
+        self.idle.next(llc.clone(), target).unwrap_or(target)
+    }
+
+    /// Whether a process that wakes there runs at once: the CPU is idle, or has only `SCHED_IDLE` ones.
+    fn is_free(&self, cpu: u32) -> bool {
+        self.queues[cpu as usize].normal == 0
+    }
+
+    fn affine_target(&self, waker: u32, previous: u32) -> u32 {
+        let shares = self.levels.llc[waker as usize].contains(&previous);
+        if self.idle.contains(waker) && shares {
+            return if self.idle.contains(previous) { previous } else { waker };
+        }
+        if self.idle.contains(previous) {
+            return previous;
+        }
+        let runnable = |cpu: u32| self.queues[cpu as usize].runnable;
+        // The waker's own process is about to wait for who it wakes.
+        if runnable(waker) <= runnable(previous) { waker } else { previous }
+    }
+
+    /// A process begins that was created on a CPU: its CPU, in whose queue it now is.
+    pub(super) fn arrive(&mut self, process: ProcessIndex, parent: u32, now_ns: u64) -> u32 {
+        let cpu = match &mut self.bound {
+            Some(bound) => {
+                let least = (0_u32..).zip(bound.iter()).min_by_key(|&(cpu, &bound)| (bound, cpu));
+                let cpu = least.map_or(0, |(cpu, _)| cpu);
+                bound[cpu as usize] += 1;
+                cpu
+            }
+            None => self.idlest(parent),
+        };
+        // A new process counts as if it had been runnable for long. Its first request may be half a slice.
+        let load = self.load(cpu, now_ns);
+        let entity = &mut self.entities[process.at()];
+        let weight = f64::from(entity.weight);
+        (entity.cpu, entity.state, entity.v) = (cpu, State::Out, 0);
+        entity.load = Average::full(weight, now_ns);
+        entity.deadline = if self.kernel.place_deadline_initial { entity.request() / 2 } else { entity.request() };
+        self.set_load(cpu, load + weight, now_ns);
+        self.join(process, cpu, true, now_ns);
+        cpu
+    }
+
+    /// The idlest CPU, level by level from the machine inwards: the group with most idle CPUs or, where none has any, with the
+    /// fewest processes for each CPU. One's own group is left for another only if that has clearly more.
+    fn idlest(&self, parent: u32) -> u32 {
+        let mut at = parent;
+        let mut tier = self.levels.tiers.len();
+        while tier > 0 {
+            tier -= 1;
+            let Some(span) = self.levels.span(tier, at) else { continue };
+            let own = span.groups.partition_point(|group| group.cpus.end <= at);
+            let lead = if self.levels.tiers[tier].prefers_spreading {
+                0
+            } else {
+                span.groups[own].cpus.len() as u32 / NODE_LEAD
+            };
+            let mut best = own;
+            for (position, group) in span.groups.iter().enumerate() {
+                let (other, chosen) =
+                    (self.tallies[group.tally as usize], self.tallies[span.groups[best].tally as usize]);
+                let sizes = (group.cpus.len() as u32, span.groups[best].cpus.len() as u32);
+                if position != best && is_idler((other, sizes.0), (chosen, sizes.1), if best == own { lead } else { 0 })
+                {
+                    best = position;
+                }
+            }
+            if best != own {
+                at = span.groups[best].cpus.start;
+            }
+        }
+        at
+    }
+}
+
+/// Whether a part of so many CPUs is idler than another by more than `lead` CPUs.
+fn is_idler((a, a_cpus): (Tally, u32), (b, b_cpus): (Tally, u32), lead: u32) -> bool {
+    match (a.idle, b.idle) {
+        (0, 0) => a.runnable * b_cpus < b.runnable * a_cpus,
+        (a, b) => a > b + lead,
+    }
+}
