@@ -66,6 +66,8 @@ pub(crate) enum SetupStep {
     #[strum(serialize = "ask for a slice (sched_setattr)")]
     Slice,
     NoSlices,
+    #[strum(serialize = "be of its class (sched_setscheduler)")]
+    Class,
     #[strum(serialize = "set its nice value")]
     Nice,
     #[strum(serialize = "be bound to a CPU")]

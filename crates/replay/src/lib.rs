@@ -15,7 +15,7 @@
 //!
 //! What differs from the simulator: an interval here ends when the CPU goes to another or to the idle task, not at every look of
 //! the scheduler at its queue; misses of the process' own making (`fresh_share` below 1) are replayed as fresh lines; and `base`
-//! becomes a nice value.
+//! adds to the nice value.
 
 mod arena;
 pub mod cache_model;
@@ -191,9 +191,11 @@ impl Replay<'_> {
                 let sentence = format!("processes of job `{name}` reuse {bytes} bytes; at most {most} can be replayed");
                 return Err(ReplayError::TooMuch(sentence));
             }
-            let (base, most) = (process.base, process::HIGHEST_NICE);
-            if base > most {
-                let sentence = format!("job `{name}` has base priority {base}; nice values end at {most}");
+            let (nice, most) = (process::nice_of(process), process::HIGHEST_NICE);
+            if nice > most {
+                let sentence = format!(
+                    "processes of job `{name}` would be nice by {nice}, their base priority included; nice values end at {most}"
+                );
                 return Err(ReplayError::TooMuch(sentence));
             }
         }

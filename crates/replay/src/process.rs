@@ -11,13 +11,13 @@ use nix::errno::Errno;
 use nix::sched::sched_yield;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
-use sim::{Act, Courses, End, ProcessIndex};
+use sim::{Act, Courses, End, ProcessIndex, Sched};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Duration;
 
 /// The last nice value (nice(2)).
-pub(crate) const HIGHEST_NICE: u32 = 19;
+pub(crate) const HIGHEST_NICE: i32 = 19;
 
 /// Work between two looks at CPU time. After each such chunk comes a PAUSE: an emulator with one thread for all virtual CPUs
 /// goes from one to the next at an idle CPU or a PAUSE, and otherwise only every 100 ms, which no guest would take for
@@ -133,12 +133,18 @@ impl Process<'_> {
         // SAFETY: it sets a number of the calling thread.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let job = &self.replay.workload.jobs[self.job].process;
-        if let Some(slice) = self.replay.slice {
-            ask_for_slice(slice)?;
+        if let Some(class) = class_of(job.sched) {
+            set_class(class)?;
         }
-        if job.base > 0 {
+        // What the policy asks for holds for all of them.
+        let own_slice = job.slice_ms.map(|ms| Duration::from_secs_f64(ms / 1e3));
+        if let Some(slice) = self.replay.slice.or(own_slice) {
+            ask_for_slice(slice, class_of(job.sched).unwrap_or(libc::SCHED_OTHER))?;
+        }
+        let nice = nice_of(job);
+        if nice != 0 {
             // SAFETY: it sets a number of the calling process.
-            Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, job.base as i32) })
+            Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
                 .map_err(|errno| (SetupStep::Nice, errno))?;
         }
         Memory::map(self.number, self.job, &job.memory).map_err(|errno| (SetupStep::Memory, errno))
@@ -288,15 +294,37 @@ fn sleep_until(ns: u64) {
     while clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &time) == Err(Errno::EINTR) {}
 }
 
-/// Asks for a slice of this length, and sees whether the kernel heeds it: before 6.12 it takes the call and does nothing.
-fn ask_for_slice(slice: Duration) -> Result<(), (SetupStep, Errno)> {
+/// The nice value of a process: its own, and what its base priority becomes.
+pub(crate) fn nice_of(process: &sim::Process) -> i32 {
+    process.nice.saturating_add(i32::try_from(process.base).unwrap_or(i32::MAX))
+}
+
+/// The class of sched(7), unless it is the usual one.
+fn class_of(sched: Sched) -> Option<libc::c_int> {
+    match sched {
+        Sched::Other => None,
+        Sched::Batch => Some(libc::SCHED_BATCH),
+        Sched::Idle => Some(libc::SCHED_IDLE),
+    }
+}
+
+fn set_class(class: libc::c_int) -> Result<(), (SetupStep, Errno)> {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter outlives the call, which changes only the calling process.
+    Errno::result(unsafe { libc::sched_setscheduler(0, class, &raw const parameter) })
+        .map_err(|errno| (SetupStep::Class, errno))
+        .map(drop)
+}
+
+/// Asks for a slice of this length in this class, and sees whether the kernel heeds it: before 6.12 it takes the call and does nothing.
+fn ask_for_slice(slice: Duration, class: libc::c_int) -> Result<(), (SetupStep, Errno)> {
     let failed = |errno| (SetupStep::Slice, errno);
     let asked_ns = slice.as_nanos() as u64;
     let size = size_of::<libc::sched_attr>() as u32;
     // SAFETY: all of it is integers.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     attributes.size = size;
-    attributes.sched_policy = libc::SCHED_OTHER as u32;
+    attributes.sched_policy = class as u32;
     attributes.sched_runtime = asked_ns;
     // SAFETY: the kernel reads `size` bytes of it and no more.
     Errno::result(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) }).map_err(failed)?;

@@ -89,6 +89,43 @@ fn is_whole(recorded: &Recorded) {
     assert!((recorded.metric("cpu_ms") - all_ms).abs() < 1e-3);
 }
 
+/// The class and the nice value of each child of a process, by the kernel.
+fn classes_of_children(of: u32) -> BTreeSet<(u32, i32)> {
+    let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    let class = |pid: &str| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // From the third field on, after the name.
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        Some((fields[38].parse().ok()?, fields[16].parse().ok()?))
+    };
+    children.split_whitespace().filter_map(class).collect()
+}
+
+#[test]
+fn real_processes_have_the_class_and_the_nice_value_that_the_workload_gives_them() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("workload.toml");
+    let jobs =
+        [("usual", "process.nice = 3"), ("batch", "process.sched = \"batch\""), ("idle", "process.sched = \"idle\"")];
+    let jobs = jobs.map(|(name, own)| {
+        format!("[[jobs]]\nname = \"{name}\"\nprocesses = 1\nprocess.work_ms = {{ constant = 200 }}\n{own}\n")
+    });
+    fs::write(&file, format!("name = \"classes\"\nabout = \"\"\n{}", jobs.concat())).unwrap();
+    let mut running = program().arg(&file).stdout(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let mut seen = BTreeSet::new();
+    while running.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{seen:?}");
+        seen.extend(classes_of_children(running.id()));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The others have the nice value of whoever runs this.
+    let classes: BTreeSet<u32> = seen.iter().map(|(class, _)| *class).collect();
+    let expected = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE].map(|class| class as u32);
+    assert!(seen.contains(&(libc::SCHED_OTHER as u32, 3)) && classes == BTreeSet::from(expected), "{seen:?}");
+    assert!(running.wait().unwrap().success());
+}
+
 #[test]
 fn processes_have_the_cpu_time_that_their_work_takes() {
     let workload = r#"
