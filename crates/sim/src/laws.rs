@@ -3,6 +3,7 @@
 use crate::course::{Act, Courses};
 use crate::cpus::Cpus;
 use crate::decay::Decay;
+use crate::eevdf::{KernelParameters, Release};
 use crate::experiment::Experiment;
 use crate::index::{CpuIndex, ProcessIndex};
 use crate::memory::NoMemory;
@@ -15,6 +16,7 @@ use proptest::prelude::*;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use strum::VariantArray;
 
 /// Machines with all kinds of sharing; one has more than eight children to a node.
 static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
@@ -325,6 +327,32 @@ proptest! {
                     }
                     prop_assert!(covered_ns >= until_ns);
                 }
+            }
+        }
+    }
+
+    /// Where a kernel conserves work: while somebody waits, no CPU is idle for longer than the passes of balancing take that
+    /// may fail before they move a process which runs too often to be moved otherwise. Idle CPUs balance after 1 ms for each CPU of
+    /// the span, or twice that, at a tick.
+    #[test]
+    fn under_eevdf_no_cpu_stays_idle_beyond_some_passes_of_balancing_while_a_process_waits(
+        machine in 0..MACHINES.len(),
+        workload in workload(),
+        parameters in parameters(),
+        release in prop::sample::select(Release::VARIANTS),
+    ) {
+        let kernel = KernelParameters::of(release);
+        let experiment_parameters = Parameters {
+            kernel: Some(kernel.clone()), decay: Decay::None, horizon_ms: Some(2_000.0), ..parameters
+        };
+        let experiment = Experiment::new(&MACHINES[machine], &workload, &experiment_parameters).unwrap();
+        let passes = u64::from(kernel.cache_nice_tries[2]) + 3;
+        let period_ns = 2_000_000 * experiment.cpus.len() as u64 + kernel.tick_ns();
+        let (_, intervals) = trace(&experiment, Policy::Eevdf);
+        for waited in intervals.iter().filter(|i| i.from_ns - i.runnable_ns > passes * period_ns) {
+            for cpu in (0..experiment.cpus.len() as u32).map(CpuIndex) {
+                let overlaps = |i: &Interval| i.from_ns < waited.from_ns && i.until_ns > waited.runnable_ns;
+                prop_assert!(intervals.iter().any(|i| i.cpu == cpu && overlaps(i)), "{cpu:?} was idle during {waited:?}");
             }
         }
     }
