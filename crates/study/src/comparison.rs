@@ -11,7 +11,7 @@ use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
 use crate::redaction::Redaction;
-use crate::times::{bootstrap_seed, counted_costs, pairs};
+use crate::times::{bootstrap_seed, deciding_costs, deciding_metric, deciding_pairs};
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,8 @@ pub struct Comparison {
     pub stop: StopRule,
 }
 
-/// When a comparison is settled.
+/// When a comparison is settled: by what runs are compared by; in an emulated machine by the first metric that is compared, and where there
+/// is none, when there are the least runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "rule")]
 pub enum StopRule {
@@ -124,11 +125,17 @@ impl Comparison {
         match self.stop {
             // The reference is settled with whatever is compared to it.
             StopRule::Paired { .. } if cell.treatment == 0 => true,
+            _ if deciding_metric(plan, &plan.subjects[cell.subject]).is_none() => {
+                let runs = trials.iter().filter(|trial| !trial.warmup && cell.has_trial(plan, trial)).count();
+                runs >= self.stop.block_limits().0 as usize
+            }
             StopRule::Paired { width, min_blocks, .. } => {
-                stats::is_settled(&pairs(plan, trials, cell), width, min_blocks as usize, bootstrap_seed(plan, cell))
+                let pairs = deciding_pairs(plan, trials, cell);
+                stats::is_settled(&pairs, width, min_blocks as usize, bootstrap_seed(plan, cell))
             }
             StopRule::RelativeSd { relative_sd, min_runs, .. } => {
-                stats::relative_sd_below(&counted_costs(plan, trials, cell), min_runs as usize, relative_sd)
+                let costs: Vec<f64> = deciding_costs(plan, trials, cell).into_iter().map(|(_, cost)| cost).collect();
+                stats::relative_sd_below(&costs, min_runs as usize, relative_sd)
             }
         }
     }

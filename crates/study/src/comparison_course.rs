@@ -3,7 +3,7 @@
 use crate::comparison::{Comparison, StopRule, block_order};
 use crate::engine::{Course, Failures, Work};
 use crate::plan::{Cell, Plan};
-use crate::times::{bootstrap_seed, counted_cost};
+use crate::times::{bootstrap_seed, deciding_cost, deciding_metric};
 use crate::trial::Trial;
 use stats::{Pair, PairedLooks, RelativeSdLooks};
 
@@ -21,7 +21,7 @@ struct CellCourse {
     failures: Failures,
     /// Trials but those that warm up, however they went.
     runs: u32,
-    /// The times that count, in seconds, and the block of each.
+    /// The costs by which it is decided when it is enough, and the block of each.
     costs: Vec<f64>,
     blocks: Vec<u32>,
     /// Pairs with the reference, and how many times of the reference and of this cell were looked through for them.
@@ -61,6 +61,9 @@ impl<'a> ComparisonCourse<'a> {
         let plan = &self.study.plan;
         match self.study.stop {
             StopRule::Paired { .. } if cell.treatment == 0 => true,
+            _ if deciding_metric(plan, &plan.subjects[cell.subject]).is_none() => {
+                self.cells[position(plan, cell)].runs >= self.study.stop.block_limits().0
+            }
             StopRule::Paired { width, min_blocks, .. } => {
                 // The reference comes first in its group.
                 let (before, from) = self.cells.split_at_mut(position(plan, cell));
@@ -84,7 +87,7 @@ impl Course for ComparisonCourse<'_> {
         let course = &mut self.cells[position(plan, cell)];
         course.failures.note(plan, trial);
         course.runs += u32::from(!trial.warmup);
-        if let Some(cost) = counted_cost(&plan.subjects[cell.subject], trial) {
+        if let Some(cost) = deciding_cost(plan, &plan.subjects[cell.subject], trial) {
             course.costs.push(cost);
             course.blocks.push(trial.block);
         }
@@ -132,10 +135,12 @@ impl CellCourse {
 mod tests {
     use super::*;
     use crate::engine::CellStudy;
+    use crate::metric::Metric;
     use crate::plan::{Subject, Treatment};
-    use crate::times::pairs;
-    use crate::trial::Status;
+    use crate::times::deciding_pairs;
+    use crate::trial::{More, Status};
     use machine::{CpuId, Placement};
+    use stats::Better;
     use std::time::Duration;
 
     fn study(stop: StopRule) -> Comparison {
@@ -160,14 +165,25 @@ mod tests {
         let status = if draw < 50 { Status::ExitCode } else { Status::Ok };
         let scatter = f64::from(draw) / 8_000.0 * f64::from(plan.threads[cell.threads]);
         let time_s = (draw >= 50).then_some(1.0 + scatter);
-        Trial { status, time_s, ran_s: Some(1.0), ..turn.trial(plan, 0.0) }
+        // What is counted goes as the time does, so that the same numbers decide; where it decides, the time goes wild.
+        let values = [("cold".to_owned(), 1.0), ("misses".to_owned(), time_s.unwrap_or(1.0))].into();
+        let more = More { values, ..More::default() }.boxed();
+        let time_s = time_s.map(|time_s| if plan.site.is_here() { time_s } else { f64::from(draw) });
+        Trial { status, time_s, more, ran_s: Some(1.0), ..turn.trial(plan, 0.0) }
     }
 
     #[test]
     fn what_is_kept_up_says_what_all_trials_say() {
         let paired = StopRule::Paired { width: 0.0266, min_blocks: 8, max_blocks: 400 };
         let papers = StopRule::RelativeSd { relative_sd: 0.04, min_runs: 5, max_runs: 400 };
-        for study in [study(paired), study(papers)] {
+        let counted = |mut study: Comparison| {
+            let metric = |name, better| Metric::new(name, None, better);
+            study.plan.site = "vm".parse().unwrap();
+            study.plan.subjects[0].metrics = vec![metric("cold", Better::Neither), metric("misses", Better::Lower)];
+            study
+        };
+        let emulated = [counted(study(paired.clone())), counted(study(papers.clone()))];
+        for study in [study(paired), study(papers)].into_iter().chain(emulated) {
             let plan = &study.plan;
             let mut course = study.course(&[]);
             let mut trials: Vec<Trial> = Vec::new();
@@ -181,7 +197,7 @@ mod tests {
                     assert_eq!(course.is_settled(cell), study.is_settled(&trials, cell), "{cell:?} in block {block}");
                     let cells = &course.cells[position(plan, cell)];
                     if cell.treatment > 0 && matches!(study.stop, StopRule::Paired { .. }) {
-                        assert_eq!(cells.pairs, pairs(plan, &trials, cell));
+                        assert_eq!(cells.pairs, deciding_pairs(plan, &trials, cell));
                     }
                     assert_eq!(cells.failures.give_up(), study.is_given_up(&trials, cell));
                 }

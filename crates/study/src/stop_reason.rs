@@ -5,6 +5,7 @@ use crate::engine::{CellStudy, time_spent};
 use crate::race::{Race, RaceResult};
 use crate::record::{Ending, Record};
 use crate::summary::Summary;
+use crate::times::deciding_metric;
 use serde::{Deserialize, Serialize};
 use stats::RaceRule;
 
@@ -36,6 +37,12 @@ pub enum StopReason {
     },
     /// Every cell had the number of runs that was asked for, whatever they show.
     AllRuns {
+        /// That number.
+        runs: u32,
+    },
+    /// Every cell had the least runs that were asked for, and there is nothing by which more would tell something: times of an emulated
+    /// machine mean nothing.
+    LeastRuns {
         /// That number.
         runs: u32,
     },
@@ -75,8 +82,11 @@ impl Stop {
             StopRule::Paired { width, .. } => StopReason::WidthReached { width },
             StopRule::RelativeSd { relative_sd, .. } => StopReason::RelativeSdReached { relative_sd },
         };
+        let plan = &record.plan.plan;
+        let is_decided = plan.compared().any(|subject| deciding_metric(plan, subject).is_some());
         let finished = match stop.block_limits() {
             (least, most) if least == most => StopReason::AllRuns { runs: most },
+            (least, _) if !is_decided => StopReason::LeastRuns { runs: least },
             (_, most) if open > 0 => StopReason::MostRuns { runs: most, open },
             _ => settled,
         };

@@ -10,7 +10,9 @@ use std::time::Duration;
 use study::engine::{self, Runner, RunnerError, Turn};
 use study::guest::{Answer, Request, answer_requests};
 use study::treatment::Treatment;
-use study::{Cell, Comparison, GuestRunner, Host, HostFacts, Line, Plan, Session, Status, StopRule, Subject};
+use study::{
+    CacheModel, Cell, Comparison, GuestRunner, Host, HostFacts, Line, Plan, Session, Status, StopRule, Subject,
+};
 
 /// What a guest does with a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +38,8 @@ struct Fake {
     acts: Rc<RefCell<VecDeque<Act>>>,
     /// What its end was asked in this boot, all of which is answered anew for each request.
     requests: Vec<u8>,
+    /// The sections that runs were to mark, in all boots.
+    sections: Rc<RefCell<Vec<Option<u32>>>>,
     answers: VecDeque<Result<String, String>>,
 }
 
@@ -43,6 +47,15 @@ impl Line for Fake {
     fn tell(&mut self, _what: &str, line: &str) -> Result<(), String> {
         let request: Request = serde_json::from_str(line).unwrap();
         let is_run = matches!(request, Request::Run(..));
+        let unmarked = match request {
+            Request::Run(turn, section) => {
+                self.sections.borrow_mut().push(section);
+                // There is nothing here that marks.
+                serde_json::to_string(&Request::Run(turn, None)).unwrap()
+            }
+            _ => line.to_owned(),
+        };
+        let line = unmarked.as_str();
         if !is_run {
             self.requests.extend_from_slice(format!("{line}\n").as_bytes());
         }
@@ -95,16 +108,60 @@ fn study() -> Comparison {
 
 /// A runner of `study` whose guests do `acts` to requests to run, one after the other, and how many were booted.
 fn runner(study: &Comparison, acts: &[Act]) -> (GuestRunner, Rc<RefCell<u32>>) {
+    let (runner, boots, _) = runner_with_model(study, acts, None);
+    (runner, boots)
+}
+
+/// How many were booted, and the sections that runs were to mark.
+type Seen = (GuestRunner, Rc<RefCell<u32>>, Rc<RefCell<Vec<Option<u32>>>>);
+
+/// The same with a model of caches, and the sections that runs were to mark.
+fn runner_with_model(study: &Comparison, acts: &[Act], misses: Option<CacheModel>) -> Seen {
+    let sections = Rc::new(RefCell::new(Vec::new()));
+    let told = Rc::clone(&sections);
     let (acts, boots) = (Rc::new(RefCell::new(acts.iter().copied().collect())), Rc::new(RefCell::new(0)));
     let counted = Rc::clone(&boots);
     let boot = move || {
         *counted.borrow_mut() += 1;
-        let fake = Fake { acts: Rc::clone(&acts), requests: Vec::new(), answers: VecDeque::new() };
+        let (acts, sections) = (Rc::clone(&acts), Rc::clone(&told));
+        let fake = Fake { acts, sections, requests: Vec::new(), answers: VecDeque::new() };
         Ok(Box::new(fake) as Box<dyn Line>)
     };
-    let mut runner = GuestRunner::new(Box::new(boot), None);
-    runner.begin(&study.plan, &vec![None]).unwrap();
-    (runner, boots)
+    let mut runner = GuestRunner::new(Box::new(boot), misses);
+    runner.begin(&study.plan, &study.plan.subjects.iter().map(|_| None).collect()).unwrap();
+    (runner, boots, sections)
+}
+
+#[test]
+fn where_misses_are_counted_each_program_is_first_run_in_each_boot_without_being_counted() {
+    let mut study = study();
+    study.plan.subjects.push(Subject { name: "other".into(), argv: vec!["true".into()], ..Subject::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("misses.json");
+    let counts = misses::report::Counts { accesses: 1000, ..Default::default() };
+    let section = misses::report::Section { all: counts, ..Default::default() };
+    let sections = (1..=4).map(|number| (number, section.clone())).collect();
+    let written = misses::Report {
+        machine: "m".into(),
+        caches: Vec::new(),
+        line_bytes: 64,
+        assumptions: Vec::new(),
+        others: true,
+        sections,
+    };
+    std::fs::write(&report, serde_json::to_vec(&written).unwrap()).unwrap();
+    // The fifth block is of another boot; there the warm-up is lost, and so the trial is.
+    let acts = [vec![Act::Answer; 5], vec![Act::Panic]].concat();
+    let (mut runner, boots, marked) = runner_with_model(&study, &acts, Some(CacheModel { report }));
+    let mut status = |block, subject| {
+        let mut turn = turn(block);
+        turn.cell.subject = subject;
+        runner.run(&study.plan, &turn).unwrap().status
+    };
+    let seen = [(0, 0), (0, 1), (1, 0), (4, 0), (5, 0)].map(|(block, subject)| status(block, subject));
+    assert_eq!(seen, [Status::Ok, Status::Ok, Status::Ok, Status::MachineLost, Status::Ok]);
+    assert_eq!(*marked.borrow(), [None, Some(1), None, Some(2), Some(3), None, None, Some(1)]);
+    assert_eq!(*boots.borrow(), 3);
 }
 
 fn turn(block: u32) -> Turn {

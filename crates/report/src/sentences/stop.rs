@@ -18,6 +18,10 @@ pub fn stop(stop: &Stop) -> String {
             format!("Each cell's relative standard deviation is below {share} (--relative-sd).")
         }
         StopReason::AllRuns { runs } => format!("Every cell had its {} (--max-runs).", counted(*runs, "run")),
+        StopReason::LeastRuns { runs } => format!(
+            "Every cell had its {} (--min-runs): times of an emulated machine mean nothing, so that more would tell nothing.",
+            counted(*runs, "run")
+        ),
         StopReason::MostRuns { runs, open } => format!(
             "{} of a cell are the most that it may make (--max-runs), with {}; {}.",
             counted(*runs, "run"),
@@ -74,6 +78,10 @@ mod tests {
         assert_eq!(
             told(StopReason::BudgetSpent { budget_s: 600.0, open: 1 }, 0),
             "The time budget of 10 min is spent (--budget), with 1 of 6 cells not settled; the same command with a larger --budget goes on."
+        );
+        assert_eq!(
+            told(StopReason::LeastRuns { runs: 10 }, 0),
+            "Every cell had its 10 runs (--min-runs): times of an emulated machine mean nothing, so that more would tell nothing."
         );
         assert_eq!(told(StopReason::Failures, 6).matches("--retry").count(), 1);
     }

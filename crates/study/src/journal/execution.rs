@@ -172,7 +172,9 @@ CREATE TABLE IF NOT EXISTS disturbed (
 
     fn forget_details(&mut self) {
         (self.intended_cpus, self.observation, self.output_tail) = (None, None, String::new());
-        self.more = None;
+        // What is counted, or written by the program, may decide when it is enough.
+        let values = self.more.take().map(|more| more.values).unwrap_or_default();
+        self.more = More { values, ..More::default() }.boxed();
     }
 
     fn read_all(tables: &Tables, tails: Tails) -> Result<Vec<Self>, RowError> {

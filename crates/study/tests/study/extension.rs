@@ -3,14 +3,15 @@
 use crate::engine::work;
 use crate::model::{Model, comparison};
 use machine::{CpuId, Machine, Placement};
+use stats::Better;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use study::engine::{CellStudy, EngineError, Runner, RunnerError, Turn};
 use study::session::{Host, Session, SessionError};
 use study::{
-    Claim, Comparison, Ending, Journal, Kind, Plan, Record, Status, StopReason, StopRule, Treatment, Trial, Warning,
-    comparison_analysis,
+    Claim, Comparison, Ending, Journal, Kind, Metric, Plan, Record, Status, StopReason, StopRule, Treatment, Trial,
+    Warning, comparison_analysis,
 };
 
 /// A model on a machine that is so many times slower than it was.
@@ -22,6 +23,67 @@ impl Runner for Slower {
         trial.time_s = trial.time_s.map(|time_s| time_s * self.1);
         Ok(trial)
     }
+}
+
+/// A model whose runs have this noise in a number that is counted, besides that of its time.
+struct Counted(Model, f64);
+
+impl Runner for Counted {
+    fn run(&mut self, plan: &Plan, turn: &Turn) -> Result<Trial, RunnerError> {
+        let mut trial = self.0.run(plan, turn)?;
+        let cell = turn.block * 4 + 2 * turn.cell.threads as u32 + turn.cell.treatment as u32;
+        let swing = f64::from((cell.wrapping_mul(2_654_435_761) >> 8) % 1000) / 1000.0;
+        let values = [("described".to_owned(), 0.0), ("counted".to_owned(), 10.0 * (1.0 + self.1 * swing))];
+        trial.more.get_or_insert_default().values.extend(values);
+        Ok(trial)
+    }
+}
+
+#[test]
+fn in_an_emulated_machine_what_is_counted_decides_when_it_is_enough_and_times_never_do() {
+    let ends = |stop: &StopRule, is_counted: bool, time_noise: f64, noise: f64| {
+        let mut study = comparison(1, &["compact"]);
+        study.stop = stop.clone();
+        study.plan.site = "vm:1x2".parse().unwrap();
+        if is_counted {
+            let metric = |name: &str, better| Metric::new(name, None, better);
+            study.plan.subjects[0].metrics =
+                vec![metric("described", Better::Neither), metric("counted", Better::Lower)];
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.stayput");
+        let _ = work(&path, &study, &mut Counted(Model::new(&[1.0, 0.9], time_noise), noise));
+        let record: Record<Comparison> = Journal::read(&path).unwrap();
+        let analysis = comparison_analysis(&record);
+        assert!(analysis.summaries.iter().all(|s| s.claim == Claim::Emulated || s.claim == Claim::Reference));
+        (runs(&record, 1, "compact").len(), analysis.stop.reason)
+    };
+    let paired = StopRule::Paired { width: 0.02, min_blocks: 8, max_blocks: 30 };
+    let (few, reason) = ends(&paired, true, 0.5, 0.001);
+    assert!(few < 20, "{few}");
+    assert_eq!(reason, StopReason::WidthReached { width: 0.02 });
+    assert_eq!(ends(&paired, true, 0.001, 0.5), (30, StopReason::MostRuns { runs: 30, open: 2 }));
+    for time_noise in [0.001, 0.5] {
+        assert_eq!(ends(&paired, false, time_noise, 0.5), (8, StopReason::LeastRuns { runs: 8 }));
+    }
+    let papers = StopRule::RelativeSd { relative_sd: 0.05, min_runs: 5, max_runs: 12 };
+    assert_eq!(ends(&papers, true, 0.5, 0.001), (5, StopReason::RelativeSdReached { relative_sd: 0.05 }));
+    assert!(matches!(ends(&papers, true, 0.001, 0.5), (12, StopReason::MostRuns { runs: 12, open: 1.. })));
+    assert_eq!(ends(&papers, false, 0.5, 0.5), (5, StopReason::LeastRuns { runs: 5 }));
+}
+
+#[test]
+fn a_study_by_what_programs_write_ends_when_that_is_known_well_enough() {
+    let mut study = comparison(1, &["compact"]);
+    study.plan.subjects[0].metric =
+        Metric { regex: Some("counted: (.*)".into()), ..Metric::new("counted", None, Better::Higher) };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    work(&path, &study, &mut Counted(Model::new(&[1.0, 0.9], 0.5), 0.001)).unwrap();
+    let record: Record<Comparison> = Journal::read(&path).unwrap();
+    assert_eq!(comparison_analysis(&record).stop.reason, StopReason::WidthReached { width: 0.02 });
+    let ran = runs(&record, 1, "compact").len();
+    assert!(ran < 20, "{ran}");
 }
 
 /// `study` with the treatment `reverse`, whose threads sit on other CPUs than those of compact.
