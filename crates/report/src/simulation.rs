@@ -346,7 +346,8 @@ fn is_kernels(policy: &str) -> bool {
 pub(crate) fn kernel_in_words(kernel: Option<&sim::KernelParameters>) -> String {
     let release = kernel.map_or_else(sim::Release::default, |kernel| kernel.release).name();
     format!(
-        "eevdf is a model of the fair scheduler of Linux {release}, from its documentation: control groups, kernel threads, NUMA          balancing and the time that scheduling itself takes aren't in it."
+        "eevdf is a model of the fair scheduler of Linux {release}, from its documentation; how far it is from that kernel isn't known \
+         yet. Control groups, kernel threads, NUMA balancing and the time that scheduling itself takes aren't in it."
     )
 }
 
