@@ -35,24 +35,29 @@ use study::{Claim, Subject, Summary, Trial, Varied};
 pub(crate) fn cells_page(study: &StudyView) -> String {
     let subjects: Vec<&str> = study.compared().map(|subject| subject.name.as_str()).collect();
     let what = match study.analysis.varied {
+        _ if study.is_emulated() => "what was counted".to_owned(),
         Varied::Places => format!("{} best", Wording::of_study(study).what_varies(Varied::Places)),
         Varied::Treatments => "what it runs best under".into(),
         Varied::Commands => "which is best".into(),
     };
     let title = format!("{}: {what}", plain(&subjects.join(", ")));
     let is_race = study.is_race();
+    let is_emulated = study.is_emulated();
     let sections = [
+        // Where times mean nothing, what was counted comes first.
+        is_emulated.then(|| mix::metrics(study)).flatten(),
+        is_emulated.then(|| figures::counted_ratios(study)).flatten(),
         is_race.then(|| race::section(study)),
         paper::beside(study),
         // What is one row a placement elsewhere would be hundreds in a race, most of a single run.
         (!is_race).then(|| paper_table(study)),
         mix::jobs(study),
-        mix::metrics(study),
+        (!is_emulated).then(|| mix::metrics(study)).flatten(),
         mix::used(study),
         Some(figures::in_order(study)),
-        Some(figures::distributions(study)),
-        (!is_race).then(|| figures::speedup(study)),
-        (!is_race).then(|| figures::ratios(study)),
+        (!is_emulated).then(|| figures::distributions(study)),
+        (!is_race && !is_emulated).then(|| figures::speedup(study)),
+        (!is_race && !is_emulated).then(|| figures::ratios(study)),
         effects::section(study),
         effects::memory(study),
         facts::programs(study),
@@ -128,6 +133,7 @@ fn paper_table(study: &StudyView) -> Section {
         html! { (swatch(study.series(placement), " ")) (plain(placement)) " " small.muted { (quantity) } }
     };
     let title = match Wording::of_study(study) {
+        _ if study.is_emulated() => "Times, which mean nothing",
         Wording::Makespan => "Makespans, ratios and speed-up",
         Wording::Time | Wording::Several => "Times, ratios and speed-up",
         Wording::Other(_) => "Medians, ratios and speed-up",
@@ -137,7 +143,10 @@ fn paper_table(study: &StudyView) -> Section {
     let wording = Wording::of_study(study);
     heading("table", "Table", title).above(html! {
         p { (plain(&metric::key(study))) " The table has medians." @if table.has_intervals() { " Ratio: " (wording.ratio_of(&reference, noun)) ", with its 95 % interval; above 1 is " (wording.word(true)) "." } }
-        (grouped(title, &capital(noun), &table, |subject| html! { (plain(subject)) }, label))
+        // Names of treatments differ in their last words, which may not be cut off.
+        div.effects[study.analysis.varied != Varied::Places] {
+            (grouped(title, &capital(noun), &table, |subject| html! { (plain(subject)) }, label))
+        }
         details {
             summary { "Every figure of every cell" }
             (cells(study))
@@ -262,10 +271,12 @@ fn guide(study: &StudyView) -> Section {
         @else {
             dt { "block" } dd { "One trial of each " (noun) ", one right after the other, in an order drawn anew each time. A machine that gets slower gets slower for all of them." }
             dt { "ratio" } dd {
-                (capital(&wording.ratio_of(&reference, noun))) ", from trials of the same block. "
+                @if study.is_emulated() { "How much less was counted than under " (reference) }
+                @else { (capital(&wording.ratio_of(&reference, noun))) }
+                ", from trials of the same block. "
                 @match wording {
-                    Wording::Time => { "1.18 means that the " (noun) " does in the same time 1.18 times the work; 0.90 that it is slower." }
-                    _ => { "1.18 means that the " (noun) " is that much " (wording.word(true)) "; 0.90 that it is " (wording.word(false)) "." }
+                    Wording::Time if !study.is_emulated() => { "1.18 means that the " (noun) " does in the same time 1.18 times the work; 0.90 that it is slower." }
+                    _ => { "1.18 means that the " (noun) " is that much " (if study.is_emulated() { "better" } else { wording.word(true) }) "; 0.90 that it is " (if study.is_emulated() { "worse" } else { wording.word(false) }) "." }
                 }
                 " At 1 there is no difference."
             }
@@ -286,7 +297,7 @@ fn guide(study: &StudyView) -> Section {
         dt { "×" } dd { "A failed trial: no number comes from it. Its cause is under Failures." }
         dt { "bar across a strip" } dd { "The median of the trials that count." }
         dt { "dashed line" } dd { "In the order of trials: the study was interrupted there and went on later. In the speed-up: the ideal, twice as fast with twice the threads." }
-        @if !study.is_race() { dt { "speed-up" } dd { @if wording == Wording::Time { "Time of " (reference) " with 1 thread over this time." } @else { "How much better this is than " (reference) " with 1 thread." } } }
+        @if !study.is_race() && !study.is_emulated() { dt { "speed-up" } dd { @if wording == Wording::Time { "Time of " (reference) " with 1 thread over this time." } @else { "How much better this is than " (reference) " with 1 thread." } } }
         dt { "relative sd" } dd { "Standard deviation over mean." }
         dt { "drift" } dd { "Change from the first to the last block, told only when a trend is shown; above 0 it got worse." }
         @if !study.is_race() { dt { "settled" } dd { "The stop rule was met for this cell before the study ended." } }

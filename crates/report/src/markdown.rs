@@ -26,6 +26,10 @@ pub(crate) fn cells(study: &StudyView) -> String {
     if study.is_race() {
         rankings(&mut text, study);
     } else {
+        // Where times mean nothing, what was counted comes first.
+        if study.is_emulated() {
+            metrics(&mut text, study);
+        }
         let placements = Table::of_placements(study);
         table(&mut text, &placements);
         let busy = if placements.has_busy() { format!("; in italics where {BUSY_KEY}") } else { String::new() };
@@ -42,9 +46,8 @@ pub(crate) fn cells(study: &StudyView) -> String {
         table(&mut text, &jobs);
         let _ = writeln!(text, "\n{}", jobs_key(study));
     }
-    if let Some(metrics) = Table::of_metrics(study) {
-        table(&mut text, &metrics);
-        let _ = writeln!(text, "\n{}", metrics_key(study));
+    if !study.is_emulated() {
+        metrics(&mut text, study);
     }
     if let Some(effects) = Table::of_effects(study) {
         table(&mut text, &effects);
@@ -84,6 +87,14 @@ pub(crate) fn cells(study: &StudyView) -> String {
         }
     }
     text
+}
+
+/// What else was measured, where anything was.
+fn metrics(text: &mut String, study: &StudyView) {
+    if let Some(metrics) = Table::of_metrics(study) {
+        table(text, &metrics);
+        let _ = writeln!(text, "\n{}", metrics_key(study));
+    }
 }
 
 /// The ranking of each race.

@@ -31,6 +31,14 @@ pub(crate) fn of_subject(subject: &Subject) -> String {
     format!("{}{}, {}", plain(&subject.metric.to_string()), direction(&subject.metric), clock(subject.clock()))
 }
 
+/// What the runs of a subject are compared by where times mean nothing.
+pub(crate) fn counted(subject: &Subject) -> &'static str {
+    match subject.metrics.is_empty() {
+        true => "compared by nothing: nothing was counted",
+        false => "compared by what was counted, and not by its times",
+    }
+}
+
 /// The metric of a row of the table: `time, s`.
 pub(crate) fn label(metric: &Metric) -> String {
     let unit = metric.unit.iter().map(|unit| format!(", {unit}"));
@@ -71,8 +79,15 @@ pub(crate) fn below(metric: Option<&Metric>, own: &Metric, value: f64) -> String
     if metric.is_some() { number::seconds(value) } else { quantity(own, value) }
 }
 
+/// What is said where times mean nothing.
+const EMULATED_KEY: &str =
+    "Times of an emulated machine mean nothing: they are told as they were, and compared with nothing.";
+
 /// What a study is compared by, as a sentence; where subjects differ in it, each kind with its subjects.
 pub(crate) fn key(study: &StudyView) -> String {
+    if study.is_emulated() {
+        return EMULATED_KEY.to_owned();
+    }
     let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
     for subject in study.compared() {
         let words = of_subject(subject);

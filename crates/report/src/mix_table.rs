@@ -24,6 +24,11 @@ pub(crate) const METRICS_KEY: &str = "Metrics: what else was measured, as median
      whichever way the metric goes, so above 1 is better, from pairs of the same block, with its 95 % interval; what is shown allows for \
      the number of these comparisons. Numbers that are 0 have no ratio, and a race compares by nothing else than what it is about.";
 
+/// The same of what was counted in an emulated machine.
+pub(crate) const COUNTED_KEY: &str = "What was counted, as medians. Ratio: how much less it is than under the reference, so above 1 is better, \
+     from pairs of the same block, with its 95 % interval; what is shown allows for the number of these comparisons. Numbers that are 0 \
+     have no ratio; cold and steady misses describe the program, and are compared with nothing.";
+
 /// What the metrics of a mix are.
 pub(crate) const MIX_METRICS_KEY: &str = "Mean completion time: from when a job is to start to the end of its first run. ANTT: the mean \
      slowdown. STP: the sum of each job's progress against by itself. Jain's index: 1 where all jobs are slowed alike, one over their \
@@ -31,6 +36,9 @@ pub(crate) const MIX_METRICS_KEY: &str = "Mean completion time: from when a job 
 
 /// What is told of metrics below their table.
 pub(crate) fn metrics_key(study: &StudyView) -> String {
+    if study.is_emulated() {
+        return COUNTED_KEY.to_owned();
+    }
     let has_mix = study.compared().any(|subject| subject.mix.is_some());
     if has_mix { format!("{METRICS_KEY} {MIX_METRICS_KEY}") } else { METRICS_KEY.to_owned() }
 }

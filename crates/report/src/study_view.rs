@@ -106,6 +106,11 @@ impl<'a> StudyView<'a> {
         self.rankings.iter().find(|ranking| ranking.race.subject == subject)
     }
 
+    /// Whether it ran in an emulated machine, whose times mean nothing.
+    pub(crate) fn is_emulated(&self) -> bool {
+        !self.plan.site.is_here()
+    }
+
     /// Whether nothing was run on any machine, since a model stands for the subject.
     pub(crate) fn is_simulated(&self) -> bool {
         self.plan.subjects.iter().any(|subject| subject.model.is_some())

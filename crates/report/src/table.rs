@@ -90,7 +90,10 @@ impl Table {
             // Which other one it is stands among the times; a row that says nothing else isn't repeated.
             let own = || all().filter(|treatment| !study.is_run_as_others(treatment));
             let mut rows: Vec<Row> = all().map(|treatment| row(Quantity::Time, treatment)).collect();
-            rows.extend(own().skip(1).map(|treatment| row(Quantity::Ratio, treatment)));
+            // Of times that mean nothing there is no ratio.
+            if !study.is_emulated() {
+                rows.extend(own().skip(1).map(|treatment| row(Quantity::Ratio, treatment)));
+            }
             if plan.threads.len() > 1 && study.summaries(&subject.name).any(|s| s.speedup.is_some()) {
                 rows.extend(own().map(|treatment| row(Quantity::SpeedUp, treatment)));
             }

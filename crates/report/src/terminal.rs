@@ -10,16 +10,22 @@ use crate::paper_table::{self, Fact, KEY, PaperTable};
 use crate::paste;
 use crate::ranking;
 use crate::study_view::StudyView;
-use crate::table::{BUSY_KEY, EFFECTS_KEY, MEMORY_KEY, Row, Table};
+use crate::table::{BUSY_KEY, Cell, EFFECTS_KEY, MEMORY_KEY, Row, Table};
 use crate::verdict::Verdicts;
 use crate::wording::Wording;
-use crate::words::{compared, count, plain};
+use crate::words::{compared, count, plain, short_in_the_middle};
 use papers::paper::Quantity;
 use std::fmt::Write;
 use study::Varied;
 
 /// Longest placement name in the table; a CPU list can be any length.
 const NAME_WIDTH: usize = 24;
+
+/// Columns of a screen that a figure beside names needs.
+const LEAST_FIGURES: usize = 16;
+
+/// Shortest that a name of a treatment is cut.
+const LEAST_NAME: usize = 12;
 
 /// The same of treatments, whose names differ in their last words.
 fn name_width(study: &StudyView, screen: Screen) -> usize {
@@ -56,17 +62,28 @@ pub(crate) fn cells(study: &StudyView, screen: Screen) -> String {
     let paper_tables = PaperTable::all(study);
     beside_the_paper(&mut text, study, &paper_tables, screen);
     rankings(&mut text, study, screen);
+    let with_key = |text: &mut String, table: Option<(Table, String)>| {
+        if let Some((table, key)) = table {
+            by_subject(text, study, &table, screen);
+            text.push('\n');
+            paragraph(text, "", &key, width);
+        }
+    };
+    let metrics = || Table::of_metrics(study).map(|table| (directions_below(table), metrics_key(study)));
+    // Where times mean nothing, what was counted comes first.
+    if study.is_emulated() {
+        with_key(&mut text, metrics());
+    }
     if !study.is_race() && (paper_tables.is_empty() || !PaperTable::cover(&paper_tables, study.plan)) {
         placements(&mut text, study, screen);
     }
     let jobs = Table::of_jobs(study).map(|table| (table, jobs_key(study).to_owned()));
-    let metrics = Table::of_metrics(study).map(|table| (directions_below(table), metrics_key(study)));
     let used = Table::of_used(study, says_otherwise).map(|table| (table, USED_OTHERWISE_KEY.to_owned()));
-    for (table, key) in jobs.into_iter().chain(metrics).chain(used) {
-        by_subject(&mut text, study, &table, screen);
-        text.push('\n');
-        paragraph(&mut text, "", &key, width);
+    with_key(&mut text, jobs);
+    if !study.is_emulated() {
+        with_key(&mut text, metrics());
     }
+    with_key(&mut text, used);
     effects(&mut text, study, screen);
     if let Some(table) = Table::of_memory(study) {
         by_subject(&mut text, study, &table, screen);
@@ -119,15 +136,40 @@ fn effects(text: &mut String, study: &StudyView, screen: Screen) {
     paragraph(text, "", EFFECTS_KEY, screen.width);
 }
 
+/// What all figures of a group need side by side.
+fn figures_width(table: &Table, group: &[Row]) -> usize {
+    let heads = table.heads_in_words();
+    let width = |(column, head): (usize, &String)| {
+        let figures = group.iter().filter_map(|row| row.cells.get(column));
+        let of_cell = |cell: &Cell| (1 + cell.text.chars().count()).max(cell.range("-").chars().count());
+        2 + figures.map(of_cell).chain([head.chars().count()]).max().unwrap_or(0)
+    };
+    heads.iter().enumerate().map(width).sum()
+}
+
 /// Each group of a table below the name of its subject.
 fn by_subject(text: &mut String, study: &StudyView, table: &Table, screen: Screen) {
     for group in table.groups() {
         text.push('\n');
         paragraph(text, "", &group[0].labels[0], screen.width);
-        let below = |row: &Row| Row { labels: row.labels[1..].to_vec(), cells: row.cells.clone() };
+        let width = name_width(study, screen);
+        // What stands before the name of what is compared, and a figure, have their room, too.
+        let before: usize = (1..group[0].labels.len() - 1)
+            .map(|at| 2 + group.iter().map(|row| row.labels[at].chars().count().min(width)).max().unwrap_or(0))
+            .sum();
+        let spare = screen.width.saturating_sub(before + 2);
+        let all_figures = spare.saturating_sub(figures_width(table, group)).max(NAME_WIDTH);
+        let room = all_figures.min(spare.saturating_sub(LEAST_FIGURES)).clamp(LEAST_NAME, width);
+        let below = |row: &Row| {
+            let mut labels = row.labels[1..].to_vec();
+            if let Some(name) = labels.last_mut().filter(|_| study.analysis.varied != Varied::Places) {
+                *name = short_in_the_middle(name, room);
+            }
+            Row { labels, cells: row.cells.clone() }
+        };
         let corner = table.corner[1..].to_vec();
         let rows = group.iter().map(below).collect();
-        Grid::new(&Table { corner, rows, ..table.clone() }, name_width(study, screen)).write(text, screen);
+        Grid::new(&Table { corner, rows, ..table.clone() }, width).write(text, screen);
     }
 }
 

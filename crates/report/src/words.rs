@@ -18,6 +18,18 @@ pub(crate) fn short(text: &str, width: usize) -> String {
     cut
 }
 
+/// The same, cut in its middle: names of treatments differ in their last words.
+pub(crate) fn short_in_the_middle(text: &str, width: usize) -> String {
+    let line = plain(text).replace('\n', " ");
+    let letters = line.chars().count();
+    if letters <= width {
+        return line;
+    }
+    let kept = width.saturating_sub(1);
+    let (head, tail) = (kept / 3, kept - kept / 3);
+    line.chars().take(head).chain(['…']).chain(line.chars().skip(letters - tail)).collect()
+}
+
 /// `sentence` with its first letter large.
 pub(crate) fn capital(sentence: &str) -> String {
     let mut letters = sentence.chars();
@@ -45,5 +57,19 @@ pub(crate) fn compared(varied: Varied) -> &'static str {
         Varied::Places => "placement",
         Varied::Treatments => "treatment",
         Varied::Commands => "command",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_differ_in_their_last_words_do_so_when_they_are_cut() {
+        let cut = |name: &str| short_in_the_middle(&format!("sched=ext:/opt/schedulers/bin/{name}"), 20);
+        assert_eq!([cut("scx_rusty"), cut("scx_flash")], ["sched=…bin/scx_rusty", "sched=…bin/scx_flash"]);
+        assert_eq!(short_in_the_middle("sched=heavy", 11), "sched=heavy");
+        assert_eq!(short_in_the_middle("ééé", 2), "…é");
+        assert_eq!(short_in_the_middle("ééé", 0), "…");
     }
 }

@@ -46,6 +46,36 @@ fn summary<'a>(value: &'a Value, subject: &str, placement: &str) -> &'a Value {
 }
 
 #[test]
+fn what_was_counted_in_an_emulated_machine_comes_first_and_no_time_is_drawn_or_compared() {
+    let study = mixes::counted();
+    let sections = on_page(&study, "main > section > h2");
+    assert_eq!(sections[..3], ["What was counted", "Ratios to unbound", "Times, which mean nothing"]);
+    for absent in ["Times by program", "Distributions", "Speed-up"] {
+        assert!(!sections.iter().any(|section| section == absent), "{sections:?}");
+    }
+    // What is a treatment's last word tells it from others: its table cuts none off.
+    assert_eq!(on_page(&study, "#table .effects table.paper").len(), 1);
+    let figures = on_page(&study, "#ratios figcaption");
+    assert_eq!(figures, ["make -B -j8: l2_misses_per_1000", "make -B -j8: l2_migration_misses_per_1000"]);
+    let drawn = on_page(&study, "figure").join("\n");
+    assert!(!drawn.contains("time, s") && drawn.contains("▼ 0.66") && drawn.contains("▲ 2.0"), "{drawn}");
+    let markdown = study.write(Format::Markdown).replace('\\', "");
+    for text in [told(&study), on_page(&study, "main").join(""), markdown] {
+        for absent in ["Compared by time", "wall clock", "may share real cores", "was busy when"] {
+            assert!(!text.contains(absent), "{absent}: {text}");
+        }
+        assert!(text.contains("Times of an emulated machine mean nothing: they are told"), "{text}");
+        let (counted, times) = (text.find("l2_migration_misses_per_1000").unwrap(), text.find("time, s").unwrap());
+        assert!(counted < times, "{text}");
+    }
+}
+
+#[test]
+fn terminal_of_a_study_in_an_emulated_machine() {
+    insta::assert_snapshot!(mixes::counted().terminal(100));
+}
+
+#[test]
 fn terminal_of_a_mix() {
     insta::assert_snapshot!(mixes::mix().terminal(100));
 }

@@ -406,6 +406,13 @@ impl Warning {
             // What the host was doing meanwhile disturbed nothing.
             return warnings;
         }
+        let sessions = record.sessions.len() as u32;
+        let several = (sessions > 1).then_some(Self::SeveralSessions { sessions });
+        if !plan.site.is_here() {
+            // All else disturbs times, which mean nothing in an emulated machine.
+            warnings.extend(several);
+            return warnings;
+        }
         let hypervisor = record.host.hypervisor.clone();
         warnings.extend(hypervisor.map(|hypervisor| Self::VirtualMachine { hypervisor }));
         let sessions = || record.sessions.iter();
@@ -426,9 +433,7 @@ impl Warning {
         if let Some(names) = governors.filter(|names| names.iter().any(|name| name != "performance")) {
             warnings.push(Self::Governors { names: names.clone() });
         }
-        if record.sessions.len() > 1 {
-            warnings.push(Self::SeveralSessions { sessions: record.sessions.len() as u32 });
-        }
+        warnings.extend(several);
         warnings
     }
 }

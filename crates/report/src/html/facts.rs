@@ -310,7 +310,8 @@ pub(super) fn machine(study: &StudyView) -> Section {
                         br; code { (plain(&file.path.to_string_lossy())) } ", " (number::bytes(file.size_bytes)) ", SHA-256 "
                         code { (file.sha256.get(..16).unwrap_or(&file.sha256)) } "…"
                     }
-                    br; @if subject.alone.is_some() { "run by itself alone, " } "compared by " (metric::of_subject(subject))
+                    br; @if subject.alone.is_some() { "run by itself alone, " }
+                    @if study.is_emulated() { (metric::counted(subject)) } @else { "compared by " (metric::of_subject(subject)) }
                     @if let Some(regex) = &subject.time_regex { br; "its own time: " code { (plain(regex)) } }
                     @if let Some(regex) = &subject.verified_regex { br; "verified by: " code { (plain(regex)) } }
                 }

@@ -16,6 +16,12 @@ use study::{Claim, Metric, Observation, Status, Subject, Summary, Treatment, Tri
 
 /// The trials of each subject in the order in which they were run, each against the median of its cell.
 pub(super) fn in_order(study: &StudyView) -> Section {
+    if study.is_emulated() {
+        return heading("order", "Trials", "Trials").above(html! {
+            p { "Times of an emulated machine mean nothing, so that none is drawn." }
+            (all_trials(study))
+        });
+    }
     let lack = if study.is_race() { "no cell has two trials that count" } else { "no trial that counts yet" };
     let in_order = |subject: &Subject| {
         let points = ordered_points(study, subject);
@@ -40,6 +46,13 @@ pub(super) fn in_order(study: &StudyView) -> Section {
         }
         (legend(study))
         div.charts { @for subject in &study.plan.subjects { (in_order(subject)) } }
+        (all_trials(study))
+    })
+}
+
+/// Every trial as a row, or of very many a sample.
+fn all_trials(study: &StudyView) -> Markup {
+    html! {
         details {
             @let listed = listed(study).count();
             @if listed == study.trials.len() { summary { "All " (count(listed, "trial")) " as a table" } }
@@ -49,7 +62,7 @@ pub(super) fn in_order(study: &StudyView) -> Section {
             }
             (trial_table(study))
         }
-    })
+    }
 }
 
 /// Every trial of each cell along a scale of time.
@@ -135,6 +148,70 @@ pub(super) fn ratios(study: &StudyView) -> Section {
         p { "The line at 1 is " (reference) ". A bar that crosses it, in grey, shows no difference." }
         div.charts { @for subject in study.compared() { (ratios(subject)) } }
     })
+}
+
+/// The ratio of each treatment by each thing that was counted, where that is all that is compared. None where nothing has a ratio.
+pub(super) fn counted_ratios(study: &StudyView) -> Option<Section> {
+    let (reference, compared_noun) = (plain(study.reference()), compared(study.analysis.varied));
+    let mut figures = Vec::new();
+    for subject in study.compared() {
+        for (position, metric) in subject.metrics.iter().enumerate() {
+            let of = |summary: &&Summary| summary.metrics.get(position).is_some_and(|told| told.ratio.is_some());
+            let compared: Vec<&Summary> = study.summaries(&subject.name).filter(of).collect();
+            if compared.is_empty() {
+                continue;
+            }
+            let mut rows: Vec<Interval> = compared.iter().map(|summary| counted_interval(summary, position)).collect();
+            if study.plan.threads.len() > 1 {
+                let counts = compared.iter().map(|summary| summary.threads);
+                let before = std::iter::once(None).chain(counts.clone().map(Some));
+                for ((row, threads), _) in
+                    rows.iter_mut().zip(counts).zip(before).filter(|((_, own), last)| *last != Some(*own))
+                {
+                    row.heading = Some(count(threads as usize, "thread"));
+                }
+            }
+            let data = compared.iter().zip(&rows).map(|(summary, row)| {
+                let pairs = summary.metrics[position].pairs.to_string();
+                [summary.threads.to_string(), plain(&names(summary)), row.figure.clone(), pairs]
+            });
+            let data = table(&["threads", compared_noun, "ratio, 95 % interval", "pairs"], data);
+            figures.push(figure(
+                &format!("{}: {}", plain(&subject.name), plain(&metric::label(metric))),
+                &format!("{}.", rows.iter().map(|row| plain(&row.hover)).collect::<Vec<_>>().join("; ")),
+                chart::intervals(&rows, "worse", "better", false),
+                "nothing to compare",
+                data,
+            ));
+        }
+    }
+    (!figures.is_empty()).then(|| {
+        heading("ratios", "Ratios", format!("Ratios to {reference}")).above(html! {
+            p { "The line at 1 is " (reference) "; to the right of it less is missed. A bar that crosses it, in grey, shows no difference." }
+            div.charts { @for figure in figures { (figure) } }
+        })
+    })
+}
+
+fn counted_interval(summary: &Summary, position: usize) -> Interval {
+    let told = &summary.metrics[position];
+    let estimate = (told.ratio.unwrap_or(1.0), told.ratio_low.unwrap_or(1.0), told.ratio_high.unwrap_or(1.0));
+    let ratio = Ratio::new(estimate.0, told.ratio_low, told.ratio_high);
+    let figure = format!("{} ({})", ratio.value, ratio.range("–"));
+    let threads = count(summary.threads as usize, "thread");
+    let (hue, arrow) = match told.claim {
+        Claim::Faster => (Hue::Better, "▲ "),
+        Claim::Slower => (Hue::Worse, "▼ "),
+        _ => (Hue::Neutral, ""),
+    };
+    Interval {
+        heading: None,
+        label: summary.placement.clone(),
+        estimate,
+        hover: format!("{}, {threads}: {figure}, {}", names(summary), count(told.pairs as usize, "pair")),
+        figure: format!("{arrow}{figure}"),
+        hue,
+    }
 }
 
 /// Most strips of a race, whose first are told apart by little and whose last by much.

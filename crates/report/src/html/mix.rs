@@ -38,7 +38,7 @@ pub(super) fn jobs(study: &StudyView) -> Option<Section> {
 /// What else was measured, where anything was.
 pub(super) fn metrics(study: &StudyView) -> Option<Section> {
     let metrics = Table::of_metrics(study)?;
-    let title = "Metrics besides the first";
+    let title = if study.is_emulated() { "What was counted" } else { "Metrics besides the first" };
     Some(heading("metrics", "Metrics", title).above(html! {
         p { (metrics_key(study)) }
         (by_metric(study, title, metrics))
