@@ -279,6 +279,8 @@ struct Watched {
     processes: Vec<(Pid, u64)>,
     /// By number and birth.
     threads: BTreeMap<(i32, u64), Thread>,
+    /// How many threads each process has had so far.
+    born: BTreeMap<i32, u32>,
     /// What the main thread of each process had.
     had: BTreeMap<i32, CpuSet>,
     /// Who takes which slot by name; none where only the order says it.
@@ -300,6 +302,7 @@ impl Watched {
             begun: Instant::now(),
             processes: Vec::new(),
             threads: BTreeMap::new(),
+            born: BTreeMap::new(),
             had: BTreeMap::new(),
             roles: attachment.placement.as_ref().and_then(|_| Roles::new(&attachment.roles, attachment.named())),
             occupancy: BTreeMap::new(),
@@ -389,7 +392,9 @@ impl Watched {
     fn bind(&mut self, process: u32, pid: Pid, tid: Tid, started: u64, is_first: bool) -> Result<(), LaunchError> {
         // One that has ended meanwhile is none.
         let Ok(now) = affinity::allowed(tid) else { return Ok(()) };
-        let number = self.threads.values().filter(|thread| thread.pid == pid).count() as u32;
+        let born = self.born.entry(pid.0).or_default();
+        let number = *born;
+        *born += 1;
         let by_name = self.roles.is_some();
         let intended = self.slot(process, number).cloned().filter(|_| !by_name);
         let inherited = self.of_process.get(&pid.0).copied().flatten();

@@ -49,8 +49,9 @@ impl Desk {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(STAYPUT);
-        command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
+        // Whoever runs this may have signals ignored, as what runs in the background has, and that would be inherited.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", STAYPUT]).args(words).current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }
 
