@@ -216,7 +216,7 @@ mod tests {
             ("tps higher", "where its number is"),
             ("tps higher =", "where its number is"),
             ("tps = \"(.*)\"", "higher or lower"),
-            ("higher = \"(.*)\"", "higher or lower"),
+            ("higher = \"(.*)\"", "what its number is called"),
             ("[ms] higher = \"(.*)\"", "no name"),
             ("tps [] higher = \"(.*)\"", "without a unit"),
             ("time lower = \"(.*)\"", "every run"),

@@ -278,7 +278,8 @@ impl Warning {
         };
         let mut warnings = Self::of_cells(plan, record, ending, summaries);
         let reference = &plan.reference().name;
-        if reference != UNBOUND && !plan.compares_commands() {
+        let has_unbound = plan.treatments.iter().any(|treatment| treatment.name == UNBOUND);
+        if !has_unbound && !plan.compares_commands() {
             warnings.push(Self::UnboundLeftOut { reference: reference.clone() });
         }
         warnings

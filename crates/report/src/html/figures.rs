@@ -187,7 +187,7 @@ pub(super) fn counted_ratios(study: &StudyView) -> Option<Section> {
     }
     (!figures.is_empty()).then(|| {
         heading("ratios", "Ratios", format!("Ratios to {reference}")).above(html! {
-            p { "The line at 1 is " (reference) "; to the right of it less is missed. A bar that crosses it, in grey, shows no difference." }
+            p { "The line at 1 is " (reference) "; to the right of it less is missed. A bar in grey shows no difference, after allowing for how many comparisons this study makes." }
             div.charts { @for figure in figures { (figure) } }
         })
     })

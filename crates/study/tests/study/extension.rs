@@ -73,6 +73,22 @@ fn in_an_emulated_machine_what_is_counted_decides_when_it_is_enough_and_times_ne
 }
 
 #[test]
+fn unbound_is_told_to_be_left_out_only_where_it_is() {
+    let told = |study: &Comparison| {
+        let folder = tempfile::tempdir().unwrap();
+        let record = work(&folder.path().join("a.stayput"), study, &mut Model::new(&[1.0, 0.9], 0.001)).unwrap();
+        let warnings = comparison_analysis(&record).warnings;
+        warnings.iter().any(|warning| matches!(warning, Warning::UnboundLeftOut { .. }))
+    };
+    let mut study = comparison(1, &["compact"]);
+    assert!(!told(&study));
+    study.plan.treatments.reverse();
+    assert!(!told(&study), "it is there, though not the reference");
+    study.plan.treatments.pop();
+    assert!(told(&study));
+}
+
+#[test]
 fn a_study_by_what_programs_write_ends_when_that_is_known_well_enough() {
     let mut study = comparison(1, &["compact"]);
     study.plan.subjects[0].metric =
