@@ -13,7 +13,7 @@ pub(crate) struct BindingArgs {
 
     /// Who takes which place by what its thread or process is called: 'postgres: *writer* = free' leaves it alone, 'GC* = 0' gives it the
     /// first, '* = next' the one that fewest have; the first that matches holds [default: places go by order of creation]
-    #[arg(long = "slot", value_name = "NAME=PLACE")]
+    #[arg(long = "slot", value_name = "NAME=PLACE", conflicts_with = "skip")]
     pub slots: Vec<SlotRule>,
 
     /// What takes a place: each thread, or each process of the program's tree with all its threads

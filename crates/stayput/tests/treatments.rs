@@ -92,7 +92,7 @@ fn every_combination_runs_under_what_its_name_says_and_effects_are_told() {
     assert!((1.2..4.0).contains(&ratio), "{ratio}");
     let output = desk.stayput(&["report", "a.stayput"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("batch over default") && text.contains("Effects: time under the reference"), "{text}");
+    assert!(text.contains("batch over default") && text.contains("Effects: how much faster"), "{text}");
     assert!(!text.contains("placement is shown") && !text.contains("where its threads run"), "{text}");
 }
 
