@@ -299,6 +299,10 @@ fn a_server_that_is_kept_is_started_once_a_block_and_bound_anew_for_each_run() {
         }
     }
     assert!(json["plan"]["subjects"][0]["server"]["keep"].as_bool().unwrap());
+    // One that doesn't stop is killed, and told with the block that follows.
+    let asked = ["--force", "--keep-server", "--ready", "port:PORT", "--place", "unbound,0", "--stop-timeout", "200ms"];
+    let said = desk.study("deaf", &asked, &["5"], 0);
+    assert!(one_line(&said).contains("in the block before, the server did not stop within 200ms"), "{said}");
     // One that dies is told, and started anew for the next run.
     let asked = ["--force", "--keep-server", "--ready", "port:PORT", "--place", "unbound,0", "--prepare", prepare];
     let said = desk.study("dies", &asked, &["40"], 1);

@@ -101,9 +101,11 @@ impl ProgramRunner {
         let service = self.service(plan, turn, server)?;
         let (argv, env) = (service.server.argv, service.server.env);
         let is_it = |kept: &KeptForBlock| kept.block == turn.block && kept.argv == argv && kept.env == env;
+        // What was wrong with the stop of the one before is told with what follows it.
+        let mut notes = Vec::new();
         // One that has ended meanwhile is started anew.
         if !self.kept.as_mut().is_some_and(|kept| is_it(kept) && kept.server.ending(Duration::ZERO).is_none()) {
-            let mut notes = self.stop_kept();
+            notes = self.stop_kept();
             let start = KeptServerStart {
                 argv: argv.clone(),
                 env: env.clone(),
@@ -141,6 +143,9 @@ impl ProgramRunner {
         }
         more.log_tail = log;
         trial.more = more.boxed();
+        if let Some(observation) = &mut trial.observation {
+            observation.notes.extend(notes.into_iter().map(|note| format!("in the block before, {note}")));
+        }
         self.kept = Some(kept);
         outcome
     }
