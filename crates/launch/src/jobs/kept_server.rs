@@ -14,12 +14,16 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::AsRawFd;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often one looks whether it is ready.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// How long is waited at most for what a server that has ended wrote last.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// How a server is started that is kept.
 #[derive(Clone, Debug)]
@@ -82,12 +86,15 @@ impl KeptServer {
         let path = executable_path(start.argv.first().ok_or(LaunchError::NoProgram)?)?;
         let (output, theirs) = io::pipe().map_err(LaunchError::system("pipe"))?;
         let log = Log::new().map_err(LaunchError::system("memfd_create"))?;
-        let written = keep(output, log.clone()).map_err(LaunchError::system("clone"))?;
+        let (written, closed) = keep(output, log.clone()).map_err(LaunchError::system("clone"))?;
         let begun = Instant::now();
         let charge = Charge::Logged(path, start.argv.clone(), start.env.clone(), theirs.as_raw_fd());
         let mut supervisor = Supervisor::start(charge)?;
         drop(theirs);
-        let failure = |why: ServiceFailure, how: Option<String>| {
+        let failure = |supervisor: Supervisor, why: ServiceFailure, how: Option<String>| {
+            // What it wrote last may still be on its way; with all that it started, whatever could write more is gone.
+            drop(supervisor);
+            let _ = closed.recv_timeout(LAST_WORDS);
             let written = written.lock().unwrap_or_else(PoisonError::into_inner);
             NoServer::Failure(why, how, written.text().into_owned())
         };
@@ -97,17 +104,17 @@ impl KeptServer {
                 return Err(LaunchError::Interrupted { signal }.into());
             }
             if let Some(how) = supervisor.ended_within(BETWEEN_LOOKS).map(|ended| ended.how()) {
-                return Err(failure(ServiceFailure::EndedBeforeReady, Some(how)));
+                return Err(failure(supervisor, ServiceFailure::EndedBeforeReady, Some(how)));
             }
             if probe.is_ready(&start.ready, Some(&log)) {
                 break;
             }
             if begun.elapsed() >= start.ready_timeout {
-                return Err(failure(ServiceFailure::NotReady, None));
+                return Err(failure(supervisor, ServiceFailure::NotReady, None));
             }
         }
         let Ok(target) = Target::process(supervisor.first().0) else {
-            return Err(failure(ServiceFailure::EndedBeforeReady, None));
+            return Err(failure(supervisor, ServiceFailure::EndedBeforeReady, None));
         };
         Ok(Self { supervisor, stop: start.stop.clone(), written, ready_s: begun.elapsed().as_secs_f64(), target })
     }
@@ -136,11 +143,13 @@ impl KeptServer {
     }
 }
 
-/// Keeps what comes by a pipe until it closes.
-fn keep(mut pipe: PipeReader, log: Log) -> io::Result<Arc<Mutex<Captured>>> {
+/// Keeps what comes by a pipe until it closes; a receiver that fails from then on.
+fn keep(mut pipe: PipeReader, log: Log) -> io::Result<(Arc<Mutex<Captured>>, Receiver<()>)> {
+    let (open, closed) = mpsc::channel();
     let written = Arc::new(Mutex::new(Captured::default()));
     let kept = Arc::clone(&written);
     thread::Builder::new().name("server's output".into()).spawn(move || {
+        let _open = open;
         let mut buffer = vec![0; 64 << 10];
         loop {
             match pipe.read(&mut buffer) {
@@ -154,7 +163,7 @@ fn keep(mut pipe: PipeReader, log: Log) -> io::Result<Arc<Mutex<Captured>>> {
             }
         }
     })?;
-    Ok(written)
+    Ok((written, closed))
 }
 
 #[cfg(test)]
