@@ -214,10 +214,12 @@ fn what_can_not_race_is_refused_in_one_sentence() {
 #[test]
 fn the_placement_that_won_is_applied_by_run() {
     let desk = Desk::new();
-    // Here, with a real program: sleeping is as fast anywhere, so that running unbound is what a study gives.
-    let output = desk.stayput("study --quiet --no-report --best --runs 12 --out here.stayput -- sleep 0.01");
+    // Here, with a real program: sleeping is as fast anywhere, so that running unbound is what a study gives. One that is late on a busy
+    // machine is not cut off.
+    let sleep = "study --quiet --no-report --best --cut-off 100 --runs 12 --out here.stayput -- sleep 0.05";
+    let output = desk.stayput(sleep);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("no difference shown"), "{}", text(&output.stdout));
-    let output = desk.stayput("run --place here.stayput -- sleep 0.01");
+    let output = desk.stayput("run --place here.stayput -- sleep 0.05");
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
