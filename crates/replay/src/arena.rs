@@ -4,7 +4,9 @@ use crate::ReplayError;
 use crate::shared::{Common, Shared};
 use machine::CpuId;
 use nix::errno::Errno;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use sim::{CpuIndex, End, Interval, ProcessIndex, Workload};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -219,6 +221,30 @@ impl Log<'_> {
     }
 }
 
+/// A program without any instructions.
+///
+/// Processes are forked ahead, and wake when they arrive; where they were last, a kernel lets them go on. One that begins is placed
+/// anew: when it is forked, and when it executes a program. That is done before the kernel looks into the program, finds none, and
+/// lets the process go on as it was.
+pub(crate) struct Placing(Option<OwnedFd>);
+
+impl Placing {
+    fn new() -> Self {
+        // Without it everything goes on where it was.
+        Self(memfd_create(c"nothing", MFdFlags::MFD_CLOEXEC).ok())
+    }
+
+    /// The calling process is placed as one that begins.
+    pub(crate) fn place(&self) {
+        if let Some(nothing) = &self.0 {
+            let none: [*const libc::c_char; 1] = [std::ptr::null()];
+            let (file, path) = (nothing.as_raw_fd(), c"".as_ptr());
+            // SAFETY: the arguments outlive the call, which fails: the file is no program.
+            unsafe { libc::syscall(libc::SYS_execveat, file, path, none.as_ptr(), none.as_ptr(), libc::AT_EMPTY_PATH) };
+        }
+    }
+}
+
 /// Everything that is shared.
 pub(crate) struct Arena {
     /// How many processes are ready, and whether the replay has begun.
@@ -229,6 +255,8 @@ pub(crate) struct Arena {
     /// How long it may last.
     pub(crate) horizon_ns: u64,
     pub(crate) jobs: Shared<JobState>,
+    /// Lets the kernel place who arrives.
+    pub(crate) placing: Placing,
     /// By job.
     pub(crate) locks: Vec<Shared<Lock>>,
     /// How many living processes are bound to each CPU.
@@ -245,6 +273,7 @@ impl Arena {
             begun: Shared::new(1)?,
             start_ns: Shared::new(1)?,
             horizon_ns,
+            placing: Placing::new(),
             jobs: Shared::new(workload.jobs.len())?,
             locks: workload.jobs.iter().map(|job| Shared::new(job.locks.len())).collect::<Result<_, _>>()?,
             bound: Shared::new(cpus)?,

@@ -32,7 +32,7 @@ mod scenario;
 mod series;
 mod shared;
 
-pub use measurements::{CPU_TIME_RATIO, Measurements, Trace, WAITS, WAKES};
+pub use measurements::{CPU_TIME_RATIO, Measurements, Trace, WAITS, WAKES, without_warm_up};
 pub use output::{ReplayOutput, RunFailure};
 pub use policy::{ParsePolicyError, Policy};
 pub use scenario::Scenario;

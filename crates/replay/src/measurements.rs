@@ -13,6 +13,9 @@ pub const WAKES: &str = "wake_late";
 /// How long they waited for a CPU, for whatever reason.
 pub const WAITS: &str = "wait";
 
+/// What is less is no wait for a CPU that others had, but what a kernel takes to switch.
+const LEAST_WAIT_NS: u64 = 50_000;
+
 /// The least CPU time of equal processes over the most.
 pub const CPU_TIME_RATIO: &str = "cpu_time_least_over_most";
 
@@ -40,6 +43,28 @@ pub struct Measurements {
     pub histograms: BTreeMap<String, Vec<(f64, u64)>>,
 }
 
+/// What is left of a run without its first `warm_up_ns`, with times that count from then.
+pub fn without_warm_up(
+    warm_up_ns: u64,
+    intervals: &[Interval],
+    processes: &[ProcessOutcome],
+) -> (Vec<Interval>, Vec<ProcessOutcome>) {
+    let left = |ns: u64| ns.saturating_sub(warm_up_ns);
+    let intervals = intervals.iter().filter(|interval| interval.until_ns > warm_up_ns).map(|interval| Interval {
+        // Who had the CPU then did not wait for it.
+        runnable_ns: left(interval.runnable_ns).min(left(interval.from_ns)),
+        from_ns: left(interval.from_ns),
+        until_ns: left(interval.until_ns),
+        ..*interval
+    });
+    let processes = processes.iter().map(|process| ProcessOutcome {
+        arrived_ns: process.arrived_ns.map(left),
+        ended_ns: process.ended_ns.map(left),
+        ..*process
+    });
+    (intervals.collect(), processes.collect())
+}
+
 impl Trace<'_> {
     /// Measures the run.
     pub fn measurements(&self) -> Measurements {
@@ -62,6 +87,7 @@ impl Measurements {
     fn set_times(&mut self, name: &str, times: &Durations) {
         for (which, value) in [
             ("median", times.quantile_ms(0.5)),
+            ("p99", times.quantile_ms(0.99)),
             ("p999", times.quantile_ms(0.999)),
             ("mean", times.mean_ms()),
             ("longest", times.longest_ms()),
@@ -113,7 +139,7 @@ impl Measurements {
             for (at, interval) in own.iter().enumerate() {
                 let before = at.checked_sub(1).map(|at| &own[at]);
                 let waited_ns = interval.from_ns - interval.runnable_ns;
-                if waited_ns > 0 {
+                if waited_ns >= LEAST_WAIT_NS {
                     waits.record(waited_ns);
                 }
                 if before.is_some_and(|before| before.end == End::Semaphore) {

@@ -90,6 +90,7 @@ impl Process<'_> {
             self.admit_next(self.arena.horizon_ns);
             return;
         };
+        self.arena.placing.place();
         let bound = (self.replay.binding == Binding::Attached).then(|| self.bind_to_emptiest());
         if let Some(Err(errno)) = bound {
             self.state().fail(SetupStep::Bind, errno);
@@ -233,7 +234,9 @@ impl Execution<'_> {
             });
             self.due_ns = 0;
         }
-        while self.presence.look() - begin_ns < ns {}
+        while self.presence.look() - begin_ns < ns {
+            std::hint::spin_loop();
+        }
         std::hint::spin_loop();
         let had_ns = self.presence.settle(End::Quantum);
         self.due_ns += if refers { had_ns } else { 0 };

@@ -20,6 +20,8 @@ pub(crate) enum Purpose {
     Chance = 4,
     /// Lengths of a job's tasks.
     Tasks = 5,
+    /// What balancing leaves to chance.
+    Balancing = 6,
 }
 
 /// A stream of draws.

@@ -9,7 +9,7 @@ extern crate terminal;
 use clap::Parser;
 use machine::linux::system;
 use machine::{CpuId, Machine};
-use replay::{Binding, Recording, Replay, ReplayOutput, Scenario, Trace};
+use replay::{Binding, Recording, Replay, ReplayOutput, Scenario, Trace, without_warm_up};
 use sim::Interval;
 use std::error::Error;
 use std::fmt::Write;
@@ -45,6 +45,9 @@ struct Arguments {
     /// This machine, where hwloc can't be loaded: a JSON or XML file
     #[arg(long, value_name = "MACHINE", default_value = "host")]
     machine: String,
+    /// Measure without the first so many seconds
+    #[arg(long, value_name = "S", default_value_t = 0.0)]
+    warm_up: f64,
     /// Leave out distributions
     #[arg(long)]
     brief: bool,
@@ -94,6 +97,9 @@ fn inputs(arguments: &Arguments) -> Result<(Scenario, Machine), Box<dyn Error>> 
     parameters.check()?;
     if let Some(ms) = arguments.slice_ms.filter(|ms| !(0.1..=100.0).contains(ms)) {
         return Err(format!("a slice of {ms} ms can't be asked for: the kernel has them from 0.1 to 100 ms").into());
+    }
+    if !(0.0..1e6).contains(&arguments.warm_up) {
+        return Err(format!("a warm-up of {} s makes no sense: give a time from 0 on", arguments.warm_up).into());
     }
     let name = &arguments.machine;
     let machine = if name.ends_with(".json") {
@@ -158,12 +164,14 @@ fn run(arguments: &Arguments, replay: &Replay<'_>) -> Result<(), Box<dyn Error>>
 
 /// Writes what was measured.
 fn write_output(arguments: &Arguments, replay: &Replay<'_>, recording: &Recording) -> Result<(), Box<dyn Error>> {
+    let warm_up_ns = Duration::from_secs_f64(arguments.warm_up).as_nanos() as u64;
+    let (intervals, processes) = without_warm_up(warm_up_ns, &recording.intervals, &recording.processes);
     let mut measurements = Trace {
         workload: replay.workload,
         machine: replay.machine,
-        intervals: &recording.intervals,
-        processes: &recording.processes,
-        until_ns: recording.until_ns,
+        intervals: &intervals,
+        processes: &processes,
+        until_ns: recording.until_ns.saturating_sub(warm_up_ns),
     }
     .measurements();
     let work_ms = recording.work_ns.iter().sum::<u64>() as f64 / 1e6;

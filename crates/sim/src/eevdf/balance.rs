@@ -36,7 +36,7 @@ enum Kind {
 
 /// What is to be moved to even two groups out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Imbalance {
+pub(super) enum Imbalance {
     Processes(u32),
     /// Weight that was runnable of late.
     Load(f64),
@@ -95,6 +95,7 @@ impl Fair {
             let side = Side { tier: tier as usize, span: span as usize, group: group as usize };
             let nobody_is_idle = self.tallies[self.group(side).tally as usize].idle == 0;
             if nobody_is_idle && self.due_ns(side, Kind::Busy) <= now_ns {
+                self.decide(side, now_ns);
                 moves.extend(self.pull(side, cpu, Kind::Busy, now_ns));
             }
         }
@@ -168,8 +169,32 @@ impl Fair {
     fn period_ns(&self, side: Side, kind: Kind) -> u64 {
         let cpus = self.levels.tiers[side.tier].spans[side.span].cpus.len() as u64;
         let pulling = &self.pullings[self.group(side).number as usize];
-        let factor = if kind == Kind::Busy { u64::from(self.kernel.busy_factor) } else { 1 };
+        // Where only `SCHED_IDLE` ones run, a CPU looks as often as an idle one.
+        let is_busy = || self.queues[self.group(side).cpus.start as usize].normal > 0;
+        let factor = if kind == Kind::Busy && is_busy() { u64::from(self.kernel.busy_factor) } else { 1 };
         cpus * 1_000_000 * u64::from(1 + pulling.patience) * factor
+    }
+
+    /// What a busy group is to pull. CPUs whose clocks tick together look at the same moment: none sees what another does then.
+    fn decide(&mut self, side: Side, now_ns: u64) {
+        let groups = match self.ticks_together {
+            true => 0..self.levels.tiers[side.tier].spans[side.span].groups.len(),
+            false => side.group..side.group + 1,
+        };
+        for group in groups {
+            let side = Side { group, ..side };
+            let &Group { tally, number, .. } = self.group(side);
+            let is_decided = self.pullings[number as usize].decided.is_some_and(|(at_ns, _)| at_ns == now_ns);
+            if !is_decided && self.tallies[tally as usize].idle == 0 && self.due_ns(side, Kind::Busy) <= now_ns {
+                self.pullings[number as usize].decided = Some((now_ns, self.busiest(side, Kind::Busy, now_ns)));
+            }
+        }
+    }
+
+    /// How much sooner a busy CPU looks again than its period says: a tick or not, as chance has it. Kernels were seen to do both, as
+    /// often, which keeps CPUs from pulling in step for ever. Without jitter nothing is left to chance.
+    fn early_ns(&mut self) -> u64 {
+        self.chance.as_mut().map_or(0, |chance| chance.below(2) * self.tick_ns)
     }
 
     /// A CPU pulls for its group from the others of the span.
@@ -178,9 +203,13 @@ impl Fair {
         let tier = &self.levels.tiers[side.tier];
         let (class, within_llc) = (tier.class(), tier.within_llc);
         if kind != Kind::NewlyIdle {
-            self.pullings[number].last_ns = now_ns;
+            let early_ns = if kind == Kind::Busy { self.early_ns() } else { 0 };
+            self.pullings[number].last_ns = now_ns.saturating_sub(early_ns);
         }
-        let found = self.busiest(side, kind, now_ns);
+        let found = match self.pullings[number].decided {
+            Some((decided_ns, found)) if kind == Kind::Busy && decided_ns == now_ns => found,
+            _ => self.busiest(side, kind, now_ns),
+        };
         if kind != Kind::NewlyIdle {
             self.pullings[number].patience = u32::from(found.is_none());
         }
@@ -213,8 +242,9 @@ impl Fair {
         let tier = &self.levels.tiers[side.tier];
         let span = &tier.spans[side.span];
         let local = &span.groups[side.group];
-        let others =
-            || span.groups.iter().enumerate().filter(|&(group, _)| group != side.group).map(|(_, group)| group);
+        // In a ring from one's own on: of equal ones the first is taken, another one by each.
+        let (before, after) = span.groups.split_at(side.group);
+        let others = || after[1..].iter().chain(before);
         let tally = |group: &Group| self.tallies[group.tally as usize];
         let excess = |group: &Group| tally(group).runnable.saturating_sub(group.cpus.len() as u32);
         let (busiest, imbalance) = if kind == Kind::Busy {
@@ -223,7 +253,7 @@ impl Fair {
                 group.cpus.clone().map(|cpu| self.load(cpu, now_ns)).sum::<f64>() / group.cpus.len() as f64
             };
             let crowded = others().filter(|group| excess(group) > 0).map(|group| (group, mean(group)));
-            let (busiest, load) = crowded.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.number.cmp(&a.0.number)))?;
+            let (busiest, load) = crowded.reduce(|busiest, other| if other.1 > busiest.1 { other } else { busiest })?;
             let own = mean(local);
             let percent = self.kernel.imbalance_pct[tier.class()];
             if load * 100.0 <= own * f64::from(percent) {
@@ -239,8 +269,9 @@ impl Fair {
             let to_load = (middle - own) * local.cpus.len() as f64;
             (busiest, Imbalance::Load(from_load.min(to_load)))
         } else {
-            let key = |group: &Group| (excess(group), tally(group).runnable, u32::MAX - group.number);
-            let busiest = others().max_by_key(|group| key(group))?;
+            let key = |group: &Group| (excess(group), tally(group).runnable);
+            let busier = |busiest, other| if key(other) > key(busiest) { other } else { busiest };
+            let busiest = others().reduce(busier)?;
             let (there, here) = (tally(busiest), tally(local));
             if excess(busiest) > 0 {
                 (busiest, Imbalance::Processes(excess(busiest).min(here.idle).max(1)))

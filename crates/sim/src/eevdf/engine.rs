@@ -94,13 +94,16 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
         timing.horizon_ns = timing.horizon_ns.min((NEVER >> cpu_bits) - 1);
 
         let population = Population::new(experiment, replicate);
-        let fair = fair(experiment, policy, kernel);
+        let mut fair = fair(experiment, policy, kernel);
         let mut clocks = Draws::new(parameters.seed, replicate, Purpose::Clocks, 0);
         let first_tick = |_| match parameters.clocks {
             Clocks::Random => 1 + clocks.below(fair.tick_ns),
             Clocks::Together => fair.tick_ns,
         };
-        let runs = (0..count).map(first_tick).map(|first_tick_ns| Run { first_tick_ns, ..Run::default() }).collect();
+        let runs: Vec<Run> =
+            (0..count).map(first_tick).map(|first_tick_ns| Run { first_tick_ns, ..Run::default() }).collect();
+        fair.ticks_together = parameters.clocks == Clocks::Together;
+        fair.chance = (timing.jitter_ns > 0).then(|| Draws::new(parameters.seed, replicate, Purpose::Balancing, 0));
         let mut engine = Self {
             policy,
             replicate,
@@ -373,7 +376,7 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
         };
         let slice_ns = match self.fair.slice_over_ns(cpu) {
             NEVER => NEVER,
-            over_ns if self.fair.kernel.hrtick => over_ns.max(now_ns + 1) + run.late_ns,
+            over_ns if self.fair.kernel.hrtick => over_ns.max(now_ns + 1),
             over_ns => tick_after(over_ns) + run.late_ns,
         };
         let balance_ns = match self.fair.busy_due_ns(cpu, now_ns) {

@@ -2,6 +2,7 @@
 //!
 //! Whoever changes a queue brings it up to date first ([`Fair::account`]): who runs has had the CPU since it was last looked at.
 
+use super::balance::Imbalance;
 use super::idle::IdleMask;
 use super::kernel::KernelParameters;
 use super::levels::Levels;
@@ -10,6 +11,7 @@ use super::load::Average;
 use super::queue::{Entity, Queue, State};
 use crate::cpus::Cpus;
 use crate::index::ProcessIndex;
+use crate::random::Draws;
 
 /// What a CPU's scheduler knows beside its queue.
 #[derive(Clone, Copy, Default)]
@@ -48,6 +50,8 @@ pub(super) struct Pulling {
     pub(super) patience: u32,
     /// How often in a row nothing could be moved although something should have been.
     pub(super) failed: u32,
+    /// What it last decided to pull when it was busy, and when.
+    pub(super) decided: Option<(u64, Option<(u32, Imbalance)>)>,
 }
 
 /// All queues of a machine.
@@ -64,8 +68,16 @@ pub(super) struct Fair {
     pub(super) pullings: Vec<Pulling>,
     /// Processes bound for life, by CPU; none where they move freely.
     pub(super) bound: Option<Vec<u32>>,
+    /// By process, where it was when it last woke to a busy CPU; `u32::MAX` where it never did.
+    pub(super) recent: Vec<u32>,
+    /// By number of last-level cache, how many of its CPUs were busy of late.
+    used: Vec<Average>,
     /// Cache-aware balancing, where it is on.
     pub(super) gathering: Option<Gathering>,
+    /// What is left to chance, where anything is.
+    pub(super) chance: Option<Draws>,
+    /// Whether all clocks tick at the same moments.
+    pub(super) ticks_together: bool,
     /// Whether any process has a slice of its own.
     has_own_slices: bool,
 }
@@ -87,11 +99,15 @@ impl Fair {
             idle: levels.all_idle(),
             pullings: vec![Pulling::default(); levels.groups as usize],
             tallies,
+            recent: vec![u32::MAX; entities.len()],
+            used: vec![Average::default(); levels.llcs.len()],
             entities,
             levels,
             kernel,
             bound: None,
             gathering: None,
+            chance: None,
+            ticks_together: false,
         }
     }
 
@@ -147,6 +163,16 @@ impl Fair {
         state.load.now(state.weight as f64, now_ns)
     }
 
+    /// How many CPUs under a last-level cache are busy.
+    fn busy_under(&self, llc: usize) -> u32 {
+        self.levels.llcs[llc].clone().filter(|&cpu| !self.idle.contains(cpu)).count() as u32
+    }
+
+    /// How many were of late.
+    pub(super) fn used(&self, llc: u32, now_ns: u64) -> f64 {
+        self.used[llc as usize].now(f64::from(self.busy_under(llc as usize)), now_ns)
+    }
+
     /// What was runnable there of late is so much.
     pub(super) fn set_load(&mut self, cpu: u32, load: f64, now_ns: u64) {
         self.cpus[cpu as usize].load = Average::full(load, now_ns);
@@ -157,18 +183,7 @@ impl Fair {
         self.account(cpu, now_ns);
         self.count(cpu, process, 1, now_ns);
         let entity = &mut self.entities[process.at()];
-        // What it was of late goes where it goes.
-        if entity.cpu != cpu {
-            let own = entity.load.now(0.0, now_ns);
-            let before = entity.cpu;
-            entity.cpu = cpu;
-            self.cpus[cpu as usize].load.add(own);
-            let state = &mut self.cpus[before as usize];
-            state.load.update(state.weight as f64, now_ns);
-            state.load.add(-own);
-        }
-        let entity = &mut self.entities[process.at()];
-        entity.state = State::Queued;
+        (entity.cpu, entity.state) = (cpu, State::Queued);
         entity.load.update(0.0, now_ns);
         if !self.kernel.place_lag {
             entity.v = 0;
@@ -202,17 +217,19 @@ impl Fair {
         Some(current)
     }
 
-    /// Who runs on a CPU gives up what is left of its request, and waits in the queue.
+    /// Who runs on a CPU gives up what is left of its request, and waits in the queue; nothing changes where nobody else waits there.
     pub(super) fn yield_(&mut self, cpu: u32, now_ns: u64) {
         self.account(cpu, now_ns);
         let Some(current) = self.cpus[cpu as usize].current else { return };
         let queue = &mut self.queues[cpu as usize];
         let entity = &mut self.entities[current.at()];
-        if self.kernel.yield_forfeits && queue.runnable > 1 && queue.is_eligible(entity.v) {
-            let left = (entity.deadline - entity.v).max(0);
-            queue.advance(entity, left);
+        if queue.runnable > 1 {
+            if self.kernel.yield_forfeits && queue.is_eligible(entity.v) {
+                let left = (entity.deadline - entity.v).max(0);
+                queue.advance(entity, left);
+            }
+            entity.deadline += entity.request();
         }
-        entity.deadline += entity.request();
         self.put(cpu, now_ns);
     }
 
@@ -291,12 +308,12 @@ impl Fair {
                 self.leave(picked, 0);
                 continue;
             }
-            let request = i64::from(u32::MAX);
             let entity = &mut self.entities[picked.at()];
             entity.state = State::Running;
-            let shortest = match self.has_own_slices && self.kernel.protect_shortest {
-                true => entity.virtual_of(u64::from(self.queues[cpu as usize].shortest_slice(entity.slice_ns))),
-                false => request,
+            let shortest = match (self.kernel.protect_shortest, self.has_own_slices) {
+                (true, true) => entity.virtual_of(u64::from(self.queues[cpu as usize].shortest_slice(entity.slice_ns))),
+                (true, false) => entity.request(),
+                (false, _) => i64::MAX,
             };
             let state = &mut self.cpus[cpu as usize];
             state.protected = entity.deadline.min(entity.v.saturating_add(shortest));
@@ -362,6 +379,9 @@ impl Fair {
         if self.idle.contains(cpu) == is_idle {
             return;
         }
+        let llc = self.levels.llc_number[cpu as usize] as usize;
+        let busy = self.busy_under(llc);
+        self.used[llc].update(f64::from(busy), now_ns);
         self.idle.set(cpu, is_idle);
         for &tally in &self.levels.tallies_of[cpu as usize] {
             let tally = &mut self.tallies[tally as usize];

@@ -18,7 +18,7 @@ impl Fair {
         }
         let cpu = match &self.bound {
             Some(_) => self.entities[process.at()].cpu,
-            None => self.cpu_for_waking(process, waker),
+            None => self.cpu_for_waking(process, waker, now_ns),
         };
         self.join(process, cpu, false, now_ns);
         cpu
@@ -26,9 +26,10 @@ impl Fair {
 
     /// The CPU for a waking process. It has cached data where it was before, `previous`; what wakes it has data for it on the
     /// waker's CPU. One of them is the target, the waker's only if it is idle, or less busy than the other by what runs on it.
-    /// The process goes to an idle CPU under the target's last-level cache: the target, then where it was before, then the
-    /// next idle core, then the next idle CPU; else it waits at the target.
-    pub(super) fn cpu_for_waking(&self, process: ProcessIndex, waker: Option<u32>) -> u32 {
+    /// The process goes to an idle CPU under the target's last-level cache: the target, then where it was before, then where it was when
+    /// it last woke to a busy CPU, then the next idle core, then an idle one of the [next few](Self::search_length) CPUs; else it waits at
+    /// the target.
+    pub(super) fn cpu_for_waking(&mut self, process: ProcessIndex, waker: Option<u32>, now_ns: u64) -> u32 {
         let previous = self.entities[process.at()].cpu;
         let mut target = match waker.filter(|&waker| waker != previous) {
             None => previous,
@@ -41,14 +42,32 @@ impl Fair {
         {
             target = self.levels.llcs[llc as usize].start;
         }
-        let llc = &self.levels.llc[target as usize];
+        let llc = self.levels.llc[target as usize].clone();
         if self.is_free(target) {
             return target;
         }
         if llc.contains(&previous) && self.is_free(previous) {
             return previous;
         }
-        self.idle.next(llc.clone(), target).unwrap_or(target)
+        let recent = std::mem::replace(&mut self.recent[process.at()], previous);
+        if llc.contains(&recent) && self.is_free(recent) {
+            return recent;
+        }
+        let length = self.search_length(target, now_ns);
+        let after = |cpu: u32| if cpu + 1 < llc.end { cpu + 1 } else { llc.start };
+        let next = std::iter::successors(Some(after(target)), |&cpu| Some(after(cpu)));
+        let mut searched = next.take_while(|&cpu| cpu != target).take(length);
+        searched.find(|&cpu| self.is_free(cpu)).unwrap_or(target)
+    }
+
+    /// How many of the CPUs under a last-level cache a waking process looks at: fewer the more these are used, so that nobody searches
+    /// for long where hardly any can be idle. Those of the cache, times 1 - (use x `imbalance_pct`)^2, as the change that brought it in
+    /// tells by a table ("sched/fair: Introduce SIS_UTIL to search idle CPU based on sum of util_avg", Linux 6.0).
+    fn search_length(&self, target: u32, now_ns: u64) -> usize {
+        let cpus = self.levels.llc[target as usize].len() as f64;
+        let used = self.used(self.levels.llc_number[target as usize], now_ns) / cpus;
+        let most = used * f64::from(self.kernel.imbalance_pct[1]) / 100.0;
+        (cpus * (1.0 - most * most)).max(0.0) as usize
     }
 
     /// Whether a process that wakes there runs at once: the CPU is idle, or has only `SCHED_IDLE` ones.
