@@ -20,8 +20,6 @@ pub(crate) enum Purpose {
     Chance = 4,
     /// Lengths of a job's tasks.
     Tasks = 5,
-    /// What balancing leaves to chance.
-    Balancing = 6,
 }
 
 /// A stream of draws.

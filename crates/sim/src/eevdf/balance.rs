@@ -9,7 +9,7 @@
 //!
 //! | the group that pulls | the busiest | what is moved |
 //! | --- | --- | --- |
-//! | has idle CPUs | is crowded | a process that waits |
+//! | has idle CPUs | is crowded | a process that waits; beyond a last-level cache, if our CPUs have time left for it |
 //! | has idle CPUs | has two running more, where spreading is preferred | one process, though it runs |
 //! | is busy | is crowded, and its load exceeds ours by `imbalance_pct` | load, until both are at the mean |
 //!
@@ -38,6 +38,8 @@ enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Imbalance {
     Processes(u32),
+    /// What is left of our CPUs' time, in CPUs.
+    Use(f64),
     /// Weight that was runnable of late.
     Load(f64),
 }
@@ -191,20 +193,13 @@ impl Fair {
         }
     }
 
-    /// How much sooner a busy CPU looks again than its period says: a tick or not, as chance has it. Kernels were seen to do both, as
-    /// often, which keeps CPUs from pulling in step for ever. Without jitter nothing is left to chance.
-    fn early_ns(&mut self) -> u64 {
-        self.chance.as_mut().map_or(0, |chance| chance.below(2) * self.tick_ns)
-    }
-
     /// A CPU pulls for its group from the others of the span.
     fn pull(&mut self, side: Side, to: u32, kind: Kind, now_ns: u64) -> Option<Move> {
         let number = self.group(side).number as usize;
         let tier = &self.levels.tiers[side.tier];
         let (class, within_llc) = (tier.class(), tier.within_llc);
         if kind != Kind::NewlyIdle {
-            let early_ns = if kind == Kind::Busy { self.early_ns() } else { 0 };
-            self.pullings[number].last_ns = now_ns.saturating_sub(early_ns);
+            self.pullings[number].last_ns = now_ns;
         }
         let found = match self.pullings[number].decided {
             Some((decided_ns, found)) if kind == Kind::Busy && decided_ns == now_ns => found,
@@ -219,7 +214,8 @@ impl Fair {
         };
         let tries = self.kernel.cache_nice_tries[class];
         let failed = self.pullings[number].failed;
-        let moved = self.detach(from, to, imbalance, (failed, tries), now_ns);
+        let most = if kind == Kind::NewlyIdle { 1 } else { u32::MAX };
+        let moved = self.detach((from, to), imbalance, most, (failed, tries), now_ns);
         if moved > 0 {
             self.pullings[number].failed = 0;
             return Some(Move::Pulled(to));
@@ -274,7 +270,9 @@ impl Fair {
             let busiest = others().reduce(busier)?;
             let (there, here) = (tally(busiest), tally(local));
             if excess(busiest) > 0 {
-                (busiest, Imbalance::Processes(excess(busiest).min(here.idle).max(1)))
+                let spare = if tier.within_llc { 0.0 } else { self.spare(local, now_ns) };
+                let processes = if tier.within_llc { excess(busiest).min(here.idle).max(1) } else { 1 };
+                (busiest, if spare > 0.0 { Imbalance::Use(spare) } else { Imbalance::Processes(processes) })
             } else if kind == Kind::Idle && tier.prefers_spreading && there.runnable > here.runnable + 1 {
                 (busiest, Imbalance::Processes(1))
             } else {
@@ -286,9 +284,23 @@ impl Fair {
         Some((from, imbalance))
     }
 
+    /// How many CPUs of a group beyond last-level caches were idle of late.
+    fn spare(&self, group: &Group, now_ns: u64) -> f64 {
+        let llc = |cpu: u32| self.levels.llc_number[cpu as usize];
+        let llcs = llc(group.cpus.start)..=llc(group.cpus.end - 1);
+        group.cpus.len() as f64 - llcs.map(|llc| self.used(llc, now_ns)).sum::<f64>()
+    }
+
     /// Moves processes that wait on one CPU to another until the imbalance is gone, but no more than leaves the two queues
     /// even; how many. Those go first that have not run for longest.
-    fn detach(&mut self, from: u32, to: u32, imbalance: Imbalance, (failed, tries): (u32, u32), now_ns: u64) -> u32 {
+    fn detach(
+        &mut self,
+        (from, to): (u32, u32),
+        imbalance: Imbalance,
+        most: u32,
+        (failed, tries): (u32, u32),
+        now_ns: u64,
+    ) -> u32 {
         let runnable = |fair: &Self, cpu: u32| fair.queues[cpu as usize].runnable;
         if runnable(self, from) < 2 {
             return 0;
@@ -304,13 +316,22 @@ impl Fair {
         let mut moved = 0;
         let mut left = imbalance;
         for process in movable {
-            if runnable(self, from) < 2 {
+            if runnable(self, from) < 2 || moved == most {
                 break;
             }
             match &mut left {
                 Imbalance::Processes(0) => break,
                 Imbalance::Processes(_) if runnable(self, from) <= runnable(self, to) + 1 => break,
                 Imbalance::Processes(n) => *n -= 1,
+                Imbalance::Use(left) => {
+                    // What it uses is taken to be how long it was runnable.
+                    let entity = &self.entities[process.at()];
+                    let own = entity.load.now(f64::from(entity.weight), now_ns) / f64::from(entity.weight);
+                    if own / f64::from(1_u32 << failed.min(16)) > *left {
+                        continue;
+                    }
+                    *left -= own;
+                }
                 Imbalance::Load(load) => {
                     let entity = &self.entities[process.at()];
                     let own = entity.load.now(f64::from(entity.weight), now_ns);
@@ -324,7 +345,7 @@ impl Fair {
             }
             self.migrate(process, to, now_ns);
             moved += 1;
-            if matches!(left, Imbalance::Load(load) if load <= 0.0) {
+            if matches!(left, Imbalance::Load(left) | Imbalance::Use(left) if left <= 0.0) {
                 break;
             }
         }

@@ -103,7 +103,6 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
         let runs: Vec<Run> =
             (0..count).map(first_tick).map(|first_tick_ns| Run { first_tick_ns, ..Run::default() }).collect();
         fair.ticks_together = parameters.clocks == Clocks::Together;
-        fair.chance = (timing.jitter_ns > 0).then(|| Draws::new(parameters.seed, replicate, Purpose::Balancing, 0));
         let mut engine = Self {
             policy,
             replicate,

@@ -11,7 +11,6 @@ use super::load::Average;
 use super::queue::{Entity, Queue, State};
 use crate::cpus::Cpus;
 use crate::index::ProcessIndex;
-use crate::random::Draws;
 
 /// What a CPU's scheduler knows beside its queue.
 #[derive(Clone, Copy, Default)]
@@ -74,8 +73,6 @@ pub(super) struct Fair {
     used: Vec<Average>,
     /// Cache-aware balancing, where it is on.
     pub(super) gathering: Option<Gathering>,
-    /// What is left to chance, where anything is.
-    pub(super) chance: Option<Draws>,
     /// Whether all clocks tick at the same moments.
     pub(super) ticks_together: bool,
     /// Whether any process has a slice of its own.
@@ -106,7 +103,6 @@ impl Fair {
             kernel,
             bound: None,
             gathering: None,
-            chance: None,
             ticks_together: false,
         }
     }
@@ -183,7 +179,17 @@ impl Fair {
         self.account(cpu, now_ns);
         self.count(cpu, process, 1, now_ns);
         let entity = &mut self.entities[process.at()];
-        (entity.cpu, entity.state) = (cpu, State::Queued);
+        // What it was of late goes where it goes.
+        let before = std::mem::replace(&mut entity.cpu, cpu);
+        if before != cpu {
+            let own = entity.load.now(0.0, now_ns);
+            self.cpus[cpu as usize].load.add(own);
+            let state = &mut self.cpus[before as usize];
+            state.load.update(state.weight as f64, now_ns);
+            state.load.add(-own);
+        }
+        let entity = &mut self.entities[process.at()];
+        entity.state = State::Queued;
         entity.load.update(0.0, now_ns);
         if !self.kernel.place_lag {
             entity.v = 0;

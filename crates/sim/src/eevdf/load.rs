@@ -33,4 +33,10 @@ impl Average {
     pub(crate) fn update(&mut self, load: f64, now_ns: u64) {
         (self.value, self.at) = (self.now(load, now_ns) as f32, now_ns);
     }
+
+    /// Adds what somebody brings along, or takes with it, having brought both up to date.
+    #[inline]
+    pub(crate) fn add(&mut self, value: f64) {
+        self.value = (f64::from(self.value) + value).max(0.0) as f32;
+    }
 }
