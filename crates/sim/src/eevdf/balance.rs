@@ -243,6 +243,10 @@ impl Fair {
         let others = || after[1..].iter().chain(before);
         let tally = |group: &Group| self.tallies[group.tally as usize];
         let excess = |group: &Group| tally(group).runnable.saturating_sub(group.cpus.len() as u32);
+        let runnable = |cpu: u32| self.queues[cpu as usize].runnable;
+        let fullest = |group: &Group| {
+            group.cpus.clone().max_by_key(|&cpu| (runnable(cpu), u32::MAX - cpu)).unwrap_or(group.cpus.start)
+        };
         let (busiest, imbalance) = if kind == Kind::Busy {
             // Loads are averages over CPUs, so that groups of different sizes can be compared.
             let mean = |group: &Group| {
@@ -252,6 +256,13 @@ impl Fair {
             let (busiest, load) = crowded.reduce(|busiest, other| if other.1 > busiest.1 { other } else { busiest })?;
             let own = mean(local);
             let percent = self.kernel.imbalance_pct[tier.class()];
+            let cpus = local.cpus.len() as f64;
+            let used: f64 = local.cpus.clone().map(|cpu| self.use_of(cpu, now_ns)).sum();
+            if excess(local) == 0 && used * f64::from(percent) < cpus * 100.0 {
+                // With time left it is processes that are evened out, and one more than here is none too many.
+                let more = (tally(busiest).runnable.saturating_sub(tally(local).runnable)) / 2;
+                return (more > 0).then(|| (fullest(busiest), Imbalance::Processes(more)));
+            }
             if load * 100.0 <= own * f64::from(percent) {
                 return None;
             }
@@ -279,9 +290,7 @@ impl Fair {
                 return None;
             }
         };
-        let runnable = |cpu: u32| self.queues[cpu as usize].runnable;
-        let from = busiest.cpus.clone().max_by_key(|&cpu| (runnable(cpu), u32::MAX - cpu))?;
-        Some((from, imbalance))
+        Some((fullest(busiest), imbalance))
     }
 
     /// How many CPUs of a group beyond last-level caches were idle of late.

@@ -26,6 +26,8 @@ pub(super) struct Cpu {
     /// What is runnable there: now, and of late.
     weight: u64,
     load: Average,
+    /// Whether it was busy of late. A process that moves takes along what it used.
+    used: Average,
     /// When it is to look whether the groups that it leads should pull.
     pub(super) balance_due_ns: u64,
 }
@@ -164,6 +166,11 @@ impl Fair {
         self.levels.llcs[llc].clone().filter(|&cpu| !self.idle.contains(cpu)).count() as u32
     }
 
+    /// How busy a CPU was of late.
+    pub(super) fn use_of(&self, cpu: u32, now_ns: u64) -> f64 {
+        self.cpus[cpu as usize].used.now(if self.idle.contains(cpu) { 0.0 } else { 1.0 }, now_ns)
+    }
+
     /// How many were of late.
     pub(super) fn used(&self, llc: u32, now_ns: u64) -> f64 {
         self.used[llc as usize].now(f64::from(self.busy_under(llc as usize)), now_ns)
@@ -183,10 +190,19 @@ impl Fair {
         let before = std::mem::replace(&mut entity.cpu, cpu);
         if before != cpu {
             let own = entity.load.now(0.0, now_ns);
-            self.cpus[cpu as usize].load.add(own);
+            // Of the CPU's time it had one share of as many as there were, itself included, while it was runnable.
+            let own_use = own / f64::from(entity.weight) / f64::from(1 + self.queues[before as usize].runnable);
+            let is_busy = |cpu: u32| if self.idle.contains(cpu) { 0.0 } else { 1.0 };
+            let busy = [is_busy(cpu), is_busy(before)];
+            let state = &mut self.cpus[cpu as usize];
+            state.load.add(own);
+            state.used.update(busy[0], now_ns);
+            state.used.add(own_use);
             let state = &mut self.cpus[before as usize];
             state.load.update(state.weight as f64, now_ns);
             state.load.add(-own);
+            state.used.update(busy[1], now_ns);
+            state.used.add(-own_use);
         }
         let entity = &mut self.entities[process.at()];
         entity.state = State::Queued;
@@ -388,6 +404,7 @@ impl Fair {
         let llc = self.levels.llc_number[cpu as usize] as usize;
         let busy = self.busy_under(llc);
         self.used[llc].update(f64::from(busy), now_ns);
+        self.cpus[cpu as usize].used.update(if is_idle { 1.0 } else { 0.0 }, now_ns);
         self.idle.set(cpu, is_idle);
         for &tally in &self.levels.tallies_of[cpu as usize] {
             let tally = &mut self.tallies[tally as usize];
