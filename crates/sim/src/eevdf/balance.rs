@@ -11,7 +11,9 @@
 //! | --- | --- | --- |
 //! | has idle CPUs | is crowded | a process that waits; beyond a last-level cache, if our CPUs have time left for it |
 //! | has idle CPUs | has two running more, where spreading is preferred | one process, though it runs |
-//! | is busy | is crowded, and its load exceeds ours by `imbalance_pct` | load, until both are at the mean |
+//! | is busy | is crowded, and its load exceeds ours by `imbalance_pct` | load, until both are at the mean; of us who have time left, half of the processes that are more there |
+//!
+//! Of equally busy groups it is the next one after ours, and who looks at the same tick sees none of what others then move.
 //!
 //! A process is moved for load if it has no more of it than is out of balance, or after failures twice as much for each.
 //! Processes that ran within `migration_cost_ns` are passed over, until that has failed `cache_nice_tries` times. When

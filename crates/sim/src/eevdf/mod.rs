@@ -1,8 +1,8 @@
 //! The fair scheduler of Linux since 6.6, EEVDF, as a model.
 //!
 //! Written from the published algorithm (see [`queue`]), from the kernel's documentation (`sched-eevdf.rst`, `sched-domains.rst`,
-//! `sched-debug.rst`, `schedutil.rst` below `Documentation/scheduler`, sched(7), sched_setattr(2)), and from numbers that a kernel tells.
-//! Where these say nothing, a mechanism is assumed. `docs/design/simulator.md` lists what is assumed and not yet held against a kernel, goes
+//! `sched-debug.rst`, `schedutil.rst` below `Documentation/scheduler`, sched(7), sched_setattr(2)), from numbers that a kernel tells, and from what
+//! one was seen to do. `docs/design/simulator.md` says how near it comes to a kernel, what was seen where and what is assumed, goes
 //! through one wake-up and one balancing pass by hand, and says what is left out.
 //!
 //! | what | where |
