@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
+mod fair_tests;
 mod guest;
 mod host_tests;
 mod launcher_tests;

@@ -286,6 +286,10 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
         for moved in moves.drain(..) {
             match moved {
                 Move::Pulled(to) if self.seats[to as usize].running.is_none() => self.dispatch(to, now_ns),
+                Move::Pulled(to) if self.fair.is_taken(to) => {
+                    self.preempt(to, now_ns, End::Preempted);
+                    self.dispatch(to, now_ns);
+                }
                 Move::Pulled(to) => self.set_stop(to, now_ns),
                 Move::Push { from, to } => {
                     // Earlier moves of this pass may have changed both.

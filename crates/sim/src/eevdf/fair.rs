@@ -246,7 +246,7 @@ impl Fair {
         let queue = &mut self.queues[cpu as usize];
         let entity = &mut self.entities[current.at()];
         if queue.runnable > 1 {
-            if self.kernel.yield_forfeits && queue.is_eligible(entity.v) {
+            if self.kernel.yield_forfeits {
                 let left = (entity.deadline - entity.v).max(0);
                 queue.advance(entity, left);
             }
@@ -357,6 +357,12 @@ impl Fair {
         }
         let is_short = self.kernel.preempt_short && waking.slice_ns < running.slice_ns;
         self.is_overtaken(cpu, current, if is_short { i64::MIN } else { protected })
+    }
+
+    /// Whether a process that was moved to a busy CPU, brought up to date, takes it at once.
+    pub(super) fn is_taken(&mut self, cpu: u32) -> bool {
+        let Cpu { current, protected, .. } = self.cpus[cpu as usize];
+        current.is_some_and(|current| self.is_overtaken(cpu, current, protected))
     }
 
     /// Whether who runs would not run if its CPU chose now: it isn't protected any more, and another has the earliest

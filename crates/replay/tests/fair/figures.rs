@@ -1,0 +1,239 @@
+//! What a kernel's own scheduler did with the workloads of this folder, and what the model of it does.
+
+use machine::Machine;
+use replay::{CPU_TIME_RATIO, Trace, without_warm_up};
+use serde::{Deserialize, Serialize};
+use sim::{Experiment, KernelParameters, NoMemory, Parameters, Policy, Release, WorkloadFile};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Those that decided what the model does. Of the others nothing was taken.
+pub const FITTED: [&str; 8] = ["barriers", "busy", "busy-uneven", "classes", "crowd", "mixed", "servers", "shared"];
+
+/// How long each is measured, and before that left alone, since all processes of a replay wake at once: in s.
+pub const MEASURED_S: f64 = 3.0;
+pub const WARM_UP_S: f64 = 1.0;
+
+/// Numbers by name, with the units of the simulator's metrics; migrations by distance for each second.
+pub type Figures = BTreeMap<String, f64>;
+
+/// What a kernel did: by machine, workload, and figure, the mean over replicates.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Measured {
+    /// The kernel's release.
+    pub kernel: String,
+    pub figures: BTreeMap<String, BTreeMap<String, Figures>>,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fair")
+}
+
+/// Where a kernel's figures are kept.
+pub fn measured_path() -> PathBuf {
+    folder().join("measured.json")
+}
+
+/// Where the workloads are, a file each.
+pub fn workload_folder() -> PathBuf {
+    folder().join("workloads")
+}
+
+fn workload(name: &str) -> WorkloadFile {
+    let path = workload_folder().join(format!("{name}.toml"));
+    WorkloadFile::parse(&std::fs::read_to_string(path).unwrap())
+        .unwrap_or_else(|(line, what)| panic!("{name}:{line}: {what}"))
+}
+
+/// How a figure is compared.
+struct Figure {
+    name: &'static str,
+    /// What is less apart than this is not told apart: what chance makes of rare events in so short a time, what the guest's own
+    /// work takes, or the steps in which a process looks at the clock.
+    resolution: f64,
+    /// What it is a figure of, and how many of them there must be for it to be more than chance.
+    of: Option<(&'static str, f64)>,
+}
+
+const fn rate(name: &'static str, resolution: f64) -> Figure {
+    Figure { name, resolution, of: None }
+}
+
+const fn time(name: &'static str, of: &'static str, least: f64) -> Figure {
+    Figure { name, resolution: 0.1, of: Some((of, least)) }
+}
+
+const FIGURES: [Figure; 15] = [
+    rate("migrations_per_s", 2.0),
+    rate("migrations_within_core_per_s", 2.0),
+    rate("migrations_within_l3_per_s", 2.0),
+    rate("migrations_within_package_per_s", 2.0),
+    rate("migrations_within_machine_per_s", 2.0),
+    rate("switches_per_s", 10.0),
+    time("effective_slice_median_ms", "effective_slices", 100.0),
+    time("effective_slice_mean_ms", "effective_slices", 100.0),
+    time("wait_median_ms", "waits", 100.0),
+    time("wait_p99_ms", "waits", 500.0),
+    time("wake_late_median_ms", "wake_lates", 100.0),
+    time("wake_late_mean_ms", "wake_lates", 100.0),
+    time("wake_late_p99_ms", "wake_lates", 500.0),
+    rate(CPU_TIME_RATIO, 0.0),
+    rate("idle_fraction", 0.03),
+];
+
+/// The figures among the metrics of a run.
+pub fn figures(metrics: &BTreeMap<String, f64>) -> Figures {
+    let of = |figure: &Figure| {
+        if figure.of.is_some_and(|(of, least)| metrics.get(of).is_none_or(|&count| count < least)) {
+            return None;
+        }
+        let value = match figure.name.strip_suffix("_per_s").filter(|name| name.starts_with("migrations_within")) {
+            Some(count) => metrics.get(count)? / MEASURED_S,
+            None => *metrics.get(figure.name)?,
+        };
+        Some((figure.name.to_owned(), value))
+    };
+    FIGURES.iter().filter_map(of).collect()
+}
+
+/// The mean of each figure that all have.
+pub fn mean(all: &[Figures]) -> Figures {
+    let Some(first) = all.first() else { return Figures::new() };
+    let sum = |name: &String| all.iter().map(|figures| figures.get(name).copied()).sum::<Option<f64>>();
+    first.keys().filter_map(|name| Some((name.clone(), sum(name)? / all.len() as f64))).collect()
+}
+
+/// What the model does with a workload: the mean over `replicates`.
+pub fn modelled(machine: &Machine, kernel: &KernelParameters, name: &str, policy: Policy, replicates: u32) -> Figures {
+    let file = workload(name);
+    let parameters = Parameters {
+        horizon_ms: Some((WARM_UP_S + MEASURED_S) * 1e3),
+        kernel: Some(kernel.clone()),
+        // A timer ends slices to the moment.
+        jitter_us: 1.0,
+        ..file.parameters
+    };
+    let experiment = Experiment::new(machine, &file.workload, &parameters).unwrap();
+    let warm_up_ns = (WARM_UP_S * 1e9) as u64;
+    let replicate = |replicate| {
+        let mut intervals = Vec::new();
+        let outcome = experiment.run(policy, replicate, NoMemory, |interval| intervals.push(interval));
+        let (intervals, processes) = without_warm_up(warm_up_ns, &intervals, &outcome.processes);
+        let trace = Trace {
+            workload: &file.workload,
+            machine,
+            intervals: &intervals,
+            processes: &processes,
+            until_ns: ((outcome.makespan_ms * 1e6) as u64).saturating_sub(warm_up_ns),
+        };
+        figures(&trace.measurements().metrics)
+    };
+    mean(&(0..replicates).map(replicate).collect::<Vec<_>>())
+}
+
+/// A figure of a kernel beside the model's.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    pub topology: String,
+    pub workload: String,
+    pub figure: &'static str,
+    pub kernel: f64,
+    pub model: f64,
+    resolution: f64,
+}
+
+impl Beside {
+    /// The kernel's over the model's.
+    pub fn ratio(&self) -> f64 {
+        self.kernel / self.model
+    }
+
+    /// Whether the two are nearer than what can be told apart.
+    pub fn is_unresolved(&self) -> bool {
+        (self.kernel - self.model).abs() <= self.resolution
+    }
+
+    /// Whether neither is more than so many times the other.
+    pub fn is_within(&self, factor: f64) -> bool {
+        self.is_unresolved() || (1.0 / factor..=factor).contains(&self.ratio())
+    }
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topology, workload, figure, kernel, model, .. } = self;
+        write!(f, "{topology:6} {workload:14} {figure:32} {kernel:10.3} {model:10.3} {:6.2}", self.ratio())
+    }
+}
+
+/// Every figure that both have.
+pub fn beside(topology: &str, workload: &str, kernel: &Figures, model: &Figures) -> Vec<Beside> {
+    let of = |figure: &Figure| {
+        Some(Beside {
+            topology: topology.into(),
+            workload: workload.into(),
+            figure: figure.name,
+            kernel: *kernel.get(figure.name)?,
+            model: *model.get(figure.name)?,
+            resolution: figure.resolution,
+        })
+    };
+    FIGURES.iter().filter_map(of).collect()
+}
+
+/// How many of some figures agree, in words.
+pub fn agreement(what: &str, all: &[&Beside]) -> String {
+    let resolved: Vec<_> = all.iter().filter(|beside| !beside.is_unresolved()).collect();
+    let count = |within: usize, of: usize| format!("{within} of {of} ({:.1} %)", within as f64 / of as f64 * 100.0);
+    format!(
+        "{what}: {} figures within 25 %; of those that differ by more than can't be told apart, {}",
+        count(all.iter().filter(|beside| beside.is_within(1.25)).count(), all.len()),
+        count(resolved.iter().filter(|beside| beside.is_within(1.25)).count(), resolved.len()),
+    )
+}
+
+/// The figures that don't agree, and how many do.
+pub fn table(all: &[Beside]) -> String {
+    let mut text = format!("{:6} {:14} {:32} {:>10} {:>10} {:>6}\n", "", "", "", "kernel", "model", "ratio");
+    for beside in all.iter().filter(|beside| !beside.is_within(1.25)) {
+        let _ = writeln!(text, "{beside}");
+    }
+    let part = |is_in: &dyn Fn(&&Beside) -> bool| all.iter().filter(is_in).collect::<Vec<_>>();
+    let is_fitted = |beside: &&Beside| FITTED.contains(&&*beside.workload);
+    for (what, part) in [
+        ("all workloads", part(&|_| true)),
+        ("those fitted on", part(&is_fitted)),
+        ("the others", part(&|beside| !is_fitted(beside))),
+    ] {
+        let _ = writeln!(text, "{}", agreement(what, &part));
+    }
+    text
+}
+
+/// Replicates of the model.
+const REPLICATES: u32 = 4;
+
+/// What a kernel did beside what the model does, of every figure.
+pub fn compared(measured: &Measured) -> Vec<Beside> {
+    let kernel = KernelParameters::of(Release::modelling(&measured.kernel).unwrap());
+    let of_topology = |(topology, by_workload): (&String, &BTreeMap<String, Figures>)| {
+        let machine = topology.parse::<vm::Topology>().unwrap().machine().unwrap();
+        let of_workload = |(name, figures): (&String, &Figures)| {
+            beside(topology, name, figures, &modelled(&machine, &kernel, name, Policy::Eevdf, REPLICATES))
+        };
+        by_workload.iter().flat_map(of_workload).collect::<Vec<_>>()
+    };
+    measured.figures.iter().flat_map(of_topology).collect()
+}
+
+/// Nine figures of ten are within 25 %, and of the workloads of which nothing was taken hardly fewer.
+pub fn check(all: &[Beside]) {
+    let share = |part: &dyn Fn(&&Beside) -> bool| {
+        let (within, beyond): (Vec<&Beside>, Vec<_>) =
+            all.iter().filter(part).partition(|beside| beside.is_within(1.25));
+        within.len() as f64 / (within.len() + beyond.len()) as f64
+    };
+    let shares = [share(&|_| true), share(&|beside| !FITTED.contains(&&*beside.workload))];
+    assert!(shares[0] >= 0.9 && shares[1] >= 0.85, "{shares:?}");
+}

@@ -1,0 +1,17 @@
+//! The model of the kernel's own scheduler, held against what a kernel did: `measured.json`, which the test of the same name below
+//! `tests/kernel` measures in virtual machines.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
+
+mod figures;
+
+use figures::Measured;
+
+#[test]
+fn the_model_of_the_kernels_scheduler_does_what_the_kernel_did() {
+    let text = std::fs::read_to_string(figures::measured_path()).unwrap();
+    let measured: Measured = serde_json::from_str(&text).unwrap();
+    let compared = figures::compared(&measured);
+    eprintln!("{}", figures::table(&compared));
+    figures::check(&compared);
+}
