@@ -34,7 +34,7 @@ pub fn simulation_analysis(record: &Record<SimulationPlan>) -> SimulationAnalysi
     let points = point_results(record);
     let verdict = match record.plan.first().map(|simulation| &simulation.sharing) {
         Some(Sharing::Space { .. }) => SpaceSharingVerdict::new(&points).map(SimulationVerdict::SpaceSharing),
-        _ => TimeSharingVerdict::new(&points).map(SimulationVerdict::TimeSharing),
+        _ => TimeSharingVerdict::new(&points, record.plan.reference_kernel()).map(SimulationVerdict::TimeSharing),
     };
     SimulationAnalysis { verdict, warnings: warnings(record, &points), points }
 }

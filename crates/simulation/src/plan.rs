@@ -23,6 +23,9 @@ pub struct SimulationPlan {
     pub points: Vec<Point>,
     /// Names of the policies, the one that others are compared with first where it is among them.
     pub policies: Vec<String>,
+    /// The policy that others are compared with, where that isn't the usual one of how CPUs are shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// CPUs of the simulated machine.
     pub cpus: u32,
     /// Samples of each point under each policy.
@@ -46,19 +49,34 @@ pub struct Point {
 impl SimulationPlan {
     /// The plan of `simulations` under `policies`, each once, on `machine`.
     pub fn new<P: Display>(simulations: Vec<Simulation>, policies: &[P], machine: &Machine) -> Self {
-        let mut names = unique_names(policies);
-        let reference = simulations.first().map(|first| first.sharing.reference());
-        names.sort_by_key(|name| Some(name.as_str()) != reference);
+        let usual = simulations.first().map(|first| first.sharing.reference());
         let (replicates, seed) = simulations.first().map_or((1, 1), |first| first.sharing.replicates());
         let point = |simulation: Simulation| Point { name: simulation.name_with_point(), simulation };
         Self {
             points: simulations.into_iter().map(point).collect(),
-            policies: names,
+            policies: first_of_all(unique_names(policies), usual),
+            reference: None,
             cpus: machine.usable().count() as u32,
             replicates,
             seed,
             departures: Vec::new(),
         }
+    }
+
+    /// The same with `policy` as what the others are compared with.
+    pub fn compared_with(self, policy: &str) -> Self {
+        Self { policies: first_of_all(self.policies, Some(policy)), reference: Some(policy.to_owned()), ..self }
+    }
+
+    /// The policy that others are compared with, whether it is simulated or not.
+    pub fn reference(&self) -> Option<&str> {
+        self.reference.as_deref().or_else(|| Some(self.first()?.sharing.reference()))
+    }
+
+    /// The kernel whose own scheduler the others are compared with; none where that is another policy.
+    pub fn reference_kernel(&self) -> Option<Release> {
+        let policy: Policy = self.reference()?.parse().ok()?;
+        policy.is_kernels().then(|| self.first()?.sharing.kernel()).flatten()
     }
 
     /// How many samples there are in all.
@@ -70,6 +88,12 @@ impl SimulationPlan {
     pub fn first(&self) -> Option<&Simulation> {
         self.points.first().map(|point| &point.simulation)
     }
+}
+
+/// `names` with `first` before all others, where it is among them.
+fn first_of_all(mut names: Vec<String>, first: Option<&str>) -> Vec<String> {
+    names.sort_by_key(|name| Some(name.as_str()) != first);
+    names
 }
 
 /// More points of a sweep than anybody reads.
@@ -104,6 +128,9 @@ impl Kind for SimulationPlan {
             return Err(PlanError("a simulation needs a workload, a policy and a replicate".into()));
         }
         check_policies(&self.policies)?;
+        if let Some(reference) = self.reference.as_ref().filter(|name| !self.policies.contains(name)) {
+            return Err(PlanError(format!("policy `{reference}`, with which others are compared, isn't in it")));
+        }
         check_count(self.points.len(), MOST_POINTS, "points")?;
         for Point { name, simulation } in &self.points {
             let sharing = &simulation.sharing;
@@ -125,6 +152,7 @@ impl Kind for SimulationPlan {
         Ok(Self {
             points: points.collect::<Result<_, serde_json::Error>>()?,
             policies: older.treatments.into_iter().map(|treatment| treatment.name).collect(),
+            reference: None,
             cpus: older.threads.first().copied().unwrap_or_default(),
             replicates: older.stop.max_blocks,
             seed: older.seed,
@@ -218,11 +246,21 @@ impl Sharing {
         }
     }
 
-    /// The policy that others are compared with.
+    /// The policy that others are compared with, unless a plan names another.
     pub fn reference(&self) -> &'static str {
         match self {
             Self::Time { .. } => Policy::Standard.name(),
             Self::Space { .. } => space_sharing::Policy::Equipartition.name(),
+        }
+    }
+
+    /// The kernel that policies of kernels are of; none where jobs hold CPUs.
+    pub fn kernel(&self) -> Option<Release> {
+        match self {
+            Self::Time { parameters, .. } => {
+                Some(parameters.kernel.as_ref().map_or_else(Release::default, |kernel| kernel.release))
+            }
+            Self::Space { .. } => None,
         }
     }
 
