@@ -1,7 +1,8 @@
 //! What a simulation shows, and what may be said of it.
 
-use crate::plan::{Sharing, SimulationPlan};
+use crate::plan::SimulationPlan;
 use crate::results::{PointResult, point_results};
+use crate::sharing::Sharing;
 use crate::space::verdict::SpaceSharingVerdict;
 use crate::verdict::{TimeSharingVerdict, warnings};
 use serde::Serialize;

@@ -1,5 +1,6 @@
 //! The plan of a simulation: what is simulated, with which numbers, under which policies, how often.
 
+use crate::sharing::{Sharing, sweepable};
 use machine::Machine;
 use machine::record::{MachineRecord, ObjectRecord};
 use serde::{Deserialize, Serialize};
@@ -209,140 +210,6 @@ pub struct Simulation {
     pub point: Option<SweepPoint>,
 }
 
-/// How CPUs are shared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Sharing {
-    /// Processes take turns on them.
-    Time {
-        /// What runs.
-        workload: Workload,
-        /// The numbers of scheduler and machine.
-        parameters: Parameters,
-    },
-    /// Jobs hold them.
-    Space {
-        /// What runs.
-        mix: space_sharing::Mix,
-        /// The numbers of allocator and machine.
-        parameters: space_sharing::Parameters,
-    },
-}
-
-impl Sharing {
-    /// The name of what runs.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Time { workload, .. } => &workload.name,
-            Self::Space { mix, .. } => &mix.name,
-        }
-    }
-
-    /// The names of the jobs that are told apart: each, or each kind.
-    pub fn jobs(&self) -> Vec<&str> {
-        match self {
-            Self::Time { workload, .. } => workload.jobs.iter().map(|job| job.name.as_str()).collect(),
-            Self::Space { mix, .. } => mix.kinds.iter().map(|kind| kind.graph.name.as_str()).collect(),
-        }
-    }
-
-    /// The policy that others are compared with, unless a plan names another.
-    pub fn reference(&self) -> &'static str {
-        match self {
-            Self::Time { .. } => Policy::Standard.name(),
-            Self::Space { .. } => space_sharing::Policy::Equipartition.name(),
-        }
-    }
-
-    /// The kernel that policies of kernels are of; none where jobs hold CPUs.
-    pub fn kernel(&self) -> Option<Release> {
-        match self {
-            Self::Time { parameters, .. } => {
-                Some(parameters.kernel.as_ref().map_or_else(Release::default, |kernel| kernel.release))
-            }
-            Self::Space { .. } => None,
-        }
-    }
-
-    /// How often it is simulated, and where its draws start.
-    fn replicates(&self) -> (u32, u64) {
-        match self {
-            Self::Time { parameters, .. } => (parameters.replicates, parameters.seed),
-            Self::Space { parameters, .. } => (parameters.replicates, parameters.seed),
-        }
-    }
-
-    /// Its parameters by name.
-    pub fn parameters(&self) -> serde_json::Map<String, Value> {
-        let fields = match self {
-            Self::Time { parameters, .. } => serde_json::to_value(parameters),
-            Self::Space { parameters, .. } => serde_json::to_value(parameters),
-        };
-        match fields {
-            Ok(Value::Object(fields)) => fields,
-            _ => serde_json::Map::new(),
-        }
-    }
-
-    /// Takes other parameters.
-    fn set_parameters(&mut self, fields: serde_json::Map<String, Value>) -> Result<(), String> {
-        let fields = Value::Object(fields);
-        let read = match self {
-            Self::Time { parameters, .. } => serde_json::from_value(fields).map(|read| *parameters = read),
-            Self::Space { parameters, .. } => serde_json::from_value(fields).map(|read| *parameters = read),
-        };
-        read.map_err(|error| error.to_string())?;
-        self.check_parameters()
-    }
-
-    fn check_parameters(&self) -> Result<(), String> {
-        let checked = match self {
-            Self::Time { parameters, .. } => parameters.check(),
-            Self::Space { parameters, .. } => parameters.check(),
-        };
-        checked.map_err(|error| error.to_string())
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let checked = match self {
-            Self::Time { workload, .. } => workload.check(),
-            Self::Space { mix, .. } => mix.check(),
-        };
-        checked.map_err(|error| error.to_string())?;
-        self.check_parameters()
-    }
-
-    /// Whether there is a policy of that name.
-    fn check_policy(&self, name: &str) -> Result<(), SimulationError> {
-        match self {
-            Self::Time { .. } => name.parse::<Policy>().map(drop).map_err(SimulationError::from),
-            Self::Space { .. } => name.parse::<space_sharing::Policy>().map(drop).map_err(SimulationError::from),
-        }
-    }
-}
-
-impl Sharing {
-    /// Whether the kernel that is simulated has what a policy and the workload ask of it.
-    fn check_kernel(&self, policy: &str) -> Result<(), SimulationError> {
-        let Self::Time { workload, parameters } = self else { return Ok(()) };
-        let policy: Policy = policy.parse()?;
-        let kernel = parameters.kernel.clone().unwrap_or_default();
-        let lacks =
-            |what: &'static str, since: Release| SimulationError::Kernel { what, since, release: kernel.release };
-        let asks_for_slices = workload.jobs.iter().any(|job| job.process.slice_ms.is_some());
-        match policy {
-            Policy::EevdfLlc if kernel.release < Release::Linux7_3 => {
-                Err(lacks("cache-aware balancing", Release::Linux7_3))
-            }
-            policy if policy.is_kernels() && !kernel.own_slices => {
-                let is_asked = asks_for_slices || policy == Policy::EevdfLongSlice;
-                if is_asked { Err(lacks("slices that processes ask for", Release::Linux6_12)) } else { Ok(()) }
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 fn one() -> f64 {
     1.0
 }
@@ -362,17 +229,17 @@ pub struct SweepPoint {
 }
 
 /// Both boosts at once.
-const PHI: &str = "phi";
+pub(crate) const PHI: &str = "phi";
 
 /// How many times as large the caches are.
-const CACHES: &str = "caches";
+pub(crate) const CACHES: &str = "caches";
 
 /// How many times as fast memory is.
-const MEMORY: &str = "memory";
+pub(crate) const MEMORY: &str = "memory";
 
 /// A machine of the future: how many times as much it is in CPU speed times cache size. Of the product each has the square
 /// root; working sets grow as caches do, and memory becomes faster by the fourth root, so by the root of what CPUs do.
-const FUTURE: &str = "future";
+pub(crate) const FUTURE: &str = "future";
 
 /// The largest factor by which a machine can change.
 const MOST_FACTOR: f64 = 1e6;
@@ -510,22 +377,4 @@ impl Simulation {
         grow(&mut record.tree, self.cache_factor);
         Machine::try_from(record).unwrap_or_else(|_| machine.clone())
     }
-}
-
-impl Sharing {
-    /// What can be swept.
-    fn sweepable(&self) -> Vec<String> {
-        let fields = self.parameters();
-        let own = match self {
-            Self::Time { .. } => PHI,
-            Self::Space { .. } => FUTURE,
-        };
-        sweepable(&fields).chain([own, CACHES, MEMORY]).map(str::to_owned).collect()
-    }
-}
-
-/// The parameters that are numbers, without those that say how often a simulation is repeated.
-fn sweepable(fields: &serde_json::Map<String, Value>) -> impl Iterator<Item = &str> {
-    let numbers = fields.iter().filter(|(_, value)| value.is_number());
-    numbers.map(|(name, _)| name.as_str()).filter(|name| !["seed", "replicates"].contains(name))
 }
