@@ -64,9 +64,12 @@ impl SimulationPlan {
         }
     }
 
-    /// The same with `policy` as what the others are compared with.
-    pub fn compared_with(self, policy: &str) -> Self {
-        Self { policies: first_of_all(self.policies, Some(policy)), reference: Some(policy.to_owned()), ..self }
+    /// The same with `policy` as what the others are compared with. What they would be compared with otherwise comes last: reports
+    /// say first what the policy after the reference changes.
+    pub fn compared_with(mut self, policy: &str) -> Self {
+        let former = self.reference().map(str::to_owned);
+        self.policies.sort_by_key(|name| (name != policy, Some(name) == former.as_ref()));
+        Self { reference: Some(policy.to_owned()), ..self }
     }
 
     /// The policy that others are compared with, whether it is simulated or not.
