@@ -1,5 +1,6 @@
 //! The cache-affinity report's time sharing: its seven workloads simulated on its machine, and its own experiments.
 
+use crate::against_kernel::{self, AgainstKernel};
 use crate::evidence::Evidence;
 use crate::interval::exactly;
 use crate::paper::PrintedClaim;
@@ -48,10 +49,10 @@ pub fn cache_affinity(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64))
     let table = |table: &Table| ReproducedTable {
         name: table.name.clone(),
         title: table.title.clone(),
-        about: table.about.clone(),
+        about: table.about.clone() + &against_kernel::about(table),
         margin: table.margin,
         corner: table.corner.clone(),
-        columns: table.columns.clone(),
+        columns: table.columns.iter().cloned().chain(against_kernel::columns(table)).collect(),
         rows: space_sharing::rows(&table.name, &evidence.space).unwrap_or_else(|| rows(table, &evidence)),
     };
     let figure = |(figure, policy): (&Figure, Policy)| ReproducedFigure {
@@ -80,6 +81,7 @@ pub fn cache_affinity(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64))
             space_replicates: replicates.saturating_mul(space_sharing::REPLICATES),
         }),
         live: None,
+        against_kernel: Some(AgainstKernel::new(&evidence, &printed.machine, replicates)),
         chosen: workload_file::chosen(),
         held_out: None,
         tables: printed.tables.iter().map(table).collect(),
@@ -98,7 +100,8 @@ fn rows(table: &Table, evidence: &Evidence) -> Vec<ReproducedRow> {
                 Ours::Words(ours) => ReproducedCell::Words { printed: printed.clone(), ours },
             }
         });
-        ReproducedRow { label: row.label.clone(), cells: cells.collect() }
+        let cells = cells.chain(against_kernel::cells(table, &row.label, evidence)).collect();
+        ReproducedRow { label: row.label.clone(), cells }
     };
     table.rows.iter().map(row).collect()
 }

@@ -6,10 +6,11 @@
 //! ([`own_study`]), and writes and starts nothing.
 //!
 //! What comes out is typed, and `report` says it in sentences, but for three kinds of text: the names and captions that a table has
-//! from the paper; where its study departs from the paper's, which the plan keeps as sentences; and each claim's `why`. A `why` is made where the claim is checked,
+//! from the paper, or of ours in the same words; where its study departs from the paper's, which the plan keeps as sentences; and each claim's `why`. A `why` is made where the claim is checked,
 //! of the very numbers that decide: each of the some eighty checks has numbers of its own, so that a type for each and a sentence
 //! elsewhere would say everything twice.
 
+mod against_kernel;
 mod cache_affinity;
 mod case;
 mod cells;

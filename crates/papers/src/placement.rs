@@ -32,6 +32,7 @@ pub fn placement(paper: &Paper, live: Option<&Live>) -> Result<Reproduction, Con
         citation: paper.citation.clone(),
         held_out: model.held_out(),
         live: live.map(|live| live.study.clone()),
+        against_kernel: None,
         chosen: Vec::new(),
         tables: tables.flatten().collect(),
         figures: Vec::new(),

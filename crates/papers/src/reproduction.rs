@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use simulation::{Estimated, TimeBin};
 use study::record::Ending;
 
+pub use crate::against_kernel::{AgainstKernel, PolicyEffects, WorkloadEffect};
 pub use crate::verdict::Verdict;
 
 /// What a paper says and what we get.
@@ -23,6 +24,8 @@ pub struct Reproduction {
     pub method: Option<Method>,
     /// What became of its study on this machine; none where nobody asked for it.
     pub live: Option<LiveStudy>,
+    /// What its policies would change against today's kernel, where both were simulated.
+    pub against_kernel: Option<AgainstKernel>,
     /// What the paper leaves open and we chose: the choice's place and value.
     pub chosen: Vec<(String, String)>,
     /// How well a fitted model predicts what it hasn't seen, where one was fitted.

@@ -9,10 +9,15 @@ use std::ops::Range;
 use study::session::{Host, Session};
 use study::{Record, Sample};
 
+/// The policies of the report's Table V, for each of its quantities.
+pub(super) const EFFECT_POLICIES: [Policy; 2] = [Policy::Light, Policy::Heavy];
+
 /// One workload under several policies.
 pub(super) struct Simulated {
     pub workload: Workload,
     pub point: PointResult,
+    /// The same, compared with the kernel's own scheduler where that is among the policies.
+    against_kernel: Option<PointResult>,
     samples: Vec<Sample>,
 }
 
@@ -25,9 +30,13 @@ impl Simulated {
         machine: &Machine,
     ) -> Result<Self, RunError> {
         let plan = SimulationPlan::new(vec![Simulation::new(workload.clone(), parameters)], policies, machine);
-        let record = record(&plan, machine)?;
+        let mut record = record(&plan, machine)?;
         let point = simulation_analysis(&record).points.remove(0);
-        Ok(Self { workload, point, samples: record.trials })
+        let against_kernel = policies.contains(&Policy::Eevdf).then(|| {
+            record.plan = plan.compared_with(Policy::Eevdf.name());
+            simulation_analysis(&record).points.remove(0)
+        });
+        Ok(Self { workload, point, against_kernel, samples: record.trials })
     }
 
     pub fn name(&self) -> &str {
@@ -42,6 +51,11 @@ impl Simulated {
     /// By how many percent a metric differs from the standard scheduler's.
     pub fn change(&self, policy: Policy, metric: &Metric) -> Option<Estimated> {
         self.point.policy(policy.name())?.changes.get(metric).copied()
+    }
+
+    /// By how many percent a metric differs from that under the kernel's own scheduler.
+    pub fn change_against_kernel(&self, policy: Policy, metric: &Metric) -> Option<Estimated> {
+        self.against_kernel.as_ref()?.policy(policy.name())?.changes.get(metric).copied()
     }
 
     /// The mean of a number that each replicate has under a policy.
@@ -90,9 +104,22 @@ impl Simulated {
 
     /// The number in a column of Table V.
     pub fn effect(&self, column: usize) -> Option<Estimated> {
-        let metrics = [MISSES, MEAN_COMPLETION, MAKESPAN];
-        self.change([Policy::Light, Policy::Heavy][column % 2], &metrics[column / 2])
+        let (policy, metric) = effect_column(column);
+        self.change(policy, &metric)
     }
+
+    /// The same against the kernel's own scheduler.
+    pub fn effect_against_kernel(&self, column: usize) -> Option<Estimated> {
+        let (policy, metric) = effect_column(column);
+        self.change_against_kernel(policy, &metric)
+    }
+}
+
+/// What a column of Table V is of.
+fn effect_column(column: usize) -> (Policy, Metric) {
+    let metrics = [MISSES, MEAN_COMPLETION, MAKESPAN];
+    let policies = EFFECT_POLICIES.len();
+    (EFFECT_POLICIES[column % policies], metrics[column / policies].clone())
 }
 
 /// A plan of simulations with all its samples; no journal is written.

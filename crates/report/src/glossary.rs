@@ -15,7 +15,7 @@ pub(crate) const TIME_SHARING: [Entry; 9] = [
     ),
     (
         "change",
-        "By how much a policy differs from standard, from pairs of replicates with the same draws: the geometric mean of their ratios.",
+        "By how much a policy differs from the one that the line below the table names, from pairs of replicates with the same draws: the geometric mean of their ratios.",
     ),
     (
         "95 % interval",

@@ -122,7 +122,10 @@ impl<'a> ReplayView<'a> {
     pub(crate) fn limits(&self) -> Vec<String> {
         let kernel = self.record.plan.simulated.as_ref().and_then(|simulated| simulated.kernel.as_ref());
         let own = match kernel {
-            Some(_) => vec![UNPREEMPTED_RULE.to_owned(), kernel_in_words(kernel)],
+            Some(_) => vec![
+                UNPREEMPTED_RULE.to_owned(),
+                kernel_in_words(kernel.map_or_else(sim::Release::default, |kernel| kernel.release)),
+            ],
             None => STAND_INS.map(str::to_owned).to_vec(),
         };
         let [first @ .., last] = LIMITS.map(str::to_owned);

@@ -252,6 +252,8 @@ pub(crate) struct Answer {
     pub verdicts: Vec<(Against, [usize; 3])>,
     /// How many claims got each verdict of this machine's numbers.
     pub live: [usize; 3],
+    /// What its policies would change against today's kernel, in sentences.
+    pub against_kernel: Vec<String>,
 }
 
 /// The claims that are judged by one's numbers.
@@ -299,6 +301,11 @@ pub(crate) fn what_was_done(paper: &Reproduction) -> Vec<String> {
     [method::method(paper), method::live(paper)].concat()
 }
 
+/// What its policies would change against today's kernel, in sentences; none where neither was simulated.
+pub(crate) fn against_kernel(paper: &Reproduction) -> Vec<String> {
+    paper.against_kernel.as_ref().map(crate::sentences::against_kernel).unwrap_or_default()
+}
+
 /// What the words of papers beside ours mean.
 pub(crate) fn glossary(is_live: bool) -> impl Iterator<Item = Entry> {
     REPRODUCTION.into_iter().filter(move |entry| entry.0 != "live" || is_live)
@@ -344,10 +351,11 @@ impl Answer {
         let live_with = |verdict| {
             paper.claims.iter().filter_map(|claim| claim.live.as_ref()).filter(|live| live.verdict == verdict).count()
         };
-        Self { near, held_out: paper.held_out, verdicts, live: VERDICTS.map(live_with) }
+        let live = VERDICTS.map(live_with);
+        Self { near, held_out: paper.held_out, verdicts, live, against_kernel: against_kernel(paper) }
     }
 
-    /// The answer in sentences.
+    /// The answer in sentences, without those of [`Self::against_kernel`].
     pub(crate) fn sentences(&self) -> Vec<String> {
         let near = self.near.as_ref().map(|(near, compared, title, margin)| {
             let are = if *near == 1 { "is" } else { "are" };

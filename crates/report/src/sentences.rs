@@ -1,5 +1,6 @@
 //! What a study concludes, in English: the sentences of its verdicts and warnings, from their typed values.
 
+mod against_kernel;
 mod change;
 mod comparison;
 mod crowding;
@@ -15,6 +16,7 @@ mod space_sharing;
 mod stop;
 mod warning;
 
+pub(crate) use against_kernel::sentences as against_kernel;
 pub(crate) use crowding::processes as crowded_processes;
 pub(crate) use disturbance::{advice, causes, on_a_busy_machine};
 pub use loss::loss;

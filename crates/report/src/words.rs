@@ -60,6 +60,15 @@ pub(crate) fn compared(varied: Varied) -> &'static str {
     }
 }
 
+/// Names in a sentence: `standard, light and heavy`.
+pub(crate) fn enumerated(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

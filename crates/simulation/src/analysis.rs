@@ -1,7 +1,8 @@
 //! What a simulation shows, and what may be said of it.
 
-use crate::plan::{Sharing, SimulationPlan};
+use crate::plan::SimulationPlan;
 use crate::results::{PointResult, point_results};
+use crate::sharing::Sharing;
 use crate::space::verdict::SpaceSharingVerdict;
 use crate::verdict::{TimeSharingVerdict, warnings};
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub fn simulation_analysis(record: &Record<SimulationPlan>) -> SimulationAnalysi
     let points = point_results(record);
     let verdict = match record.plan.first().map(|simulation| &simulation.sharing) {
         Some(Sharing::Space { .. }) => SpaceSharingVerdict::new(&points).map(SimulationVerdict::SpaceSharing),
-        _ => TimeSharingVerdict::new(&points).map(SimulationVerdict::TimeSharing),
+        _ => TimeSharingVerdict::new(&points, record.plan.reference_kernel()).map(SimulationVerdict::TimeSharing),
     };
     SimulationAnalysis { verdict, warnings: warnings(record, &points), points }
 }

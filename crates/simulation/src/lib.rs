@@ -11,13 +11,15 @@ pub mod plan;
 pub mod replays;
 pub mod results;
 pub mod run;
+pub mod sharing;
 pub mod space;
 pub mod verdict;
 
 pub use analysis::{SimulationAnalysis, SimulationVerdict, simulation_analysis};
-pub use plan::{Point, Sharing, Simulation, SimulationError, SimulationPlan, SweepPoint};
+pub use plan::{Point, Simulation, SimulationError, SimulationPlan, SweepPoint};
 pub use replays::{Kernel, ReplayAnalysis, ReplayPlan, ReplayResult, ReplayVerdict, ReplayedPolicy, replay_analysis};
 pub use results::{Estimated, PointResult, PolicyResult, TimeBin};
 pub use run::{RunError, simulate};
+pub use sharing::Sharing;
 pub use space::verdict::{MATTERS_PERCENT, SpaceSharingVerdict, affinity_matters_at, affinity_matters_from};
 pub use verdict::{Change, ChangeAt, Direction, TimeSharingVerdict};

@@ -1,5 +1,6 @@
 //! The plan of a simulation: what is simulated, with which numbers, under which policies, how often.
 
+use crate::sharing::{Sharing, sweepable};
 use machine::Machine;
 use machine::record::{MachineRecord, ObjectRecord};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub struct SimulationPlan {
     pub points: Vec<Point>,
     /// Names of the policies, the one that others are compared with first where it is among them.
     pub policies: Vec<String>,
+    /// The policy that others are compared with, where that isn't the usual one of how CPUs are shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// CPUs of the simulated machine.
     pub cpus: u32,
     /// Samples of each point under each policy.
@@ -46,19 +50,37 @@ pub struct Point {
 impl SimulationPlan {
     /// The plan of `simulations` under `policies`, each once, on `machine`.
     pub fn new<P: Display>(simulations: Vec<Simulation>, policies: &[P], machine: &Machine) -> Self {
-        let mut names = unique_names(policies);
-        let reference = simulations.first().map(|first| first.sharing.reference());
-        names.sort_by_key(|name| Some(name.as_str()) != reference);
+        let usual = simulations.first().map(|first| first.sharing.reference());
         let (replicates, seed) = simulations.first().map_or((1, 1), |first| first.sharing.replicates());
         let point = |simulation: Simulation| Point { name: simulation.name_with_point(), simulation };
         Self {
             points: simulations.into_iter().map(point).collect(),
-            policies: names,
+            policies: first_of_all(unique_names(policies), usual),
+            reference: None,
             cpus: machine.usable().count() as u32,
             replicates,
             seed,
             departures: Vec::new(),
         }
+    }
+
+    /// The same with `policy` as what the others are compared with. What they would be compared with otherwise comes last: reports
+    /// say first what the policy after the reference changes.
+    pub fn compared_with(mut self, policy: &str) -> Self {
+        let former = self.reference().map(str::to_owned);
+        self.policies.sort_by_key(|name| (name != policy, Some(name) == former.as_ref()));
+        Self { reference: Some(policy.to_owned()), ..self }
+    }
+
+    /// The policy that others are compared with, whether it is simulated or not.
+    pub fn reference(&self) -> Option<&str> {
+        self.reference.as_deref().or_else(|| Some(self.first()?.sharing.reference()))
+    }
+
+    /// The kernel whose own scheduler the others are compared with; none where that is another policy.
+    pub fn reference_kernel(&self) -> Option<Release> {
+        let policy: Policy = self.reference()?.parse().ok()?;
+        policy.is_kernels().then(|| self.first()?.sharing.kernel()).flatten()
     }
 
     /// How many samples there are in all.
@@ -70,6 +92,12 @@ impl SimulationPlan {
     pub fn first(&self) -> Option<&Simulation> {
         self.points.first().map(|point| &point.simulation)
     }
+}
+
+/// `names` with `first` before all others, where it is among them.
+fn first_of_all(mut names: Vec<String>, first: Option<&str>) -> Vec<String> {
+    names.sort_by_key(|name| Some(name.as_str()) != first);
+    names
 }
 
 /// More points of a sweep than anybody reads.
@@ -104,6 +132,9 @@ impl Kind for SimulationPlan {
             return Err(PlanError("a simulation needs a workload, a policy and a replicate".into()));
         }
         check_policies(&self.policies)?;
+        if let Some(reference) = self.reference.as_ref().filter(|name| !self.policies.contains(name)) {
+            return Err(PlanError(format!("policy `{reference}`, with which others are compared, isn't in it")));
+        }
         check_count(self.points.len(), MOST_POINTS, "points")?;
         for Point { name, simulation } in &self.points {
             let sharing = &simulation.sharing;
@@ -125,6 +156,7 @@ impl Kind for SimulationPlan {
         Ok(Self {
             points: points.collect::<Result<_, serde_json::Error>>()?,
             policies: older.treatments.into_iter().map(|treatment| treatment.name).collect(),
+            reference: None,
             cpus: older.threads.first().copied().unwrap_or_default(),
             replicates: older.stop.max_blocks,
             seed: older.seed,
@@ -181,130 +213,6 @@ pub struct Simulation {
     pub point: Option<SweepPoint>,
 }
 
-/// How CPUs are shared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Sharing {
-    /// Processes take turns on them.
-    Time {
-        /// What runs.
-        workload: Workload,
-        /// The numbers of scheduler and machine.
-        parameters: Parameters,
-    },
-    /// Jobs hold them.
-    Space {
-        /// What runs.
-        mix: space_sharing::Mix,
-        /// The numbers of allocator and machine.
-        parameters: space_sharing::Parameters,
-    },
-}
-
-impl Sharing {
-    /// The name of what runs.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Time { workload, .. } => &workload.name,
-            Self::Space { mix, .. } => &mix.name,
-        }
-    }
-
-    /// The names of the jobs that are told apart: each, or each kind.
-    pub fn jobs(&self) -> Vec<&str> {
-        match self {
-            Self::Time { workload, .. } => workload.jobs.iter().map(|job| job.name.as_str()).collect(),
-            Self::Space { mix, .. } => mix.kinds.iter().map(|kind| kind.graph.name.as_str()).collect(),
-        }
-    }
-
-    /// The policy that others are compared with.
-    pub fn reference(&self) -> &'static str {
-        match self {
-            Self::Time { .. } => Policy::Standard.name(),
-            Self::Space { .. } => space_sharing::Policy::Equipartition.name(),
-        }
-    }
-
-    /// How often it is simulated, and where its draws start.
-    fn replicates(&self) -> (u32, u64) {
-        match self {
-            Self::Time { parameters, .. } => (parameters.replicates, parameters.seed),
-            Self::Space { parameters, .. } => (parameters.replicates, parameters.seed),
-        }
-    }
-
-    /// Its parameters by name.
-    pub fn parameters(&self) -> serde_json::Map<String, Value> {
-        let fields = match self {
-            Self::Time { parameters, .. } => serde_json::to_value(parameters),
-            Self::Space { parameters, .. } => serde_json::to_value(parameters),
-        };
-        match fields {
-            Ok(Value::Object(fields)) => fields,
-            _ => serde_json::Map::new(),
-        }
-    }
-
-    /// Takes other parameters.
-    fn set_parameters(&mut self, fields: serde_json::Map<String, Value>) -> Result<(), String> {
-        let fields = Value::Object(fields);
-        let read = match self {
-            Self::Time { parameters, .. } => serde_json::from_value(fields).map(|read| *parameters = read),
-            Self::Space { parameters, .. } => serde_json::from_value(fields).map(|read| *parameters = read),
-        };
-        read.map_err(|error| error.to_string())?;
-        self.check_parameters()
-    }
-
-    fn check_parameters(&self) -> Result<(), String> {
-        let checked = match self {
-            Self::Time { parameters, .. } => parameters.check(),
-            Self::Space { parameters, .. } => parameters.check(),
-        };
-        checked.map_err(|error| error.to_string())
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let checked = match self {
-            Self::Time { workload, .. } => workload.check(),
-            Self::Space { mix, .. } => mix.check(),
-        };
-        checked.map_err(|error| error.to_string())?;
-        self.check_parameters()
-    }
-
-    /// Whether there is a policy of that name.
-    fn check_policy(&self, name: &str) -> Result<(), SimulationError> {
-        match self {
-            Self::Time { .. } => name.parse::<Policy>().map(drop).map_err(SimulationError::from),
-            Self::Space { .. } => name.parse::<space_sharing::Policy>().map(drop).map_err(SimulationError::from),
-        }
-    }
-}
-
-impl Sharing {
-    /// Whether the kernel that is simulated has what a policy and the workload ask of it.
-    fn check_kernel(&self, policy: &str) -> Result<(), SimulationError> {
-        let Self::Time { workload, parameters } = self else { return Ok(()) };
-        let policy: Policy = policy.parse()?;
-        let kernel = parameters.kernel.clone().unwrap_or_default();
-        let lacks =
-            |what: &'static str, since: Release| SimulationError::Kernel { what, since, release: kernel.release };
-        let asks_for_slices = workload.jobs.iter().any(|job| job.process.slice_ms.is_some());
-        match policy {
-            Policy::EevdfLlc if kernel.release < Release::Linux7_3 => {
-                Err(lacks("cache-aware balancing", Release::Linux7_3))
-            }
-            policy if policy.is_kernels() && !kernel.own_slices => {
-                let is_asked = asks_for_slices || policy == Policy::EevdfLongSlice;
-                if is_asked { Err(lacks("slices that processes ask for", Release::Linux6_12)) } else { Ok(()) }
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 fn one() -> f64 {
     1.0
 }
@@ -324,17 +232,17 @@ pub struct SweepPoint {
 }
 
 /// Both boosts at once.
-const PHI: &str = "phi";
+pub(crate) const PHI: &str = "phi";
 
 /// How many times as large the caches are.
-const CACHES: &str = "caches";
+pub(crate) const CACHES: &str = "caches";
 
 /// How many times as fast memory is.
-const MEMORY: &str = "memory";
+pub(crate) const MEMORY: &str = "memory";
 
 /// A machine of the future: how many times as much it is in CPU speed times cache size. Of the product each has the square
 /// root; working sets grow as caches do, and memory becomes faster by the fourth root, so by the root of what CPUs do.
-const FUTURE: &str = "future";
+pub(crate) const FUTURE: &str = "future";
 
 /// The largest factor by which a machine can change.
 const MOST_FACTOR: f64 = 1e6;
@@ -472,22 +380,4 @@ impl Simulation {
         grow(&mut record.tree, self.cache_factor);
         Machine::try_from(record).unwrap_or_else(|_| machine.clone())
     }
-}
-
-impl Sharing {
-    /// What can be swept.
-    fn sweepable(&self) -> Vec<String> {
-        let fields = self.parameters();
-        let own = match self {
-            Self::Time { .. } => PHI,
-            Self::Space { .. } => FUTURE,
-        };
-        sweepable(&fields).chain([own, CACHES, MEMORY]).map(str::to_owned).collect()
-    }
-}
-
-/// The parameters that are numbers, without those that say how often a simulation is repeated.
-fn sweepable(fields: &serde_json::Map<String, Value>) -> impl Iterator<Item = &str> {
-    let numbers = fields.iter().filter(|(_, value)| value.is_number());
-    numbers.map(|(name, _)| name.as_str()).filter(|name| !["seed", "replicates"].contains(name))
 }

@@ -62,7 +62,7 @@ pub struct PointResult {
     pub subject: String,
     /// Where in the sweep it is.
     pub point: Option<SweepPoint>,
-    /// The policy that the others are compared with, where it was simulated: `standard`, or `equipartition`.
+    /// The policy that the others are compared with, where it was simulated.
     pub reference: Option<String>,
     /// The policies, the reference first.
     pub policies: Vec<PolicyResult>,
@@ -123,7 +123,7 @@ pub(crate) fn point_results(record: &Record<SimulationPlan>) -> Vec<PointResult>
 
 /// The name of the policy that others are compared with, where it is simulated.
 pub(crate) fn reference(plan: &SimulationPlan) -> Option<&str> {
-    simulated(plan, plan.first()?.sharing.reference())
+    simulated(plan, plan.reference()?)
 }
 
 /// The policy of that name, where it is simulated.

@@ -1,7 +1,8 @@
 //! Runs simulations: replicates disturb nobody, so all cores run them, and the samples come in the plan's order.
 
 use crate::metrics;
-use crate::plan::{Sharing, Simulation, SimulationError, SimulationPlan};
+use crate::plan::{Simulation, SimulationError, SimulationPlan};
+use crate::sharing::Sharing;
 use crate::space;
 use machine::{Level, Machine};
 use rayon::prelude::*;

@@ -4,6 +4,7 @@ use crate::metrics::{MAKESPAN, MISSES};
 use crate::plan::SimulationPlan;
 use crate::results::{Estimated, PointResult, PolicyResult, reference};
 use serde::Serialize;
+use sim::Release;
 use stats::Metric;
 use study::Record;
 use study::warning::{Warning, Work};
@@ -28,6 +29,9 @@ pub enum TimeSharingVerdict {
         subject: String,
         /// Replicates of each policy.
         replicates: u32,
+        /// The kernel whose own scheduler is the reference; none where that is another policy.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        kernel: Option<Release>,
         /// What each policy changes.
         policies: Vec<PolicyChanges>,
     },
@@ -41,6 +45,9 @@ pub enum TimeSharingVerdict {
         first: f64,
         /// Its last value.
         last: f64,
+        /// The kernel whose own scheduler is the reference; none where that is another policy.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        kernel: Option<Release>,
         /// What each policy changes where it changes most for the better.
         policies: Vec<BestChanges>,
     },
@@ -126,16 +133,16 @@ impl From<Estimated> for Change {
 }
 
 impl TimeSharingVerdict {
-    /// What the points of a sweep show, or the only one; none without any.
-    pub fn new(points: &[PointResult]) -> Option<Self> {
+    /// What the points of a sweep show, or the only one; none without any. `kernel` is that whose own scheduler is the reference.
+    pub fn new(points: &[PointResult], kernel: Option<Release>) -> Option<Self> {
         match points {
             [] => None,
-            [point] => Some(Self::of_point(point)),
-            [first, .., last] => Some(Self::of_sweep(points, first, last)),
+            [point] => Some(Self::of_point(point, kernel)),
+            [first, .., last] => Some(Self::of_sweep(points, first, last, kernel)),
         }
     }
 
-    fn of_point(point: &PointResult) -> Self {
+    fn of_point(point: &PointResult, kernel: Option<Release>) -> Self {
         let subject = point.subject.clone();
         let ended = point.policies.iter().filter(|result| result.replicates > 0);
         let (reference, others): (Vec<_>, Vec<_>) = ended.partition(|result| is_reference(point, result));
@@ -143,6 +150,7 @@ impl TimeSharingVerdict {
             Some(first) if !reference.is_empty() => Self::Compared {
                 subject,
                 replicates: first.replicates,
+                kernel,
                 policies: others.iter().map(|result| PolicyChanges::new(result)).collect(),
             },
             _ => {
@@ -155,7 +163,7 @@ impl TimeSharingVerdict {
         }
     }
 
-    fn of_sweep(points: &[PointResult], first: &PointResult, last: &PointResult) -> Self {
+    fn of_sweep(points: &[PointResult], first: &PointResult, last: &PointResult, kernel: Option<Release>) -> Self {
         let parameter = first.point.as_ref().map_or("", |point| point.parameter.as_str());
         let others = first.policies.iter().filter(|result| !is_reference(first, result));
         Self::Swept {
@@ -163,6 +171,7 @@ impl TimeSharingVerdict {
             parameter: parameter.to_owned(),
             first: value(first),
             last: value(last),
+            kernel,
             policies: others.map(|result| BestChanges::new(points, &result.policy)).collect(),
         }
     }
@@ -206,7 +215,7 @@ pub(crate) fn warnings(record: &Record<SimulationPlan>, points: &[PointResult]) 
         warnings.push(Warning::Unfinished { work: Work::Simulation });
     }
     if reference(plan).is_none() {
-        let wanted = plan.first().map_or("standard", |simulation| simulation.sharing.reference());
+        let wanted = plan.reference().unwrap_or("standard");
         warnings.push(Warning::NothingCompared { reference: wanted.into() });
     }
     for point in points {

@@ -44,7 +44,7 @@ enum Sharing {
     allow_negative_numbers = true,
     after_help = "\
 Examples:
-  stayput simulate time-sharing                                 what does affinity gain on the papers' machine?
+  stayput simulate time-sharing                                 what would affinity save on the papers' machine, against Linux?
   stayput simulate time-sharing --workload Oracle --policy standard,light,attached,per-cpu
   stayput simulate time-sharing --machine host --policy eevdf,standard,light --kernel 6.12
   stayput simulate time-sharing --workload Pmake+Matrix --decay subtract --replicates 40 --out pm.stayput
@@ -64,8 +64,8 @@ struct TimeSharingArgs {
     /// What runs: a built-in workload (see --list), spin:K, or a file ending in .toml
     #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_WORKLOAD, add = shell::workloads())]
     workload: String,
-    /// Policies to simulate; standard is what the others are compared with [default: standard,light,heavy, or
-    /// standard,affinity where boosts are given or swept]
+    /// Policies to simulate; standard is what the others are compared with [default: eevdf,light,heavy,standard, or
+    /// eevdf,affinity,standard where boosts are given or swept; they are compared with eevdf, what you have]
     #[arg(long, value_name = "LIST", value_delimiter = ',', add = shell::names(shell::variants::<Policy>))]
     policy: Vec<Policy>,
     #[command(flatten)]
@@ -191,6 +191,8 @@ fn plan(args: &TimeSharingArgs, machine: &Machine) -> anyhow::Result<SimulationP
         Some(sweep) => points(&simulation, &sweep.parameter, &sweep.values)?,
     };
     let plan = SimulationPlan::new(simulations, policies, machine);
+    // What affinity would save is asked against what people have, unless policies are named, of which standard is the usual one.
+    let plan = if args.policy.is_empty() { plan.compared_with(Policy::Eevdf.name()) } else { plan };
     plan.check().map_err(UsageError::from)?;
     Ok(plan)
 }
@@ -224,8 +226,8 @@ fn policies(args: &TimeSharingArgs) -> anyhow::Result<&[Policy]> {
     let swept = args.sweep.as_ref().map(|sweep| sweep.parameter.as_str());
     let phi_is_given = swept.is_some_and(|name| name.starts_with("phi")) || args.rule.gives_phi();
     let policies: &[Policy] = match (args.policy.as_slice(), phi_is_given) {
-        ([], false) => &[Policy::Standard, Policy::Light, Policy::Heavy],
-        ([], true) => &[Policy::Standard, Policy::Affinity],
+        ([], false) => &[Policy::Eevdf, Policy::Light, Policy::Heavy, Policy::Standard],
+        ([], true) => &[Policy::Eevdf, Policy::Affinity, Policy::Standard],
         (given, _) => given,
     };
     if phi_is_given {

@@ -95,7 +95,7 @@ fn a_workload_file_is_simulated_with_its_parameters_and_flags_beat_them() {
     let told = desk.json("--workload solver.toml --quantum-ms 20");
     assert_eq!(told["workload"]["name"], "solver");
     assert_eq!((&told["parameters"]["replicates"], &told["parameters"]["quantum_ms"]), (&4.into(), &20.0.into()));
-    assert_eq!(policies(&told), ["standard", "light", "heavy"]);
+    assert_eq!(policies(&told), ["eevdf", "light", "heavy", "standard"]);
     assert!(told["policies"][0]["misses_by_cause"]["reload"].as_f64().unwrap() > 0.0);
 }
 
@@ -103,11 +103,65 @@ fn a_workload_file_is_simulated_with_its_parameters_and_flags_beat_them() {
 fn boosts_that_are_given_or_swept_bring_the_policy_that_heeds_them() {
     let desk = desk();
     let given = desk.json("--workload solver.toml --phi-p 3 --phi-t 9");
-    assert_eq!(policies(&given), ["standard", "affinity"]);
+    assert_eq!(policies(&given), ["eevdf", "affinity", "standard"]);
     let swept = desk.json("--workload solver.toml --replicates 2 --sweep phi=0-6/3");
     let points = swept["points"].as_array().unwrap();
     assert_eq!(points.iter().map(|point| point["value"].as_f64().unwrap()).collect::<Vec<_>>(), [0.0, 3.0, 6.0]);
-    assert_eq!(policies(&points[0]), ["standard", "affinity"]);
+    assert_eq!(policies(&points[0]), ["eevdf", "affinity", "standard"]);
+}
+
+#[test]
+fn what_affinity_would_save_is_told_against_the_kernels_own_scheduler_unless_policies_are_named() {
+    let desk = desk();
+    let newest = sim::Release::default().name();
+    // The default, a sweep, another kernel: changes are against eevdf, and every form says whose it is.
+    for (words, kernel, change_of) in [
+        ("--replicates 2", newest, "light"),
+        ("--replicates 2 --kernel 6.12", "6.12", "light"),
+        ("--replicates 2 --sweep phi=3,6", newest, "affinity"),
+    ] {
+        let words = format!("--workload solver.toml {words}");
+        let told = desk.json(&words);
+        assert_eq!((&told["reference"], &told["kernel"]), (&"eevdf".into(), &kernel.into()), "{words}");
+        let point = if told["sweep"].is_null() { &told } else { &told["points"][0] };
+        let policies = point["policies"].as_array().unwrap();
+        for policy in policies {
+            let is_reference = policy["policy"] == "eevdf";
+            assert_eq!(policy["makespan_change_percent"].is_null(), is_reference, "{words}: {policy}");
+        }
+        assert_eq!(policies[1]["policy"], change_of, "what affinity changes is said first");
+        let scheduler = format!("Linux {kernel}'s own scheduler");
+        let verdict = told["verdicts"][0].as_str().unwrap().to_owned();
+        assert!(verdict.starts_with(&format!("solver: against {scheduler}, ")), "{verdict}");
+        for form in ["terminal", "markdown", "latex", "html"] {
+            let text = desk.told(&format!("{words} --format {form}")).replace("&#39;", "'");
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains(&scheduler) && text.contains("gainst eevdf"), "{words}, {form}: {text}");
+            assert!(!text.contains("gainst standard"), "{words}, {form}: {text}");
+        }
+        let csv = desk.told(&format!("{words} --format csv"));
+        let column = |name: &str| csv.lines().next().unwrap().split(',').position(|head| head == name).unwrap();
+        let (policy, release) = (column("policy"), column("kernel"));
+        for row in csv.lines().skip(1).map(|row| row.split(',').collect::<Vec<_>>()) {
+            assert_eq!(row[release], if row[policy] == "eevdf" { kernel } else { "" }, "{words}: {row:?}");
+        }
+    }
+    // Named policies are compared with standard, and whose eevdf is stands in every form as well.
+    let words = "--workload solver.toml --replicates 2 --policy eevdf,light,standard";
+    let told = desk.json(words);
+    assert_eq!(policies(&told), ["standard", "eevdf", "light"]);
+    assert_eq!((&told["reference"], &told["kernel"]), (&"standard".into(), &newest.into()));
+    assert!(told["verdicts"][0].as_str().unwrap().starts_with("solver: eevdf "), "{}", told["verdicts"]);
+    for form in ["terminal", "markdown", "latex", "html"] {
+        let text = desk.told(&format!("{words} --format {form}")).replace("&#39;", "'");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&format!("Linux {newest}'s own scheduler")), "{form}: {text}");
+        assert!(text.contains("gainst standard") && !text.contains("gainst eevdf"), "{form}: {text}");
+    }
+    let without = desk.json("--workload solver.toml --replicates 2 --policy standard,light");
+    assert!(without.get("kernel").is_none() && without["reference"] == "standard");
+    let csv = desk.told("--workload solver.toml --replicates 2 --policy standard,light --format csv");
+    assert!(csv.starts_with("workload,policy,replicate,"), "{csv}");
 }
 
 #[test]
@@ -135,7 +189,8 @@ fn a_killed_simulation_goes_on_where_it_stopped() {
 fn a_journal_is_reported_like_any_study_and_keeps_to_its_plan() {
     let desk = desk();
     let printed = desk.told("--workload solver.toml --out a.stayput");
-    assert!(printed.starts_with("solver: light "), "{printed}");
+    let start = format!("solver: against Linux {}'s own scheduler, light ", sim::Release::default());
+    assert!(printed.starts_with(&start), "{printed}");
     assert!(printed.ends_with("\njournal: a.stayput\n"), "{printed}");
     let report = text(&desk.command("report a.stayput").output().unwrap().stdout);
     assert_eq!(printed.strip_suffix("\njournal: a.stayput\n"), Some(report.as_str()));
@@ -334,7 +389,8 @@ fn change_is_the_mean_of_the_pairs_ratios() {
 fn a_policy_that_starves_the_holder_of_a_lock_is_stopped_and_not_praised() {
     let desk = desk();
     // Whoever has run goes on for ever, though what it waits for is held by another.
-    let words = "--workload solver.toml --phi-p 0 --phi-t 1000000 --replicates 2 --horizon-ms 3000";
+    let words =
+        "--workload solver.toml --phi-p 0 --phi-t 1000000 --replicates 2 --horizon-ms 3000 --policy standard,affinity";
     let told = desk.json(words);
     let [standard, starving] = [0, 1].map(|at| &told["policies"][at]);
     assert!(standard["makespan_ms"].as_f64().unwrap() < 3_000.0, "standard ends in time");

@@ -1,9 +1,15 @@
 //! What the cache-affinity report prints, beside what is simulated; and what the papers contradict themselves in.
 
+use machine::Machine;
 use papers::paper::Paper;
 use papers::reproduction::{Against, JudgedClaim, ReproducedCell, ReproducedTable, Reproduction, Verdict};
 use papers::{cache_affinity, placement};
+use sim::{Parameters, Policy, Release, WorkloadFile};
+use simulation::metrics::{MAKESPAN, MISSES};
+use simulation::{RunError, Simulation, SimulationPlan};
 use std::sync::LazyLock;
+use study::Record;
+use study::session::{Host, Session};
 
 /// As `stayput reproduce cache-affinity` does it by default.
 fn reproduction() -> &'static Reproduction {
@@ -40,6 +46,79 @@ fn most_known_cells_of_table_v_are_within_four_points() {
     assert_eq!(cells.len(), 8, "the report's text repeats eight");
     let near = cells.iter().filter(|(.., difference)| difference.abs() <= 4.0).count();
     assert!(near >= 6, "{cells:?}");
+}
+
+/// A workload's replicates under a policy, simulated by themselves: misses and times, in the order of the draws.
+fn misses_and_times(workload: &str, policy: Policy) -> Vec<(f64, f64)> {
+    let machine = Machine::named("sgi-4d340").unwrap();
+    let WorkloadFile { workload, parameters, .. } = WorkloadFile::named(workload).unwrap();
+    let parameters = Parameters { replicates: 10, seed: 1, ..parameters };
+    let plan = SimulationPlan::new(vec![Simulation::new(workload, parameters)], &[policy], &machine);
+    let mut session = Session::open(None, &plan, &machine, &Host::Modelled, &[]).unwrap();
+    let ending = simulation::simulate(&mut session, &machine, &mut || ());
+    let record: Record<SimulationPlan> = session.end::<RunError>(ending).unwrap();
+    let samples = record.trials.iter();
+    samples.map(|sample| (sample.value(&MISSES).unwrap(), sample.value(&MAKESPAN).unwrap())).collect()
+}
+
+#[test]
+fn table_v_says_what_affinity_changes_against_todays_kernel() {
+    let table = table("table-5");
+    let kernel = format!("Linux {}", Release::default());
+    let heads = table.columns.iter().filter(|head| head.ends_with(&format!(", against {kernel}"))).count();
+    assert_eq!((heads, table.columns.len()), (6, 12), "{:?}", table.columns);
+    assert!(table.about.contains(&kernel), "{}", table.about);
+    for row in &table.rows {
+        for (head, cell) in table.columns.iter().zip(&row.cells).skip(6) {
+            let ReproducedCell::Number { printed: None, ours: Some(ours), difference: None, .. } = cell else {
+                panic!("{}, {head}: {cell:?}", row.label)
+            };
+            assert!(ours.low.unwrap() <= ours.value && ours.value <= ours.high.unwrap(), "{}, {head}", row.label);
+        }
+    }
+    // Cells as they come of simulations of one policy each: the geometric mean of the ratios of equal draws.
+    let cell = |workload: &str, column: &str| {
+        let column = table.columns.iter().position(|head| *head == format!("{column}, against {kernel}")).unwrap();
+        let row = table.rows.iter().find(|row| row.label == workload).unwrap();
+        let ReproducedCell::Number { ours: Some(ours), .. } = row.cells[column] else { panic!("{workload}") };
+        ours.value
+    };
+    let percent = |ratios: Vec<f64>| {
+        let number = ratios.len() as f64;
+        100.0 * (ratios.into_iter().map(f64::ln).sum::<f64>() / number).exp_m1()
+    };
+    for (workload, policy) in [("Matrix+Matrix", Policy::Light), ("Oracle", Policy::Heavy)] {
+        let (eevdf, ours) = (misses_and_times(workload, Policy::Eevdf), misses_and_times(workload, policy));
+        let pairs = || ours.iter().zip(&eevdf);
+        let (misses, time): (Vec<f64>, Vec<f64>) = pairs().map(|(a, b)| (a.0 / b.0, a.1 / b.1)).unzip();
+        for (column, computed) in [("misses", percent(misses)), ("whole workload", percent(time))] {
+            let told = cell(workload, &format!("{column}, {policy}"));
+            assert!((told - computed).abs() < 0.01, "{workload}, {column}, {policy}: {told}, computed {computed}");
+        }
+    }
+}
+
+#[test]
+fn what_affinity_comes_to_against_todays_kernel_is_what_table_v_says() {
+    let against = reproduction().against_kernel.as_ref().unwrap();
+    assert_eq!((against.kernel, against.machine.as_str(), against.replicates), (Release::default(), "sgi-4d340", 10));
+    let policies: Vec<&str> = against.policies.iter().map(|effects| effects.policy.as_str()).collect();
+    assert_eq!(policies, ["light", "heavy"]);
+    let table = table("table-5");
+    for effects in &against.policies {
+        let column = |quantity: &str| {
+            let head = format!("{quantity}, {}, against Linux {}", effects.policy, against.kernel);
+            table.columns.iter().position(|column| *column == head).unwrap()
+        };
+        assert_eq!(effects.workloads.len(), table.rows.len());
+        for (effect, row) in effects.workloads.iter().zip(&table.rows) {
+            assert_eq!(effect.workload, row.label);
+            for (quantity, change) in [("misses", effect.misses), ("whole workload", effect.time)] {
+                let ReproducedCell::Number { ours, .. } = row.cells[column(quantity)] else { panic!("{}", row.label) };
+                assert_eq!(change.map(|change| change.percent), ours, "{}, {quantity}", row.label);
+            }
+        }
+    }
 }
 
 #[test]

@@ -74,13 +74,13 @@ fn headline(study: &SimulationView) -> Markup {
     };
     let told = study.points().iter().filter_map(|point| Some((point, rival(point)?)));
     let Some((point, (policy, misses, time))) = told.min_by(|a, b| a.1.1.value.total_cmp(&b.1.1.value)) else {
-        return html! { div { p.figure.words { "Nothing compared" } p.doubt { "no misses, or no standard to compare with" } } };
+        return html! { div { p.figure.words { "Nothing compared" } p.doubt { "no misses, or no " (study.reference()) " to compare with" } } };
     };
     let place = study.swept().map(|swept| format!(", {swept} {}", crate::simulation::value_of(point)));
     html! {
         div {
             (large(&misses, "misses"))
-            p.doubt { b { (plain(&policy)) (place.unwrap_or_default()) } ", against standard" }
+            p.doubt { b { (plain(&policy)) (place.unwrap_or_default()) } ", against " (study.reference_in_words()) }
             p.doubt.muted { (range(&misses)) }
             @if let Some(time) = time { p.doubt.muted { "and " (changed(&time, "time")) } }
         }
@@ -137,14 +137,14 @@ fn sweep(study: &SimulationView) -> Section {
             .map(|(metric, label, hue)| trace_of(study, policy, label, hue, |result| result.changes.get(&metric)));
         figure(
             &format!("{}: misses and time over {parameter}", plain(policy)),
-            &format!("{} over {parameter}, against standard.", count(study.points().len(), "point")),
+            &format!("{} over {parameter}, against {}.", count(study.points().len(), "point"), study.reference()),
             chart::sweep(&traces, &parameter, None),
             "nothing is compared",
             sweep_table(&traces),
         )
     };
     heading("sweep", "Sweep", "The sweep").above(html! {
-        p { "Changes against standard at the same point. " @if study.record.plan.replicates > 1 { "Bars are 95 % intervals; " } "below 0 is fewer misses, or less time." }
+        p { "Changes against " (study.reference_in_words()) ", at the same point. " @if study.record.plan.replicates > 1 { "Bars are 95 % intervals; " } "below 0 is fewer misses, or less time." }
         div.charts.large { @for policy in rivals { (of_policy(policy)) } }
     })
 }
@@ -190,7 +190,7 @@ fn sweep_table(traces: &[Line]) -> Markup {
 fn slices(study: &SimulationView) -> Section {
     heading("slices", "Effective slices", "Effective time slices").above(html! {
         p {
-            "Time on a CPU with no other process in between, in percent of the number of slices under standard, so that fewer slices make "
+            "Time on a CPU with no other process in between, in percent of the number of slices under " (study.reference()) ", so that fewer slices make "
             "less of a picture. Each policy has a vertical scale of its own; the last bar holds all that are longer."
         }
         (durations(study, &SLICES))
@@ -227,8 +227,8 @@ struct Durations {
     counted: &'static str,
     in_full: &'static str,
     one: &'static str,
-    /// What a bin's percentage is of.
-    percent: &'static str,
+    /// What a bin's percentage is of; none for the reference's.
+    percent: Option<&'static str>,
 }
 
 const SLICES: Durations = Durations {
@@ -237,7 +237,7 @@ const SLICES: Durations = Durations {
     counted: "slices",
     in_full: "effective slices",
     one: "slice",
-    percent: "% of standard's",
+    percent: None,
 };
 
 const INTERVALS: Durations = Durations {
@@ -246,11 +246,12 @@ const INTERVALS: Durations = Durations {
     counted: "intervals",
     in_full: "dispatch intervals",
     one: "interval",
-    percent: "% of the policy's",
+    percent: Some("% of the policy's"),
 };
 
 fn durations<'a>(study: &SimulationView<'a>, durations: &'a Durations) -> Markup {
     let Durations { bins, median, counted, in_full, one, percent } = durations;
+    let percent = percent.map_or_else(|| format!("% of {}'s", study.reference()), str::to_owned);
     let of_point = |point: &'a PointResult| {
         let row = |result: &'a PolicyResult| Histogram {
             label: result.policy.clone(),
@@ -267,7 +268,7 @@ fn durations<'a>(study: &SimulationView<'a>, durations: &'a Durations) -> Markup
             &rows,
             Heights::Own,
             &format!("no {one} ended"),
-            ["policy", &format!("{counted} a replicate"), percent],
+            ["policy", &format!("{counted} a replicate"), &percent],
         )
     };
     html! { div.charts.large { @for point in ends_of_sweep(study) { (of_point(point)) } } }

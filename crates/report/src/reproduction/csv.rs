@@ -1,5 +1,6 @@
 //! Every cell of every table, one row each.
 
+use super::against_kernel;
 use crate::csv::{or_empty, text};
 use ::simulation::Estimated;
 use papers::Reproduction;
@@ -9,7 +10,8 @@ use papers::reproduction::ReproducedCell;
 /// One row a cell, in the order of the papers: `paper`, `table`, `row`, `column`, `printed`, `ours`, the ends of the 95 % interval
 /// `ours_low` and `ours_high`, and `difference`, in the table's unit; and what a fitted
 /// model had to do with the printed number, `role`: `fitted`, `implied` by such, or `held-out`; and what this machine measured, `live`,
-/// with the ends of its interval, `live_low` and `live_high`. What there is not is an empty field.
+/// with the ends of its interval, `live_low` and `live_high`. What there is not is an empty field. What a paper's policies would change
+/// against today's kernel is a row a sentence, of the table `against-kernel`, with the sentence as `ours`.
 pub fn csv(papers: &[Reproduction]) -> String {
     let heads = [
         "paper",
@@ -26,16 +28,26 @@ pub fn csv(papers: &[Reproduction]) -> String {
         "live_low",
         "live_high",
     ];
-    let tables = papers.iter().flat_map(|paper| paper.tables.iter().map(move |table| (paper, table)));
-    let rows = tables.flat_map(|(paper, table)| {
-        table.rows.iter().flat_map(move |row| {
-            table.columns.iter().zip(&row.cells).map(move |(column, cell)| {
-                let place = [&paper.paper, &table.name, &row.label, column].map(String::clone);
-                place.into_iter().chain(fields(cell)).collect()
-            })
+    text(heads.map(String::from).into(), papers.iter().flat_map(|paper| cells(paper).chain(sentences(paper))))
+}
+
+/// A row for each cell of a paper's tables.
+fn cells(paper: &Reproduction) -> impl Iterator<Item = Vec<String>> {
+    let rows = paper.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
+    rows.flat_map(move |(table, row)| {
+        table.columns.iter().zip(&row.cells).map(move |(column, cell)| {
+            let place = [&paper.paper, &table.name, &row.label, column].map(String::clone);
+            place.into_iter().chain(fields(cell)).collect()
         })
-    });
-    text(heads.map(String::from).into(), rows)
+    })
+}
+
+/// A row for each sentence on what a paper's policies would change against today's kernel.
+fn sentences(paper: &Reproduction) -> impl Iterator<Item = Vec<String>> {
+    against_kernel(paper).into_iter().map(|sentence| {
+        let place = [paper.paper.as_str(), "against-kernel", "", ""].map(String::from);
+        place.into_iter().chain(fields(&ReproducedCell::Words { printed: String::new(), ours: sentence })).collect()
+    })
 }
 
 /// What is told of a cell, from `printed` to `live_high`.

@@ -87,6 +87,7 @@ fn answer(paper: &Reproduction) -> Markup {
                         "of " (count(answer.live.iter().sum(), "claim")) " of runs, judged by this machine's"
                     }
                 }
+                @for sentence in &answer.against_kernel { p.verdict { (sentence) } }
                 @if !failed.is_empty() {
                     details open[failed.len() <= MOST_OPEN] {
                         summary { "What fails" }

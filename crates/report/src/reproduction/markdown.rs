@@ -14,7 +14,8 @@ pub fn markdown(papers: &[Reproduction]) -> String {
 
 fn one(paper: &Reproduction) -> String {
     let mut text = format!("# {}\n\n{}\n\n", escape(&paper.paper), escape(&paper.citation));
-    list(&mut text, Answer::of(paper).sentences());
+    let answer = Answer::of(paper);
+    list(&mut text, answer.sentences().iter().chain(&answer.against_kernel));
     text.push('\n');
     for sentence in what_was_done(paper) {
         let _ = writeln!(text, "{}", escape(&sentence));

@@ -20,8 +20,11 @@ pub fn terminal(papers: &[Reproduction], width: usize, colour: bool) -> String {
 
 fn one(paper: &Reproduction, width: usize, colour: bool) -> String {
     let mut text = String::new();
-    let answer = Answer::of(paper).sentences().join(" ");
-    paragraph(&mut text, "", &format!("{}: {answer}", paper.paper), width);
+    let answer = Answer::of(paper);
+    paragraph(&mut text, "", &format!("{}: {}", paper.paper, answer.sentences().join(" ")), width);
+    for sentence in &answer.against_kernel {
+        paragraph(&mut text, "", sentence, width);
+    }
     paragraph(&mut text, "  ", &format!("Printed in: {}", paper.citation), width);
     for sentence in what_was_done(paper) {
         paragraph(&mut text, "  ", &sentence, width);

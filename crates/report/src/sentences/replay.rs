@@ -1,7 +1,7 @@
 //! What replays show, in sentences.
 
 use super::Sentence;
-use crate::words::capital;
+use crate::words::{capital, enumerated};
 use simulation::replays::{Agreement, Disagreement, PolicyPair, QUANTITIES, ReplayVerdict};
 use simulation::{Estimated, Kernel};
 use stats::Metric;
@@ -43,11 +43,11 @@ fn agreement(verdict: &Agreement) -> String {
     let Agreement { metric, within, beyond, pairs, same_order } = verdict;
     let beyond: Vec<String> = beyond.iter().map(disagreement).collect();
     let agrees = match (within.as_slice(), beyond.as_slice()) {
-        (within, []) => format!("agree within 25 % under {}", joined(within)),
+        (within, []) => format!("agree within 25 % under {}", enumerated(within)),
         ([], beyond) => format!("agree within 25 % under no policy (kernel over simulator: {})", beyond.join("; ")),
         (within, beyond) => format!(
             "agree within 25 % under {}, not under others (kernel over simulator: {})",
-            joined(within),
+            enumerated(within),
             beyond.join("; ")
         ),
     };
@@ -66,15 +66,6 @@ fn disagreement(Disagreement { policy, ratio, kernel }: &Disagreement) -> String
     };
     let interval = low.zip(*high).map(|(low, high)| format!(" ({low:.2} to {high:.2})"));
     format!("{policy}, {value:.2}{}", interval.unwrap_or_default())
-}
-
-/// `standard, light and heavy`.
-fn joined(policies: &[String]) -> String {
-    match policies {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }
 
 /// Two figures of each policy; none where no policy has them.

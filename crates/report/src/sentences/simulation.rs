@@ -2,6 +2,8 @@
 
 use super::Sentence;
 use super::change::{fewer, more, range};
+use crate::simulation::own_scheduler;
+use sim::Release;
 use simulation::verdict::{BestChanges, PolicyChanges, PolicyTime};
 use simulation::{ChangeAt, Direction, TimeSharingVerdict};
 
@@ -16,13 +18,15 @@ pub(super) fn sentences(verdict: &TimeSharingVerdict) -> Vec<Sentence> {
             let times: Vec<String> = policies.iter().map(time).collect();
             vec![headline(subject, format!("{}.", times.join("; ")))]
         }
-        TimeSharingVerdict::Compared { subject, replicates, policies } => {
+        TimeSharingVerdict::Compared { subject, replicates, kernel, policies } => {
             let doubt = match replicates {
                 1 => "one replicate, so without intervals".into(),
                 replicates => format!("95 % intervals, {replicates} replicates"),
             };
             let sentence = |(at, changes): (usize, &PolicyChanges)| match at {
-                0 => headline(subject, format!("{} {}; {doubt}.", changes.policy, effects(changes))),
+                0 => {
+                    headline(subject, format!("{}{} {}; {doubt}.", against(*kernel), changes.policy, effects(changes)))
+                }
                 _ => Sentence::Detail {
                     subject: subject.clone(),
                     text: format!("{} {}.", changes.policy, effects(changes)),
@@ -31,11 +35,16 @@ pub(super) fn sentences(verdict: &TimeSharingVerdict) -> Vec<Sentence> {
             };
             policies.iter().enumerate().map(sentence).collect()
         }
-        TimeSharingVerdict::Swept { workload, parameter, first, last, policies } => {
-            let span = format!("over {parameter} from {first} to {last}");
+        TimeSharingVerdict::Swept { workload, parameter, first, last, kernel, policies } => {
+            let span = format!("{}over {parameter} from {first} to {last}", against(*kernel));
             policies.iter().map(|policy| headline(workload, format!("{span}, {}.", over_sweep(policy)))).collect()
         }
     }
+}
+
+/// What changes are against, where that is a kernel's own scheduler: `against Linux 7.3's own scheduler, `.
+fn against(kernel: Option<Release>) -> String {
+    kernel.map_or_else(String::new, |release| format!("against {}, ", own_scheduler(release)))
 }
 
 /// How long a policy takes.
@@ -109,8 +118,12 @@ mod tests {
             changes("graded", None, change(12.0, 0.5)),
             changes("affinity", None, None),
         ];
-        let verdict =
-            |replicates| TimeSharingVerdict::Compared { subject: "W".into(), replicates, policies: policies.clone() };
+        let verdict = |replicates| TimeSharingVerdict::Compared {
+            subject: "W".into(),
+            replicates,
+            kernel: None,
+            policies: policies.clone(),
+        };
         assert_eq!(
             told(&verdict(6)),
             [
@@ -122,6 +135,26 @@ mod tests {
             ]
         );
         assert!(told(&verdict(1))[0].ends_with("; one replicate, so without intervals."));
+    }
+
+    #[test]
+    fn changes_against_a_kernels_own_scheduler_say_whose() {
+        let policies = vec![changes("standard", change(2.0, 0.1), change(0.2, 0.3))];
+        let (kernel, subject) = (Some(Release::Linux6_12), "W".to_owned());
+        assert_eq!(
+            told(&TimeSharingVerdict::Compared { subject, replicates: 6, kernel, policies }),
+            [
+                "W: against Linux 6.12's own scheduler, standard adds 2.0 % (1.9 to 2.1) to the misses and shows no difference in time (-0.1 to +0.5 %); 95 % intervals, 6 replicates."
+            ]
+        );
+        let (workload, parameter) = ("W".to_owned(), "phi".to_owned());
+        let policies = vec![BestChanges { policy: "light".into(), misses: None, time: None }];
+        assert_eq!(
+            told(&TimeSharingVerdict::Swept { workload, parameter, first: 0.0, last: 2.0, kernel, policies }),
+            [
+                "W: against Linux 6.12's own scheduler, over phi from 0 to 2, light has no misses to compare, and has no time to compare."
+            ]
+        );
     }
 
     #[test]
@@ -144,6 +177,7 @@ mod tests {
             parameter: "phi".into(),
             first: 0.0,
             last: 12.0,
+            kernel: None,
             policies,
         };
         assert_eq!(

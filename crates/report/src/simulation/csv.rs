@@ -1,23 +1,26 @@
 //! Every sample of a simulation or of replays, one row each.
 
-use super::SimulationView;
+use super::{SimulationView, is_kernels};
 use crate::csv::{or_empty, text};
 use stats::Metric;
 use std::collections::BTreeMap;
 use study::Sample;
 
 /// One row a replicate under a policy, in the order in which they were simulated: workload, the swept parameter's value where there
-/// is one, policy, replicate, and every metric, whose units stand in their names. What a replicate lacks is empty.
+/// is one, policy, where a kernel's own scheduler is among these the release of its kernel, replicate, and every metric, whose units stand in their names. What a replicate lacks is empty.
 pub(crate) fn csv(study: &SimulationView) -> String {
     let swept = study.swept();
-    let heads = ["workload"].into_iter().chain(swept).chain(["policy", "replicate"]);
+    let kernel = study.kernel();
+    let heads = ["workload"].into_iter().chain(swept).chain(["policy"]);
+    let heads = heads.chain(kernel.map(|_| "kernel")).chain(["replicate"]);
     samples_csv(&study.record.trials, heads.map(String::from).collect(), |sample| {
         // The subject of a sweep's point is the workload with the point.
         let point = study.record.plan.points.iter().find(|point| point.name == sample.subject);
         let workload = or_empty(point.map(|point| point.simulation.sharing.name()));
         let value = swept.map(|_| or_empty(point.and_then(|point| Some(point.simulation.point.as_ref()?.value))));
-        let rest = [sample.policy.clone(), sample.replicate.to_string()];
-        std::iter::once(workload).chain(value).chain(rest).collect()
+        let release = kernel.map(|release| or_empty(is_kernels(&sample.policy).then_some(release)));
+        let (policy, replicate) = (sample.policy.clone(), sample.replicate.to_string());
+        [workload].into_iter().chain(value).chain([policy]).chain(release).chain([replicate]).collect()
     })
 }
 

@@ -41,14 +41,15 @@ const ALWAYS_OF_SPACE: [&str; 8] = [
 const CHANGE: &str = "_change_percent";
 const AFFINITY_CHANGE: &str = "_change_by_affinity_percent";
 
-/// The keys that simulations have besides those of every study: `workload` and `parameters` as they were simulated, and `policies`,
+/// The keys that simulations have besides those of every study: `reference` (the policy that others are compared with) and, where a
+/// kernel's own scheduler is among the policies, `kernel` (its release); `workload` and `parameters` as they were simulated, and `policies`,
 /// one object each; for a sweep `sweep` (the parameter's name) and `points`, a list of objects with `value`, `parameters`
 /// and `policies`. Each estimate is a mean over replicates, with the ends of its 95 % interval beside it in `_low` and `_high`
-/// (null for a single replicate). `_change_percent` compares with standard, misses for the same work, and is null where that was not simulated. `jobs` says of
+/// (null for a single replicate). `_change_percent` compares with the reference, misses for the same work, and is null where that was not simulated. `jobs` says of
 /// each job what its policy's object says of all. `misses_by_cause` are counts, `dispatch_interval_ends` shares of the
 /// intervals that each cause ended (they sum to 1), `migrations_by_distance` counts by what the two CPUs share. Histograms list
-/// bins `from_ms` to below `to_ms` (null: no end), with `count` a replicate and `percent` of standard's slices (of its own where
-/// standard is not there), or of the policy's own dispatch intervals.
+/// bins `from_ms` to below `to_ms` (null: no end), with `count` a replicate and `percent` of the reference's slices (of its own where
+/// that is not there), or of the policy's own dispatch intervals.
 ///
 /// Of space sharing `mix` stands in the place of `workload`, changes compare with equipartition, and `_change_by_affinity_percent`
 /// with dynamic; several mixes are a list `mixes`, each with its `mix` and `policies`.
@@ -63,6 +64,8 @@ impl Contract {
     /// What the simulation says.
     pub(crate) fn new(study: &SimulationView) -> Self {
         let simulation = study.simulation;
+        let mut values = vec![("reference", json!(study.reference()))];
+        values.extend(study.kernel().map(|release| ("kernel", json!(release.name()))));
         let workload = match &simulation.sharing {
             Sharing::Time { workload, .. } => ("workload", json!(workload)),
             Sharing::Space { mix, .. } => ("mix", json!(mix)),
@@ -76,12 +79,12 @@ impl Contract {
                 });
                 json!({ "mix": mix, "policies": policies(study, point) })
             };
-            let values = vec![("parameters", json!(simulation.sharing.parameters()))];
+            values.push(("parameters", json!(simulation.sharing.parameters())));
             return Self { values, lists: vec![("mixes", study.points().iter().map(mix).collect())] };
         }
         let Some(swept) = study.swept() else {
             let policies = study.points().iter().flat_map(|point| policies(study, point)).collect();
-            let values = vec![workload, ("parameters", json!(simulation.sharing.parameters()))];
+            values.extend([workload, ("parameters", json!(simulation.sharing.parameters()))]);
             return Self { values, lists: vec![("policies", policies)] };
         };
         let point = |point: &PointResult| {
@@ -93,7 +96,8 @@ impl Contract {
             })
         };
         let points = study.points().iter().map(point).collect();
-        Self { values: vec![workload, ("sweep", json!(swept))], lists: vec![("points", points)] }
+        values.extend([workload, ("sweep", json!(swept))]);
+        Self { values, lists: vec![("points", points)] }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{ended, value};
 use machine::Machine;
-use sim::{Policy, WorkloadFile};
+use sim::{Policy, Release, WorkloadFile};
 use simulation::metrics::{MAKESPAN, MIGRATIONS, MISSES, SLICES};
 use simulation::verdict::PolicyChanges;
 use simulation::{
@@ -35,6 +35,37 @@ fn simulated(plan: &SimulationPlan, done: &[Sample]) -> Vec<Sample> {
 
 fn record(plan: &SimulationPlan) -> Record<SimulationPlan> {
     ended(plan, &machine(), &simulated(plan, &[]))
+}
+
+#[test]
+fn a_plan_may_compare_with_another_policy_and_the_pairs_are_the_same() {
+    let policies = [Policy::Standard, Policy::Light, Policy::Eevdf];
+    let usual = SimulationPlan::new(vec![simulation(3)], &policies, &machine());
+    assert_eq!((usual.reference(), usual.reference_kernel()), (Some("standard"), None));
+    let plan = usual.clone().compared_with("eevdf");
+    plan.check().unwrap();
+    assert_eq!(plan.policies, ["eevdf", "light", "standard"]);
+    assert_eq!((plan.reference(), plan.reference_kernel()), (Some("eevdf"), Some(Release::default())));
+    let kept: SimulationPlan = serde_json::from_value(serde_json::to_value(&plan).unwrap()).unwrap();
+    assert_eq!(kept, plan);
+    assert!(serde_json::to_value(&usual).unwrap().get("reference").is_none(), "older journals go on");
+    let analysis = analyse(&record(&plan));
+    let Some(SimulationVerdict::TimeSharing(TimeSharingVerdict::Compared { kernel, policies, .. })) = &analysis.verdict
+    else {
+        panic!("{:?}", analysis.verdict)
+    };
+    assert_eq!(*kernel, Some(Release::default()));
+    assert_eq!(policies.iter().map(|changes| changes.policy.as_str()).collect::<Vec<_>>(), ["light", "standard"]);
+    // Either way the same pairs: what standard is to eevdf, eevdf is to standard.
+    let other = analyse(&record(&usual));
+    let ratio = |analysis: &SimulationAnalysis, policy: &str| {
+        1.0 + analysis.points[0].policy(policy).unwrap().changes[&MAKESPAN].value / 100.0
+    };
+    assert!((ratio(&analysis, "standard") * ratio(&other, "eevdf") - 1.0).abs() < 1e-9);
+    assert!(analysis.points[0].policy("eevdf").unwrap().changes.is_empty());
+    let lacking = SimulationPlan::new(vec![simulation(3)], &[Policy::Light], &machine()).compared_with("eevdf");
+    let refused = lacking.check().unwrap_err().to_string();
+    assert!(refused.contains("policy `eevdf`, with which others are compared, isn't in it"), "{refused}");
 }
 
 #[test]
@@ -97,7 +128,12 @@ fn a_journal_gives_a_simulation_back_as_it_was() {
 /// How many replicates were compared, and what each policy changes.
 fn compared(analysis: &SimulationAnalysis) -> (u32, &[PolicyChanges]) {
     match &analysis.verdict {
-        Some(SimulationVerdict::TimeSharing(TimeSharingVerdict::Compared { subject, replicates, policies })) => {
+        Some(SimulationVerdict::TimeSharing(TimeSharingVerdict::Compared {
+            subject,
+            replicates,
+            kernel: None,
+            policies,
+        })) => {
             assert_eq!(subject, "Matrix+Matrix");
             (*replicates, policies)
         }
