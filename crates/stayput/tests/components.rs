@@ -273,7 +273,6 @@ fn redis_by_its_process_under_redis_benchmark() {
         .unwrap();
     let running = Running(running);
     assert!(comes_true(|| TcpStream::connect(("127.0.0.1", desk.port)).is_ok()));
-    // It starts helpers when it is asked the first time.
     let before = running.masks();
     let (json, said) = desk.study(&[
         "--pid",
@@ -302,7 +301,10 @@ fn redis_by_its_process_under_redis_benchmark() {
     has_metric(&json, "rate", Some("1/s"), "higher", true);
     has_metric(&json, "p99", Some("ms"), "lower", false);
     assert!(said.contains("Compared by rate [1/s], higher is better"), "{said}");
-    assert_eq!(running.masks(), before, "they have back what they had");
+    // It starts helpers when it likes, which have what it has.
+    let after = running.masks();
+    assert!(!before.is_empty() && after.len() >= before.len(), "{after:?} after {before:?}");
+    assert!(after.iter().all(|mask| *mask == before[0]), "{after:?}: they have back what they had, {before:?}");
     drop(running);
     desk.is_left_as_it_was();
 }
