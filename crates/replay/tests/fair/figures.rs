@@ -9,7 +9,8 @@ use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Those that decided what the model does. Of the others nothing was taken.
-pub const FITTED: [&str; 8] = ["barriers", "busy", "busy-uneven", "classes", "crowd", "mixed", "servers", "shared"];
+pub const FITTED: [&str; 9] =
+    ["barriers", "busy", "busy-uneven", "classes", "crowd", "locks", "mixed", "servers", "shared"];
 
 /// How long each is measured, and before that left alone, since all processes of a replay wake at once: in s.
 pub const MEASURED_S: f64 = 3.0;
