@@ -319,6 +319,7 @@ fn what_cannot_be_replayed_is_refused_in_a_sentence() {
         (refused(&["spin:9000"]), "has 9000 processes; at most 8192 can be replayed"),
         (refused(&["spin:2", "--slice-ms", "200"]), "a slice of 200 ms can't be asked for"),
         (refused(&["spin:2", "--seconds", "-1"]), "unexpected argument"),
+        (refused(&["spin:2", "--seconds", "1", "--warm-up", "1"]), "after a warm-up of 1 s nothing is left of 1 s"),
         (refused(&["spin:2", "--machine", "nowhere.json"]), "cannot read nowhere.json: No such file"),
         (of_file(&job("process = {}")), "processes of workload `w` never end"),
         (of_file(&job("process.base = 30\nprocess.work_ms = { constant = 1 }")), "nice values end at 19"),

@@ -101,6 +101,11 @@ fn inputs(arguments: &Arguments) -> Result<(Scenario, Machine), Box<dyn Error>> 
     if !(0.0..1e6).contains(&arguments.warm_up) {
         return Err(format!("a warm-up of {} s makes no sense: give a time from 0 on", arguments.warm_up).into());
     }
+    if let Some(ms) = scenario.parameters.horizon_ms.filter(|&ms| ms <= arguments.warm_up * 1e3) {
+        let sentence =
+            format!("after a warm-up of {} s nothing is left of {} s: give a shorter one", arguments.warm_up, ms / 1e3);
+        return Err(sentence.into());
+    }
     let name = &arguments.machine;
     let machine = if name.ends_with(".json") {
         let text = std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))?;
