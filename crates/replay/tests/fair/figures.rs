@@ -41,7 +41,8 @@ pub fn workload_folder() -> PathBuf {
     folder().join("workloads")
 }
 
-fn workload(name: &str) -> WorkloadFile {
+/// One of them.
+pub fn workload(name: &str) -> WorkloadFile {
     let path = workload_folder().join(format!("{name}.toml"));
     WorkloadFile::parse(&std::fs::read_to_string(path).unwrap())
         .unwrap_or_else(|(line, what)| panic!("{name}:{line}: {what}"))

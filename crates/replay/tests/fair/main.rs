@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
 mod figures;
+mod policies;
 
 use figures::Measured;
 
@@ -14,4 +15,14 @@ fn the_model_of_the_kernels_scheduler_does_what_the_kernel_did() {
     let compared = figures::compared(&measured);
     eprintln!("{}", figures::table(&compared));
     figures::check(&compared);
+}
+
+/// Where a kernel shows that one policy lets processes migrate more, run longer or miss more than another, the models say so, too.
+#[test]
+fn the_models_of_policies_are_in_the_kernels_order() {
+    let text = std::fs::read_to_string(policies::measured_path()).unwrap();
+    let measured: policies::Measured = serde_json::from_str(&text).unwrap();
+    let compared = policies::compared(&measured);
+    eprintln!("{}", compared.table);
+    policies::check(&compared);
 }

@@ -1,13 +1,20 @@
 //! What the kernel's own scheduler does with the workloads of `tests/fair`, beside the model of it.
 
 use crate::guest;
+use machine::Machine;
+use misses::Report;
+use replay::ReplayOutput;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use vm::Step;
+use std::time::Duration;
+use vm::{Plugin, Step, Vm};
 
 #[path = "../fair/figures.rs"]
 mod figures;
+#[path = "../fair/policies.rs"]
+mod policies;
 
 use figures::{Figures, MEASURED_S, Measured, WARM_UP_S, mean};
 
@@ -18,8 +25,20 @@ const TOPOLOGIES: [&str; 4] = ["2x4", "1x8", "nodes", "dies"];
 /// With slower ones the kernel's own work takes so much of a slice that figures are no more those of a machine.
 const ICOUNT_SHIFT: u8 = 0;
 
-/// Replicates of each workload.
+/// With a model of caches, which takes most of a host's time: half as fast.
+const ICOUNT_SHIFT_WITH_CACHES: u8 = 1;
+
+/// Replicates of each workload, and of each under each policy.
 const REPLICATES: u32 = 1;
+const POLICY_REPLICATES: u32 = 2;
+
+/// The caches that the plugin models, of a page for each way: a line can go wherever others are used least, whatever pages the kernel
+/// gave. In sets of fewer ways they meet by chance, which is not what schedulers differ by.
+fn caches() -> String {
+    let machine = Machine::named(policies::CACHES).unwrap();
+    let text = serde_json::to_string(&machine).unwrap();
+    text.replace(r#""size_bytes":524288,"#, r#""size_bytes":524288,"associativity":{"ways":128},"#)
+}
 
 /// What a newly idle CPU's search takes at most, in ns. The kernel learns it; in an emulator, where another CPU may take its turn meanwhile,
 /// it learns milliseconds while the machine boots, and then such CPUs search no more. So it is told again.
@@ -34,35 +53,49 @@ fn workloads() -> Vec<(String, PathBuf)> {
     workloads
 }
 
-/// A replay, and during its warm-up what searches cost.
+/// Text for the shell that tells during a replay's warm-up what searches cost, and then runs `then`.
+fn warm_up(then: &str) -> String {
+    let costs = "/sys/kernel/debug/sched/domains/cpu*/*/max_newidle_lb_cost";
+    format!(
+        "(for time in 1 2 3; do sleep 0.3; for cost in {costs}; do echo {NEWIDLE_COST_NS} > $cost; done; done; \
+             sleep 0.1; {then}) &"
+    )
+}
+
+/// A replay.
 fn replay(workload: &str, replicate: u32) -> Step {
     let seconds = WARM_UP_S + MEASURED_S;
-    let costs = "/sys/kernel/debug/sched/domains/cpu*/*/max_newidle_lb_cost";
+    let warm_up = warm_up("");
     let text = format!(
-        "(for time in 1 2 3; do sleep 0.3; for cost in {costs}; do echo {NEWIDLE_COST_NS} > $cost; done; done) &
-         stayput-replay /fair/{workload}.toml --machine /fair/machine.json --seconds {seconds} --warm-up {WARM_UP_S} \
-             --replicate {replicate} --cache-balancing off --brief"
+        "{warm_up} stayput-replay /fair/{workload}.toml --machine /fair/machine.json --seconds {seconds} \
+             --warm-up {WARM_UP_S} --replicate {replicate} --cache-balancing off --brief"
     );
     Step::shell(format!("{workload} {replicate}"), text)
 }
 
-/// The figures of every workload on a machine, and the kernel's release.
-fn measured(topology: &str) -> Option<(String, BTreeMap<String, Figures>)> {
+/// A machine that knows its own tree.
+fn vm(topology: &str) -> Option<Vm> {
     let mut vm = guest::vm(topology)?;
-    vm.programs = vec![env!("CARGO_BIN_EXE_stayput-replay").into()];
+    vm.programs = vec![guest::optimised("stayput-replay", "stayput-replay")];
     vm.icount_shift = Some(ICOUNT_SHIFT);
     // For the folder of what searches cost.
     vm.kernel_arguments = vec!["sched_verbose".into()];
     let machine = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fair-{topology}.json"));
     fs::write(&machine, serde_json::to_string(&vm.topology.machine().unwrap()).unwrap()).unwrap();
-    vm.files.push((machine, "/fair/machine.json".into()));
+    vm.files = vec![(machine, "/fair/machine.json".into())];
+    Some(vm)
+}
+
+/// The figures of every workload on a machine, and the kernel's release.
+fn measured(topology: &str) -> Option<(String, BTreeMap<String, Figures>)> {
+    let mut vm = vm(topology)?;
     vm.files.extend(workloads().into_iter().map(|(name, path)| (path, format!("/fair/{name}.toml").into())));
     let steps = workloads().into_iter().flat_map(|(name, _)| (0..REPLICATES).map(move |number| replay(&name, number)));
     let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &format!("fair-{topology}"), steps.collect());
     let mut kernel = String::new();
     let mut of_replicate = |name: &str, number: u32| {
         let text = results.output(&format!("{name} {number}"));
-        let output: replay::ReplayOutput = serde_json::from_str(text).unwrap();
+        let output: ReplayOutput = serde_json::from_str(text).unwrap();
         kernel = output.kernel;
         figures::figures(&output.metrics)
     };
@@ -74,11 +107,86 @@ fn measured(topology: &str) -> Option<(String, BTreeMap<String, Figures>)> {
     Some((kernel, by_name))
 }
 
+/// A workload under a policy, and the section of its report in which the plugin counts after the warm-up.
+fn under(policy: &str, workload: &str, replicate: u32, section: usize) -> Step {
+    let options = match policy {
+        "eevdf" => "--cache-balancing off",
+        "eevdf-llc" => "--cache-balancing on",
+        _ => "",
+    };
+    let seconds = WARM_UP_S + policies::MEASURED_S;
+    let warm_up = warm_up(&format!("stayput-guest mark {section}"));
+    let replay = format!(
+        "{warm_up} stayput-replay /fair/{workload}.json --machine /fair/machine.json --seconds {seconds} \
+             --warm-up {WARM_UP_S} --replicate {replicate} --brief --json /tmp/replay.json {options}; stayput-guest mark 0"
+    );
+    let boosts = match policy {
+        "light" => "--light",
+        "heavy" => "--heavy",
+        _ => "",
+    };
+    let text = match policy {
+        "standard" | "light" | "heavy" => {
+            format!("stayput-sched -q {boosts} --as-root --decay half --max-wait-ms 60000 --exact -- sh -c '{replay}'")
+        }
+        _ => replay,
+    };
+    Step::shell(format!("{workload} {policy}"), format!("({text}) >&2; cat /tmp/replay.json; rm -f /tmp/replay.json"))
+        .within(Duration::from_secs(300))
+}
+
+/// One replicate of every workload under every policy, all in one boot.
+fn under_policies(replicate: u32) -> Option<policies::Measured> {
+    let mut vm = vm(policies::TOPOLOGY)?;
+    let name = format!("policies-{replicate}");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&name);
+    fs::create_dir_all(&folder).unwrap();
+    let [file, out] = ["caches.json", "misses.json"].map(|file| folder.join(file));
+    fs::write(&file, caches()).unwrap();
+    // What the kernel itself refers to is not in the model.
+    let arguments =
+        vec![format!("machine={}", file.display()), format!("out={}", out.display()), "others=off".to_owned()];
+    vm.icount_shift = Some(ICOUNT_SHIFT_WITH_CACHES);
+    vm.plugin = Some(Plugin { library: guest::plugin(), arguments });
+    vm.programs.push(guest::optimised("stayput-sched", "stayput-sched"));
+    for workload in policies::WORKLOADS {
+        let path = folder.join(format!("{workload}.json"));
+        fs::write(&path, serde_json::to_string(&policies::scenario(workload)).unwrap()).unwrap();
+        vm.files.push((path, format!("/fair/{workload}.json").into()));
+    }
+    let runs = policies::WORKLOADS.iter().flat_map(|workload| policies::POLICIES.map(|policy| (*workload, policy)));
+    let runs: Vec<(usize, (&str, &str))> = (1..).zip(runs).collect();
+    let steps = runs.iter().map(|&(section, (workload, policy))| under(policy, workload, replicate, section));
+    let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &name, steps.collect());
+    let report: Report = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
+    let mut measured = policies::Measured::default();
+    for (section, (workload, policy)) in runs {
+        let output: ReplayOutput = serde_json::from_str(results.output(&format!("{workload} {policy}"))).unwrap();
+        measured.kernel = output.kernel;
+        let Some(section) = report.sections.get(&(section as u32)) else {
+            eprintln!("{workload} under {policy}: who was to begin counting waited for its turn until the end");
+            continue;
+        };
+        let misses: BTreeMap<_, _> = section.all.per_1000().into_iter().collect();
+        let figures = policies::of_run(&output.metrics, misses[policies::MISSES]);
+        measured.figures.entry(workload.into()).or_default().insert(policy.into(), vec![figures]);
+    }
+    Some(measured)
+}
+
 mod long {
     use super::*;
 
-    /// Prints kernel beside model, and keeps what was measured in the target folder; with `STAYPUT_WRITE_MEASURED` also where
-    /// `tests/fair` looks for it.
+    /// Keeps what was measured in the target folder; with `STAYPUT_WRITE_MEASURED` also where `tests/fair` looks for it.
+    fn keep(measured: &impl Serialize, name: &str, path: &Path) {
+        let text = serde_json::to_string_pretty(measured).unwrap();
+        fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kernel").join(name), &text).unwrap();
+        if std::env::var_os("STAYPUT_WRITE_MEASURED").is_some() {
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    /// Prints kernel beside model.
     #[test]
     #[ignore = "boots a virtual machine: make test-kernel"]
     fn the_model_of_the_kernels_scheduler_does_what_the_kernel_does() {
@@ -88,14 +196,33 @@ mod long {
             all.kernel = kernel;
             all.figures.insert(topology.into(), figures);
         }
-        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kernel").join("fair.json");
-        let text = serde_json::to_string_pretty(&all).unwrap();
-        fs::write(kept, &text).unwrap();
-        if std::env::var_os("STAYPUT_WRITE_MEASURED").is_some() {
-            fs::write(figures::measured_path(), text).unwrap();
-        }
+        keep(&all, "fair.json", &figures::measured_path());
         let compared = figures::compared(&all);
         eprintln!("{}", figures::table(&compared));
         figures::check(&compared);
+    }
+
+    /// The same for the policies: each replicate has a machine of its own.
+    #[test]
+    #[ignore = "boots virtual machines: make test-kernel"]
+    fn the_models_of_policies_are_in_the_kernels_order() {
+        let boots: Vec<_> = std::thread::scope(|scope| {
+            let boots: Vec<_> =
+                (0..POLICY_REPLICATES).map(|replicate| scope.spawn(move || under_policies(replicate))).collect();
+            boots.into_iter().map(|boot| boot.join().unwrap()).collect()
+        });
+        let mut all = policies::Measured::default();
+        for boot in boots {
+            let Some(policies::Measured { kernel, figures }) = boot else { return };
+            all.kernel = kernel;
+            for (workload, by_policy) in figures {
+                let all = all.figures.entry(workload).or_default();
+                by_policy.into_iter().for_each(|(policy, figures)| all.entry(policy).or_default().extend(figures));
+            }
+        }
+        keep(&all, "policies.json", &policies::measured_path());
+        let compared = policies::compared(&all);
+        eprintln!("{}", compared.table);
+        policies::check(&compared);
     }
 }

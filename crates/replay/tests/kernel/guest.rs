@@ -45,11 +45,19 @@ pub fn loaders() -> Vec<PathBuf> {
 
 /// An executable of this workspace, built as this test was.
 pub fn built(package: &str, executable: &str, features: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let build =
-        CargoBuild::new().package(package).bin(executable).features(features).target_dir(target).arg("--locked");
+    let build = cargo_build(package, executable).features(features);
     let build = if cfg!(debug_assertions) { build } else { build.release() };
     build.run().unwrap().path().to_owned()
+}
+
+/// An executable of this workspace, optimised: where the guest's clock counts instructions, another program takes another time.
+pub fn optimised(package: &str, executable: &str) -> PathBuf {
+    cargo_build(package, executable).release().run().unwrap().path().to_owned()
+}
+
+fn cargo_build(package: &str, executable: &str) -> CargoBuild {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    CargoBuild::new().package(package).bin(executable).target_dir(target).arg("--locked")
 }
 
 /// The plugin of qemu that models caches.
