@@ -2,8 +2,17 @@
 //! how long it waits, where it moves. That is what the cache-affinity report asks of a workload before it says what affinity
 //! can gain.
 
+mod call_kinds;
+pub mod collector;
+mod counts;
 pub mod histogram;
+mod intf;
+pub mod potential;
 pub mod profile;
+mod records;
+pub mod watching;
 
+pub use collector::{Collector, Refused, Watched};
 pub use histogram::{Histogram, TimeBin};
 pub use profile::{CallKind, Profile, Program};
+pub use watching::{ProfileError, Profiled, Target, profile};
