@@ -330,7 +330,6 @@ static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 const KEPT: usize = 2;
 
 fn keep(level: PrintLevel, text: String) {
-    }
     if let (PrintLevel::Warn, Ok(mut complaints)) = (level, COMPLAINTS.lock())
         && complaints.len() < KEPT
     {

@@ -39,6 +39,7 @@ impl ProgramCounts {
             wait: histogram(&stats.waits),
             wake_to_run: histogram(&stats.wakes),
             block: histogram(&stats.blocks),
+            burst: histogram(&stats.bursts),
         };
         self.moves.sort_by_key(|moved| (std::cmp::Reverse(moved.count), moved.from, moved.to));
         self.threads.sort_by_key(|thread| (std::cmp::Reverse(thread.cpu_ns), thread.tid));

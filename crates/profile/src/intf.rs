@@ -25,14 +25,21 @@ impl ProgramStats {
         sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
         // All but these are sums.
         let others = more.all_times().map(|times| times.longest_ns);
-        let times = [&mut self.intervals, &mut self.slices, &mut self.waits, &mut self.wakes, &mut self.blocks];
+        let times = [
+            &mut self.intervals,
+            &mut self.slices,
+            &mut self.waits,
+            &mut self.wakes,
+            &mut self.blocks,
+            &mut self.bursts,
+        ];
         for ((times, own), other) in times.into_iter().zip(longest).zip(others) {
             times.longest_ns = own.max(other);
         }
     }
 
-    fn all_times(&self) -> [&Times; 5] {
-        [&self.intervals, &self.slices, &self.waits, &self.wakes, &self.blocks]
+    fn all_times(&self) -> [&Times; 6] {
+        [&self.intervals, &self.slices, &self.waits, &self.wakes, &self.blocks, &self.bursts]
     }
 }
 

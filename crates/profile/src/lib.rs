@@ -10,7 +10,9 @@ mod intf;
 pub mod potential;
 pub mod profile;
 mod records;
+pub mod text;
 pub mod watching;
+pub mod workload;
 
 pub use collector::{Collector, Refused, Watched};
 pub use histogram::{Histogram, TimeBin};

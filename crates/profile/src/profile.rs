@@ -185,8 +185,11 @@ pub struct Histograms {
     pub wait: Histogram,
     /// Those after wake-ups.
     pub wake_to_run: Histogram,
-    /// From when a thread gave up its CPU because it could not go on, until it was woken.
+    /// From when a thread gave up its CPU because it could not go on, until it was woken; from records, until it had a CPU again.
     pub block: Histogram,
+    /// Bursts: CPU time from one end of an interval that the thread itself brought about (any but `quantum`) to the next. They
+    /// don't depend on who took the CPU from it meanwhile.
+    pub burst: Histogram,
 }
 
 /// What a system call waits for.

@@ -19,7 +19,8 @@ use std::time::Duration;
 pub(crate) const UNTOLD: [&str; 4] = [
     "why threads gave up their CPUs though nobody took them (a semaphore, a system call, a page fault): all of that is `other`, and \
      sched_yield counts as quantum",
-    "when threads were woken: waits are those after preemptions alone, and there are no wake-up latencies and no times of blocking",
+    "when threads were woken: waits are those after preemptions alone, times of blocking contain the waits after them, and there are no \
+     wake-up latencies",
     "which other programs ran in between: effective time slices are at least as short as shown, and the potential is left open",
     "threads that ended are told by their numbers; a thread's name is its program's",
 ];
@@ -204,7 +205,7 @@ impl Counts {
         });
         let thread = self.threads.entry(tid).or_insert_with(|| {
             let new = thread(tgid, tid, number as u32);
-            Thread { phase: PHASE_RUNNING, since_ns: now_ns, is_partial: 1, last_cpu: cpu, ..new }
+            Thread { phase: PHASE_RUNNING, since_ns: now_ns, is_partial: 1, is_burst_partial: 1, last_cpu: cpu, ..new }
         });
         thread.program = number as u32;
         self.programs[number].stats.threads += 1;
@@ -214,10 +215,12 @@ impl Counts {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let program = thread.program as usize;
         let stats = &mut self.programs[program].stats;
+        let away_ns = now_ns.saturating_sub(thread.since_ns);
         if thread.phase == PHASE_PREEMPTED {
-            let waited_ns = now_ns.saturating_sub(thread.since_ns);
-            stats.waits.record(waited_ns);
-            thread.wait_ns += waited_ns;
+            stats.waits.record(away_ns);
+            thread.wait_ns += away_ns;
+        } else if thread.phase == PHASE_BLOCKED {
+            stats.blocks.record(away_ns);
         }
         if thread.last_cpu != cpu && thread.last_cpu != NO_CPU {
             thread.migrations += 1;
@@ -293,6 +296,7 @@ fn account(
     let program = &mut programs[thread.program as usize];
     let ns = now_ns.saturating_sub(thread.since_ns);
     thread.cpu_ns += ns;
+    thread.burst_ns += ns;
     thread.ends += 1;
     thread.quantum_ends += u64::from(end == intf::END_QUANTUM);
     let stats = &mut program.stats;
@@ -302,6 +306,12 @@ fn account(
         stats.intervals.record(ns);
         let ms = ns as f64 / 1e6;
         stats.report_bins[crate::profile::INTERVAL_EDGES_MS.partition_point(|&edge| edge <= ms)] += 1;
+    }
+    if end != intf::END_QUANTUM {
+        if thread.is_burst_partial == 0 && end != intf::END_EXIT {
+            stats.bursts.record(thread.burst_ns);
+        }
+        (thread.burst_ns, thread.is_burst_partial) = (0, 0);
     }
     thread.is_partial = 0;
     *program.residency_ns.entry(CpuId(cpu)).or_default() += ns;
@@ -350,6 +360,7 @@ mod tests {
         assert_eq!(stats.report_bins[..3], [0, 4, 0]);
         assert_eq!(stats.ends, [2, 0, 0, 0, 0, 2, 1]);
         assert_eq!((stats.waits.counts.iter().sum::<u64>(), stats.waits.total_ns), (1, 1_000_000));
+        assert_eq!((stats.blocks.total_ns, stats.bursts.total_ns), (4_100_000, 2_000_000));
         assert_eq!(program.moves, [Move { from: CpuId(0), to: CpuId(1), count: 1 }]);
         // That of thread 11 on CPU 0; that of thread 10 there goes on, and so would another of 11 on CPU 1.
         assert_eq!((stats.slices.counts.iter().sum::<u64>(), stats.slices.total_ns), (1, 3_000_000));

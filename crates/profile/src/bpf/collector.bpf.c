@@ -304,6 +304,7 @@ static __always_inline void leave(struct task_struct *task, bool is_preempted, u
         u32 place = thread->program * nr_cpus + cpu;
         u64 *here_ns = bpf_map_lookup_elem(&residency, &place);
         thread->cpu_ns += ns;
+        thread->burst_ns += ns;
         add(&stats->cpu_ns, ns);
         if (here_ns)
             *here_ns += ns;
@@ -322,6 +323,12 @@ static __always_inline void leave(struct task_struct *task, bool is_preempted, u
             add(&stats->ends[end], 1);
         if (end == END_SYSTEM_CALL && call < CALLS)
             add(&stats->calls[call], 1);
+        if (end != END_QUANTUM) {
+            if (!thread->is_burst_partial && end != END_EXIT)
+                record(&stats->bursts, thread->burst_ns);
+            thread->burst_ns = 0;
+            thread->is_burst_partial = 0;
+        }
     }
     thread->ends++;
     thread->quantum_ends += end == END_QUANTUM;
@@ -475,6 +482,7 @@ int on_exec(u64 *ctx) {
         thread = watch(task, program_of(task));
         if (thread) {
             thread->is_partial = 1;
+            thread->is_burst_partial = 1;
             thread->since_ns = bpf_ktime_get_ns();
             thread->phase = PHASE_RUNNING;
         }
@@ -499,10 +507,13 @@ int find_threads(struct bpf_iter__task *ctx) {
         return 0;
     if (task->on_cpu) {
         thread->is_partial = 1;
+        thread->is_burst_partial = 1;
         thread->since_ns = bpf_ktime_get_ns();
         thread->phase = PHASE_RUNNING;
     } else if (state_of(task)) {
         thread->phase = PHASE_BLOCKED;
+    } else {
+        thread->is_burst_partial = 1;
     }
     return 0;
 }

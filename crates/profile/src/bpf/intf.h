@@ -88,6 +88,7 @@ struct program_stats {
     struct times waits;
     struct times wakes;
     struct times blocks;
+    struct times bursts; /* CPU time from one end that the thread brought about to the next */
 };
 
 enum phase {
@@ -107,12 +108,14 @@ struct thread {
     u32 tgid;
     u32 program;
     u32 phase;
-    u64 since_ns;   /* when the phase began; 0 is not known */
-    u32 is_partial; /* it had its CPU before it was watched */
+    u64 since_ns;         /* when the phase began; 0 is not known */
+    u16 is_partial;       /* it had its CPU before it was watched */
+    u16 is_burst_partial; /* its burst began before it was watched */
     u32 last_cpu;
     u32 last_turn;
     u32 last_kernel_turn;
     u64 cpu_ns;
+    u64 burst_ns;
     u64 switches;
     u64 migrations;
     u64 wait_ns;
