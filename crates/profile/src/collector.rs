@@ -184,7 +184,7 @@ impl<'a> Collector<'a> {
         let Some(bss) = self.skeleton.maps.bss_data.as_deref() else {
             return Err(Refused("the collector has no counters".into()));
         };
-        let (next_slot, known_programs, lost_threads) = (bss.next_slot, bss.known_programs, bss.lost_threads);
+        let (next_slot, known_programs, lost) = (bss.next_slot, bss.known_programs, bss.lost_threads + bss.lost_events);
         let mut programs = self.programs(known_programs.saturating_add(1).min(MAX_PROGRAMS))?;
         self.read_threads(next_slot.min(MAX_THREADS), until_ns, &mut programs)?;
         self.read_moves(&mut programs)?;
@@ -194,7 +194,7 @@ impl<'a> Collector<'a> {
             programs.into_values().filter(|program| program.stats.threads > 0).collect();
         programs.sort_by_key(|program| std::cmp::Reverse(program.stats.cpu_ns));
         let seconds = until_ns.saturating_sub(self.begun_ns) as f64 / 1e9;
-        Ok(Counted { programs, seconds, lost_events: missed + lost_threads, moves_untold, has_crowd })
+        Ok(Counted { programs, seconds, lost_events: missed + lost, moves_untold, has_crowd })
     }
 
     /// How often a program of ours was not run since it was running on that CPU already.

@@ -80,7 +80,8 @@ impl Judge {
         let per_second = slices as f64 / (stats.cpu_ns as f64 / 1e9);
         let bound = format!(
             "if each of its {per_second:.0} effective slices for a second of CPU time began with a cache of {} KiB to reload at \
-             {LINE_NS} ns a line ({} us), that would be {:.1} % of its CPU time: at most, since its reload was not measured",
+             {LINE_NS} ns a line ({} us, or as long as the slice was), that would be {:.1} % of its CPU time: at most, since its \
+             reload was not measured",
             self.cache_bytes >> 10,
             self.reload_ns() / 1_000,
             100.0 * share

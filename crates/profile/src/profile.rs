@@ -25,7 +25,8 @@ pub struct Profile {
     pub cpus: u32,
     /// For how long, in seconds.
     pub seconds: f64,
-    /// Switches, wake-ups and births that happened and are missing in all numbers.
+    /// Switches, wake-ups and births that must have happened and are missing in all numbers: what they would have begun or ended is
+    /// not counted.
     pub lost_events: u64,
     /// The programs, the one with the most CPU time first.
     pub programs: Vec<Program>,

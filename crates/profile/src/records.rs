@@ -21,7 +21,7 @@ pub(crate) const UNTOLD: [&str; 4] = [
      sched_yield counts as quantum",
     "when threads were woken: waits are those after preemptions alone, times of blocking contain the waits after them, and there are no \
      wake-up latencies",
-    "which other programs ran in between: effective time slices are at least as short as shown, and the potential is left open",
+    "which other programs ran in between: effective time slices may be shorter than shown, and the potential is left open",
     "threads that ended are told by their numbers; a thread's name is its program's",
 ];
 

@@ -29,11 +29,12 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
         Source::Records => "from the kernel's records of its switches",
     };
     writeln!(text, "{}", profile.target)?;
-    write!(text, "{:.3} s on {} CPUs, Linux {}; {how}, ", profile.seconds, profile.cpus, profile.kernel)?;
-    match profile.lost_events {
-        0 => writeln!(text, "nothing lost")?,
-        lost => writeln!(text, "{lost} events lost: all numbers are too low")?,
-    }
+    let lost = match profile.lost_events {
+        0 => "nothing lost".into(),
+        lost => format!("{lost} events were not told, and what they began or ended is not counted"),
+    };
+    let (seconds, cpus, kernel) = (profile.seconds, profile.cpus, &profile.kernel);
+    write_wrapped("", &format!("{seconds:.3} s on {cpus} CPUs, Linux {kernel}; {how}, {lost}"), text)?;
     if profile.programs.iter().all(|program| program.cpu_s == 0.0) {
         return writeln!(text, "\nNo thread had a CPU meanwhile.");
     }

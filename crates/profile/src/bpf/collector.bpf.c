@@ -29,6 +29,7 @@ const volatile u8 call_kinds[MAX_CALLS];
 u32 next_slot;
 u32 known_programs; /* numbered from OTHER_PROGRAMS + 1 */
 u64 lost_threads;
+u64 lost_events; /* that must have been, but were not told */
 
 struct {
     __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -296,6 +297,12 @@ static __always_inline void leave(struct task_struct *task, bool is_preempted, u
         thread = thread_of(task, &slot);
     if (!thread)
         return;
+    if (thread->phase != PHASE_RUNNING && thread->phase != PHASE_NEW) {
+        /* It has come to this CPU unseen: nobody knows since when it had it. */
+        if (thread->since_ns)
+            __sync_fetch_and_add(&lost_events, 1);
+        thread->is_burst_partial = 1;
+    }
     u32 end = opaque(end_of(task, is_preempted, state, &call));
     call = opaque(call);
     struct program_stats *stats = stats_of(thread->program, cpu);
@@ -386,6 +393,12 @@ static __always_inline void enter(struct task_struct *task, u32 cpu, struct cpu 
     if (thread && stats) {
         u64 waited = now - thread->since_ns;
         bool was_woken = thread->phase == PHASE_WOKEN;
+        bool is_unseen = thread->phase == PHASE_RUNNING || thread->phase == PHASE_BLOCKED;
+        if (is_unseen && thread->since_ns) {
+            /* Nobody told of its leaving, or of its waking. */
+            __sync_fetch_and_add(&lost_events, 1);
+            thread->is_burst_partial |= thread->phase == PHASE_RUNNING;
+        }
         if ((was_woken || thread->phase == PHASE_PREEMPTED) && thread->since_ns) {
             record(&stats->waits, waited);
             if (was_woken)
