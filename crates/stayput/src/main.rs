@@ -10,6 +10,7 @@ mod doctor;
 mod guest;
 mod place;
 mod placement_file;
+mod profile;
 mod replay;
 mod report;
 mod reproduce;
@@ -58,6 +59,7 @@ Examples:
   stayput place scatter -n 8 --as gomp       the same placement for another tool
   stayput simulate time-sharing              what would affinity scheduling gain, and for which workload?
   stayput sched --light -- ./app             run it under the affinity scheduler, in the kernel
+  stayput profile -- ./app                   why does it matter where it runs? time slices, waits, moves
   stayput reproduce                          what the papers print and claim, beside what we get
   stayput workloads                          the built-in programs, and what they stress
   stayput topology                           this machine as a tree
@@ -76,6 +78,7 @@ enum Command {
     Study(Box<study::StudyArgs>),
     Run(run::RunArgs),
     Sched(sched::SchedArgs),
+    Profile(profile::ProfileArgs),
     Report(report::ReportArgs),
     Reproduce(reproduce::ReproduceArgs),
     Simulate(simulate::SimulateArgs),
@@ -144,6 +147,7 @@ fn stayput() -> u8 {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Sched(args) => sched::run(&args).map(|never| match never {}),
+        Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args).map(no_code),
         Command::Reproduce(args) => reproduce::run(&args).map(no_code),
         Command::Simulate(args) => simulate::run(&args).map(no_code),

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+
+/*
+ * Counts what threads do to their CPUs, where it happens: at each switch, at each wake-up. Nothing
+ * is streamed, so that nothing can be lost in a buffer.
+ *
+ *   slots     thread -> number of its record    in the task itself, freed with it
+ *   threads   number -> record                  what a thread is doing, and its sums
+ *   programs  program x shard -> sums, histograms
+ *   cpus      CPU -> who has it, and whose effective slice it is
+ *
+ * All of it but births and executions happens with interrupts off, on the CPU whose shard is
+ * written.
+ */
+#include "kernel.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Set by the loader. */
+const volatile bool has_prev_state; /* sched_switch tells the state (since Linux 5.18) */
+const volatile bool shares_shards;  /* there are more CPUs than shards */
+const volatile bool watches_all;
+const volatile u32 nr_cpus = 1;
+const volatile u32 nr_shards = 1;
+const volatile u32
+    launcher; /* the process whose children are watched once they execute a program */
+const volatile u8 call_kinds[MAX_CALLS];
+
+u32 next_slot;
+u32 known_programs; /* numbered from OTHER_PROGRAMS + 1 */
+u64 lost_threads;
+u64 lost_events; /* that must have been, but were not told */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, u32);
+} slots SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_THREADS);
+    __type(key, u32);
+    __type(value, struct thread);
+} threads SEC(".maps");
+
+/* Numbers of records whose threads have ended. */
+struct {
+    __uint(type, BPF_MAP_TYPE_QUEUE);
+    __uint(max_entries, MAX_THREADS);
+    __type(value, u32);
+} ended SEC(".maps");
+
+/* As many entries as the loader says, as are residency and cpus. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct program_stats);
+} programs SEC(".maps");
+
+/* CPU time of a program on a CPU, in ns. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, u64);
+} residency SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct cpu);
+} cpus SEC(".maps");
+
+struct name {
+    char comm[16];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, MAX_PROGRAMS);
+    __type(key, struct name);
+    __type(value, u32);
+} program_ids SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, MAX_MOVES);
+    __type(key, struct cpu_move);
+    __type(value, u64);
+} moves SEC(".maps");
+
+/* Processes whose threads the iterator is to watch. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, MAX_THREADS);
+    __type(key, u32);
+    __type(value, u8);
+} targets SEC(".maps");
+
+/* A shard is written by one CPU alone, unless there are more CPUs than shards. */
+static __always_inline void add(u64 *sum, u64 more) {
+    if (shares_shards)
+        __sync_fetch_and_add(sum, more);
+    else
+        *sum += more;
+}
+
+/* The same number, of which clang knows nothing: it would drop bounds that the verifier wants to
+ * see. */
+static __always_inline u32 opaque(u32 n) {
+    barrier_var(n);
+    return n;
+}
+
+static __always_inline u32 log2_of(u32 n) {
+    u32 log2 = 0;
+    if (n >= 1U << 16) {
+        log2 += 16;
+        n >>= 16;
+    }
+    if (n >= 1U << 8) {
+        log2 += 8;
+        n >>= 8;
+    }
+    if (n >= 1U << 4) {
+        log2 += 4;
+        n >>= 4;
+    }
+    if (n >= 1U << 2) {
+        log2 += 2;
+        n >>= 2;
+    }
+    return log2 + (n >= 2);
+}
+
+static __always_inline void record(struct times *times, u64 ns) {
+    u64 units = ns >> UNIT_LOG2;
+    if (units > 0xffffffffU)
+        units = 0xffffffffU;
+    u32 doublings = log2_of((units >> STEPS_LOG2) | 1);
+    u32 bin = opaque((doublings << STEPS_LOG2) + (units >> doublings));
+    if (bin < BINS)
+        add(&times->counts[bin], 1);
+    add(&times->total_ns, ns);
+    if (ns > times->longest_ns)
+        times->longest_ns = ns;
+}
+
+/* Edges are 1, 5, 9, 13, 17, 21, 25 and 30 ms. */
+static __always_inline u32 report_bin(u64 ns) {
+    const u64 ms = 1000000;
+    if (ns < 1 * ms)
+        return 0;
+    if (ns >= 30 * ms)
+        return REPORT_BINS - 1;
+    return ns >= 25 * ms ? 7 : 1 + (u32)(ns - ms) / (4 * (u32)ms);
+}
+
+static __always_inline struct program_stats *stats_of(u32 program, u32 cpu) {
+    u32 key = program * nr_shards + (shares_shards ? cpu % nr_shards : cpu);
+    return bpf_map_lookup_elem(&programs, &key);
+}
+
+static __always_inline struct thread *thread_of(struct task_struct *task, u32 *slot) {
+    u32 *found = bpf_task_storage_get(&slots, task, NULL, 0);
+    if (!found)
+        return NULL;
+    *slot = *found;
+    return bpf_map_lookup_elem(&threads, found);
+}
+
+/* The number of the program by which its process is called; the last of a crowd share one. */
+static __always_inline u32 program_of(struct task_struct *task) {
+    struct name name = {};
+    bpf_probe_read_kernel_str(name.comm, sizeof(name.comm), task->group_leader->comm);
+    u32 *known = bpf_map_lookup_elem(&program_ids, &name);
+    if (known)
+        return *known;
+    if (known_programs >= MAX_PROGRAMS)
+        return OTHER_PROGRAMS;
+    u32 program = OTHER_PROGRAMS + 1 + __sync_fetch_and_add(&known_programs, 1);
+    if (program >= MAX_PROGRAMS)
+        return OTHER_PROGRAMS;
+    if (bpf_map_update_elem(&program_ids, &name, &program, BPF_NOEXIST)) {
+        /* Another CPU was faster; this number stays without a program. */
+        known = bpf_map_lookup_elem(&program_ids, &name);
+        return known ? *known : OTHER_PROGRAMS;
+    }
+    return program;
+}
+
+static __always_inline void count_thread(u32 program) {
+    struct program_stats *stats = stats_of(program, bpf_get_smp_processor_id());
+    if (stats)
+        __sync_fetch_and_add(&stats->threads, 1);
+}
+
+/* A record for a thread that is watched from now on. */
+static __always_inline struct thread *watch(struct task_struct *task, u32 program) {
+    u32 slot = MAX_THREADS;
+    if (next_slot < MAX_THREADS)
+        slot = __sync_fetch_and_add(&next_slot, 1);
+    if (slot >= MAX_THREADS && bpf_map_pop_elem(&ended, &slot)) {
+        __sync_fetch_and_add(&lost_threads, 1);
+        return NULL;
+    }
+    struct thread *thread = bpf_map_lookup_elem(&threads, &slot);
+    if (!thread)
+        return NULL;
+    if (thread->phase == PHASE_DEAD) {
+        struct program_stats *former = stats_of(thread->program, bpf_get_smp_processor_id());
+        if (former)
+            __sync_fetch_and_add(&former->rows_lost, 1);
+    }
+    __builtin_memset(thread, 0, sizeof(*thread));
+    thread->tid = task->pid;
+    thread->tgid = task->tgid;
+    thread->program = program;
+    thread->last_cpu = NO_CPU;
+    __builtin_memcpy(thread->comm, task->comm, sizeof(thread->comm));
+    if (!bpf_task_storage_get(&slots, task, &slot, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+        __sync_fetch_and_add(&lost_threads, 1);
+        thread->phase = PHASE_DEAD;
+        bpf_map_push_elem(&ended, &slot, 0);
+        return NULL;
+    }
+    count_thread(program);
+    return thread;
+}
+
+/* What the file behind a descriptor is. */
+static __always_inline u32 kind_of_descriptor(struct task_struct *task, u64 descriptor) {
+    struct fdtable *table = task->files ? task->files->fdt : NULL;
+    struct file *file = NULL;
+    if (!table || descriptor >= table->max_fds)
+        return CALL_OTHER;
+    bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
+    if (!file)
+        return CALL_OTHER;
+    switch (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) {
+    case S_IFIFO:
+        return CALL_PIPE;
+    case S_IFSOCK:
+        return CALL_NETWORK;
+    case S_IFREG:
+    case S_IFBLK:
+    case S_IFDIR:
+        return CALL_DISK;
+    default:
+        return CALL_OTHER;
+    }
+}
+
+/* Why a thread gives up its CPU, and for what its system call waits. */
+static __always_inline u32 end_of(struct task_struct *task, bool is_preempted, u32 state,
+                                  u32 *call) {
+    u64 argument = 0;
+    if (state & TASK_DEAD)
+        return END_EXIT;
+    if (is_preempted)
+        return END_QUANTUM;
+    if (task->flags & PF_IO_WORKER)
+        return state ? END_OTHER : END_QUANTUM;
+    s64 number = call_of(task, &argument);
+    u32 kind = CALL_OTHER;
+    if (number >= 0 && number < MAX_CALLS && !is_compat(task))
+        kind = call_kinds[number];
+    if (!state)
+        return kind == CALL_YIELD ? END_SYNCHRONIZATION : END_QUANTUM;
+    if (state & (TASK_STOPPED | TASK_TRACED))
+        return END_OTHER;
+    if (number < 0)
+        return END_TLB_FAULT;
+    if (kind == CALL_SEMAPHORE)
+        return END_SEMAPHORE;
+    if (kind == CALL_DESCRIPTOR)
+        kind = kind_of_descriptor(task, argument);
+    if (kind == CALL_OTHER && BPF_CORE_READ_BITFIELD(task, in_iowait))
+        kind = CALL_DISK;
+    *call = kind;
+    return END_SYSTEM_CALL;
+}
+
+static __always_inline void leave(struct task_struct *task, bool is_preempted, u32 state, u32 cpu,
+                                  struct cpu *here, u64 now) {
+    u32 call = CALL_OTHER;
+    u32 slot = here->slot - 1;
+    struct thread *thread;
+    /* Who came here is known; only who had the CPU when all began has to be looked for. */
+    if (here->slot && here->tid == (u32)task->pid)
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    else
+        thread = thread_of(task, &slot);
+    if (!thread)
+        return;
+    if (thread->phase != PHASE_RUNNING && thread->phase != PHASE_NEW) {
+        /* It has come to this CPU unseen: nobody knows since when it had it. */
+        if (thread->since_ns)
+            __sync_fetch_and_add(&lost_events, 1);
+        thread->is_burst_partial = 1;
+    }
+    u32 end = opaque(end_of(task, is_preempted, state, &call));
+    call = opaque(call);
+    struct program_stats *stats = stats_of(thread->program, cpu);
+    if (thread->phase == PHASE_RUNNING && thread->since_ns && stats) {
+        u64 ns = now - thread->since_ns;
+        u32 place = thread->program * nr_cpus + cpu;
+        u64 *here_ns = bpf_map_lookup_elem(&residency, &place);
+        thread->cpu_ns += ns;
+        thread->burst_ns += ns;
+        add(&stats->cpu_ns, ns);
+        if (here_ns)
+            *here_ns += ns;
+        here->slice_ns += ns;
+        if (here->holder_program)
+            here->holder_program = thread->program + 1;
+        if (!thread->is_partial) {
+            record(&stats->intervals, ns);
+            u32 bin = opaque(report_bin(ns));
+            if (bin < REPORT_BINS)
+                add(&stats->report_bins[bin], 1);
+        }
+    }
+    if (stats) {
+        if (end < ENDS)
+            add(&stats->ends[end], 1);
+        if (end == END_SYSTEM_CALL && call < CALLS)
+            add(&stats->calls[call], 1);
+        if (end != END_QUANTUM) {
+            if (!thread->is_burst_partial && end != END_EXIT)
+                record(&stats->bursts, thread->burst_ns);
+            thread->burst_ns = 0;
+            thread->is_burst_partial = 0;
+        }
+    }
+    thread->ends++;
+    thread->quantum_ends += end == END_QUANTUM;
+    thread->is_partial = 0;
+    thread->since_ns = now;
+    thread->last_cpu = cpu;
+    thread->last_turn = here->turn;
+    thread->last_kernel_turn = here->kernel_turn;
+    if (end == END_EXIT) {
+        thread->phase = PHASE_DEAD;
+        __builtin_memcpy(thread->comm, task->comm, sizeof(thread->comm));
+        bpf_map_push_elem(&ended, &slot, 0);
+    } else {
+        thread->phase = is_preempted || !state ? PHASE_PREEMPTED : PHASE_BLOCKED;
+    }
+}
+
+static __always_inline void count_return(struct program_stats *stats, struct thread *thread,
+                                         struct cpu *here) {
+    u32 turns = here->turn - thread->last_turn;
+    /* 0, 1, 2, 3-4, 5-8, 9-16, 17-32, more. */
+    u32 bin = opaque(turns < 2 ? turns : log2_of(turns - 1) + 2);
+    if (bin >= TURN_BINS)
+        bin = TURN_BINS - 1;
+    add(&stats->turns[bin], 1);
+    if (here->kernel_turn != thread->last_kernel_turn)
+        add(&stats->with_kernel_threads, 1);
+}
+
+static __always_inline void count_move(struct program_stats *stats, struct thread *thread,
+                                       u32 cpu) {
+    struct cpu_move move = {.program = thread->program, .from = thread->last_cpu, .to = cpu};
+    struct cpu *former = bpf_map_lookup_elem(&cpus, &thread->last_cpu);
+    thread->migrations++;
+    add(&stats->moves, 1);
+    if (former && former->is_busy)
+        add(&stats->moves_from_busy, 1);
+    u64 *count = bpf_map_lookup_elem(&moves, &move);
+    u64 once = 1;
+    if (count)
+        __sync_fetch_and_add(count, 1);
+    else if (bpf_map_update_elem(&moves, &move, &once, BPF_NOEXIST)) {
+        count = bpf_map_lookup_elem(&moves, &move);
+        if (count)
+            __sync_fetch_and_add(count, 1);
+        else
+            add(&stats->moves_untold, 1);
+    }
+}
+
+static __always_inline void enter(struct task_struct *task, u32 cpu, struct cpu *here, u64 now) {
+    u32 slot = 0;
+    struct thread *thread = thread_of(task, &slot);
+    struct program_stats *stats = thread ? stats_of(thread->program, cpu) : NULL;
+    if (thread && stats) {
+        u64 waited = now - thread->since_ns;
+        bool was_woken = thread->phase == PHASE_WOKEN;
+        bool is_unseen = thread->phase == PHASE_RUNNING || thread->phase == PHASE_BLOCKED;
+        if (is_unseen && thread->since_ns) {
+            /* Nobody told of its leaving, or of its waking. */
+            __sync_fetch_and_add(&lost_events, 1);
+            thread->is_burst_partial |= thread->phase == PHASE_RUNNING;
+        }
+        if ((was_woken || thread->phase == PHASE_PREEMPTED) && thread->since_ns) {
+            record(&stats->waits, waited);
+            if (was_woken)
+                record(&stats->wakes, waited);
+            thread->wait_ns += waited;
+        }
+        if (thread->last_cpu == cpu)
+            count_return(stats, thread, here);
+        else if (thread->last_cpu != NO_CPU)
+            count_move(stats, thread, cpu);
+        add(&stats->switches, 1);
+        thread->switches++;
+        thread->phase = PHASE_RUNNING;
+        thread->since_ns = now;
+        here->slot = slot + 1;
+    }
+    u32 tid = task->pid;
+    here->tid = tid;
+    if (here->holder != tid) {
+        struct program_stats *of_holder =
+            here->holder_program ? stats_of(here->holder_program - 1, cpu) : NULL;
+        if (of_holder)
+            record(&of_holder->slices, here->slice_ns);
+        here->holder = tid;
+        here->holder_program = thread ? thread->program + 1 : 0;
+        here->slice_ns = 0;
+        here->turn++;
+    }
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(u64 *ctx) {
+    bool is_preempted = ctx[0];
+    struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+    u32 cpu = bpf_get_smp_processor_id();
+    struct cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
+    if (!here)
+        return 0;
+    u64 now = bpf_ktime_get_ns();
+    if (prev->pid && !(prev->flags & PF_KTHREAD))
+        leave(prev, is_preempted, has_prev_state ? (u32)ctx[3] : state_of(prev), cpu, here, now);
+    here->slot = 0;
+    here->is_busy = next->pid != 0;
+    if (!next->pid)
+        return 0;
+    if (next->flags & PF_KTHREAD)
+        here->kernel_turn++;
+    else
+        enter(next, cpu, here, now);
+    return 0;
+}
+
+static __always_inline int woken(struct task_struct *task) {
+    u32 slot = 0;
+    struct thread *thread = thread_of(task, &slot);
+    if (!thread || (thread->phase != PHASE_BLOCKED && thread->phase != PHASE_NEW))
+        return 0; /* It has never left the run queue. */
+    u64 now = bpf_ktime_get_ns();
+    struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
+    if (stats && thread->phase == PHASE_BLOCKED && thread->since_ns)
+        record(&stats->blocks, now - thread->since_ns);
+    thread->phase = PHASE_WOKEN;
+    thread->since_ns = now;
+    return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int on_wakeup(u64 *ctx) { return woken((void *)ctx[0]); }
+
+SEC("tp_btf/sched_wakeup_new")
+int on_first_wakeup(u64 *ctx) { return woken((void *)ctx[0]); }
+
+SEC("tp_btf/sched_process_fork")
+int on_fork(u64 *ctx) {
+    struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+    u32 slot = 0;
+    struct thread *of_parent = thread_of(parent, &slot);
+    if (of_parent && !(child->flags & PF_KTHREAD))
+        watch(child, of_parent->program);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int on_exec(u64 *ctx) {
+    struct task_struct *task = (void *)ctx[0];
+    u32 slot = 0;
+    struct thread *thread = thread_of(task, &slot);
+    if (thread) {
+        thread->program = program_of(task);
+        thread->tid = task->pid;
+        thread->tgid = task->tgid;
+        count_thread(thread->program);
+    } else if (launcher && (u32)task->real_parent->tgid == launcher) {
+        thread = watch(task, program_of(task));
+        if (thread) {
+            thread->is_partial = 1;
+            thread->is_burst_partial = 1;
+            thread->since_ns = bpf_ktime_get_ns();
+            thread->phase = PHASE_RUNNING;
+        }
+    }
+    return 0;
+}
+
+/* Those that exist already. */
+SEC("iter/task")
+int find_threads(struct bpf_iter__task *ctx) {
+    struct task_struct *task = ctx->task;
+    u32 slot = 0;
+    if (!task || task->flags & (PF_KTHREAD | PF_EXITING))
+        return 0;
+    u32 tgid = task->tgid;
+    if (!watches_all && !bpf_map_lookup_elem(&targets, &tgid))
+        return 0;
+    if (thread_of(task, &slot))
+        return 0;
+    struct thread *thread = watch(task, program_of(task));
+    if (!thread)
+        return 0;
+    if (task->on_cpu) {
+        thread->is_partial = 1;
+        thread->is_burst_partial = 1;
+        thread->since_ns = bpf_ktime_get_ns();
+        thread->phase = PHASE_RUNNING;
+    } else if (state_of(task)) {
+        thread->phase = PHASE_BLOCKED;
+    } else {
+        thread->is_burst_partial = 1;
+    }
+    return 0;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+
+/*
+ * What the collector and its reader exchange, stated once: build.rs makes Rust of this file.
+ */
+#ifndef STAYPUT_PROFILE_INTF_H
+#define STAYPUT_PROFILE_INTF_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed char s8;
+typedef short s16;
+typedef int s32;
+typedef long long s64;
+
+/* How much is kept at most. */
+#define MAX_THREADS 32768
+#define MAX_PROGRAMS 256
+#define MAX_SHARDS 16
+#define MAX_CPUS 4096
+#define MAX_MOVES 16384
+#define MAX_CALLS 512
+
+/* The program of all for which no other has room. */
+#define OTHER_PROGRAMS 0
+
+/* Histograms: histogram.rs says what their bins are. */
+#define UNIT_LOG2 8
+#define STEPS_LOG2 3
+#define BINS 240
+
+struct times {
+    u64 total_ns;
+    u64 longest_ns;
+    u64 counts[BINS];
+};
+
+enum end {
+    END_QUANTUM,
+    END_SEMAPHORE,
+    END_SYNCHRONIZATION,
+    END_SYSTEM_CALL,
+    END_TLB_FAULT,
+    END_OTHER,
+    END_EXIT,
+    ENDS,
+};
+
+/* What a system call waits for, by its number. */
+enum call {
+    CALL_OTHER,
+    CALL_DISK,
+    CALL_NETWORK,
+    CALL_PIPE,
+    CALL_TIMER,
+    CALL_POLL,
+    CALL_PROCESS,
+    CALLS,
+    CALL_SEMAPHORE = 16,  /* ends an interval by END_SEMAPHORE */
+    CALL_DESCRIPTOR = 17, /* its first argument is a descriptor, whose file says it */
+    CALL_YIELD = 18,
+};
+
+/* The report's bins of intervals: shorter, the seven, longer. */
+#define REPORT_BINS 9
+
+/* Turns of others between two times of a thread on a CPU: 0, 1, 2, 3-4, 5-8, 9-16, 17-32, more. */
+#define TURN_BINS 8
+
+/* What is counted of a program. */
+struct program_stats {
+    u64 cpu_ns;
+    u64 switches;
+    u64 threads;
+    u64 rows_lost; /* threads whose rows were needed for others */
+    u64 ends[ENDS];
+    u64 calls[CALLS];
+    u64 report_bins[REPORT_BINS];
+    u64 turns[TURN_BINS];
+    u64 with_kernel_threads;
+    u64 moves;
+    u64 moves_from_busy;
+    u64 moves_untold; /* for which the map of moves had no room */
+    struct times intervals;
+    struct times slices;
+    struct times waits;
+    struct times wakes;
+    struct times blocks;
+    struct times bursts; /* CPU time from one end that the thread brought about to the next */
+};
+
+enum phase {
+    PHASE_NEW, /* not known */
+    PHASE_RUNNING,
+    PHASE_PREEMPTED,
+    PHASE_BLOCKED,
+    PHASE_WOKEN,
+    PHASE_DEAD,
+};
+
+#define NO_CPU 0xffffffffU
+
+/* A thread. */
+struct thread {
+    u32 tid;
+    u32 tgid;
+    u32 program;
+    u32 phase;
+    u64 since_ns;         /* when the phase began; 0 is not known */
+    u16 is_partial;       /* it had its CPU before it was watched */
+    u16 is_burst_partial; /* its burst began before it was watched */
+    u32 last_cpu;
+    u32 last_turn;
+    u32 last_kernel_turn;
+    u64 cpu_ns;
+    u64 burst_ns;
+    u64 switches;
+    u64 migrations;
+    u64 wait_ns;
+    u64 quantum_ends;
+    u64 ends;
+    s8 comm[16];
+};
+
+/* Who has a CPU, and who had it. */
+struct cpu {
+    u32 holder;         /* the thread whose effective slice it is */
+    u32 holder_program; /* and its program, plus 1; 0 where the slice isn't counted */
+    u64 slice_ns;
+    u32 turn;        /* counts slices */
+    u32 kernel_turn; /* counts times of the kernel's threads */
+    u32 is_busy;
+    u32 slot; /* of the thread that has it, plus 1; 0 is none that is watched */
+    u32 tid;  /* of that thread */
+    u32 padding[7];
+};
+
+struct cpu_move {
+    u32 program;
+    u16 from;
+    u16 to;
+};
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+
+/*
+ * What is used of the kernel. Where fields lie is looked up in the running kernel when the
+ * collector is loaded (CO-RE), so that these declarations list no more than that.
+ */
+#ifndef STAYPUT_PROFILE_KERNEL_H
+#define STAYPUT_PROFILE_KERNEL_H
+
+#include "intf.h"
+
+/* As libbpf's headers call them. */
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s8 __s8;
+typedef s16 __s16;
+typedef s32 __s32;
+typedef s64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+/* Of the system call interface, which never changes. */
+enum bpf_map_type {
+    BPF_MAP_TYPE_HASH = 1,
+    BPF_MAP_TYPE_ARRAY = 2,
+    BPF_MAP_TYPE_QUEUE = 22,
+    BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+#define BPF_F_NO_PREALLOC 1
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+#define BPF_NOEXIST 1
+
+#define PF_EXITING 0x00000004
+#define PF_IO_WORKER 0x00000010
+#define PF_KTHREAD 0x00200000
+
+#define TASK_STOPPED 0x04
+#define TASK_TRACED 0x08
+#define TASK_DEAD 0x80
+
+#define TS_COMPAT 0x02
+
+#define S_IFMT 0170000
+#define S_IFIFO 0010000
+#define S_IFBLK 0060000
+#define S_IFREG 0100000
+#define S_IFDIR 0040000
+#define S_IFSOCK 0140000
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct inode {
+    u16 i_mode;
+};
+
+struct file {
+    struct inode *f_inode;
+};
+
+struct fdtable {
+    u32 max_fds;
+    struct file **fd;
+};
+
+struct files_struct {
+    struct fdtable *fdt;
+};
+
+struct thread_info {
+    u32 status;
+};
+
+struct task_struct {
+    struct thread_info thread_info;
+    unsigned int __state;
+    unsigned int flags;
+    int on_cpu;
+    unsigned in_iowait : 1;
+    int pid;
+    int tgid;
+    struct task_struct *real_parent;
+    struct task_struct *group_leader;
+    struct files_struct *files;
+    char comm[16];
+};
+
+/* Before Linux 5.14. */
+struct task_struct___older {
+    long state;
+};
+
+struct bpf_iter__task {
+    struct task_struct *task;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+    long orig_ax;
+    long di;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+    u64 orig_x0;
+    s32 syscallno;
+};
+#else
+struct pt_regs {
+    long nothing;
+};
+#endif
+
+#pragma clang attribute pop
+
+/* The system call that a thread is in; negative when it is in none, and in one that can't be told.
+ */
+static __always_inline s64 call_of(struct task_struct *task, u64 *first_argument) {
+    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+#if defined(__TARGET_ARCH_x86)
+    *first_argument = regs->di;
+    return regs->orig_ax;
+#elif defined(__TARGET_ARCH_arm64)
+    *first_argument = regs->orig_x0;
+    return regs->syscallno;
+#else
+    return -1;
+#endif
+}
+
+/* Whether its system calls have the numbers of 32-bit programs. */
+static __always_inline bool is_compat(struct task_struct *task) {
+#if defined(__TARGET_ARCH_x86)
+    return task->thread_info.status & TS_COMPAT;
+#else
+    return false;
+#endif
+}
+
+static __always_inline u32 state_of(struct task_struct *task) {
+    if (bpf_core_field_exists(task->__state))
+        return task->__state;
+    return ((struct task_struct___older *)task)->state;
+}
+
+#endif

@@ -1,0 +1,53 @@
+//! What the kernel's side and this one exchange, as `bpf/intf.h` has it. Records of perf are counted in the same structures.
+
+#![allow(
+    missing_docs,
+    non_upper_case_globals,
+    non_camel_case_types,
+    dead_code,
+    clippy::all,
+    reason = "made by bindgen; the header has the comments"
+)]
+
+include!(concat!(env!("OUT_DIR"), "/intf.rs"));
+
+impl ProgramStats {
+    /// Nothing counted yet.
+    pub fn none() -> Box<Self> {
+        Box::new(bytemuck::Zeroable::zeroed())
+    }
+
+    /// Adds what another CPU, or thread, has counted.
+    pub fn add(&mut self, more: &Self) {
+        let longest = self.all_times().map(|times| times.longest_ns);
+        let sums: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(self));
+        let others: &[u64] = bytemuck::cast_slice(std::slice::from_ref(more));
+        sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
+        // All but these are sums.
+        let others = more.all_times().map(|times| times.longest_ns);
+        let times = [
+            &mut self.intervals,
+            &mut self.slices,
+            &mut self.waits,
+            &mut self.wakes,
+            &mut self.blocks,
+            &mut self.bursts,
+        ];
+        for ((times, own), other) in times.into_iter().zip(longest).zip(others) {
+            times.longest_ns = own.max(other);
+        }
+    }
+
+    fn all_times(&self) -> [&Times; 6] {
+        [&self.intervals, &self.slices, &self.waits, &self.wakes, &self.blocks, &self.bursts]
+    }
+}
+
+impl Times {
+    /// Adds one time.
+    pub fn record(&mut self, ns: u64) {
+        self.counts[crate::histogram::bin_of(ns)] += 1;
+        self.total_ns += ns;
+        self.longest_ns = self.longest_ns.max(ns);
+    }
+}

@@ -1,0 +1,20 @@
+//! A program that runs goes in; a [`Profile`] comes out: how long it has a CPU at a time, what ends that, what runs in between,
+//! how long it waits, where it moves. That is what the cache-affinity report asks of a workload before it says what affinity
+//! can gain.
+
+mod call_kinds;
+pub mod collector;
+mod counts;
+pub mod histogram;
+mod intf;
+pub mod potential;
+pub mod profile;
+mod records;
+pub mod text;
+pub mod watching;
+pub mod workload;
+
+pub use collector::{Collector, Refused, Watched};
+pub use histogram::{Histogram, TimeBin};
+pub use profile::{CallKind, Profile, Program};
+pub use watching::{ProfileError, Profiled, Target, profile};

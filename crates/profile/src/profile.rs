@@ -1,0 +1,281 @@
+//! What was found out about programs while they ran: the contract of `stayput profile --json`.
+//!
+//! Words are those of the simulator and of the scheduler's statistics. A *thread* is what the kernel schedules, and what the
+//! cache-affinity report calls a process.
+
+use crate::histogram::Histogram;
+use machine::{CpuId, Level};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use strum::{EnumCount, IntoStaticStr, VariantArray};
+
+/// Edges of the report's seven bins of dispatch intervals (its Table II), in ms.
+pub const INTERVAL_EDGES_MS: [f64; 8] = [1.0, 5.0, 9.0, 13.0, 17.0, 21.0, 25.0, 30.0];
+
+/// Programs that were watched for a while.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// What was watched, in words: a command, a process, a control group, everything.
+    pub target: String,
+    /// How it was watched.
+    pub source: Source,
+    /// The kernel's release.
+    pub kernel: String,
+    /// How many CPUs were online.
+    pub cpus: u32,
+    /// For how long, in seconds.
+    pub seconds: f64,
+    /// Switches, wake-ups and births that must have happened and are missing in all numbers: what they would have begun or ended is
+    /// not counted.
+    pub lost_events: u64,
+    /// The programs, the one with the most CPU time first.
+    pub programs: Vec<Program>,
+    /// What could not be told, a sentence each.
+    pub untold: Vec<String>,
+}
+
+/// Where the numbers are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Counted in the kernel, by BPF.
+    Bpf,
+    /// From the kernel's records of the command's own births, switches and ends (perf_event_open(2)).
+    Records,
+}
+
+/// All threads that executed one program, while they did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// What the main thread was called when the program began or was first seen: 15 bytes at most. Programs of one name are one.
+    pub name: String,
+    /// How many threads were seen in it. One that executes another program counts in both.
+    pub threads: u64,
+    /// Their CPU time, in s.
+    pub cpu_s: f64,
+    /// How often one of them got a CPU from another thread, or from idleness.
+    pub switches: u64,
+    /// Dispatch intervals in the report's bins.
+    pub dispatch_intervals: IntervalBins,
+    /// What ended these intervals.
+    pub ends_percent: EndsPercent,
+    /// How many threads ended.
+    pub exits: u64,
+    /// Median of the effective time slices, in ms; absent where none has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_slice_median_ms: Option<f64>,
+    /// Waits in the run queue; absent where none was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<Waits>,
+    /// Moves from one CPU to another, by what the two share; with a zero for each distance that this machine has.
+    pub migrations: BTreeMap<Level, u64>,
+    /// Time to bring back what others displaced from a cache, in us; absent where it wasn't measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload_us: Option<ReloadUs>,
+    /// What affinity can gain, in the report's words.
+    pub potential: Potential,
+    /// Why, in a sentence.
+    pub potential_reason: String,
+    /// Share of its CPU time that reloads take, in percent: at most, as long as `reload_us` is absent. Absent where it can't be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub potential_percent: Option<f64>,
+    /// The distributions behind these numbers.
+    pub histograms: Histograms,
+    /// How many intervals ended because a system call had to wait, by kind. Those of `ends_percent.semaphore` and
+    /// `.synchronization` are not among them.
+    pub system_calls: BTreeMap<CallKind, u64>,
+    /// What ran on a CPU between two times of a thread there.
+    pub intervening: Intervening,
+    /// CPU time on each CPU, in s.
+    pub residency_s: BTreeMap<CpuId, f64>,
+    /// How often from which CPU to which.
+    pub moves: Vec<Move>,
+    /// Share of moves at which another thread had the former CPU when this one began on the new one, in percent; absent where
+    /// nothing moved, and where it can't be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_cpu_busy_percent: Option<f64>,
+    /// By whom its threads were woken; absent where it can't be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wakers: Option<Vec<Waker>>,
+    /// Its threads, those with the most CPU time first.
+    pub by_thread: Vec<ThreadRow>,
+    /// How many threads have no row, since there were too many; they are in all other numbers.
+    pub threads_without_row: u64,
+}
+
+/// Dispatch intervals: times on a CPU from one switch to the next. The kernel's looks at its run queue that leave the thread
+/// where it is are not seen, so that several of the report's intervals may be one here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IntervalBins {
+    /// Edges of the bins, in ms.
+    pub edges_ms: Vec<f64>,
+    /// Share of all intervals in each bin, in percent.
+    pub percent: Vec<f64>,
+    /// Share of those shorter than the first edge, which the report doesn't print.
+    pub shorter_percent: f64,
+    /// Share of those as long as the last edge or longer.
+    pub longer_percent: f64,
+}
+
+/// What ended dispatch intervals, in percent of all but those that a thread's end has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EndsPercent {
+    /// It could have gone on: its time was used up, or another thread preempted it.
+    pub quantum: f64,
+    /// It waited on a futex or a System V semaphore.
+    pub semaphore: f64,
+    /// It called sched_yield, as locks and barriers that spin do.
+    pub synchronization: f64,
+    /// Another system call had to wait.
+    pub system_call: f64,
+    /// A page fault had to wait, for a disk or for another thread's fault. What the report calls TLB faults: today's hardware
+    /// fills its TLB without ending an interval.
+    pub tlb_fault: f64,
+    /// Anything else: signals, stops by a debugger, and what could not be told.
+    pub other: f64,
+}
+
+/// Waits: from when a thread could run until it did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waits {
+    /// The median, in ms.
+    pub median: f64,
+    /// What 99 of 100 don't exceed, in ms.
+    pub p99: f64,
+    /// The longest, in ms.
+    pub longest: f64,
+}
+
+/// A measured reload transient.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReloadUs {
+    /// The best guess, in us.
+    pub estimate: f64,
+    /// Lower end of its 95 % confidence interval, in us.
+    pub low: f64,
+    /// Upper end, in us.
+    pub high: f64,
+}
+
+/// The report's judgement (its Table IV), by the share of CPU time that reloads take: [`crate::potential`] has the borders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Potential {
+    /// It can't be told.
+    #[default]
+    Unknown,
+    /// Nothing to gain.
+    None,
+    /// Little.
+    Low,
+    /// Some.
+    Moderate,
+    /// Much.
+    High,
+}
+
+/// Distributions of times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Histograms {
+    /// Dispatch intervals.
+    pub dispatch_interval: Histogram,
+    /// Effective time slices: time of a thread on a CPU with no other thread in between. The kernel's own threads don't end one.
+    pub effective_slice: Histogram,
+    /// Waits in the run queue, after wake-ups and after preemptions.
+    pub wait: Histogram,
+    /// Those after wake-ups.
+    pub wake_to_run: Histogram,
+    /// From when a thread gave up its CPU because it could not go on, until it was woken; from records, until it had a CPU again.
+    pub block: Histogram,
+    /// Bursts: CPU time from one end of an interval that the thread itself brought about (any but `quantum`) to the next. They
+    /// don't depend on who took the CPU from it meanwhile.
+    pub burst: Histogram,
+}
+
+/// What a system call waits for.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    EnumCount,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum CallKind {
+    /// Files and block devices, and whatever the kernel counts as waiting for input or output.
+    Disk,
+    /// Sockets, those within the machine included.
+    Network,
+    /// Pipes.
+    Pipe,
+    /// A time.
+    Timer,
+    /// Several descriptors at once: poll, select, epoll.
+    Poll,
+    /// Another process: wait.
+    Process,
+    /// Anything else: terminals, signals, locks of files, system calls of 32-bit programs.
+    Other,
+}
+
+/// What ran on a CPU between two times of a thread there; moves to another CPU are not among these.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Intervening {
+    /// How often a thread found its CPU as it had left it: nothing but idleness, or the kernel's own threads, in between.
+    pub none: u64,
+    /// How often one other thread had been there, how often 2, 3 to 4, 5 to 8, 9 to 16, 17 to 32, 33 or more turns of others.
+    pub turns: Vec<u64>,
+    /// How often threads of the kernel's were among what had been there, with others or alone.
+    pub with_kernel_threads: u64,
+}
+
+/// Moves between two CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// From which CPU.
+    pub from: CpuId,
+    /// To which.
+    pub to: CpuId,
+    /// How often.
+    pub count: u64,
+}
+
+/// Who woke threads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waker {
+    /// Its program, or `interrupts`.
+    pub program: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// One thread in a program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRow {
+    /// Its process.
+    pub pid: i32,
+    /// Its number.
+    pub tid: i32,
+    /// What it called itself when it ended, or at last.
+    pub name: String,
+    /// Its CPU time, in s.
+    pub cpu_s: f64,
+    /// How often it got a CPU.
+    pub switches: u64,
+    /// How often it moved to another CPU.
+    pub migrations: u64,
+    /// How long it waited for a CPU, in s.
+    pub wait_s: f64,
+    /// Share of its intervals that ended though it could have gone on, in percent.
+    pub quantum_percent: f64,
+}

@@ -1,0 +1,236 @@
+//! Watches a target from its beginning to the end of the time: in the kernel where that may be, else by its records.
+
+use crate::collector::{self, Collector, Refused, Watched};
+use crate::counts::ProgramCounts;
+use crate::potential::Judge;
+use crate::profile::{Profile, Source};
+use crate::records::{self, Records};
+use launch::{Interruptions, Launch, LaunchError, Launched, Observe, interruption};
+use machine::Machine;
+use machine::linux::{Tid, system};
+use std::ffi::OsString;
+use std::mem::MaybeUninit;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A command that is started for it, with all that it starts.
+    Command(Vec<OsString>),
+    /// What runs already, with all that it starts.
+    Running(launch::Target),
+    /// Everything but the kernel's own threads.
+    All,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Command(words) => {
+                let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+                f.write_str(&words.join(" "))
+            }
+            Self::Running(target) => target.fmt(f),
+            Self::All => f.write_str("everything on this machine"),
+        }
+    }
+}
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The command can't be started, or its end was not seen.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// Nothing may be counted in the kernel.
+    #[error("{0}; without that only a command that stayput starts can be profiled: stayput profile -- CMD")]
+    Kernel(Refused),
+    /// And nothing is recorded for us either.
+    #[error("{kernel}; and the kernel refuses records of switches (perf_event_open): {records}")]
+    Nothing {
+        /// Why not in the kernel.
+        kernel: Refused,
+        /// Why there are no records.
+        records: std::io::Error,
+    },
+    /// What was counted can't be read.
+    #[error(transparent)]
+    Unread(#[from] Refused),
+}
+
+/// A profile, and how the command ended that was started for it.
+#[derive(Debug)]
+pub struct Profiled {
+    /// The profile.
+    pub profile: Profile,
+    /// Of a command.
+    pub launched: Option<Launched>,
+    /// Why nothing was counted in the kernel, where that would have told more.
+    pub refused: Option<Refused>,
+}
+
+/// How often one looks whether what runs already has ended, and who else is in its control group.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+const BETWEEN_SEARCHES: Duration = Duration::from_secs(1);
+
+/// Profiles `target` on `machine`, which is this one, for that long at most: else until it ends, or somebody interrupts us. A
+/// command goes on to its end in any case.
+///
+/// # Errors
+/// [`ProfileError`]
+pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) -> Result<Profiled, ProfileError> {
+    let mut memory = MaybeUninit::uninit();
+    let watched = match target {
+        Target::Command(_) => Watched::Started,
+        Target::Running(_) => Watched::Named,
+        Target::All => Watched::All,
+    };
+    let profile = |source, seconds, programs: Vec<ProgramCounts>, lost_events, mut untold: Vec<String>| {
+        let judge = Judge::new(machine);
+        let is_complete = source == Source::Bpf;
+        untold.extend(GENERALLY_UNTOLD.map(str::to_owned));
+        Profile {
+            target: target.to_string(),
+            source,
+            kernel: system::kernel_release().unwrap_or_default(),
+            cpus: system::online_cpus().map_or(0, |cpus| cpus.iter().count() as u32),
+            seconds,
+            lost_events,
+            programs: programs.into_iter().map(|program| program.into_program(machine, &judge, is_complete)).collect(),
+            untold,
+        }
+    };
+    let (counted, launched) = match (Collector::load(&mut memory, watched), target) {
+        (Ok(collector), Target::Command(command)) => {
+            let start = Start::new(command.clone());
+            start.go();
+            start.wait(at_most, &mut || {});
+            let counted = collector.finish();
+            (counted?, Some(start.end()?))
+        }
+        (Ok(collector), Target::Running(target)) => (watch_running(collector, Some(target), at_most)?, None),
+        (Ok(collector), Target::All) => (watch_running(collector, None, at_most)?, None),
+        (Err(refused), Target::Command(command)) => {
+            let start = Start::new(command.clone());
+            let mut records = match Records::open(start.starter) {
+                Ok(records) => records,
+                Err(records) => return Err(ProfileError::Nothing { kernel: refused, records }),
+            };
+            let begun = Instant::now();
+            start.go();
+            start.wait(at_most, &mut || records.take(false));
+            let seconds = begun.elapsed().as_secs_f64();
+            let (programs, lost) = records.finish();
+            let untold = records::UNTOLD.map(str::to_owned).to_vec();
+            let launched = start.end()?;
+            let profile = profile(Source::Records, seconds, programs, lost, untold);
+            return Ok(Profiled { profile, launched: Some(launched), refused: Some(refused) });
+        }
+        (Err(refused), _) => return Err(ProfileError::Kernel(refused)),
+    };
+    let mut untold = Vec::new();
+    if counted.moves_untold > 0 {
+        untold.push(format!(
+            "from where to where threads moved {} times: there were too many pairs",
+            counted.moves_untold
+        ));
+    }
+    if counted.has_crowd {
+        untold.push("programs beyond the first 255 are one, `(others)`".into());
+    }
+    let profile = profile(Source::Bpf, counted.seconds, counted.programs, counted.lost_events, untold);
+    Ok(Profiled { profile, launched, refused: None })
+}
+
+/// What no profile tells.
+const GENERALLY_UNTOLD: [&str; 3] = [
+    "looks of the scheduler at its run queue that left the thread where it was: a dispatch interval is the time to the next switch",
+    "reload cost: it was not measured, and potentials rest on an assumption that each of them states",
+    "who woke whom",
+];
+
+/// Watches what runs already until the time is over, it has ended, or somebody interrupts us.
+fn watch_running(
+    mut collector: Collector<'_>,
+    target: Option<&launch::Target>,
+    at_most: Option<Duration>,
+) -> Result<collector::Counted, Refused> {
+    let _held = Interruptions::hold();
+    let begun = Instant::now();
+    if let Some(target) = target {
+        collector.watch(&target.processes())?;
+    }
+    let mut searched = begun;
+    while interruption().is_none() && at_most.is_none_or(|at_most| begun.elapsed() < at_most) {
+        let left = at_most.map_or(BETWEEN_LOOKS, |at_most| at_most.saturating_sub(begun.elapsed()));
+        thread::sleep(BETWEEN_LOOKS.min(left));
+        let Some(target) = target else { continue };
+        let processes = target.processes();
+        if processes.is_empty() {
+            break;
+        }
+        // What is moved into a control group meanwhile.
+        if matches!(target, launch::Target::Group(_)) && searched.elapsed() >= BETWEEN_SEARCHES {
+            collector.watch(&processes)?;
+            searched = Instant::now();
+        }
+    }
+    collector.finish()
+}
+
+/// A thread that starts the command once it is let, and waits for it.
+struct Start {
+    starter: Tid,
+    gate: mpsc::Sender<()>,
+    over: Receiver<()>,
+    thread: JoinHandle<Result<Launched, LaunchError>>,
+}
+
+impl Start {
+    fn new(command: Vec<OsString>) -> Self {
+        let (gate, opened) = mpsc::channel();
+        let (tell, starter) = mpsc::channel();
+        let (ended, over) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            // The receiver waits for it.
+            let _ = tell.send(Tid(nix::unistd::gettid().as_raw()));
+            if opened.recv().is_err() {
+                return Err(LaunchError::NoProgram);
+            }
+            // Stops at births would be counted as the program's own.
+            let launch = Launch { observe: Observe::Poll, keep_binding_variables: true, ..Launch::new(command) };
+            let launched = launch::launch(&launch);
+            let _ = ended.send(());
+            launched
+        });
+        let starter = starter.recv().unwrap_or(Tid::CALLER);
+        Self { starter, gate, over, thread }
+    }
+
+    fn go(&self) {
+        let _ = self.gate.send(());
+    }
+
+    /// Waits until it has ended or the time is over, doing `meanwhile` now and then.
+    fn wait(&self, at_most: Option<Duration>, meanwhile: &mut dyn FnMut()) {
+        let begun = Instant::now();
+        loop {
+            let left = at_most.map_or(Records::SOON, |at_most| at_most.saturating_sub(begun.elapsed()));
+            match self.over.recv_timeout(left.min(Records::SOON)) {
+                Err(RecvTimeoutError::Timeout) => meanwhile(),
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if at_most.is_some_and(|at_most| begun.elapsed() >= at_most) {
+                return;
+            }
+        }
+    }
+
+    /// What came of it.
+    fn end(self) -> Result<Launched, LaunchError> {
+        drop(self.gate);
+        self.thread.join().unwrap_or(Err(LaunchError::NoProgram))
+    }
+}

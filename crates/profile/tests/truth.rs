@@ -1,0 +1,394 @@
+//! What is counted against what is known: subjects are this executable again, and do exactly what their names say.
+//!
+//! Counts must be exact. Times are compared with what the subject measured itself, so that a busy machine fails nothing.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use ::profile::profile::{Potential, Source};
+use ::profile::watching::profile;
+use ::profile::{CallKind, Collector, Profile, Program, Target, Watched, collector};
+use libbpf_rs::query::ProgInfoIter;
+use machine::{CpuId, Machine};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork};
+use std::collections::BTreeSet;
+use std::io::{Read, Write, pipe};
+use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use std::{env, fs, process};
+
+const SUBJECT: &str = "--subject";
+
+/// Rounds of `bursts`.
+const ROUNDS: u64 = 200;
+const WAITS: u64 = 25;
+const FORKS: u64 = 10_000;
+
+fn main() {
+    let words: Vec<String> = env::args().collect();
+    if let Some(at) = words.iter().position(|word| word == SUBJECT) {
+        return subject(&words[at + 1]);
+    }
+    if words.iter().any(|word| word == "--list") {
+        return;
+    }
+    let filter = words.iter().skip(1).find(|word| !word.starts_with('-'));
+    let tests: [(&str, fn()); 9] = [
+        ("bursts_blocks_and_cpu_time_are_those_of_the_program", bursts_blocks_and_cpu_time_are_those_of_the_program),
+        ("every_wait_is_counted_by_what_it_waits_for", every_wait_is_counted_by_what_it_waits_for),
+        ("every_move_between_cpus_is_counted", every_move_between_cpus_is_counted),
+        ("ten_thousand_forks_lose_nothing", ten_thousand_forks_lose_nothing),
+        ("who_executes_another_program_is_counted_there", who_executes_another_program_is_counted_there),
+        ("what_runs_already_is_found_and_followed", what_runs_already_is_found_and_followed),
+        ("nothing_stays_in_the_kernel_even_after_kill_9", nothing_stays_in_the_kernel_even_after_kill_9),
+        ("two_profiles_at_once_count_the_same", two_profiles_at_once_count_the_same),
+        ("perf_sched_counts_the_same", perf_sched_counts_the_same),
+    ];
+    if let Err(refused) = collector::check() {
+        return println!("skipped: {refused}");
+    }
+    for (name, test) in tests {
+        if filter.is_none_or(|filter| name.contains(filter.as_str())) {
+            test();
+            println!("test {name} ... ok");
+        }
+    }
+}
+
+// Subjects.
+
+fn subject(name: &str) {
+    // A test that fails leaves nothing behind.
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).unwrap();
+    match name {
+        "bursts" => bursts(),
+        "waits" => waits(),
+        "moves" => moves(),
+        "forks" => forks(),
+        "exec" => panic!("{}", Command::new("true").exec()),
+        "endless" => endless(),
+        "collect" => collect(),
+        other => panic!("no subject {other}"),
+    }
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+    Duration::from(time).as_nanos() as u64
+}
+
+fn spin(ns: u64) -> u64 {
+    let begun_ns = thread_cpu_ns();
+    while thread_cpu_ns() < begun_ns + ns {}
+    thread_cpu_ns() - begun_ns
+}
+
+fn bursts() {
+    let mut spun_ns: Vec<u64> = Vec::new();
+    let mut slept_ns: Vec<u64> = Vec::new();
+    for _ in 0..ROUNDS {
+        spun_ns.push(spin(3_000_000));
+        let begun = Instant::now();
+        sleep(Duration::from_millis(4));
+        slept_ns.push(begun.elapsed().as_nanos() as u64);
+    }
+    let median = |ns: &mut Vec<u64>| {
+        ns.sort_unstable();
+        ns[ns.len() / 2] as f64 / 1e6
+    };
+    let answer = format!("{} {} {}", process::id(), median(&mut spun_ns), median(&mut slept_ns));
+    fs::write(env::var("ANSWER").unwrap(), format!("{answer} {}", thread_cpu_ns())).unwrap();
+}
+
+/// Does in a child, which ends with it.
+fn in_child(what: impl FnOnce()) -> Pid {
+    // SAFETY: this process has no other thread.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Parent { child } => child,
+        ForkResult::Child => {
+            what();
+            // SAFETY: it only ends this process.
+            unsafe { libc::_exit(0) }
+        }
+    }
+}
+
+/// Longer than anybody takes to come to what it is to wait for.
+fn a_while() {
+    sleep(Duration::from_millis(20));
+}
+
+fn waits() {
+    for _ in 0..WAITS {
+        let word = 0_u32;
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        // SAFETY: word and time live as long as the call, which only reads them.
+        unsafe { libc::syscall(libc::SYS_futex, &raw const word, libc::FUTEX_WAIT, 0, &raw const time) };
+        // SAFETY: there is no descriptor.
+        unsafe { libc::poll(std::ptr::null_mut(), 0, 1) };
+        let child = in_child(a_while);
+        waitpid(child, None).unwrap();
+        let (mut reader, mut writer) = pipe().unwrap();
+        let child = in_child(|| {
+            a_while();
+            writer.write_all(&[0]).unwrap();
+            // Not before its parent waits for it.
+            a_while();
+        });
+        reader.read_exact(&mut [0]).unwrap();
+        waitpid(child, None).unwrap();
+        let (mut here, mut there) = UnixStream::pair().unwrap();
+        let child = in_child(|| {
+            a_while();
+            there.write_all(&[0]).unwrap();
+            a_while();
+        });
+        here.read_exact(&mut [0]).unwrap();
+        waitpid(child, None).unwrap();
+    }
+}
+
+fn bind(cpu: usize) {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &cpus).unwrap();
+}
+
+fn moves() {
+    for _ in 0..WAITS {
+        bind(0);
+        bind(1);
+    }
+}
+
+fn forks() {
+    for _ in 0..FORKS {
+        waitpid(in_child(|| ()), None).unwrap();
+    }
+}
+
+fn endless() {
+    loop {
+        spin(1_000_000);
+        waitpid(in_child(|| assert!(spin(100_000) > 0)), None).unwrap();
+        sleep(Duration::from_millis(1));
+    }
+}
+
+fn collect() {
+    let mut memory = MaybeUninit::uninit();
+    let _collector = Collector::load(&mut memory, Watched::All).unwrap();
+    println!("loaded");
+    sleep(Duration::from_secs(1_000));
+}
+
+// Tests.
+
+fn command(subject: &str) -> Vec<std::ffi::OsString> {
+    vec![env::current_exe().unwrap().into(), SUBJECT.into(), subject.into()]
+}
+
+fn profile_of(subject: &str) -> Profile {
+    let profiled = profile(&Target::Command(command(subject)), None, &Machine::host().unwrap()).unwrap();
+    let profile = profiled.profile;
+    assert_eq!(profile.source, Source::Bpf);
+    profile
+}
+
+/// Counts are exact, but for events of which the kernel didn't tell; some kernels of virtual machines leave out switches by their
+/// own agent, in ftrace as well.
+fn assert_count(counted: u64, known: u64, profile: &Profile) {
+    let lost = profile.lost_events;
+    assert!(counted.abs_diff(known) <= lost, "{counted} counted, {known} known, {lost} lost: {profile:#?}");
+    assert!(lost * 100 <= known.max(100) * 5, "{lost} events lost");
+}
+
+/// This executable as a program.
+fn own(profile: &Profile) -> &Program {
+    let found = profile.programs.iter().find(|program| program.name.starts_with("truth-"));
+    found.unwrap_or_else(|| panic!("{profile:#?}"))
+}
+
+/// Whether both are in one bin or in neighbouring ones.
+fn are_near(a_ms: f64, b_ms: f64) -> bool {
+    (a_ms / b_ms - 1.0).abs() <= 0.25
+}
+
+fn bursts_blocks_and_cpu_time_are_those_of_the_program() {
+    let answer = env::temp_dir().join(format!("stayput-truth-{}", process::id()));
+    // SAFETY: there is no other thread.
+    unsafe { env::set_var("ANSWER", &answer) };
+    let profile = profile_of("bursts");
+    let text = fs::read_to_string(&answer).unwrap();
+    fs::remove_file(&answer).unwrap();
+    let told: Vec<f64> = text.split(' ').map(|word| word.parse().unwrap()).collect();
+    let program = own(&profile);
+    assert_eq!((program.threads, program.exits), (1, 1));
+    assert_count(program.system_calls[&CallKind::Timer], ROUNDS, &profile);
+    let histograms = &program.histograms;
+    assert!(are_near(histograms.burst.quantile_ms(0.5).unwrap(), told[1]), "{:?}, {told:?}", histograms.burst);
+    assert!(are_near(histograms.block.quantile_ms(0.5).unwrap(), told[2]), "{:?}, {told:?}", histograms.block);
+    let [row] = &program.by_thread[..] else { panic!("{:?}", program.by_thread) };
+    assert_eq!((f64::from(row.pid), row.switches), (told[0], program.switches));
+    // Its own clock began with its creation, and was read before its end.
+    assert!((program.cpu_s / (told[3] / 1e9) - 1.0).abs() < 0.02, "{} s, {told:?}", program.cpu_s);
+    let at_cpus: f64 = program.residency_s.values().sum();
+    assert!((at_cpus - program.cpu_s).abs() < 1e-6);
+    // The one in which it was executed has no whole interval.
+    assert_count(histograms.dispatch_interval.count, program.switches, &profile);
+    assert_ne!(program.potential, Potential::Unknown);
+}
+
+fn every_wait_is_counted_by_what_it_waits_for() {
+    let profile = profile_of("waits");
+    let program = own(&profile);
+    let calls = &program.system_calls;
+    assert_eq!(program.threads, 1 + 3 * WAITS);
+    assert_count(program.exits, 1 + 3 * WAITS, &profile);
+    assert_count(calls[&CallKind::Pipe], WAITS, &profile);
+    assert_count(calls[&CallKind::Network], WAITS, &profile);
+    assert_count(calls[&CallKind::Poll], WAITS, &profile);
+    assert_count(calls[&CallKind::Process], 3 * WAITS, &profile);
+    assert_count(calls[&CallKind::Timer], 5 * WAITS, &profile);
+    let ends = program.histograms.dispatch_interval.count - program.exits;
+    // The first interval is counted as an end, though not as an interval.
+    let semaphores = program.ends_percent.semaphore * (ends + 1) as f64 / 100.0;
+    assert_count(semaphores.round() as u64, WAITS, &profile);
+}
+
+fn every_move_between_cpus_is_counted() {
+    let cpus: Vec<CpuId> = Machine::host().unwrap().usable().collect();
+    if !(cpus.contains(&CpuId(0)) && cpus.contains(&CpuId(1))) {
+        return println!("skipped: moves are between CPUs 0 and 1, which are not both ours");
+    }
+    let profile = profile_of("moves");
+    let program = own(&profile);
+    let count = |from, to| {
+        let mut moves = program.moves.iter();
+        moves.find(|moved| (moved.from, moved.to) == (CpuId(from), CpuId(to))).map_or(0, |moved| moved.count)
+    };
+    assert_count(count(0, 1), WAITS, &profile);
+    // And one before the first, depending on where it began.
+    assert!(count(1, 0).abs_diff(WAITS) <= 1 + profile.lost_events, "{:?}", program.moves);
+    assert_eq!(program.migrations.values().sum::<u64>(), count(0, 1) + count(1, 0));
+    assert_eq!(program.by_thread[0].migrations, count(0, 1) + count(1, 0));
+}
+
+fn ten_thousand_forks_lose_nothing() {
+    let profile = profile_of("forks");
+    let program = own(&profile);
+    assert_eq!(program.threads, FORKS + 1);
+    assert_count(program.exits, FORKS + 1, &profile);
+    assert_eq!(program.by_thread.len() as u64 + program.threads_without_row, FORKS + 1);
+}
+
+fn who_executes_another_program_is_counted_there() {
+    let profile = profile_of("exec");
+    let names: BTreeSet<&str> = profile.programs.iter().map(|program| program.name.as_str()).collect();
+    assert!(names.contains("true") && names.len() == 2, "{names:?}");
+    let after = profile.programs.iter().find(|program| program.name == "true").unwrap();
+    assert_eq!((after.threads, after.exits, own(&profile).exits), (1, 1, 0));
+}
+
+fn what_runs_already_is_found_and_followed() {
+    let words = command("endless");
+    let mut child = Command::new(&words[0]).args(&words[1..]).spawn().unwrap();
+    sleep(Duration::from_millis(100));
+    let target = Target::Running(launch::Target::process(child.id() as i32).unwrap());
+    let profiled = profile(&target, Some(Duration::from_millis(500)), &Machine::host().unwrap()).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let program = own(&profiled.profile);
+    assert!(program.threads > 10 && program.exits >= program.threads - 2, "{program:#?}");
+    assert!(program.system_calls[&CallKind::Timer].abs_diff(program.exits) <= 2, "{program:#?}");
+    // One that ends meanwhile ends its profile.
+    let mut child = Command::new("sleep").arg("0.3").spawn().unwrap();
+    let target = Target::Running(launch::Target::process(child.id() as i32).unwrap());
+    let profiled = profile(&target, None, &Machine::host().unwrap()).unwrap();
+    child.wait().unwrap();
+    assert_eq!(profiled.profile.programs[0].exits, 1);
+}
+
+/// The numbers of all BPF programs in the kernel.
+fn loaded() -> BTreeSet<u32> {
+    ProgInfoIter::default().map(|program| program.id).collect()
+}
+
+fn nothing_stays_in_the_kernel_even_after_kill_9() {
+    let before = loaded();
+    profile_of("exec");
+    let words = command("collect");
+    let mut child = Command::new(&words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = [0; 6];
+    child.stdout.take().unwrap().read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"loaded");
+    // The switch, two wake-ups, births and executions.
+    assert!(loaded().difference(&before).count() >= 5, "{before:?}, {:?}", loaded());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The kernel frees programs some time after their last use.
+    let begun = Instant::now();
+    while !loaded().is_subset(&before) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{before:?}, {:?}", loaded());
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn two_profiles_at_once_count_the_same() {
+    let words = command("waits");
+    let all = std::thread::spawn(|| {
+        let mut memory = MaybeUninit::uninit();
+        let _collector = Collector::load(&mut memory, Watched::All).unwrap();
+        sleep(Duration::from_millis(300));
+    });
+    let profiled = profile(&Target::Command(words), None, &Machine::host().unwrap()).unwrap();
+    all.join().unwrap();
+    let profile = profiled.profile;
+    assert_count(own(&profile).system_calls[&CallKind::Pipe], WAITS, &profile);
+}
+
+/// The same run seen by `perf sched record` and by a profile.
+fn perf_sched_counts_the_same() {
+    let data = env::temp_dir().join(format!("stayput-perf-{}", process::id()));
+    let path = data.to_str().unwrap();
+    let recorder = Command::new("perf")
+        .args(["sched", "record", "-q", "-o", path, "sleep", "1000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut recorder = match recorder {
+        Ok(recorder) => recorder,
+        Err(error) => return println!("skipped: perf: {error}"),
+    };
+    sleep(Duration::from_millis(1_500));
+    // SAFETY: there is no other thread.
+    unsafe { env::set_var("ANSWER", "/dev/null") };
+    let profile = profile_of("bursts");
+    let own = own(&profile);
+    nix::sys::signal::kill(Pid::from_raw(recorder.id() as i32), nix::sys::signal::SIGINT).unwrap();
+    recorder.wait().unwrap();
+    let pid = own.by_thread[0].pid.to_string();
+    let output = Command::new("perf").args(["sched", "timehist", "-i", path, "--pid", &pid]).output().unwrap();
+    let _ = fs::remove_file(&data);
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Time, CPU in brackets, thread, wait, delay, run time; all in ms.
+    let runs: Vec<f64> = text
+        .lines()
+        .filter(|line| line.contains('[') && line.contains(&pid))
+        .filter_map(|line| line.split_whitespace().last()?.parse().ok())
+        .collect();
+    if runs.is_empty() {
+        return println!("skipped: perf recorded nothing: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let run_s = runs.iter().sum::<f64>() / 1e3;
+    println!("perf: {} switches, {run_s:.3} s; counted: {} and {:.3} s", runs.len(), own.switches, own.cpu_s);
+    // It also has what came before the program was executed, at most a few.
+    let lost = profile.lost_events as usize;
+    assert!(runs.len().abs_diff(own.switches as usize) <= 3 + lost, "{} and {}", runs.len(), own.switches);
+    assert!((run_s / own.cpu_s - 1.0).abs() < 0.01 + 0.005 / own.cpu_s, "{run_s} and {}", own.cpu_s);
+}
