@@ -31,6 +31,7 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     writeln!(text, "{}", profile.target)?;
     let lost = match profile.lost_events {
         0 => "nothing lost".into(),
+        1 => "1 event was not told, and what it began or ended is not counted".into(),
         lost => format!("{lost} events were not told, and what they began or ended is not counted"),
     };
     let (seconds, cpus, kernel) = (profile.seconds, profile.cpus, &profile.kernel);

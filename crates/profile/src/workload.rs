@@ -88,7 +88,7 @@ fn write_job(profile: &Profile, program: &Program, text: &mut String) -> fmt::Re
     )?;
     writeln!(text, "[jobs.process.intervals.bursts]\nlength_ms = {}", distribution(&histograms.burst))?;
     let semaphore = 100.0 * (voluntary - synchronization) / voluntary;
-    writeln!(text, "ends = {{ semaphore = {semaphore:.3}, synchronization = {:.3} }}", 100.0 - semaphore)
+    writeln!(text, "ends = {{ semaphore = {semaphore:.3}, synchronization = {:.3} }}", (100.0 - semaphore).max(0.0))
 }
 
 /// An empirical distribution: bins side by side, those between two that hold any included.
