@@ -219,14 +219,19 @@ fn are_near(a_ms: f64, b_ms: f64) -> bool {
     (a_ms / b_ms - 1.0).abs() <= 0.25
 }
 
-fn bursts_blocks_and_cpu_time_are_those_of_the_program() {
+/// The profile of `bursts`, and what that told of itself: its number, medians of what it spun and slept in ms, its CPU time in ns.
+fn bursts_and_what_they_told() -> (Profile, Vec<f64>) {
     let answer = env::temp_dir().join(format!("stayput-truth-{}", process::id()));
     // SAFETY: there is no other thread.
     unsafe { env::set_var("ANSWER", &answer) };
     let profile = profile_of("bursts");
     let text = fs::read_to_string(&answer).unwrap();
     fs::remove_file(&answer).unwrap();
-    let told: Vec<f64> = text.split(' ').map(|word| word.parse().unwrap()).collect();
+    (profile, text.split(' ').map(|word| word.parse().unwrap()).collect())
+}
+
+fn bursts_blocks_and_cpu_time_are_those_of_the_program() {
+    let (profile, told) = bursts_and_what_they_told();
     let program = own(&profile);
     assert_eq!((program.threads, program.exits), (1, 1));
     assert_count(program.system_calls[&CallKind::Timer], ROUNDS, &profile);
@@ -366,9 +371,7 @@ fn perf_sched_counts_the_same() {
         Err(error) => return println!("skipped: perf: {error}"),
     };
     sleep(Duration::from_millis(1_500));
-    // SAFETY: there is no other thread.
-    unsafe { env::set_var("ANSWER", "/dev/null") };
-    let profile = profile_of("bursts");
+    let (profile, told) = bursts_and_what_they_told();
     let own = own(&profile);
     nix::sys::signal::kill(Pid::from_raw(recorder.id() as i32), nix::sys::signal::SIGINT).unwrap();
     recorder.wait().unwrap();
@@ -387,8 +390,15 @@ fn perf_sched_counts_the_same() {
     }
     let run_s = runs.iter().sum::<f64>() / 1e3;
     println!("perf: {} switches, {run_s:.3} s; counted: {} and {:.3} s", runs.len(), own.switches, own.cpu_s);
-    // It also has what came before the program was executed, at most a few.
+    let own_s = told[3] / 1e9;
+    if (run_s / own_s - 1.0).abs() > 0.02 {
+        // Switches that the kernel doesn't trace: perf takes the time until the next as the thread's.
+        return println!("skipped: by its own clock the program had {own_s:.3} s");
+    }
+    // It also has what came before the program was executed: a few switches, and what it takes to execute it.
+    const BEFORE_S: f64 = 0.04;
     let lost = profile.lost_events as usize;
-    assert!(runs.len().abs_diff(own.switches as usize) <= 3 + lost, "{} and {}", runs.len(), own.switches);
-    assert!((run_s / own.cpu_s - 1.0).abs() < 0.01 + 0.005 / own.cpu_s, "{run_s} and {}", own.cpu_s);
+    assert!(runs.len().abs_diff(own.switches as usize) <= 6 + lost, "{} and {}", runs.len(), own.switches);
+    let more_s = run_s - own.cpu_s;
+    assert!((-0.01 * own.cpu_s..0.01 * own.cpu_s + BEFORE_S).contains(&more_s), "{run_s} and {}", own.cpu_s);
 }
