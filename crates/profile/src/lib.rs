@@ -16,5 +16,5 @@ pub mod workload;
 
 pub use collector::{Collector, Refused, Watched};
 pub use histogram::{Histogram, TimeBin};
-pub use profile::{CallKind, Profile, Program};
+pub use profile::{CallKind, Potential, Profile, Program};
 pub use watching::{ProfileError, Profiled, Target, profile};

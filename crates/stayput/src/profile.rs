@@ -1,11 +1,11 @@
 //! `stayput profile`: what programs that run do to their time slices and caches.
 
 use crate::{FAILURE, SUCCESS, UsageError, shell};
-use ::profile::{ProfileError, Profiled, Target, text, workload};
+use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, text, workload};
 use anyhow::Context;
 use machine::Machine;
 use output::{Inputs, ResultFile};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use study::Exit;
 use study::study_file::Span;
@@ -49,6 +49,29 @@ pub struct ProfileArgs {
     command: Vec<OsString>,
 }
 
+/// The commands that would prove what the profile judges, where it finds anything to gain.
+fn proofs(args: &ProfileArgs, profile: &Profile) -> String {
+    let may_gain = |program: &Program| !matches!(program.potential, Potential::Unknown | Potential::None);
+    if !profile.programs.iter().any(may_gain) {
+        return String::new();
+    }
+    let study = match (args.pid, &args.cgroup) {
+        (Some(pid), _) => format!("--place unbound,compact --pid {pid} -- LOAD"),
+        (None, Some(path)) => format!("--place unbound,compact --cgroup {} -- LOAD", quoted(path.as_os_str())),
+        (None, None) if args.all => return String::new(),
+        (None, None) => {
+            let words: Vec<_> = args.command.iter().map(|word| quoted(word)).collect();
+            format!("--sched default,attached,slice=30 -- {}", words.join(" "))
+        }
+    };
+    format!("\nWhat would prove it\n  stayput study {study}\n")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &OsStr) -> String {
+    shell_words::quote(&word.to_string_lossy()).into_owned()
+}
+
 /// Profiles, and reports.
 pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     let target = match crate::study::target(args.pid, args.cgroup.as_deref())? {
@@ -80,7 +103,7 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     }
     if !args.quiet {
         let to_stdout = [&args.json, &args.workload].iter().any(|path| path.as_deref() == Some(Path::new("-")));
-        let text = text::terminal(&profile);
+        let text = text::terminal(&profile) + &proofs(args, &profile);
         if to_stdout { eprint!("{text}") } else { crate::print(&text)? }
     }
     if let Some(json) = json {

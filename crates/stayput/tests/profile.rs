@@ -99,6 +99,20 @@ fn a_profile_has_what_was_agreed_and_the_simulator_takes_its_workload() {
 }
 
 #[test]
+fn what_would_prove_a_judgement_is_a_command_to_paste() {
+    let desk = Desk::new();
+    let spins = "for i in 1 2 3 4 5 6 7 8; do (i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done) & done; wait";
+    let output = desk.command(&["--json", "p.json", "--", "sh", "-c", spins]).output().unwrap();
+    let shown = text(&output.stdout);
+    let profile = desk.json("p.json");
+    let potentials =
+        profile["programs"].as_array().unwrap().iter().map(|program| program["potential"].as_str().unwrap());
+    let may_gain = potentials.into_iter().any(|word| !["unknown", "none"].contains(&word));
+    let line = format!("  stayput study --sched default,attached,slice=30 -- sh -c '{spins}'\n");
+    assert_eq!(shown.ends_with(&format!("\nWhat would prove it\n{line}")), may_gain, "{shown}");
+}
+
+#[test]
 fn without_privileges_a_command_is_profiled_by_its_records() {
     let desk = Desk::new();
     let mut command = desk.command(&["--json", "p.json", "--", "sh", "-c", SLEEPS]);
