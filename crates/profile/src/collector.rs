@@ -258,6 +258,7 @@ impl<'a> Collector<'a> {
             if let Some((cpu, _)) = holders.get(&thread.tid).filter(|(_, cpu)| is_running && cpu.slot == slot + 1) {
                 let ns = until_ns.saturating_sub(thread.since_ns);
                 thread.cpu_ns += ns;
+                thread.burst_ns += ns;
                 program.stats.cpu_ns += ns;
                 *program.residency_ns.entry(*cpu).or_default() += ns;
             }
@@ -267,7 +268,7 @@ impl<'a> Collector<'a> {
             {
                 thread.comm = comm(&name);
             }
-            program.threads.push(thread);
+            program.add_thread(thread, until_ns);
         }
         Ok(())
     }

@@ -30,6 +30,19 @@ impl ProgramCounts {
         Self { name, stats, threads: Vec::new(), residency_ns: BTreeMap::new(), moves: Vec::new() }
     }
 
+    /// Adds one of its threads as it was at `until_ns`, when the profile ended: what it had begun was cut off there.
+    pub fn add_thread(&mut self, thread: Thread, until_ns: u64) {
+        match thread.phase {
+            intf::PHASE_DEAD => {}
+            intf::PHASE_BLOCKED if thread.since_ns > 0 => {
+                self.stats.cut_blocks.record(until_ns.saturating_sub(thread.since_ns));
+            }
+            _ if thread.burst_ns > 0 => self.stats.cut_bursts.record(thread.burst_ns),
+            _ => {}
+        }
+        self.threads.push(thread);
+    }
+
     /// Puts it in the profile's words; CPUs are `machine`'s.
     pub fn into_program(mut self, machine: &Machine, judge: &Judge, is_complete: bool) -> Program {
         let stats = &self.stats;
@@ -40,6 +53,8 @@ impl ProgramCounts {
             wake_to_run: histogram(&stats.wakes),
             block: histogram(&stats.blocks),
             burst: histogram(&stats.bursts),
+            cut_burst: histogram(&stats.cut_bursts),
+            cut_block: histogram(&stats.cut_blocks),
         };
         self.moves.sort_by_key(|moved| (std::cmp::Reverse(moved.count), moved.from, moved.to));
         self.threads.sort_by_key(|thread| (std::cmp::Reverse(thread.cpu_ns), thread.tid));
@@ -155,6 +170,7 @@ fn thread_row(thread: &Thread) -> ThreadRow {
         switches: thread.switches,
         migrations: thread.migrations,
         wait_s: seconds(thread.wait_ns),
+        block_s: seconds(thread.block_ns),
         quantum_percent: if thread.ends == 0 { 0.0 } else { 100.0 * thread.quantum_ends as f64 / thread.ends as f64 },
     }
 }

@@ -32,14 +32,25 @@ impl ProgramStats {
             &mut self.wakes,
             &mut self.blocks,
             &mut self.bursts,
+            &mut self.cut_bursts,
+            &mut self.cut_blocks,
         ];
         for ((times, own), other) in times.into_iter().zip(longest).zip(others) {
             times.longest_ns = own.max(other);
         }
     }
 
-    fn all_times(&self) -> [&Times; 6] {
-        [&self.intervals, &self.slices, &self.waits, &self.wakes, &self.blocks, &self.bursts]
+    fn all_times(&self) -> [&Times; 8] {
+        [
+            &self.intervals,
+            &self.slices,
+            &self.waits,
+            &self.wakes,
+            &self.blocks,
+            &self.bursts,
+            &self.cut_bursts,
+            &self.cut_blocks,
+        ]
     }
 }
 

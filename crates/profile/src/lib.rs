@@ -2,6 +2,7 @@
 //! how long it waits, where it moves. That is what the cache-affinity report asks of a workload before it says what affinity
 //! can gain.
 
+pub mod agreement;
 mod call_kinds;
 pub mod collector;
 mod counts;
@@ -10,10 +11,12 @@ mod intf;
 pub mod potential;
 pub mod profile;
 mod records;
+mod survival;
 pub mod text;
 pub mod watching;
 pub mod workload;
 
+pub use agreement::{Inferred, ProgramAgreement};
 pub use collector::{Collector, Refused, Watched};
 pub use histogram::{Histogram, TimeBin};
 pub use profile::{CallKind, Potential, Profile, Program};

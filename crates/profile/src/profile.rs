@@ -135,6 +135,13 @@ pub struct EndsPercent {
     pub other: f64,
 }
 
+impl EndsPercent {
+    /// Those for which it waited outside the run queue, for whatever.
+    pub fn blocked(&self) -> f64 {
+        self.semaphore + self.system_call + self.tlb_fault + self.other
+    }
+}
+
 /// Waits: from when a thread could run until it did.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
@@ -191,6 +198,12 @@ pub struct Histograms {
     /// Bursts: CPU time from one end of an interval that the thread itself brought about (any but `quantum`) to the next. They
     /// don't depend on who took the CPU from it meanwhile.
     pub burst: Histogram,
+    /// Bursts of which only the beginning is known: they went on to the thread's end, or to the profile's.
+    #[serde(default)]
+    pub cut_burst: Histogram,
+    /// Times of blocking that went on to the profile's end.
+    #[serde(default)]
+    pub cut_block: Histogram,
 }
 
 /// What a system call waits for.
@@ -276,6 +289,9 @@ pub struct ThreadRow {
     pub migrations: u64,
     /// How long it waited for a CPU, in s.
     pub wait_s: f64,
+    /// How long it was blocked, in s, as far as it was seen to end.
+    #[serde(default)]
+    pub block_s: f64,
     /// Share of its intervals that ended though it could have gone on, in percent.
     pub quantum_percent: f64,
 }

@@ -5,7 +5,7 @@
 //! creates inherits it. What such records don't tell is in [`UNTOLD`].
 
 use crate::counts::ProgramCounts;
-use crate::intf::{self, NO_CPU, PHASE_BLOCKED, PHASE_NEW, PHASE_PREEMPTED, PHASE_RUNNING, Thread};
+use crate::intf::{self, NO_CPU, PHASE_BLOCKED, PHASE_DEAD, PHASE_NEW, PHASE_PREEMPTED, PHASE_RUNNING, Thread};
 use crate::profile::Move;
 use machine::CpuId;
 use machine::linux::{Tid, system};
@@ -221,6 +221,7 @@ impl Counts {
             thread.wait_ns += away_ns;
         } else if thread.phase == PHASE_BLOCKED {
             stats.blocks.record(away_ns);
+            thread.block_ns += away_ns;
         }
         if thread.last_cpu != cpu && thread.last_cpu != NO_CPU {
             thread.migrations += 1;
@@ -252,6 +253,7 @@ impl Counts {
     fn end(&mut self, tid: u32, now_ns: u64, cpu: u32) {
         if let Some(mut thread) = self.threads.remove(&tid) {
             account(&mut thread, &mut self.programs, &mut self.slices, now_ns, cpu, intf::END_EXIT);
+            thread.phase = PHASE_DEAD;
             self.ended.push(thread);
         }
     }
@@ -261,6 +263,7 @@ impl Counts {
             let program = &mut self.programs[thread.program as usize];
             let ns = until_ns.saturating_sub(thread.since_ns);
             thread.cpu_ns += ns;
+            thread.burst_ns += ns;
             program.stats.cpu_ns += ns;
             *program.residency_ns.entry(CpuId(thread.last_cpu)).or_default() += ns;
         }
@@ -271,7 +274,7 @@ impl Counts {
             let program = &mut self.programs[thread.program as usize];
             let name = program.name.bytes().take(15);
             thread.comm.iter_mut().zip(name).for_each(|(to, from)| *to = from as i8);
-            program.threads.push(thread);
+            program.add_thread(thread, until_ns);
         }
         self.programs.sort_by_key(|program| std::cmp::Reverse(program.stats.cpu_ns));
         self.programs
@@ -308,7 +311,9 @@ fn account(
         stats.report_bins[crate::profile::INTERVAL_EDGES_MS.partition_point(|&edge| edge <= ms)] += 1;
     }
     if end != intf::END_QUANTUM {
-        if thread.is_burst_partial == 0 && end != intf::END_EXIT {
+        if end == intf::END_EXIT {
+            stats.cut_bursts.record(thread.burst_ns);
+        } else if thread.is_burst_partial == 0 {
             stats.bursts.record(thread.burst_ns);
         }
         (thread.burst_ns, thread.is_burst_partial) = (0, 0);

@@ -72,6 +72,10 @@ struct FileTable {
     applications: Vec<ApplicationTable>,
     #[serde(default)]
     jobs: Vec<Job>,
+    /// What it was inferred from, for those who want to compare; nothing is simulated by it.
+    #[serde(default)]
+    #[expect(dead_code, reason = "it is allowed, and read by whoever wrote it")]
+    profile: Option<Table>,
 }
 
 /// The parameters of a workload file as written.

@@ -1,5 +1,7 @@
 //! `stayput profile`: what programs that run do to their time slices and caches.
 
+mod check;
+
 use crate::{FAILURE, SUCCESS, UsageError, shell};
 use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, text, workload};
 use anyhow::Context;
@@ -20,8 +22,9 @@ Examples:
   stayput profile -- make -j4                   why would it matter where a build runs?
   sudo stayput profile --pid 4711 --for 10s     the same of a server that runs already
   sudo stayput profile --all --for 5s --json everything.json
-  stayput profile --workload app.toml -- ./app  and `stayput simulate time-sharing --workload app.toml`")]
-#[command(group = clap::ArgGroup::new("target").args(["pid", "cgroup", "all", "command"]).required(true))]
+  stayput profile --workload app.toml -- ./app  and `stayput simulate time-sharing --workload app.toml`
+  stayput profile --check app.toml              is the workload like the program?")]
+#[command(group = clap::ArgGroup::new("target").args(["pid", "cgroup", "all", "check", "command"]).required(true))]
 pub struct ProfileArgs {
     /// Profile this process and all that descends from it, until it ends, for --for, or until Ctrl-C
     #[arg(long, value_name = "PID")]
@@ -32,6 +35,9 @@ pub struct ProfileArgs {
     /// Profile everything but the kernel's own threads
     #[arg(long)]
     all: bool,
+    /// Simulate and replay a workload that --workload wrote, and compare both with what was profiled; exit code 1 where they differ
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "json", "workload"], add = shell::files("toml"))]
+    check: Option<PathBuf>,
     /// How long at most; a command goes on to its end unobserved
     #[arg(long = "for", value_name = "DURATION")]
     duration: Option<Span>,
@@ -74,6 +80,9 @@ fn quoted(word: &OsStr) -> String {
 
 /// Profiles, and reports.
 pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
+    if let Some(path) = &args.check {
+        return check::run(path, args.quiet);
+    }
     let target = match crate::study::target(args.pid, args.cgroup.as_deref())? {
         Some(target) => Target::Running(target),
         None if args.all => Target::All,

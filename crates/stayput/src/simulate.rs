@@ -1,6 +1,6 @@
 //! `stayput simulate`: what schedulers would do for a workload on a machine that one need not have.
 
-mod kernel;
+pub(crate) mod kernel;
 mod reuse;
 mod space_sharing;
 mod sweep;

@@ -331,7 +331,9 @@ static __always_inline void leave(struct task_struct *task, bool is_preempted, u
         if (end == END_SYSTEM_CALL && call < CALLS)
             add(&stats->calls[call], 1);
         if (end != END_QUANTUM) {
-            if (!thread->is_burst_partial && end != END_EXIT)
+            if (end == END_EXIT)
+                record(&stats->cut_bursts, thread->burst_ns);
+            else if (!thread->is_burst_partial)
                 record(&stats->bursts, thread->burst_ns);
             thread->burst_ns = 0;
             thread->is_burst_partial = 0;
@@ -458,8 +460,10 @@ static __always_inline int woken(struct task_struct *task) {
         return 0; /* It has never left the run queue. */
     u64 now = bpf_ktime_get_ns();
     struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
-    if (stats && thread->phase == PHASE_BLOCKED && thread->since_ns)
+    if (stats && thread->phase == PHASE_BLOCKED && thread->since_ns) {
         record(&stats->blocks, now - thread->since_ns);
+        thread->block_ns += now - thread->since_ns;
+    }
     thread->phase = PHASE_WOKEN;
     thread->since_ns = now;
     return 0;

@@ -88,7 +88,9 @@ struct program_stats {
     struct times waits;
     struct times wakes;
     struct times blocks;
-    struct times bursts; /* CPU time from one end that the thread brought about to the next */
+    struct times bursts;     /* CPU time from one end that the thread brought about to the next */
+    struct times cut_bursts; /* that went on to the thread's end, or the profile's */
+    struct times cut_blocks; /* that went on to the profile's end */
 };
 
 enum phase {
@@ -119,6 +121,7 @@ struct thread {
     u64 switches;
     u64 migrations;
     u64 wait_ns;
+    u64 block_ns;
     u64 quantum_ends;
     u64 ends;
     s8 comm[16];

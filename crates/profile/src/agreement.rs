@@ -1,0 +1,523 @@
+//! How far a workload file gives back the profile that it was inferred from: both worlds, the simulator and a kernel in which it is
+//! replayed, measured by the profile's own definitions.
+
+use crate::histogram::{Histogram, TimeBin};
+use crate::intf::Times;
+use crate::profile::{EndsPercent, Profile, Program};
+use crate::survival::product_limit;
+use crate::workload::{quoted, written};
+use serde::Deserialize;
+use sim::toml_text::{self, Mistake};
+use sim::{CpuIndex, Distribution, End, Experiment, Interval, NoMemory, Policy, Workload};
+use std::fmt;
+
+/// What a workload file was inferred from: its table `profile`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Inferred {
+    /// The kernel's release.
+    pub kernel: String,
+    /// How many CPUs were online.
+    pub cpus: u32,
+    /// For how long they were watched, in seconds.
+    pub seconds: f64,
+    /// The programs, in the order of the file's jobs.
+    pub programs: Vec<InferredProgram>,
+}
+
+/// A program that was profiled.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct InferredProgram {
+    /// Its name.
+    pub name: String,
+    /// How many of the file's jobs it is.
+    pub jobs: usize,
+    /// How many dispatch intervals there were of it.
+    pub dispatch_intervals: u64,
+    /// How long these were.
+    pub dispatch_interval_ms: Distribution,
+    /// What ended them.
+    pub ends_percent: EndsPercent,
+    /// Median of its waits in the run queue, in ms; absent where there was none.
+    pub wait_median_ms: Option<f64>,
+}
+
+/// One program as it was measured and as a workload file gives it back, in one world.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramAgreement {
+    /// Its name.
+    pub name: String,
+    /// How many dispatch intervals were measured, and given back.
+    pub intervals: [u64; 2],
+    /// The largest difference of the two distributions of dispatch intervals (Kolmogorov's distance), from 0 to 1.
+    pub distance: f64,
+    /// Share of intervals that the quantum or a preemption ended, in percent.
+    pub quantum_percent: [f64; 2],
+    /// Share of those after which it was blocked, in percent.
+    pub blocked_percent: [f64; 2],
+    /// Share of those that a yield ended, in percent.
+    pub yield_percent: [f64; 2],
+    /// Medians of waits in the run queue, in ms, where there were any.
+    pub wait_median_ms: [Option<f64>; 2],
+}
+
+/// A distance up to this is agreement.
+pub const MOST_DISTANCE: f64 = 0.10;
+
+/// A difference of shares up to this is agreement, in percentage points.
+pub const MOST_POINTS: f64 = 3.0;
+
+impl ProgramAgreement {
+    /// The largest difference of a share of what ends intervals, in percentage points.
+    pub fn points(&self) -> f64 {
+        [self.quantum_percent, self.blocked_percent, self.yield_percent]
+            .map(|[measured, given_back]| (measured - given_back).abs())
+            .into_iter()
+            .fold(0.0, f64::max)
+    }
+
+    /// Whether intervals and their ends are given back.
+    pub fn agrees(&self) -> bool {
+        self.distance <= MOST_DISTANCE && self.points() <= MOST_POINTS
+    }
+}
+
+impl Inferred {
+    /// What `programs` of a profile were found to do, of which each is so many `jobs`.
+    pub(crate) fn new(profile: &Profile, programs: &[&Program], jobs: &[usize]) -> Self {
+        let programs = programs.iter().zip(jobs).map(|(program, &jobs)| {
+            let intervals = &program.histograms.dispatch_interval;
+            let shares = product_limit(intervals, &Histogram::default());
+            InferredProgram {
+                name: program.name.clone(),
+                jobs,
+                dispatch_intervals: intervals.count,
+                dispatch_interval_ms: Distribution::Histogram { edges_ms: shares.edges_ms, percent: shares.percent },
+                ends_percent: program.ends_percent,
+                wait_median_ms: program.wait_ms.map(|waits| waits.median),
+            }
+        });
+        let Profile { kernel, cpus, seconds, .. } = profile;
+        Self { kernel: kernel.clone(), cpus: *cpus, seconds: *seconds, programs: programs.collect() }
+    }
+
+    /// The table `profile` of a workload file; none where it has none.
+    ///
+    /// # Errors
+    /// The line, from 1, and what is wrong there.
+    pub fn parse(text: &str) -> Result<Option<Self>, Mistake> {
+        #[derive(Deserialize)]
+        struct File {
+            profile: Option<Inferred>,
+        }
+        let inferred = toml_text::parse::<File>(text)?.profile;
+        let mistake = |what: &str| Err((toml_text::line_at(text, "profile"), format!("`profile`: {what}")));
+        match &inferred {
+            Some(inferred) if !(inferred.seconds > 0.0 && inferred.seconds <= 1e6) => {
+                mistake("`seconds` must be above 0 and at most 1000000")
+            }
+            Some(inferred) if inferred.programs.iter().any(|program| !program.is_sound()) => mistake(
+                "each `dispatch_interval_ms` must be a histogram with rising edges, one more than there are shares",
+            ),
+            _ => Ok(inferred),
+        }
+    }
+
+    /// What the simulator gives back of it under the kernel's own scheduler: `replicates` of the experiment's workload, up to the
+    /// experiment's horizon.
+    pub fn simulated(
+        &self,
+        experiment: &Experiment<'_>,
+        workload: &Workload,
+        replicates: u32,
+    ) -> Vec<ProgramAgreement> {
+        let mut program_of_job: Vec<usize> = Vec::new();
+        for (number, program) in self.programs.iter().enumerate() {
+            program_of_job.extend(std::iter::repeat_n(number, program.jobs));
+        }
+        let program_of: Vec<Option<usize>> =
+            workload.job_of_processes().map(|job| program_of_job.get(job).copied()).collect();
+        let mut counts: Vec<Counts> = self.programs.iter().map(|_| Counts::default()).collect();
+        for replicate in 0..replicates {
+            let mut stays = Stays::default();
+            experiment.run(Policy::Eevdf, replicate, NoMemory, |interval| stays.add(interval));
+            for stay in stays.finish() {
+                if let Some(program) = program_of.get(stay.process.0 as usize).copied().flatten() {
+                    counts[program].add(&stay);
+                }
+            }
+        }
+        let counts = counts.into_iter().map(|counts| counts.given_back());
+        self.programs.iter().zip(counts).map(|(program, given_back)| program.beside(&given_back)).collect()
+    }
+
+    /// What a replay gives back of it, which was profiled in its turn: of all programs together, since processes of a replay are of
+    /// one program.
+    pub fn replayed(&self, profile: &Profile) -> ProgramAgreement {
+        let mut measured = GivenBack::default();
+        let mut bins = Vec::new();
+        for program in &self.programs {
+            measured.merge(&GivenBack {
+                intervals: program.dispatch_intervals,
+                ends: program.ends_percent,
+                ..GivenBack::default()
+            });
+            bins.push((program.dispatch_intervals, cdf_of(&program.dispatch_interval_ms)));
+        }
+        let mut given_back = GivenBack::default();
+        for program in &profile.programs {
+            let intervals = &program.histograms.dispatch_interval;
+            given_back.merge(&GivenBack {
+                intervals: intervals.count,
+                bins: intervals.bins.clone(),
+                ends: program.ends_percent,
+                wait_median_ms: None,
+            });
+        }
+        let all: u64 = bins.iter().map(|(count, _)| count).sum();
+        let edges: Vec<f64> = bins.iter().flat_map(|(_, cdf)| cdf.iter().map(|&(edge, _)| edge)).collect();
+        let mixed = |edge: f64| {
+            bins.iter().map(|(count, cdf)| *count as f64 * share_below(cdf, edge)).sum::<f64>() / (all.max(1) as f64)
+        };
+        let mut cdf: Vec<(f64, f64)> = edges.into_iter().map(|edge| (edge, mixed(edge))).collect();
+        cdf.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut agreement = beside("all", &measured, &given_back, &cdf);
+        agreement.wait_median_ms = [None, None];
+        agreement
+    }
+}
+
+impl fmt::Display for Inferred {
+    /// As a workload file has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "# What this was inferred from: `stayput profile --check` compares with it, and nothing else reads it."
+        )?;
+        writeln!(f, "[profile]\nkernel = {}\ncpus = {}", quoted(&self.kernel), self.cpus)?;
+        writeln!(f, "seconds = {:.6}", self.seconds)?;
+        for program in &self.programs {
+            writeln!(f, "\n[[profile.programs]]\nname = {}\njobs = {}", quoted(&program.name), program.jobs)?;
+            writeln!(f, "dispatch_intervals = {}", program.dispatch_intervals)?;
+            if let Distribution::Histogram { edges_ms, percent } = &program.dispatch_interval_ms {
+                let (edges_ms, percent) = (edges_ms.clone(), percent.clone());
+                let shares = crate::survival::Distribution { edges_ms, percent, longer_percent: 0.0 };
+                writeln!(f, "dispatch_interval_ms = {}", written(&shares))?;
+            }
+            let EndsPercent { quantum, semaphore, synchronization, system_call, tlb_fault, other } =
+                program.ends_percent;
+            writeln!(
+                f,
+                "ends_percent = {{ quantum = {quantum:.3}, semaphore = {semaphore:.3}, synchronization = {synchronization:.3}, system_call = \
+                 {system_call:.3}, tlb_fault = {tlb_fault:.3}, other = {other:.3} }}"
+            )?;
+            if let Some(ms) = program.wait_median_ms {
+                writeln!(f, "wait_median_ms = {ms:.6}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl InferredProgram {
+    fn is_sound(&self) -> bool {
+        match &self.dispatch_interval_ms {
+            Distribution::Histogram { edges_ms, percent } if percent.is_empty() => edges_ms.is_empty(),
+            Distribution::Histogram { edges_ms, percent } => {
+                edges_ms.len() == percent.len() + 1 && edges_ms.windows(2).all(|edges| edges[0] < edges[1])
+            }
+            _ => false,
+        }
+    }
+
+    fn beside(&self, given_back: &GivenBack) -> ProgramAgreement {
+        let measured = GivenBack {
+            intervals: self.dispatch_intervals,
+            bins: Vec::new(),
+            ends: self.ends_percent,
+            wait_median_ms: self.wait_median_ms,
+        };
+        beside(&self.name, &measured, given_back, &cdf_of(&self.dispatch_interval_ms))
+    }
+}
+
+fn beside(name: &str, measured: &GivenBack, given_back: &GivenBack, cdf: &[(f64, f64)]) -> ProgramAgreement {
+    let both = |of: &dyn Fn(&GivenBack) -> f64| [of(measured), of(given_back)];
+    ProgramAgreement {
+        name: name.to_owned(),
+        intervals: [measured.intervals, given_back.intervals],
+        distance: distance(cdf, &given_back.bins),
+        quantum_percent: both(&|world| world.ends.quantum),
+        blocked_percent: both(&|world| world.ends.blocked()),
+        yield_percent: both(&|world| world.ends.synchronization),
+        wait_median_ms: [measured.wait_median_ms, given_back.wait_median_ms],
+    }
+}
+
+/// What one world showed of a program.
+#[derive(Default)]
+struct GivenBack {
+    intervals: u64,
+    bins: Vec<TimeBin>,
+    ends: EndsPercent,
+    wait_median_ms: Option<f64>,
+}
+
+impl GivenBack {
+    /// Adds another program's, each interval with the same weight.
+    fn merge(&mut self, other: &Self) {
+        let (own, more) = (self.intervals as f64, other.intervals as f64);
+        let mix = |a: f64, b: f64| if own + more > 0.0 { (a * own + b * more) / (own + more) } else { 0.0 };
+        self.ends = EndsPercent {
+            quantum: mix(self.ends.quantum, other.ends.quantum),
+            semaphore: mix(self.ends.semaphore, other.ends.semaphore),
+            synchronization: mix(self.ends.synchronization, other.ends.synchronization),
+            system_call: mix(self.ends.system_call, other.ends.system_call),
+            tlb_fault: mix(self.ends.tlb_fault, other.ends.tlb_fault),
+            other: mix(self.ends.other, other.ends.other),
+        };
+        self.bins.extend(&other.bins);
+        self.intervals += other.intervals;
+    }
+}
+
+/// What is counted of a program's stays on CPUs in the simulator.
+struct Counts {
+    intervals: Box<Times>,
+    waits: Box<Times>,
+    quantum: u64,
+    blocked: u64,
+    yielded: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let times = || Box::new(bytemuck::Zeroable::zeroed());
+        Self { intervals: times(), waits: times(), quantum: 0, blocked: 0, yielded: 0 }
+    }
+}
+
+impl Counts {
+    fn add(&mut self, stay: &Interval) {
+        self.waits.record(stay.from_ns.saturating_sub(stay.runnable_ns));
+        match stay.end {
+            // It was still going on.
+            End::Horizon => return,
+            End::Exit => {}
+            End::Quantum | End::Preempted => self.quantum += 1,
+            End::Semaphore => self.blocked += 1,
+            _ => self.yielded += 1,
+        }
+        self.intervals.record(stay.until_ns - stay.from_ns);
+    }
+
+    fn given_back(&self) -> GivenBack {
+        let all = self.quantum + self.blocked + self.yielded;
+        let percent = |count: u64| if all == 0 { 0.0 } else { 100.0 * count as f64 / all as f64 };
+        let intervals =
+            Histogram::from_counts(&self.intervals.counts, self.intervals.total_ns, self.intervals.longest_ns);
+        let waits = Histogram::from_counts(&self.waits.counts, self.waits.total_ns, self.waits.longest_ns);
+        GivenBack {
+            intervals: intervals.count,
+            bins: intervals.bins,
+            ends: EndsPercent {
+                quantum: percent(self.quantum),
+                semaphore: percent(self.blocked),
+                synchronization: percent(self.yielded),
+                ..EndsPercent::default()
+            },
+            wait_median_ms: waits.quantile_ms(0.5),
+        }
+    }
+}
+
+/// Joins the simulator's dispatch intervals, from one look at the run queue to the next, to those of a profile, from one switch to
+/// the next: a look that leaves the process where it is, is no switch.
+#[derive(Default)]
+struct Stays {
+    done: Vec<Interval>,
+    on_cpus: Vec<Option<Interval>>,
+}
+
+impl Stays {
+    fn add(&mut self, interval: Interval) {
+        let CpuIndex(cpu) = interval.cpu;
+        let cpu = cpu as usize;
+        if cpu >= self.on_cpus.len() {
+            self.on_cpus.resize(cpu + 1, None);
+        }
+        match &mut self.on_cpus[cpu] {
+            Some(stay) if stay.process == interval.process && stay.until_ns == interval.from_ns => {
+                (stay.until_ns, stay.end) = (interval.until_ns, interval.end);
+            }
+            on_cpu => self.done.extend(on_cpu.replace(interval)),
+        }
+    }
+
+    fn finish(self) -> Vec<Interval> {
+        self.done.into_iter().chain(self.on_cpus.into_iter().flatten()).collect()
+    }
+}
+
+/// The cumulated shares, from 0 to 1, at the edges of a histogram in ms.
+fn cdf_of(distribution: &Distribution) -> Vec<(f64, f64)> {
+    let Distribution::Histogram { edges_ms, percent } = distribution else { return Vec::new() };
+    let all: f64 = percent.iter().sum();
+    let mut below = 0.0;
+    let sums = std::iter::once(0.0).chain(percent.iter().map(|share| {
+        below += share;
+        below / all
+    }));
+    edges_ms.iter().copied().zip(sums.collect::<Vec<_>>()).collect()
+}
+
+/// The share of what is shorter than `ms`.
+fn share_below(cdf: &[(f64, f64)], ms: f64) -> f64 {
+    match cdf.partition_point(|&(edge, _)| edge <= ms) {
+        0 => 0.0,
+        at if at == cdf.len() => 1.0,
+        at => {
+            let ((from, below), (to, above)) = (cdf[at - 1], cdf[at]);
+            below + (above - below) * (ms - from) / (to - from)
+        }
+    }
+}
+
+/// Kolmogorov's distance of a distribution from what is in `bins`, as far as bins tell: at their edges.
+fn distance(cdf: &[(f64, f64)], bins: &[TimeBin]) -> f64 {
+    let all: u64 = bins.iter().map(|bin| bin.count).sum();
+    match (cdf.is_empty(), all) {
+        (true, 0) => return 0.0,
+        (true, _) | (_, 0) => return 1.0,
+        _ => {}
+    }
+    // A histogram in a file is rounded to a millionth of a ms: edges that near are the same.
+    let is_below = |bin: &TimeBin, ms: f64| bin.to_us / 1e3 <= ms + 1e-6;
+    let edges = cdf.iter().map(|&(edge, _)| edge).chain(bins.iter().map(|bin| bin.to_us / 1e3));
+    edges
+        .map(|edge| {
+            let given_back: u64 = bins.iter().filter(|bin| is_below(bin, edge)).map(|bin| bin.count).sum();
+            (share_below(cdf, edge + 1e-6) - given_back as f64 / all as f64).abs()
+        })
+        .fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Histograms, Source, Waits};
+    use machine::Machine;
+    use sim::{Parameters, ProcessIndex, WorkloadFile};
+
+    /// Three processes that compute and block by turns.
+    fn workload(burst_ms: f64) -> Workload {
+        let text = format!(
+            "name = \"w\"\n[[jobs]]\nname = \"app\"\nprocesses = 3\n[jobs.process]\nwork_ms = {{ constant = 4000 }}\nblock_ms = {{ exponential = 3 }}\n\
+             [jobs.process.intervals.bursts]\nlength_ms = {{ exponential = {burst_ms} }}\nends = {{ semaphore = 100 }}\n"
+        );
+        WorkloadFile::parse(&text).unwrap_or_else(|(line, why)| panic!("{line}: {why}")).workload
+    }
+
+    fn parameters() -> Parameters {
+        Parameters { horizon_ms: Some(3_000.0), ..Parameters::default() }
+    }
+
+    /// What the simulator shows of a workload, as if it had been profiled.
+    fn profiled(machine: &Machine, workload: &Workload) -> Profile {
+        let parameters = Parameters { seed: 7, ..parameters() };
+        let experiment = Experiment::new(machine, workload, &parameters).unwrap();
+        let mut stays = Stays::default();
+        experiment.run(Policy::Eevdf, 0, NoMemory, |interval| stays.add(interval));
+        let mut counts = Counts::default();
+        stays.finish().iter().for_each(|stay| counts.add(stay));
+        let GivenBack { intervals, bins, ends, wait_median_ms } = counts.given_back();
+        let dispatch_interval = Histogram { count: intervals, bins, ..Histogram::default() };
+        let program = Program {
+            name: "app".into(),
+            ends_percent: ends,
+            wait_ms: wait_median_ms.map(|median| Waits { median, p99: median, longest: median }),
+            histograms: Histograms { dispatch_interval, ..Histograms::default() },
+            ..Program::default()
+        };
+        Profile {
+            target: "app".into(),
+            source: Source::Bpf,
+            kernel: "7.3".into(),
+            cpus: 2,
+            seconds: 3.0,
+            lost_events: 0,
+            programs: vec![program],
+            untold: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_workload_gives_itself_back_and_no_other() {
+        let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+        let truth = workload(2.0);
+        let profile = profiled(&machine, &truth);
+        let inferred = Inferred::new(&profile, &[&profile.programs[0]], &[1]);
+        let parameters = parameters();
+        let of = |workload: &Workload| {
+            let experiment = Experiment::new(&machine, workload, &parameters).unwrap();
+            inferred.simulated(&experiment, workload, 5).remove(0)
+        };
+        let own = of(&truth);
+        assert!(own.agrees() && own.distance < 0.05 && own.intervals[1] > 1_000, "{own:?}");
+        let other = of(&workload(6.0));
+        assert!(!other.agrees() && other.distance > 0.1, "{other:?}");
+        // A replay is measured alike: that of itself is no distance away.
+        let replay = inferred.replayed(&profile);
+        assert!(replay.distance < 1e-4 && replay.points() < 1e-9, "{replay:?}");
+    }
+
+    #[test]
+    fn what_a_file_was_inferred_from_is_read_back() {
+        let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+        let profile = profiled(&machine, &workload(2.0));
+        let inferred = Inferred::new(&profile, &[&profile.programs[0]], &[1]);
+        let read = Inferred::parse(&inferred.to_string()).unwrap().unwrap();
+        assert_eq!(read.programs[0].dispatch_intervals, inferred.programs[0].dispatch_intervals);
+        let given_back =
+            GivenBack { bins: profile.programs[0].histograms.dispatch_interval.bins.clone(), ..GivenBack::default() };
+        assert!(read.programs[0].beside(&given_back).distance < 1e-4);
+        assert_eq!(Inferred::parse("name = \"w\""), Ok(None));
+        let (line, why) = Inferred::parse(&inferred.to_string().replace("seconds = 3", "seconds = -3")).unwrap_err();
+        assert!(line == 2 && why.contains("seconds"), "{line}: {why}");
+        let torn = inferred.to_string().replace("percent = [", "percent = [1.0, ");
+        assert!(Inferred::parse(&torn).unwrap_err().1.contains("rising edges"));
+    }
+
+    #[test]
+    fn looks_that_change_nothing_end_no_interval() {
+        let stay = |process, from_ns, until_ns, end| Interval {
+            process: ProcessIndex(process),
+            cpu: CpuIndex(0),
+            runnable_ns: from_ns,
+            from_ns,
+            until_ns,
+            end,
+        };
+        let mut stays = Stays::default();
+        for interval in [
+            stay(0, 0, 5, End::Quantum),
+            stay(0, 5, 9, End::Preempted),
+            stay(1, 9, 12, End::Semaphore),
+            // It comes again after idleness.
+            stay(1, 20, 25, End::Quantum),
+        ] {
+            stays.add(interval);
+        }
+        let done: Vec<_> = stays.finish().iter().map(|stay| (stay.from_ns, stay.until_ns, stay.end)).collect();
+        assert_eq!(done, [(0, 9, End::Preempted), (9, 12, End::Semaphore), (20, 25, End::Quantum)]);
+    }
+
+    #[test]
+    fn a_distance_is_the_largest_gap() {
+        let bin = |from_us: f64, to_us: f64, count| TimeBin { from_us, to_us, count };
+        let cdf = [(1.0, 0.0), (2.0, 0.5), (3.0, 0.5), (4.0, 1.0)];
+        assert!(distance(&cdf, &[bin(1_000.0, 2_000.0, 1), bin(3_000.0, 4_000.0, 1)]) < 1e-6);
+        assert!((distance(&cdf, &[bin(3_000.0, 4_000.0, 1)]) - 0.5).abs() < 1e-6);
+        assert!((distance(&cdf, &[bin(10_000.0, 11_000.0, 1)]) - 1.0).abs() < 1e-6);
+        assert_eq!((distance(&cdf, &[]), distance(&[], &[])), (1.0, 0.0));
+    }
+}

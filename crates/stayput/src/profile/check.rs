@@ -1,0 +1,129 @@
+//! `stayput profile --check`: whether a workload file gives back what it was inferred from.
+
+use crate::simulate::kernel::{Kernel, with_kernel};
+use crate::{FAILURE, SUCCESS, UsageError};
+use ::profile::agreement::{MOST_DISTANCE, MOST_POINTS};
+use ::profile::{Inferred, ProgramAgreement, Target};
+use anyhow::Context;
+use machine::Machine;
+use sim::{Experiment, Parameters, Policy, WorkloadFile};
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+use study::toml_file;
+
+/// How often it is simulated.
+const REPLICATES: u32 = 5;
+
+/// Width of the column of names.
+const NAME: usize = 16;
+
+/// Simulates and replays the workload in the file at `path` for as long as it was profiled, and compares.
+pub(super) fn run(path: &Path, quiet: bool) -> anyhow::Result<u8> {
+    let parse = |text: &str| Ok((WorkloadFile::parse(text)?, Inferred::parse(text)?));
+    let (file, inferred) = toml_file::read("workload file", path, parse).map_err(UsageError::from)?;
+    let Some(inferred) = inferred else {
+        return Err(UsageError::from(format!(
+            "workload file {} has no table `profile` to compare with: only files that `stayput profile --workload` wrote have one",
+            path.display()
+        )));
+    };
+    let machine = Machine::host()?;
+    let cpus = machine.usable().count();
+    if cpus != inferred.cpus as usize {
+        return Err(UsageError::from(format!(
+            "{} was profiled on {} CPUs, and there are {cpus} here; check it where it was profiled",
+            path.display(),
+            inferred.cpus
+        )));
+    }
+    let parameters = Parameters { horizon_ms: Some(inferred.seconds * 1e3), ..file.parameters.clone() };
+    let parameters = with_kernel(parameters, Some(Kernel::Here), &[Policy::Eevdf])?;
+    let experiment = Experiment::new(&machine, &file.workload, &parameters).map_err(UsageError::from)?;
+    let simulated = inferred.simulated(&experiment, &file.workload, REPLICATES);
+    let replayed = replayed(path, &inferred, &machine);
+    let agrees =
+        simulated.iter().all(ProgramAgreement::agrees) && replayed.as_ref().is_ok_and(ProgramAgreement::agrees);
+    if !quiet {
+        crate::print(&text(path, &inferred, &simulated, replayed.as_ref()))?;
+    }
+    Ok(if agrees { SUCCESS } else { FAILURE })
+}
+
+/// The workload replayed on this machine, and that profiled.
+fn replayed(path: &Path, inferred: &Inferred, machine: &Machine) -> anyhow::Result<ProgramAgreement> {
+    let folder = tempfile::tempdir().context("no temporary folder")?;
+    let program = launch::companion("stayput-replay")?;
+    let words = [
+        program.into_os_string(),
+        path.into(),
+        "--seconds".into(),
+        inferred.seconds.to_string().into(),
+        "--json".into(),
+        folder.path().join("replay.json").into_os_string(),
+    ];
+    // Its processes end at its horizon; what isn't ready by then hangs.
+    let at_most = Duration::from_secs_f64(inferred.seconds + 60.0);
+    let profiled = ::profile::profile(&Target::Command(words.into()), Some(at_most), machine)?;
+    match profiled.launched.map(|launched| launched.observation.exit) {
+        Some(study::Exit::Code(0)) => Ok(inferred.replayed(&profiled.profile)),
+        _ => anyhow::bail!("stayput-replay failed, as it says above"),
+    }
+}
+
+fn text(
+    path: &Path,
+    inferred: &Inferred,
+    simulated: &[ProgramAgreement],
+    replayed: Result<&ProgramAgreement, &anyhow::Error>,
+) -> String {
+    let mut text = format!(
+        "{}: profiled for {:.3} s on {} CPUs, Linux {}\n",
+        path.display(),
+        inferred.seconds,
+        inferred.cpus,
+        inferred.kernel
+    );
+    // Writing to a string can't fail.
+    let _ = writeln!(text, "\nSimulated under eevdf, {REPLICATES} times: profiled > given back");
+    header(&mut text);
+    simulated.iter().for_each(|agreement| row(agreement, REPLICATES, &mut text));
+    match replayed {
+        Ok(agreement) => {
+            let _ = writeln!(text, "\nReplayed by the running kernel, all programs together");
+            header(&mut text);
+            row(agreement, 1, &mut text);
+        }
+        Err(why) => {
+            let _ = writeln!(text, "\nNot replayed: {why:#}");
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\nAgreement is a distance of intervals (Kolmogorov's) of at most {MOST_DISTANCE:.2}, and shares of what\nends them within {MOST_POINTS} points."
+    );
+    text
+}
+
+fn header(text: &mut String) {
+    let _ = writeln!(
+        text,
+        "{:NAME$} {:>15} {:>8} {:>13} {:>13} {:>8}",
+        "", "intervals", "distance", "quantum %", "blocked %", "agrees"
+    );
+}
+
+fn row(agreement: &ProgramAgreement, replicates: u32, text: &mut String) {
+    let [measured, given_back] = agreement.intervals;
+    let shares = |[measured, given_back]: [f64; 2]| format!("{measured:.1} > {given_back:.1}");
+    let name: String = agreement.name.chars().filter(|c| !c.is_control()).take(NAME).collect();
+    let _ = writeln!(
+        text,
+        "{name:NAME$} {:>15} {:>8.3} {:>13} {:>13} {:>8}",
+        format!("{measured} > {}", given_back / u64::from(replicates)),
+        agreement.distance,
+        shares(agreement.quantum_percent),
+        shares(agreement.blocked_percent),
+        if agreement.agrees() { "yes" } else { "no" }
+    );
+}
