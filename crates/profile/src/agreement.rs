@@ -3,7 +3,7 @@
 
 use crate::histogram::{Histogram, TimeBin};
 use crate::intf::Times;
-use crate::profile::{EndsPercent, Profile, Program};
+use crate::profile::{EndsPercent, Profile, Program, ReloadUs};
 use crate::survival::product_limit;
 use crate::workload::{quoted, written};
 use serde::Deserialize;
@@ -20,6 +20,9 @@ pub struct Inferred {
     pub cpus: u32,
     /// For how long they were watched, in seconds.
     pub seconds: f64,
+    /// The command that was profiled, where one was.
+    #[serde(default)]
+    pub command: Vec<String>,
     /// The programs, in the order of the file's jobs.
     pub programs: Vec<InferredProgram>,
 }
@@ -39,6 +42,8 @@ pub struct InferredProgram {
     pub ends_percent: EndsPercent,
     /// Median of its waits in the run queue, in ms; absent where there was none.
     pub wait_median_ms: Option<f64>,
+    /// Its reload, as measured; absent where it wasn't.
+    pub reload_us: Option<ReloadUs>,
 }
 
 /// One program as it was measured and as a workload file gives it back, in one world.
@@ -94,10 +99,12 @@ impl Inferred {
                 dispatch_interval_ms: Distribution::Histogram { edges_ms: shares.edges_ms, percent: shares.percent },
                 ends_percent: program.ends_percent,
                 wait_median_ms: program.wait_ms.map(|waits| waits.median),
+                reload_us: program.reload_us,
             }
         });
-        let Profile { kernel, cpus, seconds, .. } = profile;
-        Self { kernel: kernel.clone(), cpus: *cpus, seconds: *seconds, programs: programs.collect() }
+        let Profile { kernel, cpus, seconds, command, .. } = profile;
+        let programs = programs.collect();
+        Self { kernel: kernel.clone(), cpus: *cpus, seconds: *seconds, command: command.clone(), programs }
     }
 
     /// The table `profile` of a workload file; none where it has none.
@@ -195,6 +202,10 @@ impl fmt::Display for Inferred {
         )?;
         writeln!(f, "[profile]\nkernel = {}\ncpus = {}", quoted(&self.kernel), self.cpus)?;
         writeln!(f, "seconds = {:.6}", self.seconds)?;
+        if !self.command.is_empty() {
+            let words: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
+            writeln!(f, "command = [{}]", words.join(", "))?;
+        }
         for program in &self.programs {
             writeln!(f, "\n[[profile.programs]]\nname = {}\njobs = {}", quoted(&program.name), program.jobs)?;
             writeln!(f, "dispatch_intervals = {}", program.dispatch_intervals)?;
@@ -212,6 +223,9 @@ impl fmt::Display for Inferred {
             )?;
             if let Some(ms) = program.wait_median_ms {
                 writeln!(f, "wait_median_ms = {ms:.6}")?;
+            }
+            if let Some(ReloadUs { estimate, low, high }) = program.reload_us {
+                writeln!(f, "reload_us = {{ estimate = {estimate:.3}, low = {low:.3}, high = {high:.3} }}")?;
             }
         }
         Ok(())
@@ -404,7 +418,7 @@ fn distance(cdf: &[(f64, f64)], bins: &[TimeBin]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Histograms, Source, Waits};
+    use crate::profile::{Histograms, Waits};
     use machine::Machine;
     use sim::{Parameters, ProcessIndex, WorkloadFile};
 
@@ -440,13 +454,11 @@ mod tests {
         };
         Profile {
             target: "app".into(),
-            source: Source::Bpf,
             kernel: "7.3".into(),
             cpus: 2,
             seconds: 3.0,
-            lost_events: 0,
             programs: vec![program],
-            untold: Vec::new(),
+            ..Profile::default()
         }
     }
 

@@ -3,6 +3,7 @@
 //! can gain.
 
 pub mod agreement;
+pub mod caching;
 mod call_kinds;
 pub mod collector;
 mod counts;

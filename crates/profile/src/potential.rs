@@ -17,13 +17,18 @@ const HIGH: f64 = 0.25;
 
 /// What a core's own cache is assumed to hold where the machine's tree doesn't say it, in bytes.
 const USUAL_CACHE_BYTES: u64 = 1 << 20;
-const LINE_BYTES: u64 = 64;
+pub(crate) const LINE_BYTES: u64 = 64;
 /// Time to fetch a line from a shared cache when one fetch waits for the other, in ns: a pointer chase through 1.5 MiB took 611 us
 /// longer after its L2 of 2 MiB had been swept. Whoever reads in order is ten times faster.
-const LINE_NS: u64 = 25;
+pub(crate) const LINE_NS: u64 = 25;
 
 /// A program with less than this much CPU time in all has nothing to tell, in ns.
 const LEAST_CPU_NS: u64 = 10_000_000;
+
+/// The longest that a reload is assumed to take on `machine` where it was not measured, in us.
+pub fn longest_reload_us(machine: &Machine) -> f64 {
+    Judge::new(machine).reload_ns() as f64 / 1e3
+}
 
 /// Judges programs on one machine.
 #[derive(Clone, Copy, Debug)]

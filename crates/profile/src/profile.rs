@@ -13,10 +13,13 @@ use strum::{EnumCount, IntoStaticStr, VariantArray};
 pub const INTERVAL_EDGES_MS: [f64; 8] = [1.0, 5.0, 9.0, 13.0, 17.0, 21.0, 25.0, 30.0];
 
 /// Programs that were watched for a while.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// What was watched, in words: a command, a process, a control group, everything.
     pub target: String,
+    /// The command that was started for it, by its words; empty where none was, or where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// How it was watched.
     pub source: Source,
     /// The kernel's release.
@@ -35,10 +38,11 @@ pub struct Profile {
 }
 
 /// Where the numbers are from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Counted in the kernel, by BPF.
+    #[default]
     Bpf,
     /// From the kernel's records of the command's own births, switches and ends (perf_event_open(2)).
     Records,

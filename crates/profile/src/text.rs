@@ -222,13 +222,12 @@ mod tests {
         };
         let profile = Profile {
             target: "app".into(),
-            source: Source::Bpf,
             kernel: "6.18.44-cloud-amd64".into(),
             cpus: 4_096,
             seconds: 12_345.678,
-            lost_events: 0,
             programs: vec![program],
             untold: vec!["words ".repeat(40)],
+            ..Profile::default()
         };
         let text = terminal(&profile);
         let longest = text.lines().max_by_key(|line| line.len()).unwrap();

@@ -25,6 +25,14 @@ pub enum Target {
     All,
 }
 
+impl Target {
+    /// The words of a command that is started for it; none where they are no UTF-8.
+    fn command(&self) -> Option<Vec<String>> {
+        let Self::Command(words) = self else { return None };
+        words.iter().map(|word| word.to_str().map(str::to_owned)).collect()
+    }
+}
+
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -93,6 +101,7 @@ pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) ->
         untold.extend(GENERALLY_UNTOLD.map(str::to_owned));
         Profile {
             target: target.to_string(),
+            command: target.command().unwrap_or_default(),
             source,
             kernel: system::kernel_release().unwrap_or_default(),
             cpus: system::online_cpus().map_or(0, |cpus| cpus.iter().count() as u32),

@@ -221,13 +221,11 @@ mod tests {
     fn profile(programs: Vec<Program>) -> Profile {
         Profile {
             target: "make \"all\"\n".into(),
-            source: Source::Bpf,
             kernel: "6.18".into(),
             cpus: 2,
             seconds: 1.0,
-            lost_events: 0,
             programs,
-            untold: Vec::new(),
+            ..Profile::default()
         }
     }
 

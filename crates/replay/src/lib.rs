@@ -66,9 +66,18 @@ pub struct Replay<'a> {
     pub binding: Binding,
     /// The slice that each process asks of the kernel's fair scheduler; none leaves it to the kernel.
     pub slice: Option<Duration>,
+    /// The longest work between two looks at CPU time; none is [`CHUNK`]. A look is a system call in which the kernel also sees
+    /// whether the slice is over, which it would otherwise see at its next clock tick: programs that compute are replayed as they are by
+    /// long chunks, and what runs when is then for others to watch.
+    pub chunk: Option<Duration>,
     /// The CPUs, as the kernel here numbers them.
     pub machine: &'a Machine,
 }
+
+/// Work between two looks at CPU time, unless another length is asked for. After each such chunk comes a PAUSE: an emulator with one
+/// thread for all virtual CPUs goes from one to the next at an idle CPU or a PAUSE, and otherwise only every 100 ms, which no guest would
+/// take for CPUs that run side by side.
+pub const CHUNK: Duration = Duration::from_micros(100);
 
 /// What a replay showed.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use crate::arena::{Arena, Barrier, JobState, Lock, ProcessState, SetupStep};
 use crate::memory::Memory;
 use crate::presence::Presence;
-use crate::{Binding, Replay};
+use crate::{Binding, CHUNK, Replay};
 use machine::linux::Tid;
 use machine::linux::affinity::Mask;
 use machine::{CpuId, CpuSet};
@@ -19,10 +19,7 @@ use std::time::Duration;
 /// The last nice value (nice(2)).
 pub(crate) const HIGHEST_NICE: i32 = 19;
 
-/// Work between two looks at CPU time. After each such chunk comes a PAUSE: an emulator with one thread for all virtual CPUs
-/// goes from one to the next at an idle CPU or a PAUSE, and otherwise only every 100 ms, which no guest would take for
-/// CPUs that run side by side.
-const CHUNK_NS: u64 = 100_000;
+const CHUNK_NS: u64 = CHUNK.as_nanos() as u64;
 
 /// What there is to know of a process before it begins.
 pub(crate) struct Process<'a> {
@@ -209,8 +206,9 @@ impl Execution<'_> {
         let had_before_ns = ns - left_ns;
         self.credit_ns -= had_before_ns;
         self.work_ns += had_before_ns;
+        let chunk_ns = self.process.replay.chunk.map_or(CHUNK_NS, |chunk| chunk.as_nanos() as u64);
         while left_ns > 0 {
-            let had_ns = self.chunk(left_ns.min(CHUNK_NS), true);
+            let had_ns = self.chunk(left_ns.min(chunk_ns), true);
             self.work_ns += had_ns.min(left_ns);
             self.credit_ns += had_ns.saturating_sub(left_ns);
             left_ns = left_ns.saturating_sub(had_ns);

@@ -290,6 +290,7 @@ fn a_program_with_several_threads_is_refused() {
         replicate: 0,
         binding: Binding::Free,
         slice: None,
+        chunk: None,
         machine: &machine,
     };
     let (ended, end) = mpsc::channel::<()>();

@@ -4,6 +4,7 @@
 #[macro_use(eprint, eprintln)]
 extern crate terminal;
 
+mod advise;
 mod binding;
 mod conditions;
 mod doctor;
@@ -60,6 +61,7 @@ Examples:
   stayput simulate time-sharing              what would affinity scheduling gain, and for which workload?
   stayput sched --light -- ./app             run it under the affinity scheduler, in the kernel
   stayput profile -- ./app                   why does it matter where it runs? time slices, waits, moves
+  stayput advise app.toml                    what would be worth trying for what was profiled?
   stayput reproduce                          what the papers print and claim, beside what we get
   stayput workloads                          the built-in programs, and what they stress
   stayput topology                           this machine as a tree
@@ -79,6 +81,7 @@ enum Command {
     Run(run::RunArgs),
     Sched(sched::SchedArgs),
     Profile(profile::ProfileArgs),
+    Advise(advise::AdviseArgs),
     Report(report::ReportArgs),
     Reproduce(reproduce::ReproduceArgs),
     Simulate(simulate::SimulateArgs),
@@ -148,6 +151,7 @@ fn stayput() -> u8 {
         Command::Run(args) => run::run(&args),
         Command::Sched(args) => sched::run(&args).map(|never| match never {}),
         Command::Profile(args) => profile::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Report(args) => report::run(&args).map(no_code),
         Command::Reproduce(args) => reproduce::run(&args).map(no_code),
         Command::Simulate(args) => simulate::run(&args).map(no_code),

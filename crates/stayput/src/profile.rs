@@ -5,6 +5,7 @@ mod check;
 use crate::{FAILURE, SUCCESS, UsageError, shell};
 use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, text, workload};
 use anyhow::Context;
+pub(crate) use check::inferred_file;
 use machine::Machine;
 use output::{Inputs, ResultFile};
 use std::ffi::{OsStr, OsString};

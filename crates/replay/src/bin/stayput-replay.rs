@@ -39,6 +39,10 @@ struct Arguments {
     /// Ask the fair scheduler for slices so long (0.1 to 100 ms; Linux 6.12 and later)
     #[arg(long, value_name = "Q")]
     slice_ms: Option<f64>,
+    /// Look at CPU time after so much work at most (0.1 to 1000 ms): the kernel ends slices at looks, too, which programs that compute don't
+    /// have. What is measured here of a process that is preempted in between is coarser
+    #[arg(long, value_name = "MS", value_parser = chunk_ms)]
+    chunk_ms: Option<f64>,
     /// Switch the kernel's cache-aware balancing for the time of the replay
     #[arg(long, value_name = "SWITCH", value_parser = ["on", "off"])]
     cache_balancing: Option<String>,
@@ -65,6 +69,11 @@ const FAILURE: u8 = 1;
 /// The command line, or a file that it names, is wrong.
 const USAGE: u8 = 2;
 
+fn chunk_ms(text: &str) -> Result<f64, String> {
+    let ms: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    if (0.1..=1000.0).contains(&ms) { Ok(ms) } else { Err("it must be from 0.1 to 1000 ms".into()) }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = inputs(&arguments).map_err(|error| (USAGE, error)).and_then(|(scenario, machine)| {
@@ -74,6 +83,7 @@ fn main() -> ExitCode {
             replicate: arguments.replicate,
             binding: if arguments.attached { Binding::Attached } else { Binding::Free },
             slice: arguments.slice_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
+            chunk: arguments.chunk_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             machine: &machine,
         };
         replay.check().map_err(|error| (USAGE, error.into()))?;

@@ -15,28 +15,37 @@ use study::toml_file;
 /// How often it is simulated.
 const REPLICATES: u32 = 5;
 
+/// A replay looks at its CPU time no more often than this, in ms: the kernel would end slices at these looks.
+const CHUNK_MS: &str = "50";
+
 /// Width of the column of names.
 const NAME: usize = 16;
 
-/// Simulates and replays the workload in the file at `path` for as long as it was profiled, and compares.
-pub(super) fn run(path: &Path, quiet: bool) -> anyhow::Result<u8> {
+/// The workload in the file at `path`, which must have been inferred on a machine like this one, and what it was inferred from.
+pub(crate) fn inferred_file(path: &Path, machine: &Machine) -> anyhow::Result<(WorkloadFile, Inferred)> {
     let parse = |text: &str| Ok((WorkloadFile::parse(text)?, Inferred::parse(text)?));
     let (file, inferred) = toml_file::read("workload file", path, parse).map_err(UsageError::from)?;
     let Some(inferred) = inferred else {
         return Err(UsageError::from(format!(
-            "workload file {} has no table `profile` to compare with: only files that `stayput profile --workload` wrote have one",
+            "workload file {} has no table `profile`: only files that `stayput profile --workload` wrote say what they were inferred from",
             path.display()
         )));
     };
-    let machine = Machine::host()?;
     let cpus = machine.usable().count();
     if cpus != inferred.cpus as usize {
         return Err(UsageError::from(format!(
-            "{} was profiled on {} CPUs, and there are {cpus} here; check it where it was profiled",
+            "{} was profiled on {} CPUs, and there are {cpus} here; go where it was profiled",
             path.display(),
             inferred.cpus
         )));
     }
+    Ok((file, inferred))
+}
+
+/// Simulates and replays the workload in the file at `path` for as long as it was profiled, and compares.
+pub(super) fn run(path: &Path, quiet: bool) -> anyhow::Result<u8> {
+    let machine = Machine::host()?;
+    let (file, inferred) = inferred_file(path, &machine)?;
     let parameters = Parameters { horizon_ms: Some(inferred.seconds * 1e3), ..file.parameters.clone() };
     let parameters = with_kernel(parameters, Some(Kernel::Here), &[Policy::Eevdf])?;
     let experiment = Experiment::new(&machine, &file.workload, &parameters).map_err(UsageError::from)?;
@@ -59,6 +68,8 @@ fn replayed(path: &Path, inferred: &Inferred, machine: &Machine) -> anyhow::Resu
         path.into(),
         "--seconds".into(),
         inferred.seconds.to_string().into(),
+        "--chunk-ms".into(),
+        CHUNK_MS.into(),
         "--json".into(),
         folder.path().join("replay.json").into_os_string(),
     ];

@@ -1,0 +1,121 @@
+//! A workload that was inferred from a profile, with what its programs do to caches: as much work as was measured, and reloads of a
+//! given length.
+
+use crate::agreement::Inferred;
+use crate::potential::{LINE_BYTES, LINE_NS};
+use machine::Machine;
+use sim::cache::{HierarchyError, Timing};
+use sim::{CacheModel, Distribution, Experiment, ExperimentError, Footprint, Intervals, Parameters, Policy, Workload};
+
+/// Why a workload has no caches.
+#[derive(Debug, thiserror::Error)]
+pub enum CachingError {
+    /// It can't be simulated.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The machine doesn't tell enough of its caches.
+    #[error(transparent)]
+    Caches(#[from] HierarchyError),
+}
+
+/// How many times as fast as the simulator's own guess the next cache is, so that a line takes [`LINE_NS`].
+pub fn cache_speed_factor(machine: &Machine) -> f64 {
+    Timing::for_machine(machine).next_cache_ns / LINE_NS as f64
+}
+
+/// `workload` whose processes reload what they reuse in `reload_us` for each program of `inferred`, in us, after others have displaced
+/// all of it.
+///
+/// What was profiled contains the reloads that there were under the kernel's own scheduler. They are taken out of the work by
+/// their share there, as simulated twice: what it is is found with the work as measured, and then with less.
+///
+/// # Errors
+/// [`CachingError`]
+pub fn with_reloads(
+    workload: &Workload,
+    inferred: &Inferred,
+    reload_us: &[f64],
+    machine: &Machine,
+    parameters: &Parameters,
+) -> Result<Workload, CachingError> {
+    let mut cached = workload.clone();
+    let mut jobs = cached.jobs.iter_mut();
+    for (program, us) in inferred.programs.iter().zip(reload_us) {
+        for job in jobs.by_ref().take(program.jobs) {
+            job.process.memory = Footprint {
+                line_bytes: LINE_BYTES as f64,
+                reload_lines: (us * 1e3 / LINE_NS as f64).max(0.0),
+                ..Footprint::default()
+            };
+        }
+    }
+    if reload_us.iter().all(|us| *us <= 0.0) {
+        return Ok(cached);
+    }
+    let measured = cached.clone();
+    let timing = Timing::for_machine(machine).faster(cache_speed_factor(machine), 1.0);
+    for _ in 0..2 {
+        let experiment = Experiment::new(machine, &cached, parameters)?;
+        let caches = CacheModel::for_machine(machine, timing, &cached)?;
+        let outcome = experiment.run(Policy::Eevdf, 0, caches, |_| {});
+        let work = |job: &sim::JobOutcome| if job.cpu_ms > 0.0 { job.work_ms / job.cpu_ms } else { 1.0 };
+        let shares: Vec<f64> = outcome.jobs.iter().map(work).collect();
+        cached = measured.clone();
+        for (job, share) in cached.jobs.iter_mut().zip(shares) {
+            job.process.work_ms.iter_mut().for_each(|work_ms| scale(work_ms, share));
+            if let Some(Intervals::Bursts { length_ms, .. }) = &mut job.process.intervals {
+                scale(length_ms, share);
+            }
+        }
+    }
+    Ok(cached)
+}
+
+fn scale(lengths: &mut Distribution, factor: f64) {
+    match lengths {
+        Distribution::Constant(ms) | Distribution::Exponential(ms) => *ms *= factor,
+        Distribution::Uniform(from, to) => {
+            *from *= factor;
+            *to *= factor;
+        }
+        Distribution::Histogram { edges_ms, .. } => edges_ms.iter_mut().for_each(|edge| *edge *= factor),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Profile, Program};
+    use sim::WorkloadFile;
+
+    #[test]
+    fn reloads_are_taken_out_of_the_work_that_was_measured() {
+        let machine = Machine::named("pack:1 l3:1(size=16MiB) l2:2(size=1MiB) core:1 pu:1").unwrap();
+        let text =
+            "name = \"w\"\n[[jobs]]\nname = \"app\"\nprocesses = 6\n[jobs.process]\nwork_ms = { constant = 1000 }\n";
+        let workload = WorkloadFile::parse(text).unwrap().workload;
+        let program = Program { name: "app".into(), ..Program::default() };
+        let profile = Profile {
+            target: "app".into(),
+            kernel: "7.3".into(),
+            cpus: 2,
+            seconds: 3.0,
+            programs: vec![program],
+            ..Profile::default()
+        };
+        let inferred = Inferred::new(&profile, &[&profile.programs[0]], &[1]);
+        let parameters = Parameters::default();
+        let cpu_ms = |us: f64| {
+            let cached = with_reloads(&workload, &inferred, &[us], &machine, &parameters).unwrap();
+            let timing = Timing::for_machine(&machine).faster(cache_speed_factor(&machine), 1.0);
+            let experiment = Experiment::new(&machine, &cached, &parameters).unwrap();
+            let caches = CacheModel::for_machine(&machine, timing, &cached).unwrap();
+            let outcome = experiment.run(Policy::Eevdf, 1, caches, |_| {});
+            (outcome.jobs[0].cpu_ms, outcome.jobs[0].work_ms)
+        };
+        assert_eq!(cpu_ms(0.0), (6_000.0, 6_000.0));
+        // With reloads there is as much CPU time as was measured, and less of it is work.
+        let (cpu, work) = cpu_ms(300.0);
+        assert!((cpu / 6_000.0 - 1.0).abs() < 0.03 && work < 0.97 * cpu, "{cpu} {work}");
+    }
+}
