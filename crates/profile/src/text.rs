@@ -184,7 +184,8 @@ fn ms(ms: f64) -> String {
     }
 }
 
-fn call_name(kind: CallKind) -> &'static str {
+/// What a system call waited for, in words.
+pub fn call_name(kind: CallKind) -> &'static str {
     match kind {
         CallKind::Poll => "several descriptors",
         CallKind::Process => "a child",
@@ -193,7 +194,8 @@ fn call_name(kind: CallKind) -> &'static str {
     }
 }
 
-fn level_name(level: Level) -> &'static str {
+/// What two CPUs share, in a word.
+pub fn level_name(level: Level) -> &'static str {
     match level {
         Level::Pu => "CPU",
         Level::Core => "core",

@@ -13,6 +13,8 @@ mod jobs;
 mod lines;
 mod race;
 mod scale;
+#[cfg(feature = "profiles")]
+mod shares;
 mod trials;
 
 pub(crate) use canvas::Canvas;
@@ -21,6 +23,8 @@ pub(crate) use intervals::{Interval, intervals};
 pub(crate) use jobs::{JobBar, JobStrip, jobs};
 pub(crate) use lines::{Line, LinePoint, interaction, speedup, sweep};
 pub(crate) use race::{Racer, Step, exit_class, exit_glyph, race};
+#[cfg(feature = "profiles")]
+pub(crate) use shares::{SharedBar, shared_bars};
 pub(crate) use trials::{Mark, Point, Strip, in_order, strips};
 
 use canvas::Shape;

@@ -8,6 +8,8 @@ mod headline;
 mod mix;
 pub(crate) mod page;
 mod paper;
+#[cfg(feature = "profiles")]
+pub(crate) mod profile;
 mod race;
 pub(crate) mod replay;
 mod sheet;

@@ -44,6 +44,8 @@ pub use baseline::{baseline_comment, baseline_junit, baseline_sentences};
 pub use csv::for_spreadsheets;
 pub use format::{Format, Screen};
 pub use html::page::is_page;
+#[cfg(feature = "profiles")]
+pub use html::profile::profile_page;
 pub use hyperfine::hyperfine_json;
 pub use kinds::Study;
 pub use number::moment;

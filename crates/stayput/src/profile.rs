@@ -37,7 +37,7 @@ pub struct ProfileArgs {
     #[arg(long)]
     all: bool,
     /// Simulate and replay a workload that --workload wrote, and compare both with what was profiled; exit code 1 where they differ
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "json", "workload"], add = shell::files("toml"))]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "json", "workload", "html"], add = shell::files("toml"))]
     check: Option<PathBuf>,
     /// How long at most; a command goes on to its end unobserved
     #[arg(long = "for", value_name = "DURATION")]
@@ -48,6 +48,9 @@ pub struct ProfileArgs {
     /// Write the programs to FILE as a workload that simulate and replay take (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("toml"))]
     workload: Option<PathBuf>,
+    /// Write the profile to FILE as a page for a browser (`-`: standard output)
+    #[arg(long, value_name = "FILE", add = shell::files("html"))]
+    html: Option<PathBuf>,
     /// Print no tables
     #[arg(short, long)]
     quiet: bool,
@@ -99,8 +102,13 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     let file = |path: &PathBuf| ResultFile::named(path, inputs());
     let json = args.json.as_ref().map(file).transpose()?;
     let workload_file = args.workload.as_ref().map(file).transpose()?;
-    if json.is_some() && args.json == args.workload && args.json.as_deref() != Some(Path::new("-")) {
-        return Err(UsageError::from("--json and --workload name the same file; give each its own"));
+    let page = args.html.as_ref().map(file).transpose()?;
+    let named = [("--json", &args.json), ("--workload", &args.workload), ("--html", &args.html)];
+    for (at, (option, path)) in named.iter().enumerate() {
+        let is_same = |(_, other): &&(&str, &Option<PathBuf>)| path.is_some() && other == path;
+        if let Some((other, _)) = named[..at].iter().find(is_same) {
+            return Err(UsageError::from(format!("{other} and {option} name the same file; give each its own")));
+        }
     }
     let machine = Machine::host()?;
     let profiled = ::profile::profile(&target, args.duration.map(|Span(duration)| duration), &machine);
@@ -112,13 +120,17 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
         eprintln!("stayput: {refused}; this profile is from records, which tell less");
     }
     if !args.quiet {
-        let to_stdout = [&args.json, &args.workload].iter().any(|path| path.as_deref() == Some(Path::new("-")));
+        let to_stdout =
+            [&args.json, &args.workload, &args.html].iter().any(|path| path.as_deref() == Some(Path::new("-")));
         let text = text::terminal(&profile) + &proofs(args, &profile);
         if to_stdout { eprint!("{text}") } else { crate::print(&text)? }
     }
+    let text = serde_json::to_string_pretty(&profile).context("the profile can't be written as JSON")?;
     if let Some(json) = json {
-        let text = serde_json::to_string_pretty(&profile).context("the profile can't be written as JSON")?;
         json.write(format!("{}\n", terminal::printable_json(&text)))?;
+    }
+    if let Some(page) = page {
+        page.write(::report::profile_page(&profile, &text, env!("CARGO_PKG_VERSION")))?;
     }
     if let Some(file) = workload_file {
         file.write(workload::workload_file(&profile))?;

@@ -46,6 +46,20 @@ impl Heading {
     }
 }
 
+/// All sections below one another.
+pub(super) fn main(sections: &[Section]) -> Markup {
+    html! {
+        main {
+            @for Section { heading, body } in sections {
+                section #(heading.id) {
+                    h2 { (heading.text) }
+                    (body)
+                }
+            }
+        }
+    }
+}
+
 /// Links to the sections of a page.
 pub(super) fn links(sections: &[Section]) -> Markup {
     html! { @for Section { heading, .. } in sections { a href={ "#" (heading.id) } { (heading.link) } } }
@@ -81,14 +95,7 @@ const HOLDS: &str = "It holds command lines, the last of what runs printed, and 
 pub(super) fn study_page(host: &HostFacts, title: &str, head: &Markup, sections: &[Section], json: &str) -> String {
     let body = html! {
         (head)
-        main {
-            @for Section { heading, body } in sections {
-                section #(heading.id) {
-                    h2 { (heading.text) }
-                    (body)
-                }
-            }
-        }
+        (main(sections))
     };
     let made_by = format!("{} from the study's journal alone. {HOLDS}", host.stayput_version);
     document(title, "", &body, &made_by, "study", json)
