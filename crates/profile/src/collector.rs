@@ -8,7 +8,7 @@ mod skeleton {
 use crate::call_kinds::call_kinds;
 use crate::counts::ProgramCounts;
 use crate::intf::{self, Cpu, MAX_PROGRAMS, MAX_SHARDS, MAX_THREADS, PHASE_DEAD, PHASE_RUNNING, ProgramStats, Thread};
-use crate::profile::Move;
+use crate::profile::{Move, Waker};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, PrintLevel};
 use machine::CpuId;
@@ -58,6 +58,8 @@ pub(crate) struct Counted {
     pub lost_events: u64,
     /// Moves that were counted without from where to where.
     pub moves_untold: u64,
+    /// Whether this kernel tells interrupts from threads that wake somebody.
+    pub has_wakers: bool,
     /// Whether there were more programs than are told apart.
     pub has_crowd: bool,
 }
@@ -142,9 +144,14 @@ impl<'a> Collector<'a> {
     fn attach(&mut self) -> libbpf_rs::Result<()> {
         let programs = &self.skeleton.progs;
         // Births first: who is watched hands it on. Whoever is found meanwhile begins in the middle of an interval anyway.
-        for program in
-            [&programs.on_fork, &programs.on_exec, &programs.on_wakeup, &programs.on_first_wakeup, &programs.on_switch]
-        {
+        for program in [
+            &programs.on_fork,
+            &programs.on_exec,
+            &programs.on_waking,
+            &programs.on_wakeup,
+            &programs.on_first_wakeup,
+            &programs.on_switch,
+        ] {
             self.links.push(program.attach_trace()?);
         }
         self.begun_ns = now_ns();
@@ -188,13 +195,17 @@ impl<'a> Collector<'a> {
         let mut programs = self.programs(known_programs.saturating_add(1).min(MAX_PROGRAMS))?;
         self.read_threads(next_slot.min(MAX_THREADS), until_ns, &mut programs)?;
         self.read_moves(&mut programs)?;
+        let has_wakers = bss.unknown_contexts == 0;
+        if has_wakers {
+            name_wakers(&mut programs);
+        }
         let moves_untold = programs.values().map(|program| program.stats.moves_untold).sum();
         let has_crowd = programs.get(&intf::OTHER_PROGRAMS).is_some_and(|program| program.stats.threads > 0);
         let mut programs: Vec<ProgramCounts> =
             programs.into_values().filter(|program| program.stats.threads > 0).collect();
         programs.sort_by_key(|program| std::cmp::Reverse(program.stats.cpu_ns));
         let seconds = until_ns.saturating_sub(self.begun_ns) as f64 / 1e9;
-        Ok(Counted { programs, seconds, lost_events: missed + lost, moves_untold, has_crowd })
+        Ok(Counted { programs, seconds, lost_events: missed + lost, moves_untold, has_wakers, has_crowd })
     }
 
     /// How often a program of ours was not run since it was running on that CPU already.
@@ -205,10 +216,17 @@ impl<'a> Collector<'a> {
             let line = text.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
             line.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or(0)
         };
-        [&programs.on_switch, &programs.on_wakeup, &programs.on_first_wakeup, &programs.on_fork, &programs.on_exec]
-            .map(|program| count(program.as_fd().as_raw_fd()))
-            .iter()
-            .sum()
+        [
+            &programs.on_switch,
+            &programs.on_waking,
+            &programs.on_wakeup,
+            &programs.on_first_wakeup,
+            &programs.on_fork,
+            &programs.on_exec,
+        ]
+        .map(|program| count(program.as_fd().as_raw_fd()))
+        .iter()
+        .sum()
     }
 
     /// The programs by their numbers, with what was counted of each and where it ran.
@@ -282,6 +300,24 @@ impl<'a> Collector<'a> {
             program.moves.push(Move { from, to, count: bytemuck::pod_read_unaligned(&count) });
         }
         Ok(())
+    }
+}
+
+/// Says of each program who woke its threads, most often first.
+fn name_wakers(programs: &mut BTreeMap<u32, ProgramCounts>) {
+    let names: BTreeMap<u32, String> = (programs.iter().map(|(&number, program)| (number, program.name.clone())))
+        .chain([
+            (intf::WAKER_INTERRUPT, Waker::INTERRUPTS.into()),
+            (intf::WAKER_KERNEL, Waker::KERNEL.into()),
+            (intf::WAKER_UNWATCHED, Waker::OTHERS.into()),
+        ])
+        .collect();
+    for program in programs.values_mut() {
+        let counts = (0..).zip(program.stats.wakers).filter(|&(_, count)| count > 0);
+        let name = |number| names.get(&number).cloned().unwrap_or_else(|| Waker::OTHERS.into());
+        let mut wakers: Vec<Waker> = counts.map(|(number, count)| Waker { program: name(number), count }).collect();
+        wakers.sort_by_key(|waker| std::cmp::Reverse(waker.count));
+        program.wakers = Some(wakers);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A profile as text for a terminal of 80 columns.
 
-use crate::profile::{CallKind, INTERVAL_EDGES_MS, Profile, Program, Source};
+use crate::profile::{CallKind, INTERVAL_EDGES_MS, Profile, Program, Source, Waker};
 use machine::Level;
 use std::fmt::{self, Write};
 
@@ -42,6 +42,7 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     write_overview(profile, text)?;
     write_intervals(profile, text)?;
     write_ends(profile, text)?;
+    write_wakers(profile, text)?;
     write_moves(profile, text)?;
     write_potentials(profile, text)?;
     writeln!(text, "\nNot told")?;
@@ -120,6 +121,30 @@ fn write_ends(profile: &Profile, text: &mut String) -> fmt::Result {
         let kinds = program.system_calls.iter().filter(|(_, count)| **count > 0);
         let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{} {count}", call_name(*kind))).collect();
         write_wrapped("", &format!("{} waited for: {}", name(program), kinds.join(", ")), text)?;
+    }
+    Ok(())
+}
+
+fn write_wakers(profile: &Profile, text: &mut String) -> fmt::Result {
+    const MOST_WAKERS: usize = 4;
+    fn wakers(program: &Program) -> &[Waker] {
+        program.wakers.as_deref().unwrap_or_default()
+    }
+    if !shown(profile).any(|program| !wakers(program).is_empty()) {
+        return Ok(());
+    }
+    writeln!(text, "\nWoken by")?;
+    for program in shown(profile).filter(|program| !wakers(program).is_empty()) {
+        let (named, rest) = wakers(program).split_at(wakers(program).len().min(MOST_WAKERS));
+        let own = |waker: &Waker| match &waker.program {
+            name if *name == program.name => "itself".to_owned(),
+            name => name.clone(),
+        };
+        let mut counts: Vec<String> = named.iter().map(|waker| format!("{} {}", own(waker), waker.count)).collect();
+        if !rest.is_empty() {
+            counts.push(format!("{} more {}", rest.len(), rest.iter().map(|waker| waker.count).sum::<u64>()));
+        }
+        write_wrapped("", &format!("{}: {}", name(program), counts.join(", ")), text)?;
     }
     Ok(())
 }

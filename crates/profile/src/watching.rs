@@ -137,6 +137,9 @@ pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) ->
             counted.moves_untold
         ));
     }
+    if !counted.has_wakers {
+        untold.push("who woke whom: this kernel doesn't say whether an interrupt or a thread did".into());
+    }
     if counted.has_crowd {
         untold.push("programs beyond the first 255 are one, `(others)`".into());
     }
@@ -145,10 +148,9 @@ pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) ->
 }
 
 /// What no profile tells.
-const GENERALLY_UNTOLD: [&str; 3] = [
+const GENERALLY_UNTOLD: [&str; 2] = [
     "looks of the scheduler at its run queue that left the thread where it was: a dispatch interval is the time to the next switch",
     "reload cost: it was not measured, and potentials rest on an assumption that each of them states",
-    "who woke whom",
 ];
 
 /// Watches what runs already until the time is over, it has ended, or somebody interrupts us.

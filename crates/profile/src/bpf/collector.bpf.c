@@ -29,13 +29,20 @@ const volatile u8 call_kinds[MAX_CALLS];
 u32 next_slot;
 u32 known_programs; /* numbered from OTHER_PROGRAMS + 1 */
 u64 lost_threads;
-u64 lost_events; /* that must have been, but were not told */
+u64 lost_events;      /* that must have been, but were not told */
+u64 unknown_contexts; /* wake-ups by a thread or by an interrupt: this kernel doesn't tell */
+
+/* What a task keeps of its being watched. */
+struct watched {
+    u32 slot;
+    u32 waker; /* who is about to wake it, plus 1 */
+};
 
 struct {
     __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, int);
-    __type(value, u32);
+    __type(value, struct watched);
 } slots SEC(".maps");
 
 struct {
@@ -166,11 +173,11 @@ static __always_inline struct program_stats *stats_of(u32 program, u32 cpu) {
 }
 
 static __always_inline struct thread *thread_of(struct task_struct *task, u32 *slot) {
-    u32 *found = bpf_task_storage_get(&slots, task, NULL, 0);
+    struct watched *found = bpf_task_storage_get(&slots, task, NULL, 0);
     if (!found)
         return NULL;
-    *slot = *found;
-    return bpf_map_lookup_elem(&threads, found);
+    *slot = found->slot;
+    return bpf_map_lookup_elem(&threads, slot);
 }
 
 /* The number of the program by which its process is called; the last of a crowd share one. */
@@ -222,7 +229,8 @@ static __always_inline struct thread *watch(struct task_struct *task, u32 progra
     thread->program = program;
     thread->last_cpu = NO_CPU;
     __builtin_memcpy(thread->comm, task->comm, sizeof(thread->comm));
-    if (!bpf_task_storage_get(&slots, task, &slot, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+    struct watched watched = {.slot = slot};
+    if (!bpf_task_storage_get(&slots, task, &watched, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
         __sync_fetch_and_add(&lost_threads, 1);
         thread->phase = PHASE_DEAD;
         bpf_map_push_elem(&ended, &slot, 0);
@@ -451,25 +459,69 @@ int on_switch(u64 *ctx) {
     return 0;
 }
 
-static __always_inline int woken(struct task_struct *task) {
+/* Who wakes somebody on this CPU now, plus 1. */
+static __always_inline u32 waker_here(u64 *ctx) {
+    struct task_struct *task = bpf_get_current_task_btf();
+    u32 cpu = bpf_get_smp_processor_id();
+    struct cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
+    struct thread *thread = NULL;
     u32 slot = 0;
-    struct thread *thread = thread_of(task, &slot);
+    if (!here)
+        return 0;
+    /* By way of a map, the verifier takes it as a number. */
+    *(volatile u64 *)&here->address = (u64)ctx;
+    enum context context = context_of(task, *(volatile u64 *)&here->address);
+    if (context == CONTEXT_UNKNOWN)
+        __sync_fetch_and_add(&unknown_contexts, 1);
+    if (context == CONTEXT_INTERRUPT)
+        return WAKER_INTERRUPT + 1;
+    if (task->flags & PF_KTHREAD)
+        return WAKER_KERNEL + 1;
+    /* Who had the CPU when all began, or was watched since, has to be looked for. */
+    if (here->slot && here->tid == (u32)task->pid) {
+        slot = here->slot - 1;
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    } else {
+        thread = thread_of(task, &slot);
+    }
+    return thread ? thread->program + 1 : WAKER_UNWATCHED + 1;
+}
+
+/* Told by the waker itself: whom it wakes on an idle CPU is put into a run queue there. */
+SEC("tp_btf/sched_waking")
+int on_waking(u64 *ctx) {
+    struct watched *watched = bpf_task_storage_get(&slots, (struct task_struct *)ctx[0], NULL, 0);
+    if (watched)
+        watched->waker = waker_here(ctx);
+    return 0;
+}
+
+static __always_inline int woken(u64 *ctx, bool is_first) {
+    struct task_struct *task = (void *)ctx[0];
+    struct watched *watched = bpf_task_storage_get(&slots, task, NULL, 0);
+    struct thread *thread = watched ? bpf_map_lookup_elem(&threads, &watched->slot) : NULL;
     if (!thread || (thread->phase != PHASE_BLOCKED && thread->phase != PHASE_NEW))
         return 0; /* It has never left the run queue. */
     u64 now = bpf_ktime_get_ns();
     struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
-    if (stats && thread->phase == PHASE_BLOCKED && thread->since_ns)
-        record(&stats->blocks, now - thread->since_ns);
+    u32 waker = opaque((is_first ? waker_here(ctx) : watched->waker) - 1);
+    watched->waker = 0;
+    if (stats) {
+        if (thread->phase == PHASE_BLOCKED && thread->since_ns)
+            record(&stats->blocks, now - thread->since_ns);
+        if (waker < WAKERS)
+            add(&stats->wakers[waker], 1);
+    }
     thread->phase = PHASE_WOKEN;
     thread->since_ns = now;
     return 0;
 }
 
 SEC("tp_btf/sched_wakeup")
-int on_wakeup(u64 *ctx) { return woken((void *)ctx[0]); }
+int on_wakeup(u64 *ctx) { return woken(ctx, false); }
 
 SEC("tp_btf/sched_wakeup_new")
-int on_first_wakeup(u64 *ctx) { return woken((void *)ctx[0]); }
+int on_first_wakeup(u64 *ctx) { return woken(ctx, true); }
 
 SEC("tp_btf/sched_process_fork")
 int on_fork(u64 *ctx) {

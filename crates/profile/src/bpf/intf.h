@@ -69,6 +69,14 @@ enum call {
 /* Turns of others between two times of a thread on a CPU: 0, 1, 2, 3-4, 5-8, 9-16, 17-32, more. */
 #define TURN_BINS 8
 
+/* Who wakes threads: programs by their numbers, and those that have none. */
+enum waker {
+    WAKER_INTERRUPT = MAX_PROGRAMS,
+    WAKER_KERNEL,
+    WAKER_UNWATCHED,
+    WAKERS,
+};
+
 /* What is counted of a program. */
 struct program_stats {
     u64 cpu_ns;
@@ -83,6 +91,7 @@ struct program_stats {
     u64 moves;
     u64 moves_from_busy;
     u64 moves_untold; /* for which the map of moves had no room */
+    u64 wakers[WAKERS];
     struct times intervals;
     struct times slices;
     struct times waits;
@@ -134,7 +143,8 @@ struct cpu {
     u32 is_busy;
     u32 slot; /* of the thread that has it, plus 1; 0 is none that is watched */
     u32 tid;  /* of that thread */
-    u32 padding[7];
+    u32 padding[5];
+    u64 address; /* of what the last wake-up put on the stack */
 };
 
 struct cpu_move {
