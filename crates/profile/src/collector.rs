@@ -49,6 +49,14 @@ pub struct Collector<'a> {
     shards: u32,
     cpus: u32,
     begun_ns: u64,
+    stopped: Option<Stopped>,
+}
+
+/// When it stopped counting, and how often it was not run till then.
+#[derive(Clone, Copy)]
+pub(crate) struct Stopped {
+    at_ns: u64,
+    missed: u64,
 }
 
 /// What was counted.
@@ -102,17 +110,21 @@ impl<'a> Collector<'a> {
     /// # Errors
     /// [`Refused`], with what the kernel said.
     pub fn load(memory: &'a mut MaybeUninit<OpenObject>, watched: Watched) -> Result<Self, Refused> {
+        Self::load_with(memory, watched, 0)
+    }
+
+    /// The same, and tells each event to a ring of so many bytes (a power of two), which [`Collector::events`] is; 0 tells none.
+    ///
+    /// # Errors
+    /// [`Refused`], with what the kernel said.
+    pub(crate) fn load_with(
+        memory: &'a mut MaybeUninit<OpenObject>,
+        watched: Watched,
+        ring_bytes: u32,
+    ) -> Result<Self, Refused> {
         check()?;
         // Before 5.18 sched_switch has three arguments, and a program that reads the fourth is refused.
         let has_prev_state = switch_tells_state();
-        Self::load_with(memory, watched, has_prev_state)
-    }
-
-    fn load_with(
-        memory: &'a mut MaybeUninit<OpenObject>,
-        watched: Watched,
-        has_prev_state: bool,
-    ) -> Result<Self, Refused> {
         libbpf_rs::set_print(Some((PrintLevel::Debug, keep)));
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused)? as u32;
         if cpus > intf::MAX_CPUS {
@@ -125,6 +137,7 @@ impl<'a> Collector<'a> {
         };
         rodata.has_prev_state = has_prev_state;
         rodata.shares_shards = cpus > shards;
+        rodata.traces = ring_bytes > 0;
         rodata.watches_all = watched == Watched::All;
         (rodata.nr_cpus, rodata.nr_shards) = (cpus, shards);
         rodata.launcher = if watched == Watched::Started { std::process::id() } else { 0 };
@@ -132,8 +145,11 @@ impl<'a> Collector<'a> {
         open.maps.programs.set_max_entries(MAX_PROGRAMS * shards).map_err(refused)?;
         open.maps.residency.set_max_entries(MAX_PROGRAMS * cpus).map_err(refused)?;
         open.maps.cpus.set_max_entries(cpus).map_err(refused)?;
+        if ring_bytes > 0 {
+            open.maps.events.set_max_entries(ring_bytes).map_err(refused)?;
+        }
         let skeleton = open.load().map_err(refused)?;
-        let mut collector = Self { skeleton, links: Vec::new(), shards, cpus, begun_ns: 0 };
+        let mut collector = Self { skeleton, links: Vec::new(), shards, cpus, begun_ns: 0, stopped: None };
         collector.attach().map_err(refused)?;
         if watched == Watched::All {
             collector.find_threads()?;
@@ -180,14 +196,30 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
+    /// Where events are told, for a trace.
+    pub(crate) fn events(&self) -> &dyn MapCore {
+        &self.skeleton.maps.events
+    }
+
+    /// How many events the ring had no room for, until now.
+    pub(crate) fn untold_events(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |bss| bss.untold_events)
+    }
+
+    /// Stops counting, unless it has been.
+    pub(crate) fn stop(&mut self) -> Stopped {
+        let stopped = self.stopped.unwrap_or_else(|| Stopped { at_ns: now_ns(), missed: self.missed_runs() });
+        self.stopped = Some(stopped);
+        self.links.clear();
+        stopped
+    }
+
     /// Stops counting, and reads what was counted.
     ///
     /// # Errors
     /// [`Refused`], where the kernel's counters can't be read.
     pub(crate) fn finish(mut self) -> Result<Counted, Refused> {
-        let until_ns = now_ns();
-        let missed = self.missed_runs();
-        self.links.clear();
+        let Stopped { at_ns: until_ns, missed } = self.stop();
         let Some(bss) = self.skeleton.maps.bss_data.as_deref() else {
             return Err(Refused("the collector has no counters".into()));
         };

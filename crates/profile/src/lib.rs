@@ -11,6 +11,7 @@ pub mod potential;
 pub mod profile;
 mod records;
 pub mod text;
+pub mod trace;
 pub mod watching;
 pub mod workload;
 

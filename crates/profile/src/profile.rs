@@ -4,6 +4,7 @@
 //! cache-affinity report calls a process.
 
 use crate::histogram::Histogram;
+use crate::trace::TraceSums;
 use machine::{CpuId, Level};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +31,9 @@ pub struct Profile {
     pub lost_events: u64,
     /// The programs, the one with the most CPU time first.
     pub programs: Vec<Program>,
+    /// What the trace has that was written meanwhile; absent where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceSums>,
     /// What could not be told, a sentence each.
     pub untold: Vec<String>,
 }

@@ -36,6 +36,13 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     };
     let (seconds, cpus, kernel) = (profile.seconds, profile.cpus, &profile.kernel);
     write_wrapped("", &format!("{seconds:.3} s on {cpus} CPUs, Linux {kernel}; {how}, {lost}"), text)?;
+    if let Some(trace) = &profile.trace {
+        let lost = match trace.lost_events {
+            0 => "none lost".into(),
+            lost => format!("{lost} lost, which the tables have all the same; the trace says where"),
+        };
+        write_wrapped("", &format!("Trace: {} events, {lost}", trace.events), text)?;
+    }
     if profile.programs.iter().all(|program| program.cpu_s == 0.0) {
         return writeln!(text, "\nNo thread had a CPU meanwhile.");
     }
@@ -253,6 +260,7 @@ mod tests {
             seconds: 12_345.678,
             lost_events: 0,
             programs: vec![program],
+            trace: None,
             untold: vec!["words ".repeat(40)],
         };
         let text = terminal(&profile);

@@ -142,6 +142,7 @@ mod tests {
             seconds: 1.0,
             lost_events: 0,
             programs,
+            trace: None,
             untold: Vec::new(),
         }
     }

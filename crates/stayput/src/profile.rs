@@ -1,6 +1,8 @@
 //! `stayput profile`: what programs that run do to their time slices and caches.
 
 use crate::{FAILURE, SUCCESS, UsageError, shell};
+use ::profile::trace::TraceTo;
+use ::profile::watching::profile_and_trace;
 use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, text, workload};
 use anyhow::Context;
 use machine::Machine;
@@ -41,6 +43,9 @@ pub struct ProfileArgs {
     /// Write the programs to FILE as a workload that simulate and replay take (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("toml"))]
     workload: Option<PathBuf>,
+    /// Write every switch, wake-up and move to FILE as a trace that ui.perfetto.dev opens
+    #[arg(long, value_name = "FILE", add = shell::files("pftrace"))]
+    trace: Option<PathBuf>,
     /// Print no tables
     #[arg(short, long)]
     quiet: bool,
@@ -65,6 +70,17 @@ fn proofs(args: &ProfileArgs, profile: &Profile) -> String {
         }
     };
     format!("\nWhat would prove it\n  stayput study {study}\n")
+}
+
+/// A trace is a file of its own: it gets its name when it is whole.
+fn trace_file(path: &Path, file: ResultFile, others: [&Option<PathBuf>; 2]) -> anyhow::Result<ResultFile> {
+    if path == Path::new("-") || path.exists() && !path.is_file() {
+        return Err(UsageError::from("a trace needs a file of its own; name one, as in --trace app.pftrace"));
+    }
+    if others.iter().any(|other| other.as_deref() == Some(path)) {
+        return Err(UsageError::from("--trace names the file of another result; give each its own"));
+    }
+    Ok(file)
 }
 
 /// A word as a shell takes it.
@@ -92,9 +108,12 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     if json.is_some() && args.json == args.workload && args.json.as_deref() != Some(Path::new("-")) {
         return Err(UsageError::from("--json and --workload name the same file; give each its own"));
     }
+    let trace =
+        args.trace.as_ref().map(|path| trace_file(path, file(path)?, [&args.json, &args.workload])).transpose()?;
     let machine = Machine::host()?;
-    let profiled = ::profile::profile(&target, args.duration.map(|Span(duration)| duration), &machine);
-    let Profiled { profile, launched, refused } = profiled.map_err(|error| match error {
+    let at_most = args.duration.map(|Span(duration)| duration);
+    let profiled = profile_and_trace(&target, at_most, &machine, trace.as_ref().map(|file| TraceTo::file(file.path())));
+    let Profiled { profile, launched, refused, trace_failure } = profiled.map_err(|error| match error {
         ProfileError::Launch(error) if !args.command.is_empty() => crate::unstartable(error, &args.command[0]),
         error => error.into(),
     })?;
@@ -112,6 +131,10 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     }
     if let Some(file) = workload_file {
         file.write(workload::workload_file(&profile))?;
+    }
+    if let Some(failure) = trace_failure {
+        let left = format!("what was traced until then is in {}", failure.path.display());
+        return Err(anyhow::Error::new(failure).context(left));
     }
     Ok(match launched.map(|launched| launched.observation.exit) {
         None | Some(Exit::Code(0)) => SUCCESS,

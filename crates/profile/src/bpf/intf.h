@@ -147,6 +147,37 @@ struct cpu {
     u64 address; /* of what the last wake-up put on the stack */
 };
 
+/* What a trace is told. */
+enum event_kind {
+    EVENT_SWITCH, /* `tid` leaves, `other` comes */
+    EVENT_BEGIN,  /* `tid` is watched from now on, and has the CPU */
+    EVENT_WAKE,   /* `tid` is woken by `other` */
+    EVENT_THREAD, /* `tid` of process `other` is called so */
+};
+
+/* Who is no watched thread; no thread has such a number (they end at 2^22). */
+#define TID_IDLE 0
+#define TID_INTERRUPT 0x7ffffffd
+#define TID_KERNEL 0x7ffffffe
+#define TID_OTHERS 0x7fffffff
+
+struct event {
+    u64 time_ns;
+    u32 tid;
+    u32 other;
+    u16 cpu;
+    u8 kind;
+    u8 end;  /* why it leaves */
+    u8 call; /* for what it waits */
+    u8 is_uninterruptible;
+    u16 moved_from; /* where who comes was last, plus 1; 0 is here, or not known */
+};
+
+struct thread_event {
+    struct event event;
+    s8 comm[16];
+};
+
 struct cpu_move {
     u32 program;
     u16 from;
