@@ -202,6 +202,11 @@ impl Timeline {
             self.track(TrackEventType::SliceBegin, since_ns, track, end_name(event), &[]);
             self.track(TrackEventType::SliceEnd, now_ns, track, "", &[]);
         }
+        if running.is_some_and(|(tid, _)| tid != leaves) {
+            // The kernel left out a switch; whose the time was in between, nobody knows.
+            let cpu = u64::from(event.cpu);
+            self.track(TrackEventType::Instant, now_ns, LOSSES, "a switch that was not told", &[("cpu", cpu)]);
+        }
         let state = match u32::from(event.end) {
             _ if !is_watched(leaves) => STATE_RUNNABLE,
             intf::END_QUANTUM | intf::END_SYNCHRONIZATION => STATE_RUNNABLE,

@@ -113,7 +113,9 @@ fn works() {
         }
     }
     answers(ANSWERS);
-    children.into_iter().for_each(|child| drop(waitpid(child, None).unwrap()));
+    for child in children {
+        waitpid(child, None).unwrap();
+    }
 }
 
 // What a trace says.
@@ -123,8 +125,6 @@ fn works() {
 struct OnCpus {
     switches: u64,
     cpu_ns: u64,
-    moves: u64,
-    last_cpu: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -139,9 +139,25 @@ struct Told {
     moves: u64,
     wakes: BTreeMap<(String, u64), u64>,
     lost: u64,
+    /// Switches that must have been, by what comes after.
+    untold_switches: u64,
+    /// Those of which the trace says so.
+    marked_switches: u64,
     has_lost_bundle: bool,
+    /// When, who, on which CPU.
+    arrivals: Vec<(u64, u64, u64)>,
     packets: usize,
     read_bytes: usize,
+}
+
+impl Told {
+    /// How often a thread came to another CPU than the last.
+    fn moves_of(&self, tid: u64) -> u64 {
+        let mut arrivals: Vec<_> = self.arrivals.iter().filter(|(_, who, _)| *who == tid).collect();
+        // Packets are in order for each CPU alone.
+        arrivals.sort_unstable();
+        arrivals.windows(2).filter(|pair| pair[0].2 != pair[1].2).count() as u64
+    }
 }
 
 fn read(bytes: &[u8]) -> Told {
@@ -188,6 +204,7 @@ fn read(bytes: &[u8]) -> Told {
                 }
             }
             3 if event.text(23) == "moved" => told.moves += 1,
+            3 if event.text(23).starts_with("a switch") => told.marked_switches += 1,
             3 => told.lost += number("events"),
             kind => panic!("an event of type {kind}"),
         }
@@ -201,13 +218,15 @@ fn read_event(event: &Fields<'_>, cpu: u64, running: &mut BTreeMap<u64, (u64, u6
     if let Some(switch) = event.message(4) {
         let (leaves, comes) = (switch.number(2), switch.number(6));
         if let Some((tid, since_ns)) = running.insert(cpu, (comes, at_ns)) {
-            assert!(tid == leaves || told.has_lost_bundle, "{tid} had CPU {cpu}, and {leaves} leaves it");
             assert!(since_ns <= at_ns);
-            told.threads.entry(leaves).or_default().cpu_ns += at_ns - since_ns;
+            if tid == leaves {
+                told.threads.entry(leaves).or_default().cpu_ns += at_ns - since_ns;
+            } else {
+                told.untold_switches += 1;
+            }
         }
-        let thread = told.threads.entry(comes).or_default();
-        thread.switches += 1;
-        thread.moves += u64::from(thread.last_cpu.replace(cpu).is_some_and(|last| last != cpu));
+        told.threads.entry(comes).or_default().switches += 1;
+        told.arrivals.push((at_ns, comes, cpu));
     }
     if let Some(waking) = event.message(20) {
         let waker = if event.number(5) != 0 { IDLE } else { event.number(2) };
@@ -243,17 +262,21 @@ fn every_slice_is_what_was_counted() {
     let bytes = fs::read(&path).unwrap();
     let told = read(&bytes);
     assert_eq!((told.read_bytes, sums.bytes), (bytes.len(), bytes.len() as u64));
+    // Those that some kernels of virtual machines leave out.
+    assert_eq!(told.untold_switches, told.marked_switches);
     let program = own(&profile);
     assert_eq!(program.by_thread.len(), 8);
     // Where the kernel leaves out an event, the profile says so, and both may differ by that.
     let lost = profile.lost_events;
+    println!("{lost} lost, {} not told, {} slices", told.untold_switches, told.slices_ns.values().flatten().count());
     let main = program.by_thread.iter().map(|row| row.tid).min().unwrap();
     for row in &program.by_thread {
         let thread = &told.threads[&(row.tid as u64)];
         // The command has its CPU when it is executed, which is no switch.
         let began = u64::from(row.tid == main);
         assert!(thread.switches.abs_diff(row.switches + began) <= lost, "{row:?}, {thread:?}");
-        assert!(thread.moves.abs_diff(row.migrations) <= lost, "{row:?}, {thread:?}");
+        let moves = told.moves_of(row.tid as u64);
+        assert!(moves.abs_diff(row.migrations) <= lost, "{row:?}, {moves} moves");
         if lost == 0 {
             assert_eq!(thread.cpu_ns, (row.cpu_s * 1e9).round() as u64, "{row:?}");
         }
