@@ -8,7 +8,7 @@ mod skeleton {
 use crate::call_kinds::call_kinds;
 use crate::counts::ProgramCounts;
 use crate::intf::{self, Cpu, MAX_PROGRAMS, MAX_SHARDS, MAX_THREADS, PHASE_DEAD, PHASE_RUNNING, ProgramStats, Thread};
-use crate::profile::Move;
+use crate::profile::{Move, Waker};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, PrintLevel};
 use machine::CpuId;
@@ -49,6 +49,14 @@ pub struct Collector<'a> {
     shards: u32,
     cpus: u32,
     begun_ns: u64,
+    stopped: Option<Stopped>,
+}
+
+/// When it stopped counting, and how often it was not run till then.
+#[derive(Clone, Copy)]
+pub(crate) struct Stopped {
+    at_ns: u64,
+    missed: u64,
 }
 
 /// What was counted.
@@ -58,6 +66,8 @@ pub(crate) struct Counted {
     pub lost_events: u64,
     /// Moves that were counted without from where to where.
     pub moves_untold: u64,
+    /// Whether this kernel tells interrupts from threads that wake somebody.
+    pub has_wakers: bool,
     /// Whether there were more programs than are told apart.
     pub has_crowd: bool,
 }
@@ -100,17 +110,21 @@ impl<'a> Collector<'a> {
     /// # Errors
     /// [`Refused`], with what the kernel said.
     pub fn load(memory: &'a mut MaybeUninit<OpenObject>, watched: Watched) -> Result<Self, Refused> {
+        Self::load_with(memory, watched, 0)
+    }
+
+    /// The same, and tells each event to a ring of so many bytes (a power of two), which [`Collector::events`] is; 0 tells none.
+    ///
+    /// # Errors
+    /// [`Refused`], with what the kernel said.
+    pub(crate) fn load_with(
+        memory: &'a mut MaybeUninit<OpenObject>,
+        watched: Watched,
+        ring_bytes: u32,
+    ) -> Result<Self, Refused> {
         check()?;
         // Before 5.18 sched_switch has three arguments, and a program that reads the fourth is refused.
         let has_prev_state = switch_tells_state();
-        Self::load_with(memory, watched, has_prev_state)
-    }
-
-    fn load_with(
-        memory: &'a mut MaybeUninit<OpenObject>,
-        watched: Watched,
-        has_prev_state: bool,
-    ) -> Result<Self, Refused> {
         libbpf_rs::set_print(Some((PrintLevel::Debug, keep)));
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused)? as u32;
         if cpus > intf::MAX_CPUS {
@@ -123,6 +137,7 @@ impl<'a> Collector<'a> {
         };
         rodata.has_prev_state = has_prev_state;
         rodata.shares_shards = cpus > shards;
+        rodata.traces = ring_bytes > 0;
         rodata.watches_all = watched == Watched::All;
         (rodata.nr_cpus, rodata.nr_shards) = (cpus, shards);
         rodata.launcher = if watched == Watched::Started { std::process::id() } else { 0 };
@@ -130,8 +145,11 @@ impl<'a> Collector<'a> {
         open.maps.programs.set_max_entries(MAX_PROGRAMS * shards).map_err(refused)?;
         open.maps.residency.set_max_entries(MAX_PROGRAMS * cpus).map_err(refused)?;
         open.maps.cpus.set_max_entries(cpus).map_err(refused)?;
+        if ring_bytes > 0 {
+            open.maps.events.set_max_entries(ring_bytes).map_err(refused)?;
+        }
         let skeleton = open.load().map_err(refused)?;
-        let mut collector = Self { skeleton, links: Vec::new(), shards, cpus, begun_ns: 0 };
+        let mut collector = Self { skeleton, links: Vec::new(), shards, cpus, begun_ns: 0, stopped: None };
         collector.attach().map_err(refused)?;
         if watched == Watched::All {
             collector.find_threads()?;
@@ -142,9 +160,14 @@ impl<'a> Collector<'a> {
     fn attach(&mut self) -> libbpf_rs::Result<()> {
         let programs = &self.skeleton.progs;
         // Births first: who is watched hands it on. Whoever is found meanwhile begins in the middle of an interval anyway.
-        for program in
-            [&programs.on_fork, &programs.on_exec, &programs.on_wakeup, &programs.on_first_wakeup, &programs.on_switch]
-        {
+        for program in [
+            &programs.on_fork,
+            &programs.on_exec,
+            &programs.on_waking,
+            &programs.on_wakeup,
+            &programs.on_first_wakeup,
+            &programs.on_switch,
+        ] {
             self.links.push(program.attach_trace()?);
         }
         self.begun_ns = now_ns();
@@ -173,14 +196,30 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
+    /// Where events are told, for a trace.
+    pub(crate) fn events(&self) -> &dyn MapCore {
+        &self.skeleton.maps.events
+    }
+
+    /// How many events the ring had no room for, until now.
+    pub(crate) fn untold_events(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |bss| bss.untold_events)
+    }
+
+    /// Stops counting, unless it has been.
+    pub(crate) fn stop(&mut self) -> Stopped {
+        let stopped = self.stopped.unwrap_or_else(|| Stopped { at_ns: now_ns(), missed: self.missed_runs() });
+        self.stopped = Some(stopped);
+        self.links.clear();
+        stopped
+    }
+
     /// Stops counting, and reads what was counted.
     ///
     /// # Errors
     /// [`Refused`], where the kernel's counters can't be read.
     pub(crate) fn finish(mut self) -> Result<Counted, Refused> {
-        let until_ns = now_ns();
-        let missed = self.missed_runs();
-        self.links.clear();
+        let Stopped { at_ns: until_ns, missed } = self.stop();
         let Some(bss) = self.skeleton.maps.bss_data.as_deref() else {
             return Err(Refused("the collector has no counters".into()));
         };
@@ -188,13 +227,17 @@ impl<'a> Collector<'a> {
         let mut programs = self.programs(known_programs.saturating_add(1).min(MAX_PROGRAMS))?;
         self.read_threads(next_slot.min(MAX_THREADS), until_ns, &mut programs)?;
         self.read_moves(&mut programs)?;
+        let has_wakers = bss.unknown_contexts == 0;
+        if has_wakers {
+            name_wakers(&mut programs);
+        }
         let moves_untold = programs.values().map(|program| program.stats.moves_untold).sum();
         let has_crowd = programs.get(&intf::OTHER_PROGRAMS).is_some_and(|program| program.stats.threads > 0);
         let mut programs: Vec<ProgramCounts> =
             programs.into_values().filter(|program| program.stats.threads > 0).collect();
         programs.sort_by_key(|program| std::cmp::Reverse(program.stats.cpu_ns));
         let seconds = until_ns.saturating_sub(self.begun_ns) as f64 / 1e9;
-        Ok(Counted { programs, seconds, lost_events: missed + lost, moves_untold, has_crowd })
+        Ok(Counted { programs, seconds, lost_events: missed + lost, moves_untold, has_wakers, has_crowd })
     }
 
     /// How often a program of ours was not run since it was running on that CPU already.
@@ -205,10 +248,17 @@ impl<'a> Collector<'a> {
             let line = text.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
             line.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or(0)
         };
-        [&programs.on_switch, &programs.on_wakeup, &programs.on_first_wakeup, &programs.on_fork, &programs.on_exec]
-            .map(|program| count(program.as_fd().as_raw_fd()))
-            .iter()
-            .sum()
+        [
+            &programs.on_switch,
+            &programs.on_waking,
+            &programs.on_wakeup,
+            &programs.on_first_wakeup,
+            &programs.on_fork,
+            &programs.on_exec,
+        ]
+        .map(|program| count(program.as_fd().as_raw_fd()))
+        .iter()
+        .sum()
     }
 
     /// The programs by their numbers, with what was counted of each and where it ran.
@@ -283,6 +333,24 @@ impl<'a> Collector<'a> {
             program.moves.push(Move { from, to, count: bytemuck::pod_read_unaligned(&count) });
         }
         Ok(())
+    }
+}
+
+/// Says of each program who woke its threads, most often first.
+fn name_wakers(programs: &mut BTreeMap<u32, ProgramCounts>) {
+    let names: BTreeMap<u32, String> = (programs.iter().map(|(&number, program)| (number, program.name.clone())))
+        .chain([
+            (intf::WAKER_INTERRUPT, Waker::INTERRUPTS.into()),
+            (intf::WAKER_KERNEL, Waker::KERNEL.into()),
+            (intf::WAKER_UNWATCHED, Waker::OTHERS.into()),
+        ])
+        .collect();
+    for program in programs.values_mut() {
+        let counts = (0..).zip(program.stats.wakers).filter(|&(_, count)| count > 0);
+        let name = |number| names.get(&number).cloned().unwrap_or_else(|| Waker::OTHERS.into());
+        let mut wakers: Vec<Waker> = counts.map(|(number, count)| Waker { program: name(number), count }).collect();
+        wakers.sort_by_key(|waker| std::cmp::Reverse(waker.count));
+        program.wakers = Some(wakers);
     }
 }
 

@@ -5,6 +5,7 @@ use crate::intf::{self, ProgramStats, Thread, Times};
 use crate::potential::Judge;
 use crate::profile::{
     CallKind, EndsPercent, Histograms, INTERVAL_EDGES_MS, IntervalBins, Intervening, Move, Program, ThreadRow, Waits,
+    Waker,
 };
 use machine::{CpuId, Level, Machine};
 use std::collections::BTreeMap;
@@ -22,12 +23,14 @@ pub(crate) struct ProgramCounts {
     /// CPU time on each CPU, in ns.
     pub residency_ns: BTreeMap<CpuId, u64>,
     pub moves: Vec<Move>,
+    /// Who woke its threads, where that can be told.
+    pub wakers: Option<Vec<Waker>>,
 }
 
 impl ProgramCounts {
     pub fn new(name: String) -> Self {
         let stats = ProgramStats::none();
-        Self { name, stats, threads: Vec::new(), residency_ns: BTreeMap::new(), moves: Vec::new() }
+        Self { name, stats, threads: Vec::new(), residency_ns: BTreeMap::new(), moves: Vec::new(), wakers: None }
     }
 
     /// Adds one of its threads as it was at `until_ns`, when the profile ended: what it had begun was cut off there.
@@ -92,7 +95,7 @@ impl ProgramCounts {
             former_cpu_busy_percent: (is_complete && stats.moves > 0)
                 .then(|| 100.0 * stats.moves_from_busy as f64 / stats.moves as f64),
             moves: self.moves,
-            wakers: None,
+            wakers: self.wakers,
             by_thread,
             threads_without_row,
             histograms,

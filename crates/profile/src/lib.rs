@@ -14,6 +14,7 @@ pub mod profile;
 mod records;
 mod survival;
 pub mod text;
+pub mod trace;
 pub mod watching;
 pub mod workload;
 

@@ -4,6 +4,7 @@
 //! cache-affinity report calls a process.
 
 use crate::histogram::Histogram;
+use crate::trace::TraceSums;
 use machine::{CpuId, Level};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,6 +34,9 @@ pub struct Profile {
     pub lost_events: u64,
     /// The programs, the one with the most CPU time first.
     pub programs: Vec<Program>,
+    /// What the trace has that was written meanwhile; absent where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceSums>,
     /// What could not be told, a sentence each.
     pub untold: Vec<String>,
 }
@@ -98,7 +102,8 @@ pub struct Program {
     /// nothing moved, and where it can't be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_cpu_busy_percent: Option<f64>,
-    /// By whom its threads were woken; absent where it can't be told.
+    /// By whom its threads were woken, most often first; a thread's first wake-up, by its creator, is among them. Absent where it
+    /// can't be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wakers: Option<Vec<Waker>>,
     /// Its threads, those with the most CPU time first.
@@ -270,10 +275,19 @@ pub struct Move {
 /// Who woke threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waker {
-    /// Its program, or `interrupts`.
+    /// Its program, [`Waker::INTERRUPTS`], [`Waker::KERNEL`] or [`Waker::OTHERS`].
     pub program: String,
     /// How often.
     pub count: u64,
+}
+
+impl Waker {
+    /// Timers, devices, and what the network delivers, to the same machine as well.
+    pub const INTERRUPTS: &str = "interrupts";
+    /// The kernel's own threads.
+    pub const KERNEL: &str = "kernel";
+    /// Programs that were not watched.
+    pub const OTHERS: &str = "other programs";
 }
 
 /// One thread in a program.

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(crate) const UNTOLD: [&str; 4] = [
     "why threads gave up their CPUs though nobody took them (a semaphore, a system call, a page fault): all of that is `other`, and \
      sched_yield counts as quantum",
-    "when threads were woken: waits are those after preemptions alone, times of blocking contain the waits after them, and there are no \
+    "when threads were woken, and by whom: waits are those after preemptions alone, times of blocking contain the waits after them, and there are no \
      wake-up latencies",
     "which other programs ran in between: effective time slices may be shorter than shown, and the potential is left open",
     "threads that ended are told by their numbers; a thread's name is its program's",

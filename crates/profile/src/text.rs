@@ -1,6 +1,6 @@
 //! A profile as text for a terminal of 80 columns.
 
-use crate::profile::{CallKind, INTERVAL_EDGES_MS, Profile, Program, Source};
+use crate::profile::{CallKind, INTERVAL_EDGES_MS, Profile, Program, Source, Waker};
 use machine::Level;
 use std::fmt::{self, Write};
 
@@ -36,12 +36,20 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     };
     let (seconds, cpus, kernel) = (profile.seconds, profile.cpus, &profile.kernel);
     write_wrapped("", &format!("{seconds:.3} s on {cpus} CPUs, Linux {kernel}; {how}, {lost}"), text)?;
+    if let Some(trace) = &profile.trace {
+        let lost = match trace.lost_events {
+            0 => "none lost".into(),
+            lost => format!("{lost} lost, which the tables have all the same; the trace says where"),
+        };
+        write_wrapped("", &format!("Trace: {} events, {lost}", trace.events), text)?;
+    }
     if profile.programs.iter().all(|program| program.cpu_s == 0.0) {
         return writeln!(text, "\nNo thread had a CPU meanwhile.");
     }
     write_overview(profile, text)?;
     write_intervals(profile, text)?;
     write_ends(profile, text)?;
+    write_wakers(profile, text)?;
     write_moves(profile, text)?;
     write_potentials(profile, text)?;
     writeln!(text, "\nNot told")?;
@@ -120,6 +128,30 @@ fn write_ends(profile: &Profile, text: &mut String) -> fmt::Result {
         let kinds = program.system_calls.iter().filter(|(_, count)| **count > 0);
         let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{} {count}", call_name(*kind))).collect();
         write_wrapped("", &format!("{} waited for: {}", name(program), kinds.join(", ")), text)?;
+    }
+    Ok(())
+}
+
+fn write_wakers(profile: &Profile, text: &mut String) -> fmt::Result {
+    const MOST_WAKERS: usize = 4;
+    fn wakers(program: &Program) -> &[Waker] {
+        program.wakers.as_deref().unwrap_or_default()
+    }
+    if !shown(profile).any(|program| !wakers(program).is_empty()) {
+        return Ok(());
+    }
+    writeln!(text, "\nWoken by")?;
+    for program in shown(profile).filter(|program| !wakers(program).is_empty()) {
+        let (named, rest) = wakers(program).split_at(wakers(program).len().min(MOST_WAKERS));
+        let own = |waker: &Waker| match &waker.program {
+            name if *name == program.name => "itself".to_owned(),
+            name => name.clone(),
+        };
+        let mut counts: Vec<String> = named.iter().map(|waker| format!("{} {}", own(waker), waker.count)).collect();
+        if !rest.is_empty() {
+            counts.push(format!("{} more {}", rest.len(), rest.iter().map(|waker| waker.count).sum::<u64>()));
+        }
+        write_wrapped("", &format!("{}: {}", name(program), counts.join(", ")), text)?;
     }
     Ok(())
 }
@@ -228,6 +260,7 @@ mod tests {
             cpus: 4_096,
             seconds: 12_345.678,
             programs: vec![program],
+            trace: None,
             untold: vec!["words ".repeat(40)],
             ..Profile::default()
         };

@@ -5,6 +5,7 @@ use crate::counts::ProgramCounts;
 use crate::potential::Judge;
 use crate::profile::{Profile, Source};
 use crate::records::{self, Records};
+use crate::trace::{TraceError, TraceFile, TraceSums, TraceTo, Tracer};
 use launch::{Interruptions, Launch, LaunchError, Launched, Observe, interruption};
 use machine::Machine;
 use machine::linux::{Tid, system};
@@ -63,6 +64,12 @@ pub enum ProfileError {
         /// Why there are no records.
         records: std::io::Error,
     },
+    /// Nothing may be counted in the kernel, and a trace is of nothing else.
+    #[error("{0}; without that there is no trace")]
+    NoTrace(Refused),
+    /// A trace can't be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// What was counted can't be read.
     #[error(transparent)]
     Unread(#[from] Refused),
@@ -77,6 +84,8 @@ pub struct Profiled {
     pub launched: Option<Launched>,
     /// Why nothing was counted in the kernel, where that would have told more.
     pub refused: Option<Refused>,
+    /// Why the trace is not whole, where one was asked for and could not be written to its end.
+    pub trace_failure: Option<TraceError>,
 }
 
 /// How often one looks whether what runs already has ended, and who else is in its control group.
@@ -89,13 +98,26 @@ const BETWEEN_SEARCHES: Duration = Duration::from_secs(1);
 /// # Errors
 /// [`ProfileError`]
 pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) -> Result<Profiled, ProfileError> {
+    profile_and_trace(target, at_most, machine, None)
+}
+
+/// The same, and writes a trace of every event, as [`crate::trace`] tells.
+///
+/// # Errors
+/// [`ProfileError`]
+pub fn profile_and_trace(
+    target: &Target,
+    at_most: Option<Duration>,
+    machine: &Machine,
+    trace: Option<TraceTo<'_>>,
+) -> Result<Profiled, ProfileError> {
     let mut memory = MaybeUninit::uninit();
     let watched = match target {
         Target::Command(_) => Watched::Started,
         Target::Running(_) => Watched::Named,
         Target::All => Watched::All,
     };
-    let profile = |source, seconds, programs: Vec<ProgramCounts>, lost_events, mut untold: Vec<String>| {
+    let summary = |source, seconds, programs: Vec<ProgramCounts>, lost_events, trace, mut untold: Vec<String>| {
         let judge = Judge::new(machine);
         let is_complete = source == Source::Bpf;
         untold.extend(GENERALLY_UNTOLD.map(str::to_owned));
@@ -108,19 +130,37 @@ pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) ->
             seconds,
             lost_events,
             programs: programs.into_iter().map(|program| program.into_program(machine, &judge, is_complete)).collect(),
+            trace,
             untold,
         }
     };
-    let (counted, launched) = match (Collector::load(&mut memory, watched), target) {
-        (Ok(collector), Target::Command(command)) => {
+    let collector = Collector::load_with(&mut memory, watched, trace.map_or(0, |trace| trace.ring_bytes));
+    let (counted, launched, traced) = match (collector, target) {
+        (Ok(mut collector), Target::Command(command)) => {
+            let mut tracing = Tracing::begin(trace, &collector)?;
             let start = Start::new(command.clone());
             start.go();
-            start.wait(at_most, &mut || {});
+            start.wait(at_most, &mut || tracing.go_on(&collector));
+            tracing.stop(&mut collector);
             let counted = collector.finish();
-            (counted?, Some(start.end()?))
+            let launched = match start.end() {
+                Ok(launched) => launched,
+                Err(error) => {
+                    tracing.discard();
+                    return Err(error.into());
+                }
+            };
+            (counted?, Some(launched), tracing.end())
         }
-        (Ok(collector), Target::Running(target)) => (watch_running(collector, Some(target), at_most)?, None),
-        (Ok(collector), Target::All) => (watch_running(collector, None, at_most)?, None),
+        (Ok(collector), Target::Running(target)) => {
+            let (counted, traced) = watch_running(collector, Some(target), at_most, trace)?;
+            (counted, None, traced)
+        }
+        (Ok(collector), Target::All) => {
+            let (counted, traced) = watch_running(collector, None, at_most, trace)?;
+            (counted, None, traced)
+        }
+        (Err(refused), _) if trace.is_some() => return Err(ProfileError::NoTrace(refused)),
         (Err(refused), Target::Command(command)) => {
             let start = Start::new(command.clone());
             let mut records = match Records::open(start.starter) {
@@ -134,8 +174,8 @@ pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) ->
             let (programs, lost) = records.finish();
             let untold = records::UNTOLD.map(str::to_owned).to_vec();
             let launched = start.end()?;
-            let profile = profile(Source::Records, seconds, programs, lost, untold);
-            return Ok(Profiled { profile, launched: Some(launched), refused: Some(refused) });
+            let profile = summary(Source::Records, seconds, programs, lost, None, untold);
+            return Ok(Profiled { profile, launched: Some(launched), refused: Some(refused), trace_failure: None });
         }
         (Err(refused), _) => return Err(ProfileError::Kernel(refused)),
     };
@@ -146,35 +186,81 @@ pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) ->
             counted.moves_untold
         ));
     }
+    if !counted.has_wakers {
+        untold.push("who woke whom: this kernel doesn't say whether an interrupt or a thread did".into());
+    }
     if counted.has_crowd {
         untold.push("programs beyond the first 255 are one, `(others)`".into());
     }
-    let profile = profile(Source::Bpf, counted.seconds, counted.programs, counted.lost_events, untold);
-    Ok(Profiled { profile, launched, refused: None })
+    let (trace, trace_failure) = match traced {
+        Some(Ok(sums)) => (Some(sums), None),
+        Some(Err(failure)) => (None, Some(failure)),
+        None => (None, None),
+    };
+    let profile = summary(Source::Bpf, counted.seconds, counted.programs, counted.lost_events, trace, untold);
+    Ok(Profiled { profile, launched, refused: None, trace_failure })
 }
 
 /// What no profile tells.
-const GENERALLY_UNTOLD: [&str; 3] = [
+const GENERALLY_UNTOLD: [&str; 2] = [
     "looks of the scheduler at its run queue that left the thread where it was: a dispatch interval is the time to the next switch",
     "reload cost: it was not measured, and potentials rest on an assumption that each of them states",
-    "who woke whom",
 ];
+
+/// What became of a trace, where one was asked for.
+type Traced = Option<Result<TraceSums, TraceError>>;
+
+/// A trace that is written meanwhile, where one was asked for.
+struct Tracing(Option<Tracer>);
+
+impl Tracing {
+    fn begin(trace: Option<TraceTo<'_>>, collector: &Collector<'_>) -> Result<Self, ProfileError> {
+        let Some(TraceTo { path, .. }) = trace else { return Ok(Self(None)) };
+        Ok(Self(Some(Tracer::new(collector, TraceFile::create(path)?)?)))
+    }
+
+    fn go_on(&mut self, collector: &Collector<'_>) {
+        if let Some(tracer) = &mut self.0 {
+            tracer.take(collector);
+        }
+    }
+
+    fn stop(&mut self, collector: &mut Collector<'_>) {
+        collector.stop();
+        if let Some(tracer) = &mut self.0 {
+            tracer.take_all(collector);
+        }
+    }
+
+    fn end(self) -> Traced {
+        self.0.map(Tracer::finish)
+    }
+
+    fn discard(self) {
+        if let Some(tracer) = self.0 {
+            tracer.discard();
+        }
+    }
+}
 
 /// Watches what runs already until the time is over, it has ended, or somebody interrupts us.
 fn watch_running(
     mut collector: Collector<'_>,
     target: Option<&launch::Target>,
     at_most: Option<Duration>,
-) -> Result<collector::Counted, Refused> {
+    trace: Option<TraceTo<'_>>,
+) -> Result<(collector::Counted, Traced), ProfileError> {
     let _held = Interruptions::hold();
     let begun = Instant::now();
+    let mut tracing = Tracing::begin(trace, &collector)?;
     if let Some(target) = target {
         collector.watch(&target.processes())?;
     }
     let mut searched = begun;
     while interruption().is_none() && at_most.is_none_or(|at_most| begun.elapsed() < at_most) {
         let left = at_most.map_or(BETWEEN_LOOKS, |at_most| at_most.saturating_sub(begun.elapsed()));
-        thread::sleep(BETWEEN_LOOKS.min(left));
+        thread::sleep(if tracing.0.is_some() { Records::SOON } else { BETWEEN_LOOKS }.min(left));
+        tracing.go_on(&collector);
         let Some(target) = target else { continue };
         let processes = target.processes();
         if processes.is_empty() {
@@ -186,7 +272,8 @@ fn watch_running(
             searched = Instant::now();
         }
     }
-    collector.finish()
+    tracing.stop(&mut collector);
+    Ok((collector.finish()?, tracing.end()))
 }
 
 /// A thread that starts the command once it is let, and waits for it.

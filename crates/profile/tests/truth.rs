@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use ::profile::profile::{Potential, Source};
+use ::profile::profile::{Potential, Source, Waker};
 use ::profile::watching::profile;
 use ::profile::{CallKind, Collector, Profile, Program, Target, Watched, collector};
 use libbpf_rs::query::ProgInfoIter;
@@ -28,6 +28,7 @@ const SUBJECT: &str = "--subject";
 const ROUNDS: u64 = 200;
 const WAITS: u64 = 25;
 const FORKS: u64 = 10_000;
+const WAKES: u64 = 1_000;
 
 fn main() {
     let words: Vec<String> = env::args().collect();
@@ -38,9 +39,10 @@ fn main() {
         return;
     }
     let filter = words.iter().skip(1).find(|word| !word.starts_with('-'));
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 10] = [
         ("bursts_blocks_and_cpu_time_are_those_of_the_program", bursts_blocks_and_cpu_time_are_those_of_the_program),
         ("every_wait_is_counted_by_what_it_waits_for", every_wait_is_counted_by_what_it_waits_for),
+        ("every_wake_up_is_counted_by_who_did_it", every_wake_up_is_counted_by_who_did_it),
         ("every_move_between_cpus_is_counted", every_move_between_cpus_is_counted),
         ("ten_thousand_forks_lose_nothing", ten_thousand_forks_lose_nothing),
         ("who_executes_another_program_is_counted_there", who_executes_another_program_is_counted_there),
@@ -68,6 +70,8 @@ fn subject(name: &str) {
     match name {
         "bursts" => bursts(),
         "waits" => waits(),
+        "wakes" => wakes(),
+        "woken" => woken(),
         "moves" => moves(),
         "forks" => forks(),
         "exec" => panic!("{}", Command::new("true").exec()),
@@ -150,6 +154,41 @@ fn waits() {
         });
         here.read_exact(&mut [0]).unwrap();
         waitpid(child, None).unwrap();
+    }
+}
+
+/// Wakes another program `WAKES` times by a pipe, which answers each time, and sleeps `WAITS` times.
+fn wakes() {
+    // With one CPU, and nobody who preempts the other: whoever writes finds the other waiting.
+    bind(0);
+    // SAFETY: the parameters live as long as the call, which only reads them.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &libc::sched_param { sched_priority: 1 }) };
+    assert_eq!(set, 0);
+    // A program is called as its file is.
+    let other = env::temp_dir().join(format!("other-{}", process::id()));
+    std::os::unix::fs::symlink(env::current_exe().unwrap(), &other).unwrap();
+    let mut command = Command::new(&other);
+    command.args([SUBJECT, "woken"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    a_while();
+    fs::remove_file(other).unwrap();
+    for _ in 0..WAKES {
+        to.write_all(&[0]).unwrap();
+        from.read_exact(&mut [0]).unwrap();
+    }
+    drop(to);
+    child.wait().unwrap();
+    for _ in 0..WAITS {
+        sleep(Duration::from_millis(1));
+    }
+}
+
+fn woken() {
+    let (mut from, mut to) = (std::io::stdin().lock(), std::io::stdout().lock());
+    while from.read(&mut [0]).unwrap() > 0 {
+        to.write_all(&[0]).unwrap();
+        to.flush().unwrap();
     }
 }
 
@@ -264,6 +303,25 @@ fn every_wait_is_counted_by_what_it_waits_for() {
     // The first interval is counted as an end, though not as an interval.
     let semaphores = program.ends_percent.semaphore * (ends + 1) as f64 / 100.0;
     assert_count(semaphores.round() as u64, WAITS, &profile);
+}
+
+fn every_wake_up_is_counted_by_who_did_it() {
+    let profile = profile_of("wakes");
+    let woken = own(&profile);
+    let other = profile.programs.iter().find(|program| program.name.starts_with("other-")).unwrap();
+    let count = |woken: &Program, by: &str| {
+        let mut wakers = woken.wakers.as_ref().unwrap().iter();
+        wakers.find(|waker| waker.program == by).map_or(0, |waker| waker.count)
+    };
+    // Each answer, and the other's end.
+    assert_count(count(woken, &other.name), WAKES + 1, &profile);
+    // Each request, and the pipe's end.
+    assert_count(count(other, &woken.name), WAKES + 1, &profile);
+    assert_count(count(woken, Waker::INTERRUPTS), WAITS + 1, &profile);
+    assert_eq!(count(woken, Waker::OTHERS), 0, "{woken:#?}");
+    // Whatever was woken was woken by somebody; the first was there already, the second was born.
+    let all: u64 = woken.wakers.iter().flatten().map(|waker| waker.count).sum();
+    assert_count(all, woken.histograms.block.count + woken.threads - 1, &profile);
 }
 
 fn every_move_between_cpus_is_counted() {

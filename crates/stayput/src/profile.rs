@@ -3,6 +3,8 @@
 mod check;
 
 use crate::{FAILURE, SUCCESS, UsageError, shell};
+use ::profile::trace::TraceTo;
+use ::profile::watching::profile_and_trace;
 use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, text, workload};
 use anyhow::Context;
 pub(crate) use check::inferred_file;
@@ -37,7 +39,7 @@ pub struct ProfileArgs {
     #[arg(long)]
     all: bool,
     /// Simulate and replay a workload that --workload wrote, and compare both with what was profiled; exit code 1 where they differ
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "json", "workload", "html"], add = shell::files("toml"))]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "json", "workload", "html", "trace"], add = shell::files("toml"))]
     check: Option<PathBuf>,
     /// How long at most; a command goes on to its end unobserved
     #[arg(long = "for", value_name = "DURATION")]
@@ -51,6 +53,9 @@ pub struct ProfileArgs {
     /// Write the profile to FILE as a page for a browser (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("html"))]
     html: Option<PathBuf>,
+    /// Write every switch, wake-up and move to FILE as a trace that ui.perfetto.dev opens
+    #[arg(long, value_name = "FILE", add = shell::files("pftrace"))]
+    trace: Option<PathBuf>,
     /// Print no tables
     #[arg(short, long)]
     quiet: bool,
@@ -75,6 +80,14 @@ fn proofs(args: &ProfileArgs, profile: &Profile) -> String {
         }
     };
     format!("\nWhat would prove it\n  stayput study {study}\n")
+}
+
+/// A trace is a file of its own: it gets its name when it is whole.
+fn trace_file(path: &Path, file: ResultFile) -> anyhow::Result<ResultFile> {
+    if path == Path::new("-") || path.exists() && !path.is_file() {
+        return Err(UsageError::from("a trace needs a file of its own; name one, as in --trace app.pftrace"));
+    }
+    Ok(file)
 }
 
 /// A word as a shell takes it.
@@ -103,16 +116,19 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     let json = args.json.as_ref().map(file).transpose()?;
     let workload_file = args.workload.as_ref().map(file).transpose()?;
     let page = args.html.as_ref().map(file).transpose()?;
-    let named = [("--json", &args.json), ("--workload", &args.workload), ("--html", &args.html)];
+    let named =
+        [("--json", &args.json), ("--workload", &args.workload), ("--html", &args.html), ("--trace", &args.trace)];
     for (at, (option, path)) in named.iter().enumerate() {
         let is_same = |(_, other): &&(&str, &Option<PathBuf>)| path.is_some() && other == path;
         if let Some((other, _)) = named[..at].iter().find(is_same) {
             return Err(UsageError::from(format!("{other} and {option} name the same file; give each its own")));
         }
     }
+    let trace = args.trace.as_ref().map(|path| trace_file(path, file(path)?)).transpose()?;
     let machine = Machine::host()?;
-    let profiled = ::profile::profile(&target, args.duration.map(|Span(duration)| duration), &machine);
-    let Profiled { profile, launched, refused } = profiled.map_err(|error| match error {
+    let at_most = args.duration.map(|Span(duration)| duration);
+    let profiled = profile_and_trace(&target, at_most, &machine, trace.as_ref().map(|file| TraceTo::file(file.path())));
+    let Profiled { profile, launched, refused, trace_failure } = profiled.map_err(|error| match error {
         ProfileError::Launch(error) if !args.command.is_empty() => crate::unstartable(error, &args.command[0]),
         error => error.into(),
     })?;
@@ -134,6 +150,10 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     }
     if let Some(file) = workload_file {
         file.write(workload::workload_file(&profile))?;
+    }
+    if let Some(failure) = trace_failure {
+        let left = format!("what was traced until then is in {}", failure.path.display());
+        return Err(anyhow::Error::new(failure).context(left));
     }
     Ok(match launched.map(|launched| launched.observation.exit) {
         None | Some(Exit::Code(0)) => SUCCESS,

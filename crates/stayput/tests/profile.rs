@@ -99,6 +99,43 @@ fn a_profile_has_what_was_agreed_and_the_simulator_takes_its_workload() {
 }
 
 #[test]
+fn a_trace_is_a_file_of_its_own_and_gets_its_name_when_it_is_whole() {
+    let desk = Desk::new();
+    let words = ["--json", "p.json", "--trace", "p.pftrace", "--", "sh", "-c", SLEEPS];
+    let output = desk.command(&words).output().unwrap();
+    if can_count(&output) {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let trace = &desk.json("p.json")["trace"];
+        let file = fs::metadata(desk.0.path().join("p.pftrace")).unwrap();
+        assert_eq!((trace["bytes"].as_u64(), trace["lost_events"].as_u64()), (Some(file.len()), Some(0)));
+        let events = trace["events"].as_u64().unwrap();
+        assert!(text(&output.stdout).contains(&format!("Trace: {events} events, none lost")));
+        assert!(!desk.0.path().join("p.pftrace.incomplete").exists());
+        // What can't be started leaves the former trace as it was.
+        let output = desk.command(&["--trace", "p.pftrace", "--", "./no-such-program"]).output().unwrap();
+        assert!(!output.status.success());
+        assert_eq!(fs::metadata(desk.0.path().join("p.pftrace")).unwrap().len(), file.len());
+        assert!(!desk.0.path().join("p.pftrace.incomplete").exists());
+    }
+    for words in [
+        &["--trace", "-", "--", "true"][..],
+        &["--trace", "/dev/null", "--", "true"],
+        &["--trace", "p.json", "--json", "p.json", "--", "true"],
+        &["--trace", "nowhere/p.pftrace", "--", "true"],
+    ] {
+        let output = desk.command(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output.stderr));
+    }
+    // Without privileges there is no trace, and no file.
+    if is_root() {
+        let output = desk.command(&["--trace", "q.pftrace", "--", "true"]).uid(NOBODY).gid(NOBODY).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("without that there is no trace"), "{said}");
+        assert!(!desk.0.path().join("q.pftrace").exists() && !desk.0.path().join("q.pftrace.incomplete").exists());
+    }
+}
+
+#[test]
 fn what_would_prove_a_judgement_is_a_command_to_paste() {
     let desk = Desk::new();
     let spins = "for i in 1 2 3 4 5 6 7 8; do (i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done) & done; wait";

@@ -2,12 +2,13 @@
 
 /*
  * Counts what threads do to their CPUs, where it happens: at each switch, at each wake-up. Nothing
- * is streamed, so that nothing can be lost in a buffer.
+ * is streamed, so that nothing can be lost in a buffer; but for a trace, if one is asked for.
  *
  *   slots     thread -> number of its record    in the task itself, freed with it
  *   threads   number -> record                  what a thread is doing, and its sums
  *   programs  program x shard -> sums, histograms
  *   cpus      CPU -> who has it, and whose effective slice it is
+ *   events    what a trace is told, in order
  *
  * All of it but births and executions happens with interrupts off, on the CPU whose shard is
  * written.
@@ -20,6 +21,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 const volatile bool has_prev_state; /* sched_switch tells the state (since Linux 5.18) */
 const volatile bool shares_shards;  /* there are more CPUs than shards */
 const volatile bool watches_all;
+const volatile bool traces; /* everything is told as well */
 const volatile u32 nr_cpus = 1;
 const volatile u32 nr_shards = 1;
 const volatile u32
@@ -29,13 +31,22 @@ const volatile u8 call_kinds[MAX_CALLS];
 u32 next_slot;
 u32 known_programs; /* numbered from OTHER_PROGRAMS + 1 */
 u64 lost_threads;
-u64 lost_events; /* that must have been, but were not told */
+u64 lost_events;      /* that must have been, but were not told */
+u64 untold_events;    /* for which the trace's buffer had no room */
+u64 unknown_contexts; /* wake-ups by a thread or by an interrupt: this kernel doesn't tell */
+
+/* What a task keeps of its being watched. */
+struct watched {
+    u32 slot;
+    u32 waker; /* who is about to wake it, plus 1 */
+    u32 waker_tid;
+};
 
 struct {
     __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, int);
-    __type(value, u32);
+    __type(value, struct watched);
 } slots SEC(".maps");
 
 struct {
@@ -100,6 +111,37 @@ struct {
     __type(key, u32);
     __type(value, u8);
 } targets SEC(".maps");
+
+/* As large as the loader says; nothing is in it unless there is a trace. */
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 4096);
+} events SEC(".maps");
+
+/* Who reads it looks now and then, and isn't woken. */
+static __always_inline void tell(void *event, u64 size) {
+    if (bpf_ringbuf_output(&events, event, size, BPF_RB_NO_WAKEUP))
+        __sync_fetch_and_add(&untold_events, 1);
+}
+
+static __always_inline void tell_thread(struct task_struct *task) {
+    struct thread_event event = {};
+    if (!traces)
+        return;
+    event.event.kind = EVENT_THREAD;
+    event.event.time_ns = bpf_ktime_get_ns();
+    event.event.tid = task->pid;
+    event.event.other = task->tgid;
+    __builtin_memcpy(event.comm, task->comm, sizeof(event.comm));
+    tell(&event, sizeof(event));
+}
+
+/* By what number a trace knows a thread that is not watched. */
+static __always_inline u32 stranger(struct task_struct *task) {
+    if (!task->pid)
+        return TID_IDLE;
+    return task->flags & PF_KTHREAD ? TID_KERNEL : TID_OTHERS;
+}
 
 /* A shard is written by one CPU alone, unless there are more CPUs than shards. */
 static __always_inline void add(u64 *sum, u64 more) {
@@ -166,11 +208,11 @@ static __always_inline struct program_stats *stats_of(u32 program, u32 cpu) {
 }
 
 static __always_inline struct thread *thread_of(struct task_struct *task, u32 *slot) {
-    u32 *found = bpf_task_storage_get(&slots, task, NULL, 0);
+    struct watched *found = bpf_task_storage_get(&slots, task, NULL, 0);
     if (!found)
         return NULL;
-    *slot = *found;
-    return bpf_map_lookup_elem(&threads, found);
+    *slot = found->slot;
+    return bpf_map_lookup_elem(&threads, slot);
 }
 
 /* The number of the program by which its process is called; the last of a crowd share one. */
@@ -222,13 +264,15 @@ static __always_inline struct thread *watch(struct task_struct *task, u32 progra
     thread->program = program;
     thread->last_cpu = NO_CPU;
     __builtin_memcpy(thread->comm, task->comm, sizeof(thread->comm));
-    if (!bpf_task_storage_get(&slots, task, &slot, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+    struct watched watched = {.slot = slot};
+    if (!bpf_task_storage_get(&slots, task, &watched, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
         __sync_fetch_and_add(&lost_threads, 1);
         thread->phase = PHASE_DEAD;
         bpf_map_push_elem(&ended, &slot, 0);
         return NULL;
     }
     count_thread(program);
+    tell_thread(task);
     return thread;
 }
 
@@ -286,7 +330,7 @@ static __always_inline u32 end_of(struct task_struct *task, bool is_preempted, u
 }
 
 static __always_inline void leave(struct task_struct *task, bool is_preempted, u32 state, u32 cpu,
-                                  struct cpu *here, u64 now) {
+                                  struct cpu *here, u64 now, struct event *event) {
     u32 call = CALL_OTHER;
     u32 slot = here->slot - 1;
     struct thread *thread;
@@ -305,6 +349,10 @@ static __always_inline void leave(struct task_struct *task, bool is_preempted, u
     }
     u32 end = opaque(end_of(task, is_preempted, state, &call));
     call = opaque(call);
+    event->tid = task->pid;
+    event->end = end;
+    event->call = call;
+    event->is_uninterruptible = state & TASK_UNINTERRUPTIBLE;
     struct program_stats *stats = stats_of(thread->program, cpu);
     if (thread->phase == PHASE_RUNNING && thread->since_ns && stats) {
         u64 ns = now - thread->since_ns;
@@ -350,6 +398,7 @@ static __always_inline void leave(struct task_struct *task, bool is_preempted, u
         thread->phase = PHASE_DEAD;
         __builtin_memcpy(thread->comm, task->comm, sizeof(thread->comm));
         bpf_map_push_elem(&ended, &slot, 0);
+        tell_thread(task);
     } else {
         thread->phase = is_preempted || !state ? PHASE_PREEMPTED : PHASE_BLOCKED;
     }
@@ -388,7 +437,8 @@ static __always_inline void count_move(struct program_stats *stats, struct threa
     }
 }
 
-static __always_inline void enter(struct task_struct *task, u32 cpu, struct cpu *here, u64 now) {
+static __always_inline void enter(struct task_struct *task, u32 cpu, struct cpu *here, u64 now,
+                                  struct event *event) {
     u32 slot = 0;
     struct thread *thread = thread_of(task, &slot);
     struct program_stats *stats = thread ? stats_of(thread->program, cpu) : NULL;
@@ -407,10 +457,13 @@ static __always_inline void enter(struct task_struct *task, u32 cpu, struct cpu 
                 record(&stats->wakes, waited);
             thread->wait_ns += waited;
         }
-        if (thread->last_cpu == cpu)
+        event->other = task->pid;
+        if (thread->last_cpu == cpu) {
             count_return(stats, thread, here);
-        else if (thread->last_cpu != NO_CPU)
+        } else if (thread->last_cpu != NO_CPU) {
+            event->moved_from = thread->last_cpu + 1;
             count_move(stats, thread, cpu);
+        }
         add(&stats->switches, 1);
         thread->switches++;
         thread->phase = PHASE_RUNNING;
@@ -440,29 +493,97 @@ int on_switch(u64 *ctx) {
     if (!here)
         return 0;
     u64 now = bpf_ktime_get_ns();
+    struct event event = {.time_ns = now, .cpu = cpu, .kind = EVENT_SWITCH};
+    if (traces) {
+        event.tid = stranger(prev);
+        event.other = stranger(next);
+    }
     if (prev->pid && !(prev->flags & PF_KTHREAD))
-        leave(prev, is_preempted, has_prev_state ? (u32)ctx[3] : state_of(prev), cpu, here, now);
+        leave(prev, is_preempted, has_prev_state ? (u32)ctx[3] : state_of(prev), cpu, here, now,
+              &event);
     here->slot = 0;
     here->is_busy = next->pid != 0;
-    if (!next->pid)
-        return 0;
-    if (next->flags & PF_KTHREAD)
-        here->kernel_turn++;
-    else
-        enter(next, cpu, here, now);
+    if (next->pid) {
+        if (next->flags & PF_KTHREAD)
+            here->kernel_turn++;
+        else
+            enter(next, cpu, here, now, &event);
+    }
+    /* Strangers of one kind are one. */
+    if (traces && event.tid != event.other)
+        tell(&event, sizeof(event));
     return 0;
 }
 
-static __always_inline int woken(struct task_struct *task) {
+/* Who wakes somebody on this CPU now, plus 1. */
+static __always_inline u32 waker_here(u64 *ctx) {
+    struct task_struct *task = bpf_get_current_task_btf();
+    u32 cpu = bpf_get_smp_processor_id();
+    struct cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
+    struct thread *thread = NULL;
     u32 slot = 0;
-    struct thread *thread = thread_of(task, &slot);
+    if (!here)
+        return 0;
+    /* By way of a map, the verifier takes it as a number. */
+    *(volatile u64 *)&here->address = (u64)ctx;
+    enum context context = context_of(task, *(volatile u64 *)&here->address);
+    if (context == CONTEXT_UNKNOWN)
+        __sync_fetch_and_add(&unknown_contexts, 1);
+    if (context == CONTEXT_INTERRUPT)
+        return WAKER_INTERRUPT + 1;
+    if (task->flags & PF_KTHREAD)
+        return WAKER_KERNEL + 1;
+    /* Who had the CPU when all began, or was watched since, has to be looked for. */
+    if (here->slot && here->tid == (u32)task->pid) {
+        slot = here->slot - 1;
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    } else {
+        thread = thread_of(task, &slot);
+    }
+    return thread ? thread->program + 1 : WAKER_UNWATCHED + 1;
+}
+
+/* Told by the waker itself: whom it wakes on an idle CPU is put into a run queue there. */
+SEC("tp_btf/sched_waking")
+int on_waking(u64 *ctx) {
+    struct watched *watched = bpf_task_storage_get(&slots, (struct task_struct *)ctx[0], NULL, 0);
+    if (!watched)
+        return 0;
+    watched->waker = waker_here(ctx);
+    if (traces)
+        watched->waker_tid = bpf_get_current_task_btf()->pid;
+    return 0;
+}
+
+static __always_inline int woken(u64 *ctx, bool is_first) {
+    struct task_struct *task = (void *)ctx[0];
+    struct watched *watched = bpf_task_storage_get(&slots, task, NULL, 0);
+    struct thread *thread = watched ? bpf_map_lookup_elem(&threads, &watched->slot) : NULL;
     if (!thread || (thread->phase != PHASE_BLOCKED && thread->phase != PHASE_NEW))
         return 0; /* It has never left the run queue. */
     u64 now = bpf_ktime_get_ns();
     struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
-    if (stats && thread->phase == PHASE_BLOCKED && thread->since_ns) {
-        record(&stats->blocks, now - thread->since_ns);
-        thread->block_ns += now - thread->since_ns;
+    u32 waker = opaque((is_first ? waker_here(ctx) : watched->waker) - 1);
+    watched->waker = 0;
+    if (traces) {
+        struct event event = {
+            .time_ns = now, .tid = task->pid, .kind = EVENT_WAKE, .other = TID_OTHERS};
+        event.cpu = bpf_get_smp_processor_id();
+        if (waker < MAX_PROGRAMS)
+            event.other = is_first ? (u32)bpf_get_current_task_btf()->pid : watched->waker_tid;
+        else if (waker == WAKER_INTERRUPT)
+            event.other = TID_INTERRUPT;
+        else if (waker == WAKER_KERNEL)
+            event.other = TID_KERNEL;
+        tell(&event, sizeof(event));
+    }
+    if (stats) {
+        if (thread->phase == PHASE_BLOCKED && thread->since_ns) {
+            record(&stats->blocks, now - thread->since_ns);
+            thread->block_ns += now - thread->since_ns;
+        }
+        if (waker < WAKERS)
+            add(&stats->wakers[waker], 1);
     }
     thread->phase = PHASE_WOKEN;
     thread->since_ns = now;
@@ -470,10 +591,10 @@ static __always_inline int woken(struct task_struct *task) {
 }
 
 SEC("tp_btf/sched_wakeup")
-int on_wakeup(u64 *ctx) { return woken((void *)ctx[0]); }
+int on_wakeup(u64 *ctx) { return woken(ctx, false); }
 
 SEC("tp_btf/sched_wakeup_new")
-int on_first_wakeup(u64 *ctx) { return woken((void *)ctx[0]); }
+int on_first_wakeup(u64 *ctx) { return woken(ctx, true); }
 
 SEC("tp_btf/sched_process_fork")
 int on_fork(u64 *ctx) {
@@ -495,6 +616,7 @@ int on_exec(u64 *ctx) {
         thread->tid = task->pid;
         thread->tgid = task->tgid;
         count_thread(thread->program);
+        tell_thread(task);
     } else if (launcher && (u32)task->real_parent->tgid == launcher) {
         thread = watch(task, program_of(task));
         if (thread) {
@@ -502,6 +624,12 @@ int on_exec(u64 *ctx) {
             thread->is_burst_partial = 1;
             thread->since_ns = bpf_ktime_get_ns();
             thread->phase = PHASE_RUNNING;
+            if (traces) {
+                struct event event = {
+                    .time_ns = thread->since_ns, .tid = task->pid, .kind = EVENT_BEGIN};
+                event.cpu = bpf_get_smp_processor_id();
+                tell(&event, sizeof(event));
+            }
         }
     }
     return 0;

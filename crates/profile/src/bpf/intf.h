@@ -69,6 +69,14 @@ enum call {
 /* Turns of others between two times of a thread on a CPU: 0, 1, 2, 3-4, 5-8, 9-16, 17-32, more. */
 #define TURN_BINS 8
 
+/* Who wakes threads: programs by their numbers, and those that have none. */
+enum waker {
+    WAKER_INTERRUPT = MAX_PROGRAMS,
+    WAKER_KERNEL,
+    WAKER_UNWATCHED,
+    WAKERS,
+};
+
 /* What is counted of a program. */
 struct program_stats {
     u64 cpu_ns;
@@ -83,6 +91,7 @@ struct program_stats {
     u64 moves;
     u64 moves_from_busy;
     u64 moves_untold; /* for which the map of moves had no room */
+    u64 wakers[WAKERS];
     struct times intervals;
     struct times slices;
     struct times waits;
@@ -137,7 +146,39 @@ struct cpu {
     u32 is_busy;
     u32 slot; /* of the thread that has it, plus 1; 0 is none that is watched */
     u32 tid;  /* of that thread */
-    u32 padding[7];
+    u32 padding[5];
+    u64 address; /* of what the last wake-up put on the stack */
+};
+
+/* What a trace is told. */
+enum event_kind {
+    EVENT_SWITCH, /* `tid` leaves, `other` comes */
+    EVENT_BEGIN,  /* `tid` is watched from now on, and has the CPU */
+    EVENT_WAKE,   /* `tid` is woken by `other` */
+    EVENT_THREAD, /* `tid` of process `other` is called so */
+};
+
+/* Who is no watched thread; no thread has such a number (they end at 2^22). */
+#define TID_IDLE 0
+#define TID_INTERRUPT 0x7ffffffd
+#define TID_KERNEL 0x7ffffffe
+#define TID_OTHERS 0x7fffffff
+
+struct event {
+    u64 time_ns;
+    u32 tid;
+    u32 other;
+    u16 cpu;
+    u8 kind;
+    u8 end;  /* why it leaves */
+    u8 call; /* for what it waits */
+    u8 is_uninterruptible;
+    u16 moved_from; /* where who comes was last, plus 1; 0 is here, or not known */
+};
+
+struct thread_event {
+    struct event event;
+    s8 comm[16];
 };
 
 struct cpu_move {

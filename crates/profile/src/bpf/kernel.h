@@ -34,16 +34,19 @@ enum bpf_map_type {
     BPF_MAP_TYPE_HASH = 1,
     BPF_MAP_TYPE_ARRAY = 2,
     BPF_MAP_TYPE_QUEUE = 22,
+    BPF_MAP_TYPE_RINGBUF = 27,
     BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 #define BPF_F_NO_PREALLOC 1
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 #define BPF_NOEXIST 1
+#define BPF_RB_NO_WAKEUP 1
 
 #define PF_EXITING 0x00000004
 #define PF_IO_WORKER 0x00000010
 #define PF_KTHREAD 0x00200000
 
+#define TASK_UNINTERRUPTIBLE 0x02
 #define TASK_STOPPED 0x04
 #define TASK_TRACED 0x08
 #define TASK_DEAD 0x80
@@ -76,13 +79,20 @@ struct files_struct {
     struct fdtable *fdt;
 };
 
+#if defined(__TARGET_ARCH_arm64)
+struct thread_info {
+    u64 preempt_count;
+};
+#else
 struct thread_info {
     u32 status;
 };
+#endif
 
 struct task_struct {
     struct thread_info thread_info;
     unsigned int __state;
+    void *stack;
     unsigned int flags;
     int on_cpu;
     unsigned in_iowait : 1;
@@ -142,6 +152,34 @@ static __always_inline bool is_compat(struct task_struct *task) {
     return task->thread_info.status & TS_COMPAT;
 #else
     return false;
+#endif
+}
+
+enum context {
+    CONTEXT_UNKNOWN,
+    CONTEXT_THREAD,
+    CONTEXT_INTERRUPT,
+};
+
+/* What the CPU on which `task` is does now, by an address on the stack that it does it on. */
+static __always_inline enum context context_of(struct task_struct *task, u64 address) {
+#if defined(__TARGET_ARCH_x86)
+    const u64 stack_bytes = 16384;
+    u64 argument;
+    /* Interrupts have a stack of their own, unless they find the thread outside of the kernel. Then
+     * they are on its own, and its saved registers tell of no system call; no more do they in a
+     * page fault, in which hardly anybody is woken, and in a thread whose end began there. */
+    if (address - (u64)task->stack >= stack_bytes)
+        return CONTEXT_INTERRUPT;
+    if (task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_EXITING))
+        return CONTEXT_THREAD;
+    return call_of(task, &argument) < 0 ? CONTEXT_INTERRUPT : CONTEXT_THREAD;
+#elif defined(__TARGET_ARCH_arm64)
+    /* Interrupts nest in these bits: those that are served late (the bit that says so, not those
+     * that say that they are held off), hard ones, and the unmaskable. */
+    return task->thread_info.preempt_count & 0x00ff0100 ? CONTEXT_INTERRUPT : CONTEXT_THREAD;
+#else
+    return CONTEXT_UNKNOWN;
 #endif
 }
 
