@@ -5,11 +5,13 @@
 mod call_kinds;
 pub mod collector;
 mod counts;
+pub mod evictor;
 pub mod histogram;
 mod intf;
 pub mod potential;
 pub mod profile;
 mod records;
+pub mod reload;
 pub mod text;
 pub mod watching;
 pub mod workload;

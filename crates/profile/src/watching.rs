@@ -144,10 +144,14 @@ pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) ->
     Ok(Profiled { profile, launched, refused: None })
 }
 
+/// Of a profile whose reload wasn't measured.
+pub(crate) const RELOAD_UNTOLD: &str =
+    "reload cost: it was not measured, and potentials rest on an assumption that each of them states";
+
 /// What no profile tells.
 const GENERALLY_UNTOLD: [&str; 3] = [
     "looks of the scheduler at its run queue that left the thread where it was: a dispatch interval is the time to the next switch",
-    "reload cost: it was not measured, and potentials rest on an assumption that each of them states",
+    RELOAD_UNTOLD,
     "who woke whom",
 ];
 
