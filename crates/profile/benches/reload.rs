@@ -155,7 +155,7 @@ fn main() {
             if block == AA_BLOCKS {
                 return Ok(None);
             }
-            let mut run = |seed| run_command(&words, 1, &bursts, Some(Burst::Control), seed);
+            let run = |seed| run_command(&words, 1, &bursts, Some(Burst::Control), seed);
             // Which of the two comes first alternates.
             let seed = ((index * AA_BLOCKS + block) * 2 + 1) as u64;
             let (first, second) = (run(seed)?, run(seed + 1)?);

@@ -177,7 +177,7 @@ pub struct Bursts {
     pub length: Duration,
     /// Time between two, on average.
     pub period: Duration,
-    /// Whether they may interrupt whoever runs (SCHED_FIFO). Else they have the highest niceness that is allowed, and come when the
+    /// Whether they may interrupt whoever runs (SCHED_FIFO). Else they have the lowest niceness that is allowed, and come when the
     /// kernel lets them.
     pub is_real_time: bool,
 }
