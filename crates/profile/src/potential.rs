@@ -5,7 +5,7 @@
 //! after line from the next one: what is judged then is about the most that it can be, and the sentence says so.
 
 use crate::intf::ProgramStats;
-use crate::profile::Potential;
+use crate::profile::{Potential, Program, ReloadUs};
 use machine::{Kind, Machine};
 use std::num::NonZeroU64;
 
@@ -76,12 +76,7 @@ impl Judge {
         let slices: u64 = stats.slices.counts.iter().sum();
         let lost_ns: u64 = slices.saturating_mul(self.reload_ns()).min(stats.slices.total_ns);
         let share = (lost_ns as f64 / stats.cpu_ns as f64).min(1.0);
-        let potential = match share {
-            share if share < LOW => Potential::None,
-            share if share < MODERATE => Potential::Low,
-            share if share < HIGH => Potential::Moderate,
-            _ => Potential::High,
-        };
+        let potential = potential_of(share);
         let per_second = slices as f64 / (stats.cpu_ns as f64 / 1e9);
         let bound = format!(
             "if each of its {per_second:.0} effective slices for a second of CPU time began with a cache of {} KiB to reload at \
@@ -98,4 +93,39 @@ impl Judge {
         };
         Judgement { potential, reason, percent: Some(100.0 * share) }
     }
+}
+
+fn potential_of(share: f64) -> Potential {
+    match share {
+        share if share < LOW => Potential::None,
+        share if share < MODERATE => Potential::Low,
+        share if share < HIGH => Potential::Moderate,
+        _ => Potential::High,
+    }
+}
+
+/// Judges a program whose reload was measured; none where it can't be judged at all, for the reason that it has already.
+pub(crate) fn measured(program: &Program, reload: ReloadUs, machine: &Machine) -> Option<Judgement> {
+    if program.potential == Potential::Unknown {
+        return None;
+    }
+    let slices = program.histograms.effective_slice.count as f64;
+    let longest_s = program.histograms.effective_slice.total_ms / 1e3;
+    let share = |us: f64| ((slices * us.max(0.0) / 1e6).min(longest_s) / program.cpu_s).clamp(0.0, 1.0);
+    let ReloadUs { estimate, low, high } = reload;
+    let shown = if low > 0.0 { "" } else { "; that there is any reload was not shown" };
+    let one = if machine.usable().count() == 1 {
+        "; with one CPU only longer slices can save any of it, not places"
+    } else {
+        ""
+    };
+    let reason = format!(
+        "each of its {:.0} effective slices for a second of CPU time would begin with a reload of {estimate:.0} us, measured ({low:.0} to \
+         {high:.0} with 95 % confidence), if others displaced all of its cache: {:.2} % of its CPU time ({:.2} to {:.2} %){shown}{one}",
+        slices / program.cpu_s,
+        100.0 * share(estimate),
+        100.0 * share(low),
+        100.0 * share(high)
+    );
+    Some(Judgement { potential: potential_of(share(estimate)), reason, percent: Some(100.0 * share(estimate)) })
 }

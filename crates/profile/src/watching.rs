@@ -201,10 +201,14 @@ pub fn profile_and_trace(
     Ok(Profiled { profile, launched, refused: None, trace_failure })
 }
 
+/// Of a profile whose reload wasn't measured.
+pub(crate) const RELOAD_UNTOLD: &str =
+    "reload cost: it was not measured, and potentials rest on an assumption that each of them states";
+
 /// What no profile tells.
 const GENERALLY_UNTOLD: [&str; 2] = [
     "looks of the scheduler at its run queue that left the thread where it was: a dispatch interval is the time to the next switch",
-    "reload cost: it was not measured, and potentials rest on an assumption that each of them states",
+    RELOAD_UNTOLD,
 ];
 
 /// What became of a trace, where one was asked for.

@@ -8,6 +8,7 @@
 //! pairs of two cells  ──> paired_ratio ──> is_settled (is it enough?)
 //!                                      ├─> claims  (may we say so, among all the comparisons of the study?)
 //!                                      └─> disturbances (was the machine too busy to say it plainly?)
+//! differences of pairs ──> paired_difference
 //! blocks of a factorial design ──> Factorial: contrasts, each as pairs
 //! reported and taken   ──> opposition (can what a program reports be its time?)
 //! slowdowns of a mix   ──> antt, stp; shares ──> jain_index
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod claim;
+mod difference;
 mod disturbance;
 mod draw;
 mod drift;
@@ -38,6 +40,7 @@ mod stop;
 mod unpaired;
 
 pub use claim::{Claim, claims, holm};
+pub use difference::{PairedDifference, paired_difference};
 pub use disturbance::{Cause, Disturbance, IDLE_LOAD, LARGE_SHARE, Surroundings, disturbances};
 pub use draw::block_permutation;
 pub use drift::{Drift, MIN_DRIFT_POINTS, drift};

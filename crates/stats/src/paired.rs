@@ -91,35 +91,42 @@ pub fn paired_ratio(pairs: &[Pair], seed: u64) -> Option<PairedRatio> {
     if pairs.len() < MIN_PAIRS || !times_s.all(|time_s| time_s.is_finite() && time_s > 0.0) {
         return None;
     }
-    let mut log_ratios: Vec<f64> = pairs.iter().map(|pair| pair.reference_s.ln() - pair.treatment_s.ln()).collect();
-    log_ratios.sort_unstable_by(f64::total_cmp);
+    let log_ratios = pairs.iter().map(|pair| pair.reference_s.ln() - pair.treatment_s.ln()).collect();
+    let (log_ratio, std_error) = location(log_ratios, seed);
+    Some(PairedRatio { pairs: pairs.len(), log_ratio, std_error })
+}
+
+/// The 20 % trimmed mean of at least [`MIN_PAIRS`] finite values, and the standard error that [`PairedRatio::std_error`] describes.
+pub(crate) fn location(mut values: Vec<f64>, seed: u64) -> (f64, f64) {
+    let count = values.len();
+    values.sort_unstable_by(f64::total_cmp);
     // Of a sample and its mirror image always the same one is computed with, so that rounding and resampling can't
     // break the symmetry of reference and treatment.
-    let mirrored: Vec<f64> = log_ratios.iter().rev().map(|log_ratio| 0.0 - log_ratio).collect();
-    let orientation = log_ratios.partial_cmp(&mirrored).unwrap_or(Ordering::Equal);
-    let sample = if orientation == Ordering::Greater { mirrored } else { log_ratios };
+    let mirrored: Vec<f64> = values.iter().rev().map(|value| 0.0 - value).collect();
+    let orientation = values.partial_cmp(&mirrored).unwrap_or(Ordering::Equal);
+    let sample = if orientation == Ordering::Greater { mirrored } else { values };
 
     let middle = sample[sample.len() / 2];
-    let centred: Vec<f64> = sample.iter().map(|log_ratio| log_ratio - middle).collect();
+    let centred: Vec<f64> = sample.iter().map(|value| value - middle).collect();
     let trimmed = Trimmed::from_sorted(&centred, &vec![1; centred.len()]);
-    let n = pairs.len() as f64;
-    let students = || student(textbook_freedom(pairs.len())).inverse_cdf(UPPER);
+    let n = count as f64;
+    let students = || student(textbook_freedom(count)).inverse_cdf(UPPER);
     let looks = n - MIN_BOOTSTRAP_PAIRS as f64 + 1.0;
     let widened_for_looks = |critical: f64| critical * (1.0 + WIDENING_PER_LOG_LOOK * looks.ln());
-    let critical = if pairs.len() < MIN_BOOTSTRAP_PAIRS {
+    let critical = if count < MIN_BOOTSTRAP_PAIRS {
         students() * (1.0 + WIDENING_OF_FEW / (n * n))
-    } else if pairs.len() <= MOST_BOOTSTRAP_PAIRS {
+    } else if count <= MOST_BOOTSTRAP_PAIRS {
         widened_for_looks(bootstrap_critical_value(&centred, trimmed.mean, seed))
     } else {
         widened_for_looks(students())
     };
-    let std_error = trimmed.std_error * critical / student(tail_freedom(pairs.len())).inverse_cdf(UPPER);
-    let log_ratio = match orientation {
+    let std_error = trimmed.std_error * critical / student(tail_freedom(count)).inverse_cdf(UPPER);
+    let location = match orientation {
         Ordering::Less => middle + trimmed.mean,
         Ordering::Equal => 0.0,
         Ordering::Greater => 0.0 - (middle + trimmed.mean),
     };
-    Some(PairedRatio { pairs: pairs.len(), log_ratio, std_error })
+    (location, std_error)
 }
 
 impl PairedRatio {
@@ -185,7 +192,7 @@ impl PairedRatio {
     }
 
     /// Half the width of the interval of the log ratio.
-    fn half_width(&self) -> f64 {
+    pub(crate) fn half_width(&self) -> f64 {
         student(tail_freedom(self.pairs)).inverse_cdf(UPPER) * self.std_error
     }
 }

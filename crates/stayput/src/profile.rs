@@ -3,11 +3,13 @@
 mod check;
 
 use crate::{FAILURE, SUCCESS, UsageError, shell};
+use ::profile::evictor::LostCache;
 use ::profile::trace::TraceTo;
 use ::profile::watching::profile_and_trace;
-use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, text, workload};
+use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, reload, text, workload};
 use anyhow::Context;
 pub(crate) use check::inferred_file;
+use indicatif::ProgressBar;
 use machine::Machine;
 use output::{Inputs, ResultFile};
 use std::ffi::{OsStr, OsString};
@@ -25,6 +27,7 @@ Examples:
   stayput profile -- make -j4                   why would it matter where a build runs?
   sudo stayput profile --pid 4711 --for 10s     the same of a server that runs already
   sudo stayput profile --all --for 5s --json everything.json
+  stayput profile --reload -- ./app             and what does it cost to bring back a lost cache?
   stayput profile --workload app.toml -- ./app  and `stayput simulate time-sharing --workload app.toml`
   stayput profile --check app.toml              is the workload like the program?")]
 #[command(group = clap::ArgGroup::new("target").args(["pid", "cgroup", "all", "check", "command"]).required(true))]
@@ -44,6 +47,9 @@ pub struct ProfileArgs {
     /// How long at most; a command goes on to its end unobserved
     #[arg(long = "for", value_name = "DURATION")]
     duration: Option<Span>,
+    /// Measure what it costs CMD to bring back a cache that others displaced: it is run many times more, its output unseen
+    #[arg(long, value_name = "CACHE", num_args = 0..=1, default_missing_value = "l2", value_parser = ["l2", "l3"])]
+    reload: Option<String>,
     /// Write the profile to FILE, as JSON (`-`: standard output)
     #[arg(long, visible_alias = "out", value_name = "FILE", add = shell::files("json"))]
     json: Option<PathBuf>,
@@ -62,6 +68,21 @@ pub struct ProfileArgs {
     /// The program and its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// Measures the reload of the command that was profiled, and puts it into its profile. Returns how it was measured.
+fn measure_reload(args: &ProfileArgs, cache: &str, profile: &mut Profile, machine: &Machine) -> anyhow::Result<String> {
+    let lost = LostCache::try_from(cache).context("--reload takes l2 or l3")?;
+    let at_most = args.duration.map_or(reload::USUAL_LIMIT, |Span(duration)| duration);
+    let progress = ProgressBar::new_spinner();
+    let found = reload::measure(&args.command, lost, machine, at_most, &mut |block| {
+        progress.set_message(format!("measuring the reload: block {} of 3 runs", block + 1));
+        progress.tick();
+    });
+    progress.finish_and_clear();
+    let found = found.context("the reload was not measured")?;
+    reload::fill_in(profile, &found, machine);
+    Ok(found.how())
 }
 
 /// The commands that would prove what the profile judges, where it finds anything to gain.
@@ -105,6 +126,12 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
         None if args.all => Target::All,
         None => Target::Command(args.command.clone()),
     };
+    if args.reload.is_some() && !matches!(target, Target::Command(_)) {
+        return Err(UsageError::from(
+            "--reload runs a command many times, and compares what the same work takes; how far a program that runs already has come \
+             isn't known without a counter of instructions: stayput profile --reload -- CMD",
+        ));
+    }
     // Before anything runs: results that can't be kept are better known at once.
     let inputs = || {
         let mut inputs = Inputs::default();
@@ -128,12 +155,22 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     let machine = Machine::host()?;
     let at_most = args.duration.map(|Span(duration)| duration);
     let profiled = profile_and_trace(&target, at_most, &machine, trace.as_ref().map(|file| TraceTo::file(file.path())));
-    let Profiled { profile, launched, refused, trace_failure } = profiled.map_err(|error| match error {
+    let Profiled { mut profile, launched, refused, trace_failure } = profiled.map_err(|error| match error {
         ProfileError::Launch(error) if !args.command.is_empty() => crate::unstartable(error, &args.command[0]),
         error => error.into(),
     })?;
     if let Some(refused) = refused {
         eprintln!("stayput: {refused}; this profile is from records, which tell less");
+    }
+    let is_well = launched.as_ref().is_some_and(|launched| launched.observation.exit == Exit::Code(0));
+    // One that can't be measured leaves its profile to be read all the same.
+    let mut unmeasured = None;
+    match &args.reload {
+        Some(cache) if is_well => match measure_reload(args, cache, &mut profile, &machine) {
+            Ok(how) => eprintln!("stayput: {how}"),
+            Err(error) => unmeasured = Some(error),
+        },
+        _ => {}
     }
     if !args.quiet {
         let to_stdout =
@@ -154,6 +191,9 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     if let Some(failure) = trace_failure {
         let left = format!("what was traced until then is in {}", failure.path.display());
         return Err(anyhow::Error::new(failure).context(left));
+    }
+    if let Some(error) = unmeasured {
+        return Err(error);
     }
     Ok(match launched.map(|launched| launched.observation.exit) {
         None | Some(Exit::Code(0)) => SUCCESS,

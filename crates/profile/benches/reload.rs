@@ -1,0 +1,168 @@
+//! Measured reloads against what the same loops see themselves: `cargo bench -p stayput-profile --bench reload`. Machines differ and
+//! are busy, so that nothing fails here; it prints what was found.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed bench")]
+
+use machine::Machine;
+use profile::evictor::{Burst, Bursts, LostCache, Sweep};
+use profile::reload::{self, Block, run_command, study};
+use std::ffi::OsString;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use std::{env, process};
+
+const SUBJECT: &str = "--subject";
+const LINE_WORDS: usize = 8;
+
+/// CPU time of a subject's run, about.
+const RUN: Duration = Duration::from_millis(300);
+
+/// Studies of control against control, and blocks of each.
+const AA_STUDIES: usize = 20;
+const AA_BLOCKS: usize = 10;
+
+/// Lines of so many KiB in one random circle.
+fn circle(kib: usize) -> Vec<usize> {
+    let lines = kib * 1024 / (8 * LINE_WORDS);
+    let mut order: Vec<usize> = (1..lines).collect();
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    for last in (1..order.len()).rev() {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        order.swap(last, (random % (last as u64 + 1)) as usize);
+    }
+    let mut next = vec![0; lines * LINE_WORDS];
+    let mut at = 0;
+    for line in order {
+        next[at * LINE_WORDS] = line;
+        at = line;
+    }
+    next[at * LINE_WORDS] = 0;
+    next
+}
+
+/// Once around.
+fn pass(next: &[usize]) {
+    let mut at = 0;
+    loop {
+        at = next[at * LINE_WORDS];
+        if at == 0 {
+            return;
+        }
+        black_box(at);
+    }
+}
+
+/// Reads a buffer of 64 MiB from its beginning to its end: what it has read is never used again, but when it begins anew.
+fn stream(words: &[u64]) {
+    black_box(words.iter().step_by(LINE_WORDS).fold(0_u64, |sum, word| sum.wrapping_add(*word)));
+}
+
+fn subject(words: &[String]) {
+    let rounds: u64 = words[1].parse().unwrap();
+    match words[0].as_str() {
+        "stream" => {
+            let buffer = vec![1_u64; 8 << 20];
+            (0..rounds).for_each(|_| stream(&buffer));
+        }
+        kib => {
+            let next = circle(kib.parse().unwrap());
+            (0..rounds).for_each(|_| pass(&next));
+        }
+    }
+}
+
+/// Median time of the first pass after a sweep, less that of a warm one, in us.
+fn own_view_us(kib: usize, sweep: &Sweep) -> f64 {
+    let next = circle(kib);
+    let timed = || {
+        let begun = Instant::now();
+        pass(&next);
+        begun.elapsed().as_secs_f64() * 1e6
+    };
+    let (mut cold, mut warm) = (Vec::new(), Vec::new());
+    for _ in 0..300 {
+        (0..3).for_each(|_| pass(&next));
+        warm.push(timed());
+        sweep.run();
+        cold.push(timed());
+    }
+    let median = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    median(&mut cold) - median(&mut warm)
+}
+
+fn command(name: &str) -> Vec<OsString> {
+    let once: Box<dyn Fn()> = match name {
+        "stream" => {
+            let buffer = vec![1_u64; 8 << 20];
+            Box::new(move || stream(&buffer))
+        }
+        kib => {
+            let next = circle(kib.parse().unwrap());
+            Box::new(move || pass(&next))
+        }
+    };
+    once();
+    let begun = Instant::now();
+    let mut passes = 0_u32;
+    while begun.elapsed() < RUN {
+        once();
+        passes += 1;
+    }
+    vec![env::current_exe().unwrap().into(), SUBJECT.into(), name.into(), passes.to_string().into()]
+}
+
+fn main() {
+    let words: Vec<String> = env::args().collect();
+    if let Some(at) = words.iter().position(|word| word == SUBJECT) {
+        return subject(&words[at + 1..]);
+    }
+    // `cargo test --benches` only wants to know that it starts.
+    if !words.iter().any(|word| word == "--bench") {
+        return;
+    }
+    let machine = Machine::host().unwrap();
+    let sweep = Sweep::of(LostCache::L2, &machine).unwrap_or_else(|error| {
+        println!("skipped: {error}");
+        process::exit(0)
+    });
+    println!("loop       measured us (95 %)              itself us   ratio  blocks");
+    for name in ["64", "256", "1024", "stream"] {
+        let own_us = name.parse().map(|kib| own_view_us(kib, &sweep)).unwrap_or(0.0);
+        let found = reload::measure(&command(name), LostCache::L2, &machine, Duration::from_secs(60), &mut |_| {});
+        match found {
+            Ok(found) => println!(
+                "{name:8} {:8.1} ({:8.1} to {:8.1}) {own_us:13.1} {:7.2} {:7}  constant {:.1}",
+                found.us.estimate,
+                found.us.low,
+                found.us.high,
+                found.us.estimate / own_us,
+                found.blocks,
+                found.constant_us.estimate
+            ),
+            Err(error) => println!("{name:8} {error}"),
+        }
+    }
+    let bursts = Bursts::calibrated(sweep, machine.usable().last().unwrap()).unwrap();
+    let words = command("256");
+    let mut claimed = 0;
+    for index in 0..AA_STUDIES {
+        let found = study(None, &mut |block| {
+            if block == AA_BLOCKS {
+                return Ok(None);
+            }
+            let run = |seed| run_command(&words, 1, &bursts, Some(Burst::Control), seed);
+            // Which of the two comes first alternates.
+            let seed = ((index * AA_BLOCKS + block) * 2 + 1) as u64;
+            let (first, second) = (run(seed)?, run(seed + 1)?);
+            let (control, evict) = if block % 2 == 0 { (first, second) } else { (second, first) };
+            Ok(Some(Block { undisturbed: control, control, evict }))
+        });
+        claimed += usize::from(found.unwrap().is_claimed);
+    }
+    println!("control against control: {claimed} of {AA_STUDIES} studies claimed a reload");
+}
