@@ -127,5 +127,8 @@ pub(crate) fn measured(program: &Program, reload: ReloadUs, machine: &Machine) -
         100.0 * share(low),
         100.0 * share(high)
     );
-    Some(Judgement { potential: potential_of(share(estimate)), reason, percent: Some(100.0 * share(estimate)) })
+    // An interval from nothing to much is no judgement.
+    let is_open = low <= 0.0 && potential_of(share(high)) != potential_of(share(estimate));
+    let potential = if is_open { Potential::Unknown } else { potential_of(share(estimate)) };
+    Some(Judgement { potential, reason, percent: (!is_open).then(|| 100.0 * share(estimate)) })
 }
