@@ -52,6 +52,7 @@ pub struct Collector<'a> {
 }
 
 /// What was counted.
+#[derive(Clone)]
 pub(crate) struct Counted {
     pub programs: Vec<ProgramCounts>,
     pub seconds: f64,
@@ -60,6 +61,15 @@ pub(crate) struct Counted {
     pub moves_untold: u64,
     /// Whether there were more programs than are told apart.
     pub has_crowd: bool,
+}
+
+/// By which names threads are called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Those that they have now: a file is read for each.
+    Current,
+    /// Those that the kernel's side has kept.
+    Kept,
 }
 
 /// Numbers of capabilities, from `linux/capability.h`.
@@ -179,14 +189,27 @@ impl<'a> Collector<'a> {
     /// [`Refused`], where the kernel's counters can't be read.
     pub(crate) fn finish(mut self) -> Result<Counted, Refused> {
         let until_ns = now_ns();
-        let missed = self.missed_runs();
         self.links.clear();
+        self.read_counts(until_ns, Names::Current)
+    }
+
+    /// Reads what was counted so far, while counting goes on. What changes meanwhile may be in one number already and not yet in
+    /// another. Threads are called as they were when they last began.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub(crate) fn snapshot(&self) -> Result<Counted, Refused> {
+        self.read_counts(now_ns(), Names::Kept)
+    }
+
+    fn read_counts(&self, until_ns: u64, names: Names) -> Result<Counted, Refused> {
+        let missed = self.missed_runs();
         let Some(bss) = self.skeleton.maps.bss_data.as_deref() else {
             return Err(Refused("the collector has no counters".into()));
         };
         let (next_slot, known_programs, lost) = (bss.next_slot, bss.known_programs, bss.lost_threads + bss.lost_events);
         let mut programs = self.programs(known_programs.saturating_add(1).min(MAX_PROGRAMS))?;
-        self.read_threads(next_slot.min(MAX_THREADS), until_ns, &mut programs)?;
+        self.read_threads(next_slot.min(MAX_THREADS), until_ns, names, &mut programs)?;
         self.read_moves(&mut programs)?;
         let moves_untold = programs.values().map(|program| program.stats.moves_untold).sum();
         let has_crowd = programs.get(&intf::OTHER_PROGRAMS).is_some_and(|program| program.stats.threads > 0);
@@ -240,6 +263,7 @@ impl<'a> Collector<'a> {
         &self,
         count: u32,
         until_ns: u64,
+        names: Names,
         programs: &mut BTreeMap<u32, ProgramCounts>,
     ) -> Result<(), Refused> {
         let maps = &self.skeleton.maps;
@@ -262,7 +286,8 @@ impl<'a> Collector<'a> {
                 *program.residency_ns.entry(*cpu).or_default() += ns;
             }
             let (pid, tid) = (Pid(thread.tgid as i32), Tid(thread.tid as i32));
-            if thread.phase != PHASE_DEAD
+            if names == Names::Current
+                && thread.phase != PHASE_DEAD
                 && let (Some(name), _) = pid.name_and_migrations(tid)
             {
                 thread.comm = comm(&name);

@@ -7,6 +7,8 @@ pub mod collector;
 mod counts;
 pub mod histogram;
 mod intf;
+pub mod live;
+mod period;
 pub mod potential;
 pub mod profile;
 mod records;
@@ -16,5 +18,6 @@ pub mod workload;
 
 pub use collector::{Collector, Refused, Watched};
 pub use histogram::{Histogram, TimeBin};
+pub use live::{Live, Look};
 pub use profile::{CallKind, Potential, Profile, Program};
 pub use watching::{ProfileError, Profiled, Target, profile};

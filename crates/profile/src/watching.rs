@@ -25,6 +25,17 @@ pub enum Target {
     All,
 }
 
+impl Target {
+    /// Who is watched in the kernel for it.
+    pub(crate) fn watched(&self) -> Watched {
+        match self {
+            Self::Command(_) => Watched::Started,
+            Self::Running(_) => Watched::Named,
+            Self::All => Watched::All,
+        }
+    }
+}
+
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -47,6 +58,9 @@ pub enum ProfileError {
     /// Nothing may be counted in the kernel.
     #[error("{0}; without that only a command that stayput starts can be profiled: stayput profile -- CMD")]
     Kernel(Refused),
+    /// Nothing may be counted in the kernel, and records can't be looked at while they are made.
+    #[error("--live shows what is counted in the kernel, but {0}; without --live a command is profiled all the same")]
+    Live(Refused),
     /// And nothing is recorded for us either.
     #[error("{kernel}; and the kernel refuses records of switches (perf_event_open): {records}")]
     Nothing {
@@ -73,7 +87,7 @@ pub struct Profiled {
 
 /// How often one looks whether what runs already has ended, and who else is in its control group.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-const BETWEEN_SEARCHES: Duration = Duration::from_secs(1);
+pub(crate) const BETWEEN_SEARCHES: Duration = Duration::from_secs(1);
 
 /// Profiles `target` on `machine`, which is this one, for that long at most: else until it ends, or somebody interrupts us. A
 /// command goes on to its end in any case.
@@ -82,26 +96,7 @@ const BETWEEN_SEARCHES: Duration = Duration::from_secs(1);
 /// [`ProfileError`]
 pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) -> Result<Profiled, ProfileError> {
     let mut memory = MaybeUninit::uninit();
-    let watched = match target {
-        Target::Command(_) => Watched::Started,
-        Target::Running(_) => Watched::Named,
-        Target::All => Watched::All,
-    };
-    let profile = |source, seconds, programs: Vec<ProgramCounts>, lost_events, mut untold: Vec<String>| {
-        let judge = Judge::new(machine);
-        let is_complete = source == Source::Bpf;
-        untold.extend(GENERALLY_UNTOLD.map(str::to_owned));
-        Profile {
-            target: target.to_string(),
-            source,
-            kernel: system::kernel_release().unwrap_or_default(),
-            cpus: system::online_cpus().map_or(0, |cpus| cpus.iter().count() as u32),
-            seconds,
-            lost_events,
-            programs: programs.into_iter().map(|program| program.into_program(machine, &judge, is_complete)).collect(),
-            untold,
-        }
-    };
+    let watched = target.watched();
     let (counted, launched) = match (Collector::load(&mut memory, watched), target) {
         (Ok(collector), Target::Command(command)) => {
             let start = Start::new(command.clone());
@@ -125,11 +120,16 @@ pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) ->
             let (programs, lost) = records.finish();
             let untold = records::UNTOLD.map(str::to_owned).to_vec();
             let launched = start.end()?;
-            let profile = profile(Source::Records, seconds, programs, lost, untold);
+            let profile = profile_of(target, machine, Source::Records, seconds, programs, lost, untold);
             return Ok(Profiled { profile, launched: Some(launched), refused: Some(refused) });
         }
         (Err(refused), _) => return Err(ProfileError::Kernel(refused)),
     };
+    Ok(Profiled { profile: counted_profile(target, machine, counted), launched, refused: None })
+}
+
+/// The profile of what was counted in the kernel.
+pub(crate) fn counted_profile(target: &Target, machine: &Machine, counted: collector::Counted) -> Profile {
     let mut untold = Vec::new();
     if counted.moves_untold > 0 {
         untold.push(format!(
@@ -140,8 +140,31 @@ pub fn profile(target: &Target, at_most: Option<Duration>, machine: &Machine) ->
     if counted.has_crowd {
         untold.push("programs beyond the first 255 are one, `(others)`".into());
     }
-    let profile = profile(Source::Bpf, counted.seconds, counted.programs, counted.lost_events, untold);
-    Ok(Profiled { profile, launched, refused: None })
+    profile_of(target, machine, Source::Bpf, counted.seconds, counted.programs, counted.lost_events, untold)
+}
+
+fn profile_of(
+    target: &Target,
+    machine: &Machine,
+    source: Source,
+    seconds: f64,
+    programs: Vec<ProgramCounts>,
+    lost_events: u64,
+    mut untold: Vec<String>,
+) -> Profile {
+    let judge = Judge::new(machine);
+    let is_complete = source == Source::Bpf;
+    untold.extend(GENERALLY_UNTOLD.map(str::to_owned));
+    Profile {
+        target: target.to_string(),
+        source,
+        kernel: system::kernel_release().unwrap_or_default(),
+        cpus: system::online_cpus().map_or(0, |cpus| cpus.iter().count() as u32),
+        seconds,
+        lost_events,
+        programs: programs.into_iter().map(|program| program.into_program(machine, &judge, is_complete)).collect(),
+        untold,
+    }
 }
 
 /// What no profile tells.
@@ -181,7 +204,7 @@ fn watch_running(
 }
 
 /// A thread that starts the command once it is let, and waits for it.
-struct Start {
+pub(crate) struct Start {
     starter: Tid,
     gate: mpsc::Sender<()>,
     over: Receiver<()>,
@@ -189,7 +212,7 @@ struct Start {
 }
 
 impl Start {
-    fn new(command: Vec<OsString>) -> Self {
+    pub(crate) fn new(command: Vec<OsString>) -> Self {
         let (gate, opened) = mpsc::channel();
         let (tell, starter) = mpsc::channel();
         let (ended, over) = mpsc::channel();
@@ -209,8 +232,14 @@ impl Start {
         Self { starter, gate, over, thread }
     }
 
-    fn go(&self) {
+    pub(crate) fn go(&self) {
         let _ = self.gate.send(());
+    }
+
+    /// Whether the command has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        // Told once, and then the thread that tells it ends; but this is asked again.
+        self.thread.is_finished()
     }
 
     /// Waits until it has ended or the time is over, doing `meanwhile` now and then.
@@ -229,7 +258,7 @@ impl Start {
     }
 
     /// What came of it.
-    fn end(self) -> Result<Launched, LaunchError> {
+    pub(crate) fn end(self) -> Result<Launched, LaunchError> {
         drop(self.gate);
         self.thread.join().unwrap_or(Err(LaunchError::NoProgram))
     }

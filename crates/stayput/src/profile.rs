@@ -1,5 +1,6 @@
 //! `stayput profile`: what programs that run do to their time slices and caches.
 
+use crate::live::View;
 use crate::{FAILURE, SUCCESS, UsageError, shell};
 use ::profile::{Potential, Profile, ProfileError, Profiled, Program, Target, text, workload};
 use anyhow::Context;
@@ -20,6 +21,7 @@ Examples:
   stayput profile -- make -j4                   why would it matter where a build runs?
   sudo stayput profile --pid 4711 --for 10s     the same of a server that runs already
   sudo stayput profile --all --for 5s --json everything.json
+  sudo stayput profile --all --live             who has the CPUs, and how long at a time, right now?
   stayput profile --workload app.toml -- ./app  and `stayput simulate time-sharing --workload app.toml`")]
 #[command(group = clap::ArgGroup::new("target").args(["pid", "cgroup", "all", "command"]).required(true))]
 pub struct ProfileArgs {
@@ -41,6 +43,9 @@ pub struct ProfileArgs {
     /// Write the programs to FILE as a workload that simulate and replay take (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("toml"))]
     workload: Option<PathBuf>,
+    /// Show it on the screen as it comes about; the profile is printed at the end all the same
+    #[arg(long, conflicts_with = "quiet")]
+    live: bool,
     /// Print no tables
     #[arg(short, long)]
     quiet: bool,
@@ -92,12 +97,19 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     if json.is_some() && args.json == args.workload && args.json.as_deref() != Some(Path::new("-")) {
         return Err(UsageError::from("--json and --workload name the same file; give each its own"));
     }
+    let at_most = args.duration.map(|Span(duration)| duration);
+    // Before anything that may begin a thread: it forks.
+    let view = args.live.then(View::prepare).transpose()?;
     let machine = Machine::host()?;
-    let profiled = ::profile::profile(&target, args.duration.map(|Span(duration)| duration), &machine);
-    let Profiled { profile, launched, refused } = profiled.map_err(|error| match error {
+    let profiled = match view {
+        Some(view) => view.profile(&target, at_most, &machine),
+        None => ::profile::profile(&target, at_most, &machine).map(|profiled| (profiled, Ok(()))),
+    };
+    let (profiled, shown) = profiled.map_err(|error| match error {
         ProfileError::Launch(error) if !args.command.is_empty() => crate::unstartable(error, &args.command[0]),
         error => error.into(),
     })?;
+    let Profiled { profile, launched, refused } = profiled;
     if let Some(refused) = refused {
         eprintln!("stayput: {refused}; this profile is from records, which tell less");
     }
@@ -113,6 +125,7 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     if let Some(file) = workload_file {
         file.write(workload::workload_file(&profile))?;
     }
+    shown.context("the view ended, since the terminal failed")?;
     Ok(match launched.map(|launched| launched.observation.exit) {
         None | Some(Exit::Code(0)) => SUCCESS,
         Some(Exit::Code(code)) => {
