@@ -138,9 +138,11 @@ fn show(live: &mut Live<'_>, on: File, is_command: bool) -> io::Result<()> {
             ending = live.ending().map_err(io::Error::other)?;
             let is_due = !ui.is_frozen && looked.elapsed() >= ui.period;
             if is_due || ending.is_some() {
-                // A period that is hardly one has nothing to tell; the last whole one stays.
-                let next = live.look().map_err(io::Error::other)?;
-                look = shown_at_end(look, next, ending.is_some());
+                look = live.look().map_err(io::Error::other)?;
+                if ending.is_some() {
+                    // What is looked at from now on is the run, and not its last moment.
+                    look.period = look.whole.clone();
+                }
                 looked = Instant::now();
                 is_stale = true;
             }
@@ -175,15 +177,4 @@ fn show(live: &mut Live<'_>, on: File, is_command: bool) -> io::Result<()> {
             }
         }
     }
-}
-
-/// At the end the numbers of all the time are in the place of a period that was too short to tell anything.
-fn shown_at_end(former: Look, next: Look, is_over: bool) -> Look {
-    const SHORT: f64 = 0.2;
-    if !is_over || next.period.seconds >= SHORT {
-        return next;
-    }
-    let has_former = former.period.seconds >= SHORT;
-    let period = if has_former { former.period } else { next.whole.clone() };
-    Look { whole: next.whole, period }
 }

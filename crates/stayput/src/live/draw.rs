@@ -16,7 +16,7 @@ const LEAST: (u16, u16) = (30, 6);
 const PANEL_FROM: u16 = 18;
 
 /// Width of the column of names.
-const NAME: usize = 15;
+const NAME: usize = 16;
 
 /// Where it is drawn, and what doesn't change.
 #[derive(Clone, Copy)]
@@ -38,14 +38,14 @@ struct Column<R> {
 
 /// Columns of programs, those that a narrow screen keeps first.
 const PROGRAM_COLUMNS: [Column<Program>; 8] = [
-    Column { title: "CPU %", width: 7, cell: |program, seconds| percent(program.cpu_s, seconds) },
-    Column { title: "gain", width: 9, cell: |program, _| gain(program).into() },
+    Column { title: "CPU %", width: 6, cell: |program, seconds| percent(program.cpu_s, seconds) },
+    Column { title: "gain <=", width: 9, cell: |program, _| gain(program).into() },
     Column { title: "switch/s", width: 9, cell: |program, seconds| rate(program.switches, seconds) },
     Column { title: "slice ms", width: 9, cell: |program, _| ms(program.effective_slice_median_ms) },
     Column { title: "wait ms", width: 8, cell: |program, _| ms(program.wait_ms.map(|waits| waits.median)) },
-    Column { title: "99 % ms", width: 8, cell: |program, _| ms(program.wait_ms.map(|waits| waits.p99)) },
+    Column { title: "99% ms", width: 7, cell: |program, _| ms(program.wait_ms.map(|waits| waits.p99)) },
     Column { title: "moves/s", width: 8, cell: |program, seconds| rate(moves(program), seconds) },
-    Column { title: "threads", width: 7, cell: |program, _| program.threads.to_string() },
+    Column { title: "threads", width: 8, cell: |program, _| program.threads.to_string() },
 ];
 
 const THREAD_COLUMNS: [Column<ThreadRow>; 6] = [
@@ -70,7 +70,7 @@ const HELP: [&str; 15] = [
     "q               quit, and print the profile of all the time",
     "Ctrl-C          the same; a command is interrupted, too",
     "",
-    "gain    what affinity can gain, judged by all the time so far",
+    "gain <= what affinity can gain at most, by all the time so far",
     "slice   median time on a CPU with no other thread between",
     "wait    for a CPU, once it could run: median, and 99 %",
     "moves   from one CPU to another",
@@ -140,7 +140,12 @@ fn heading(look: &Look, ui: &Ui, scene: Scene<'_>, width: usize) -> String {
     };
     let right = format!("{:.0} s{lost}, by {sort}, {state}", look.whole.seconds);
     let left = match ui.program.as_ref().filter(|_| ui.is_inside) {
-        Some(name) => format!("{name}: threads"),
+        Some(name) => match ui.chosen(look) {
+            Some(program) if program.threads_without_row > 0 => {
+                format!("{name}: the {} busiest threads", program.by_thread.len())
+            }
+            _ => format!("{name}: threads"),
+        },
         None => look.whole.target.clone(),
     };
     let left = terminal::printable(&left).replace(['\n', '\t'], " ");
@@ -154,7 +159,7 @@ fn heading(look: &Look, ui: &Ui, scene: Scene<'_>, width: usize) -> String {
 
 fn footer(ui: &Ui, scene: Scene<'_>, width: usize) -> String {
     if let Some(ending) = scene.ending {
-        return format!("{ending}: these are the last numbers; q prints the profile");
+        return format!("{ending}; these are the numbers of all its time; q prints the profile");
     }
     let dive = if ui.is_inside { "Esc back" } else { "Enter threads" };
     let keys = ["q quit", "? help", dive, "s sort", "space freeze", "+- period", "up/down choose"];
@@ -263,7 +268,9 @@ fn end_lines(program: &Program, seconds: f64) -> Vec<String> {
     lines.push("moves/s within".into());
     let levels = program.migrations.iter();
     lines.extend(levels.map(|(level, count)| {
-        let level = format!("{level:?}").to_lowercase();
+        // Caches are called in capitals.
+        let level = format!("{level:?}");
+        let level = if level.starts_with('L') { level } else { level.to_lowercase() };
         format!("  {level:<9}{:>6}", rate(*count, seconds))
     }));
     lines
@@ -288,7 +295,11 @@ fn colour(potential: Potential, has_colour: bool) -> Style {
 
 /// Of one CPU.
 fn percent(part_s: f64, seconds: f64) -> String {
-    if seconds > 0.0 { format!("{:.1}", 100.0 * part_s / seconds) } else { "-".into() }
+    match 100.0 * part_s / seconds {
+        percent if !percent.is_finite() => "-".into(),
+        percent if percent < 999.95 => format!("{percent:.1}"),
+        percent => format!("{percent:.0}"),
+    }
 }
 
 fn rate(count: u64, seconds: f64) -> String {
