@@ -11,10 +11,12 @@ use crate::UsageError;
 use draw::Scene;
 use machine::Machine;
 use nix::sys::signal::Signal;
-use profile::{Live, Look, ProfileError, Profiled, Target};
+use profile::{Live, ProfileError, Profiled, Target};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{Clear, ClearType};
 use ratatui::layout::Rect;
 use screen::Streams;
 use std::fs::File;
@@ -121,10 +123,17 @@ impl Drop for PanicHook {
     }
 }
 
+/// An empty screen, of which all is drawn next. (`Terminal::clear` asks the terminal where its cursor is, and waits for the answer.)
+fn fresh(on: &File) -> io::Result<Terminal<CrosstermBackend<File>>> {
+    let mut cleared = on.try_clone()?;
+    execute!(cleared, Clear(ClearType::All))?;
+    Terminal::new(CrosstermBackend::new(cleared))
+}
+
 /// Draws, and obeys keys, until the user quits.
 fn show(live: &mut Live<'_>, on: File, is_command: bool) -> io::Result<()> {
     let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let mut terminal = Terminal::new(CrosstermBackend::new(on.try_clone()?))?;
+    let mut terminal = fresh(&on)?;
     let mut ui = Ui::default();
     let mut looked = Instant::now();
     let mut look = live.look().map_err(io::Error::other)?;
@@ -156,7 +165,15 @@ fn show(live: &mut Live<'_>, on: File, is_command: bool) -> io::Result<()> {
             continue;
         }
         is_stale = true;
-        let Event::Key(key) = event::read()? else { continue };
+        let key = match event::read()? {
+            Event::Key(key) => key,
+            Event::Resize(..) => {
+                // Also where it has the former size again: what was on it need not be there.
+                terminal = fresh(&on)?;
+                continue;
+            }
+            _ => continue,
+        };
         if key.kind == KeyEventKind::Release {
             continue;
         }
@@ -173,7 +190,7 @@ fn show(live: &mut Live<'_>, on: File, is_command: bool) -> io::Result<()> {
             }
             Asked::Suspend => {
                 screen::suspend(on.try_clone()?)?;
-                terminal.clear()?;
+                terminal = fresh(&on)?;
             }
         }
     }

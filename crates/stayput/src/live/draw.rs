@@ -159,7 +159,7 @@ fn heading(look: &Look, ui: &Ui, scene: Scene<'_>, width: usize) -> String {
 
 fn footer(ui: &Ui, scene: Scene<'_>, width: usize) -> String {
     if let Some(ending) = scene.ending {
-        return format!("{ending}; these are the numbers of all its time; q prints the profile");
+        return format!("q quit  {ending}: the numbers are those of all its time");
     }
     let dive = if ui.is_inside { "Esc back" } else { "Enter threads" };
     let keys = ["q quit", "? help", dive, "s sort", "space freeze", "+- period", "up/down choose"];

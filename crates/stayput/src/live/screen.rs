@@ -3,7 +3,7 @@
 //! [`guard`] makes two processes of this one. The child does all the work and owns the screen; the parent only waits, and gives
 //! the terminal back where the child can't, being killed. What the command writes goes into files that both have.
 
-use nix::sys::signal::{SigHandler, Signal, kill, signal};
+use nix::sys::signal::{SigHandler, Signal, kill, raise, signal};
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork};
@@ -205,7 +205,15 @@ pub fn give_back() {
 /// What the terminal failed by.
 pub fn suspend(on: File) -> io::Result<()> {
     give_back();
-    signal_group(Signal::SIGTSTP)?;
+    // The group's signal might stop us by another thread, while this one takes the screen again: we stop ourselves.
+    // SAFETY: no handler is set.
+    let former = unsafe { signal(Signal::SIGTSTP, SigHandler::SigIgn) }?;
+    let sent = signal_group(Signal::SIGTSTP);
+    // SAFETY: it is what was set before.
+    unsafe { signal(Signal::SIGTSTP, former) }?;
+    sent?;
+    // To this thread: it stops before the call returns.
+    raise(Signal::SIGTSTP)?;
     take(on)
 }
 
