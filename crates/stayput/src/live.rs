@@ -20,7 +20,7 @@ use ratatui::crossterm::terminal::{Clear, ClearType};
 use ratatui::layout::Rect;
 use screen::Streams;
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, BufWriter, IsTerminal};
 use std::panic;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -124,10 +124,10 @@ impl Drop for PanicHook {
 }
 
 /// An empty screen, of which all is drawn next. (`Terminal::clear` asks the terminal where its cursor is, and waits for the answer.)
-fn fresh(on: &File) -> io::Result<Terminal<CrosstermBackend<File>>> {
+fn fresh(on: &File) -> io::Result<Terminal<CrosstermBackend<BufWriter<File>>>> {
     let mut cleared = on.try_clone()?;
     execute!(cleared, Clear(ClearType::All))?;
-    Terminal::new(CrosstermBackend::new(cleared))
+    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 16, cleared)))
 }
 
 /// Draws, and obeys keys, until the user quits.

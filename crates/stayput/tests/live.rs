@@ -158,8 +158,9 @@ fn keys_do_what_the_footer_says_and_the_profile_is_printed_at_the_end() {
     pane.tmux(&["resize-window", "-x", "80", "-y", "24"]);
     pane.type_keys(&["h"]);
     pane.wait("programs again", |screen| screen.contains("program"));
+    pane.wait("a clean screen", |screen| screen.lines().nth(11).is_some_and(str::is_empty));
     let screen = pane.screen();
-    assert!(!screen.contains("to-output") && !screen.contains("to-error"), "{screen}");
+    assert!(!screen.lines().any(|line| line.starts_with("to-")), "{screen}");
     fs::write(pane.folder.path().join("end"), "").unwrap();
     pane.wait("the end", |screen| screen.contains("the command has ended"));
     pane.type_keys(&["q"]);
