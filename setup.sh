@@ -32,7 +32,8 @@ memcached:is a server to study
 libmemcached-tools:has a load for it
 wrk:is a load for HTTP servers
 apache2-utils:has ab, another one
-default-jdk-headless:runs a Java program whose threads have names"
+default-jdk-headless:runs a Java program whose threads have names
+tmux:is a terminal whose screen can be read, to prove that --live leaves it as it was"
 bench_packages="\
 util-linux:gives taskset, a peer to time against
 numactl:is a peer to time against
@@ -94,7 +95,7 @@ present() {
     libmemcached-tools) command -v memcaslap >/dev/null && return 0 ;;
     apache2-utils) command -v ab >/dev/null && return 0 ;;
     default-jdk-headless) command -v javac >/dev/null && return 0 ;;
-    make | gcc | g++ | clang | clang-format | python3 | zsh | fish | chromium | numactl | curl | redis-server | memcached | wrk)
+    make | gcc | g++ | clang | clang-format | python3 | zsh | fish | chromium | numactl | curl | redis-server | memcached | wrk | tmux)
         command -v "$1" >/dev/null && return 0 ;;
     esac
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -60,6 +60,7 @@ pub(crate) struct Stopped {
 }
 
 /// What was counted.
+#[derive(Clone)]
 pub(crate) struct Counted {
     pub programs: Vec<ProgramCounts>,
     pub seconds: f64,
@@ -70,6 +71,15 @@ pub(crate) struct Counted {
     pub has_wakers: bool,
     /// Whether there were more programs than are told apart.
     pub has_crowd: bool,
+}
+
+/// By which names threads are called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Those that they have now: a file is read for each.
+    Current,
+    /// Those that the kernel's side has kept.
+    Kept,
 }
 
 /// Numbers of capabilities, from `linux/capability.h`.
@@ -219,13 +229,26 @@ impl<'a> Collector<'a> {
     /// # Errors
     /// [`Refused`], where the kernel's counters can't be read.
     pub(crate) fn finish(mut self) -> Result<Counted, Refused> {
-        let Stopped { at_ns: until_ns, missed } = self.stop();
+        let stopped = self.stop();
+        self.read_counts(&stopped, Names::Current)
+    }
+
+    /// Reads what was counted so far, while counting goes on. What changes meanwhile may be in one number already and not yet in
+    /// another. Threads are called as they were when they last began.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub(crate) fn snapshot(&self) -> Result<Counted, Refused> {
+        self.read_counts(&Stopped { at_ns: now_ns(), missed: self.missed_runs() }, Names::Kept)
+    }
+
+    fn read_counts(&self, &Stopped { at_ns: until_ns, missed }: &Stopped, names: Names) -> Result<Counted, Refused> {
         let Some(bss) = self.skeleton.maps.bss_data.as_deref() else {
             return Err(Refused("the collector has no counters".into()));
         };
         let (next_slot, known_programs, lost) = (bss.next_slot, bss.known_programs, bss.lost_threads + bss.lost_events);
         let mut programs = self.programs(known_programs.saturating_add(1).min(MAX_PROGRAMS))?;
-        self.read_threads(next_slot.min(MAX_THREADS), until_ns, &mut programs)?;
+        self.read_threads(next_slot.min(MAX_THREADS), until_ns, names, &mut programs)?;
         self.read_moves(&mut programs)?;
         let has_wakers = bss.unknown_contexts == 0;
         if has_wakers {
@@ -290,6 +313,7 @@ impl<'a> Collector<'a> {
         &self,
         count: u32,
         until_ns: u64,
+        names: Names,
         programs: &mut BTreeMap<u32, ProgramCounts>,
     ) -> Result<(), Refused> {
         let maps = &self.skeleton.maps;
@@ -313,7 +337,8 @@ impl<'a> Collector<'a> {
                 *program.residency_ns.entry(*cpu).or_default() += ns;
             }
             let (pid, tid) = (Pid(thread.tgid as i32), Tid(thread.tid as i32));
-            if thread.phase != PHASE_DEAD
+            if names == Names::Current
+                && thread.phase != PHASE_DEAD
                 && let (Some(name), _) = pid.name_and_migrations(tid)
             {
                 thread.comm = comm(&name);

@@ -15,6 +15,7 @@ use strum::VariantArray;
 const MOST_ROWS: usize = 200;
 
 /// What was counted of one program.
+#[derive(Clone)]
 pub(crate) struct ProgramCounts {
     pub name: String,
     pub stats: Box<ProgramStats>,

@@ -22,7 +22,7 @@ pub fn bin_of(ns: u64) -> usize {
 }
 
 /// The shortest time of a bin, in ns; of bin [`BINS`] the first time that is in none.
-fn lowest_ns(bin: usize) -> u64 {
+pub(crate) fn lowest_ns(bin: usize) -> u64 {
     let doublings = ((bin >> STEPS_LOG2) as u32).saturating_sub(1);
     (((bin - ((doublings as usize) << STEPS_LOG2)) as u64) << doublings) * UNIT_NS
 }

@@ -25,22 +25,12 @@ impl ProgramStats {
         sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
         // All but these are sums.
         let others = more.all_times().map(|times| times.longest_ns);
-        let times = [
-            &mut self.intervals,
-            &mut self.slices,
-            &mut self.waits,
-            &mut self.wakes,
-            &mut self.blocks,
-            &mut self.bursts,
-            &mut self.cut_bursts,
-            &mut self.cut_blocks,
-        ];
-        for ((times, own), other) in times.into_iter().zip(longest).zip(others) {
+        for ((times, own), other) in self.all_times_mut().into_iter().zip(longest).zip(others) {
             times.longest_ns = own.max(other);
         }
     }
 
-    fn all_times(&self) -> [&Times; 8] {
+    pub fn all_times(&self) -> [&Times; 8] {
         [
             &self.intervals,
             &self.slices,
@@ -50,6 +40,19 @@ impl ProgramStats {
             &self.bursts,
             &self.cut_bursts,
             &self.cut_blocks,
+        ]
+    }
+
+    pub fn all_times_mut(&mut self) -> [&mut Times; 8] {
+        [
+            &mut self.intervals,
+            &mut self.slices,
+            &mut self.waits,
+            &mut self.wakes,
+            &mut self.blocks,
+            &mut self.bursts,
+            &mut self.cut_bursts,
+            &mut self.cut_blocks,
         ]
     }
 }

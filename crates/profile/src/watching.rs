@@ -32,6 +32,15 @@ impl Target {
         let Self::Command(words) = self else { return None };
         words.iter().map(|word| word.to_str().map(str::to_owned)).collect()
     }
+
+    /// Who is watched in the kernel for it.
+    pub(crate) fn watched(&self) -> Watched {
+        match self {
+            Self::Command(_) => Watched::Started,
+            Self::Running(_) => Watched::Named,
+            Self::All => Watched::All,
+        }
+    }
 }
 
 impl std::fmt::Display for Target {
@@ -56,6 +65,9 @@ pub enum ProfileError {
     /// Nothing may be counted in the kernel.
     #[error("{0}; without that only a command that stayput starts can be profiled: stayput profile -- CMD")]
     Kernel(Refused),
+    /// Nothing may be counted in the kernel, and records can't be looked at while they are made.
+    #[error("--live shows what is counted in the kernel, but {0}; without --live a command is profiled all the same")]
+    Live(Refused),
     /// And nothing is recorded for us either.
     #[error("{kernel}; and the kernel refuses records of switches (perf_event_open): {records}")]
     Nothing {
@@ -90,7 +102,7 @@ pub struct Profiled {
 
 /// How often one looks whether what runs already has ended, and who else is in its control group.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-const BETWEEN_SEARCHES: Duration = Duration::from_secs(1);
+pub(crate) const BETWEEN_SEARCHES: Duration = Duration::from_secs(1);
 
 /// Profiles `target` on `machine`, which is this one, for that long at most: else until it ends, or somebody interrupts us. A
 /// command goes on to its end in any case.
@@ -112,29 +124,7 @@ pub fn profile_and_trace(
     trace: Option<TraceTo<'_>>,
 ) -> Result<Profiled, ProfileError> {
     let mut memory = MaybeUninit::uninit();
-    let watched = match target {
-        Target::Command(_) => Watched::Started,
-        Target::Running(_) => Watched::Named,
-        Target::All => Watched::All,
-    };
-    let summary = |source, seconds, programs: Vec<ProgramCounts>, lost_events, trace, mut untold: Vec<String>| {
-        let judge = Judge::new(machine);
-        let is_complete = source == Source::Bpf;
-        untold.extend(GENERALLY_UNTOLD.map(str::to_owned));
-        Profile {
-            target: target.to_string(),
-            command: target.command().unwrap_or_default(),
-            source,
-            kernel: system::kernel_release().unwrap_or_default(),
-            cpus: system::online_cpus().map_or(0, |cpus| cpus.iter().count() as u32),
-            seconds,
-            lost_events,
-            programs: programs.into_iter().map(|program| program.into_program(machine, &judge, is_complete)).collect(),
-            trace,
-            untold,
-        }
-    };
-    let collector = Collector::load_with(&mut memory, watched, trace.map_or(0, |trace| trace.ring_bytes));
+    let collector = Collector::load_with(&mut memory, target.watched(), trace.map_or(0, |trace| trace.ring_bytes));
     let (counted, launched, traced) = match (collector, target) {
         (Ok(mut collector), Target::Command(command)) => {
             let mut tracing = Tracing::begin(trace, &collector)?;
@@ -174,11 +164,23 @@ pub fn profile_and_trace(
             let (programs, lost) = records.finish();
             let untold = records::UNTOLD.map(str::to_owned).to_vec();
             let launched = start.end()?;
-            let profile = summary(Source::Records, seconds, programs, lost, None, untold);
+            let profile = profile_of(target, machine, Source::Records, seconds, programs, lost, untold);
             return Ok(Profiled { profile, launched: Some(launched), refused: Some(refused), trace_failure: None });
         }
         (Err(refused), _) => return Err(ProfileError::Kernel(refused)),
     };
+    let mut profile = counted_profile(target, machine, counted);
+    let mut trace_failure = None;
+    match traced {
+        Some(Ok(sums)) => profile.trace = Some(sums),
+        Some(Err(failure)) => trace_failure = Some(failure),
+        None => {}
+    }
+    Ok(Profiled { profile, launched, refused: None, trace_failure })
+}
+
+/// The profile of what was counted in the kernel.
+pub(crate) fn counted_profile(target: &Target, machine: &Machine, counted: collector::Counted) -> Profile {
     let mut untold = Vec::new();
     if counted.moves_untold > 0 {
         untold.push(format!(
@@ -192,13 +194,33 @@ pub fn profile_and_trace(
     if counted.has_crowd {
         untold.push("programs beyond the first 255 are one, `(others)`".into());
     }
-    let (trace, trace_failure) = match traced {
-        Some(Ok(sums)) => (Some(sums), None),
-        Some(Err(failure)) => (None, Some(failure)),
-        None => (None, None),
-    };
-    let profile = summary(Source::Bpf, counted.seconds, counted.programs, counted.lost_events, trace, untold);
-    Ok(Profiled { profile, launched, refused: None, trace_failure })
+    profile_of(target, machine, Source::Bpf, counted.seconds, counted.programs, counted.lost_events, untold)
+}
+
+fn profile_of(
+    target: &Target,
+    machine: &Machine,
+    source: Source,
+    seconds: f64,
+    programs: Vec<ProgramCounts>,
+    lost_events: u64,
+    mut untold: Vec<String>,
+) -> Profile {
+    let judge = Judge::new(machine);
+    let is_complete = source == Source::Bpf;
+    untold.extend(GENERALLY_UNTOLD.map(str::to_owned));
+    Profile {
+        target: target.to_string(),
+        command: target.command().unwrap_or_default(),
+        source,
+        kernel: system::kernel_release().unwrap_or_default(),
+        cpus: system::online_cpus().map_or(0, |cpus| cpus.iter().count() as u32),
+        seconds,
+        lost_events,
+        programs: programs.into_iter().map(|program| program.into_program(machine, &judge, is_complete)).collect(),
+        trace: None,
+        untold,
+    }
 }
 
 /// Of a profile whose reload wasn't measured.
@@ -281,7 +303,7 @@ fn watch_running(
 }
 
 /// A thread that starts the command once it is let, and waits for it.
-struct Start {
+pub(crate) struct Start {
     starter: Tid,
     gate: mpsc::Sender<()>,
     over: Receiver<()>,
@@ -289,7 +311,7 @@ struct Start {
 }
 
 impl Start {
-    fn new(command: Vec<OsString>) -> Self {
+    pub(crate) fn new(command: Vec<OsString>) -> Self {
         let (gate, opened) = mpsc::channel();
         let (tell, starter) = mpsc::channel();
         let (ended, over) = mpsc::channel();
@@ -309,8 +331,14 @@ impl Start {
         Self { starter, gate, over, thread }
     }
 
-    fn go(&self) {
+    pub(crate) fn go(&self) {
         let _ = self.gate.send(());
+    }
+
+    /// Whether the command has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        // Told once, and then the thread that tells it ends; but this is asked again.
+        self.thread.is_finished()
     }
 
     /// Waits until it has ended or the time is over, doing `meanwhile` now and then.
@@ -329,7 +357,7 @@ impl Start {
     }
 
     /// What came of it.
-    fn end(self) -> Result<Launched, LaunchError> {
+    pub(crate) fn end(self) -> Result<Launched, LaunchError> {
         drop(self.gate);
         self.thread.join().unwrap_or(Err(LaunchError::NoProgram))
     }

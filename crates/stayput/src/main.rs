@@ -9,6 +9,7 @@ mod binding;
 mod conditions;
 mod doctor;
 mod guest;
+mod live;
 mod place;
 mod placement_file;
 mod profile;

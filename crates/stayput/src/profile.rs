@@ -2,6 +2,7 @@
 
 mod check;
 
+use crate::live::View;
 use crate::{FAILURE, SUCCESS, UsageError, shell};
 use ::profile::evictor::LostCache;
 use ::profile::trace::TraceTo;
@@ -27,6 +28,7 @@ Examples:
   stayput profile -- make -j4                   why would it matter where a build runs?
   sudo stayput profile --pid 4711 --for 10s     the same of a server that runs already
   sudo stayput profile --all --for 5s --json everything.json
+  sudo stayput profile --all --live             who has the CPUs, and how long at a time, right now?
   stayput profile --reload -- ./app             and what does it cost to bring back a lost cache?
   stayput profile --workload app.toml -- ./app  and `stayput simulate time-sharing --workload app.toml`
   stayput profile --check app.toml              is the workload like the program?")]
@@ -62,6 +64,9 @@ pub struct ProfileArgs {
     /// Write every switch, wake-up and move to FILE as a trace that ui.perfetto.dev opens
     #[arg(long, value_name = "FILE", add = shell::files("pftrace"))]
     trace: Option<PathBuf>,
+    /// Show it on the screen as it comes about; the profile is printed at the end all the same
+    #[arg(long, conflicts_with_all = ["quiet", "trace"])]
+    live: bool,
     /// Print no tables
     #[arg(short, long)]
     quiet: bool,
@@ -152,13 +157,22 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
         }
     }
     let trace = args.trace.as_ref().map(|path| trace_file(path, file(path)?)).transpose()?;
-    let machine = Machine::host()?;
     let at_most = args.duration.map(|Span(duration)| duration);
-    let profiled = profile_and_trace(&target, at_most, &machine, trace.as_ref().map(|file| TraceTo::file(file.path())));
-    let Profiled { mut profile, launched, refused, trace_failure } = profiled.map_err(|error| match error {
+    // Before anything that may begin a thread: it forks.
+    let view = args.live.then(View::prepare).transpose()?;
+    let machine = Machine::host()?;
+    let profiled = match view {
+        Some(view) => view.profile(&target, at_most, &machine),
+        None => {
+            let to = trace.as_ref().map(|file| TraceTo::file(file.path()));
+            profile_and_trace(&target, at_most, &machine, to).map(|profiled| (profiled, Ok(())))
+        }
+    };
+    let (profiled, shown) = profiled.map_err(|error| match error {
         ProfileError::Launch(error) if !args.command.is_empty() => crate::unstartable(error, &args.command[0]),
         error => error.into(),
     })?;
+    let Profiled { mut profile, launched, refused, trace_failure } = profiled;
     if let Some(refused) = refused {
         eprintln!("stayput: {refused}; this profile is from records, which tell less");
     }
@@ -195,6 +209,7 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<u8> {
     if let Some(error) = unmeasured {
         return Err(error);
     }
+    shown.context("the view ended, since the terminal failed")?;
     Ok(match launched.map(|launched| launched.observation.exit) {
         None | Some(Exit::Code(0)) => SUCCESS,
         Some(Exit::Code(code)) => {
