@@ -235,7 +235,9 @@ impl Bursts {
             }
             // The count comes first, whatever else the event is asked for.
             let mut words = [0_u64; 8];
-            clock.read(bytemuck::cast_slice_mut(&mut words))?;
+            if clock.read(bytemuck::cast_slice_mut(&mut words))? < size_of::<u64>() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             let now_ns = words[0];
             let begun = Instant::now();
             match burst {

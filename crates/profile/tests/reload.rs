@@ -67,7 +67,7 @@ fn a_study_stops_when_it_knows_enough_and_not_before() {
     let noisy = drawn(1, 5.0);
     assert!(!noisy.is_narrow && noisy.blocks == 60, "{noisy:?}");
     let few = study(None, &mut |index| {
-        Ok((index < 3).then(|| Block {
+        Ok((index < 3).then_some(Block {
             undisturbed: Sample { cpu_ns: 100, bursts: 0 },
             control: Sample { cpu_ns: 110, bursts: 5 },
             evict: Sample { cpu_ns: 120, bursts: 5 },

@@ -188,6 +188,8 @@ fn show(live: &mut Live<'_>, on: File, is_command: bool) -> io::Result<()> {
                 }
                 return Ok(());
             }
+            // The command would have to stop with us, and both go on together.
+            Asked::Suspend if is_command => {}
             Asked::Suspend => {
                 screen::suspend(on.try_clone()?)?;
                 terminal = fresh(&on)?;

@@ -6,7 +6,7 @@ use super::draw::{self, Scene};
 use super::tree;
 use super::ui::{Asked, Sort, Ui};
 use machine::{CpuId, Level, Machine};
-use profile::profile::{EndsPercent, INTERVAL_EDGES_MS, IntervalBins, Source, ThreadRow, Waits};
+use profile::profile::{EndsPercent, INTERVAL_EDGES_MS, IntervalBins, ThreadRow, Waits};
 use profile::{Look, Potential, Profile, Program};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -27,6 +27,7 @@ fn program(name: &str, cpu_s: f64, potential: Potential, threads: u64) -> Progra
         switches: 40 * tid,
         migrations: tid,
         wait_s: 0.1,
+        block_s: 0.1,
         quantum_percent: 50.0,
     };
     Program {
@@ -55,13 +56,11 @@ fn program(name: &str, cpu_s: f64, potential: Potential, threads: u64) -> Progra
 fn profile(seconds: f64, programs: Vec<Program>) -> Profile {
     Profile {
         target: "make -j4 a-target-with-a-long-name and-another-one and-one-more".into(),
-        source: Source::Bpf,
         kernel: "6.12".into(),
         cpus: 8,
         seconds,
-        lost_events: 0,
         programs,
-        untold: Vec::new(),
+        ..Profile::default()
     }
 }
 
