@@ -146,7 +146,7 @@ fn keys_do_what_the_footer_says_and_the_profile_is_printed_at_the_end() {
     pane.type_keys(&["s"]);
     pane.wait("another order", |screen| screen.contains("by CPU"));
     pane.type_keys(&["Enter"]);
-    pane.wait("threads", |screen| screen.contains(": threads") && screen.contains("Esc back"));
+    pane.wait("threads", |screen| screen.contains(" threads  ") && screen.contains("Esc back"));
     pane.type_keys(&["Space"]);
     pane.wait("frozen", |screen| screen.contains("FROZEN"));
     pane.tmux(&["resize-window", "-x", "40", "-y", "12"]);
