@@ -21,7 +21,7 @@ use study::study_file::Span;
 /// Find out why it matters where a program runs: its time slices, what ends them, its waits and moves
 ///
 /// It is counted in the kernel, which takes root; without that a command of your own is profiled by the kernel's records of it.
-/// Nothing is changed: no thread is bound, and nothing stays in the kernel.
+/// Nothing is changed, unless --reload is given: no thread is bound, and nothing stays in the kernel.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,7 +44,7 @@ pub struct ProfileArgs {
     #[arg(long)]
     all: bool,
     /// Simulate and replay a workload that --workload wrote, and compare both with what was profiled; exit code 1 where they differ
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "json", "workload", "html", "trace"], add = shell::files("toml"))]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "json", "workload", "html", "trace", "live", "reload"], add = shell::files("toml"))]
     check: Option<PathBuf>,
     /// How long at most; a command goes on to its end unobserved
     #[arg(long = "for", value_name = "DURATION")]
