@@ -198,7 +198,7 @@ impl fmt::Display for Inferred {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "# What this was inferred from: `stayput profile --check` compares with it, and nothing else reads it."
+            "# What this was inferred from: `stayput profile --check` and `stayput advise` read it, simulations don't."
         )?;
         writeln!(f, "[profile]\nkernel = {}\ncpus = {}", quoted(&self.kernel), self.cpus)?;
         writeln!(f, "seconds = {:.6}", self.seconds)?;

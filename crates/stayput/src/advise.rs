@@ -156,10 +156,14 @@ fn refusal(inferred: &Inferred, machine: &Machine) -> Option<String> {
 /// The shortest and the longest reload of each program, in us.
 fn reloads_us(inferred: &Inferred, machine: &Machine) -> [Vec<f64>; 2] {
     let longest = potential::longest_reload_us(machine);
+    // Where no reload was shown, the upper end is noise: no more than all of the cache is believed of it.
+    let highest = |reload: ::profile::profile::ReloadUs| {
+        if reload.low > 0.0 { reload.high } else { reload.high.clamp(0.0, longest) }
+    };
     let programs = inferred.programs.iter();
     [
         programs.clone().map(|program| program.reload_us.map_or(0.0, |reload| reload.low.max(0.0))).collect(),
-        programs.map(|program| program.reload_us.map_or(longest, |reload| reload.high.max(0.0))).collect(),
+        programs.map(|program| program.reload_us.map_or(longest, highest)).collect(),
     ]
 }
 
@@ -197,12 +201,17 @@ fn obstacle(treatment: &Treatment) -> Option<String> {
         return crate::sched::check().err().map(|why| why.to_string());
     }
     if treatment.policy == Policy::EevdfLongSlice {
-        let release = machine::linux::system::kernel_release().unwrap_or_default();
-        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
-        let version = (numbers.next()?, numbers.next()?);
-        return (version < SLICES_SINCE).then(|| format!("Linux {release} grants no slices; 6.12 and later do"));
+        return slices_obstacle();
     }
     None
+}
+
+/// Why the running kernel grants no slices, where it doesn't.
+pub(crate) fn slices_obstacle() -> Option<String> {
+    let release = machine::linux::system::kernel_release().unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    let version = (numbers.next()?, numbers.next()?);
+    (version < SLICES_SINCE).then(|| format!("Linux {release} grants no slices; 6.12 and later do"))
 }
 
 /// Those that are worth trying, and can be here.

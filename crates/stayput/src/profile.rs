@@ -102,7 +102,8 @@ fn proofs(args: &ProfileArgs, profile: &Profile) -> String {
         (None, None) if args.all => return String::new(),
         (None, None) => {
             let words: Vec<_> = args.command.iter().map(|word| quoted(word)).collect();
-            format!("--sched default,attached,slice=30 -- {}", words.join(" "))
+            let slices = if crate::advise::slices_obstacle().is_none() { ",slice=30" } else { "" };
+            format!("--sched default,attached{slices} -- {}", words.join(" "))
         }
     };
     format!("\nWhat would prove it\n  stayput study {study}\n")
