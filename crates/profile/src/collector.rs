@@ -174,7 +174,6 @@ impl<'a> Collector<'a> {
             &programs.on_fork,
             &programs.on_exec,
             &programs.on_waking,
-            &programs.on_wakeup,
             &programs.on_first_wakeup,
             &programs.on_switch,
         ] {
@@ -274,7 +273,6 @@ impl<'a> Collector<'a> {
         [
             &programs.on_switch,
             &programs.on_waking,
-            &programs.on_wakeup,
             &programs.on_first_wakeup,
             &programs.on_fork,
             &programs.on_exec,

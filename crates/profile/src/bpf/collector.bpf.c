@@ -7,7 +7,7 @@
  *   slots     thread -> number of its record    in the task itself, freed with it
  *   threads   number -> record                  what a thread is doing, and its sums
  *   programs  program x shard -> sums, histograms
- *   cpus      CPU -> who has it, and whose effective slice it is
+ *   cpus      CPU -> who has it, whose effective slice it is, and records found lately
  *   events    what a trace is told, in order
  *
  * All of it but births and executions happens with interrupts off, on the CPU whose shard is
@@ -35,18 +35,11 @@ u64 lost_events;      /* that must have been, but were not told */
 u64 untold_events;    /* for which the trace's buffer had no room */
 u64 unknown_contexts; /* wake-ups by a thread or by an interrupt: this kernel doesn't tell */
 
-/* What a task keeps of its being watched. */
-struct watched {
-    u32 slot;
-    u32 waker; /* who is about to wake it, plus 1 */
-    u32 waker_tid;
-};
-
 struct {
     __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, int);
-    __type(value, struct watched);
+    __type(value, u32);
 } slots SEC(".maps");
 
 struct {
@@ -207,12 +200,29 @@ static __always_inline struct program_stats *stats_of(u32 program, u32 cpu) {
     return bpf_map_lookup_elem(&programs, &key);
 }
 
-static __always_inline struct thread *thread_of(struct task_struct *task, u32 *slot) {
-    struct watched *found = bpf_task_storage_get(&slots, task, NULL, 0);
+/* `here` remembers records by their threads' numbers, which takes a third of asking the task. */
+static __always_inline struct thread *thread_of(struct task_struct *task, struct cpu *here,
+                                                u32 *slot) {
+    u32 tid = task->pid;
+    struct known *known = &here->known[tid % KNOWN];
+    if (known->tid == tid) {
+        *slot = known->slot;
+        struct thread *thread = bpf_map_lookup_elem(&threads, slot);
+        if (thread && thread->tid == tid && thread->phase != PHASE_DEAD)
+            return thread;
+    }
+    u32 *found = bpf_task_storage_get(&slots, task, NULL, 0);
     if (!found)
         return NULL;
-    *slot = found->slot;
+    *slot = found[0];
+    known->tid = tid;
+    known->slot = *slot;
     return bpf_map_lookup_elem(&threads, slot);
+}
+
+static __always_inline struct cpu *this_cpu(void) {
+    u32 cpu = bpf_get_smp_processor_id();
+    return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
 /* The number of the program by which its process is called; the last of a crowd share one. */
@@ -264,8 +274,7 @@ static __always_inline struct thread *watch(struct task_struct *task, u32 progra
     thread->program = program;
     thread->last_cpu = NO_CPU;
     __builtin_memcpy(thread->comm, task->comm, sizeof(thread->comm));
-    struct watched watched = {.slot = slot};
-    if (!bpf_task_storage_get(&slots, task, &watched, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+    if (!bpf_task_storage_get(&slots, task, &slot, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
         __sync_fetch_and_add(&lost_threads, 1);
         thread->phase = PHASE_DEAD;
         bpf_map_push_elem(&ended, &slot, 0);
@@ -279,13 +288,9 @@ static __always_inline struct thread *watch(struct task_struct *task, u32 progra
 /* What the file behind a descriptor is. */
 static __always_inline u32 kind_of_descriptor(struct task_struct *task, u64 descriptor) {
     struct fdtable *table = task->files ? task->files->fdt : NULL;
-    struct file *file = NULL;
     if (!table || descriptor >= table->max_fds)
         return CALL_OTHER;
-    bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
-    if (!file)
-        return CALL_OTHER;
-    switch (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) {
+    switch (mode_of_file_at(table->fd + descriptor) & S_IFMT) {
     case S_IFIFO:
         return CALL_PIPE;
     case S_IFSOCK:
@@ -332,13 +337,8 @@ static __always_inline u32 end_of(struct task_struct *task, bool is_preempted, u
 static __always_inline void leave(struct task_struct *task, bool is_preempted, u32 state, u32 cpu,
                                   struct cpu *here, u64 now, struct event *event) {
     u32 call = CALL_OTHER;
-    u32 slot = here->slot - 1;
-    struct thread *thread;
-    /* Who came here is known; only who had the CPU when all began has to be looked for. */
-    if (here->slot && here->tid == (u32)task->pid)
-        thread = bpf_map_lookup_elem(&threads, &slot);
-    else
-        thread = thread_of(task, &slot);
+    u32 slot = 0;
+    struct thread *thread = thread_of(task, here, &slot);
     if (!thread)
         return;
     if (thread->phase != PHASE_RUNNING && thread->phase != PHASE_NEW) {
@@ -437,12 +437,42 @@ static __always_inline void count_move(struct program_stats *stats, struct threa
     }
 }
 
+/* A thread that had blocked is woken at `now` by `waker` (plus 1). */
+static __always_inline void wake(struct thread *thread, struct program_stats *stats, u32 waker,
+                                 u32 waker_tid, u64 now) {
+    waker = opaque(waker - 1);
+    if (traces) {
+        struct event event = {
+            .time_ns = now, .tid = thread->tid, .kind = EVENT_WAKE, .other = TID_OTHERS};
+        event.cpu = bpf_get_smp_processor_id();
+        if (waker < MAX_PROGRAMS)
+            event.other = waker_tid;
+        else if (waker == WAKER_INTERRUPT)
+            event.other = TID_INTERRUPT;
+        else if (waker == WAKER_KERNEL)
+            event.other = TID_KERNEL;
+        tell(&event, sizeof(event));
+    }
+    if (thread->phase == PHASE_BLOCKED && thread->since_ns) {
+        u64 ns = now > thread->since_ns ? now - thread->since_ns : 0;
+        record(&stats->blocks, ns);
+        thread->block_ns += ns;
+    }
+    if (waker < WAKERS)
+        add(&stats->wakers[waker], 1);
+    thread->early_waker = 0;
+    thread->since_ns = now;
+    thread->phase = PHASE_WOKEN;
+}
+
 static __always_inline void enter(struct task_struct *task, u32 cpu, struct cpu *here, u64 now,
                                   struct event *event) {
     u32 slot = 0;
-    struct thread *thread = thread_of(task, &slot);
+    struct thread *thread = thread_of(task, here, &slot);
     struct program_stats *stats = thread ? stats_of(thread->program, cpu) : NULL;
     if (thread && stats) {
+        if (thread->phase == PHASE_BLOCKED && thread->early_waker)
+            wake(thread, stats, thread->early_waker, thread->early_waker_tid, thread->since_ns);
         u64 waited = now - thread->since_ns;
         bool was_woken = thread->phase == PHASE_WOKEN;
         bool is_unseen = thread->phase == PHASE_RUNNING || thread->phase == PHASE_BLOCKED;
@@ -516,14 +546,8 @@ int on_switch(u64 *ctx) {
 }
 
 /* Who wakes somebody on this CPU now, plus 1. */
-static __always_inline u32 waker_here(u64 *ctx) {
-    struct task_struct *task = bpf_get_current_task_btf();
-    u32 cpu = bpf_get_smp_processor_id();
-    struct cpu *here = bpf_map_lookup_elem(&cpus, &cpu);
-    struct thread *thread = NULL;
+static __always_inline u32 waker_here(u64 *ctx, struct task_struct *task, struct cpu *here) {
     u32 slot = 0;
-    if (!here)
-        return 0;
     /* By way of a map, the verifier takes it as a number. */
     *(volatile u64 *)&here->address = (u64)ctx;
     enum context context = context_of(task, *(volatile u64 *)&here->address);
@@ -533,74 +557,47 @@ static __always_inline u32 waker_here(u64 *ctx) {
         return WAKER_INTERRUPT + 1;
     if (task->flags & PF_KTHREAD)
         return WAKER_KERNEL + 1;
-    /* Who had the CPU when all began, or was watched since, has to be looked for. */
-    if (here->slot && here->tid == (u32)task->pid) {
-        slot = here->slot - 1;
-        thread = bpf_map_lookup_elem(&threads, &slot);
-    } else {
-        thread = thread_of(task, &slot);
-    }
+    struct thread *thread = thread_of(task, here, &slot);
     return thread ? thread->program + 1 : WAKER_UNWATCHED + 1;
 }
 
-/* Told by the waker itself: whom it wakes on an idle CPU is put into a run queue there. */
-SEC("tp_btf/sched_waking")
-int on_waking(u64 *ctx) {
-    struct watched *watched = bpf_task_storage_get(&slots, (struct task_struct *)ctx[0], NULL, 0);
-    if (!watched)
+static __always_inline int woken(u64 *ctx) {
+    struct task_struct *task = (void *)ctx[0], *waking = bpf_get_current_task_btf();
+    struct cpu *here = this_cpu();
+    u32 slot = 0;
+    if (!here)
         return 0;
-    watched->waker = waker_here(ctx);
-    if (traces)
-        watched->waker_tid = bpf_get_current_task_btf()->pid;
-    return 0;
-}
-
-static __always_inline int woken(u64 *ctx, bool is_first) {
-    struct task_struct *task = (void *)ctx[0];
-    struct watched *watched = bpf_task_storage_get(&slots, task, NULL, 0);
-    struct thread *thread = watched ? bpf_map_lookup_elem(&threads, &watched->slot) : NULL;
-    if (!thread || (thread->phase != PHASE_BLOCKED && thread->phase != PHASE_NEW))
+    struct thread *thread = thread_of(task, here, &slot);
+    if (!thread)
+        return 0;
+    u32 phase = thread->phase;
+    if (phase == PHASE_RUNNING) {
+        /* It is about to block, and may have done so when the kernel looks again. */
+        thread->early_waker_tid = waking->pid;
+        thread->early_waker = waker_here(ctx, waking, here);
+        return 0;
+    }
+    if (phase != PHASE_BLOCKED && phase != PHASE_NEW)
         return 0; /* It has never left the run queue. */
-    u64 now = bpf_ktime_get_ns();
     struct program_stats *stats = stats_of(thread->program, bpf_get_smp_processor_id());
-    u32 waker = opaque((is_first ? waker_here(ctx) : watched->waker) - 1);
-    watched->waker = 0;
-    if (traces) {
-        struct event event = {
-            .time_ns = now, .tid = task->pid, .kind = EVENT_WAKE, .other = TID_OTHERS};
-        event.cpu = bpf_get_smp_processor_id();
-        if (waker < MAX_PROGRAMS)
-            event.other = is_first ? (u32)bpf_get_current_task_btf()->pid : watched->waker_tid;
-        else if (waker == WAKER_INTERRUPT)
-            event.other = TID_INTERRUPT;
-        else if (waker == WAKER_KERNEL)
-            event.other = TID_KERNEL;
-        tell(&event, sizeof(event));
-    }
-    if (stats) {
-        if (thread->phase == PHASE_BLOCKED && thread->since_ns) {
-            record(&stats->blocks, now - thread->since_ns);
-            thread->block_ns += now - thread->since_ns;
-        }
-        if (waker < WAKERS)
-            add(&stats->wakers[waker], 1);
-    }
-    thread->phase = PHASE_WOKEN;
-    thread->since_ns = now;
+    if (stats)
+        wake(thread, stats, waker_here(ctx, waking, here), waking->pid, bpf_ktime_get_ns());
     return 0;
 }
 
-SEC("tp_btf/sched_wakeup")
-int on_wakeup(u64 *ctx) { return woken(ctx, false); }
+/* Told by the waker itself; sched_wakeup may be told by the CPU that the thread is put on. */
+SEC("tp_btf/sched_waking")
+int on_waking(u64 *ctx) { return woken(ctx); }
 
 SEC("tp_btf/sched_wakeup_new")
-int on_first_wakeup(u64 *ctx) { return woken(ctx, true); }
+int on_first_wakeup(u64 *ctx) { return woken(ctx); }
 
 SEC("tp_btf/sched_process_fork")
 int on_fork(u64 *ctx) {
     struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+    struct cpu *here = this_cpu();
     u32 slot = 0;
-    struct thread *of_parent = thread_of(parent, &slot);
+    struct thread *of_parent = here ? thread_of(parent, here, &slot) : NULL;
     if (of_parent && !(child->flags & PF_KTHREAD))
         watch(child, of_parent->program);
     return 0;
@@ -609,8 +606,8 @@ int on_fork(u64 *ctx) {
 SEC("tp_btf/sched_process_exec")
 int on_exec(u64 *ctx) {
     struct task_struct *task = (void *)ctx[0];
-    u32 slot = 0;
-    struct thread *thread = thread_of(task, &slot);
+    u32 *slot = bpf_task_storage_get(&slots, task, NULL, 0);
+    struct thread *thread = slot ? bpf_map_lookup_elem(&threads, slot) : NULL;
     if (thread) {
         thread->program = program_of(task);
         thread->tid = task->pid;
@@ -639,13 +636,12 @@ int on_exec(u64 *ctx) {
 SEC("iter/task")
 int find_threads(struct bpf_iter__task *ctx) {
     struct task_struct *task = ctx->task;
-    u32 slot = 0;
     if (!task || task->flags & (PF_KTHREAD | PF_EXITING))
         return 0;
     u32 tgid = task->tgid;
     if (!watches_all && !bpf_map_lookup_elem(&targets, &tgid))
         return 0;
-    if (thread_of(task, &slot))
+    if (bpf_task_storage_get(&slots, task, NULL, 0))
         return 0;
     struct thread *thread = watch(task, program_of(task));
     if (!thread)

@@ -133,7 +133,17 @@ struct thread {
     u64 block_ns;
     u64 quantum_ends;
     u64 ends;
+    u32 early_waker; /* who was about to wake it while it still had its CPU, plus 1 */
+    u32 early_waker_tid;
     s8 comm[16];
+};
+
+/* Records that a CPU remembers. */
+#define KNOWN 8
+
+struct known {
+    u32 tid;
+    u32 slot;
 };
 
 /* Who has a CPU, and who had it. */
@@ -146,8 +156,9 @@ struct cpu {
     u32 is_busy;
     u32 slot; /* of the thread that has it, plus 1; 0 is none that is watched */
     u32 tid;  /* of that thread */
-    u32 padding[5];
+    u32 padding;
     u64 address; /* of what the last wake-up put on the stack */
+    struct known known[KNOWN];
 };
 
 /* What a trace is told. */

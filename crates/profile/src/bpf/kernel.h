@@ -131,6 +131,28 @@ struct pt_regs {
 
 #pragma clang attribute pop
 
+struct hlist_node;
+struct hlist_head {
+    struct hlist_node *first;
+};
+
+/* Since Linux 6.2. */
+extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
+
+/* The mode of the file to which a pointer lies at `at`, 0 where there is none. */
+static __always_inline u32 mode_of_file_at(struct file **at) {
+    struct file *file = NULL;
+    if (bpf_ksym_exists(bpf_rdonly_cast)) {
+        /* Reads that the kernel checks by itself, in place of calls. What is read at `at` is a
+         * pointer, whatever to. */
+        struct hlist_head *cell = bpf_rdonly_cast(at, bpf_core_type_id_kernel(struct hlist_head));
+        file = bpf_rdonly_cast(cell->first, bpf_core_type_id_kernel(struct file));
+        return file && file->f_inode ? file->f_inode->i_mode : 0;
+    }
+    bpf_probe_read_kernel(&file, sizeof(file), at);
+    return file ? BPF_CORE_READ(file, f_inode, i_mode) : 0;
+}
+
 /* The system call that a thread is in; negative when it is in none, and in one that can't be told.
  */
 static __always_inline s64 call_of(struct task_struct *task, u64 *first_argument) {
