@@ -116,6 +116,8 @@ pub enum Observe {
     Trace,
     /// By looking at `/proc`: for programs that use ptrace themselves, or whose setuid bit has to work.
     Poll,
+    /// Not at all, but for the program's end, so that nothing disturbs it: for programs that are watched otherwise.
+    End,
 }
 
 /// Where the program's output goes.

@@ -23,10 +23,10 @@ const LONGEST: Duration = Duration::from_millis(50);
 pub(crate) const LIMITS: &str = "threads were looked for every 0.2 to 50 ms: a thread may have run unbound for that \
                                  long, one shorter than that may not be listed, and what is listed is as of the last look";
 
-/// Watches the released child, which has been executed, until it ends.
+/// Watches the released child, which has been executed, until it ends; without a registry, its end alone.
 pub(crate) fn watch(
     held: &mut Held,
-    registry: &mut ThreadRegistry,
+    mut registry: Option<&mut ThreadRegistry>,
     events: &mut Events,
     launch: &Launch,
     mut memory: Option<&mut MemoryReader>,
@@ -38,11 +38,13 @@ pub(crate) fn watch(
     let mut ended = End { started: Some(started), ..End::default() };
     let mut pause = SHORTEST;
     while ended.exit.is_none() {
-        let grew = look(registry, pause >= LONGEST);
-        pause = if grew { SHORTEST } else { LONGEST.min(pause * 2) };
-        registry.heed_names();
-        if let Some(memory) = &mut memory {
-            memory.look(|| registry.processes());
+        if let Some(registry) = registry.as_deref_mut() {
+            let grew = look(registry, pause >= LONGEST);
+            pause = if grew { SHORTEST } else { LONGEST.min(pause * 2) };
+            registry.heed_names();
+            if let Some(memory) = &mut memory {
+                memory.look(|| registry.processes());
+            }
         }
         while let Some(change) = wait::next(Target::Child(main.main_thread())) {
             match change.kind {
@@ -50,7 +52,9 @@ pub(crate) fn watch(
                     ended.wall = Some(started.elapsed());
                     ended.exit = Some(exit);
                     ended.usage = change.usage;
-                    registry.remove(main.main_thread());
+                    if let Some(registry) = registry.as_deref_mut() {
+                        registry.remove(main.main_thread());
+                    }
                     break;
                 }
                 ChangeKind::Stopped { .. } if launch.descendants == Descendants::Detach => {
@@ -63,7 +67,7 @@ pub(crate) fn watch(
         if ended.exit.is_some() {
             break;
         }
-        for arrival in events.wait(Some(pause), []) {
+        for arrival in events.wait(registry.is_some().then_some(pause), []) {
             match launch.descendants {
                 Descendants::Detach if arrival.sent => signals::send(main, arrival.signal),
                 Descendants::Detach => {}

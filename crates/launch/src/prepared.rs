@@ -106,12 +106,13 @@ impl<'a> Prepared<'a> {
         let mut memory = MemoryReader::new(launch, placement.as_ref().map(Placement::union).as_ref());
         let mut ended = match observe {
             Observe::Trace => tracer::watch(&mut held, &mut registry, &mut events, launch, memory.as_mut()),
-            Observe::Poll => {
+            Observe::Poll | Observe::End => {
                 if let Some(error) = held.failure(&path) {
                     tracer::reap(held.pid.main_thread());
                     return Err(error);
                 }
-                poller::watch(&mut held, &mut registry, &mut events, launch, memory.as_mut())
+                let looks = observe == Observe::Poll;
+                poller::watch(&mut held, looks.then_some(&mut registry), &mut events, launch, memory.as_mut())
             }
         };
         let energy_j = energy.and_then(|before| EnergyReading::now()?.joules_since(&before));
@@ -297,6 +298,7 @@ fn environment(
 /// Attaches to the held child if it is to be traced and can be, else notes why it is polled; returns which it is.
 fn attach(wanted: Observe, path: &Path, pid: Pid, notes: &mut Vec<String>) -> Observe {
     let polled_because = match wanted {
+        Observe::End => return Observe::End,
         Observe::Poll => "asked for".into(),
         Observe::Trace if child::gains_rights(path) => {
             "a traced program would not get its owner's rights (setuid, setgid)".into()

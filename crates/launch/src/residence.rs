@@ -251,7 +251,7 @@ impl MemoryReader {
                 Observe::Trace => {
                     "its memory was not read back: the kernel told of no process of it (numa_maps)".into()
                 }
-                Observe::Poll => "its memory was not read back: it ended before it was looked at".into(),
+                Observe::Poll | Observe::End => "its memory was not read back: it ended before it was looked at".into(),
             });
         }
         notes.extend(own_policies_note(&own_policy_shares));

@@ -3,12 +3,14 @@
 
 use crate::histogram::{Histogram, TimeBin};
 use crate::intf::Times;
-use crate::profile::{EndsPercent, Profile, Program, ReloadUs};
+use crate::profile::{EndsPercent, Others, Profile, Program, ReloadUs};
 use crate::survival::product_limit;
 use crate::workload::{quoted, written};
 use serde::Deserialize;
 use sim::toml_text::{self, Mistake};
-use sim::{CpuIndex, Distribution, End, Experiment, Interval, NoMemory, Policy, Workload};
+use sim::{
+    CpuIndex, Distribution, End, Ends, Experiment, Interval, Intervals, Job, NoMemory, Policy, Process, Workload,
+};
 use std::fmt;
 
 /// What a workload file was inferred from: its table `profile`.
@@ -20,6 +22,9 @@ pub struct Inferred {
     pub cpus: u32,
     /// For how long they were watched, in seconds.
     pub seconds: f64,
+    /// What those did that weren't watched.
+    #[serde(default)]
+    pub others: Others,
     /// The command that was profiled, where one was.
     #[serde(default)]
     pub command: Vec<String>,
@@ -40,6 +45,12 @@ pub struct InferredProgram {
     pub dispatch_interval_ms: Distribution,
     /// What ended them.
     pub ends_percent: EndsPercent,
+    /// Its CPU time, in s.
+    #[serde(default)]
+    pub cpu_s: f64,
+    /// How often threads that weren't watched, those of the kernel's among them, preempted its own.
+    #[serde(default)]
+    pub preemptions_by_others: u64,
     /// Median of its waits in the run queue, in ms; absent where there was none.
     pub wait_median_ms: Option<f64>,
     /// Its reload, as measured; absent where it wasn't.
@@ -67,6 +78,9 @@ pub struct ProgramAgreement {
 
 /// A distance up to this is agreement.
 pub const MOST_DISTANCE: f64 = 0.10;
+
+/// The slice of those that weren't watched, so short that they preempt who runs.
+const OTHERS_SLICE_MS: f64 = 0.1;
 
 /// A difference of shares up to this is agreement, in percentage points.
 pub const MOST_POINTS: f64 = 3.0;
@@ -98,13 +112,21 @@ impl Inferred {
                 dispatch_intervals: intervals.count,
                 dispatch_interval_ms: Distribution::Histogram { edges_ms: shares.edges_ms, percent: shares.percent },
                 ends_percent: program.ends_percent,
+                cpu_s: program.cpu_s,
+                preemptions_by_others: program.intervening.preemptions_by_others,
                 wait_median_ms: program.wait_ms.map(|waits| waits.median),
                 reload_us: program.reload_us,
             }
         });
         let Profile { kernel, cpus, seconds, command, .. } = profile;
-        let programs = programs.collect();
-        Self { kernel: kernel.clone(), cpus: *cpus, seconds: *seconds, command: command.clone(), programs }
+        Self {
+            kernel: kernel.clone(),
+            cpus: *cpus,
+            seconds: *seconds,
+            others: profile.others.unwrap_or_default(),
+            command: command.clone(),
+            programs: programs.collect(),
+        }
     }
 
     /// The table `profile` of a workload file; none where it has none.
@@ -122,11 +144,48 @@ impl Inferred {
             Some(inferred) if !(inferred.seconds > 0.0 && inferred.seconds <= 1e6) => {
                 mistake("`seconds` must be above 0 and at most 1000000")
             }
+            Some(Self { others, .. }) if !(others.cpu_s >= 0.0 && (0.0..=100.0).contains(&others.at_ticks_percent)) => {
+                mistake("`others` must have a `cpu_s` that isn't negative, and `at_ticks_percent` from 0 to 100")
+            }
             Some(inferred) if inferred.programs.iter().any(|program| !program.is_sound()) => mistake(
                 "each `dispatch_interval_ms` must be a histogram with rising edges, one more than there are shares",
             ),
             _ => Ok(inferred),
         }
+    }
+
+    /// The workload beside one process for each CPU that preempts others as often as those did that weren't watched, at random: the
+    /// kernel's own threads, and other programs. A simulation has no others. Preemptions at clock ticks are left out: slices end there
+    /// anyway.
+    pub fn beside_others(&self, workload: &Workload) -> Workload {
+        let cpu_s: f64 = self.programs.iter().map(|program| program.cpu_s).sum();
+        let preemptions: u64 = self.programs.iter().map(|program| program.preemptions_by_others).sum();
+        let mut workload = workload.clone();
+        let Others { turns, cpu_s: others_s, at_ticks_percent } = self.others;
+        let preemptions = preemptions as f64 * (1.0 - at_ticks_percent / 100.0);
+        if preemptions > 0.0 && cpu_s > 0.0 {
+            let burst_ms = 1e3 * others_s / turns.max(1) as f64;
+            let bursts = Intervals::Bursts {
+                length_ms: Distribution::Constant(burst_ms.max(0.001)),
+                ends: Ends { semaphore: 100.0, ..Ends::default() },
+            };
+            workload.jobs.push(Job {
+                name: "others".into(),
+                arrival_ms: 0.0,
+                gap_ms: None,
+                processes: self.cpus,
+                at_once: None,
+                locks: Vec::new(),
+                threads: false,
+                process: Process {
+                    intervals: Some(bursts),
+                    block_ms: Some(Distribution::Exponential(1e3 * cpu_s / preemptions)),
+                    slice_ms: Some(OTHERS_SLICE_MS),
+                    ..Process::default()
+                },
+            });
+        }
+        workload
     }
 
     /// What the simulator gives back of it under the kernel's own scheduler: `replicates` of the experiment's workload, up to the
@@ -202,6 +261,8 @@ impl fmt::Display for Inferred {
         )?;
         writeln!(f, "[profile]\nkernel = {}\ncpus = {}", quoted(&self.kernel), self.cpus)?;
         writeln!(f, "seconds = {:.6}", self.seconds)?;
+        let Others { turns, cpu_s, at_ticks_percent } = self.others;
+        writeln!(f, "others = {{ turns = {turns}, cpu_s = {cpu_s:.6}, at_ticks_percent = {at_ticks_percent:.3} }}")?;
         if !self.command.is_empty() {
             let words: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
             writeln!(f, "command = [{}]", words.join(", "))?;
@@ -221,6 +282,7 @@ impl fmt::Display for Inferred {
                 "ends_percent = {{ quantum = {quantum:.3}, semaphore = {semaphore:.3}, synchronization = {synchronization:.3}, system_call = \
                  {system_call:.3}, tlb_fault = {tlb_fault:.3}, other = {other:.3} }}"
             )?;
+            writeln!(f, "cpu_s = {:.6}\npreemptions_by_others = {}", program.cpu_s, program.preemptions_by_others)?;
             if let Some(ms) = program.wait_median_ms {
                 writeln!(f, "wait_median_ms = {ms:.6}")?;
             }
@@ -234,13 +296,14 @@ impl fmt::Display for Inferred {
 
 impl InferredProgram {
     fn is_sound(&self) -> bool {
-        match &self.dispatch_interval_ms {
-            Distribution::Histogram { edges_ms, percent } if percent.is_empty() => edges_ms.is_empty(),
-            Distribution::Histogram { edges_ms, percent } => {
-                edges_ms.len() == percent.len() + 1 && edges_ms.windows(2).all(|edges| edges[0] < edges[1])
+        self.cpu_s >= 0.0
+            && match &self.dispatch_interval_ms {
+                Distribution::Histogram { edges_ms, percent } if percent.is_empty() => edges_ms.is_empty(),
+                Distribution::Histogram { edges_ms, percent } => {
+                    edges_ms.len() == percent.len() + 1 && edges_ms.windows(2).all(|edges| edges[0] < edges[1])
+                }
+                _ => false,
             }
-            _ => false,
-        }
     }
 
     fn beside(&self, given_back: &GivenBack) -> ProgramAgreement {

@@ -8,7 +8,7 @@ mod skeleton {
 use crate::call_kinds::call_kinds;
 use crate::counts::ProgramCounts;
 use crate::intf::{self, Cpu, MAX_PROGRAMS, MAX_SHARDS, MAX_THREADS, PHASE_DEAD, PHASE_RUNNING, ProgramStats, Thread};
-use crate::profile::{Move, Waker};
+use crate::profile::{Move, Others, Waker};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, PrintLevel};
 use machine::CpuId;
@@ -65,6 +65,7 @@ pub(crate) struct Counted {
     pub programs: Vec<ProgramCounts>,
     pub seconds: f64,
     pub lost_events: u64,
+    pub others: Others,
     /// Moves that were counted without from where to where.
     pub moves_untold: u64,
     /// Whether this kernel tells interrupts from threads that wake somebody.
@@ -170,13 +171,9 @@ impl<'a> Collector<'a> {
     fn attach(&mut self) -> libbpf_rs::Result<()> {
         let programs = &self.skeleton.progs;
         // Births first: who is watched hands it on. Whoever is found meanwhile begins in the middle of an interval anyway.
-        for program in [
-            &programs.on_fork,
-            &programs.on_exec,
-            &programs.on_waking,
-            &programs.on_first_wakeup,
-            &programs.on_switch,
-        ] {
+        for program in
+            [&programs.on_fork, &programs.on_exec, &programs.on_waking, &programs.on_first_wakeup, &programs.on_switch]
+        {
             self.links.push(program.attach_trace()?);
         }
         self.begun_ns = now_ns();
@@ -259,7 +256,19 @@ impl<'a> Collector<'a> {
             programs.into_values().filter(|program| program.stats.threads > 0).collect();
         programs.sort_by_key(|program| std::cmp::Reverse(program.stats.cpu_ns));
         let seconds = until_ns.saturating_sub(self.begun_ns) as f64 / 1e9;
-        Ok(Counted { programs, seconds, lost_events: missed + lost, moves_untold, has_wakers, has_crowd })
+        let others = Others { at_ticks_percent: at_ticks_percent(&bss.preemption_phases), ..self.others()? };
+        Ok(Counted { programs, seconds, lost_events: missed + lost, others, moves_untold, has_wakers, has_crowd })
+    }
+
+    /// What threads did that aren't watched.
+    fn others(&self) -> Result<Others, Refused> {
+        let (mut turns, mut ns) = (0, 0);
+        for number in 0..self.cpus {
+            let cpu: Cpu = read(&self.skeleton.maps.cpus, number)?;
+            turns += u64::from(cpu.others_turns);
+            ns += cpu.others_ns;
+        }
+        Ok(Others { turns, cpu_s: ns as f64 / 1e9, at_ticks_percent: 0.0 })
     }
 
     /// How often a program of ours was not run since it was running on that CPU already.
@@ -270,16 +279,10 @@ impl<'a> Collector<'a> {
             let line = text.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
             line.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or(0)
         };
-        [
-            &programs.on_switch,
-            &programs.on_waking,
-            &programs.on_first_wakeup,
-            &programs.on_fork,
-            &programs.on_exec,
-        ]
-        .map(|program| count(program.as_fd().as_raw_fd()))
-        .iter()
-        .sum()
+        [&programs.on_switch, &programs.on_waking, &programs.on_first_wakeup, &programs.on_fork, &programs.on_exec]
+            .map(|program| count(program.as_fd().as_raw_fd()))
+            .iter()
+            .sum()
     }
 
     /// The programs by their numbers, with what was counted of each and where it ran.
@@ -377,6 +380,17 @@ fn name_wakers(programs: &mut BTreeMap<u32, ProgramCounts>) {
     }
 }
 
+/// Share of what happened at clock ticks, in percent, of counts by the time within a millisecond: what stands out of the others.
+fn at_ticks_percent(phases: &[u64]) -> f64 {
+    let mut sorted = phases.to_vec();
+    sorted.sort_unstable();
+    let usual = sorted.get(sorted.len() / 2).copied().unwrap_or(0) as f64;
+    let stands_out = |count: f64| count > usual + 4.0 * usual.max(1.0).sqrt();
+    let counts = phases.iter().map(|&count| count as f64);
+    let excess: f64 = counts.clone().filter(|&count| stands_out(count)).map(|count| count - usual).sum();
+    100.0 * excess / counts.sum::<f64>().max(1.0)
+}
+
 /// A value of an array in the kernel.
 fn read<T: bytemuck::AnyBitPattern>(map: &impl MapCore, number: u32) -> Result<T, Refused> {
     let bytes = map.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(refused)?;
@@ -433,4 +447,20 @@ fn refused(error: impl Display) -> Refused {
     let complaints = COMPLAINTS.lock().map(|complaints| complaints.join("; ")).unwrap_or_default();
     let cause = if complaints.is_empty() { error.to_string() } else { complaints };
     Refused(format!("the kernel refused to count: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_stand_out() {
+        let mut phases = [10; 62];
+        assert_eq!(at_ticks_percent(&phases), 0.0);
+        assert_eq!(at_ticks_percent(&[0; 62]), 0.0);
+        (phases[7], phases[8]) = (400, 240);
+        // 620 of 1,240.
+        assert!((at_ticks_percent(&phases) - 50.0).abs() < 1e-9);
+        assert_eq!(at_ticks_percent(&[0, 0, 90, 0, 0]), 100.0);
+    }
 }

@@ -91,6 +91,7 @@ impl ProgramCounts {
                 none: stats.turns[0],
                 turns: stats.turns[1..].to_vec(),
                 with_kernel_threads: stats.with_kernel_threads,
+                preemptions_by_others: stats.preemptions_by_others,
             },
             residency_s: self.residency_ns.into_iter().map(|(cpu, ns)| (cpu, seconds(ns))).collect(),
             former_cpu_busy_percent: (is_complete && stats.moves > 0)

@@ -4,6 +4,7 @@ use crate::collector::Counted;
 use crate::counts::ProgramCounts;
 use crate::histogram::{BINS, lowest_ns};
 use crate::intf::{ProgramStats, Thread, Times};
+use crate::profile::Others;
 use std::collections::HashMap;
 
 /// What `now` has more than `before`. Counters are read one after the other while they change, so that one may seem to have gone
@@ -17,6 +18,11 @@ pub(crate) fn between(before: &Counted, now: &Counted) -> Counted {
         programs: programs.collect(),
         seconds: now.seconds - before.seconds,
         lost_events: now.lost_events.saturating_sub(before.lost_events),
+        others: Others {
+            turns: now.others.turns.saturating_sub(before.others.turns),
+            cpu_s: (now.others.cpu_s - before.others.cpu_s).max(0.0),
+            at_ticks_percent: now.others.at_ticks_percent,
+        },
         moves_untold: now.moves_untold.saturating_sub(before.moves_untold),
         has_crowd: now.has_crowd,
         has_wakers: now.has_wakers,
@@ -105,6 +111,7 @@ mod tests {
             programs: vec![program],
             seconds,
             lost_events: count,
+            others: Others::default(),
             moves_untold: 0,
             has_wakers: true,
             has_crowd: false,
@@ -117,6 +124,7 @@ mod tests {
             programs: Vec::new(),
             seconds: 1.0,
             lost_events: 0,
+            others: Others::default(),
             moves_untold: 0,
             has_wakers: true,
             has_crowd: false,

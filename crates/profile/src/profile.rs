@@ -32,6 +32,9 @@ pub struct Profile {
     /// Switches, wake-ups and births that must have happened and are missing in all numbers: what they would have begun or ended is
     /// not counted.
     pub lost_events: u64,
+    /// What threads did that aren't watched, those of the kernel's among them; absent where it can't be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<Others>,
     /// The programs, the one with the most CPU time first.
     pub programs: Vec<Program>,
     /// What the trace has that was written meanwhile; absent where none was.
@@ -39,6 +42,17 @@ pub struct Profile {
     pub trace: Option<TraceSums>,
     /// What could not be told, a sentence each.
     pub untold: Vec<String>,
+}
+
+/// Threads that aren't watched, on all CPUs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Others {
+    /// How often one of them had a CPU.
+    pub turns: u64,
+    /// Their CPU time, in s.
+    pub cpu_s: f64,
+    /// Share of their preemptions of watched threads that were at clock ticks, where a slice may have been over anyway, in percent.
+    pub at_ticks_percent: f64,
 }
 
 /// Where the numbers are from.
@@ -259,6 +273,10 @@ pub struct Intervening {
     pub turns: Vec<u64>,
     /// How often threads of the kernel's were among what had been there, with others or alone.
     pub with_kernel_threads: u64,
+    /// How often a thread that isn't watched, one of the kernel's or of another program's, came to a CPU that a thread could have
+    /// gone on to have.
+    #[serde(default)]
+    pub preemptions_by_others: u64,
 }
 
 /// Moves between two CPUs.

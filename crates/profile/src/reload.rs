@@ -289,7 +289,7 @@ pub fn run_command(
 ) -> Result<Sample, ReloadError> {
     let launch = Launch {
         placement: Some(Placement::from_cpus("one CPU", [bursts.cpu])),
-        observe: Observe::Poll,
+        observe: Observe::End,
         output: Output::Capture,
         descendants: Descendants::Kill,
         keep_binding_variables: true,

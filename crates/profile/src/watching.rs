@@ -130,7 +130,8 @@ pub fn profile_and_trace(
             let mut tracing = Tracing::begin(trace, &collector)?;
             let start = Start::new(command.clone());
             start.go();
-            start.wait(at_most, &mut || tracing.go_on(&collector));
+            let between = if tracing.0.is_some() { Records::SOON } else { Duration::MAX };
+            start.wait(at_most, between, &mut || tracing.go_on(&collector));
             tracing.stop(&mut collector);
             let counted = collector.finish();
             let launched = match start.end() {
@@ -159,7 +160,7 @@ pub fn profile_and_trace(
             };
             let begun = Instant::now();
             start.go();
-            start.wait(at_most, &mut || records.take(false));
+            start.wait(at_most, Records::SOON, &mut || records.take(false));
             let seconds = begun.elapsed().as_secs_f64();
             let (programs, lost) = records.finish();
             let untold = records::UNTOLD.map(str::to_owned).to_vec();
@@ -194,7 +195,9 @@ pub(crate) fn counted_profile(target: &Target, machine: &Machine, counted: colle
     if counted.has_crowd {
         untold.push("programs beyond the first 255 are one, `(others)`".into());
     }
-    profile_of(target, machine, Source::Bpf, counted.seconds, counted.programs, counted.lost_events, untold)
+    let others = Some(counted.others);
+    let of = profile_of(target, machine, Source::Bpf, counted.seconds, counted.programs, counted.lost_events, untold);
+    Profile { others, ..of }
 }
 
 fn profile_of(
@@ -218,6 +221,7 @@ fn profile_of(
         seconds,
         lost_events,
         programs: programs.into_iter().map(|program| program.into_program(machine, &judge, is_complete)).collect(),
+        others: None,
         trace: None,
         untold,
     }
@@ -321,8 +325,8 @@ impl Start {
             if opened.recv().is_err() {
                 return Err(LaunchError::NoProgram);
             }
-            // Stops at births would be counted as the program's own.
-            let launch = Launch { observe: Observe::Poll, keep_binding_variables: true, ..Launch::new(command) };
+            // Stops at births would be counted as the program's own, and each look at it may take its CPU.
+            let launch = Launch { observe: Observe::End, keep_binding_variables: true, ..Launch::new(command) };
             let launched = launch::launch(&launch);
             let _ = ended.send(());
             launched
@@ -341,12 +345,12 @@ impl Start {
         self.thread.is_finished()
     }
 
-    /// Waits until it has ended or the time is over, doing `meanwhile` now and then.
-    fn wait(&self, at_most: Option<Duration>, meanwhile: &mut dyn FnMut()) {
+    /// Waits until it has ended or the time is over, doing `meanwhile` every so often.
+    fn wait(&self, at_most: Option<Duration>, between: Duration, meanwhile: &mut dyn FnMut()) {
         let begun = Instant::now();
         loop {
-            let left = at_most.map_or(Records::SOON, |at_most| at_most.saturating_sub(begun.elapsed()));
-            match self.over.recv_timeout(left.min(Records::SOON)) {
+            let left = at_most.map_or(Duration::MAX, |at_most| at_most.saturating_sub(begun.elapsed()));
+            match self.over.recv_timeout(left.min(between)) {
                 Err(RecvTimeoutError::Timeout) => meanwhile(),
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
             }

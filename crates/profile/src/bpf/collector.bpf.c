@@ -33,6 +33,7 @@ u32 known_programs; /* numbered from OTHER_PROGRAMS + 1 */
 u64 lost_threads;
 u64 lost_events;      /* that must have been, but were not told */
 u64 untold_events;    /* for which the trace's buffer had no room */
+u64 preemption_phases[PHASES]; /* when others preempted */
 u64 unknown_contexts; /* wake-ups by a thread or by an interrupt: this kernel doesn't tell */
 
 struct {
@@ -334,13 +335,15 @@ static __always_inline u32 end_of(struct task_struct *task, bool is_preempted, u
     return END_SYSTEM_CALL;
 }
 
-static __always_inline void leave(struct task_struct *task, bool is_preempted, u32 state, u32 cpu,
-                                  struct cpu *here, u64 now, struct event *event) {
+/* `is_for_others`: who comes isn't watched. Returns whether the thread is. */
+static __always_inline bool leave(struct task_struct *task, bool is_preempted, u32 state,
+                                  bool is_for_others, u32 cpu, struct cpu *here, u64 now,
+                                  struct event *event) {
     u32 call = CALL_OTHER;
     u32 slot = 0;
     struct thread *thread = thread_of(task, here, &slot);
     if (!thread)
-        return;
+        return false;
     if (thread->phase != PHASE_RUNNING && thread->phase != PHASE_NEW) {
         /* It has come to this CPU unseen: nobody knows since when it had it. */
         if (thread->since_ns)
@@ -378,7 +381,14 @@ static __always_inline void leave(struct task_struct *task, bool is_preempted, u
             add(&stats->ends[end], 1);
         if (end == END_SYSTEM_CALL && call < CALLS)
             add(&stats->calls[call], 1);
-        if (end != END_QUANTUM) {
+        if (end == END_QUANTUM) {
+            if (is_for_others) {
+                u32 phase = opaque((u32)(now % 1000000) >> PHASE_LOG2);
+                add(&stats->preemptions_by_others, 1);
+                if (phase < PHASES)
+                    __sync_fetch_and_add(&preemption_phases[phase], 1);
+            }
+        } else {
             if (end == END_EXIT)
                 record(&stats->cut_bursts, thread->burst_ns);
             else if (!thread->is_burst_partial)
@@ -402,6 +412,7 @@ static __always_inline void leave(struct task_struct *task, bool is_preempted, u
     } else {
         thread->phase = is_preempted || !state ? PHASE_PREEMPTED : PHASE_BLOCKED;
     }
+    return true;
 }
 
 static __always_inline void count_return(struct program_stats *stats, struct thread *thread,
@@ -465,10 +476,8 @@ static __always_inline void wake(struct thread *thread, struct program_stats *st
     thread->phase = PHASE_WOKEN;
 }
 
-static __always_inline void enter(struct task_struct *task, u32 cpu, struct cpu *here, u64 now,
-                                  struct event *event) {
-    u32 slot = 0;
-    struct thread *thread = thread_of(task, here, &slot);
+static __always_inline void enter(struct task_struct *task, struct thread *thread, u32 slot,
+                                  u32 cpu, struct cpu *here, u64 now, struct event *event) {
     struct program_stats *stats = thread ? stats_of(thread->program, cpu) : NULL;
     if (thread && stats) {
         if (thread->phase == PHASE_BLOCKED && thread->early_waker)
@@ -528,17 +537,23 @@ int on_switch(u64 *ctx) {
         event.tid = stranger(prev);
         event.other = stranger(next);
     }
-    if (prev->pid && !(prev->flags & PF_KTHREAD))
-        leave(prev, is_preempted, has_prev_state ? (u32)ctx[3] : state_of(prev), cpu, here, now,
-              &event);
+    bool is_user = next->pid && !(next->flags & PF_KTHREAD);
+    u32 slot = 0;
+    struct thread *coming = is_user ? thread_of(next, here, &slot) : NULL;
+    if (prev->pid && (prev->flags & PF_KTHREAD ||
+                      !leave(prev, is_preempted, has_prev_state ? (u32)ctx[3] : state_of(prev),
+                             next->pid && !coming, cpu, here, now, &event)) &&
+        here->others_since_ns) {
+        here->others_ns += now - here->others_since_ns;
+        here->others_turns++;
+    }
+    here->others_since_ns = next->pid && !coming ? now : 0;
     here->slot = 0;
     here->is_busy = next->pid != 0;
-    if (next->pid) {
-        if (next->flags & PF_KTHREAD)
-            here->kernel_turn++;
-        else
-            enter(next, cpu, here, now, &event);
-    }
+    if (is_user)
+        enter(next, coming, slot, cpu, here, now, &event);
+    else if (next->pid)
+        here->kernel_turn++;
     /* Strangers of one kind are one. */
     if (traces && event.tid != event.other)
         tell(&event, sizeof(event));

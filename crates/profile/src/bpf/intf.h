@@ -66,6 +66,10 @@ enum call {
 /* The report's bins of intervals: shorter, the seven, longer. */
 #define REPORT_BINS 9
 
+/* When within a millisecond others preempt, in steps of 2^14 ns: many at once is a clock tick. */
+#define PHASE_LOG2 14
+#define PHASES 62
+
 /* Turns of others between two times of a thread on a CPU: 0, 1, 2, 3-4, 5-8, 9-16, 17-32, more. */
 #define TURN_BINS 8
 
@@ -88,6 +92,7 @@ struct program_stats {
     u64 report_bins[REPORT_BINS];
     u64 turns[TURN_BINS];
     u64 with_kernel_threads;
+    u64 preemptions_by_others; /* ends by the quantum after which who comes isn't watched */
     u64 moves;
     u64 moves_from_busy;
     u64 moves_untold; /* for which the map of moves had no room */
@@ -156,7 +161,9 @@ struct cpu {
     u32 is_busy;
     u32 slot; /* of the thread that has it, plus 1; 0 is none that is watched */
     u32 tid;  /* of that thread */
-    u32 padding;
+    u32 others_turns; /* of threads that aren't watched, the kernel's among them */
+    u64 others_ns;    /* their CPU time */
+    u64 others_since_ns;
     u64 address; /* of what the last wake-up put on the stack */
     struct known known[KNOWN];
 };

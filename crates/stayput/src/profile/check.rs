@@ -48,8 +48,9 @@ pub(super) fn run(path: &Path, quiet: bool) -> anyhow::Result<u8> {
     let (file, inferred) = inferred_file(path, &machine)?;
     let parameters = Parameters { horizon_ms: Some(inferred.seconds * 1e3), ..file.parameters.clone() };
     let parameters = with_kernel(parameters, Some(Kernel::Here), &[Policy::Eevdf])?;
-    let experiment = Experiment::new(&machine, &file.workload, &parameters).map_err(UsageError::from)?;
-    let simulated = inferred.simulated(&experiment, &file.workload, REPLICATES);
+    let workload = inferred.beside_others(&file.workload);
+    let experiment = Experiment::new(&machine, &workload, &parameters).map_err(UsageError::from)?;
+    let simulated = inferred.simulated(&experiment, &workload, REPLICATES);
     let replayed = replayed(path, &inferred, &machine);
     let agrees =
         simulated.iter().all(ProgramAgreement::agrees) && replayed.as_ref().is_ok_and(ProgramAgreement::agrees);
