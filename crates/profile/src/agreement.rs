@@ -82,10 +82,16 @@ pub const MOST_DISTANCE: f64 = 0.10;
 /// The slice of those that weren't watched, so short that they preempt who runs.
 const OTHERS_SLICE_MS: f64 = 0.1;
 
+/// Programs with less of the CPU time are compared, but judged only among all.
+const LEAST_JUDGED_SHARE: f64 = 0.05;
+
 /// A difference of shares up to this is agreement, in percentage points.
 pub const MOST_POINTS: f64 = 3.0;
 
 impl ProgramAgreement {
+    /// What all programs together are called.
+    pub const ALL: &str = "all";
+
     /// The largest difference of a share of what ends intervals, in percentage points.
     pub fn points(&self) -> f64 {
         [self.quantum_percent, self.blocked_percent, self.yield_percent]
@@ -190,6 +196,7 @@ impl Inferred {
 
     /// What the simulator gives back of it under the kernel's own scheduler: `replicates` of the experiment's workload, up to the
     /// experiment's horizon.
+    /// Behind the programs there is one of all together, where there are several.
     pub fn simulated(
         &self,
         experiment: &Experiment<'_>,
@@ -212,13 +219,28 @@ impl Inferred {
                 }
             }
         }
-        let counts = counts.into_iter().map(|counts| counts.given_back());
-        self.programs.iter().zip(counts).map(|(program, given_back)| program.beside(&given_back)).collect()
+        let mut all = GivenBack::default();
+        let mut agreements = Vec::new();
+        for (program, counts) in self.programs.iter().zip(counts) {
+            let given_back = counts.given_back();
+            agreements.push(program.beside(&given_back));
+            all.merge(&given_back);
+        }
+        if self.programs.len() > 1 {
+            agreements.push(self.all_beside(&all));
+        }
+        agreements
     }
 
-    /// What a replay gives back of it, which was profiled in its turn: of all programs together, since processes of a replay are of
-    /// one program.
-    pub fn replayed(&self, profile: &Profile) -> ProgramAgreement {
+    /// Whether a program is judged by itself, and not only among all: it has a share worth it of the CPU time.
+    pub fn is_judged(&self, name: &str) -> bool {
+        let all_s: f64 = self.programs.iter().map(|program| program.cpu_s).sum();
+        let is_light = |program: &InferredProgram| program.name == name && program.cpu_s < LEAST_JUDGED_SHARE * all_s;
+        !self.programs.iter().any(is_light)
+    }
+
+    /// All programs together.
+    fn all_beside(&self, given_back: &GivenBack) -> ProgramAgreement {
         let mut measured = GivenBack::default();
         let mut bins = Vec::new();
         for program in &self.programs {
@@ -229,16 +251,6 @@ impl Inferred {
             });
             bins.push((program.dispatch_intervals, cdf_of(&program.dispatch_interval_ms)));
         }
-        let mut given_back = GivenBack::default();
-        for program in &profile.programs {
-            let intervals = &program.histograms.dispatch_interval;
-            given_back.merge(&GivenBack {
-                intervals: intervals.count,
-                bins: intervals.bins.clone(),
-                ends: program.ends_percent,
-                wait_median_ms: None,
-            });
-        }
         let all: u64 = bins.iter().map(|(count, _)| count).sum();
         let edges: Vec<f64> = bins.iter().flat_map(|(_, cdf)| cdf.iter().map(|&(edge, _)| edge)).collect();
         let mixed = |edge: f64| {
@@ -246,9 +258,14 @@ impl Inferred {
         };
         let mut cdf: Vec<(f64, f64)> = edges.into_iter().map(|edge| (edge, mixed(edge))).collect();
         cdf.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut agreement = beside("all", &measured, &given_back, &cdf);
-        agreement.wait_median_ms = [None, None];
-        agreement
+        ProgramAgreement { wait_median_ms: [None, None], ..beside(ProgramAgreement::ALL, &measured, given_back, &cdf) }
+    }
+
+    /// What a replay gives back of it, which was profiled in its turn: of all programs together, since processes of a replay are of
+    /// one program. `setup` is the profile of one that lasted no time: what processes do until they begin, which the workload doesn't
+    /// contain.
+    pub fn replayed(&self, profile: &Profile, setup: &Profile) -> ProgramAgreement {
+        self.all_beside(&GivenBack::of(profile).without(&GivenBack::of(setup)))
     }
 }
 
@@ -340,18 +357,46 @@ struct GivenBack {
 }
 
 impl GivenBack {
+    /// What was measured of all programs of a profile together.
+    fn of(profile: &Profile) -> Self {
+        let mut all = Self::default();
+        for program in &profile.programs {
+            let intervals = &program.histograms.dispatch_interval;
+            all.merge(&Self {
+                intervals: intervals.count,
+                bins: intervals.bins.clone(),
+                ends: program.ends_percent,
+                wait_median_ms: None,
+            });
+        }
+        all
+    }
+
+    /// The same without another's, where it has that many.
+    fn without(mut self, other: &Self) -> Self {
+        for out in &other.bins {
+            let mut count = out.count;
+            for bin in self.bins.iter_mut().filter(|bin| bin.from_us.total_cmp(&out.from_us).is_eq()) {
+                let less = count.min(bin.count);
+                bin.count -= less;
+                count -= less;
+            }
+        }
+        let (all, less) = (self.intervals as f64, other.intervals.min(self.intervals) as f64);
+        // Intervals that an exit ended are in no share, so that these are scaled again.
+        let left = self.ends.zip(&other.ends, |own, out| (own * all - out * less).max(0.0));
+        let EndsPercent { quantum, semaphore, synchronization, system_call, tlb_fault, other } = left;
+        let sum = quantum + semaphore + synchronization + system_call + tlb_fault + other;
+        self.ends = left.zip(&left, |share, _| if sum > 0.0 { 100.0 * share / sum } else { 0.0 });
+        self.intervals -= less as u64;
+        self
+    }
+
     /// Adds another program's, each interval with the same weight.
     fn merge(&mut self, other: &Self) {
         let (own, more) = (self.intervals as f64, other.intervals as f64);
         let mix = |a: f64, b: f64| if own + more > 0.0 { (a * own + b * more) / (own + more) } else { 0.0 };
-        self.ends = EndsPercent {
-            quantum: mix(self.ends.quantum, other.ends.quantum),
-            semaphore: mix(self.ends.semaphore, other.ends.semaphore),
-            synchronization: mix(self.ends.synchronization, other.ends.synchronization),
-            system_call: mix(self.ends.system_call, other.ends.system_call),
-            tlb_fault: mix(self.ends.tlb_fault, other.ends.tlb_fault),
-            other: mix(self.ends.other, other.ends.other),
-        };
+        self.ends = self.ends.zip(&other.ends, mix);
         self.bins.extend(&other.bins);
         self.intervals += other.intervals;
     }
@@ -541,7 +586,10 @@ mod tests {
         let other = of(&workload(6.0));
         assert!(!other.agrees() && other.distance > 0.1, "{other:?}");
         // A replay is measured alike: that of itself is no distance away.
-        let replay = inferred.replayed(&profile);
+        let replay = inferred.replayed(&profile, &Profile::default());
+        let twice =
+            Profile { programs: vec![profile.programs[0].clone(), profile.programs[0].clone()], ..profile.clone() };
+        assert_eq!(inferred.replayed(&twice, &profile), replay);
         assert!(replay.distance < 1e-4 && replay.points() < 1e-9, "{replay:?}");
     }
 

@@ -159,6 +159,18 @@ pub struct EndsPercent {
 }
 
 impl EndsPercent {
+    /// Each share of both, through `f`.
+    pub(crate) fn zip(&self, other: &Self, f: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            quantum: f(self.quantum, other.quantum),
+            semaphore: f(self.semaphore, other.semaphore),
+            synchronization: f(self.synchronization, other.synchronization),
+            system_call: f(self.system_call, other.system_call),
+            tlb_fault: f(self.tlb_fault, other.tlb_fault),
+            other: f(self.other, other.other),
+        }
+    }
+
     /// Those for which it waited outside the run queue, for whatever.
     pub fn blocked(&self) -> f64 {
         self.semaphore + self.system_call + self.tlb_fault + self.other

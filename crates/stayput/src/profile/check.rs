@@ -3,7 +3,7 @@
 use crate::simulate::kernel::{Kernel, with_kernel};
 use crate::{FAILURE, SUCCESS, UsageError};
 use ::profile::agreement::{MOST_DISTANCE, MOST_POINTS};
-use ::profile::{Inferred, ProgramAgreement, Target};
+use ::profile::{Inferred, Profile, ProgramAgreement, Target};
 use anyhow::Context;
 use machine::Machine;
 use sim::{Experiment, Parameters, Policy, WorkloadFile};
@@ -17,6 +17,9 @@ const REPLICATES: u32 = 5;
 
 /// A replay looks at its CPU time no more often than this, in ms: the kernel would end slices at these looks.
 const CHUNK_MS: &str = "50";
+
+/// A replay of so many seconds is over before it does anything.
+const SETUP_S: f64 = 0.001;
 
 /// Width of the column of names.
 const NAME: usize = 16;
@@ -52,8 +55,8 @@ pub(super) fn run(path: &Path, quiet: bool) -> anyhow::Result<u8> {
     let experiment = Experiment::new(&machine, &workload, &parameters).map_err(UsageError::from)?;
     let simulated = inferred.simulated(&experiment, &workload, REPLICATES);
     let replayed = replayed(path, &inferred, &machine);
-    let agrees =
-        simulated.iter().all(ProgramAgreement::agrees) && replayed.as_ref().is_ok_and(ProgramAgreement::agrees);
+    let mut judged = simulated.iter().filter(|agreement| inferred.is_judged(&agreement.name));
+    let agrees = judged.all(ProgramAgreement::agrees) && replayed.as_ref().is_ok_and(ProgramAgreement::agrees);
     if !quiet {
         crate::print(&text(path, &inferred, &simulated, replayed.as_ref()))?;
     }
@@ -62,23 +65,28 @@ pub(super) fn run(path: &Path, quiet: bool) -> anyhow::Result<u8> {
 
 /// The workload replayed on this machine, and that profiled.
 fn replayed(path: &Path, inferred: &Inferred, machine: &Machine) -> anyhow::Result<ProgramAgreement> {
+    let setup = profile_of_replay(path, SETUP_S, machine)?;
+    Ok(inferred.replayed(&profile_of_replay(path, inferred.seconds, machine)?, &setup))
+}
+
+fn profile_of_replay(path: &Path, seconds: f64, machine: &Machine) -> anyhow::Result<Profile> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
     let program = launch::companion("stayput-replay")?;
     let words = [
         program.into_os_string(),
         path.into(),
         "--seconds".into(),
-        inferred.seconds.to_string().into(),
+        seconds.to_string().into(),
         "--chunk-ms".into(),
         CHUNK_MS.into(),
         "--json".into(),
         folder.path().join("replay.json").into_os_string(),
     ];
     // Its processes end at its horizon; what isn't ready by then hangs.
-    let at_most = Duration::from_secs_f64(inferred.seconds + 60.0);
+    let at_most = Duration::from_secs_f64(seconds + 60.0);
     let profiled = ::profile::profile(&Target::Command(words.into()), Some(at_most), machine)?;
     match profiled.launched.map(|launched| launched.observation.exit) {
-        Some(study::Exit::Code(0)) => Ok(inferred.replayed(&profiled.profile)),
+        Some(study::Exit::Code(0)) => Ok(profiled.profile),
         _ => anyhow::bail!("stayput-replay failed, as it says above"),
     }
 }
