@@ -9,6 +9,9 @@ use std::fmt::{self, Write};
 /// Programs with less of all CPU time are left out.
 const LEAST_SHARE: f64 = 0.005;
 
+/// Means that are at least so many times another are of different lengths, not of the same ones that are longer.
+const APART_FACTOR: f64 = 4.0;
+
 /// Threads of one job have CPU times within this factor, where threads of a program that live on differ.
 const ALIKE_FACTOR: f64 = 2.0;
 
@@ -52,7 +55,7 @@ fn write(profile: &Profile, text: &mut String) -> fmt::Result {
     }
     let mut jobs = Vec::new();
     for program in &heavy {
-        let kinds = kinds_of_threads(program);
+        let kinds = kinds_of_threads(program, at_once(profile, program));
         kinds.iter().try_for_each(|kind| write_job(profile, program, kind, text))?;
         jobs.push(kinds.len());
     }
@@ -64,9 +67,55 @@ struct KindOfThreads {
     threads: u64,
     /// CPU time of one, in ms.
     work: Work,
-    /// How much longer bursts, and times of blocking, are than the program's, on average.
-    burst_factor: f64,
-    block_factor: f64,
+    /// Which of the program's bursts, and times of blocking, are theirs.
+    bursts: Part,
+    blocks: Part,
+}
+
+/// The lengths of one kind of threads, where only those of all kinds together are known, and each kind's mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    /// Distributed as all are, but so many times as long.
+    Scaled(f64),
+    /// Those from one quantile of all to another, from 0 to 1.
+    Between(f64, f64),
+}
+
+impl Part {
+    /// All of them.
+    const WHOLE: Self = Self::Scaled(1.0);
+
+    /// The parts of kinds with these means and numbers of lengths. Where means are far from each other, whoever has the longest mean has
+    /// the longest lengths.
+    fn of_kinds(kinds: &[(f64, f64)]) -> Vec<Self> {
+        let seen = || kinds.iter().map(|&(mean, _)| mean).filter(|&mean| mean > 0.0);
+        let (least, most) = (seen().fold(f64::INFINITY, f64::min), seen().fold(0.0, f64::max));
+        let all: f64 = kinds.iter().map(|&(_, count)| count).sum();
+        if most < APART_FACTOR * least {
+            let mean = kinds.iter().map(|&(mean, count)| mean * count).sum::<f64>() / all;
+            return kinds
+                .iter()
+                .map(|&(own, _)| if own > 0.0 { Self::Scaled(own / mean) } else { Self::WHOLE })
+                .collect();
+        }
+        let is_before = |&(other, _): &(usize, &(f64, f64)), (at, mean): (usize, f64)| {
+            let other_mean = kinds[other].0;
+            other_mean < mean || other_mean.total_cmp(&mean).is_eq() && other < at
+        };
+        let part = |(at, &(mean, count)): (usize, &(f64, f64))| {
+            let before: f64 =
+                kinds.iter().enumerate().filter(|kind| is_before(kind, (at, mean))).map(|(_, kind)| kind.1).sum();
+            Self::Between(before / all, (before + count) / all)
+        };
+        kinds.iter().enumerate().map(part).collect()
+    }
+
+    fn of(self, lengths: Distribution) -> Distribution {
+        match self {
+            Self::Scaled(factor) => lengths.scaled(factor),
+            Self::Between(from, to) => lengths.between(from, to),
+        }
+    }
 }
 
 enum Work {
@@ -75,15 +124,15 @@ enum Work {
 }
 
 /// The kinds of threads of a program: one where most of them ended, or too many are known by their sums alone.
-fn kinds_of_threads(program: &Program) -> Vec<KindOfThreads> {
+fn kinds_of_threads(program: &Program, at_once: f64) -> Vec<KindOfThreads> {
     let threads = program.threads.max(1);
-    let one = |work| vec![KindOfThreads { threads, work, burst_factor: 1.0, block_factor: 1.0 }];
+    let one = |work| vec![KindOfThreads { threads, work, bursts: Part::WHOLE, blocks: Part::WHOLE }];
     let mean_ms = (program.cpu_s * 1e3 / threads as f64).max(0.001);
     let rows: Vec<&ThreadRow> = program.by_thread.iter().filter(|row| row.cpu_s > 0.0).collect();
     if rows.is_empty() || program.threads_without_row > 0 {
         return one(Work::Constant(mean_ms));
     }
-    if is_passing(program) {
+    if is_passing(program, at_once) {
         // One that executed another program is counted twice, and its time is only in the last.
         let mut counts = [0; BINS];
         let ns = rows.iter().map(|row| (row.cpu_s * 1e9) as u64);
@@ -102,21 +151,33 @@ fn kinds_of_threads(program: &Program) -> Vec<KindOfThreads> {
             _ => kinds.push(vec![row]),
         }
     }
-    let all: Vec<&ThreadRow> = kinds.iter().flatten().copied().collect();
-    let (burst_s, block_s) = (mean_burst_s(&all), mean_block_s(&all));
-    let factor = |own: f64, all: f64| if own > 0.0 && all > 0.0 { own / all } else { 1.0 };
-    let kind = |rows: Vec<&ThreadRow>| KindOfThreads {
+    let parts = |mean: fn(&[&ThreadRow]) -> f64| {
+        // Each thread's last is among its lengths.
+        let count = |rows: &[&ThreadRow]| voluntary_ends(rows) + rows.len() as f64;
+        Part::of_kinds(&kinds.iter().map(|rows| (mean(rows), count(rows))).collect::<Vec<_>>())
+    };
+    let (bursts, blocks) = (parts(mean_burst_s), parts(mean_block_s));
+    let kind = |((rows, bursts), blocks): ((Vec<&ThreadRow>, Part), Part)| KindOfThreads {
         threads: rows.len() as u64,
         work: Work::Constant(1e3 * rows.iter().map(|row| row.cpu_s).sum::<f64>() / rows.len() as f64),
-        burst_factor: factor(mean_burst_s(&rows), burst_s),
-        block_factor: factor(mean_block_s(&rows), block_s),
+        bursts,
+        blocks,
     };
-    kinds.into_iter().map(kind).collect()
+    kinds.into_iter().zip(bursts).zip(blocks).map(kind).collect()
 }
 
-/// Whether most of its threads ended while they were watched.
-fn is_passing(program: &Program) -> bool {
-    program.exits * 2 > program.threads
+/// How many of a program's threads there were on average, at least one: the time that they were seen to run, wait and block, over
+/// that of the profile.
+fn at_once(profile: &Profile, program: &Program) -> f64 {
+    let histograms = &program.histograms;
+    let blocked_ms = histograms.block.total_ms + histograms.cut_block.total_ms;
+    let lived_ms = program.cpu_s * 1e3 + histograms.wait.total_ms + blocked_ms;
+    (lived_ms / (profile.seconds * 1e3)).ceil().clamp(1.0, program.threads.max(1) as f64)
+}
+
+/// Whether its threads come and go: most of them ended while they were watched, and no more than half of them were there at once.
+fn is_passing(program: &Program, at_once: f64) -> bool {
+    program.exits * 2 > program.threads && at_once * 2.0 <= program.threads as f64
 }
 
 /// How often they gave up their CPU by themselves, at least once.
@@ -136,11 +197,8 @@ fn write_job(profile: &Profile, program: &Program, kind: &KindOfThreads, text: &
     let histograms = &program.histograms;
     let threads = kind.threads;
     writeln!(text, "\n[[jobs]]\nname = {}\nprocesses = {threads}", quoted(&program.name))?;
-    // Time that its threads were seen to run, wait and block, over the time of the profile: how many there were on average.
-    let blocked_ms = histograms.block.total_ms + histograms.cut_block.total_ms;
-    let lived_ms = program.cpu_s * 1e3 + histograms.wait.total_ms + blocked_ms;
-    let at_once = (lived_ms / (profile.seconds * 1e3)).ceil().clamp(1.0, threads as f64);
-    if is_passing(program) && at_once < threads as f64 {
+    let at_once = at_once(profile, program);
+    if is_passing(program, at_once) {
         writeln!(text, "at_once = {at_once} # on average")?;
     }
     let pid = program.by_thread.first().map(|row| row.pid);
@@ -162,7 +220,7 @@ fn write_job(profile: &Profile, program: &Program, kind: &KindOfThreads, text: &
     }
     if can_block {
         let blocks = product_limit(&histograms.block, &histograms.cut_block).closed(histograms.cut_block.longest_ms);
-        writeln!(text, "block_ms = {}", written(&blocks.scaled(kind.block_factor)))?;
+        writeln!(text, "block_ms = {}", written(&kind.blocks.of(blocks)))?;
     }
     let synchronization = ends.synchronization;
     let voluntary = if can_block { blocked } else { 0.0 } + synchronization;
@@ -177,7 +235,7 @@ fn write_job(profile: &Profile, program: &Program, kind: &KindOfThreads, text: &
         "\n# Of all ends: quantum {:.1} %, semaphore {:.1} %, yield {:.1} %, system call {:.1} %, page fault {:.1} %, other {:.1} %.",
         ends.quantum, ends.semaphore, synchronization, ends.system_call, ends.tlb_fault, ends.other
     )?;
-    let bursts = product_limit(&histograms.burst, &histograms.cut_burst).scaled(kind.burst_factor);
+    let bursts = product_limit(&histograms.burst, &histograms.cut_burst);
     if bursts.longer_percent > 0.0 {
         writeln!(
             text,
@@ -186,7 +244,7 @@ fn write_job(profile: &Profile, program: &Program, kind: &KindOfThreads, text: &
         )?;
     }
     // Longer than any thread was seen to run.
-    let bursts = bursts.closed(2.0 * 1e3 * (profile.seconds + program.cpu_s));
+    let bursts = kind.bursts.of(bursts.closed(2.0 * 1e3 * (profile.seconds + program.cpu_s)));
     writeln!(text, "[jobs.process.intervals.bursts]\nlength_ms = {}", written(&bursts))?;
     let semaphore = 100.0 * (voluntary - synchronization) / voluntary;
     writeln!(text, "ends = {{ semaphore = {semaphore:.3}, synchronization = {:.3} }}", (100.0 - semaphore).max(0.0))
@@ -194,7 +252,7 @@ fn write_job(profile: &Profile, program: &Program, kind: &KindOfThreads, text: &
 
 /// A distribution as workload files have it.
 pub(crate) fn written(distribution: &Distribution) -> String {
-    let list = |numbers: &[f64]| numbers.iter().map(|number| format!("{number:.6}")).collect::<Vec<_>>().join(", ");
+    let list = |numbers: &[f64]| numbers.iter().map(|number| format!("{number:.9}")).collect::<Vec<_>>().join(", ");
     let Distribution { edges_ms, percent, .. } = distribution;
     format!("{{ histogram = {{ edges_ms = [{}], percent = [{}] }} }}", list(edges_ms), list(percent))
 }
@@ -252,6 +310,22 @@ mod tests {
         assert_eq!((cc1.name.as_str(), cc1.processes, cc1.at_once), ("cc1", 10, Some(1)));
         assert!(cc1.process.block_ms.is_some() && cc1.process.intervals.is_some());
         assert!(spin.process.intervals.is_none() && spin.process.work_ms.is_some());
+    }
+
+    #[test]
+    fn kinds_that_are_far_apart_share_the_lengths_by_rank() {
+        assert_eq!(Part::of_kinds(&[(2.0, 10.0), (4.0, 10.0)]), [Part::Scaled(2.0 / 3.0), Part::Scaled(4.0 / 3.0)]);
+        let parts = Part::of_kinds(&[(50.0, 10.0), (0.1, 30.0), (50.0, 0.0)]);
+        assert_eq!(parts, [Part::Between(0.75, 1.0), Part::Between(0.0, 0.75), Part::Between(1.0, 1.0)]);
+        let all = product_limit(&times(&[0.1, 0.1, 0.1, 50.0]), &Histogram::default());
+        let (long, short) = (parts[0].of(all.clone()), parts[1].of(all.clone()));
+        assert!(
+            (long.mean_ms() / 50.0 - 1.0).abs() < 0.1 && (short.mean_ms() / 0.1 - 1.0).abs() < 0.1,
+            "{long:?} {short:?}"
+        );
+        // Nothing is lost, and nothing is there twice.
+        let mean = (10.0 * long.mean_ms() + 30.0 * short.mean_ms()) / 40.0;
+        assert!((mean / all.mean_ms() - 1.0).abs() < 1e-9);
     }
 
     #[test]

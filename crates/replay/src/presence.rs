@@ -71,16 +71,18 @@ impl<'a> Presence<'a> {
         presence
     }
 
-    /// It has a CPU again, having become runnable at `runnable_ns`.
-    pub(crate) fn come(&mut self, runnable_ns: u64) {
+    /// It has a CPU again, having become runnable at `runnable_ns`; how much CPU time it had since the two clocks were last compared.
+    pub(crate) fn come(&mut self, runnable_ns: u64) -> u64 {
         let came_ns = now_ns();
         self.seen_ns = came_ns;
         let (now_ns, cpu_time_ns) = self.both_clocks();
+        let had_ns = cpu_time_ns - self.cpu_time_ns;
         self.cpu = this_cpu();
         self.cpu_time_ns = cpu_time_ns;
         self.runnable_ns = runnable_ns.min(came_ns);
         self.from_ns = came_ns;
         self.settle_at(now_ns);
+        had_ns
     }
 
     fn settle_at(&mut self, now_ns: u64) {

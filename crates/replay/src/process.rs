@@ -261,12 +261,13 @@ impl Execution<'_> {
     }
 
     fn block(&mut self, ns: u64) -> Going {
-        let due_ns = self.presence.leave(End::Semaphore).saturating_add(ns);
+        let due_ns = self.presence.leave(End::Semaphore).saturating_add(ns.max(LEAST_BLOCK_NS));
         sleep_until(due_ns.min(self.horizon_ns));
         if due_ns >= self.horizon_ns {
             return Break(Horizon);
         }
-        self.presence.come(due_ns);
+        // Going to sleep and waking up took CPU time, which the next burst has less of.
+        self.credit_ns += self.presence.come(due_ns);
         self.has_time()
     }
 
@@ -288,6 +289,9 @@ impl Execution<'_> {
         process.admit_next(since_start_ns);
     }
 }
+
+/// A sleep that is shorter may be over before its process has left the CPU, and would end no interval.
+const LEAST_BLOCK_NS: u64 = 20_000;
 
 /// Sleeps until a time on the clock.
 fn sleep_until(ns: u64) {
