@@ -8,6 +8,7 @@ mod skeleton {
 use crate::call_kinds::call_kinds;
 use crate::counts::ProgramCounts;
 use crate::intf::{self, Cpu, MAX_PROGRAMS, MAX_SHARDS, MAX_THREADS, PHASE_DEAD, PHASE_RUNNING, ProgramStats, Thread};
+use crate::privileges;
 use crate::profile::{Move, Others, Waker};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, PrintLevel};
@@ -116,7 +117,8 @@ pub fn check() -> Result<(), Refused> {
 }
 
 impl<'a> Collector<'a> {
-    /// Loads the programs, which then count those that are `watched`.
+    /// Loads the programs, which then count those that are `watched`, and gives up what this thread doesn't need to read them
+    /// ([`privileges`]).
     ///
     /// # Errors
     /// [`Refused`], with what the kernel said.
@@ -165,6 +167,7 @@ impl<'a> Collector<'a> {
         if watched == Watched::All {
             collector.find_threads()?;
         }
+        privileges::drop_others();
         Ok(collector)
     }
 

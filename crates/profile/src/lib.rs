@@ -13,6 +13,7 @@ mod intf;
 pub mod live;
 mod period;
 pub mod potential;
+mod privileges;
 pub mod profile;
 mod records;
 pub mod reload;

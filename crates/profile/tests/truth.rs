@@ -42,7 +42,7 @@ fn main() {
         return;
     }
     let filter = words.iter().skip(1).find(|word| !word.starts_with('-'));
-    let tests: [(&str, fn()); 10] = [
+    let tests: [(&str, fn()); 12] = [
         ("bursts_blocks_and_cpu_time_are_those_of_the_program", bursts_blocks_and_cpu_time_are_those_of_the_program),
         ("every_wait_is_counted_by_what_it_waits_for", every_wait_is_counted_by_what_it_waits_for),
         ("every_wake_up_is_counted_by_who_did_it", every_wake_up_is_counted_by_who_did_it),
@@ -50,9 +50,11 @@ fn main() {
         ("ten_thousand_forks_lose_nothing", ten_thousand_forks_lose_nothing),
         ("who_executes_another_program_is_counted_there", who_executes_another_program_is_counted_there),
         ("what_runs_already_is_found_and_followed", what_runs_already_is_found_and_followed),
+        ("who_ends_meanwhile_ends_its_profile", who_ends_meanwhile_ends_its_profile),
         ("nothing_stays_in_the_kernel_even_after_kill_9", nothing_stays_in_the_kernel_even_after_kill_9),
         ("two_profiles_at_once_count_the_same", two_profiles_at_once_count_the_same),
         ("perf_sched_counts_the_same", perf_sched_counts_the_same),
+        ("only_the_profiler_gives_up_capabilities", only_the_profiler_gives_up_capabilities),
     ];
     if let Err(refused) = collector::check() {
         return println!("skipped: {refused}");
@@ -68,12 +70,17 @@ fn main() {
 /// Some kernels of virtual machines leave out switches without a trace, now and then: what is counted wrongly by us is so each time.
 fn passes(name: &str, test: fn()) {
     for attempt in 1..ATTEMPTS {
-        if std::panic::catch_unwind(test).is_ok() {
+        if runs(test) {
             return;
         }
         println!("{name}: attempt {attempt} of {ATTEMPTS} failed");
     }
-    test();
+    assert!(runs(test), "{name} failed");
+}
+
+/// Whether it passes, in a thread of its own: whoever counts in the kernel gives up capabilities.
+fn runs(test: fn()) -> bool {
+    std::thread::spawn(test).join().is_ok()
 }
 
 // Subjects.
@@ -294,7 +301,10 @@ fn bursts_blocks_and_cpu_time_are_those_of_the_program() {
     let [row] = &program.by_thread[..] else { panic!("{:?}", program.by_thread) };
     assert_eq!((f64::from(row.pid), row.switches), (told[0], program.switches));
     // Its own clock began with its creation, and was read before its end.
-    assert!((program.cpu_s / (told[3] / 1e9) - 1.0).abs() < 0.02, "{} s, {told:?}", program.cpu_s);
+    // The kernel may charge a thread that it wakes on an idle CPU from the wake-up on, before its switch: that is a wait here.
+    let told_s = told[3] / 1e9;
+    let (least_s, most_s) = (program.cpu_s / 1.02, (program.cpu_s + row.wait_s) * 1.02);
+    assert!((least_s..=most_s).contains(&told_s), "{} s, {} s of waits, {told:?}", program.cpu_s, row.wait_s);
     let at_cpus: f64 = program.residency_s.values().sum();
     assert!((at_cpus - program.cpu_s).abs() < 1e-6);
     // The one in which it was executed has no whole interval.
@@ -383,7 +393,9 @@ fn what_runs_already_is_found_and_followed() {
     let program = own(&profiled.profile);
     assert!(program.threads > 10 && program.exits >= program.threads - 2, "{program:#?}");
     assert!(program.system_calls[&CallKind::Timer].abs_diff(program.exits) <= 2, "{program:#?}");
-    // One that ends meanwhile ends its profile.
+}
+
+fn who_ends_meanwhile_ends_its_profile() {
     let mut child = Command::new("sleep").arg("0.3").spawn().unwrap();
     let target = Target::Running(launch::Target::process(child.id() as i32).unwrap());
     let profiled = profile(&target, None, &Machine::host().unwrap()).unwrap();
@@ -396,15 +408,46 @@ fn loaded() -> BTreeSet<u32> {
     ProgInfoIter::default().map(|program| program.id).collect()
 }
 
+/// A line of /proc/PID/status that has a set of capabilities.
+fn capabilities(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+    u64::from_str_radix(line.trim(), 16).unwrap()
+}
+
+fn only_the_profiler_gives_up_capabilities() {
+    let own = || capabilities(&fs::read_to_string("/proc/thread-self/status").unwrap());
+    let before = own();
+    let answer = env::temp_dir().join(format!("stayput-capabilities-{}", process::id()));
+    let line = format!("cat /proc/self/status > {}", answer.display());
+    let command = Target::Command(["sh", "-c", &line].map(Into::into).to_vec());
+    profile(&command, None, &Machine::host().unwrap()).unwrap();
+    let after = own();
+    let of_command = capabilities(&fs::read_to_string(&answer).unwrap());
+    fs::remove_file(&answer).unwrap();
+    // CAP_SYS_ADMIN, CAP_SYS_MODULE, CAP_NET_ADMIN, CAP_SETUID.
+    for number in [21, 16, 12, 7] {
+        assert_eq!(after & 1 << number, 0, "{after:x}");
+    }
+    assert_eq!(after & !before, 0);
+    // CAP_BPF and CAP_PERFMON read what was counted.
+    if before & 1 << 39 != 0 {
+        assert_eq!((after >> 38) & 3, 3, "{after:x}");
+    }
+    if nix::unistd::geteuid().is_root() {
+        assert_eq!(of_command, before, "{of_command:x}");
+    }
+}
+
 fn nothing_stays_in_the_kernel_even_after_kill_9() {
     let before = loaded();
-    profile_of("exec");
+    // Listing programs takes what a profile gives up.
+    std::thread::spawn(|| profile_of("exec")).join().unwrap();
     let words = command("collect");
     let mut child = Command::new(&words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = [0; 6];
     child.stdout.take().unwrap().read_exact(&mut said).unwrap();
     assert_eq!(&said, b"loaded");
-    // The switch, two wake-ups, births and executions.
+    // The switch, wake-ups and first ones, births and executions.
     assert!(loaded().difference(&before).count() >= 5, "{before:?}, {:?}", loaded());
     child.kill().unwrap();
     child.wait().unwrap();
