@@ -24,11 +24,11 @@ const LINE_BYTES: usize = 64;
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Bursts are at least this far apart.
-const LEAST_PERIOD: Duration = Duration::from_millis(5);
+const LEAST_PERIOD: Duration = Duration::from_millis(1);
 
-/// And so many times as far apart as they are long: they take 3 % of the CPU's time. A real-time thread may have 95 % of it
+/// And so many times as far apart as they are long: they take an eighth of the CPU's time. A real-time thread may have 95 % of it
 /// (`sched_rt_runtime_us`).
-const PERIOD_PER_BURST: u32 = 33;
+const PERIOD_PER_BURST: u32 = 8;
 
 /// Sweeps by which the length of a burst is known.
 const CALIBRATING_SWEEPS: usize = 15;

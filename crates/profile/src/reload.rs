@@ -21,8 +21,8 @@ const LEAST_BLOCKS: usize = 10;
 const MOST_BLOCKS: usize = 60;
 
 /// Blocks of the loop in registers, and CPU time of each of its runs.
-const CONSTANT_BLOCKS: usize = 12;
-const CONSTANT_RUN: Duration = Duration::from_millis(100);
+const CONSTANT_BLOCKS: usize = 30;
+const CONSTANT_RUN: Duration = Duration::from_millis(300);
 
 /// It is enough when the interval reaches this far to either side, as a share of the estimate, or in us: a program that has
 /// nothing to reload has no share.
