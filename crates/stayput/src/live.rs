@@ -139,9 +139,16 @@ fn show(live: &mut Live<'_>, on: File, is_command: bool) -> io::Result<()> {
     let mut look = live.look().map_err(io::Error::other)?;
     let mut ending = None;
     let mut is_stale = true;
+    let mut drawn_on = terminal.size()?;
     loop {
         if live.is_interrupted() {
             return Ok(());
+        }
+        // A busy machine's terminal may not tell that it was resized.
+        let size = terminal.size()?;
+        if size != drawn_on {
+            terminal = fresh(&on)?;
+            (drawn_on, is_stale) = (size, true);
         }
         if ending.is_none() {
             ending = live.ending().map_err(io::Error::other)?;
