@@ -31,8 +31,8 @@ const volatile u8 call_kinds[MAX_CALLS];
 u32 next_slot;
 u32 known_programs; /* numbered from OTHER_PROGRAMS + 1 */
 u64 lost_threads;
-u64 lost_events;      /* that must have been, but were not told */
-u64 untold_events;    /* for which the trace's buffer had no room */
+u64 lost_events;               /* that must have been, but were not told */
+u64 untold_events;             /* for which the trace's buffer had no room */
 u64 preemption_phases[PHASES]; /* when others preempted */
 u64 unknown_contexts; /* wake-ups by a thread or by an interrupt: this kernel doesn't tell */
 
@@ -540,9 +540,10 @@ int on_switch(u64 *ctx) {
     bool is_user = next->pid && !(next->flags & PF_KTHREAD);
     u32 slot = 0;
     struct thread *coming = is_user ? thread_of(next, here, &slot) : NULL;
-    if (prev->pid && (prev->flags & PF_KTHREAD ||
-                      !leave(prev, is_preempted, has_prev_state ? (u32)ctx[3] : state_of(prev),
-                             next->pid && !coming, cpu, here, now, &event)) &&
+    if (prev->pid &&
+        (prev->flags & PF_KTHREAD ||
+         !leave(prev, is_preempted, has_prev_state ? (u32)ctx[3] : state_of(prev),
+                next->pid && !coming, cpu, here, now, &event)) &&
         here->others_since_ns) {
         here->others_ns += now - here->others_since_ns;
         here->others_turns++;

@@ -159,8 +159,8 @@ struct cpu {
     u32 turn;        /* counts slices */
     u32 kernel_turn; /* counts times of the kernel's threads */
     u32 is_busy;
-    u32 slot; /* of the thread that has it, plus 1; 0 is none that is watched */
-    u32 tid;  /* of that thread */
+    u32 slot;         /* of the thread that has it, plus 1; 0 is none that is watched */
+    u32 tid;          /* of that thread */
     u32 others_turns; /* of threads that aren't watched, the kernel's among them */
     u64 others_ns;    /* their CPU time */
     u64 others_since_ns;
