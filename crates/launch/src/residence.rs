@@ -251,7 +251,8 @@ impl MemoryReader {
                 Observe::Trace => {
                     "its memory was not read back: the kernel told of no process of it (numa_maps)".into()
                 }
-                Observe::Poll | Observe::End => "its memory was not read back: it ended before it was looked at".into(),
+                Observe::Poll => "its memory was not read back: it ended before it was looked at".into(),
+                Observe::End => "its memory was not read back: only its end was watched".into(),
             });
         }
         notes.extend(own_policies_note(&own_policy_shares));

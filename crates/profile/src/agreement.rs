@@ -74,6 +74,8 @@ pub struct ProgramAgreement {
     pub yield_percent: [f64; 2],
     /// Medians of waits in the run queue, in ms, where there were any.
     pub wait_median_ms: [Option<f64>; 2],
+    /// Whether it is judged by itself, and not only among all: it has [a share worth it](LEAST_JUDGED_SHARE) of the CPU time.
+    pub is_judged: bool,
 }
 
 /// A distance up to this is agreement.
@@ -83,7 +85,7 @@ pub const MOST_DISTANCE: f64 = 0.10;
 const OTHERS_SLICE_MS: f64 = 0.1;
 
 /// Programs with less of the CPU time are compared, but judged only among all.
-const LEAST_JUDGED_SHARE: f64 = 0.05;
+pub const LEAST_JUDGED_SHARE: f64 = 0.05;
 
 /// A difference of shares up to this is agreement, in percentage points.
 pub const MOST_POINTS: f64 = 3.0;
@@ -195,8 +197,7 @@ impl Inferred {
     }
 
     /// What the simulator gives back of it under the kernel's own scheduler: `replicates` of the experiment's workload, up to the
-    /// experiment's horizon.
-    /// Behind the programs there is one of all together, where there are several.
+    /// experiment's horizon. Behind the programs there is one of all together, where there are several.
     pub fn simulated(
         &self,
         experiment: &Experiment<'_>,
@@ -221,22 +222,17 @@ impl Inferred {
         }
         let mut all = GivenBack::default();
         let mut agreements = Vec::new();
+        let all_s: f64 = self.programs.iter().map(|program| program.cpu_s).sum();
         for (program, counts) in self.programs.iter().zip(counts) {
             let given_back = counts.given_back();
-            agreements.push(program.beside(&given_back));
+            let is_judged = program.cpu_s >= LEAST_JUDGED_SHARE * all_s;
+            agreements.push(ProgramAgreement { is_judged, ..program.beside(&given_back) });
             all.merge(&given_back);
         }
         if self.programs.len() > 1 {
             agreements.push(self.all_beside(&all));
         }
         agreements
-    }
-
-    /// Whether a program is judged by itself, and not only among all: it has a share worth it of the CPU time.
-    pub fn is_judged(&self, name: &str) -> bool {
-        let all_s: f64 = self.programs.iter().map(|program| program.cpu_s).sum();
-        let is_light = |program: &InferredProgram| program.name == name && program.cpu_s < LEAST_JUDGED_SHARE * all_s;
-        !self.programs.iter().any(is_light)
     }
 
     /// All programs together.
@@ -344,6 +340,7 @@ fn beside(name: &str, measured: &GivenBack, given_back: &GivenBack, cdf: &[(f64,
         blocked_percent: both(&|world| world.ends.blocked()),
         yield_percent: both(&|world| world.ends.synchronization),
         wait_median_ms: [measured.wait_median_ms, given_back.wait_median_ms],
+        is_judged: true,
     }
 }
 

@@ -201,7 +201,7 @@ static __always_inline struct program_stats *stats_of(u32 program, u32 cpu) {
     return bpf_map_lookup_elem(&programs, &key);
 }
 
-/* `here` remembers records by their threads' numbers, which takes a third of asking the task. */
+/* `here` remembers records by their threads' numbers, which spares asking the task. */
 static __always_inline struct thread *thread_of(struct task_struct *task, struct cpu *here,
                                                 u32 *slot) {
     u32 tid = task->pid;

@@ -2,7 +2,7 @@
 
 use crate::simulate::kernel::{Kernel, with_kernel};
 use crate::{FAILURE, SUCCESS, UsageError};
-use ::profile::agreement::{MOST_DISTANCE, MOST_POINTS};
+use ::profile::agreement::{LEAST_JUDGED_SHARE, MOST_DISTANCE, MOST_POINTS};
 use ::profile::{Inferred, Profile, ProgramAgreement, Target};
 use anyhow::Context;
 use machine::Machine;
@@ -55,7 +55,7 @@ pub(super) fn run(path: &Path, quiet: bool) -> anyhow::Result<u8> {
     let experiment = Experiment::new(&machine, &workload, &parameters).map_err(UsageError::from)?;
     let simulated = inferred.simulated(&experiment, &workload, REPLICATES);
     let replayed = replayed(path, &inferred, &machine);
-    let mut judged = simulated.iter().filter(|agreement| inferred.is_judged(&agreement.name));
+    let mut judged = simulated.iter().filter(|agreement| agreement.is_judged);
     let agrees = judged.all(ProgramAgreement::agrees) && replayed.as_ref().is_ok_and(ProgramAgreement::agrees);
     if !quiet {
         crate::print(&text(path, &inferred, &simulated, replayed.as_ref()))?;
@@ -120,7 +120,9 @@ fn text(
     }
     let _ = writeln!(
         text,
-        "\nAgreement is a distance of intervals (Kolmogorov's) of at most {MOST_DISTANCE:.2}, and shares of what\nends them within {MOST_POINTS} points."
+        "\nAgreement is a distance of intervals (Kolmogorov's) of at most {MOST_DISTANCE:.2}, and shares of what\nends them within {MOST_POINTS} points. \
+         Programs with less than {:.0} % of the CPU time are judged among all.",
+        100.0 * LEAST_JUDGED_SHARE
     );
     text
 }
