@@ -164,8 +164,8 @@ pub fn measure(
     let cpu = machine.usable().last().unwrap_or(CpuId(0));
     let bursts = Bursts::calibrated(sweep, cpu).map_err(system("bursts can't be made on the program's CPU"))?;
     let _held = Interruptions::hold();
-    let constant = constant_part(&bursts)?;
     let begun = Instant::now();
+    let constant = constant_part(&bursts, at_most / 4)?;
     let mut runs = 0;
     let mut run = |burst: Option<Burst>, seed| {
         runs += 1;
@@ -311,14 +311,19 @@ pub fn run_command(
     Err(ReloadError::Failed { run, how })
 }
 
-/// What a burst costs that sweeps, more than one that doesn't, where there is nothing of the program's to reload, in us.
+/// What a burst costs that sweeps, more than one that doesn't, where there is nothing of the program's to reload, in us. After a few
+/// blocks it takes no longer than `at_most`.
 ///
 /// # Errors
 /// [`ReloadError`]
-pub fn constant_part(bursts: &Bursts) -> Result<PairedDifference, ReloadError> {
+pub fn constant_part(bursts: &Bursts, at_most: Duration) -> Result<PairedDifference, ReloadError> {
     let rounds = rounds_of(CONSTANT_RUN);
     let mut differences_us = Vec::new();
+    let begun = Instant::now();
     for index in 0..CONSTANT_BLOCKS {
+        if interruption().is_some() || index >= LEAST_BLOCKS && begun.elapsed() > at_most {
+            break;
+        }
         let block = one_block(index, &mut |burst, seed| run_loop(rounds, bursts, burst, seed))?;
         differences_us.extend(block.reload_us());
     }
