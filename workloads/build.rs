@@ -19,7 +19,7 @@ struct Program {
 /// The widest vectors, which compilers shun by default.
 const WIDE: &[&str] = &["-mprefer-vector-width=512"];
 
-const PROGRAMS: [Program; 10] = [
+const PROGRAMS: [Program; 12] = [
     Program { executable: "npb-ep", sources: &["npb/ep.c"], tuning: WIDE },
     Program { executable: "npb-cg", sources: &["npb/cg.c"], tuning: &[] },
     Program { executable: "npb-ft", sources: &["npb/ft.c", "npb/fft.c"], tuning: WIDE },
@@ -34,6 +34,8 @@ const PROGRAMS: [Program; 10] = [
     Program { executable: "mva", sources: &["jobs/mva.c"], tuning: WIDE },
     Program { executable: "matrix", sources: &["jobs/matrix.c"], tuning: WIDE },
     Program { executable: "gravity", sources: &["jobs/gravity.c", "jobs/octree.c"], tuning: WIDE },
+    Program { executable: "affinity-matrix", sources: &["affinity/matrix.c"], tuning: WIDE },
+    Program { executable: "affinity-mp3d", sources: &["affinity/mp3d.c"], tuning: &[] },
 ];
 
 /// Linked into every program.
@@ -51,7 +53,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 fn main() {
-    for watched in ["build.rs", "climate", "harness", "jobs", "npb"] {
+    for watched in ["build.rs", "affinity", "climate", "harness", "jobs", "npb"] {
         println!("cargo::rerun-if-changed={watched}");
     }
     for variable in ["STAYPUT_WORKLOADS_CC", "STAYPUT_WORKLOADS_MARCH"] {
@@ -105,7 +107,7 @@ fn base() -> cc::Build {
     // Optimised in every profile: an unoptimised benchmark would answer another question.
     build.opt_level(3).pic(false).warnings(true).extra_warnings(true);
     build
-        .includes(["harness", "npb", "climate", "jobs"])
+        .includes(["harness", "npb", "climate", "jobs", "affinity"])
         .define("STAYPUT_VERSION", concat!("\"", env!("CARGO_PKG_VERSION"), "\""));
     for flag in FLAGS {
         build.flag(flag);

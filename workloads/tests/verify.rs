@@ -38,6 +38,8 @@ fn all() -> Vec<Built> {
         built!("mva"),
         built!("matrix"),
         built!("gravity"),
+        built!("affinity-matrix"),
+        built!("affinity-mp3d"),
     ]
 }
 
@@ -345,6 +347,19 @@ fn a_wrong_constant_fails_the_verification() {
         ("gravity", "(1.5 - 0.5 * r2", "(1.49 - 0.5 * r2"),
         ("gravity", "ax += pull * inverse * inverse * dx;", "ax += pull * inverse * inverse * dy;"),
         ("gravity", "pow(1.0 - q * q, 3.5)", "pow(1.0 - q * q, 2.5)"),
+        ("affinity-mp3d", "0.5 * n * (n - 1.0) *", "0.5 * n * n *"),
+        ("affinity-mp3d", "centre - 0.5 * relative", "centre - 0.49 * relative"),
+        ("affinity-mp3d", "side * sqrt(-log(uniform(state)))", "2.0 * side * sqrt(-log(uniform(state)))"),
+        ("affinity-mp3d", "inward * SPEED_RATIO : 0.0;", "0.9 * inward * SPEED_RATIO : 0.0;"),
+        ("affinity-mp3d", "p->velocity[normal] = inward *", "p->velocity[normal] = -inward *"),
+        (
+            "affinity-matrix",
+            "for (size_t k = 0; k < matrices->blocks; k++)\n        for",
+            "for (size_t k = 1; k < matrices->blocks; k++)\n        for",
+        ),
+        ("affinity-matrix", "STRIP_ELEMENTS, b, BLOCK, true,", "STRIP_ELEMENTS, b, BLOCK - 1, true,"),
+        ("affinity-matrix", "matrices->b, k, column),\n", "matrices->b, column, k),\n"),
+        ("affinity-matrix", "row = threads + atomic", "row = threads + 1 + atomic"),
     ];
     for built in all() {
         let altered = alterations.iter().enumerate().filter(|(_, (name, ..))| *name == built.program.executable);

@@ -1,0 +1,51 @@
+/*
+ * Products of dense blocks that are kept as strips: as many rows as a vector has lanes, column by
+ * column. The strips of the left factor are read as vectors, those of the right one, whose rows are
+ * the columns of the product, number by number.
+ */
+#pragma once
+
+#include "lanes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Strips whose product with one other fits into registers: 24 sums of 32, or 12 of 16. */
+enum { STRIPS_AT_ONCE = 3 };
+
+/*
+ * The product of strips of `a`, `stride` doubles apart, and the transpose of strip `b`, all `depth`
+ * columns wide, added to `product` or, where `add` is false, written there: strips that are
+ * `product_stride` doubles apart. The count of strips and `add` are constants.
+ */
+ALWAYS_INLINE void strips_multiply(const int strips, const double *restrict a, size_t stride,
+                                   const double *restrict b, size_t depth, const bool add,
+                                   double *restrict product, size_t product_stride) {
+    lanes sum[STRIPS_AT_ONCE][LANES];
+#pragma GCC unroll 3
+    for (int s = 0; s < STRIPS_AT_ONCE; s++)
+#pragma GCC unroll 8
+        for (int j = 0; j < LANES; j++)
+            sum[s][j] = (lanes){0};
+    for (size_t k = 0; k < depth; k++) {
+        lanes column[STRIPS_AT_ONCE];
+#pragma GCC unroll 3
+        for (int s = 0; s < STRIPS_AT_ONCE; s++)
+            if (s < strips)
+                column[s] = lanes_load(a + (size_t)s * stride + k * LANES);
+#pragma GCC unroll 8
+        for (int j = 0; j < LANES; j++)
+#pragma GCC unroll 3
+            for (int s = 0; s < STRIPS_AT_ONCE; s++)
+                if (s < strips)
+                    sum[s][j] += column[s] * b[k * LANES + (size_t)j];
+    }
+#pragma GCC unroll 3
+    for (int s = 0; s < STRIPS_AT_ONCE; s++)
+#pragma GCC unroll 8
+        for (int j = 0; j < LANES; j++)
+            if (s < strips) {
+                double *to = product + (size_t)s * product_stride + j * LANES;
+                lanes_store(to, add ? lanes_load(to) + sum[s][j] : sum[s][j]);
+            }
+}

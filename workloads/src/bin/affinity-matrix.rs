@@ -1,0 +1,2 @@
+//! `affinity-matrix`: its `main` is in `affinity/matrix.c`, which `build.rs` compiles and links in.
+#![no_main]
