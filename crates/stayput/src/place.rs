@@ -79,6 +79,13 @@ Sets of CPUs, of which thread i gets the i-th in the order of the machine's tree
   one-per-core      the first CPU of each core: no core has two threads
   largest-l3        sharing the L3 of most capacity; of equal ones the first
 
+Ranks x threads (-n 4x8), as ranks=ORDER:LEVEL,threads=POLICY:
+  compact   fills one object of the level after the other
+  scatter   each rank in the object with fewest, so that consecutive ranks are apart
+  balanced  as many in each object as with scatter, consecutive ranks together
+LEVEL is node (as without), package, numa, l3, l2, core or pu. Each rank has a region of its own there, and
+its threads are placed in that region by compact, scatter, balanced, semi-balanced or unbalanced.
+
 With --all, a line has the CPUs by thread, how many sets of CPUs are the same up to the machine's
 symmetry, and the policies that lead there. The most together come first where the parts of the
 machine are alike; unlike parts come in the order of the machine's tree.
@@ -90,7 +97,10 @@ Examples:
   stayput place scatter -n 64 --machine opteron-6272 --as gomp
   stayput place --all -n 4 --machine xeon-e5405
   stayput place --important -n 16 --ordered
-  stayput place --count -n 32 --machine 'pack:2 l3:8 core:8 pu:2'";
+  stayput place --count -n 32 --machine 'pack:2 l3:8 core:8 pu:2'
+  stayput place ranks=balanced:l3,threads=compact -n 4x8 --as mpich
+  stayput place --ranks-per numa --as openmpi4
+  stayput place --count -n 2x2 --machine xeon-e5405";
 
 /// Prints the placement, and on standard error what its reader should know; or the distinct placements.
 ///

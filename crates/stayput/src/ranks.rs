@@ -92,8 +92,13 @@ pub(crate) fn run(args: &RunArgs, mpi: Mpi) -> anyhow::Result<u8> {
                 "-n says how many ranks there are, and so does --ranks-per; with it -n says threads only",
             ));
         }
+        // As mpirun -n: the program decides how many threads it has.
+        (None, None, _) if threads.is_some() && place.is_none() => {
+            RankShape::new(threads.unwrap_or(1) as usize, 1).map_err(UsageError::from)?
+        }
         _ => return Err(UsageError::from("say how many ranks and threads of each, as in -n 4x8, or --ranks-per numa")),
     };
+    let sets_threads = ranks.is_some() || args.ranks_per.is_some();
     let of_level = args.ranks_per.map(RanksPer::policy).filter(|_| args.place.is_none());
     let placement = match (place.or(of_level.as_deref()), &machine) {
         (Some(place), Some(machine)) => Some(placement(place, shape, machine)?),
@@ -108,7 +113,7 @@ pub(crate) fn run(args: &RunArgs, mpi: Mpi) -> anyhow::Result<u8> {
         mpi,
         options,
         shape,
-        sets_threads: true,
+        sets_threads,
         placement,
         skip: binding.skip,
         roles: binding.slots,

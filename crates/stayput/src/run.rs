@@ -28,7 +28,8 @@ use study::{Binding, Exit, Observation, ThreadObservation};
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("running").args(["pid", "cgroup"]))]
 pub struct RunArgs {
-    /// How many threads: sets OMP_NUM_THREADS, and makes the placement this long; with --mpi, ranks x threads of each, as in 4x8
+    /// How many threads: sets OMP_NUM_THREADS, and makes the placement this long; with --mpi,
+    /// ranks x threads of each, as in 4x8, or ranks alone
     #[arg(short = 'n', long, value_name = "N|RANKSxTHREADS")]
     pub(crate) threads: Option<ThreadCount>,
 

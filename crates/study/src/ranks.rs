@@ -29,7 +29,7 @@ pub struct RankLaunch {
     pub options: Option<Vec<String>>,
     /// How many ranks, and threads of each.
     pub shape: RankShape,
-    /// Whether the number of threads was said: else programs decide.
+    /// Whether the number of threads was said: else the program decides.
     pub sets_threads: bool,
     /// Where each thread goes, or with `options` where it is expected; none binds nothing.
     pub placement: Option<RankPlacement>,
@@ -160,7 +160,7 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
         }
     }
     seen.sort_by_key(|rank| rank.identity.rank);
-    let context = RankContext {
+    let mut context = RankContext {
         mpi: Some(ranks.mpi),
         options: ranks.options.clone(),
         ranks: ranks.shape.ranks,
@@ -168,6 +168,9 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
         library: mpi::linked_mpi(&path),
         variables: RankContext::own_variables(),
     };
+    if ranks.sets_threads {
+        context.variables.insert("OMP_NUM_THREADS".into(), ranks.shape.threads.to_string());
+    }
     let bound = ranks.placement.is_some() && ranks.options.is_none();
     let of_ranks: Vec<SeenRank> = seen.iter().map(|rank| seen_rank(rank, bound)).collect();
     let launcher_s = launched.observation.wall_s;

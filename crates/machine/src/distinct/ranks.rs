@@ -192,7 +192,7 @@ impl Distinct<'_> {
     /// As [`Distinct::classes`], and [`DistinctError::TooManyToList`] where listing them would take too long.
     pub fn rank_placements(&self, shape: RankShape) -> Result<Vec<RankPlacement>, DistinctError> {
         self.check(shape.total())?;
-        let mut words: BTreeSet<Vec<Owner>> = BTreeSet::from([vec![None; self.cpus.len()]]);
+        let mut words: BTreeSet<Vec<Owner>> = BTreeSet::from([vec![FREE; self.cpus.len()]]);
         let mut compared = 0;
         // Rank by rank: each class with one more rank comes from a class without it.
         for rank in 0..shape.ranks {
@@ -255,7 +255,7 @@ impl Distinct<'_> {
         id: ShapeId,
         owners: &[Option<usize>],
         depth: usize,
-        names: &mut Vec<Owner>,
+        names: &mut Vec<Option<Owner>>,
         compared: &mut usize,
     ) -> Result<Vec<Owner>, DistinctError> {
         *compared += 1;
@@ -263,7 +263,7 @@ impl Distinct<'_> {
             return Err(DistinctError::TooManyToList);
         }
         if let Form::Cpu = self.shapes.get(id).form {
-            return Ok(vec![owners[0].map(|rank| names[rank].unwrap_or((depth, 0)))]);
+            return Ok(vec![owners[0].map_or(FREE, |rank| names[rank].unwrap_or((depth, 0)))]);
         }
         let parts: Vec<_> = self.shapes.parts_with_cells(id).collect();
         let mut parts_of: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
@@ -311,7 +311,8 @@ impl Distinct<'_> {
     ) {
         around.push(BTreeMap::new());
         if let Form::Cpu = self.shapes.get(id).form {
-            owners[0] = word[0].map(|(level, name)| {
+            let (level, name) = word[0];
+            owners[0] = (word[0] != FREE).then(|| {
                 *around[level].entry(name).or_insert_with(|| {
                     *next += 1;
                     *next - 1
@@ -341,8 +342,11 @@ impl Distinct<'_> {
     }
 }
 
-/// Whose a CPU is: nobody's, or the rank with this number among those that lie in several parts of what is so deep in the tree.
-type Owner = Option<(usize, usize)>;
+/// Whose a CPU is: of those ranks that lie in several parts of what is so deep in the tree, the one with this number.
+type Owner = (usize, usize);
+
+/// Nobody's. It comes last, so that the first words are those of the first CPUs.
+const FREE: Owner = (usize::MAX, usize::MAX);
 
 /// All ways to choose some of `n`, each in rising order.
 struct Combinations {
