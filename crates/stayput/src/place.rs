@@ -17,11 +17,10 @@ use std::time::{Duration, Instant};
 pub struct PlaceArgs {
     /// compact, scatter, balanced, semi-balanced, unbalanced, a set of CPUs such as p-cores or node:0, or CPUs such as
     /// 0,8,1,9 or 0-3
-    /// For ranks x threads: ranks=scatter:numa,threads=compact, CPUs by rank such as 0,1/2,3, or one of the above for all in a row
     #[arg(required_unless_present_any = ["all", "important", "count", "ranks_per"], add = shell::names(shell::placements))]
     policy: Option<String>,
     /// How many threads, or ranks x threads of each as in 4x8; without it, one for each usable CPU, or for each CPU of the set or the list
-    #[arg(short = 'n', long = "threads", value_name = "N|RANKSxTHREADS")]
+    #[arg(short = 'n', long = "threads", value_name = "N")]
     threads: Option<ThreadCount>,
     /// So many ranks in each node, package, numa, l3, l2, core or pu, as in numa:2; -n then says threads of each
     #[arg(long, value_name = "LEVEL[:K]", conflicts_with_all = ["all", "important", "count"])]

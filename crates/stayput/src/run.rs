@@ -30,7 +30,7 @@ use study::{Binding, Exit, Observation, ThreadObservation};
 pub struct RunArgs {
     /// How many threads: sets OMP_NUM_THREADS, and makes the placement this long; with --mpi,
     /// ranks x threads of each, as in 4x8, or ranks alone
-    #[arg(short = 'n', long, value_name = "N|RANKSxTHREADS")]
+    #[arg(short = 'n', long, value_name = "N")]
     pub(crate) threads: Option<ThreadCount>,
 
     /// Where they go: a policy or a set of CPUs (see `stayput place --help`), a CPU list in thread order such as
