@@ -33,6 +33,10 @@ libmemcached-tools:has a load for it
 wrk:is a load for HTTP servers
 apache2-utils:has ab, another one
 default-jdk-headless:runs a Java program whose threads have names
+openmpi-bin:starts ranks, to prove where their threads are
+libopenmpi-dev:compiles programs for it
+mpich:is the other launcher of ranks
+libmpich-dev:compiles programs for it
 tmux:is a terminal whose screen can be read, to prove that --live leaves it as it was"
 bench_packages="\
 util-linux:gives taskset, a peer to time against

@@ -431,6 +431,7 @@ impl Watched {
             migrations: None,
             cpu_s: None,
             waited_s: None,
+            is_helper: false,
             began_s: Some(self.begun.elapsed().as_secs_f64()),
             ended_s: None,
         };

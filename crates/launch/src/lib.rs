@@ -31,6 +31,7 @@ mod company;
 mod conditions;
 mod counters;
 mod events;
+mod helpers;
 mod huge_pages;
 mod input;
 mod interruption;
@@ -39,6 +40,7 @@ mod libraries;
 mod log;
 mod marks;
 mod memory;
+pub mod mpi;
 pub mod observation;
 mod openmp;
 mod poller;
@@ -153,6 +155,8 @@ pub struct Launch {
     pub skip: Vec<u32>,
     /// Who takes which slot by what it is called; what no rule names takes the next one.
     pub roles: Vec<SlotRule>,
+    /// Leave threads that an MPI library starts for itself on all CPUs of the placement; they take no slot.
+    pub free_mpi_helpers: bool,
     /// What takes a slot.
     pub unit: Unit,
     /// How threads are noticed.

@@ -50,6 +50,9 @@ pub struct ThreadObservation {
     /// How long it was ready to run while others had its CPUs, in seconds; none where the kernel doesn't tell.
     #[serde(default)]
     pub waited_s: Option<f64>,
+    /// Whether it is one that the MPI library started for itself; only where such are told apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_helper: bool,
     /// When it was first noticed, in seconds since the launch; none where that was not kept.
     #[serde(default)]
     pub began_s: Option<f64>,

@@ -88,6 +88,9 @@ impl<'a> Prepared<'a> {
         launch.log.iter().for_each(|log| events.log_to(log));
         let mut registry = ThreadRegistry::new(placement.as_ref(), binder, launch.unit, &launch.skip);
         registry.take_slots_by(&launch.roles);
+        if launch.free_mpi_helpers {
+            registry.free_mpi_helpers();
+        }
         registry.watch_scheduling(SchedulingSeen::new(&launch.conditions.scheduling));
         if let Some(attached) = attached {
             registry.attach_processes(attached);

@@ -15,6 +15,7 @@
 //! sooner, every thread would start on the main thread's CPU and a pool would be sized to one.
 
 use crate::Unit;
+use crate::helpers::Helpers;
 use crate::observation::ThreadObservation;
 use crate::openmp::Runtime;
 use crate::roles::{Named, Occupancy, Roles, Slot, SlotRule};
@@ -108,6 +109,12 @@ impl SlotCounter {
         self.taken += 1;
         (index, Some(self.taken - 1))
     }
+
+    /// The index of the next one created, which takes no slot.
+    fn next_without_slot(&mut self) -> (u32, Option<usize>) {
+        self.created += 1;
+        (self.created - 1, None)
+    }
 }
 
 impl Unit {
@@ -173,6 +180,8 @@ pub(crate) struct ThreadRegistry {
     scheduling: Option<SchedulingSeen>,
     /// What gives each process a CPU for life, in place of slots.
     attached: Option<Attached>,
+    /// Threads of an MPI library, where they are told apart.
+    helpers: Option<Helpers>,
 }
 
 /// What a [`ThreadRegistry`] holds in the end.
@@ -203,7 +212,21 @@ impl ThreadRegistry {
             refused: Refused::default(),
             scheduling: None,
             attached: None,
+            helpers: None,
         }
+    }
+
+    /// From now on threads of MPI libraries are left free.
+    pub(crate) fn free_mpi_helpers(&mut self) {
+        self.helpers = Some(Helpers::default());
+    }
+
+    /// A thread is being born, of which it is looked whether an MPI library starts it. `creator` is stopped as it creates it.
+    pub(crate) fn look_for_helper(&mut self, new: Tid, creator: Option<Tid>) {
+        let Some(helpers) = &mut self.helpers else { return };
+        let of_creator = creator.and_then(|creator| self.living.get(&creator)).map(|(pid, _)| *pid);
+        let pid = of_creator.or_else(|| self.processes.keys().copied().find(|pid| pid.has_thread(new)));
+        pid.into_iter().for_each(|pid| helpers.look(new, creator, pid));
     }
 
     /// From now on slots are taken as these rules say, as far as there are any and threads are bound by us.
@@ -413,10 +436,16 @@ impl ThreadRegistry {
             return;
         };
         let skip = self.unit.skipped(Unit::Thread, &self.skip);
-        let (thread, slot) = process.threads.next(skip);
+        let is_helper = self.helpers.as_mut().is_some_and(|helpers| helpers.take(tid));
+        let (thread, slot) = if is_helper { process.threads.next_without_slot() } else { process.threads.next(skip) };
         let (index, exec) = (process.index, process.exec);
         let intended = match (&self.slots, self.binder, self.unit) {
             _ if self.attached.is_some() => process.attached.map(CpuSet::from),
+            // It inherits the place of the thread that initialises MPI, which a runtime may have bound already.
+            (Some(slots), Binder::Creation | Binder::Runtime(_), _) if is_helper => {
+                self.refused.bind(tid, &slots.union);
+                None
+            }
             (Some(slots), Binder::Creation, Unit::Thread) if self.roles.is_some() => {
                 self.refused.bind(tid, &slots.union);
                 self.roles.iter_mut().for_each(|roles| roles.born(pid, tid));
@@ -440,11 +469,14 @@ impl ThreadRegistry {
             (Some(slots), Binder::Creation, Unit::Process) => process.slot.map(|slot| slots.get(slot).cpus.clone()),
             // What a runtime does with one that was not stopped may be over before it is read back.
             (Some(slots), Binder::Runtime(_), _) if index == 0 && exec == 0 && to_bind => {
-                Some(slots.get(thread as usize).cpus.clone())
+                slot.map(|slot| slots.get(slot).cpus.clone())
             }
             _ => None,
         };
         self.enter(pid, tid, [index, exec, thread], intended, inherited);
+        if let Some(row) = self.rows.last_mut() {
+            row.is_helper = is_helper;
+        }
     }
 
     /// A main thread has ended, and with it its process: the kernel tells tracers of main threads last. Its row stays until what
@@ -490,6 +522,7 @@ impl ThreadRegistry {
             migrations: None,
             cpu_s: None,
             waited_s: None,
+            is_helper: false,
             began_s: Some(self.launched.elapsed().as_secs_f64()),
             ended_s: None,
         });
@@ -644,6 +677,7 @@ impl ThreadRegistry {
         }
         self.rows.sort_by_key(|row| (row.process, row.exec, row.thread));
         notes.extend(self.strays());
+        notes.extend(self.helpers.as_ref().and_then(Helpers::note));
         let (mut scheduling, note) = self.scheduling.map(SchedulingSeen::finish).unzip();
         notes.extend(note.flatten());
         if let (Some(scheduling), Some(attached)) = (&mut scheduling, self.attached) {

@@ -399,6 +399,7 @@ impl<'a> Tracer<'a> {
         // only told where it is to go on, which is much quicker.
         let its_stop = || wait::next(Target::Now(new));
         let first_stop = its_stop().or_else(|| self.spin.until(its_stop));
+        self.registry.look_for_helper(new, Some(creator));
         self.register(new, self.registry.process_of(creator));
         match first_stop.map(|change| change.kind) {
             Some(ChangeKind::Stopped { signal, event }) => self.stopped(new, signal, event),
@@ -485,6 +486,7 @@ impl<'a> Tracer<'a> {
     fn stopped(&mut self, tid: Tid, signal: libc::c_int, event: libc::c_int) {
         let first = self.tracees.insert(tid);
         if first && !self.registry.contains_thread(tid) {
+            self.registry.look_for_helper(tid, None);
             self.register(tid, None);
             self.registered_early.insert(tid);
         }

@@ -12,6 +12,7 @@ mod enumerate;
 mod important;
 mod order;
 mod polynomial;
+mod ranks;
 mod shape;
 mod symmetry;
 
@@ -66,6 +67,17 @@ pub enum DistinctError {
         limit = symmetry::MAX_SYMMETRIES
     )]
     TooSymmetric,
+    /// The symmetries of ranks on this machine are too many kinds to count with.
+    #[error(
+        "this machine is too large to count the distinct placements of ranks by its symmetries; ask for a machine of one node's \
+         package, or place ranks by policy"
+    )]
+    TooManyCycleTypes,
+    /// The classes of ranks would take too long to list.
+    #[error(
+        "there are too many placements of ranks to compare one by one; --count tells their number, and fewer ranks or a smaller machine can be listed"
+    )]
+    TooManyToList,
 }
 
 /// A class of placements, by a representative.

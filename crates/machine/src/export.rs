@@ -161,7 +161,7 @@ impl Syntax {
 }
 
 /// A hexadecimal mask of any length.
-fn mask(cpus: &[CpuId]) -> String {
+pub(crate) fn mask(cpus: &[CpuId]) -> String {
     let highest = cpus.iter().map(|cpu| cpu.0).max().unwrap_or(0);
     let digits: String = (0..=highest / 4)
         .rev()

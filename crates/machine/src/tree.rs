@@ -461,6 +461,15 @@ impl Machine {
         self.usable().collect()
     }
 
+    /// The same machine, in which only these of its usable CPUs may be used.
+    pub(crate) fn with_usable(&self, cpus: &[CpuId]) -> Self {
+        let mut machine = self.clone();
+        for pu in machine.pus.iter_mut().filter(|pu| pu.forbidden.is_none() && !cpus.contains(&pu.cpu)) {
+            pu.forbidden = Some(ForbiddenBy::Description);
+        }
+        machine
+    }
+
     /// CPUs that are there but switched off.
     pub fn offline_cpus(&self) -> &CpuSet {
         &self.offline

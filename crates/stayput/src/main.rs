@@ -13,6 +13,8 @@ mod live;
 mod place;
 mod placement_file;
 mod profile;
+mod rank;
+mod ranks;
 mod replay;
 mod report;
 mod reproduce;
@@ -22,6 +24,7 @@ mod sched;
 mod shell;
 mod simulate;
 mod study;
+mod thread_count;
 mod topology;
 mod usage;
 mod workloads;
@@ -97,6 +100,8 @@ enum Command {
     Man(shell::ManArgs),
     #[command(hide = true)]
     Guest,
+    #[command(hide = true)]
+    Rank(rank::RankArgs),
 }
 
 /// The command line, or a file that it names, is wrong: exit code 2.
@@ -162,6 +167,7 @@ fn stayput() -> u8 {
         Command::Workloads(args) => workloads::run(&args).map(no_code),
         Command::Doctor(args) => doctor::run(&args).map(no_code),
         Command::Completions(args) => shell::completions(&args).map(no_code),
+        Command::Rank(args) => rank::run(&args),
         Command::Guest => guest::run().map(no_code),
         Command::Man(args) => shell::man(&args, Arguments::command()).map(no_code),
     };

@@ -1,5 +1,7 @@
 //! `stayput place`: a placement, in the words of the program that is to apply it; or every distinct one.
 
+use crate::ranks::{self, RanksPer};
+use crate::thread_count::ThreadCount;
 use crate::{UsageError, shell};
 use machine::export::Order;
 use machine::{Class, Distinct, Kind, Machine, Placement, Policy, Syntax};
@@ -15,14 +17,18 @@ use std::time::{Duration, Instant};
 pub struct PlaceArgs {
     /// compact, scatter, balanced, semi-balanced, unbalanced, a set of CPUs such as p-cores or node:0, or CPUs such as
     /// 0,8,1,9 or 0-3
-    #[arg(required_unless_present_any = ["all", "important", "count"], add = shell::names(shell::placements))]
+    #[arg(required_unless_present_any = ["all", "important", "count", "ranks_per"], add = shell::names(shell::placements))]
     policy: Option<String>,
-    /// How many threads; without it, one for each usable CPU, or for each CPU of the set or the list
+    /// How many threads, or ranks x threads of each as in 4x8; without it, one for each usable CPU, or for each CPU of the set or the list
     #[arg(short = 'n', long = "threads", value_name = "N")]
-    threads: Option<usize>,
+    threads: Option<ThreadCount>,
+    /// So many ranks in each node, package, numa, l3, l2, core or pu, as in numa:2; -n then says threads of each
+    #[arg(long, value_name = "LEVEL[:K]", conflicts_with_all = ["all", "important", "count"])]
+    ranks_per: Option<RanksPer>,
     #[arg(long, value_name = "MACHINE", default_value = "host", help = crate::topology::machine_help(), add = shell::machines())]
     machine: String,
-    /// list, gomp, kmp, omp-places, taskset, numactl, likwid, hwloc, slurm-map, slurm-mask, openmpi-rankfile, systemd, docker or json
+    /// list, gomp, kmp, omp-places, taskset, numactl, likwid, hwloc, slurm-map, slurm-mask, openmpi-rankfile, systemd, docker or json; of ranks
+    /// x threads: list, openmpi4, openmpi5, mpich, intel-mpi, slurm, flux or json
     #[arg(long = "as", value_name = "SYNTAX", default_value = "list", add = shell::names(shell::variants::<Syntax>))]
     syntax: String,
     /// With gomp, print the whole assignment GOMP_CPU_AFFINITY="..." and not its value alone
@@ -72,6 +78,13 @@ Sets of CPUs, of which thread i gets the i-th in the order of the machine's tree
   one-per-core      the first CPU of each core: no core has two threads
   largest-l3        sharing the L3 of most capacity; of equal ones the first
 
+Ranks x threads (-n 4x8), as ranks=ORDER:LEVEL,threads=POLICY:
+  compact   fills one object of the level after the other
+  scatter   each rank in the object with fewest, so that consecutive ranks are apart
+  balanced  as many in each object as with scatter, consecutive ranks together
+LEVEL is node (as without), package, numa, l3, l2, core or pu. Each rank has a region of its own there, and
+its threads are placed in that region by compact, scatter, balanced, semi-balanced or unbalanced.
+
 With --all, a line has the CPUs by thread, how many sets of CPUs are the same up to the machine's
 symmetry, and the policies that lead there. The most together come first where the parts of the
 machine are alike; unlike parts come in the order of the machine's tree.
@@ -83,26 +96,83 @@ Examples:
   stayput place scatter -n 64 --machine opteron-6272 --as gomp
   stayput place --all -n 4 --machine xeon-e5405
   stayput place --important -n 16 --ordered
-  stayput place --count -n 32 --machine 'pack:2 l3:8 core:8 pu:2'";
+  stayput place --count -n 32 --machine 'pack:2 l3:8 core:8 pu:2'
+  stayput place ranks=balanced:l3,threads=compact -n 4x8 --as mpich
+  stayput place --ranks-per numa --as openmpi4
+  stayput place --count -n 2x2 --machine xeon-e5405";
 
 /// Prints the placement, and on standard error what its reader should know; or the distinct placements.
 ///
 /// # Errors
 /// A [`UsageError`] for a policy, machine, syntax or number of threads that can't be; else a failure to write.
 pub fn run(args: &PlaceArgs) -> anyhow::Result<()> {
+    if args.ranks_per.is_some() || args.threads.and_then(ThreadCount::ranks).is_some() {
+        return place_ranks(args);
+    }
     let Some(policy) = &args.policy else {
         return distinct(args);
     };
     let policy: Policy = policy.parse().map_err(UsageError::from)?;
     let syntax: Syntax = args.syntax.parse().map_err(UsageError::from)?;
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
-    let placement = policy_placement(&policy, args.threads, &machine)?;
+    let placement = policy_placement(&policy, threads(args), &machine)?;
     let text = if args.env { syntax.line(&placement) } else { syntax.value(&placement) }.map_err(UsageError::from)?;
     crate::print(&format!("{text}\n"))?;
     for note in notes(&machine, &placement, syntax) {
         eprintln!("stayput: {note}");
     }
     Ok(())
+}
+
+/// Threads of a program without ranks.
+fn threads(args: &PlaceArgs) -> Option<usize> {
+    args.threads.and_then(ThreadCount::threads).map(|threads| threads as usize)
+}
+
+/// Prints where ranks go, or all placements of ranks that differ, or how many there are.
+fn place_ranks(args: &PlaceArgs) -> anyhow::Result<()> {
+    let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
+    if let Some(per) = args.ranks_per {
+        if args.threads.and_then(ThreadCount::ranks).is_some() {
+            return Err(UsageError::from("with --ranks-per, -n says threads of each rank only"));
+        }
+        let shape = per.shape(&machine, threads(args))?;
+        return ranks::place(args.policy.as_deref().unwrap_or(&per.policy()), shape, &args.syntax, &machine);
+    }
+    // The caller has made sure that it is there.
+    let Some(shape) = args.threads.and_then(ThreadCount::ranks) else { return Ok(()) };
+    if let Some(policy) = &args.policy {
+        return ranks::place(policy, shape, &args.syntax, &machine);
+    }
+    if args.important || args.ordered {
+        return Err(UsageError::from(
+            "of ranks x threads there are --all and --count; leave out --important and --ordered",
+        ));
+    }
+    let distinct = with_progress(|| Distinct::new(&machine)).map_err(UsageError::from)?;
+    if args.count {
+        let classes = with_progress(|| distinct.rank_classes(shape)).map_err(UsageError::from)?.to_string();
+        let families = distinct.rank_families(shape).map_err(UsageError::from)?.to_string();
+        if args.format == Format::Json {
+            return crate::print(&format!("{}\n", json!({ "classes": classes, "placements": families })));
+        }
+        let plural = if classes == "1" { "" } else { "s" };
+        let name = machine.name();
+        return crate::print(&format!(
+            "{classes} distinct placement{plural} of {shape} on {name}, out of {families}\n"
+        ));
+    }
+    let all = with_progress(|| distinct.rank_placements(shape)).map_err(UsageError::from)?;
+    let shown = all.iter().take(args.limit.unwrap_or(usize::MAX));
+    match args.format {
+        Format::List => crate::print_by(|out| shown.into_iter().try_for_each(|placement| writeln!(out, "{placement}"))),
+        Format::Json => {
+            let slots = |placement: &machine::RankPlacement| {
+                json!(placement.ranks.iter().map(|rank| rank.cpus()).collect::<Vec<_>>())
+            };
+            crate::print(&format!("{}\n", json!(shown.map(slots).collect::<Vec<_>>())))
+        }
+    }
 }
 
 /// The placement of so many threads; where no number is given, of as many as the policy places by default.
@@ -120,7 +190,7 @@ fn distinct(args: &PlaceArgs) -> anyhow::Result<()> {
     let machine = Machine::named(&args.machine).map_err(UsageError::from)?;
     let distinct = with_progress(|| Distinct::new(&machine)).map_err(UsageError::from)?;
     // Clap has made sure that it is there.
-    let threads = args.threads.unwrap_or(0);
+    let threads = threads(args).unwrap_or(0);
     if args.count {
         return crate::print(&with_progress(|| count(args, &distinct, threads))?);
     }

@@ -2,8 +2,11 @@
 
 use crate::binding::BindingArgs;
 use crate::conditions::{self, ConditionArgs, ConditionsReport};
+use crate::ranks::{self, RanksPer};
+use crate::thread_count::ThreadCount;
 use crate::{UsageError, placement_file, shell};
 use anyhow::Context;
+use launch::mpi::Mpi;
 use launch::observation::STOPS_TO_TELL;
 use launch::{Attached, Attachment, Conditions, Descendants, Interruptions, Launch, Launched, Output, Target};
 use machine::{CpuSet, Machine, Placement, Policy};
@@ -25,32 +28,46 @@ use study::{Binding, Exit, Observation, ThreadObservation};
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("running").args(["pid", "cgroup"]))]
 pub struct RunArgs {
-    /// How many threads: sets OMP_NUM_THREADS, and makes the placement this long
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    threads: Option<u32>,
+    /// How many threads: sets OMP_NUM_THREADS, and makes the placement this long; with --mpi,
+    /// ranks x threads of each, as in 4x8, or ranks alone
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) threads: Option<ThreadCount>,
 
     /// Where they go: a policy or a set of CPUs (see `stayput place --help`), a CPU list in thread order such as
     /// 0,8,1,9, a study's .stayput file (its best placement), or `unbound`; without it the program is only observed
     #[arg(short, long, value_name = "POLICY|LIST|FILE", add = shell::names_and_files(shell::placements, "stayput"))]
-    place: Option<String>,
+    pub(crate) place: Option<String>,
 
     /// Write what was seen to FILE, as JSON (`-`: standard output)
     #[arg(long, value_name = "FILE", add = shell::files("json"))]
     json: Option<PathBuf>,
 
     #[command(flatten, next_help_heading = "What it runs under")]
-    conditions: ConditionArgs,
+    pub(crate) conditions: ConditionArgs,
 
     #[command(flatten, next_help_heading = "How its threads are bound")]
-    binding: BindingArgs,
+    pub(crate) binding: BindingArgs,
+
+    /// Start CMD as the ranks of an MPI program by this launcher, which binds nothing: openmpi, mpich (Hydra, Intel MPI too) or srun
+    #[arg(long, value_name = "LAUNCHER", conflicts_with = "running", help_heading = "MPI")]
+    mpi: Option<Mpi>,
+    /// What to say to the launcher. It then binds as it is told, or by default; ranks are read back, and compared with --place
+    #[arg(long, value_name = "ARGS", requires = "mpi", allow_hyphen_values = true, help_heading = "MPI")]
+    pub(crate) mpi_args: Option<String>,
+    /// So many ranks in each node, package, numa, l3, l2, core or pu, as in numa:2; -n then says threads of each
+    #[arg(long, value_name = "LEVEL[:K]", requires = "mpi", help_heading = "MPI")]
+    pub(crate) ranks_per: Option<RanksPer>,
+    /// Let threads that the MPI library starts for itself take places as all others do [default: left free]
+    #[arg(long, requires = "mpi", help_heading = "MPI")]
+    pub(crate) bind_mpi_helpers: bool,
 
     /// Print no summary
     #[arg(short, long)]
-    quiet: bool,
+    pub(crate) quiet: bool,
 
     /// Let a shell read CMD as a line of its own, with pipes and variables [default: none; sh where no SHELL is named]
     #[arg(long, value_name = "SHELL", num_args = 0..=1, default_missing_value = "sh")]
-    shell: Option<OsString>,
+    pub(crate) shell: Option<OsString>,
 
     /// Bind this process and all that descends from it, which run already, and give them back what they had at the end: of CMD, of --for,
     /// of the process, or at Ctrl-C
@@ -65,13 +82,28 @@ pub struct RunArgs {
 
     /// The program and its arguments
     #[arg(last = true, required_unless_present_any = ["pid", "cgroup"], value_name = "CMD")]
-    command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// Where `--json` is to go.
+    pub(crate) fn json_file(&self, command: &[OsString]) -> anyhow::Result<Option<ResultFile>> {
+        Ok(self.json.as_deref().map(|path| ResultFile::named(path, inputs(self, command))).transpose()?)
+    }
 }
 
 /// Runs the program and ends as it did.
 pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     if let Some(target) = crate::study::target(args.pid, args.cgroup.as_deref())? {
         return bind_running(args, &target);
+    }
+    if let Some(mpi) = args.mpi {
+        return ranks::run(args, mpi);
+    }
+    if let Some(shape) = args.threads.and_then(ThreadCount::ranks) {
+        return Err(UsageError::from(format!(
+            "{shape} is ranks x threads; say which MPI starts the ranks: --mpi openmpi, mpich or srun"
+        )));
     }
     let command = match &args.shell {
         Some(shell) => vec![shell.clone(), "-c".into(), args.command.join(OsStr::new(" "))],
@@ -80,7 +112,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let Found { placement, threads, binding, conditions } = found(args, &command)?;
     let conditions = args.conditions.over(conditions)?;
     // Before the program runs: a result that can't be kept is better known at once.
-    let json = args.json.as_deref().map(|path| ResultFile::named(path, inputs(args, &command))).transpose()?;
+    let json = args.json_file(&command)?;
     let launched = launch::launch(&Launch {
         placement,
         threads,
@@ -104,7 +136,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         json.write(format!("{}\n", terminal::printable_json(&text)))?;
     }
     if !args.quiet {
-        eprint!("{}", summary(&seen));
+        eprint!("{}", summary(&seen, true));
     }
     match seen.exit {
         Exit::Code(code) => Ok(code as u8),
@@ -180,7 +212,8 @@ struct Found {
 }
 
 fn found(args: &RunArgs, command: &[OsString]) -> anyhow::Result<Found> {
-    let (threads, binding, conditions) = (args.threads, Binding::from(args.binding.clone()), Conditions::default());
+    let threads = args.threads.and_then(ThreadCount::threads);
+    let (binding, conditions) = (Binding::from(args.binding.clone()), Conditions::default());
     let Some(place) = args.place.as_deref().filter(|place| *place != UNBOUND) else {
         return Ok(Found { placement: None, threads, binding, conditions });
     };
@@ -197,7 +230,7 @@ fn found(args: &RunArgs, command: &[OsString]) -> anyhow::Result<Found> {
         }
         // What was found holds for threads that are bound as the study bound them.
         let binding = if binding.is_default() { best.binding } else { binding };
-        let threads = args.threads.or(Some(best.threads));
+        let threads = threads.or(Some(best.threads));
         return Ok(Found { placement: best.placement, threads, binding, conditions: best.conditions });
     }
     let placement = match place.parse::<Policy>().map_err(UsageError::from)? {
@@ -205,7 +238,7 @@ fn found(args: &RunArgs, command: &[OsString]) -> anyhow::Result<Found> {
         Policy::List(_) => Placement::from_list_on_host(place),
         policy => {
             let machine = Machine::host()?;
-            let threads = args.threads.map_or_else(|| policy.default_threads(&machine), |threads| threads as usize);
+            let threads = threads.map_or_else(|| policy.default_threads(&machine), |threads| threads as usize);
             policy.place(&machine, threads)
         }
     };
@@ -273,7 +306,8 @@ impl<'a> Report<'a> {
 /// More threads than this are counted, and only those that strayed are listed.
 const LISTED_THREADS: usize = 16;
 
-fn summary(seen: &Observation) -> String {
+/// What was seen, in lines; with its threads where they are `listed`.
+pub(crate) fn summary(seen: &Observation, listed: bool) -> String {
     let mut text = String::from("\n");
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "{label:>12}  {value}");
@@ -297,7 +331,9 @@ fn summary(seen: &Observation) -> String {
     for note in &seen.notes {
         line("note", note.clone());
     }
-    text.push_str(&thread_table(&seen.threads));
+    if listed {
+        text.push_str(&thread_table(&seen.threads));
+    }
     text
 }
 
@@ -392,6 +428,7 @@ mod tests {
             migrations: Some(1234),
             cpu_s: None,
             waited_s: None,
+            is_helper: false,
             began_s: None,
             ended_s: None,
             name: Some("work".into()),

@@ -166,6 +166,7 @@ mod tests {
             migrations: Some(0),
             cpu_s: Some(cpu_s),
             waited_s: Some(waited_s),
+            is_helper: false,
             began_s: Some(began_s),
             ended_s: Some(ended_s),
             name: None,

@@ -58,6 +58,7 @@ pub mod plan;
 pub mod preparation;
 pub mod race;
 mod race_course;
+pub mod ranks;
 pub mod record;
 pub mod redaction;
 mod reported_time;

@@ -232,7 +232,7 @@ fn observation(launched: JobsLaunched, trial: &Trial, notes: Vec<String>) -> Obs
 }
 
 /// Adds what a run cost to what all did. What one of them doesn't know, nobody knows of all.
-fn add_costs(all: &mut Observation, run: &Observation) {
+pub(crate) fn add_costs(all: &mut Observation, run: &Observation) {
     all.user_s += run.user_s;
     all.system_s += run.system_s;
     all.max_rss_bytes = all.max_rss_bytes.max(run.max_rss_bytes);

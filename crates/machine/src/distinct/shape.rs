@@ -158,6 +158,16 @@ impl Shapes {
         for (part, range) in self.parts_with_cells(id) {
             self.arrange(part, &mut cells[range], order);
         }
+        self.arrange_parts(id, cells, order);
+    }
+
+    /// The same where the parts are arranged already.
+    pub(super) fn arrange_parts<T: Copy>(
+        &self,
+        id: ShapeId,
+        cells: &mut [T],
+        order: &impl Fn(ShapeId, &[T], &[T]) -> Ordering,
+    ) {
         match &self.get(id).form {
             Form::Cpu => {}
             Form::Twins { part, .. } => {

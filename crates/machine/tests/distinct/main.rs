@@ -8,7 +8,9 @@ mod random;
 use num_bigint::BigUint;
 use oracle::Oracle;
 use proptest::prelude::*;
-use stayput_machine::{Class, CpuId, CpuSet, Distinct, DistinctError, Machine, Policy, preset};
+use stayput_machine::{
+    Class, CpuId, CpuSet, Distinct, DistinctError, Machine, Policy, RankPlacement, RankShape, preset,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn list(cpus: &[CpuId]) -> String {
@@ -297,4 +299,72 @@ fn what_cannot_be_is_said_in_a_sentence() {
     assert!(too_many.starts_with("5 threads can't each have a CPU: machine `pack:2 core:2 pu:1` has 4"), "{too_many}");
     let absent = distinct.class_of(&CpuSet::from(CpuId(4))).unwrap_err().to_string();
     assert_eq!(absent, "CPU 4 can't be used: the machine has no such CPU");
+}
+
+fn cpus_of_ranks(placement: &RankPlacement) -> Vec<Vec<CpuId>> {
+    placement.ranks.iter().map(|rank| rank.cpus().unwrap()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn placements_of_ranks_are_the_orbits_that_brute_force_finds(record in random::machines(7)) {
+        let machine = Machine::try_from(record.clone()).unwrap();
+        let distinct = Distinct::new(&machine).unwrap();
+        let oracle = Oracle::new(&record);
+        let usable = oracle.cpus.len();
+        for (ranks, threads) in (1..=usable).flat_map(|ranks| (1..=usable / ranks).map(move |threads| (ranks, threads))) {
+            let shape = RankShape::new(ranks, threads).unwrap();
+            let families = oracle.families(ranks, threads);
+            let orbits: BTreeSet<&Vec<usize>> = families.values().collect();
+            prop_assert_eq!(distinct.rank_classes(shape).unwrap(), BigUint::from(orbits.len()), "{}", shape);
+            prop_assert_eq!(distinct.rank_families(shape).unwrap(), BigUint::from(families.len()), "{}", shape);
+            let mut found = BTreeSet::new();
+            for placement in distinct.rank_placements(shape).unwrap() {
+                let orbit = &families[&oracle.family(&cpus_of_ranks(&placement))];
+                prop_assert!(found.insert(orbit), "{} stands for a class that came before", placement);
+                prop_assert_eq!(&distinct.rank_class_of(&placement).unwrap(), &placement);
+            }
+            prop_assert_eq!(found.len(), orbits.len(), "{}", shape);
+        }
+    }
+}
+
+#[test]
+fn one_rank_has_the_classes_of_its_threads_and_single_threads_those_of_a_set() {
+    for name in ["xeon-e5405", "pack:2 l3:2 core:4 pu:2"] {
+        let machine = Machine::named(name).unwrap();
+        let distinct = Distinct::new(&machine).unwrap();
+        for n in 1..=machine.usable().count() {
+            let classes = distinct.classes(n).unwrap();
+            assert_eq!(distinct.rank_classes(RankShape::new(1, n).unwrap()).unwrap(), classes, "{name}: 1x{n}");
+            assert_eq!(distinct.rank_classes(RankShape::new(n, 1).unwrap()).unwrap(), classes, "{name}: {n}x1");
+        }
+    }
+}
+
+#[test]
+fn two_ranks_of_two_threads_on_two_pairs_are_counted_by_hand() {
+    // Two cores with two hardware threads each: every rank has a core, or both have one CPU of each.
+    let machine = Machine::named("core:2 pu:2").unwrap();
+    let distinct = Distinct::new(&machine).unwrap();
+    let shape = RankShape::new(2, 2).unwrap();
+    assert_eq!(distinct.rank_classes(shape).unwrap(), BigUint::from(2_u32));
+    assert_eq!(distinct.rank_families(shape).unwrap(), BigUint::from(3_u32));
+    let listed: Vec<String> = distinct.rank_placements(shape).unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(listed, ["0,1/2,3", "0,2/1,3"]);
+}
+
+#[test]
+fn what_is_too_large_to_count_or_list_is_an_error_and_no_number() {
+    let machine = Machine::named("pack:2 l3:8 core:8 pu:2").unwrap();
+    let distinct = Distinct::new(&machine).unwrap();
+    let shape = RankShape::new(8, 8).unwrap();
+    assert_eq!(distinct.rank_classes(shape).unwrap_err(), DistinctError::TooManyCycleTypes);
+    assert_eq!(distinct.rank_placements(shape).unwrap_err(), DistinctError::TooManyToList);
+    assert!(matches!(
+        distinct.rank_classes(RankShape::new(300, 1).unwrap()),
+        Err(DistinctError::TooManyThreads { .. })
+    ));
 }

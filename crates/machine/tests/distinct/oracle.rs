@@ -232,4 +232,38 @@ impl Oracle {
             })
             .collect()
     }
+
+    /// A family of disjoint sets of CPUs: their words in rising order, for which the order of ranks and threads is nothing.
+    pub fn family(&self, ranks: &[Vec<CpuId>]) -> Vec<usize> {
+        let mut words: Vec<usize> = ranks.iter().map(|cpus| self.word(cpus)).collect();
+        words.sort_unstable();
+        words
+    }
+
+    /// Every family of so many disjoint sets of so many CPUs, with the smallest of its images.
+    pub fn families(&self, ranks: usize, threads: usize) -> BTreeMap<Vec<usize>, Vec<usize>> {
+        let sets: Vec<usize> =
+            (0..1 << self.cpus.len()).filter(|word: &usize| word.count_ones() as usize == threads).collect();
+        let mut families: Vec<Vec<usize>> = vec![Vec::new()];
+        for _ in 0..ranks {
+            let longer = families.iter().flat_map(|family| {
+                let fits = |set: &usize| {
+                    family.last().is_none_or(|last| last < set) && family.iter().all(|other| other & set == 0)
+                };
+                sets.iter().copied().filter(fits).map(|set| [family.as_slice(), &[set]].concat()).collect::<Vec<_>>()
+            });
+            families = longer.collect();
+        }
+        let group = self.group();
+        let image = |permutation: &[usize], family: &[usize]| {
+            let moved = |word: usize| -> usize {
+                (0..permutation.len()).filter(|bit| word >> bit & 1 == 1).map(|bit| 1 << permutation[bit]).sum()
+            };
+            let mut image: Vec<usize> = family.iter().map(|&word| moved(word)).collect();
+            image.sort_unstable();
+            image
+        };
+        let smallest = |family: &Vec<usize>| group.iter().map(|permutation| image(permutation, family)).min().unwrap();
+        families.iter().map(|family| (family.clone(), smallest(family))).collect()
+    }
 }

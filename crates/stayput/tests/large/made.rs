@@ -85,6 +85,7 @@ impl Runner for Maker {
                 migrations: Some(1),
                 cpu_s: Some(time_s),
                 waited_s: Some(0.0),
+                is_helper: false,
                 began_s: Some(0.0),
                 ended_s: Some(time_s),
             }

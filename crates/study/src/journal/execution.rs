@@ -315,6 +315,8 @@ fn thread(row: &Columns) -> Result<(u32, ThreadObservation), RowError> {
         migrations: row.optional_count("migrations")?,
         cpu_s: row.added_seconds("cpu_s")?,
         waited_s: row.added_seconds("waited_s")?,
+        // Only runs of MPI programs tell helper threads apart, and those are not kept in journals.
+        is_helper: false,
         began_s: row.added_seconds("began_s")?,
         ended_s: row.added_seconds("ended_s")?,
     };

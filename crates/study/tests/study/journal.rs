@@ -21,6 +21,7 @@ fn trial(sequence: u32) -> Trial {
         migrations: Some(9),
         cpu_s: Some(1.25),
         waited_s: Some(0.5),
+        is_helper: false,
         began_s: Some(0.125),
         ended_s: Some(2.5),
         name: Some("worker".into()),

@@ -1,0 +1,326 @@
+//! MPI programs under the real launchers: where each thread of each rank is, what launchers make of our exports, and what goes wrong.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as the tests may")]
+
+use machine::{CpuSet, Machine, RankPolicy, RankSyntax};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// An MPI of Debian's.
+#[derive(Clone, Copy)]
+struct Mpi {
+    name: &'static str,
+    compiler: &'static str,
+}
+
+const OPEN_MPI: Mpi = Mpi { name: "openmpi", compiler: "mpicc.openmpi" };
+const MPICH: Mpi = Mpi { name: "mpich", compiler: "mpicc.mpich" };
+
+impl Mpi {
+    /// A program of ours, built by this MPI's compiler; none where that isn't installed or can't bind and trace.
+    fn program(self, folder: &Path, name: &str) -> Option<PathBuf> {
+        let cpus = machine::linux::allowed_cpus().map_or(0, |cpus| cpus.len());
+        let traced = launch::trace_available();
+        if cpus < 2 || traced.is_err() || Command::new(self.compiler).arg("-show").output().is_err() {
+            println!("skipped: {} CPUs, ptrace {traced:?}, or no {} (package openmpi-bin, mpich)", cpus, self.compiler);
+            return None;
+        }
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
+        let program = folder.join(format!("{name}.{}", self.name));
+        let status = Command::new(self.compiler)
+            .args(["-O1", "-pthread", "-fopenmp", "-o"])
+            .arg(&program)
+            .arg(source)
+            .status()
+            .unwrap();
+        assert!(status.success());
+        Some(program)
+    }
+}
+
+/// `stayput run` of ranks, with what it saw; before it what runs it, and variables.
+fn run(
+    folder: &Path,
+    before: &[&str],
+    variables: &[(&str, &str)],
+    words: &[&str],
+    program: &[&str],
+) -> (Output, Value) {
+    let json = folder.join("seen.json");
+    let _ = fs::remove_file(&json);
+    let mut line: Vec<&str> = before.to_vec();
+    line.push(env!("CARGO_BIN_EXE_stayput"));
+    line.extend(["run", "--json", json.to_str().unwrap()]);
+    line.extend(words);
+    line.push("--");
+    line.extend(program);
+    let mut command = Command::new(line[0]);
+    for name in ["OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY"] {
+        command.env_remove(name);
+    }
+    let output = command
+        .args(&line[1..])
+        // Root may, and nothing but this machine is asked.
+        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+        .envs([("OMPI_MCA_oob_tcp_if_include", "lo"), ("OMPI_MCA_btl", "self,vader"), ("OMPI_MCA_pml", "ob1")])
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let seen = fs::read(&json).ok().map(|text| serde_json::from_slice(&text).unwrap()).unwrap_or_default();
+    (output, seen)
+}
+
+fn two_cpus() -> [u32; 2] {
+    let cpus: Vec<u32> = machine::linux::allowed_cpus().unwrap().iter().map(|cpu| cpu.0).collect();
+    [cpus[0], cpus[1]]
+}
+
+/// A set of CPUs as JSON has it.
+fn cpus(value: &Value) -> CpuSet {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+/// The CPUs of each rank's threads as they were read back, those of helper threads apart.
+fn read_back(seen: &Value) -> Vec<Vec<String>> {
+    let of_rank = |rank: &Value| {
+        let threads = rank["observation"]["threads"].as_array().unwrap().iter();
+        let own = threads.filter(|thread| thread["process"] == 0 && thread["is_helper"] != true);
+        own.map(|thread| cpus(&thread["actual_cpus"]).to_string()).collect()
+    };
+    seen["ranks"].as_array().unwrap().iter().map(of_rank).collect()
+}
+
+#[test]
+fn each_thread_of_each_rank_is_where_it_should_be() {
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in [OPEN_MPI, MPICH] {
+        let Some(threads) = mpi.program(folder.path(), "mpi_threads") else { continue };
+        let openmp = mpi.program(folder.path(), "mpi_openmp").unwrap();
+        let [a, b] = two_cpus();
+        for (shape, place) in [
+            ("1x2", format!("{b},{a}/")),
+            ("2x1", format!("{b}/{a}")),
+            ("2x2", format!("{a},{b}/{b},{a}")),
+            ("4x1", format!("{a}/{b}/{b}/{a}")),
+        ] {
+            // A single rank's list needs no slash.
+            let place = place.trim_end_matches('/');
+            let expected: Vec<Vec<String>> =
+                place.split('/').map(|cpus| cpus.split(',').map(String::from).collect()).collect();
+            let further = (expected[0].len() - 1).to_string();
+            for program in [vec![threads.to_str().unwrap(), &further], vec![openmp.to_str().unwrap()]] {
+                let (output, seen) =
+                    run(folder.path(), &[], &[], &["-n", shape, "--mpi", mpi.name, "--place", place], &program);
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(output.status.success(), "{} {shape}: {said}", mpi.name);
+                assert_eq!(read_back(&seen), expected, "{} {shape} {program:?}: {said}", mpi.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn helper_threads_of_the_library_are_free_and_shown_or_take_places_where_that_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = OPEN_MPI.program(folder.path(), "mpi_threads") else { return };
+    let [a, b] = two_cpus();
+    let place = format!("{a},{b}");
+    let words = ["-n", "1x2", "--mpi", "openmpi", "--place", &place];
+    let (output, seen) = run(folder.path(), &[], &[], &words, &[program.to_str().unwrap(), "1"]);
+    let all = seen["ranks"][0]["observation"]["threads"].as_array().unwrap().clone();
+    let helpers: Vec<&Value> = all.iter().filter(|thread| thread["is_helper"] == true).collect();
+    if cfg!(not(target_arch = "x86_64")) {
+        println!("skipped: helper threads are told apart on x86-64 only");
+        return;
+    }
+    assert!(!helpers.is_empty(), "{all:?}");
+    let both: CpuSet = place.parse().unwrap();
+    for helper in helpers {
+        assert_eq!(helper["intended_cpus"], Value::Null);
+        assert_eq!(cpus(&helper["actual_cpus"]), both);
+    }
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("free (MPI helper)") && said.contains("libopen-pal"), "{said}");
+    let words = [&words[..], &["--bind-mpi-helpers"]].concat();
+    let (_, seen) = run(folder.path(), &[], &[], &words, &[program.to_str().unwrap(), "1"]);
+    let all = seen["ranks"][0]["observation"]["threads"].as_array().unwrap().clone();
+    assert!(all.iter().all(|thread| thread["intended_cpus"].is_array()), "{all:?}");
+}
+
+#[test]
+fn launchers_bind_by_our_exports_as_we_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::host().unwrap();
+    let [a, b] = two_cpus();
+    for (mpi, syntax) in [(OPEN_MPI, RankSyntax::Openmpi4), (MPICH, RankSyntax::Mpich)] {
+        let Some(program) = mpi.program(folder.path(), "mpi_threads") else { continue };
+        for (shape, place) in [("2x1", format!("{b}/{a}")), ("1x2", format!("{a},{b}")), ("2x1", format!("{a}/{b}"))] {
+            let placement = place.parse::<RankPolicy>().unwrap().place(&machine, shape.parse().unwrap()).unwrap();
+            let text = syntax.text(&placement, &machine);
+            let options = match syntax {
+                RankSyntax::Openmpi4 => {
+                    let rankfile = folder.path().join("rankfile");
+                    fs::write(&rankfile, format!("{text}\n")).unwrap();
+                    // The options as the file itself says them.
+                    let line = text.lines().next().unwrap();
+                    let options = &line[line.find("--mca").unwrap()..line.find(" ./app").unwrap()];
+                    format!("--report-bindings {}", options.replace("FILE", rankfile.to_str().unwrap()))
+                }
+                _ => text[text.find("-bind-to").unwrap()..].to_owned(),
+            };
+            let words = ["-n", shape, "--mpi", mpi.name, "--mpi-args", &options, "--place", &place];
+            let (output, seen) = run(folder.path(), &[], &[], &words, &[program.to_str().unwrap(), "1"]);
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success(), "{said}");
+            assert!(!said.contains("strayed"), "{options}: {said}");
+            for (rank, expected) in placement.ranks.iter().enumerate() {
+                assert_eq!(cpus(&seen["ranks"][rank]["inherited_cpus"]), expected.union(), "{options}: {said}");
+                if let (RankSyntax::Openmpi4, Some(cpu)) = (syntax, expected.union().only()) {
+                    let core = machine.object(machine.enclosing(cpu, machine::Kind::Core).unwrap());
+                    let reported = said.lines().find(|line| line.contains(&format!("rank {rank} bound"))).unwrap();
+                    assert!(reported.contains(&format!("core {}[", core.logical_index.number())), "{reported}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_launchers_do_wrong_is_told_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let (open_mpi, mpich) = (OPEN_MPI.program(folder.path(), "mpi_openmp"), MPICH.program(folder.path(), "mpi_openmp"));
+    let all: Vec<u32> = machine::linux::allowed_cpus().unwrap().iter().map(|cpu| cpu.0).collect();
+    let [a, b] = two_cpus();
+    let (both, twice, stacked) =
+        (format!("{a},{b}"), format!("-bind-to user:{a},{a}"), format!("--cpu-set {a},{b} --bind-to core"));
+    let (second, gomp) = (b.to_string(), format!("{a} {b}"));
+    let many = (all.len() + 1).to_string();
+    let over = format!("{a}/{a}");
+    struct Case<'a> {
+        before: &'a [&'a str],
+        variables: &'a [(&'a str, &'a str)],
+        words: &'a [&'a str],
+        is_mpich_program: bool,
+        sentence: String,
+    }
+    let plain = Case { before: &[], variables: &[], words: &[], is_mpich_program: false, sentence: String::new() };
+    let confined = ["taskset", "-c", &second];
+    let cases = [
+        Case {
+            words: &["-n", "2x2", "--mpi", "openmpi", "--mpi-args", "--bind-to core"],
+            sentence: "has 2 threads, and Open MPI's mpirun gave it CPU ".into(),
+            ..plain
+        },
+        Case {
+            words: &["-n", "2x2", "--mpi", "mpich", "--mpi-args", "-bind-to hwthread"],
+            is_mpich_program: true,
+            sentence: "has 2 threads, and MPICH's mpiexec gave it CPU ".into(),
+            ..plain
+        },
+        Case {
+            words: &["-n", "2x1", "--mpi", "mpich", "--mpi-args", &twice],
+            is_mpich_program: true,
+            sentence: format!("put ranks 0 and 1 on CPU {a}, and none on CPU"),
+            ..plain
+        },
+        Case {
+            before: &confined,
+            words: &["-n", "1x1", "--mpi", "openmpi", "--mpi-args", "--bind-to core"],
+            sentence: format!("ignored the affinity mask that it was started with (CPUs {b}"),
+            ..plain
+        },
+        Case {
+            words: &["-n", "2x1", "--mpi", "openmpi", "--mpi-args", &stacked],
+            sentence: "was asked to bind (--cpu-set) and bound nothing".into(),
+            ..plain
+        },
+        Case {
+            words: &["-n", "2x1", "--mpi", "openmpi"],
+            is_mpich_program: true,
+            sentence: "each of its processes takes itself for rank 0 of 1; say --mpi mpich".into(),
+            ..plain
+        },
+        Case {
+            words: &["-n", "2x1", "--mpi", "mpich"],
+            sentence: "each of its processes takes itself for rank 0 of 1; say --mpi openmpi".into(),
+            ..plain
+        },
+        Case {
+            words: &["-n", "2", "--mpi", "openmpi"],
+            sentence: format!("each of 2 ranks started {} threads, one for each CPU that it saw", all.len()),
+            ..plain
+        },
+        Case {
+            variables: &[("GOMP_CPU_AFFINITY", &gomp)],
+            words: &["-n", "2x2", "--mpi", "openmpi", "--mpi-args", "--bind-to none"],
+            sentence: format!("threads of ranks 0 and 1 were bound to CPU {a}, by GOMP_CPU_AFFINITY={gomp}"),
+            ..plain
+        },
+        Case {
+            words: &["-n", &many, "--mpi", "openmpi", "--mpi-args", "--bind-to none"],
+            sentence: format!("0 of {many} ranks were started"),
+            ..plain
+        },
+        Case {
+            words: &["-n", "2x1", "--mpi", "openmpi", "--place", &over],
+            sentence: format!("2 threads of 2 ranks were placed on CPU {a}"),
+            ..plain
+        },
+        Case {
+            words: &["-n", "2x1", "--mpi", "mpich", "--mpi-args", "-bind-to none", "--place", &over],
+            is_mpich_program: true,
+            sentence: format!("threads were not on CPUs {a}, where the launcher was expected to put them"),
+            ..plain
+        },
+    ];
+    for case in cases {
+        let Some(program) = (if case.is_mpich_program { &mpich } else { &open_mpi }) else { continue };
+        let installed = |mpi: Mpi| Command::new(mpi.compiler).arg("-show").output().is_ok();
+        if !installed(if case.words.contains(&"mpich") { MPICH } else { OPEN_MPI }) {
+            continue;
+        }
+        let (output, _) = run(folder.path(), case.before, case.variables, case.words, &[program.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(&case.sentence), "{:?} should tell `{}`: {said}", case.words, case.sentence);
+    }
+    // And nothing of it where all is well.
+    if let Some(program) = &open_mpi {
+        let words = ["-n", "1x2", "--mpi", "openmpi", "--place", &both];
+        let (_, seen) = run(folder.path(), &[], &[], &words, &[program.to_str().unwrap()]);
+        let notes: Vec<&str> = seen["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(notes.iter().all(|note| note.contains("helper thread")), "{notes:?}");
+    }
+}
+
+#[test]
+fn a_rank_that_fails_ends_the_run_as_its_launcher_does() {
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in [OPEN_MPI, MPICH] {
+        if mpi.program(folder.path(), "mpi_threads").is_none() {
+            continue;
+        }
+        let (output, seen) = run(folder.path(), &[], &[], &["-n", "2x1", "--mpi", mpi.name], &["sh", "-c", "exit 7"]);
+        assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(seen["exit"], serde_json::json!({ "code": 7 }));
+    }
+}
+
+#[test]
+fn what_is_asked_wrongly_gets_its_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, sentence) in [
+        (&["-n", "2x2"][..], "2x2 is ranks x threads; say which MPI starts the ranks"),
+        (&["--mpi", "openmpi"], "say how many ranks and threads of each"),
+        (&["--mpi", "openmpi", "-n", "2x2", "--ranks-per", "numa"], "and so does --ranks-per"),
+        (&["--mpi", "openmpi", "-n", "2x2", "--place", "ranks=close"], "does not say where ranks go"),
+        (&["--mpi", "openmpi", "-n", "2x2", "--memory", "interleave"], "ranks can be placed, and nothing else yet"),
+        (&["--mpi", "lam", "-n", "2x2"], "is no MPI launcher: choose one of openmpi, mpich, srun"),
+        (&["--mpi", "openmpi", "-n", "2x2", "--mpi-args", "'"], "--mpi-args can't be split into words"),
+    ] {
+        let (output, _) = run(folder.path(), &[], &[], words, &["true"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(sentence), "{words:?}: {said}");
+    }
+}

@@ -1,0 +1,286 @@
+//! The ranks of an MPI program: a launcher of MPI starts them, a launcher of ours wraps each of them.
+//!
+//! ```text
+//! mpirun, binding off ──┬─> wrapper of rank 0 ──> program, bound and read back ──> rank-0.json ──┐
+//!                       └─> wrapper of rank 1 ──> program, bound and read back ──> rank-1.json ──┴─> observation of all
+//! ```
+//!
+//! A wrapper knows its rank from its environment, and all else from a file in a folder in which it leaves what it saw. Each rank's
+//! times are its own; the processes of one rank come after those of the rank before.
+
+use launch::mpi::{self, Mpi, RankContext, RankIdentity, SeenRank};
+use launch::{
+    Descendants, Exit, Launch, LaunchError, Launched, Observation, Observe, Output, SlotRule, ThreadObservation,
+};
+use machine::linux::{Tid, affinity};
+use machine::{CpuSet, Placement, RankPlacement, RankShape};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An MPI program and how it is launched.
+#[derive(Clone, Debug)]
+pub struct RankLaunch {
+    /// The launcher.
+    pub mpi: Mpi,
+    /// What is said to it besides. Then it binds as it is told or by default, and ranks are only read back.
+    pub options: Option<Vec<String>>,
+    /// How many ranks, and threads of each.
+    pub shape: RankShape,
+    /// Whether the number of threads was said: else the program decides.
+    pub sets_threads: bool,
+    /// Where each thread goes, or with `options` where it is expected; none binds nothing.
+    pub placement: Option<RankPlacement>,
+    /// Creation indexes of each rank's threads that are left alone.
+    pub skip: Vec<u32>,
+    /// Who takes which of a rank's places by name.
+    pub roles: Vec<SlotRule>,
+    /// How threads are noticed.
+    pub observe: Observe,
+    /// Whether helper threads of the MPI library take places as others do.
+    pub binds_helpers: bool,
+    /// The launcher itself: its output, its input, its time, what becomes of what it leaves.
+    pub launcher: Launch,
+    /// The program of ours that wraps each rank, with the words before the folder.
+    pub wrapper: Vec<OsString>,
+}
+
+/// What wrappers are told.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    /// Of each rank, by its place on its node; none binds nothing.
+    placement: Option<RankPlacement>,
+    /// Whether places are only what is expected of the launcher.
+    only_expects: bool,
+    threads: Option<u32>,
+    skip: Vec<u32>,
+    roles: Vec<SlotRule>,
+    observe: Observe,
+    binds_helpers: bool,
+}
+
+/// What was seen of one rank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankObservation {
+    /// Its numbers.
+    #[serde(flatten)]
+    pub identity: RankIdentity,
+    /// Where its launcher let it run.
+    pub inherited_cpus: CpuSet,
+    /// What its wrapper saw.
+    pub observation: Observation,
+}
+
+/// What was seen of an MPI program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RanksLaunched {
+    /// The whole as one: the launcher's end, the time of the longest rank, costs of all; `process` counts those of one rank after
+    /// those of the one before.
+    pub launched: Launched,
+    /// From the launcher's start to its end, in seconds.
+    pub launcher_s: f64,
+    /// Each rank that left something, by its number.
+    pub ranks: Vec<RankObservation>,
+}
+
+/// Why an MPI program could not be launched.
+#[derive(Debug, thiserror::Error)]
+pub enum RankError {
+    /// The launcher isn't installed.
+    #[error("{0}: command not found; it starts the ranks of --mpi {1}")]
+    NoLauncher(&'static str, Mpi),
+    /// The launcher, or the program, can't be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The folder for what wrappers say can't be used.
+    #[error("cannot use {}: {cause}", .path.display())]
+    Folder {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// No launcher of MPI has told the wrapper which rank it is.
+    #[error(
+        "no rank is said in the environment (OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK, SLURM_PROCID); a launcher of MPI has to start it"
+    )]
+    NoRank,
+}
+
+const ORDER: &str = "order.json";
+
+fn folder_error(path: &Path) -> impl Fn(io::Error) -> RankError {
+    move |cause| RankError::Folder { path: path.to_path_buf(), cause }
+}
+
+/// Launches an MPI program, and waits for its end.
+///
+/// # Errors
+/// [`RankError`]; what ranks do wrong is no error, but seen.
+pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunched, RankError> {
+    let program = argv.first().ok_or(LaunchError::NoProgram)?;
+    let path = launch::executable_path(program)?;
+    if launch::executable_path(ranks.mpi.program().as_ref()).is_err() {
+        return Err(RankError::NoLauncher(ranks.mpi.program(), ranks.mpi));
+    }
+    let folder =
+        tempfile::Builder::new().prefix("stayput-ranks-").tempdir().map_err(folder_error(&std::env::temp_dir()))?;
+    let order = Order {
+        placement: ranks.placement.clone(),
+        only_expects: ranks.options.is_some(),
+        threads: ranks.sets_threads.then_some(ranks.shape.threads as u32),
+        skip: ranks.skip.clone(),
+        roles: ranks.roles.clone(),
+        observe: ranks.observe,
+        binds_helpers: ranks.binds_helpers,
+    };
+    write_json(&folder.path().join(ORDER), &order)?;
+    let allowed = affinity::allowed(Tid::CALLER)
+        .map_err(|errno| LaunchError::System { call: "sched_getaffinity", cause: errno.into() })?;
+    if let Some(placement) = ranks.placement.as_ref().filter(|_| ranks.options.is_none()) {
+        let forbidden = placement.row().union().difference(&allowed);
+        if !forbidden.is_empty() {
+            return Err(LaunchError::ForbiddenCpus { forbidden, allowed }.into());
+        }
+    }
+    let mut command = ranks.mpi.command(ranks.shape.ranks, ranks.shape.threads, ranks.options.as_deref());
+    command.extend(ranks.wrapper.iter().cloned());
+    command.extend([folder.path().as_os_str().to_owned(), "--".into()]);
+    command.extend(argv.iter().cloned());
+    let launch =
+        Launch { argv: command, observe: Observe::End, placement: None, threads: None, ..ranks.launcher.clone() };
+    let launched = launch::launch(&launch)?;
+    let mut seen = Vec::new();
+    for entry in fs::read_dir(folder.path()).map_err(folder_error(folder.path()))? {
+        let path = entry.map_err(folder_error(folder.path()))?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("rank-")) {
+            seen.push(read_json::<RankObservation>(&path)?);
+        }
+    }
+    seen.sort_by_key(|rank| rank.identity.rank);
+    let mut context = RankContext {
+        mpi: Some(ranks.mpi),
+        options: ranks.options.clone(),
+        ranks: ranks.shape.ranks,
+        allowed,
+        library: mpi::linked_mpi(&path),
+        variables: RankContext::own_variables(),
+    };
+    if ranks.sets_threads {
+        context.variables.insert("OMP_NUM_THREADS".into(), ranks.shape.threads.to_string());
+    }
+    let bound = ranks.placement.is_some() && ranks.options.is_none();
+    let of_ranks: Vec<SeenRank> = seen.iter().map(|rank| seen_rank(rank, bound)).collect();
+    let launcher_s = launched.observation.wall_s;
+    let mut observation = together(launched.observation, &seen);
+    observation.notes.extend(mpi::misconfigurations(&context, &of_ranks));
+    Ok(RanksLaunched { launched: Launched { observation, ..launched }, launcher_s, ranks: seen })
+}
+
+/// The threads of a rank that work for the program: not those of its MPI library, and none of other processes than its own.
+fn seen_rank(rank: &RankObservation, bound: bool) -> SeenRank {
+    let of_program = |thread: &&ThreadObservation| thread.process == 0 && !(thread.thread > 0 && thread.is_helper);
+    let threads = rank.observation.threads.iter().filter(of_program);
+    SeenRank {
+        rank: rank.identity.rank,
+        inherited: rank.inherited_cpus.clone(),
+        threads: threads.map(|thread| thread.actual_cpus.clone()).collect(),
+        bound,
+    }
+}
+
+/// What was seen of all ranks as one.
+fn together(launcher: Observation, ranks: &[RankObservation]) -> Observation {
+    let mut all = launcher;
+    if ranks.is_empty() {
+        return all;
+    }
+    all.wall_s = ranks.iter().map(|rank| rank.observation.wall_s).fold(0.0, f64::max);
+    (all.user_s, all.system_s, all.max_rss_bytes) = (0.0, 0.0, 0);
+    (all.voluntary_switches, all.involuntary_switches) = (0, 0);
+    (all.minor_faults, all.major_faults) = (0, 0);
+    (all.migrations, all.stops, all.stops_s) = (Some(0), Some(0), Some(0.0));
+    (all.read_bytes, all.written_bytes) = (Some(0), Some(0));
+    all.counters.clear();
+    let mut before = 0;
+    for rank in ranks {
+        let seen = &rank.observation;
+        crate::mix_runner::add_costs(&mut all, seen);
+        let add = |all: Option<u64>, one: Option<u64>| all.zip(one).map(|(all, one)| all + one);
+        all.read_bytes = add(all.read_bytes, seen.read_bytes);
+        all.written_bytes = add(all.written_bytes, seen.written_bytes);
+        let processes = seen.threads.iter().map(|thread| thread.process + 1).max().unwrap_or(0);
+        all.threads.extend(
+            seen.threads.iter().cloned().map(|thread| ThreadObservation { process: thread.process + before, ..thread }),
+        );
+        before += processes;
+        let number = rank.identity.rank;
+        for note in &seen.notes {
+            all.notes.push(format!("rank {number}: {note}"));
+        }
+    }
+    all
+}
+
+/// Is the wrapper of one rank: launches its program, leaves what it saw in the folder, and returns how it ended.
+///
+/// # Errors
+/// [`RankError`].
+pub fn run_rank(folder: &Path, argv: &[OsString]) -> Result<Exit, RankError> {
+    let identity = RankIdentity::from_environment(|name| std::env::var(name).ok()).ok_or(RankError::NoRank)?;
+    let order: Order = read_json(&folder.join(ORDER))?;
+    let inherited_cpus = affinity::allowed(Tid::CALLER)
+        .map_err(|errno| LaunchError::System { call: "sched_getaffinity", cause: errno.into() })?;
+    let place = order.placement.as_ref().and_then(|placement| placement.ranks.get(identity.local_rank)).cloned();
+    let launch = Launch {
+        placement: place.clone().filter(|_| !order.only_expects),
+        threads: order.threads,
+        skip: order.skip,
+        roles: order.roles,
+        free_mpi_helpers: !order.binds_helpers,
+        observe: order.observe,
+        output: Output::Inherit,
+        descendants: Descendants::Detach,
+        keep_binding_variables: order.placement.is_none() || order.only_expects,
+        ..Launch::new(argv.to_vec())
+    };
+    let mut observation = launch::launch(&launch)?.observation;
+    if let Some(place) = place.filter(|_| order.only_expects) {
+        expect(&mut observation, &place);
+    }
+    let exit = observation.exit;
+    write_json(
+        &folder.join(format!("rank-{}.json", identity.rank)),
+        &RankObservation { identity, inherited_cpus, observation },
+    )?;
+    Ok(exit)
+}
+
+/// What a launcher should have done: it knows no threads, so each may be anywhere on its rank's CPUs.
+fn expect(observation: &mut Observation, place: &Placement) {
+    let union = place.union();
+    for thread in observation.threads.iter_mut().filter(|thread| thread.process == 0 && !thread.is_helper) {
+        thread.intended_cpus = Some(union.clone());
+    }
+    let strayed = observation.threads.iter().filter(|thread| thread.strayed()).count();
+    if strayed > 0 {
+        observation
+            .notes
+            .push(format!("{strayed} threads were not on CPUs {union}, where the launcher was expected to put them"));
+    }
+}
+
+/// Writes a file that is whole or not there.
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RankError> {
+    let error = folder_error(path);
+    let text = serde_json::to_vec(value).map_err(|cause| error(cause.into()))?;
+    let unfinished = path.with_extension("new");
+    fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path)).map_err(error)
+}
+
+fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, RankError> {
+    let error = folder_error(path);
+    serde_json::from_slice(&fs::read(path).map_err(&error)?).map_err(|cause| error(cause.into()))
+}
