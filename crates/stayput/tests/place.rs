@@ -189,7 +189,10 @@ fn a_hundred_million_classes_are_printed_as_they_come_and_no_further_than_they_a
 #[test]
 fn what_cannot_be_is_said_in_a_sentence() {
     for (arguments, sentence) in [
-        (&["--all", "-n", "0", "--machine", "xeon-e5405"][..], "stayput: the number of threads must be at least 1\n"),
+        (
+            &["--all", "-n", "0", "--machine", "xeon-e5405"][..],
+            "stayput: `--threads`: `0` is no number of threads from 1 up, nor of ranks x threads such as 4x8; see `stayput place --help`\n",
+        ),
         (
             &["--count", "-n", "9", "--machine", "xeon-e5405"],
             "stayput: 9 threads can't each have a CPU: machine `xeon-e5405` has 8 that are usable; ask for fewer threads\n",
