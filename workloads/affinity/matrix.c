@@ -72,7 +72,7 @@ static void fill(const struct matrices *matrices, size_t row, size_t column) {
 
 /* Adds the product of some strips of a block of A and a strip of one of B to their part of C. */
 ALWAYS_INLINE void add_product(const int strips, const double *a, const double *b, double *c) {
-    strips_multiply(strips, a, STRIP_ELEMENTS, b, BLOCK, true, c, STRIP_ELEMENTS);
+    strips_multiply(strips, a, STRIP_ELEMENTS, b, BLOCK, c, STRIP_ELEMENTS);
 }
 
 /* Adds the product of a block of A and a block of B to a block of C. */

@@ -194,19 +194,21 @@ static void fly(const struct gas *gas, struct particle *p, double time, uint64_t
     }
 }
 
-/* How many come in through each face in this step. Returns their sum. */
-static size_t count_entering(struct gas *gas) {
-    size_t all = 0;
+/* Particles that the stream brings in through a face of an open gas in a step. */
+static double influx(const struct gas *gas, int face) {
+    const double s = face == 0 ? SPEED_RATIO : face == 1 ? -SPEED_RATIO : 0.0;
+    const int a = (face / 2 + 1) % 3, b = (face / 2 + 2) % 3;
+    return DENSITY / gas->beta * flux(s) * gas->size[a] * gas->size[b] * STEP;
+}
+
+/* Finds out how many come in through each face in this step. */
+static void count_entering(struct gas *gas) {
     for (int face = 0; face < 2 * DIMENSIONS; face++) {
-        const double s = face == 0 ? SPEED_RATIO : face == 1 ? -SPEED_RATIO : 0.0;
-        const int a = (face / 2 + 1) % 3, b = (face / 2 + 2) % 3;
         if (!gas->closed)
-            gas->owed[face] += DENSITY / gas->beta * flux(s) * gas->size[a] * gas->size[b] * STEP;
+            gas->owed[face] += influx(gas, face);
         gas->entering[face] = (size_t)gas->owed[face];
         gas->owed[face] -= (double)gas->entering[face];
-        all += gas->entering[face];
     }
-    return all;
 }
 
 /* Two hard spheres that collide: their relative velocity turns into any direction. */
@@ -461,11 +463,8 @@ static void run(size_t class, struct result *result) {
     result->operations = (double)count_before * flow.steps;
     const struct tally tally = total(&flow);
     double entered = 0.0;
-    for (int face = 0; face < 2 * DIMENSIONS; face++) {
-        const int a = (face / 2 + 1) % 3, b = (face / 2 + 2) % 3;
-        const double s = face == 0 ? SPEED_RATIO : face == 1 ? -SPEED_RATIO : 0.0;
-        entered += DENSITY / flow.beta * flux(s) * flow.size[a] * flow.size[b] * STEP * flow.steps;
-    }
+    for (int face = 0; face < 2 * DIMENSIONS; face++)
+        entered += influx(&flow, face) * flow.steps;
     printf("drag coefficient: %.4f\ncollisions: %.0f of %.0f candidates\n",
            drag_coefficient(&flow, &tally), tally.accepted, tally.candidates);
     result_check(result, "steps", flow.steps_done, flow.steps, 0.0);

@@ -7,7 +7,6 @@
 
 #include "lanes.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Strips whose product with one other fits into registers: 24 sums of 32, or 12 of 16. */
@@ -15,12 +14,12 @@ enum { STRIPS_AT_ONCE = 3 };
 
 /*
  * The product of strips of `a`, `stride` doubles apart, and the transpose of strip `b`, all `depth`
- * columns wide, added to `product` or, where `add` is false, written there: strips that are
- * `product_stride` doubles apart. The count of strips and `add` are constants.
+ * columns wide, added to `product`: strips that are `product_stride` doubles apart. The count of
+ * strips is a constant.
  */
 ALWAYS_INLINE void strips_multiply(const int strips, const double *restrict a, size_t stride,
-                                   const double *restrict b, size_t depth, const bool add,
-                                   double *restrict product, size_t product_stride) {
+                                   const double *restrict b, size_t depth, double *restrict product,
+                                   size_t product_stride) {
     lanes sum[STRIPS_AT_ONCE][LANES];
 #pragma GCC unroll 3
     for (int s = 0; s < STRIPS_AT_ONCE; s++)
@@ -46,6 +45,6 @@ ALWAYS_INLINE void strips_multiply(const int strips, const double *restrict a, s
         for (int j = 0; j < LANES; j++)
             if (s < strips) {
                 double *to = product + (size_t)s * product_stride + j * LANES;
-                lanes_store(to, add ? lanes_load(to) + sum[s][j] : sum[s][j]);
+                lanes_store(to, lanes_load(to) + sum[s][j]);
             }
 }

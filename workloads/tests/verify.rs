@@ -357,7 +357,7 @@ fn a_wrong_constant_fails_the_verification() {
             "for (size_t k = 0; k < matrices->blocks; k++)\n        for",
             "for (size_t k = 1; k < matrices->blocks; k++)\n        for",
         ),
-        ("affinity-matrix", "STRIP_ELEMENTS, b, BLOCK, true,", "STRIP_ELEMENTS, b, BLOCK - 1, true,"),
+        ("affinity-matrix", "STRIP_ELEMENTS, b, BLOCK, c,", "STRIP_ELEMENTS, b, BLOCK - 1, c,"),
         ("affinity-matrix", "matrices->b, k, column),\n", "matrices->b, column, k),\n"),
         ("affinity-matrix", "row = threads + atomic", "row = threads + 1 + atomic"),
     ];
