@@ -412,9 +412,10 @@ impl Plan {
     }
 
     /// Whether there is such a cell: a race tries other placements with every thread count, and what is run only by itself is run
-    /// under the reference.
+    /// under the reference, and not where times mean nothing.
     pub fn has(&self, cell: Cell) -> bool {
-        if cell.treatment != 0 && self.subjects[cell.subject].alone.is_some() {
+        let is_alone = self.subjects[cell.subject].alone.is_some();
+        if is_alone && (cell.treatment != 0 || self.site.guest().is_some()) {
             return false;
         }
         let treatment = &self.treatments[cell.treatment];

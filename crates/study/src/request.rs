@@ -280,9 +280,7 @@ impl Request {
             plan.subjects.iter_mut().for_each(|subject| subject.metrics.clear());
         }
         if plan.site.guest().is_some_and(|guest| guest.misses.is_some()) {
-            if plan.subjects.iter().any(|subject| subject.mix.is_some()) {
-                return Err(wrong("misses of the programs of a mix aren't told apart; leave out --misses"));
-            }
+            // Those of a mix are counted over all of its jobs.
             plan.subjects.iter_mut().for_each(|subject| subject.metrics.extend(cache_model::metrics(machine)));
             let (cells, most) = (plan.cells().count() as u32, TRIALS_OF_A_BOOT / BLOCKS_OF_A_BOOT);
             if cells > most {
