@@ -3,6 +3,7 @@
 use crate::against_kernel::{self, AgainstKernel};
 use crate::evidence::Evidence;
 use crate::interval::exactly;
+use crate::live_workloads::{LiveWorkloads, SIMULATED_BESIDES};
 use crate::paper::PrintedClaim;
 use crate::printed::{Figure, PrintedReport, Row, Table};
 use crate::reproduction::{
@@ -16,6 +17,9 @@ use simulation::metrics::{ENDED, INTERVALS, SLICE_MEDIAN, SLICES};
 use simulation::{self, Estimated, RunError, TimeBin};
 use stats::{By, Metric};
 use study::Sample;
+
+/// The table of what affinity changes.
+const EFFECTS: &str = "table-5";
 
 /// Upper edges of Table II's bins but the last, in ms. What is shorter than its shortest or longer than its longest counts
 /// in the nearest bin.
@@ -37,15 +41,21 @@ const BLOCKS_OFTEN: f64 = 0.25;
 const LOW: f64 = 0.005;
 const MODERATE: f64 = 0.05;
 
-/// Simulates all that the report speaks of in sections 3 to 5, `replicates` times each, and sets it beside what is printed.
-/// `progress` is called with how much of it is done, from 0 to 1.
+/// Simulates all that the report speaks of in sections 3 to 5, `replicates` times each, and sets it beside what is printed, and beside
+/// what was measured of its workloads where they were run. `progress` is called with how much of it is done, from 0 to 1.
 ///
 /// # Errors
 /// [`RunError`] when something can't be simulated.
-pub fn cache_affinity(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Reproduction, RunError> {
+pub fn cache_affinity(
+    replicates: u32,
+    seed: u64,
+    live: Option<&LiveWorkloads>,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Reproduction, RunError> {
     let printed = PrintedReport::cache_affinity();
     let machine = Machine::named(&printed.machine).expect("the report's machine is a preset");
-    let evidence = Evidence::new(&machine, replicates, seed, progress)?;
+    let besides = if live.is_some() { &SIMULATED_BESIDES[..] } else { &[] };
+    let evidence = Evidence::new(&machine, replicates, seed, besides, progress)?;
     let table = |table: &Table| ReproducedTable {
         name: table.name.clone(),
         title: table.title.clone(),
@@ -53,7 +63,7 @@ pub fn cache_affinity(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64))
         margin: table.margin,
         corner: table.corner.clone(),
         columns: table.columns.iter().cloned().chain(against_kernel::columns(table)).collect(),
-        rows: space_sharing::rows(&table.name, &evidence.space).unwrap_or_else(|| rows(table, &evidence)),
+        rows: space_sharing::rows(&table.name, &evidence.space).unwrap_or_else(|| rows(table, &evidence, live)),
     };
     let figure = |(figure, policy): (&Figure, Policy)| ReproducedFigure {
         name: figure.name.clone(),
@@ -68,7 +78,10 @@ pub fn cache_affinity(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64))
         let judgement = by_itself
             .or_else(|| space_sharing::judge(&claim.check, &evidence.space, &lost_in_time))
             .unwrap_or_else(|| scheduler_claims::judge(&claim.check, &evidence));
-        JudgedClaim::new(claim, against, judgement)
+        JudgedClaim {
+            live: live.and_then(|live| live.judge(&claim.check)),
+            ..JudgedClaim::new(claim, against, judgement)
+        }
     };
     Ok(Reproduction {
         paper: "cache-affinity".into(),
@@ -80,23 +93,32 @@ pub fn cache_affinity(replicates: u32, seed: u64, progress: &mut dyn FnMut(f64))
             space_machines: space_sharing::MACHINES.map(String::from).into(),
             space_replicates: replicates.saturating_mul(space_sharing::REPLICATES),
         }),
-        live: None,
+        live: live.map(LiveWorkloads::studies),
         against_kernel: Some(AgainstKernel::new(&evidence, &printed.machine, replicates)),
         chosen: workload_file::chosen(),
         held_out: None,
-        tables: printed.tables.iter().map(table).collect(),
+        tables: printed
+            .tables
+            .iter()
+            .map(table)
+            .chain(live.into_iter().flat_map(|live| live.tables(&evidence)))
+            .collect(),
         figures: printed.figures.iter().zip([Policy::Standard, Policy::Light]).map(figure).collect(),
         claims: printed.claims.iter().map(claim).collect(),
     })
 }
 
 /// The rows of a printed table with ours beside.
-fn rows(table: &Table, evidence: &Evidence) -> Vec<ReproducedRow> {
+fn rows(table: &Table, evidence: &Evidence, live: Option<&LiveWorkloads>) -> Vec<ReproducedRow> {
     let row = |row: &Row| {
         let cells = table.columns.iter().enumerate().map(|(column, _)| {
             let printed = &row.printed[column];
             match ours(&table.name, &row.label, column, evidence) {
-                Ours::Number(ours) => ReproducedCell::number(printed.parse().ok(), ours),
+                Ours::Number(ours) => {
+                    let effect = |live: &LiveWorkloads| live.effect(&row.label, column);
+                    let measured = live.filter(|_| table.name == EFFECTS).and_then(effect);
+                    ReproducedCell::number(printed.parse().ok(), ours).with_live(measured)
+                }
                 Ours::Words(ours) => ReproducedCell::Words { printed: printed.clone(), ours },
             }
         });

@@ -35,8 +35,15 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Simulates all of it. `progress` is called with how much of it is done, from 0 to 1.
-    pub fn new(machine: &Machine, replicates: u32, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Self, RunError> {
+    /// Simulates all of it, the seven workloads under `besides`, too. `progress` is called with how much of it is done, from 0 to 1.
+    pub fn new(
+        machine: &Machine,
+        replicates: u32,
+        seed: u64,
+        besides: &[Policy],
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Self, RunError> {
+        let policies = [&POLICIES[..], besides].concat();
         let named = |name: &str| WorkloadFile::named(name).expect("the report's workloads are built in");
         let applications: Vec<&str> = WorkloadFile::applications().collect();
         const SPACE_STEPS: usize = 3;
@@ -52,7 +59,7 @@ impl Evidence {
         };
         let workloads = REPORT_WORKLOADS
             .iter()
-            .map(|(name, _)| simulated(named(name), &POLICIES))
+            .map(|(name, _)| simulated(named(name), &policies))
             .collect::<Result<Vec<_>, _>>()?;
         let alone = applications.iter().map(|name| simulated(named(name), &[Policy::Standard]));
         let applications = alone.collect::<Result<Vec<_>, _>>()?;

@@ -51,12 +51,13 @@ impl Live {
                 times_s.extend(plan.names(cell).map(|name| (place(name), times.clone())));
             }
         }
-        let study = LiveStudy::Ran {
+        let study = LiveStudy {
             subjects: plan.subjects.iter().map(|subject| subject.name.clone()).collect(),
+            guest: None,
             cpu_model: record.host.cpu_model.clone(),
             kernel: record.host.kernel.clone(),
             trials: record.trials.len(),
-            journal: journal.to_owned(),
+            kept_in: format!("journal {journal}"),
             ending: record.ending,
             departures: plan.departures.clone(),
         };

@@ -3,7 +3,9 @@
 use crate::contention::ContentionError;
 use crate::paper::{Paper, Place, Printed, PrintedRow, PrintedTable, Quantity};
 use crate::placement_claims::{judge, judge_live};
-use crate::reproduction::{Against, JudgedClaim, Method, ReproducedCell, ReproducedRow, ReproducedTable, Reproduction};
+use crate::reproduction::{
+    Against, JudgedClaim, LiveStudies, Method, ReproducedCell, ReproducedRow, ReproducedTable, Reproduction,
+};
 use crate::{Contention, Live};
 use machine::Machine;
 use simulation::Estimated;
@@ -31,7 +33,7 @@ pub fn placement(paper: &Paper, live: Option<&Live>) -> Result<Reproduction, Con
         paper: paper.name.into(),
         citation: paper.citation.clone(),
         held_out: model.held_out(),
-        live: live.map(|live| live.study.clone()),
+        live: live.map(|live| LiveStudies { studies: vec![live.study.clone()], left_out: Vec::new() }),
         against_kernel: None,
         chosen: Vec::new(),
         tables: tables.flatten().collect(),

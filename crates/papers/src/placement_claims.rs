@@ -328,7 +328,16 @@ mod tests {
             times_s: BTreeMap::new(),
             subjects: BTreeMap::new(),
             ratios: BTreeMap::new(),
-            study: LiveStudy::NoPrograms,
+            study: LiveStudy {
+                subjects: Vec::new(),
+                guest: None,
+                cpu_model: None,
+                kernel: String::new(),
+                trials: 0,
+                kept_in: String::new(),
+                ending: None,
+                departures: Vec::new(),
+            },
         };
         for table in &paper.tables {
             for row in &table.rows {

@@ -22,8 +22,8 @@ pub struct Reproduction {
     pub citation: String,
     /// Where our numbers come from; none where there are none.
     pub method: Option<Method>,
-    /// What became of its study on this machine; none where nobody asked for it.
-    pub live: Option<LiveStudy>,
+    /// What became of its studies on this machine; none where nobody asked for them.
+    pub live: Option<LiveStudies>,
     /// What its policies would change against today's kernel, where both were simulated.
     pub against_kernel: Option<AgainstKernel>,
     /// What the paper leaves open and we chose: the choice's place and value.
@@ -58,28 +58,34 @@ pub enum Method {
     Fitted(Contention),
 }
 
-/// What became of a paper's study on this machine.
+/// What became of a paper's studies on this machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LiveStudies {
+    /// Those that were run.
+    pub studies: Vec<LiveStudy>,
+    /// What of them wasn't run, or never went well, in sentences.
+    pub left_out: Vec<String>,
+}
+
+/// One study that was run, or several in one place.
 #[derive(Clone, Debug, PartialEq)]
-pub enum LiveStudy {
-    /// It was run.
-    Ran {
-        /// Names of the subjects.
-        subjects: Vec<String>,
-        /// The CPU's name, where it is known.
-        cpu_model: Option<String>,
-        /// The kernel's release.
-        kernel: String,
-        /// Number of trials.
-        trials: usize,
-        /// What the journal's file is called.
-        journal: String,
-        /// How it ended; none where it isn't finished.
-        ending: Option<Ending>,
-        /// Where it isn't the paper's study, in the plan's sentences.
-        departures: Vec<String>,
-    },
-    /// The paper has no programs to run.
-    NoPrograms,
+pub struct LiveStudy {
+    /// Names of the subjects.
+    pub subjects: Vec<String>,
+    /// The virtual machine that it ran in; none where it ran on this one.
+    pub guest: Option<String>,
+    /// The CPU's name, where it is known.
+    pub cpu_model: Option<String>,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Number of trials.
+    pub trials: usize,
+    /// In which journal, or journals, they are.
+    pub kept_in: String,
+    /// How it ended; none where it isn't finished.
+    pub ending: Option<Ending>,
+    /// Where it isn't the paper's study, in the plan's sentences.
+    pub departures: Vec<String>,
 }
 
 /// A table of the paper with ours in each cell.
@@ -144,6 +150,17 @@ impl ReproducedCell {
     pub fn number(printed: Option<Printed>, ours: Option<Estimated>) -> Self {
         let difference = printed.zip(ours).map(|(printed, ours)| ours.value - printed.value);
         Self::Number { printed, ours, difference, role: None, live: None }
+    }
+
+    /// The same with what this machine measured.
+    #[must_use]
+    pub fn with_live(self, measured: Option<Estimated>) -> Self {
+        match self {
+            Self::Number { printed, ours, difference, role, live: _ } => {
+                Self::Number { printed, ours, difference, role, live: measured }
+            }
+            words @ Self::Words { .. } => words,
+        }
     }
 
     /// A printed number beside a model's, which has no interval, and this machine's.

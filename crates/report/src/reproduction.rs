@@ -13,7 +13,6 @@ pub use self::csv::csv;
 pub use self::html::html;
 pub use self::json::json;
 pub use self::markdown::markdown;
-pub use self::method::NO_PROGRAMS;
 pub use self::terminal::terminal;
 
 use crate::glossary::{Entry, REPRODUCTION};

@@ -5,7 +5,7 @@
 #[path = "fixture/reproduction.rs"]
 mod fixture;
 
-use papers::reproduction::{LiveStudy, LiveVerdict, ReproducedCell, Verdict};
+use papers::reproduction::{LiveStudies, LiveStudy, LiveVerdict, ReproducedCell, Verdict};
 use papers::{Paper, Reproduction, placement};
 use scraper::{ElementRef, Html, Selector};
 use serde_json::Value;
@@ -212,15 +212,26 @@ fn numbers_of_a_fitted_model_tell_what_it_was_fitted_on() {
 #[test]
 fn what_this_machine_measured_stands_in_every_form() {
     let mut paper = fixture::paper();
-    paper.live = Some(LiveStudy::Ran {
+    let study = LiveStudy {
         subjects: vec!["a program".into()],
+        guest: None,
         cpu_model: None,
         kernel: "7.0".into(),
         trials: 12,
-        journal: "a.stayput".into(),
+        kept_in: "journal a.stayput".into(),
         ending: Some(Ending::BudgetSpent),
         departures: vec!["Left out: 8 threads.".into()],
-    });
+    };
+    let guest = LiveStudy {
+        subjects: vec!["a program".into(), "another".into()],
+        guest: Some("vm:1x4 with the caches of sgi-4d340".into()),
+        ending: Some(Ending::Finished),
+        kept_in: "journals of the folder b".into(),
+        departures: Vec::new(),
+        ..study.clone()
+    };
+    let left_out = vec!["A third was not run: it isn't there.".into()];
+    paper.live = Some(LiveStudies { studies: vec![study, guest], left_out });
     let table = paper.tables.iter_mut().find(|table| table.margin.is_some()).unwrap();
     if let ReproducedCell::Number { live, .. } = &mut table.rows[0].cells[0] {
         *live = Some(Estimated { value: 0.012_34, low: Some(0.011), high: Some(0.0135) });
@@ -252,6 +263,8 @@ fn what_this_machine_measured_stands_in_every_form() {
     let sentences = [
         "Live: a program on an unnamed CPU, Linux 7.0; 12 trials in the journal a.stayput, whose budget was spent before all was settled.",
         "Left out: 8 threads.",
+        "Live: a program, another in vm:1x4 with the caches of sgi-4d340, Linux 7.0; 12 trials in the journals of the folder b.",
+        "A third was not run: it isn't there.",
     ];
     assert_eq!(json["papers"][0]["live"], serde_json::json!(sentences));
 }

@@ -1,15 +1,15 @@
 //! `stayput reproduce`: what a paper prints and claims, beside what we get.
 
-use crate::study::conduct_paper;
+use crate::study::{conduct_paper, conduct_workloads};
 use crate::{UsageError, shell};
 use clap::ValueHint;
 use clap::builder::NonEmptyStringValueParser;
 use output::Inputs;
-use papers::reproduction::LiveStudy;
-use papers::{Live, Paper, Reproduction, cache_affinity, placement};
-use report::reproduction::NO_PROGRAMS;
+use papers::live_workloads::{LIVE_WORKLOADS, Place};
+use papers::{Live, Paper, cache_affinity, placement};
 use sim::Parameters;
 use std::path::PathBuf;
+use std::time::Duration;
 use study::study_file::Span;
 
 /// Set what papers print and claim beside what we get
@@ -26,12 +26,15 @@ Examples:
   stayput reproduce --format html --out papers.html       the same with its figures, as a page
   stayput reproduce cache-affinity --format csv --seed 7  every cell of one, from other draws
   stayput reproduce pires-2016 --live --live-class W      the same study on this machine, smaller, beside the paper's
+  stayput reproduce cache-affinity --live                 the report's seven workloads as programs, here and in a virtual machine
 
 Papers: cache-affinity (affinity scheduling of processes that share CPUs in time), which is simulated; and pires-2016, pires-2017 and
 weber-2010 (where threads run), whose times a model that is fitted on some of them predicts.
 
 With --live their studies are run here, as `stayput study` runs them: each has a journal, and the same command goes on where it
-stopped. Printed times are of other machines; compare ratios, and what the claims come to."
+stopped. Printed times are of other machines; compare ratios, and what the claims come to. The seven workloads of cache-affinity have
+a journal each, in a folder; they are run here under the kernel's own scheduler, for their times, and in a virtual machine under the
+report's schedulers and the kernel's, for their misses."
 )]
 pub struct ReproduceArgs {
     /// The papers [default: all]
@@ -46,13 +49,17 @@ pub struct ReproduceArgs {
     /// Run the papers' studies on this machine and show what they give beside what is printed
     #[arg(long)]
     live: bool,
-    /// Longest that the trials of one paper may take in all [default: 10min]
+    /// Where the workloads of cache-affinity are run: here, vm, or both [default: here,vm]
+    #[arg(long, value_name = "PLACES", requires = "live", value_delimiter = ',')]
+    on: Vec<LivePlace>,
+    /// Longest that the trials of one paper may take in all [default: 10min; of cache-affinity 25min]
     #[arg(long, value_name = "DURATION", requires = "live")]
     live_budget: Option<Span>,
     /// Problem class of every program in place of the papers' own
     #[arg(long, value_name = "CLASS", requires = "live", value_parser = NonEmptyStringValueParser::new())]
     live_class: Option<String>,
-    /// Folder of the journals, each called by its paper's name and .stayput; or one paper's journal [default: this folder]
+    /// Folder of the journals, each called by its paper's name and .stayput, and of the folder cache-affinity; or one paper's journal, or
+    /// that folder [default: this folder]
     #[arg(long, value_name = "PATH", requires = "live", value_hint = ValueHint::AnyPath)]
     journal: Option<PathBuf>,
     /// The form of the result
@@ -67,6 +74,14 @@ pub struct ReproduceArgs {
     /// Don't show progress
     #[arg(long, short)]
     quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum LivePlace {
+    /// On this machine
+    Here,
+    /// In a virtual machine
+    Vm,
 }
 
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
@@ -87,6 +102,18 @@ enum Form {
 /// The paper that is simulated; the others are placement papers.
 const SIMULATED: &str = "cache-affinity";
 
+/// So long all of its workloads may take in both places: with what is between runs, less than half an hour.
+const WORKLOADS_BUDGET: Duration = Duration::from_secs(25 * 60);
+
+impl ReproduceArgs {
+    /// Where its workloads are run, each place once.
+    fn places(&self) -> Vec<Place> {
+        let is_asked = |place: LivePlace| self.on.is_empty() || self.on.contains(&place);
+        let all = [(LivePlace::Here, Place::Here), (LivePlace::Vm, Place::Vm)];
+        all.into_iter().filter(|(asked, _)| is_asked(*asked)).map(|(_, place)| place).collect()
+    }
+}
+
 /// The papers that can be reproduced.
 fn papers() -> impl Iterator<Item = &'static str> {
     std::iter::once(SIMULATED).chain(Paper::names())
@@ -95,12 +122,18 @@ fn papers() -> impl Iterator<Item = &'static str> {
 /// Reproduces, and reports what came out.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let names = paper_names(&args.papers)?;
-    if args.live && names == [SIMULATED] {
-        return Err(UsageError::from(format!("{NO_PROGRAMS}; name a placement paper with --live")));
-    }
     let journal = journals(args, &names)?;
     let mut inputs = Inputs::default();
-    names.iter().filter(|_| args.live).for_each(|name| inputs.add_journal(&journal(name)));
+    for name in names.iter().filter(|_| args.live) {
+        match *name {
+            SIMULATED => LIVE_WORKLOADS.iter().for_each(|workload| {
+                [Place::Here, Place::Vm]
+                    .iter()
+                    .for_each(|place| inputs.add_journal(&workload.journal(*place, &journal(name))));
+            }),
+            name => inputs.add_journal(&journal(name)),
+        }
+    }
     let out = crate::result_file(args.out.as_deref(), inputs)?;
     let parameters = Parameters { replicates: args.replicates, seed: args.seed, ..Parameters::default() };
     parameters.check().map_err(UsageError::from)?;
@@ -119,8 +152,13 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
             }
             Some(paper) => placement(paper, None)?,
             None => {
-                let simulated = cache_affinity(args.replicates, args.seed, show_progress)?;
-                Reproduction { live: args.live.then_some(LiveStudy::NoPrograms), ..simulated }
+                let conduct = || {
+                    let budget = args.live_budget.map_or(WORKLOADS_BUDGET, |span| span.0);
+                    let class = args.live_class.as_deref();
+                    conduct_workloads(&args.places(), class, budget, &journal(name), args.quiet)
+                };
+                let live = args.live.then(|| progress.suspend(conduct)).transpose()?;
+                cache_affinity(args.replicates, args.seed, live.as_ref(), show_progress)?
             }
         });
     }
@@ -150,15 +188,18 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
 /// Where a paper's live study keeps its trials.
 fn journals(args: &ReproduceArgs, names: &[&str]) -> anyhow::Result<impl Fn(&str) -> PathBuf + use<>> {
     let path = args.journal.clone();
-    let studies = names.iter().filter(|name| **name != SIMULATED).count();
+    let studies = names.len();
     if let Some(path) = path.as_ref().filter(|path| !path.is_dir() && studies > 1) {
         return Err(UsageError::from(format!(
             "--journal {} is no folder, and {studies} studies need a journal each: name a folder",
             path.display()
         )));
     }
+    let is_one = studies == 1;
     Ok(move |name: &str| match &path {
-        Some(path) if !path.is_dir() => path.clone(),
+        // The folder of workloads may not be there yet.
+        Some(path) if !path.is_dir() || (is_one && name == SIMULATED) => path.clone(),
+        folder if name == SIMULATED => folder.clone().unwrap_or_default().join(name),
         folder => folder.clone().unwrap_or_default().join(format!("{name}.stayput")),
     })
 }

@@ -2,10 +2,12 @@
 
 mod commands;
 mod conduct;
+mod live_workloads;
 mod paper;
 mod venue;
 mod workload;
 
+pub(crate) use live_workloads::conduct_workloads;
 pub(crate) use paper::conduct_paper;
 
 use crate::binding::BindingArgs;

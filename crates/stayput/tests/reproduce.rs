@@ -200,7 +200,9 @@ impl Bench {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         fs::hard_link(env!("CARGO_BIN_EXE_stayput"), folder.path().join("stayput")).unwrap();
         let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/builtin.sh");
-        for program in ["npb-bt", "npb-cg", "npb-ep", "npb-ft", "npb-lu", "npb-sp", "climate"] {
+        for program in
+            ["npb-bt", "npb-cg", "npb-ep", "npb-ft", "npb-lu", "npb-sp", "climate", "affinity-matrix", "affinity-mp3d"]
+        {
             symlink(&stand_in, folder.path().join(program)).unwrap();
         }
         Self { folder }
@@ -255,19 +257,36 @@ fn a_live_study_stands_beside_the_papers_tables_and_is_read_again_when_it_is_fin
 }
 
 #[test]
-fn what_has_no_programs_has_no_live_study() {
-    let refused = refused(&["cache-affinity", "--live"]);
-    assert!(refused.contains("cache-affinity has no programs to run"), "{refused}");
-    assert!(refused.contains("exists as `stayput sched`") && !refused.contains("isn't there yet"), "{refused}");
+fn the_reports_workloads_are_run_as_programs_beside_what_is_printed() {
     let bench = Bench::new();
     let folder = bench.folder.path().join("journals");
     fs::create_dir(&folder).unwrap();
-    let words = ["--live", "--live-class", "S", "--journal", "journals", "--replicates", "1", "--format", "csv"];
-    let all = bench.reproduce(&[&["cache-affinity", "weber-2010"], &words[..]].concat());
+    let words = ["--live", "--live-class", "S", "--on", "here", "--live-budget", "40s", "--journal", "journals"];
+    let form = ["--replicates", "1", "--format", "csv"];
+    let all = bench.reproduce(&[&["cache-affinity", "weber-2010"], &words[..], &form].concat());
     assert!(all.status.success(), "{}", text(&all.stderr));
-    assert!(folder.join("weber-2010.stayput").exists());
+    assert!(folder.join("weber-2010.stayput").exists() && folder.join("cache-affinity/matrix-matrix.stayput").exists());
+    let said = text(&all.stderr);
+    assert!(said.contains("study 1 of 7: Matrix+Matrix on this machine; at most 40 s left"), "{said}");
     let csv = text(&all.stdout);
-    assert!(csv.lines().all(|line| !line.starts_with("cache-affinity") || line.ends_with(",,,")), "{csv}");
     let live: Vec<&str> = csv.lines().filter(|line| line.contains("unbound speed-up,1,")).collect();
     assert!(matches!(live.as_slice(), [line] if line.ends_with(",1,,")), "{live:?}");
+    let cell = |line: &&str| line.starts_with("cache-affinity,live-times,") && !line.ends_with(",,,");
+    let measured = csv.lines().filter(cell).count();
+    assert!(measured > 0, "{csv}");
+    // What was measured is read again, and goes on.
+    let words =
+        ["cache-affinity", "--live", "--on", "here", "--live-budget", "1s", "--journal", "journals/cache-affinity"];
+    let again = bench.reproduce(&[&words[..], &["--replicates", "1", "--format", "json"]].concat());
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    let json: Value = serde_json::from_slice(&again.stdout).unwrap();
+    let about: Vec<&str> = json["papers"][0]["live"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(about[0].starts_with("Live: Matrix+Matrix"), "{about:?}");
+    assert!(about.iter().any(|line| line.contains("the budget of 1 s")), "{about:?}");
+    let claims = json["papers"][0]["claims"].as_array().unwrap();
+    let is_judged = |claim: &&Value| claim["live"]["verdict"].is_string();
+    let judged: Vec<&str> = claims.iter().filter(is_judged).filter_map(|claim| claim["where"].as_str()).collect();
+    assert_eq!(judged, ["section 1", "section 1"], "times here say nothing of misses");
+    let refused = bench.reproduce(&["pires-2016", "--on", "vm"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
 }

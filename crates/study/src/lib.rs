@@ -88,7 +88,7 @@ mod written;
 pub use analysis::{Analysis, RaceAnalysis, comparison_analysis, race_analysis};
 pub use attached_runner::Running;
 pub use binding::Binding;
-pub use cache_model::CacheModel;
+pub use cache_model::{CacheModel, metrics as counted_metrics};
 pub use comparison::{Comparison, StopRule};
 pub use comparison_course::ComparisonCourse;
 pub use effects::Effect;

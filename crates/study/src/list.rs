@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 const MAX_THREADS: u32 = machine::MAX_THREADS as u32;
 
-/// Thread counts from words such as `1`, `2-8` and `all`, which is the default; each once, in the order given.
+/// Thread counts from words such as `1`, `2-8`, `all`, which is the default, and `all*2`; each once, in the order given.
 pub(crate) fn thread_counts(words: &[String], usable: u32) -> Result<Vec<u32>, PlanError> {
     if words.is_empty() {
         return Ok(vec![usable]);
@@ -34,9 +34,13 @@ pub(crate) fn check_thread_counts(word: &str) -> Result<(), PlanError> {
 
 /// The first and the last of the thread counts that `word` stands for.
 fn range(word: &str, usable: u32) -> Option<(u32, u32)> {
-    let number = |text: &str| match text {
-        "all" => Some(usable),
-        digits => digits.parse::<u32>().ok().filter(|n| (1..=MAX_THREADS).contains(n)),
+    let is_count = |n: &u32| (1..=MAX_THREADS).contains(n);
+    let digits = |text: &str| text.parse::<u32>().ok().filter(is_count);
+    let number = |text: &str| match text.strip_prefix("all") {
+        Some("") => Some(usable),
+        // Where it is only checked, so many CPUs are taken for all that no multiple of them is a count.
+        Some(times) => digits(times.strip_prefix('*')?).map(|times| usable.saturating_mul(times).min(MAX_THREADS)),
+        None => digits(text),
     };
     let word = word.trim();
     let (first, last) = word.split_once('-').unwrap_or((word, word));
@@ -121,8 +125,9 @@ mod tests {
         let counts = |text: &str| thread_counts(&[text.to_owned()], 8);
         assert_eq!(counts("1,2-4,all,3").unwrap(), [1, 2, 3, 4, 8]);
         assert_eq!(counts("2-all").unwrap(), [2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(counts("all*2,all*1").unwrap(), [16, 8]);
         assert_eq!(thread_counts(&[], 8).unwrap(), [8]);
-        for text in ["0", "", "4-2", "-1", "x", "1-", "99999999999"] {
+        for text in ["0", "", "4-2", "-1", "x", "1-", "99999999999", "all*", "all*0", "all2", "*2"] {
             assert!(counts(text).is_err(), "{text}");
         }
     }

@@ -144,12 +144,7 @@ impl Request {
         let Self { mut study, class, model, race } = self;
         let mut departures: Vec<String> = Vec::new();
         if let Some(class) = class {
-            if !study.mixes.is_empty() {
-                return Err(wrong(format!(
-                    "--class {class} changes no mix; write the class in it, as in npb:cg.{class}"
-                )));
-            }
-            departures.extend(replace_classes(&mut study.subjects, &class)?);
+            departures.extend(replace_classes(&mut study, &class, |name| builtin(name).is_ok())?);
         }
         let mut subjects =
             study.subjects.iter().map(|table| subject(table, &builtin)).collect::<Result<Vec<_>, _>>()?;
@@ -348,20 +343,39 @@ fn checked<K: Kind>(study: K) -> Result<K, PlanError> {
     Ok(study)
 }
 
-/// Gives every built-in program of `tables` the class `class`, and keeps one of those that are then the same. Gives the sentence that
-/// says so.
-fn replace_classes(tables: &mut Vec<SubjectTable>, class: &str) -> Result<Option<String>, PlanError> {
+/// Gives every built-in program of a study, those of its mixes among them, the class `class`, and keeps one of the subjects that are
+/// then the same. Gives the sentence that says so.
+fn replace_classes(
+    study: &mut StudyFile,
+    class: &str,
+    is_builtin: impl Fn(&str) -> bool,
+) -> Result<Option<String>, PlanError> {
     let mut replaced: Vec<String> = Vec::new();
-    for name in tables.iter_mut().filter_map(|table| table.builtin.as_mut()) {
+    let mut of_class = |name: &str| {
         let (program, old) = name.rsplit_once('.').unwrap_or((name, class));
         if old != class && !replaced.iter().any(|other| other == old) {
             replaced.push(old.to_owned());
         }
-        *name = format!("{program}.{class}");
+        format!("{program}.{class}")
+    };
+    let mut are_replaced = false;
+    for name in study.subjects.iter_mut().filter_map(|table| table.builtin.as_mut()) {
+        (*name, are_replaced) = (of_class(name), true);
     }
-    if tables.iter().all(|table| table.builtin.is_none()) {
+    for table in &mut study.mixes {
+        for job in mix_text::jobs(&table.text())? {
+            let [name] = &job.words[..] else { continue };
+            if is_builtin(name) {
+                let new = of_class(name);
+                table.jobs.iter_mut().for_each(|job| *job = with_word(job, name, &new));
+                are_replaced = true;
+            }
+        }
+    }
+    if !are_replaced {
         return Err(wrong(format!("--class {class} is for built-in programs, and there is none here")));
     }
+    let tables = &mut study.subjects;
     let (mut names, before) = (BTreeSet::new(), tables.len());
     tables.retain(|table| match &table.builtin {
         Some(name) if table.name.is_none() => names.insert(name.clone()),
@@ -373,6 +387,13 @@ fn replace_classes(tables: &mut Vec<SubjectTable>, class: &str) -> Result<Option
     };
     let sentence = || format!("Class {class} takes the place of {}{once}.", departures::list(&replaced));
     Ok((!replaced.is_empty()).then(sentence))
+}
+
+/// `text` with `new` where `old` is a word, or one with a number of jobs after it.
+fn with_word(text: &str, old: &str, new: &str) -> String {
+    let is_it = |word: &str| word.split('*').next() == Some(old);
+    let replaced = |word: &str| if is_it(word) { word.replacen(old, new, 1) } else { word.to_owned() };
+    text.split(' ').map(replaced).collect::<Vec<_>>().join(" ")
 }
 
 fn stop_rule(table: StopTable) -> Result<StopRule, PlanError> {
@@ -549,17 +570,23 @@ mod tests {
     fn a_class_replaces_those_of_built_in_programs_and_only_theirs() {
         let builtin = |name: &str| SubjectTable { builtin: Some(name.into()), ..SubjectTable::default() };
         let command = SubjectTable { command: Some(vec!["./app.A".into()]), ..SubjectTable::default() };
-        let mut tables = ["npb:bt.A", "npb:cg.A", "npb:bt.C", "npb:cg.W", "npb:ep"].map(builtin).to_vec();
-        tables.push(command.clone());
+        let mut subjects = ["npb:bt.A", "npb:cg.A", "npb:bt.C", "npb:cg.W", "npb:ep"].map(builtin).to_vec();
+        subjects.push(command.clone());
+        let jobs = ["[at=2s] npb:cg.A*2 + ./app.A".into(), "npb:ft.S".into(), "./npb:ft.S x".into()];
+        let mixes = vec![MixTable { name: None, jobs: jobs.into() }];
+        let mut study = StudyFile { subjects, mixes, ..StudyFile::default() };
+        let to_w = |study: &mut StudyFile| replace_classes(study, "W", |name| name.starts_with("npb:"));
         assert_eq!(
-            replace_classes(&mut tables, "W").unwrap().unwrap(),
-            "Class W takes the place of A and C; what differs in nothing else is run once, so that 6 subjects become 4."
+            to_w(&mut study).unwrap().unwrap(),
+            "Class W takes the place of A, C and S; what differs in nothing else is run once, so that 6 subjects become 4."
         );
         let mut expected = ["npb:bt.W", "npb:cg.W", "npb:ep.W"].map(builtin).to_vec();
         expected.push(command.clone());
-        assert_eq!(tables, expected);
-        assert_eq!(replace_classes(&mut tables, "W").unwrap(), None, "nothing is replaced");
-        let error = replace_classes(&mut vec![command], "W").unwrap_err().to_string();
+        assert_eq!(study.subjects, expected);
+        assert_eq!(study.mixes[0].jobs, ["[at=2s] npb:cg.W*2 + ./app.A", "npb:ft.W", "./npb:ft.S x"]);
+        assert_eq!(to_w(&mut study).unwrap(), None, "nothing is replaced");
+        let mut commands = StudyFile { subjects: vec![command], ..StudyFile::default() };
+        let error = to_w(&mut commands).unwrap_err().to_string();
         assert_eq!(error, "--class W is for built-in programs, and there is none here");
     }
 

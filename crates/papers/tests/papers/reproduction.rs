@@ -14,7 +14,7 @@ use study::session::{Host, Session};
 /// As `stayput reproduce cache-affinity` does it by default.
 fn reproduction() -> &'static Reproduction {
     static ONCE: LazyLock<Reproduction> =
-        LazyLock::new(|| cache_affinity(10, 1, &mut |_| {}).expect("the report's workloads can be simulated"));
+        LazyLock::new(|| cache_affinity(10, 1, None, &mut |_| {}).expect("the report's workloads can be simulated"));
     &ONCE
 }
 
@@ -182,7 +182,7 @@ fn figures_are_normalised_to_the_standard_schedulers_slices() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let bytes = || format!("{:?}", cache_affinity(2, 5, &mut |_| {}).unwrap());
+    let bytes = || format!("{:?}", cache_affinity(2, 5, None, &mut |_| {}).unwrap());
     assert_eq!(bytes(), bytes());
 }
 

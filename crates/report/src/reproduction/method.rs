@@ -1,12 +1,9 @@
 //! What was done for a paper's reproduction, in sentences.
 
 use papers::contention::{CellPrediction, Contention, LEFT_OUT, Neighbourhood, Role};
-use papers::reproduction::{LiveStudy, Method, Reproduction};
+use papers::reproduction::{LiveStudies, LiveStudy, Method, Reproduction};
 use std::collections::{BTreeMap, BTreeSet};
 use study::Ending;
-
-/// Why the cache-affinity report has no live study.
-pub const NO_PROGRAMS: &str = "cache-affinity has no programs to run: its study is of a scheduler, which exists as `stayput sched`, under programs that stayput doesn't have";
 
 /// An error of a cell from which the sentences say what the model lacks there: the largest mean error that we allow.
 const TELLING_ERROR: f64 = 0.12;
@@ -29,25 +26,27 @@ pub(super) fn method(paper: &Reproduction) -> Vec<String> {
     }
 }
 
-/// How its study was run on this machine, or why it can't be; none where nobody asked for it.
+/// How its studies were run on this machine, and what of them wasn't; none where nobody asked for them.
 pub(super) fn live(paper: &Reproduction) -> Vec<String> {
-    match &paper.live {
-        None => Vec::new(),
-        Some(LiveStudy::NoPrograms) => vec![format!("Live: {NO_PROGRAMS}.")],
-        Some(LiveStudy::Ran { subjects, cpu_model, kernel, trials, journal, ending, departures }) => {
-            let ran = format!(
-                "Live: {} on {}, Linux {kernel}; {trials} trials in the journal {journal}{}.",
-                subjects.join(", "),
-                cpu_model.as_deref().unwrap_or("an unnamed CPU"),
-                match ending {
-                    Some(Ending::Finished) => "",
-                    Some(Ending::BudgetSpent) => ", whose budget was spent before all was settled",
-                    None => ", which isn't finished",
-                }
-            );
-            std::iter::once(ran).chain(departures.iter().cloned()).collect()
-        }
-    }
+    let Some(LiveStudies { studies, left_out }) = &paper.live else { return Vec::new() };
+    let ran = |study: &LiveStudy| {
+        let guest = study.guest.as_ref().map_or_else(String::new, |guest| format!("in {guest}, "));
+        let on = match &study.cpu_model {
+            Some(name) => format!("on {name}, "),
+            None if study.guest.is_some() => String::new(),
+            None => "on an unnamed CPU, ".into(),
+        };
+        let ending = match study.ending {
+            Some(Ending::Finished) => "",
+            Some(Ending::BudgetSpent) => ", whose budget was spent before all was settled",
+            None => ", which isn't finished",
+        };
+        let LiveStudy { subjects, kernel, trials, kept_in, departures, .. } = study;
+        let subjects = subjects.join(", ");
+        let ran = format!("Live: {subjects} {guest}{on}Linux {kernel}; {trials} trials in the {kept_in}{ending}.");
+        [&[ran], &departures[..]].concat()
+    };
+    studies.iter().flat_map(ran).chain(left_out.iter().cloned()).collect()
 }
 
 /// What was fitted on what, how well the rest is predicted, and what is missing where it isn't.

@@ -13,6 +13,9 @@ use study::request::{CellPlan, DEFAULT_BUDGET, Request};
 use study::study_file::{Span, StudyFile};
 use study::{Comparison, Kind, Record};
 
+/// How papers' studies are worked on.
+pub(super) const CONDUCT: Conduct = Conduct { quiet: false, shows_output: false, retry: false, can_start: true };
+
 /// Runs what is left of a paper's study within `budget`, all programs with `class` where one is given, or reads the journal where the
 /// study that is asked for has ended; gives all that is in the journal then.
 pub(crate) fn conduct_paper(
@@ -48,13 +51,5 @@ pub(crate) fn conduct_paper(
         )));
     }
     // Built-in programs read nothing.
-    Ok(conduct(
-        &identified(&study),
-        &machine,
-        journal,
-        Vec::new(),
-        Venue::Here,
-        Conduct { quiet, shows_output: false, retry: false, can_start: true },
-    )?
-    .0)
+    Ok(conduct(&identified(&study), &machine, journal, Vec::new(), Venue::Here, Conduct { quiet, ..CONDUCT })?.0)
 }
