@@ -203,7 +203,7 @@ mod tests {
         let error = |subject: &str| resolve(subject).unwrap_err().to_string();
         assert_eq!(
             error("npb:is.W"),
-            "there is no built-in program `npb:is.W`; there are npb:ep, npb:cg, npb:ft, npb:bt, npb:sp, npb:lu, climate, mva, matrix, gravity, affinity:matrix and affinity:mp3d, each with a class as in npb:ep.S"
+            "there is no built-in program `npb:is.W`; there are npb:ep, npb:cg, npb:ft, npb:bt, npb:sp, npb:lu, climate, mva, matrix, gravity, affinity:matrix, affinity:cholesky and affinity:mp3d, each with a class as in npb:ep.S"
         );
         assert_eq!(error("npb:cg.Z"), "npb:cg has no class `Z`; it has S, W, A, B, C and D");
         assert_eq!(error("npb:cg"), "`npb:cg` needs a class: S, W, A, B, C and D, as in npb:cg.S");
