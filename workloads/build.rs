@@ -19,7 +19,7 @@ struct Program {
 /// The widest vectors, which compilers shun by default.
 const WIDE: &[&str] = &["-mprefer-vector-width=512"];
 
-const PROGRAMS: [Program; 13] = [
+const PROGRAMS: [Program; 15] = [
     Program { executable: "npb-ep", sources: &["npb/ep.c"], tuning: WIDE },
     Program { executable: "npb-cg", sources: &["npb/cg.c"], tuning: &[] },
     Program { executable: "npb-ft", sources: &["npb/ft.c", "npb/fft.c"], tuning: WIDE },
@@ -47,6 +47,8 @@ const PROGRAMS: [Program; 13] = [
         tuning: WIDE,
     },
     Program { executable: "affinity-mp3d", sources: &["affinity/mp3d.c"], tuning: &[] },
+    Program { executable: "affinity-pmake", sources: &["affinity/pmake.c", "harness/scratch.c"], tuning: &[] },
+    Program { executable: "affinity-oltp", sources: &["affinity/oltp.c", "harness/scratch.c"], tuning: &[] },
 ];
 
 /// Linked into every program.

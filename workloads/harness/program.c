@@ -194,10 +194,11 @@ int main(int argc, char **argv) {
         return EXIT_FAILED;
     }
     const bool verified = result.checked > 0 && result.mismatched == 0;
+    const double mops = result.operations / result.seconds * 1e-6;
     printf("threads: %d\nthreads with work: %d\nseconds: %.6f\n"
-           "mops: %.2f\nverification: %s\n",
-           result.threads, result.working, result.seconds,
-           result.operations / result.seconds * 1e-6, verified ? "successful" : "failed");
+           "mops: %.*f\nverification: %s\n",
+           result.threads, result.working, result.seconds, mops < 1.0 ? 9 : 2, mops,
+           verified ? "successful" : "failed");
     if (fflush(stdout) != 0 || !written) {
         perror(program->name);
         return EXIT_FAILED;

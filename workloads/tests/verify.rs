@@ -1,32 +1,18 @@
 //! Runs the built programs: their results, their output lines, their exit codes, their refusals.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use stayput_workloads::{Program, catalog};
+mod built;
+
+use built::{Built, built, compile, compile_altered, lines, number, refusal, run, text};
+use stayput_workloads::Program;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
-use std::{env, fs};
 
 const THREADS: [u32; 6] = [1, 2, 3, 4, 7, 16];
 
-/// A program with the executable that cargo built for this test and the command that compiled it.
-struct Built {
-    program: &'static Program,
-    executable: &'static str,
-    command: &'static str,
-}
-
-macro_rules! built {
-    ($executable:literal) => {
-        Built {
-            program: catalog().iter().find(|program| program.executable == $executable).unwrap(),
-            executable: env!(concat!("CARGO_BIN_EXE_", $executable)),
-            command: include_str!(concat!(env!("OUT_DIR"), "/", $executable, ".command")),
-        }
-    };
-}
-
+/// All programs whose work is their own. Those that run other people's have their tests in `processes.rs`.
 fn all() -> Vec<Built> {
     vec![
         built!("npb-ep"),
@@ -45,23 +31,9 @@ fn all() -> Vec<Built> {
     ]
 }
 
-fn run(executable: impl AsRef<Path>, args: &[&str], threads: u32) -> Output {
-    let mut command = Command::new(executable.as_ref());
-    command.args(args).env("OMP_NUM_THREADS", threads.to_string()).env_remove("OMP_THREAD_LIMIT");
-    command.output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-/// The output's `name: value` lines.
-fn lines(output: &Output) -> BTreeMap<&str, &str> {
-    text(&output.stdout).lines().filter_map(|line| line.split_once(": ")).collect()
-}
-
-fn number(lines: &BTreeMap<&str, &str>, name: &str) -> f64 {
-    lines[name].parse().unwrap_or_else(|e| panic!("{name}: {}: {e}", lines[name]))
+/// And those that run other people's, too.
+fn every() -> Vec<Built> {
+    all().into_iter().chain([built!("affinity-pmake"), built!("affinity-oltp")]).collect()
 }
 
 /// What a run computed: everything but its times.
@@ -148,7 +120,7 @@ fn verify_under(compiler: &str, runtime: &str, classes: &[&str], threads: &[u32]
 
 #[test]
 fn the_catalog_knows_how_many_threads_each_class_has_work_for() {
-    for built in all() {
+    for built in every() {
         for class in &built.program.classes {
             let output = run(built.executable, &["--useful-threads", &class.name], 1);
             assert_eq!(text(&output.stdout), format!("{}\n", class.threads), "{} {}", built.executable, class.name);
@@ -274,39 +246,6 @@ fn cg_makes_the_matrix_that_the_reference_makes() {
     }
 }
 
-/// Compiles the program as cargo did, but for what `alter` does to the command.
-fn compile(built: &Built, name: &str, alter: impl FnOnce(&mut Vec<String>)) -> PathBuf {
-    let mut arguments: Vec<String> = built.command.lines().map(str::to_owned).collect();
-    alter(&mut arguments);
-    let executable = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let compiled = Command::new(&arguments[0])
-        .args(&arguments[1..])
-        .arg("-o")
-        .arg(&executable)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap_or_else(|error| panic!("{}: {error}; ./setup.sh test installs it", arguments[0]));
-    assert!(compiled.status.success(), "{}", text(&compiled.stderr));
-    executable
-}
-
-/// Compiles the program with `from` replaced by `to` in the one source that has it.
-fn compile_altered(built: &Built, name: &str, from: &str, to: &str) -> PathBuf {
-    compile(built, name, |arguments| {
-        // It is run once: what takes the optimiser seconds would gain less.
-        arguments.iter_mut().filter(|argument| *argument == "-O3").for_each(|level| "-O1".clone_into(level));
-        let read = |source: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(source)).unwrap();
-        let mut sources: Vec<&mut String> =
-            arguments.iter_mut().filter(|argument| argument.ends_with(".c") && read(argument).contains(from)).collect();
-        let [source] = &mut sources[..] else { panic!("`{from}` is in {sources:?}") };
-        let original = read(source);
-        assert_eq!(original.matches(from).count(), 1, "`{from}` in {source}");
-        let altered = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.c"));
-        fs::write(&altered, original.replace(from, to)).unwrap();
-        **source = altered.to_string_lossy().into_owned();
-    })
-}
-
 #[test]
 fn a_wrong_constant_fails_the_verification() {
     let alterations = [
@@ -377,18 +316,9 @@ fn a_wrong_constant_fails_the_verification() {
     }
 }
 
-/// Asserts that the program only says one sentence, on its standard error, and returns it.
-fn refusal(output: &Output, code: i32) -> String {
-    assert_eq!(output.status.code(), Some(code), "{output:?}");
-    assert_eq!(text(&output.stdout), "");
-    let said = text(&output.stderr);
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said.trim_end().to_owned()
-}
-
 #[test]
 fn a_wrong_command_line_is_refused_in_one_sentence() {
-    for built in all() {
+    for built in every() {
         let name = &built.program.executable;
         for class in ["Z", "s", "SW", ""] {
             let said = refusal(&run(built.executable, &[class], 1), 2);
@@ -421,7 +351,7 @@ fn a_class_beyond_the_memory_is_refused_before_it_starts() {
 
 #[test]
 fn help_names_the_classes() {
-    for built in all() {
+    for built in every() {
         let output = run(built.executable, &["--help"], 1);
         assert_eq!(output.status.code(), Some(0));
         assert!(text(&output.stdout).contains("S, W, A, B, C or D"));
