@@ -1,7 +1,7 @@
 /*
- * Times the factorisation of affinity:cholesky beside CHOLMOD's of the same matrix, and the product
- * of affinity:matrix' blocks beside OpenBLAS' dgemm is not here: that one runs as a program. Both
- * in one process, on one thread, in turn: a line a round, with the seconds of each.
+ * Times the factorisation of affinity:cholesky beside CHOLMOD's of the same matrix, each in the
+ * order that it chooses: both in one process, on one thread, in turn. Each round is a line with the
+ * seconds of both.
  */
 #include "factor.h"
 #include "memory.h"

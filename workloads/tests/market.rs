@@ -44,7 +44,11 @@ fn market(rows: usize, places: &[(usize, usize)]) -> String {
     file
 }
 
-fn structures() -> Vec<(&'static str, usize, Vec<(usize, usize)>)> {
+/// Row and column of elements below the diagonal.
+type Places = Vec<(usize, usize)>;
+
+/// Name, rows, and where elements are.
+fn structures() -> Vec<(&'static str, usize, Places)> {
     let mut draws = Draws(4);
     let side = 45;
     let grid = (0..side * side).flat_map(|node| {
