@@ -31,7 +31,7 @@ ALWAYS_INLINE void strips_multiply(const int strips, const double times, const d
 #pragma GCC unroll 3
         for (int s = 0; s < STRIPS_AT_ONCE; s++)
             if (s < strips)
-                column[s] = lanes_load(a + (size_t)s * stride + k * LANES);
+                column[s] = lanes_keep(lanes_load(a + (size_t)s * stride + k * LANES));
 #pragma GCC unroll 8
         for (int j = 0; j < LANES; j++)
 #pragma GCC unroll 3
