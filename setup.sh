@@ -41,7 +41,9 @@ tmux:is a terminal whose screen can be read, to prove that --live leaves it as i
 bench_packages="\
 util-linux:gives taskset, a peer to time against
 numactl:is a peer to time against
-python3-simpy3:is a simulator to time against"
+python3-simpy3:is a simulator to time against
+libopenblas-dev:multiplies matrices, to time ours against
+libsuitesparse-dev:has CHOLMOD, to time the factorisation of sparse matrices against"
 kernel_packages="\
 qemu-system-x86:is the machine that kernels are tested in
 busybox-static:is the shell in that machine

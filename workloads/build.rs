@@ -19,7 +19,7 @@ struct Program {
 /// The widest vectors, which compilers shun by default.
 const WIDE: &[&str] = &["-mprefer-vector-width=512"];
 
-const PROGRAMS: [Program; 12] = [
+const PROGRAMS: [Program; 15] = [
     Program { executable: "npb-ep", sources: &["npb/ep.c"], tuning: WIDE },
     Program { executable: "npb-cg", sources: &["npb/cg.c"], tuning: &[] },
     Program { executable: "npb-ft", sources: &["npb/ft.c", "npb/fft.c"], tuning: WIDE },
@@ -35,7 +35,20 @@ const PROGRAMS: [Program; 12] = [
     Program { executable: "matrix", sources: &["jobs/matrix.c"], tuning: WIDE },
     Program { executable: "gravity", sources: &["jobs/gravity.c", "jobs/octree.c"], tuning: WIDE },
     Program { executable: "affinity-matrix", sources: &["affinity/matrix.c"], tuning: WIDE },
+    Program {
+        executable: "affinity-cholesky",
+        sources: &[
+            "affinity/cholesky.c",
+            "affinity/factor.c",
+            "affinity/supernodes.c",
+            "affinity/ordering.c",
+            "affinity/sparse.c",
+        ],
+        tuning: WIDE,
+    },
     Program { executable: "affinity-mp3d", sources: &["affinity/mp3d.c"], tuning: &[] },
+    Program { executable: "affinity-pmake", sources: &["affinity/pmake.c", "harness/scratch.c"], tuning: &[] },
+    Program { executable: "affinity-oltp", sources: &["affinity/oltp.c", "harness/scratch.c"], tuning: &[] },
 ];
 
 /// Linked into every program.

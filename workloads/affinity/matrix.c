@@ -4,14 +4,11 @@
  * hardly ever wait for one another.
  *
  * A block is contiguous: A and C by strips of rows, B by strips of columns (strips.h). Three blocks
- * are 96 KiB, and a block of A stays in the first cache while it goes along a row of blocks of B.
- *
- * The elements are small integers, so that every product is exact in whatever order it is summed,
- * and verification asks for equality.
+ * are 96 KiB, and fit into any second cache; three strips of A stay in the first one.
  */
+#include "integers.h"
 #include "memory.h"
 #include "program.h"
-#include "random.h"
 #include "strips.h"
 #include "team.h"
 
@@ -30,9 +27,6 @@ static const int CLASS_BLOCKS[] = {8, 16, 32, 64, 128, 256};
 
 static const uint64_t SEED = 314159265;
 
-/* Elements are integers from -LARGEST to LARGEST. */
-enum { LARGEST = 8 };
-
 struct matrices {
     size_t blocks;     /* in a row of blocks */
     double *a, *b, *c; /* blocks row by row */
@@ -50,51 +44,57 @@ static size_t in_strips(size_t row, size_t column) {
     return row / LANES * STRIP_ELEMENTS + column * LANES + row % LANES;
 }
 
-/* An integer from -LARGEST to LARGEST. */
-static double draw(random_state *state) {
-    *state *= RANDOM_MULTIPLIER;
-    return (double)(int)(random_uniform(*state) * (2 * LARGEST + 1)) - LARGEST;
+/* The elements of the whole matrices. */
+static double a_at(const void *shared, size_t row, size_t column) {
+    const struct matrices *matrices = shared;
+    return block_of(matrices, matrices->a, row / BLOCK,
+                    column / BLOCK)[in_strips(row % BLOCK, column % BLOCK)];
+}
+
+static double b_at(const void *shared, size_t row, size_t column) {
+    const struct matrices *matrices = shared;
+    return block_of(matrices, matrices->b, row / BLOCK,
+                    column / BLOCK)[in_strips(column % BLOCK, row % BLOCK)];
+}
+
+static double c_at(const void *shared, size_t row, size_t column) {
+    const struct matrices *matrices = shared;
+    return block_of(matrices, matrices->c, row / BLOCK,
+                    column / BLOCK)[in_strips(row % BLOCK, column % BLOCK)];
 }
 
 /* The blocks of A, B and C at one place; they are first touched here. */
 static void fill(const struct matrices *matrices, size_t row, size_t column) {
-    const size_t place = row * matrices->blocks + column;
-    random_state state = random_seed(SEED) * random_jump(2 * place * BLOCK_ELEMENTS);
-    double *a = block_of(matrices, matrices->a, row, column);
-    double *b = block_of(matrices, matrices->b, row, column);
-    double *c = block_of(matrices, matrices->c, row, column);
-    for (int i = 0; i < BLOCK_ELEMENTS; i++) {
-        a[i] = draw(&state);
-        b[i] = draw(&state);
-        c[i] = 0.0;
-    }
+    integers_fill(SEED, row * matrices->blocks + column, BLOCK_ELEMENTS,
+                  block_of(matrices, matrices->a, row, column),
+                  block_of(matrices, matrices->b, row, column),
+                  block_of(matrices, matrices->c, row, column));
 }
 
-/* Adds the product of some strips of a block of A and a strip of one of B to their part of C. */
-ALWAYS_INLINE void add_product(const int strips, const double *a, const double *b, double *c) {
-    strips_multiply(strips, a, STRIP_ELEMENTS, b, BLOCK, c, STRIP_ELEMENTS);
+/*
+ * Adds the product of some strips of a block of A and all of one of B to their part of C. The
+ * strips of A stay in the first cache, those of B pass by: fewer bytes than the other way round.
+ */
+ALWAYS_INLINE void multiply_strips(const int strips, const double *a, const double *b, double *c) {
+    for (int column = 0; column < BLOCK_STRIPS; column++)
+        strips_multiply(strips, 1.0, a, STRIP_ELEMENTS, b + column * STRIP_ELEMENTS, BLOCK,
+                        c + column * LANES * LANES, STRIP_ELEMENTS);
 }
 
 /* Adds the product of a block of A and a block of B to a block of C. */
 static void multiply_blocks(const double *a, const double *b, double *c) {
-    for (int column = 0; column < BLOCK_STRIPS; column++) {
-        const double *strip = b + column * STRIP_ELEMENTS;
-        double *columns = c + column * LANES * LANES;
-        int row = 0;
-        for (; row + STRIPS_AT_ONCE <= BLOCK_STRIPS; row += STRIPS_AT_ONCE)
-            add_product(STRIPS_AT_ONCE, a + row * STRIP_ELEMENTS, strip,
-                        columns + row * STRIP_ELEMENTS);
-        /* 8, 16 and 32 strips leave 2, 1 and 2. */
-        if (BLOCK_STRIPS % STRIPS_AT_ONCE != 0)
-            add_product(BLOCK_STRIPS % STRIPS_AT_ONCE, a + row * STRIP_ELEMENTS, strip,
-                        columns + row * STRIP_ELEMENTS);
-    }
+    int row = 0;
+    /* In threes, and at last by two or two and two: one alone would keep half of the units idle. */
+    for (; BLOCK_STRIPS - row > 4; row += STRIPS_AT_ONCE)
+        multiply_strips(STRIPS_AT_ONCE, a + row * STRIP_ELEMENTS, b, c + row * STRIP_ELEMENTS);
+    for (; row < BLOCK_STRIPS; row += 2)
+        multiply_strips(2, a + row * STRIP_ELEMENTS, b, c + row * STRIP_ELEMENTS);
 }
 
-/* A row of blocks of C, each block of A being used up before the next one is fetched. */
+/* A row of blocks of C. Each of them stays in the second cache until it is done. */
 static void multiply_row(const struct matrices *matrices, size_t row) {
-    for (size_t k = 0; k < matrices->blocks; k++)
-        for (size_t column = 0; column < matrices->blocks; column++)
+    for (size_t column = 0; column < matrices->blocks; column++)
+        for (size_t k = 0; k < matrices->blocks; k++)
             multiply_blocks(block_of(matrices, matrices->a, row, k),
                             block_of(matrices, matrices->b, k, column),
                             block_of(matrices, matrices->c, row, column));
@@ -121,61 +121,6 @@ static void multiply(struct member *me, void *shared) {
     result_worked(matrices->result, thread < blocks);
 }
 
-/*
- * The rows in which A (B v) is not C v for a random v (Freivalds, IFIP Congress 1977). With
- * integers up to 2^15 in v, a wrong row is missed in one of 2^16 cases, and no number that occurs
- * exceeds 2^53: 2^15 x 8 x 2^14 for B v, and 8 x 2^14 times that. `v`, `bv`, `abv` and `cv` have
- * an element a row.
- */
-static size_t wrong_rows(const struct matrices *matrices, double *v, double *bv, double *abv,
-                         double *cv) {
-    const size_t size = matrices->blocks * BLOCK;
-    random_state state = random_seed(SEED + 4);
-    for (size_t i = 0; i < size; i++) {
-        state *= RANDOM_MULTIPLIER;
-        v[i] = (double)(int)(65536.0 * random_uniform(state)) - 32768.0;
-    }
-#pragma omp parallel for schedule(static)
-    for (size_t row = 0; row < size; row++) {
-        bv[row] = cv[row] = 0.0;
-        for (size_t k = 0; k < size; k++) {
-            const double *b = block_of(matrices, matrices->b, row / BLOCK, k / BLOCK);
-            const double *c = block_of(matrices, matrices->c, row / BLOCK, k / BLOCK);
-            bv[row] += b[in_strips(k % BLOCK, row % BLOCK)] * v[k];
-            cv[row] += c[in_strips(row % BLOCK, k % BLOCK)] * v[k];
-        }
-    }
-#pragma omp parallel for schedule(static)
-    for (size_t row = 0; row < size; row++) {
-        abv[row] = 0.0;
-        for (size_t k = 0; k < size; k++)
-            abv[row] += block_of(matrices, matrices->a, row / BLOCK,
-                                 k / BLOCK)[in_strips(row % BLOCK, k % BLOCK)] *
-                        bv[k];
-    }
-    size_t wrong = 0;
-    for (size_t row = 0; row < size; row++)
-        wrong += !(abv[row] == cv[row]);
-    return wrong;
-}
-
-/* The elements of a row of C that are not the sum over k of A times B. */
-static size_t wrong_in_row(const struct matrices *matrices, size_t row) {
-    const size_t size = matrices->blocks * BLOCK;
-    size_t wrong = 0;
-    for (size_t column = 0; column < size; column++) {
-        double exact = 0.0;
-        for (size_t k = 0; k < size; k++)
-            exact += block_of(matrices, matrices->a, row / BLOCK,
-                              k / BLOCK)[in_strips(row % BLOCK, k % BLOCK)] *
-                     block_of(matrices, matrices->b, k / BLOCK,
-                              column / BLOCK)[in_strips(column % BLOCK, k % BLOCK)];
-        const double *c = block_of(matrices, matrices->c, row / BLOCK, column / BLOCK);
-        wrong += !(c[in_strips(row % BLOCK, column % BLOCK)] == exact);
-    }
-    return wrong;
-}
-
 /* How many rows, spread evenly, are compared element by element. */
 enum { COMPARED_ROWS = 16 };
 
@@ -194,14 +139,13 @@ static void run(size_t class, struct result *result) {
         return;
     result->operations = 2.0 * (double)size * (double)size * (double)size;
     printf("matrices: %zu x %zu, by blocks of %d\n", size, size, BLOCK);
+    const struct integers product = {size, a_at, b_at, c_at, &matrices};
     size_t wrong = 0;
     for (size_t i = 0; i < COMPARED_ROWS; i++)
-        wrong += wrong_in_row(&matrices, i * (size - 1) / (COMPARED_ROWS - 1));
+        wrong += integers_wrong_in_row(&product, i * (size - 1) / (COMPARED_ROWS - 1), vectors);
     result_check_below(result, "wrong elements", (double)wrong, 0.0);
     result_check_below(result, "rows that multiply a vector wrongly",
-                       (double)wrong_rows(&matrices, vectors, vectors + size, vectors + 2 * size,
-                                          vectors + 3 * size),
-                       0.0);
+                       (double)integers_wrong_rows(&product, SEED + 4, vectors), 0.0);
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {

@@ -11,10 +11,11 @@
  *
  * Units: the side of a cell, the speed of the free stream, and the mass of a particle.
  *
- * Two more runs of the same code judge it. Without collisions the drag of the plate is that of a
+ * More runs of the same code judge it. Without collisions the drag of the plate is that of a
  * free-molecular flow, which is known exactly and doesn't depend on the domain, since nothing that
  * leaves comes back. In a closed box, particles that all start with one speed reach a Maxwellian
- * and then collide as often as kinetic theory says.
+ * and then collide as often as kinetic theory says. Both errors fall with the square root of the
+ * number of particles.
  */
 #include "memory.h"
 #include "program.h"
@@ -61,6 +62,8 @@ struct tally {
 struct gas {
     int size[DIMENSIONS], steps;
     bool closed, collide;
+    double density;   /* particles in a cell of the stream */
+    uint64_t numbers; /* which ones it draws */
     size_t cells, count, capacity;
     size_t entering[2 * DIMENSIONS]; /* in this step, face by face: low and high, X to Z */
     double owed[2 * DIMENSIONS];     /* what rounding left to enter later */
@@ -84,9 +87,12 @@ static uint64_t next_bits(uint64_t *state) {
     return z ^ z >> 31;
 }
 
+/* What a gas draws numbers for. */
+enum kind { FLIGHT, ENTRY, COLLISIONS, START, KINDS };
+
 /* The stream of thing `index` of kind `kind` in step `step`. */
-static uint64_t stream_of(uint64_t kind, uint64_t step, uint64_t index) {
-    uint64_t state = kind << 56 ^ step << 40 ^ index;
+static uint64_t stream_of(const struct gas *gas, enum kind kind, uint64_t step, uint64_t index) {
+    uint64_t state = (gas->numbers * KINDS + kind) << 56 ^ step << 40 ^ index;
     return next_bits(&state);
 }
 
@@ -133,7 +139,7 @@ static double speed2(const struct particle *p) {
 
 /* A particle that comes in through a face, somewhere in this step; returns the time it has left. */
 static double enter(const struct gas *gas, size_t number, struct particle *p, struct tally *tally) {
-    uint64_t state = stream_of(1, (uint64_t)gas->step, number);
+    uint64_t state = stream_of(gas, ENTRY, (uint64_t)gas->step, number);
     int face = 0;
     while (number >= gas->entering[face])
         number -= gas->entering[face++];
@@ -198,7 +204,7 @@ static void fly(const struct gas *gas, struct particle *p, double time, uint64_t
 static double influx(const struct gas *gas, int face) {
     const double s = face == 0 ? SPEED_RATIO : face == 1 ? -SPEED_RATIO : 0.0;
     const int a = (face / 2 + 1) % 3, b = (face / 2 + 2) % 3;
-    return DENSITY / gas->beta * flux(s) * gas->size[a] * gas->size[b] * STEP;
+    return gas->density / gas->beta * flux(s) * gas->size[a] * gas->size[b] * STEP;
 }
 
 /* Finds out how many come in through each face in this step. */
@@ -229,7 +235,7 @@ static void collide_cell(struct gas *gas, size_t cell, struct tally *tally) {
     const uint32_t n = gas->begin[cell + 1] - gas->begin[cell];
     if (n < 2)
         return;
-    uint64_t state = stream_of(2, (uint64_t)gas->step, cell);
+    uint64_t state = stream_of(gas, COLLISIONS, (uint64_t)gas->step, cell);
     const double bound = gas->fastest[cell];
     const double pairs = 0.5 * n * (n - 1.0) * gas->cross_section * bound * STEP + uniform(&state);
     for (int pair = (int)pairs; pair > 0; pair--) {
@@ -265,7 +271,7 @@ static void fly_slices(struct gas *gas, const struct member *me, size_t all) {
         struct tally *tally = &gas->tally[slice];
         for (size_t i = in_slice(all, slice); i < in_slice(all, slice + 1); i++) {
             struct particle *p = &gas->now[i];
-            uint64_t state = stream_of(0, (uint64_t)gas->step, i);
+            uint64_t state = stream_of(gas, FLIGHT, (uint64_t)gas->step, i);
             fly(gas, p, i < old ? STEP : enter(gas, i - old, p, tally), &state, tally);
             places[p->cell]++;
         }
@@ -333,19 +339,22 @@ static void run_steps(struct member *me, void *shared) {
     }
 }
 
-/* A gas at rest in a box, or streaming past the plate, `scale` times as wide as class S. */
+/* A gas at rest in a box, or streaming past the plate, `scale` times as wide as class S; the box is
+   as large as its size says, if it says so. */
 static bool gas_create(struct gas *gas, int scale, int threads) {
-    gas->size[X] = CELLS_ALONG * scale;
-    gas->size[Y] = gas->size[Z] = CELLS_ACROSS * scale;
+    if (gas->size[X] == 0) {
+        gas->size[X] = CELLS_ALONG * scale;
+        gas->size[Y] = gas->size[Z] = CELLS_ACROSS * scale;
+    }
     gas->plate[0] = PLATE_AT * scale;
     gas->plate[1] = PLATE_BEGIN * scale;
     gas->plate[2] = PLATE_END * scale;
     gas->cells = (size_t)gas->size[X] * (size_t)gas->size[Y] * (size_t)gas->size[Z];
-    gas->count = (size_t)lround(DENSITY * (double)gas->cells);
-    gas->capacity = gas->count * 3 / 2;
+    gas->count = (size_t)lround(gas->density * (double)gas->cells);
+    gas->capacity = gas->count * 3 / 2 + 1000;
     gas->beta = SPEED_RATIO;
     gas->plate_beta = gas->beta / sqrt(PLATE_TEMPERATURE);
-    gas->cross_section = 1.0 / (M_SQRT2 * DENSITY * FREE_PATH);
+    gas->cross_section = 1.0 / (M_SQRT2 * gas->density * FREE_PATH);
     gas->now = memory_pages(gas->capacity, sizeof *gas->now);
     gas->next = memory_pages(gas->capacity, sizeof *gas->next);
     gas->fastest = memory_pages(gas->cells, sizeof *gas->fastest);
@@ -356,7 +365,7 @@ static bool gas_create(struct gas *gas, int scale, int threads) {
     for (size_t cell = 0; cell < gas->cells; cell++)
         gas->fastest[cell] = 1.0;
     for (size_t i = 0; i < gas->count; i++) {
-        uint64_t state = stream_of(3, 0, i);
+        uint64_t state = stream_of(gas, START, 0, i);
         struct particle *p = &gas->now[i];
         for (int d = 0; d < DIMENSIONS; d++) {
             p->at[d] = gas->size[d] * uniform(&state);
@@ -394,7 +403,7 @@ static struct tally total(const struct gas *gas) {
 /* 2 D / (density x area x time), the drag coefficient with a stream of speed 1. */
 static double drag_coefficient(const struct gas *gas, const struct tally *tally) {
     const double side = gas->plate[2] - gas->plate[1];
-    return 2.0 * tally->drag / (DENSITY * side * side * STEP * gas->steps);
+    return 2.0 * tally->drag / (gas->density * side * side * STEP * gas->steps);
 }
 
 /* The same of a free-molecular flow, both sides of the plate reflecting diffusely. */
@@ -443,15 +452,71 @@ static void check_relaxation(struct gas *gas, double energy_before, struct resul
 static void check_collisions(struct gas *gas, struct result *result) {
     const double mean_speed = 2.0 / (sqrt(M_PI) * sqrt(1.5)), n = (double)gas->count;
     const double expected =
-        n * M_SQRT2 * DENSITY * gas->cross_section * mean_speed / 2.0 * STEP * gas->steps;
+        n * M_SQRT2 * gas->density * gas->cross_section * mean_speed / 2.0 * STEP * gas->steps;
     result_check(result, "collisions in the closed box", total(gas).accepted, expected,
                  5.0 / sqrt(expected) + 0.002);
 }
 
+/* Sizes of gases, each with four times the particles of the one before it, and how many of each. */
+enum { SIZES = 3, GASES = 12, ORDER_STEPS = 20 };
+
+/* How far from its formula the drag of a gas is that has 4^size x 200 particles, relatively; NaN
+   without memory. */
+static double drag_error(int size, int number) {
+    struct gas gas = {.density = DENSITY * pow(4.0, size - 4),
+                      .numbers = (uint64_t)number + 1,
+                      .steps = ORDER_STEPS};
+    if (!gas_create(&gas, 1, 1))
+        return NAN;
+    team_run(run_steps, &gas);
+    const struct tally tally = total(&gas);
+    const double exact = free_molecular_drag(&gas);
+    return (drag_coefficient(&gas, &tally) - exact) / exact;
+}
+
+/* How far from a Maxwellian a gas in a box of 80 x 4^size cells is. */
+static double relaxation_error(int size, int number) {
+    struct gas gas = {.closed = true,
+                      .collide = true,
+                      .density = DENSITY,
+                      .numbers = (uint64_t)number + 1,
+                      .steps = ORDER_STEPS,
+                      .size = {5, 4 << size, 4 << size}};
+    if (!gas_create(&gas, 1, 1))
+        return NAN;
+    team_run(run_steps, &gas);
+    return distance_to_maxwellian(&gas, sqrt(1.5));
+}
+
+/*
+ * Errors of a Monte Carlo method fall with the square root of the particles: the root mean square
+ * over gases that draw other numbers, of each size, and the slope from the smallest to the largest.
+ */
+static void check_order(const char *what, double (*error)(int size, int number),
+                        struct result *result) {
+    double errors[SIZES];
+    for (int size = 0; size < SIZES; size++) {
+        double squares = 0.0;
+        for (int number = 0; number < GASES; number++) {
+            const double one = error(size, number);
+            squares += one * one;
+        }
+        errors[size] = sqrt(squares / GASES);
+    }
+    char name[64];
+    printf("%s, errors: %.3e, %.3e, %.3e\n", what, errors[0], errors[1], errors[2]);
+    snprintf(name, sizeof name, "%s, order of convergence", what);
+    /* Either end is known to a fifth or so, and there are two steps of four between them. */
+    result_check(result, name, log(errors[0] / errors[SIZES - 1]) / log(16.0), 0.5, 0.3);
+}
+
 static void run(size_t class, struct result *result) {
     const int threads = omp_get_max_threads(), scale = CLASSES[class].scale;
-    struct gas flow = {
-        .collide = true, .timed = true, .steps = CLASSES[class].steps, .result = result};
+    struct gas flow = {.collide = true,
+                       .timed = true,
+                       .density = DENSITY,
+                       .steps = CLASSES[class].steps,
+                       .result = result};
     if (!gas_create(&flow, scale, threads))
         return;
     const size_t count_before = flow.count;
@@ -476,8 +541,9 @@ static void run(size_t class, struct result *result) {
                  energy(&flow) + tally.left_energy + tally.plate_energy,
                  energy_before + tally.entered_energy, 1e-11);
 
-    struct gas free = {.steps = 60, .result = result};
-    struct gas box = {.closed = true, .collide = true, .steps = 40, .result = result};
+    struct gas free = {.density = DENSITY, .steps = 60, .result = result};
+    struct gas box = {
+        .closed = true, .collide = true, .density = DENSITY, .steps = 40, .result = result};
     if (!gas_create(&free, 1, threads) || !gas_create(&box, 1, threads))
         return;
     const double box_energy = energy(&box);
@@ -488,14 +554,20 @@ static void run(size_t class, struct result *result) {
     memset(box.tally, 0, sizeof box.tally);
     team_run(run_steps, &box);
     check_collisions(&box, result);
+    /* Many small gases, in which threads would do little but wait for one another. */
+    omp_set_num_threads(1);
+    check_order("free-molecular drag", drag_error, result);
+    check_order("relaxation", relaxation_error, result);
+    omp_set_num_threads(threads);
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {
     const uint64_t scale = (uint64_t)CLASSES[class].scale;
     const uint64_t cells = CELLS_ALONG * CELLS_ACROSS * CELLS_ACROSS;
-    /* The flow, and two gases of class S. */
-    return cells * (scale * scale * scale + 2) *
-           (3 * sizeof(struct particle) * 11 + 12 + 4 * (uint64_t)threads);
+    /* The flow, two gases of class S, and small ones that take a page a list or a few: 32 MiB. */
+    return (UINT64_C(32) << 20) +
+           cells * (scale * scale * scale + 2) *
+               (3 * sizeof(struct particle) * 11 + 12 + 4 * (uint64_t)threads);
 }
 
 static uint64_t useful_threads(size_t class) {

@@ -14,11 +14,11 @@ enum { STRIPS_AT_ONCE = 3 };
 
 /*
  * The product of strips of `a`, `stride` doubles apart, and the transpose of strip `b`, all `depth`
- * columns wide, added to `product`: strips that are `product_stride` doubles apart. The count of
- * strips is a constant.
+ * columns wide, added `times` times to `product`: strips that are `product_stride` doubles apart.
+ * The count of strips is a constant, and `times` is 1 or -1.
  */
-ALWAYS_INLINE void strips_multiply(const int strips, const double *restrict a, size_t stride,
-                                   const double *restrict b, size_t depth, double *restrict product,
+ALWAYS_INLINE void strips_multiply(const int strips, const double times, const double *a,
+                                   size_t stride, const double *b, size_t depth, double *product,
                                    size_t product_stride) {
     lanes sum[STRIPS_AT_ONCE][LANES];
 #pragma GCC unroll 3
@@ -31,7 +31,7 @@ ALWAYS_INLINE void strips_multiply(const int strips, const double *restrict a, s
 #pragma GCC unroll 3
         for (int s = 0; s < STRIPS_AT_ONCE; s++)
             if (s < strips)
-                column[s] = lanes_load(a + (size_t)s * stride + k * LANES);
+                column[s] = lanes_keep(lanes_load(a + (size_t)s * stride + k * LANES));
 #pragma GCC unroll 8
         for (int j = 0; j < LANES; j++)
 #pragma GCC unroll 3
@@ -45,6 +45,6 @@ ALWAYS_INLINE void strips_multiply(const int strips, const double *restrict a, s
         for (int j = 0; j < LANES; j++)
             if (s < strips) {
                 double *to = product + (size_t)s * product_stride + j * LANES;
-                lanes_store(to, lanes_load(to) + sum[s][j]);
+                lanes_store(to, lanes_load(to) + times * sum[s][j]);
             }
 }

@@ -23,6 +23,17 @@ static inline lanes lanes_load(const double *from) { return *(const lanes_anywhe
 
 static inline void lanes_store(double *to, lanes value) { *(lanes_anywhere *)to = value; }
 
+/*
+ * The same vector, in a register: where it is used several times, compilers would rather load it
+ * each time, and the units that load are then what bounds a product.
+ */
+static inline lanes lanes_keep(lanes value) {
+#if defined(__x86_64__)
+    __asm__("" : "+v"(value));
+#endif
+    return value;
+}
+
 /* Lanes moved towards the last by one; the first becomes `first`. */
 static inline lanes lanes_up(lanes v, double first) {
     const lanes edge = first - (lanes){0};

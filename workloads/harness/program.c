@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 #include <omp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,28 @@ void result_time(struct result *result, const struct member *me, double start) {
     }
 }
 
+static void say(struct result *result, int exit_code, const char *format, va_list arguments) {
+    result->exit_code = exit_code;
+    fflush(stdout);
+    fprintf(stderr, "%s: ", PROGRAM.name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
+void result_fail(struct result *result, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(result, EXIT_FAILED, format, arguments);
+    va_end(arguments);
+}
+
+void result_refuse(struct result *result, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(result, EXIT_USAGE, format, arguments);
+    va_end(arguments);
+}
+
 void result_worked(struct result *result, bool worked) { result->working += worked; }
 
 int main(int argc, char **argv) {
@@ -94,12 +117,16 @@ int main(int argc, char **argv) {
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         printf("%s: %s\n\n"
                "Usage: %s CLASS\n"
-               "       %s %s CLASS\n\n"
+               "       %s %s CLASS\n"
+               "%s\n"
                "CLASS is %s, from small to large. OMP_NUM_THREADS sets the number of threads.\n"
                "%s prints the most threads that can all find work in a class.\n"
                "%s"
                "Exit code: 0 verified, 1 wrong result or not enough memory, 2 wrong usage.\n",
                program->name, program->title, program->name, program->name, USEFUL_THREADS_OPTION,
+               program->run_file == NULL
+                   ? ""
+                   : "In place of CLASS also a Matrix Market file, whose name has a . or a /.\n",
                CLASSES_TEXT, USEFUL_THREADS_OPTION,
                program->has_graph ? "STAYPUT_TASKS names a file for the stages of its task graph "
                                     "and its tasks' times, with one thread.\n"
@@ -117,18 +144,22 @@ int main(int argc, char **argv) {
     }
     const char *given = argv[argc - 1];
     const char *letter = strlen(given) == 1 ? strchr(CLASSES, given[0]) : NULL;
-    if (letter == NULL) {
+    const char *file = letter == NULL && program->run_file != NULL &&
+                               strpbrk(given, "./") != NULL && !asks_for_threads
+                           ? given
+                           : NULL;
+    if (letter == NULL && file == NULL) {
         fprintf(stderr, "%s: there is no class `%s`; choose %s\n", program->name, given,
                 CLASSES_TEXT);
         return EXIT_USAGE;
     }
-    const size_t class = (size_t)(letter - CLASSES);
+    const size_t class = file == NULL ? (size_t)(letter - CLASSES) : 0;
     if (asks_for_threads) {
         printf("%llu\n", (unsigned long long)program->useful_threads(class));
         return EXIT_VERIFIED;
     }
 
-    const uint64_t needed = program->bytes_needed(class, omp_get_max_threads());
+    const uint64_t needed = file == NULL ? program->bytes_needed(class, omp_get_max_threads()) : 0;
     const struct memory_left left = memory_left();
     if (needed > left.bytes) {
         fprintf(stderr, "%s: class %c needs %.0f MiB of memory but %s leaves %.0f MiB\n",
@@ -141,11 +172,21 @@ int main(int argc, char **argv) {
     if (program->has_graph && !open_stages(program->name, &result.stages))
         return EXIT_USAGE;
 
-    printf("%s: %s\nclass: %c\ncompiler: %s\n", program->name, program->title, *letter, COMPILER);
+    printf("%s: %s\n%s: %s\ncompiler: %s\n", program->name, program->title,
+           file == NULL ? "class" : "file", given, COMPILER);
     fflush(stdout);
-    program->run(class, &result);
+    if (file == NULL)
+        program->run(class, &result);
+    else
+        program->run_file(file, &result);
     const bool written = result.stages == NULL || fclose(result.stages) == 0;
     memory_give_back();
+    if (result.exit_code != EXIT_VERIFIED)
+        return result.exit_code;
+    if (memory_refused() && file != NULL) {
+        fprintf(stderr, "%s: the system refused the memory that %s needs\n", program->name, file);
+        return EXIT_FAILED;
+    }
     if (memory_refused()) {
         fprintf(stderr,
                 "%s: class %c needs %.0f MiB of memory and the system refused to give them\n",
@@ -153,10 +194,11 @@ int main(int argc, char **argv) {
         return EXIT_FAILED;
     }
     const bool verified = result.checked > 0 && result.mismatched == 0;
+    const double mops = result.operations / result.seconds * 1e-6;
     printf("threads: %d\nthreads with work: %d\nseconds: %.6f\n"
-           "mops: %.2f\nverification: %s\n",
-           result.threads, result.working, result.seconds,
-           result.operations / result.seconds * 1e-6, verified ? "successful" : "failed");
+           "mops: %.*f\nverification: %s\n",
+           result.threads, result.working, result.seconds, mops < 1.0 ? 9 : 2, mops,
+           verified ? "successful" : "failed");
     if (fflush(stdout) != 0 || !written) {
         perror(program->name);
         return EXIT_FAILED;

@@ -20,6 +20,7 @@ struct result {
     unsigned checked;    /* comparisons made with result_check and result_check_below */
     unsigned mismatched; /* those of them that failed */
     FILE *stages;        /* where a program with a graph writes its stages; NULL when nobody asks */
+    int exit_code;       /* when the run could not be made; then a sentence has said why */
 };
 
 /*
@@ -48,6 +49,14 @@ void result_time(struct result *result, const struct member *me, double start);
  */
 void result_worked(struct result *result, bool worked);
 
+/* Says in a sentence why the run has failed, or why it can't be made here. Exit code 1. */
+__attribute__((format(printf, 2, 3))) void result_fail(struct result *result, const char *format,
+                                                       ...);
+
+/* Says in a sentence why what was given can't be worked on. Exit code 2. */
+__attribute__((format(printf, 2, 3))) void result_refuse(struct result *result, const char *format,
+                                                         ...);
+
 /* A workload. Its classes are S, W, A, B, C and D, numbered from 0. */
 struct program {
     const char *name;  /* of the executable */
@@ -60,6 +69,8 @@ struct program {
     /* Runs class number `class` and fills the result, which comes zeroed but for `stages`. What it
        leaves there when memory was refused doesn't count. */
     void (*run)(size_t class, struct result *result);
+    /* Runs what a file holds, where a program takes files, too; otherwise NULL. */
+    void (*run_file)(const char *path, struct result *result);
 };
 
 /*

@@ -6,14 +6,11 @@
  * Storage. A block is contiguous, and kept in the order in which products read it: blocks of A as
  * strips of rows, column by column; those of B and C as strips of columns, row by row. Two blocks
  * of A and B and one of C fit into any L2; a strip of each of A and B fits into L1.
- *
- * The elements are small integers, so that every product is exact in whatever order it is summed,
- * and verification asks for equality.
  */
+#include "integers.h"
 #include "lanes.h"
 #include "memory.h"
 #include "program.h"
-#include "random.h"
 #include "stage.h"
 #include "team.h"
 
@@ -35,9 +32,6 @@ enum { BLOCK = 120, BLOCK_ELEMENTS = BLOCK * BLOCK };
 static const int CLASS_BLOCKS[] = {4, 12, 24, 48, 96, 192};
 
 static const uint64_t SEED = 314159265;
-
-/* Elements are integers from -LARGEST to LARGEST. */
-enum { LARGEST = 8 };
 
 /* Class S is compared as a whole, larger ones in this many rows and by vectors. */
 enum { SAMPLED_ROWS = 16 };
@@ -65,35 +59,30 @@ static size_t in_columns(size_t row, size_t column) {
 }
 
 /* The elements of the whole matrices. */
-static double a_at(const struct matrices *matrices, size_t row, size_t column) {
-    const double *block = block_of(matrices, matrices->a, row / BLOCK, column / BLOCK);
-    return block[in_rows(row % BLOCK, column % BLOCK)];
+static double a_at(const void *shared, size_t row, size_t column) {
+    const struct matrices *matrices = shared;
+    return block_of(matrices, matrices->a, row / BLOCK,
+                    column / BLOCK)[in_rows(row % BLOCK, column % BLOCK)];
 }
 
-static double b_or_c_at(const struct matrices *matrices, double *b_or_c, size_t row,
-                        size_t column) {
-    const double *block = block_of(matrices, b_or_c, row / BLOCK, column / BLOCK);
-    return block[in_columns(row % BLOCK, column % BLOCK)];
+static double b_at(const void *shared, size_t row, size_t column) {
+    const struct matrices *matrices = shared;
+    return block_of(matrices, matrices->b, row / BLOCK,
+                    column / BLOCK)[in_columns(row % BLOCK, column % BLOCK)];
 }
 
-/* An integer from -LARGEST to LARGEST. */
-static double draw(random_state *state) {
-    *state *= RANDOM_MULTIPLIER;
-    return (double)(int)(random_uniform(*state) * (2 * LARGEST + 1)) - LARGEST;
+static double c_at(const void *shared, size_t row, size_t column) {
+    const struct matrices *matrices = shared;
+    return block_of(matrices, matrices->c, row / BLOCK,
+                    column / BLOCK)[in_columns(row % BLOCK, column % BLOCK)];
 }
 
 /* The blocks of A, B and C at one place; they are first touched here. */
 static void fill(const struct matrices *matrices, size_t row, size_t column) {
-    const size_t place = row * matrices->blocks + column;
-    random_state state = random_seed(SEED) * random_jump(2 * place * BLOCK_ELEMENTS);
-    double *a = block_of(matrices, matrices->a, row, column);
-    double *b = block_of(matrices, matrices->b, row, column);
-    double *c = block_of(matrices, matrices->c, row, column);
-    for (int i = 0; i < BLOCK_ELEMENTS; i++) {
-        a[i] = draw(&state);
-        b[i] = draw(&state);
-        c[i] = 0.0;
-    }
+    integers_fill(SEED, row * matrices->blocks + column, BLOCK_ELEMENTS,
+                  block_of(matrices, matrices->a, row, column),
+                  block_of(matrices, matrices->b, row, column),
+                  block_of(matrices, matrices->c, row, column));
 }
 
 /* Adds the product of a strip of A and a strip of B to their part of C. */
@@ -159,70 +148,17 @@ static void multiply_share(struct member *me, void *shared) {
     result_worked(matrices->result, first < end);
 }
 
-/* The elements of a row of C that are not what A and B make; `exact` has room for the row. */
-static size_t wrong_in_row(const struct matrices *matrices, size_t row, double *exact) {
-    const size_t size = matrices->blocks * BLOCK;
-    for (size_t column = 0; column < size; column++)
-        exact[column] = 0.0;
-    for (size_t k = 0; k < size; k++) {
-        const double a = a_at(matrices, row, k);
-        for (size_t column = 0; column < size; column += STRIP_COLUMNS) {
-            const double *b = block_of(matrices, matrices->b, k / BLOCK, column / BLOCK) +
-                              in_columns(k % BLOCK, column % BLOCK);
-            for (int j = 0; j < STRIP_COLUMNS; j++)
-                exact[column + (size_t)j] += a * b[j];
-        }
-    }
-    size_t wrong = 0;
-    for (size_t column = 0; column < size; column++)
-        wrong += !(b_or_c_at(matrices, matrices->c, row, column) == exact[column]);
-    return wrong;
-}
-
 /* The wrong elements of the rows that are looked at: all of class S, else random ones. */
-static size_t wrong_elements(const struct matrices *matrices, double *exact) {
-    const size_t size = matrices->blocks * BLOCK;
-    const bool all = matrices->blocks == (size_t)CLASS_BLOCKS[0];
+static size_t wrong_elements(const struct integers *product, double *exact) {
+    const size_t size = product->size;
+    const bool all = size == (size_t)CLASS_BLOCKS[0] * BLOCK;
     random_state state = random_seed(SEED + 2);
     size_t wrong = 0;
     for (size_t i = 0; i < (all ? size : SAMPLED_ROWS); i++) {
         state *= RANDOM_MULTIPLIER;
         const size_t row = all ? i : (size_t)(random_uniform(state) * (double)size);
-        wrong += wrong_in_row(matrices, row, exact);
+        wrong += integers_wrong_in_row(product, row, exact);
     }
-    return wrong;
-}
-
-/*
- * The rows in which A (B v) is not C v for a random v (Freivalds, IFIP Congress 1977). With
- * integers up to 2^15 in v, a wrong row is missed in one of 2^16 cases, and no number that occurs
- * exceeds 2^53. `v`, `bv`, `abv` and `cv` have an element a row.
- */
-static size_t wrong_rows(const struct matrices *matrices, double *v, double *bv, double *abv,
-                         double *cv) {
-    const size_t size = matrices->blocks * BLOCK;
-    random_state state = random_seed(SEED + 4);
-    for (size_t i = 0; i < size; i++) {
-        state *= RANDOM_MULTIPLIER;
-        v[i] = (double)(int)(65536.0 * random_uniform(state)) - 32768.0;
-    }
-#pragma omp parallel for schedule(static)
-    for (size_t row = 0; row < size; row++) {
-        bv[row] = cv[row] = 0.0;
-        for (size_t k = 0; k < size; k++) {
-            bv[row] += b_or_c_at(matrices, matrices->b, row, k) * v[k];
-            cv[row] += b_or_c_at(matrices, matrices->c, row, k) * v[k];
-        }
-    }
-#pragma omp parallel for schedule(static)
-    for (size_t row = 0; row < size; row++) {
-        abv[row] = 0.0;
-        for (size_t k = 0; k < size; k++)
-            abv[row] += a_at(matrices, row, k) * bv[k];
-    }
-    size_t wrong = 0;
-    for (size_t row = 0; row < size; row++)
-        wrong += !(abv[row] == cv[row]);
     return wrong;
 }
 
@@ -263,11 +199,10 @@ static void run(size_t class, struct result *result) {
     stage_write(&stage, result->stages);
     result->operations = 2.0 * (double)size * (double)size * (double)size;
     printf("matrices: %zu x %zu\ntasks: %zu\n", size, size, blocks * blocks);
-    result_check_below(result, "wrong elements", (double)wrong_elements(&matrices, vectors), 0.0);
+    const struct integers product = {size, a_at, b_at, c_at, &matrices};
+    result_check_below(result, "wrong elements", (double)wrong_elements(&product, vectors), 0.0);
     result_check_below(result, "rows that multiply a vector wrongly",
-                       (double)wrong_rows(&matrices, vectors, vectors + size, vectors + 2 * size,
-                                          vectors + 3 * size),
-                       0.0);
+                       (double)integers_wrong_rows(&product, SEED + 4, vectors), 0.0);
 }
 
 static uint64_t bytes_needed(size_t class, int threads) {

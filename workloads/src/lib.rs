@@ -53,9 +53,9 @@ pub struct Class {
     pub threads: u64,
     /// Operations in the timed part, as the `mops` line counts them.
     pub operations: u64,
-    /// Floating-point operations in the timed part.
+    /// Floating-point operations in the timed part; 0 of programs that run other people's programs.
     pub flops: u64,
-    /// Bytes that the timed part reads and writes when nothing stays in a cache.
+    /// Bytes that the timed part reads and writes when nothing stays in a cache; 0 of those programs.
     pub bytes: u64,
 }
 
@@ -203,7 +203,7 @@ mod tests {
         let error = |subject: &str| resolve(subject).unwrap_err().to_string();
         assert_eq!(
             error("npb:is.W"),
-            "there is no built-in program `npb:is.W`; there are npb:ep, npb:cg, npb:ft, npb:bt, npb:sp, npb:lu, climate, mva, matrix, gravity, affinity:matrix and affinity:mp3d, each with a class as in npb:ep.S"
+            "there is no built-in program `npb:is.W`; there are npb:ep, npb:cg, npb:ft, npb:bt, npb:sp, npb:lu, climate, mva, matrix, gravity, affinity:matrix, affinity:cholesky, affinity:mp3d, affinity:pmake and affinity:oltp, each with a class as in npb:ep.S"
         );
         assert_eq!(error("npb:cg.Z"), "npb:cg has no class `Z`; it has S, W, A, B, C and D");
         assert_eq!(error("npb:cg"), "`npb:cg` needs a class: S, W, A, B, C and D, as in npb:cg.S");
