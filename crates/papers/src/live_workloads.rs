@@ -279,7 +279,8 @@ impl LiveWorkloads {
             })
         };
         let here = "change against the kernel's own scheduler, in percent: simulated on the report's machine under the newest Linux that is \
-                    modelled, and measured with the same programs of today on this machine; the report has no such table";
+                    modelled, and measured with programs of today on this machine, of which attached binds each process with all of its threads; the \
+                    report has no such table";
         let guest = "change against the standard scheduler, in percent: simulated, where misses are those of the same work, and counted in \
                      the virtual machine, where they are of 1,000 references; the report has no such table";
         let here = table(Place::Here, "live-times", "Times, live", here, &times);
