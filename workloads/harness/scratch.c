@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <glob.h>
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -45,10 +47,10 @@ static void sleep_ms(long ms) {
     nanosleep(&time, NULL);
 }
 
-static void remove_folder(void) {
+static void remove_folder(const char *path) {
     for (int i = 0; i < 50; i++) {
-        nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-        if (access(folder, F_OK) != 0)
+        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        if (access(path, F_OK) != 0)
             return;
         sleep_ms(100); /* something has still written there */
     }
@@ -106,7 +108,7 @@ __attribute__((noreturn)) static void keep(int notices) {
     for (int i = 0; i < MOST_PROCESSES; i++)
         if (running[i].process != 0)
             kill(-running[i].process, SIGKILL);
-    remove_folder();
+    remove_folder(folder);
     _exit(0);
 }
 
@@ -130,12 +132,48 @@ static bool become_unprivileged(char *why, size_t why_size) {
     return true;
 }
 
+/* A folder is locked by its program and keeper while one of them lives. -1 when it is, or can't be.
+ */
+static int lock_folder(const char *path) {
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* Not yet locked by whoever has just made it, as far as one can know. */
+enum { NEW_FOR_S = 10 };
+
+/* Removes what others of our account have left whose keepers were killed, too. */
+static void remove_left(const char *parent, const char *name) {
+    char pattern[PATH_MAX];
+    glob_t found;
+    struct stat about;
+    snprintf(pattern, sizeof pattern, "%s/stayput-%s-??????", parent, name);
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *const path = found.gl_pathv[i];
+        const int lock = lock_folder(path);
+        if (lock < 0)
+            continue;
+        if (fstat(lock, &about) == 0 && about.st_uid == geteuid() &&
+            time(NULL) - about.st_mtime > NEW_FOR_S)
+            remove_folder(path);
+        close(lock);
+    }
+    globfree(&found);
+}
+
 bool scratch_open(const char *name, bool unprivileged, char *why, size_t why_size) {
     if (unprivileged && !become_unprivileged(why, why_size))
         return false;
     const char *parent = getenv("TMPDIR");
     if (parent == NULL || parent[0] != '/')
         parent = "/tmp";
+    remove_left(parent, name);
     int notices[2];
     if (snprintf(folder, sizeof folder, "%s/stayput-%s-XXXXXX", parent, name) >=
             (int)sizeof folder ||
@@ -143,6 +181,7 @@ bool scratch_open(const char *name, bool unprivileged, char *why, size_t why_siz
         snprintf(why, why_size, "no folder can be made in %s: %m", parent);
         return false;
     }
+    lock_folder(folder);
     if (pipe2(notices, O_CLOEXEC) == 0 && (keeper = fork()) >= 0) {
         if (keeper == 0) {
             close(notices[1]);

@@ -156,6 +156,33 @@ fn nothing_is_left_of_them_however_they_are_killed() {
 }
 
 #[test]
+fn a_folder_that_is_left_when_the_keeper_is_killed_too_is_removed_by_the_next_one() {
+    let pmake = built!("affinity-pmake");
+    let parent = open_folder();
+    let mut child = start(&pmake, parent.path());
+    wait_until("the moment", || has(parent.path(), "file_0.o"));
+    // Whoever kills all that a program has started finds its keeper, too.
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+    for process in children.split_whitespace().map(|id| id.parse().unwrap()).chain([child.id() as i32]) {
+        // SAFETY: the process is our child, or its child, and neither is waited for yet.
+        unsafe { libc::kill(process, libc::SIGKILL) };
+    }
+    child.wait().unwrap();
+    let left = || fs::read_dir(parent.path()).unwrap().map(|folder| folder.unwrap().path()).collect::<Vec<_>>();
+    let [folder] = &left()[..] else { panic!("{:?}", left()) };
+    wait_until("that all processes end", || processes_in(parent.path()).is_empty());
+    // It has to be some seconds old, since one that was just made isn't locked yet.
+    let old = std::time::SystemTime::now() - Duration::from_secs(60);
+    fs::File::open(folder).unwrap().set_modified(old).unwrap();
+    let mut next = start(&pmake, parent.path());
+    wait_until("that the folder goes", || !folder.exists());
+    // SAFETY: the process is our child, and not yet waited for.
+    unsafe { libc::kill(next.id() as i32, libc::SIGTERM) };
+    next.wait().unwrap();
+    wait_until("that the next one's goes", || left().is_empty());
+}
+
+#[test]
 fn what_is_missing_or_fails_is_one_sentence() {
     let empty = open_folder();
     let said = |executable: &Path, path: &Path| {
