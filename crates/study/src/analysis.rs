@@ -170,9 +170,9 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
         summaries,
         best,
     };
-    match plan.site.is_here() {
-        true => analysis.refuse_what_is_no_time(plan, trials),
-        false => analysis.withdraw_times(plan),
+    match plan.site.is_emulated() {
+        false => analysis.refuse_what_is_no_time(plan, trials),
+        true => analysis.withdraw_times(plan),
     }
     analysis
 }

@@ -409,7 +409,7 @@ impl Warning {
         }
         let sessions = record.sessions.len() as u32;
         let several = (sessions > 1).then_some(Self::SeveralSessions { sessions });
-        if !plan.site.is_here() {
+        if plan.site.is_emulated() {
             // All else disturbs times, which mean nothing in an emulated machine.
             warnings.extend(several);
             return warnings;

@@ -1,0 +1,65 @@
+//! Blocks of a study as tasks of Slurm, which is the only engine: it queues them, finds them nodes, and ends them.
+//!
+//! ```text
+//! login node: run_rounds ──Submission, sbatch --array──> node: run_task ──> ProgramRunner or ModelRunner
+//!       │ squeue: pending, running, lost                      │ every trial as it ends
+//!       └──────────── Session <── whole blocks, in their order ── block-N.trials, renamed into place
+//! ```
+//!
+//! One task is one whole block on one node, so that what is compared ran on one node, one right after the other. A *round* of
+//! blocks runs at a time; what the study asks for is decided between rounds, so that decisions stay a function of the plan and of earlier
+//! blocks. Both sides meet in a [`folder`] beside the journal. Results have names of our own: Slurm gives the number of a job that its
+//! controller has forgotten to another one, runs a task twice after a node was taken for dead, and never says so. The first whole result of
+//! a block counts, whichever task it is of.
+
+mod block_result;
+mod folder;
+mod options;
+mod queue;
+mod rounds;
+mod survey;
+mod task;
+
+pub use folder::{Folder, set_aside};
+pub use options::{ParseSlurmError, SlurmSite};
+pub use queue::{QueueError, check};
+pub use rounds::{Cluster, run_rounds};
+pub use survey::Survey;
+pub use task::{TaskEnd, run_task};
+
+use crate::engine::CellStudy;
+use crate::guest::{Assigned, Assignment};
+use crate::input::Inputs;
+use crate::plan::Plan;
+use std::path::Path;
+
+/// A study that a journal holds, with what no journal keeps, and what its programs read: all that its folder has for its tasks.
+///
+/// # Errors
+/// When the folder lacks what is needed, in one sentence.
+pub fn taken_up<S: CellStudy>(study: &S, journal: &Path) -> Result<(S, Inputs), String> {
+    let folder = Folder::beside(journal);
+    let mut plan = study.plan().clone();
+    let is_whole =
+        |plan: &Plan| plan.subjects.iter().all(|subject| subject.secrets.is_none() && subject.input.is_none());
+    // Folders may be left over from another journal of that name.
+    let is_same_study = |assigned: &Plan, plan: &Plan| {
+        let name = |plan: &Plan| plan.site.slurm().map(|site| site.study.clone());
+        name(assigned) == name(plan) && assigned.subjects.len() == plan.subjects.len()
+    };
+    match Assignment::read(folder.path()) {
+        Ok(Assigned { plan: assigned, inputs, .. }) if is_same_study(&assigned, &plan) => {
+            plan.take_unkept_of(&assigned);
+            Ok((study.with_plan(plan), inputs))
+        }
+        _ if is_whole(&plan) => {
+            let inputs = plan.subjects.iter().map(|_| None).collect();
+            Ok((study.with_plan(plan), inputs))
+        }
+        _ => Err(format!(
+            "there is no {} with what {} doesn't keep; go on by the command that began the study",
+            folder.path().display(),
+            journal.display()
+        )),
+    }
+}
