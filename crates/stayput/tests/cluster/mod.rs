@@ -85,23 +85,40 @@ impl Cluster {
     }
 
     /// Starts the controller, which takes up what an earlier one has left.
-    fn start_controller(&mut self) {
+    pub fn start_controller(&mut self) {
         self.controller = Some(self.daemon("slurmctld", &[]));
     }
 
     /// Starts the daemon of a node, by its position in [`NODES`].
-    fn start_node(&mut self, node: usize) {
+    pub fn start_node(&mut self, node: usize) {
         self.daemons[node] = Some(self.daemon("slurmd", &["-N", NODES[node]]));
     }
 
     /// Kills the controller, which has no time to write anything.
-    fn kill_controller(&mut self) {
+    pub fn kill_controller(&mut self) {
         self.controller.take().iter_mut().for_each(kill);
     }
 
     /// Kills the daemon of a node; jobs that run there do so on.
-    fn kill_node(&mut self, node: usize) {
+    pub fn kill_node(&mut self, node: usize) {
         self.daemons[node].take().iter_mut().for_each(kill);
+    }
+
+    /// Kills whatever jobs run on a node, as if it had lost its power.
+    pub fn kill_processes_of(&self, node: &str) {
+        let wanted = format!("SLURMD_NODENAME={node}");
+        for pid in self.processes() {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes()) {
+                let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+            }
+        }
+    }
+
+    /// Sends a signal to the daemon of a node.
+    pub fn signal_node(&self, node: usize, signal: nix::sys::signal::Signal) {
+        let daemon = self.daemons[node].as_ref().expect("it runs");
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon.id() as i32), signal).unwrap();
     }
 
     /// Waits until every node is idle.
