@@ -948,6 +948,7 @@ fn builtin(name: &str) -> Result<Subject, NoBuiltin> {
 struct Progress {
     bar: ProgressBar,
     is_race: bool,
+    is_quiet: bool,
     budget_ms: u64,
     spent: Duration,
     trial_began: Instant,
@@ -961,7 +962,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {prefix} {msg}") {
             bar.set_style(style);
         }
-        Self { bar, is_race, budget_ms, spent, trial_began: Instant::now(), block: String::new() }
+        Self { bar, is_race, is_quiet: quiet, budget_ms, spent, trial_began: Instant::now(), block: String::new() }
     }
 
     fn say(&self, text: &str) {
@@ -988,6 +989,8 @@ impl Progress {
                 self.bar.set_message(printable(&message).into_owned());
                 self.bar.set_position((self.spent.as_millis() as u64).min(self.budget_ms));
             }
+            // Without a terminal there is no bar, and this is told all the same.
+            Event::Note(text) if self.bar.is_hidden() && !self.is_quiet => eprintln!("stayput: {text}"),
             Event::Note(text) => self.say(text),
             Event::Begin(cell) => {
                 self.trial_began = Instant::now();

@@ -137,6 +137,11 @@ impl SlurmSite {
         arguments
     }
 
+    /// What the job is called by which a node is asked what machine it is.
+    pub(crate) fn survey_name(&self) -> String {
+        format!("stayput-{}-look", self.study)
+    }
+
     /// `asked` as a study goes on by it that began by this: where its blocks run may change, but not its name, nor how many decide together.
     #[must_use]
     pub(crate) fn gone_on_with(&self, asked: &Self) -> Self {

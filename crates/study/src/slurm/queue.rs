@@ -53,8 +53,8 @@ pub enum QueueError {
 pub(crate) struct QueuedTask {
     /// The name of its submission.
     pub(crate) name: String,
-    /// Its position in that.
-    pub(crate) index: usize,
+    /// Its position in that; none where it is no task of an array.
+    pub(crate) index: Option<usize>,
     /// In Slurm's words: `RUNNING`.
     pub(crate) state: String,
     /// Where it runs; empty as long as it doesn't.
@@ -89,7 +89,7 @@ impl QueuedTask {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.splitn(5, '|').map(str::trim);
         let mut next = || words.next().map(str::to_owned);
-        let (name, index) = (next()?, next()?.parse().ok()?);
+        let (name, index) = (next()?, next()?.parse().ok());
         Some(Self { name, index, state: next()?, node: next()?, reason: next()? })
     }
 }
@@ -150,7 +150,11 @@ pub(super) fn failure(stderr: &str, program: &str) -> QueueError {
         ["error: ", "fatal: "].into_iter().find_map(|start| line.strip_prefix(start)).unwrap_or(line).trim()
     });
     // The last line says what came of those before it.
-    let told = told.filter(|line| !line.is_empty()).next_back().unwrap_or("it doesn't say why").to_owned();
+    let told = told
+        .filter(|line| !line.is_empty() && !line.starts_with("Try \""))
+        .next_back()
+        .unwrap_or("it doesn't say why")
+        .to_owned();
     if AWAY.iter().any(|words| stderr.contains(words)) { QueueError::Away(told) } else { QueueError::Refused(told) }
 }
 
@@ -232,14 +236,14 @@ mod tests {
         let task = QueuedTask::parse("stayput-1f-0|2|PENDING||Resources").unwrap();
         assert_eq!(
             (task.name.as_str(), task.index, task.is_running(), task.has_ended()),
-            ("stayput-1f-0", 2, false, false)
+            ("stayput-1f-0", Some(2), false, false)
         );
         let task = QueuedTask::parse("stayput-1f-0|0|RUNNING|n1|None").unwrap();
         assert!(task.is_running() && task.node == "n1");
         let task = QueuedTask::parse("stayput-1f-0|0|NODE_FAIL|n1|a|b").unwrap();
         assert!(task.has_ended() && !task.is_running() && task.reason == "a|b");
-        // Some versions show an array that hasn't been split as a whole.
-        assert_eq!(QueuedTask::parse("stayput-1f-0|0-2%3|PENDING||Priority"), None);
+        let job = QueuedTask::parse("stayput-1f-look|N/A|RUNNING|n1|None").unwrap();
+        assert!(job.index.is_none() && job.is_running());
         assert_eq!(QueuedTask::parse("slurm_load_jobs error: x"), None);
     }
 
@@ -259,6 +263,8 @@ mod tests {
             refused,
             QueueError::Refused("Batch job submission failed: Invalid partition name specified".into())
         );
+        let unknown = failure("srun: unrecognized option '--x=1'\nTry \"srun --help\" for more information\n", "srun");
+        assert_eq!(unknown, QueueError::Refused("unrecognized option '--x=1'".into()));
         assert_eq!(failure("", "sbatch"), QueueError::Refused("it doesn't say why".into()));
     }
 }

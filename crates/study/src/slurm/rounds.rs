@@ -33,6 +33,12 @@ const ASK_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15
 /// ended well, which have left a block.
 const GRACE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
 
+/// So long it is waited at the end for the queue to empty, or for a controller that is away.
+const LONGEST_END: Duration = Duration::from_secs(30);
+
+/// Of so many submissions at most it is asked at once.
+const NAMES_OF_A_QUESTION: usize = 200;
+
 /// A block that was lost so often is given up.
 const LOSSES_TO_GIVE_UP: u32 = 3;
 
@@ -182,7 +188,7 @@ pub fn run_rounds<S: CellStudy>(
         // As it was when the round began, so that whoever takes it up decides the same.
         let before = &session.trials()[..noted];
         if plan.budget.is_some_and(|budget| duration(sum_s(before)) >= budget) {
-            under_way.end();
+            under_way.end(watch);
             return Ok(Ending::BudgetSpent);
         }
         let mut sequence = before.last().map_or(0, |trial| trial.sequence + 1);
@@ -203,7 +209,7 @@ pub fn run_rounds<S: CellStudy>(
             round.push(BlockWork { block, turns: work.cells.into_iter().map(turn).collect() });
         }
         if round.is_empty() {
-            under_way.end();
+            under_way.end(watch);
             return Ok(Ending::Finished);
         }
         // A round is taken up behind the blocks that are in the journal.
@@ -222,11 +228,12 @@ struct UnderWay<'a> {
     site: &'a SlurmSite,
     blocks: Vec<Block>,
     watcher: Watcher,
-    /// Names of what was submitted, and may still be in the queue.
+    /// Names of what was submitted in this round.
     names: Vec<String>,
+    /// Names of all that was submitted before. A task that was run twice may still be in the queue, and a controller that crashed
+    /// takes what ended shortly before for running.
+    earlier: Vec<String>,
     last_number: u32,
-    /// Whether something may be left in the queue when all blocks are there.
-    has_strays: bool,
     /// Whether the controller didn't answer when it was asked last, and why.
     away: Option<String>,
     /// Of a model, where its clock is.
@@ -235,10 +242,10 @@ struct UnderWay<'a> {
 
 impl<'a> UnderWay<'a> {
     fn new(cluster: &'a Cluster<'a>, plan: &'a Plan, site: &'a SlurmSite) -> Self {
-        let (blocks, names) = (Vec::new(), Vec::new());
+        let (blocks, names, earlier) = (Vec::new(), Vec::new(), vec![site.survey_name()]);
         let watcher = Watcher::new();
-        let (last_number, has_strays, away, clock_s) = (0, false, None, 0.0);
-        Self { cluster, plan, site, blocks, watcher, names, last_number, has_strays, away, clock_s }
+        let (last_number, away, clock_s) = (0, None, 0.0);
+        Self { cluster, plan, site, blocks, watcher, names, earlier, last_number, away, clock_s }
     }
 
     /// Runs `round` to its end.
@@ -253,7 +260,7 @@ impl<'a> UnderWay<'a> {
         self.take_up();
         let ran = self.run_to_end(session, watch);
         match &ran {
-            Ok(()) => self.clean_up(),
+            Ok(()) => self.forget_round(),
             Err(EngineError::Runner(RunnerError::Interrupted { signal }))
                 if *signal == nix::sys::signal::Signal::SIGHUP as i32 =>
             {
@@ -286,7 +293,6 @@ impl<'a> UnderWay<'a> {
                     is_ours = true;
                 }
             }
-            self.has_strays = true;
             if is_ours {
                 self.names.push(name);
             } else {
@@ -356,7 +362,6 @@ impl<'a> UnderWay<'a> {
                         Ok(result) => block.result = Some(result),
                         Err(why) => {
                             folder.forget(&path);
-                            self.has_strays = true;
                             let lost = block.lose(&format!("what was left of it can't be used: {why}"))?;
                             watch(Event::Note(&lost));
                         }
@@ -409,7 +414,6 @@ impl<'a> UnderWay<'a> {
                 && since.elapsed() > *grace
             {
                 let cause = cause.clone();
-                self.has_strays = true;
                 watch(Event::Note(&block.lose(&cause)?));
             }
         }
@@ -441,7 +445,7 @@ impl<'a> UnderWay<'a> {
                 if self.away.is_none() {
                     watch(Event::Note(&format!("{}; it is waited for", QueueError::Away(why.clone()))));
                 }
-                (self.away, self.has_strays) = (Some(why), true);
+                self.away = Some(why);
                 false
             }
             Err(QueueError::Interrupted { signal }) => return Err(RunnerError::Interrupted { signal }),
@@ -475,7 +479,7 @@ impl<'a> UnderWay<'a> {
         self.away = None;
         for block in self.blocks.iter_mut().filter(|block| block.result.is_none()) {
             let Some(attempt) = block.attempt.as_ref().filter(|attempt| attempt.since <= asked) else { continue };
-            let is_its = |task: &&QueuedTask| task.name == attempt.name && task.index == attempt.index;
+            let is_its = |task: &&QueuedTask| task.name == attempt.name && task.index == Some(attempt.index);
             // Of several under one number, which a controller that crashed may have started, one that isn't over counts.
             let task = tasks.iter().filter(is_its).min_by_key(|task| task.has_ended());
             let ended = match task {
@@ -543,21 +547,53 @@ impl<'a> UnderWay<'a> {
         }
     }
 
-    /// After a round nothing of it is in the queue, nor in the folder.
-    fn clean_up(&mut self) {
-        let names = std::mem::take(&mut self.names);
-        if std::mem::take(&mut self.has_strays) {
-            names.iter().for_each(|name| drop(queue::cancel(name)));
-        }
+    /// After a round the folder has nothing of it.
+    fn forget_round(&mut self) {
+        self.earlier.append(&mut self.names);
         let folder = &self.cluster.folder;
         folder.submissions().iter().for_each(|submission| folder.forget_submission(submission.number));
     }
 
-    /// After the last round the folder isn't needed any more.
-    fn end(&mut self) {
+    /// After the last round nothing is in the queue, and the folder isn't needed any more.
+    fn end(&mut self, watch: &mut dyn FnMut(Event)) {
         self.take_up();
-        self.clean_up();
+        self.forget_round();
+        let begun = Instant::now();
+        for names in std::mem::take(&mut self.earlier).chunks(NAMES_OF_A_QUESTION) {
+            if let Err(error) = empty_queue(names, begun) {
+                watch(Event::Note(&format!("{error}, so that it isn't known whether something is left in its queue")));
+                break;
+            }
+        }
         self.cluster.folder.remove();
+    }
+}
+
+/// Waits until nothing called `names` is in the queue, and takes out what stays. A task that has left its block ends by itself.
+fn empty_queue(names: &[String], begun: Instant) -> Result<(), QueueError> {
+    let mut has_cancelled = false;
+    loop {
+        match queue::tasks(names) {
+            Ok(tasks) => {
+                let left: Vec<&String> = names
+                    .iter()
+                    .filter(|name| tasks.iter().any(|task| task.name == **name && !task.has_ended()))
+                    .collect();
+                if left.is_empty() {
+                    return Ok(());
+                }
+                if begun.elapsed() > GRACE[0] && !std::mem::replace(&mut has_cancelled, true) {
+                    left.into_iter().try_for_each(|name| queue::cancel(name))?;
+                }
+            }
+            Err(error @ QueueError::Interrupted { .. }) => return Err(error),
+            Err(error) if begun.elapsed() > LONGEST_END => return Err(error),
+            Err(_) => {}
+        }
+        if begun.elapsed() > LONGEST_END {
+            return Ok(());
+        }
+        thread::sleep(LOOK);
     }
 }
 

@@ -42,7 +42,8 @@ impl Survey {
             }
         }
         command
-            .args(["--quiet", "--cpu-bind=none", "--job-name=stayput-look"])
+            .args(["--quiet", "--cpu-bind=none"])
+            .arg(format!("--job-name={}", site.survey_name()))
             .args(site.arguments())
             .args(program)
             .stdin(Stdio::piped())
