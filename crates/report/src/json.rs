@@ -266,6 +266,9 @@ fn text_of_cells(
     if !analysis.effects.is_empty() {
         list(&mut text, "effects", &analysis.effects);
     }
+    if !analysis.nodes.is_empty() {
+        list(&mut text, "nodes", &analysis.nodes);
+    }
     let tables = PaperTable::all(study);
     if let Some(paper) = of_paper(&tables) {
         value(&mut text, "paper", &paper);

@@ -634,20 +634,23 @@ impl AttachedStudy {
 
     /// What is needed to go on with it, by its journal and the folder of its tasks alone.
     fn prepare(self, journal: &Path, args: &StudyArgs) -> anyhow::Result<Prepared> {
-        let (venue, machine) = self.venue()?;
-        let wrong = |what: String| UsageError::from(what);
-        let (study, inputs) = match self {
+        let (mut venue, machine) = self.venue()?;
+        let (study, inputs, directory) = match self {
             Self::Comparison(record) => slurm::taken_up(&record.plan, journal)
-                .map(|(study, inputs)| (CellPlan::Comparison(identified(&study)), inputs)),
+                .map(|(study, inputs, directory)| (CellPlan::Comparison(study), inputs, directory)),
             Self::Race(record) => slurm::taken_up(&record.plan, journal)
-                .map(|(study, inputs)| (CellPlan::Race(identified(&study)), inputs)),
+                .map(|(study, inputs, directory)| (CellPlan::Race(study), inputs, directory)),
         }
-        .map_err(wrong)?;
+        .map_err(UsageError::from)?;
+        // Its programs are where it was begun, and nodes look whether they are still the same.
+        if let Venue::Cluster(nodes) = &mut venue {
+            nodes.directory = directory;
+        }
         let plan = match &study {
             CellPlan::Comparison(study) => &study.plan,
             CellPlan::Race(study) => &study.plan,
         };
-        let missing = can_start(plan).err();
+        let missing = None;
         let mut made_from = made_from(plan, args);
         made_from.add_journal(journal);
         let (journal_path, remarks) = (journal.to_owned(), Vec::new());

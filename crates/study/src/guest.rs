@@ -66,14 +66,22 @@ pub(crate) struct Assignment {
     inputs: Vec<Option<PathBuf>>,
     /// The machine that it was planned on, where that isn't the one that runs it.
     machine: Option<Machine>,
+    /// The folder that commands were given in.
+    directory: PathBuf,
 }
 
 const ASSIGNMENT: &str = "assignment.json";
 
 impl Assignment {
-    /// Writes the study of `plan`, whose programs read `inputs`, into `folder`; `machine` is where it was planned, unless that runs it. An
-    /// earlier one is there until this one is whole.
-    pub(crate) fn write(folder: &Path, plan: &Plan, inputs: &Inputs, machine: Option<&Machine>) -> io::Result<()> {
+    /// Writes the study of `plan`, whose programs read `inputs`, into `folder`; `machine` is where it was planned, unless that runs it,
+    /// and `directory` where commands were given. An earlier one is there until this one is whole.
+    pub(crate) fn write(
+        folder: &Path,
+        plan: &Plan,
+        inputs: &Inputs,
+        machine: Option<&Machine>,
+        directory: &Path,
+    ) -> io::Result<()> {
         let mut files = Vec::new();
         for (number, input) in inputs.iter().enumerate() {
             let path = folder.join(format!("input-{number}"));
@@ -83,7 +91,8 @@ impl Assignment {
         }
         let unkept = |unkept: &Unkept| (unkept.argv.clone(), unkept.values.clone());
         let unkept = plan.subjects.iter().map(|subject| unkept(&subject.unkept)).collect();
-        let assignment = Self { plan: plan.clone(), unkept, inputs: files, machine: machine.cloned() };
+        let (plan, machine) = (plan.clone(), machine.cloned());
+        let assignment = Self { plan, unkept, inputs: files, machine, directory: directory.to_owned() };
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(&serde_json::to_vec(&assignment)?)?;
         file.as_file().sync_all()?;
@@ -92,13 +101,14 @@ impl Assignment {
 
     /// What was written into `folder`.
     pub(crate) fn read(folder: &Path) -> io::Result<Assigned> {
-        let Self { mut plan, unkept, inputs, machine } = serde_json::from_slice(&fs::read(folder.join(ASSIGNMENT))?)?;
+        let Self { mut plan, unkept, inputs, machine, directory } =
+            serde_json::from_slice(&fs::read(folder.join(ASSIGNMENT))?)?;
         for (subject, (argv, values)) in plan.subjects.iter_mut().zip(unkept) {
             subject.unkept = Unkept { argv, values, target: None };
         }
         let open = |path: Option<PathBuf>| path.map(|path| Input::new(File::open(path)?)).transpose();
         let inputs = inputs.into_iter().map(open).collect::<io::Result<_>>()?;
-        Ok(Assigned { plan, inputs, machine })
+        Ok(Assigned { plan, inputs, machine, directory })
     }
 }
 
@@ -110,6 +120,8 @@ pub(crate) struct Assigned {
     pub(crate) inputs: Inputs,
     /// The machine that it was planned on, where that isn't the one that runs it.
     pub(crate) machine: Option<Machine>,
+    /// The folder that commands were given in.
+    pub(crate) directory: PathBuf,
 }
 
 /// The study in `folder`, and a runner for it.

@@ -16,7 +16,7 @@
 //! - what runs it: [`engine`], [`runner`] with what it does for mixes, and [`ModelRunner`]; on the nodes of a cluster, [`slurm`]
 //! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`] and the course of each; how
 //!   their journals are called, [`journal_name`]
-//! - what it shows: slowdowns in mixes and what metrics come to, [`summary`], [`verdict`], [`crowding`], [`warning`] and [`stop_reason`], [`analysis`]
+//! - what it shows: slowdowns in mixes, what metrics come to, and [`nodes`] by themselves, [`summary`], [`verdict`], [`crowding`], [`warning`] and [`stop_reason`], [`analysis`]
 
 #![forbid(unsafe_code)]
 
@@ -54,6 +54,7 @@ mod mix_text;
 pub mod model;
 pub mod model_file;
 mod model_runner;
+pub mod nodes;
 pub mod plan;
 pub mod preparation;
 pub mod race;
@@ -106,6 +107,7 @@ pub use metric_summary::MetricSummary;
 pub use mix::{Job, JobRun, Mix, OwnTreatment};
 pub use model::SubjectModel;
 pub use model_runner::ModelRunner;
+pub use nodes::{NodeEffect, NodeSummary};
 pub use plan::{Alone, Cell, Plan, Subject};
 pub use race::{Entrant, Race, RaceResult, RaceStop};
 pub use race_course::RaceCourse;

@@ -31,13 +31,14 @@ use crate::engine::CellStudy;
 use crate::guest::{Assigned, Assignment};
 use crate::input::Inputs;
 use crate::plan::Plan;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// A study that a journal holds, with what no journal keeps, and what its programs read: all that its folder has for its tasks.
+/// A study that a journal holds, with what no journal keeps, what its programs read, and where they are run: all that its folder has for its
+/// tasks.
 ///
 /// # Errors
 /// When the folder lacks what is needed, in one sentence.
-pub fn taken_up<S: CellStudy>(study: &S, journal: &Path) -> Result<(S, Inputs), String> {
+pub fn taken_up<S: CellStudy>(study: &S, journal: &Path) -> Result<(S, Inputs, PathBuf), String> {
     let folder = Folder::beside(journal);
     let mut plan = study.plan().clone();
     let is_whole =
@@ -48,13 +49,14 @@ pub fn taken_up<S: CellStudy>(study: &S, journal: &Path) -> Result<(S, Inputs), 
         name(assigned) == name(plan) && assigned.subjects.len() == plan.subjects.len()
     };
     match Assignment::read(folder.path()) {
-        Ok(Assigned { plan: assigned, inputs, .. }) if is_same_study(&assigned, &plan) => {
+        Ok(Assigned { plan: assigned, inputs, directory, .. }) if is_same_study(&assigned, &plan) => {
             plan.take_unkept_of(&assigned);
-            Ok((study.with_plan(plan), inputs))
+            Ok((study.with_plan(plan), inputs, directory))
         }
         _ if is_whole(&plan) => {
             let inputs = plan.subjects.iter().map(|_| None).collect();
-            Ok((study.with_plan(plan), inputs))
+            let directory = std::env::current_dir().map_err(|error| format!("there is no current folder: {error}"))?;
+            Ok((study.with_plan(plan), inputs, directory))
         }
         _ => Err(format!(
             "there is no {} with what {} doesn't keep; go on by the command that began the study",

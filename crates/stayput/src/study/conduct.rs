@@ -137,7 +137,10 @@ pub(super) fn conduct<S: CellStudy>(
     }
     let study = session.plan().clone();
     let plan = study.plan();
-    let folder = matches!(venue, Venue::Cluster(..)).then(|| Folder::beside(path)).filter(|_| can_start);
+    let directory = match &venue {
+        Venue::Cluster(nodes) if can_start => Some(nodes.directory.clone()),
+        _ => None,
+    };
     let mut runner: Box<dyn Runner> = match (host, venue) {
         (Host::Modelled, _) => Box::new(ModelRunner::after(session.trials())),
         // Whatever runs on a cluster does so in its tasks.
@@ -163,10 +166,14 @@ pub(super) fn conduct<S: CellStudy>(
         }
         progress.show(plan, event);
     };
-    let ending = match folder {
-        Some(folder) => {
-            let program = vec![std::env::current_exe()?.into(), "task".into()];
-            slurm::run_rounds(&mut session, &Cluster { folder, program, inputs: &inputs, machine }, &mut watch)
+    let ending = match directory {
+        Some(directory) => {
+            let (folder, program) = (Folder::beside(path), vec![std::env::current_exe()?.into(), "task".into()]);
+            slurm::run_rounds(
+                &mut session,
+                &Cluster { folder, program, inputs: &inputs, machine, directory },
+                &mut watch,
+            )
         }
         None => engine::run_blocks(&mut session, runner.as_mut(), &mut watch),
     };

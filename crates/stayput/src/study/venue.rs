@@ -6,6 +6,7 @@ use launch::Interruptions;
 use machine::Machine;
 use std::cell::RefCell;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use study::engine::CellStudy;
 use study::plan::PlanError;
 use study::slurm::{self, QueueError, SlurmSite, Survey};
@@ -24,8 +25,25 @@ pub(super) enum Venue {
     Here,
     /// In a virtual one, of which this is known.
     Guest(Box<HostFacts>, RefCell<GuestRunner>),
-    /// On the nodes of a cluster, of one of which this is known. It can be asked for more as long as the study is planned, where it was asked.
-    Cluster(Box<HostFacts>, RefCell<Option<Survey>>),
+    /// On the nodes of a cluster.
+    Cluster(Nodes),
+}
+
+/// The nodes of a cluster.
+pub(super) struct Nodes {
+    /// What is known of one of them.
+    facts: Box<HostFacts>,
+    /// What can be asked for more of it, where it was asked.
+    survey: RefCell<Option<Survey>>,
+    /// The folder in which programs run.
+    pub(super) directory: PathBuf,
+}
+
+impl Nodes {
+    fn new(facts: HostFacts, survey: Option<Survey>) -> anyhow::Result<Self> {
+        let directory = std::env::current_dir().context("there is no current folder to run programs in")?;
+        Ok(Self { facts: facts.into(), survey: survey.into(), directory })
+    }
 }
 
 impl Venue {
@@ -59,20 +77,20 @@ impl Venue {
             launch::die_by(signal);
         }
         let (survey, (facts, machine)) = asked.context(no_study)?;
-        Ok((Self::Cluster(Box::new(as_exported(facts)), Some(survey).into()), machine))
+        Ok((Self::Cluster(Nodes::new(as_exported(facts), Some(survey))?), machine))
     }
 
     /// The nodes on which the study of `record` was begun, with the machine that it was planned on: Slurm isn't asked for another one.
     pub(super) fn cluster_again<S: CellStudy>(record: &Record<S>) -> anyhow::Result<(Self, Machine)> {
         slurm::check().context("no study can be gone on with on Slurm")?;
         let machine = serde_json::from_value(record.machine.clone()).context("cannot read the journal's machine")?;
-        Ok((Self::Cluster(Box::new(as_exported(record.host.clone())), None.into()), machine))
+        Ok((Self::Cluster(Nodes::new(as_exported(record.host.clone()), None)?), machine))
     }
 
     /// Nodes that run models, which have the machine that they are made for.
     pub(super) fn cluster_of_model() -> anyhow::Result<Self> {
         slurm::check().context("no study can be run on Slurm")?;
-        Ok(Self::Cluster(Box::new(HostFacts::of_model()), None.into()))
+        Ok(Self::Cluster(Nodes::new(HostFacts::of_model(), None)?))
     }
 
     /// Why conditions can't be brought about there, in a sentence.
@@ -82,7 +100,7 @@ impl Venue {
             Self::Guest(_, runner) => {
                 runner.borrow_mut().lacking(conditions).map_err(|error| PlanError(error.to_string()))
             }
-            Self::Cluster(_, survey) => match survey.borrow_mut().as_mut() {
+            Self::Cluster(nodes) => match nodes.survey.borrow_mut().as_mut() {
                 Some(survey) => survey.lacking(conditions).map_err(|error| PlanError(error.to_string())),
                 // It was asked when the study began.
                 None => Ok(None),
@@ -95,7 +113,7 @@ impl Venue {
         match self {
             _ if plan.subjects.iter().any(|subject| subject.model.is_some()) => Host::Modelled,
             Self::Here => Host::Real,
-            Self::Guest(facts, _) | Self::Cluster(facts, _) => Host::Elsewhere(facts.clone()),
+            Self::Guest(facts, _) | Self::Cluster(Nodes { facts, .. }) => Host::Elsewhere(facts.clone()),
         }
     }
 }

@@ -144,17 +144,14 @@ fn said(program: &'static str, command: Command, input: &str, heeds_signals: boo
 
 /// Why a client failed, by what it wrote on standard error.
 pub(super) fn failure(stderr: &str, program: &str) -> QueueError {
-    let told = stderr.lines().map(|line| {
+    let mut told = stderr.lines().map(|line| {
         let line = line.strip_prefix(program).map_or(line, |rest| rest.trim_start_matches(':'));
         let line = line.trim_start();
         ["error: ", "fatal: "].into_iter().find_map(|start| line.strip_prefix(start)).unwrap_or(line).trim()
     });
     // The last line says what came of those before it.
-    let told = told
-        .filter(|line| !line.is_empty() && !line.starts_with("Try \""))
-        .next_back()
-        .unwrap_or("it doesn't say why")
-        .to_owned();
+    let told =
+        told.rfind(|line| !line.is_empty() && !line.starts_with("Try \"")).unwrap_or("it doesn't say why").to_owned();
     if AWAY.iter().any(|words| stderr.contains(words)) { QueueError::Away(told) } else { QueueError::Refused(told) }
 }
 
@@ -184,18 +181,25 @@ pub fn check() -> Result<(), QueueError> {
     }
 }
 
-/// Submits `script` as an array of `tasks` that is called `name`, of which as many run at a time as `site` says. What tasks print goes into
-/// files in `logs`.
+/// Submits `script` as an array of `tasks` that is called `name`, of which as many run at a time as `site` says. Tasks run in the first of
+/// the `folders`, and what they print goes into files in the second.
 ///
 /// # Errors
 /// [`QueueError`]. Where the controller was away it may be in the queue all the same.
-pub(crate) fn submit(site: &SlurmSite, name: &str, tasks: usize, logs: &Path, script: &str) -> Result<(), QueueError> {
+pub(crate) fn submit(
+    site: &SlurmSite,
+    name: &str,
+    tasks: usize,
+    [directory, logs]: [&Path; 2],
+    script: &str,
+) -> Result<(), QueueError> {
     let mut command = client("sbatch");
     command
         .args(["--parsable", "--no-requeue", "--open-mode=append", "--export=ALL"])
         .args(site.arguments())
         .arg(format!("--job-name={name}"))
         .arg(format!("--array=0-{}%{}", tasks.saturating_sub(1), site.nodes))
+        .arg(format!("--chdir={}", directory.display()))
         .arg(format!("--output={}/log-{name}-%a", logs.display()));
     said("sbatch", command, script, true).map(drop)
 }

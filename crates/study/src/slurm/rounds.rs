@@ -18,7 +18,7 @@ use crate::session::Session;
 use machine::Machine;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,6 +52,8 @@ pub struct Cluster<'a> {
     pub inputs: &'a Inputs,
     /// The machine that the plan was made on.
     pub machine: &'a Machine,
+    /// The folder in which programs are run, as nodes find it.
+    pub directory: PathBuf,
 }
 
 /// A task that was submitted.
@@ -177,7 +179,7 @@ pub fn run_rounds<S: CellStudy>(
     let unwritten = |error| broken(format!("cannot write the study for its tasks to {path}: {error}"));
     cluster.folder.make().map_err(unwritten)?;
     let (inputs, machine) = (cluster.inputs, cluster.machine);
-    Assignment::write(cluster.folder.path(), plan, inputs, Some(machine)).map_err(unwritten)?;
+    Assignment::write(cluster.folder.path(), plan, inputs, Some(machine), &cluster.directory).map_err(unwritten)?;
 
     let first = session.trials().last().map_or(0, |trial| trial.block + 1).max(plan.first_block());
     let mut start = site.round_of(first, plan.first_block());
@@ -312,11 +314,7 @@ impl<'a> UnderWay<'a> {
             if let Some(signal) = launch::interruption() {
                 return Err(RunnerError::Interrupted { signal }.into());
             }
-            self.collect(watch)?;
-            while self.blocks.first().is_some_and(|block| block.result.is_some()) {
-                let block = self.blocks.remove(0);
-                self.merge(session, block, watch)?;
-            }
+            self.take_in(session, watch)?;
             if self.blocks.is_empty() {
                 return Ok(());
             }
@@ -328,6 +326,20 @@ impl<'a> UnderWay<'a> {
             self.tell(watch);
             thread::sleep(LOOK);
         }
+    }
+
+    /// Takes in what is whole, as far as no block before it is missing.
+    fn take_in<S: CellStudy>(
+        &mut self,
+        session: &mut Session<S>,
+        watch: &mut dyn FnMut(Event),
+    ) -> Result<(), EngineError> {
+        self.collect(watch)?;
+        while self.blocks.first().is_some_and(|block| block.result.is_some()) {
+            let block = self.blocks.remove(0);
+            self.merge(session, block, watch)?;
+        }
+        Ok(())
     }
 
     /// Reads what tasks have left in the folder.
@@ -438,7 +450,13 @@ impl<'a> UnderWay<'a> {
             .map_err(|error| RunnerError::Broken(format!("cannot write to {}: {error}", folder.path().display())))?;
         self.names.push(name.clone());
         let script = script(&self.cluster.program, folder.path(), submission.number);
-        let is_sure = match queue::submit(self.site, &name, submission.blocks.len(), folder.path(), &script) {
+        let is_sure = match queue::submit(
+            self.site,
+            &name,
+            submission.blocks.len(),
+            [&self.cluster.directory, folder.path()],
+            &script,
+        ) {
             Ok(()) => true,
             // It may have been submitted all the same.
             Err(QueueError::Away(why)) => {

@@ -181,7 +181,7 @@ fn take_all_cpus() {
 
 /// The plan on this node, by the same policies: where it is another machine than the one that the plan was made on, each place is found anew.
 fn on_this_node(assigned: Assigned, node: &str) -> Result<(Plan, crate::input::Inputs), TaskError> {
-    let Assigned { mut plan, inputs, machine: planned } = assigned;
+    let Assigned { mut plan, inputs, machine: planned, .. } = assigned;
     let here = Machine::host().map_err(|error| TaskError::here(format!("{node}: {error}")))?;
     if let Some(planned) = planned.filter(|planned| !is_same_for_placements(planned, &here)) {
         place_anew(&mut plan, &planned, &here).map_err(|what| TaskError::lasting(format!("node {node} {what}")))?;
