@@ -152,7 +152,7 @@ mod tests {
     use crate::treatment::Treatment;
     use crate::trial::{More, Status};
 
-    /// Twelve blocks, dealt out to three nodes; the time of a trial by its node, its treatment and a little noise.
+    /// Twenty-four blocks, dealt out to three nodes; the time of a trial by its node, its treatment and a little noise.
     fn trials(time_s: impl Fn(&str, usize) -> f64) -> (Plan, Vec<Trial>) {
         let plan = Plan {
             subjects: vec![Subject { name: "app".into(), ..Subject::default() }],
@@ -161,7 +161,7 @@ mod tests {
             ..Plan::default()
         };
         let mut trials = Vec::new();
-        for block in 0..12 {
+        for block in 0..24 {
             let node = ["n1", "n2", "n3"][block as usize % 3];
             for cell in plan.cells() {
                 let turn = Turn { cell, sequence: trials.len() as u32, block, warmup: false, cut_off: None };
@@ -183,12 +183,12 @@ mod tests {
         let nodes = NodeSummary::all(&plan, &trials);
         assert_eq!(
             nodes.iter().map(|n| (n.node.as_str(), n.blocks)).collect::<Vec<_>>(),
-            [("n1", 4), ("n2", 4), ("n3", 4)]
+            [("n1", 8), ("n2", 8), ("n3", 8)]
         );
         assert_eq!(nodes.iter().map(NodeSummary::is_slow).collect::<Vec<_>>(), [false, true, false]);
         let slowdown = nodes[1].slowdown.unwrap();
         assert!((slowdown.ratio - 1.5).abs() < 0.01 && slowdown.low > 1.45, "{slowdown:?}");
-        assert!(nodes.iter().all(|node| (node.effects[0].ratio - 1.2).abs() < 0.01 && node.effects[0].pairs == 4));
+        assert!(nodes.iter().all(|node| (node.effects[0].ratio - 1.2).abs() < 0.01 && node.effects[0].pairs == 8));
         assert!(nodes.iter().all(|node| node.most_different().is_none()), "{nodes:?}");
     }
 

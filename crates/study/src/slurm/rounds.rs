@@ -622,3 +622,180 @@ fn script(program: &[OsString], folder: &Path, number: u32) -> String {
     // A program of ours that itself calls `srun` isn't bound by it.
     format!("#!/bin/sh\nexport SLURM_CPU_BIND=none\nexec {}\n", shell_words::join(words))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::block_result::{BlockWriter, Header};
+    use super::*;
+    use crate::comparison::{Comparison, StopRule};
+    use crate::host::HostState;
+    use crate::plan::Subject;
+    use crate::session::Host;
+    use crate::treatment::Treatment;
+    use crate::trial::{Status, Trial};
+    use proptest::prelude::*;
+
+    const BLOCKS: u32 = 5;
+
+    fn study() -> Comparison {
+        let mut site = SlurmSite { nodes: BLOCKS, round: BLOCKS, ..SlurmSite::default() };
+        site.study = "5a".into();
+        let plan = Plan {
+            subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
+            threads: vec![1],
+            treatments: vec![Treatment::unbound(), Treatment::new("free".into(), Vec::new())],
+            timeout: Duration::from_secs(60),
+            site: crate::site::Site::Slurm(site),
+            ..Plan::default()
+        };
+        Comparison { plan, stop: StopRule::Paired { width: 0.02, min_blocks: BLOCKS, max_blocks: BLOCKS } }
+    }
+
+    /// What each block of the first round is to run.
+    fn round(study: &Comparison) -> Vec<BlockWork> {
+        let mut course = study.course(&[]);
+        let mut sequence = 0;
+        let mut work = |block| {
+            let turn = |cell| {
+                sequence += 1;
+                Turn { cell, sequence: sequence - 1, block, warmup: false, cut_off: None }
+            };
+            BlockWork { block, turns: course.work_of_block(block, block).cells.into_iter().map(turn).collect() }
+        };
+        (0..BLOCKS).map(&mut work).collect()
+    }
+
+    fn trials(study: &Comparison, work: &BlockWork) -> Vec<Trial> {
+        let trial = |turn: &Turn| {
+            let time_s = Some(1.0 + f64::from(turn.sequence) / 7.0);
+            Trial { status: Status::Ok, time_s, ran_s: time_s, ..turn.trial(&study.plan, 1.0) }
+        };
+        work.turns.iter().map(trial).collect()
+    }
+
+    /// What a task may leave of a block.
+    #[derive(Clone, Copy, Debug)]
+    enum Left {
+        Whole,
+        CutOff,
+        OfAnotherStudy,
+        OfAnotherBlock,
+        WithATrialLess,
+    }
+
+    fn leave(folder: &Folder, study: &Comparison, work: &BlockWork, left: Left) {
+        let id = if matches!(left, Left::OfAnotherStudy) { "other" } else { "5a" };
+        let block = if matches!(left, Left::OfAnotherBlock) { work.block + 1 } else { work.block };
+        let header = Header { study: id.into(), block, node: "n1".into(), before: HostState::of_model() };
+        let mut writer = BlockWriter::begin(folder.path().join("part"), header).unwrap();
+        let mut trials = trials(study, work);
+        if matches!(left, Left::WithATrialLess) {
+            trials.pop();
+        }
+        trials.into_iter().for_each(|trial| writer.add(trial).unwrap());
+        let whole = folder.result(work.block);
+        writer.finish(&whole).unwrap();
+        if matches!(left, Left::CutOff) {
+            let bytes = std::fs::read(&whole).unwrap();
+            std::fs::write(&whole, &bytes[..bytes.len() / 2]).unwrap();
+        }
+    }
+
+    fn left() -> impl Strategy<Value = (usize, Left)> {
+        let what = prop_oneof![
+            6 => Just(Left::Whole),
+            1 => Just(Left::CutOff),
+            1 => Just(Left::OfAnotherStudy),
+            1 => Just(Left::OfAnotherBlock),
+            1 => Just(Left::WithATrialLess),
+        ];
+        (0..BLOCKS as usize, what)
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_order_blocks_come_in_the_journal_is_the_same(
+            came in prop::collection::vec(left(), 0..40),
+            last in Just((0..BLOCKS as usize).collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let study = study();
+            let desk = tempfile::tempdir().unwrap();
+            let (journal, inputs) = (desk.path().join("a.stayput"), vec![None]);
+            let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+            let folder = Folder::beside(&journal);
+            folder.make().unwrap();
+            let cluster = Cluster {
+                folder: folder.clone(), program: Vec::new(), inputs: &inputs, machine: &machine, directory: PathBuf::new(),
+            };
+            let mut session = Session::open(Some(&journal), &study, &machine, &Host::Modelled, &[]).unwrap();
+            let work = round(&study);
+            let site = study.plan.site.slurm().unwrap();
+            let mut under_way = UnderWay::new(&cluster, &study.plan, site);
+            under_way.blocks = work.iter().cloned().map(Block::new).collect();
+            let whole = last.into_iter().map(|block| (block, Left::Whole));
+            for (block, left) in came.into_iter().chain(whole) {
+                leave(&folder, &study, &work[block], left);
+                // One that is lost too often ends a study; here it goes on.
+                under_way.blocks.iter_mut().for_each(|block| block.losses = 0);
+                under_way.take_in(&mut session, &mut |_| ()).unwrap();
+                let taken: Vec<u32> = session.trials().iter().map(|trial| trial.sequence).collect();
+                prop_assert!(taken.iter().copied().eq(0..taken.len() as u32) && taken.len() % 2 == 0, "whole blocks in order");
+            }
+            prop_assert!(under_way.blocks.is_empty(), "each of them came whole in the end");
+            let record = session.end::<crate::journal::JournalError>(Ok(Ending::Finished)).unwrap();
+            let expected: Vec<Trial> = work.iter().flat_map(|work| trials(&study, work)).collect();
+            prop_assert_eq!(record.trials, expected);
+        }
+    }
+
+    #[test]
+    fn a_block_is_given_up_when_it_was_lost_three_times_and_says_why() {
+        let mut block = Block::new(BlockWork { block: 6, turns: Vec::new() });
+        assert_eq!(block.lose("a").unwrap(), "block 7 is submitted again: a");
+        block.lose("b").unwrap();
+        let error = block.lose("Slurm says NODE_FAIL on n2").unwrap_err().to_string();
+        assert!(
+            error.starts_with("block 7 was lost 3 times, at last: Slurm says NODE_FAIL on n2; what was"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_slurm_runs_is_one_line_whatever_the_folder_is_called() {
+        let script = script(&["/opt/my stayput".into(), "task".into()], Path::new("/home/a b/'x'.slurm"), 3);
+        let line = script.lines().last().unwrap();
+        let words = shell_words::split(line).unwrap();
+        assert_eq!(words, ["exec", "/opt/my stayput", "task", "/home/a b/'x'.slurm", "3"]);
+    }
+
+    /// A model in rounds of any size makes the trials that the engine makes block by block, where nothing is decided on the way.
+    #[test]
+    fn rounds_of_any_size_run_as_many_blocks_as_were_asked_for() {
+        let study = study();
+        for round in 1..=7 {
+            let (mut blocks, mut start) = (Vec::new(), 0);
+            let mut noted: Vec<Trial> = Vec::new();
+            loop {
+                let mut course = study.course(&noted);
+                let before = blocks.len();
+                for block in start..start + round {
+                    let cells = course.work_of_block(block, block - start).cells;
+                    if cells.is_empty() {
+                        break;
+                    }
+                    for cell in cells {
+                        let sequence = noted.len() as u32;
+                        let turn = Turn { cell, sequence, block, warmup: false, cut_off: None };
+                        noted.push(Trial { status: Status::Ok, time_s: Some(1.0), ..turn.trial(&study.plan, 0.0) });
+                    }
+                    blocks.push(block);
+                }
+                if blocks.len() == before {
+                    break;
+                }
+                start += round;
+            }
+            assert_eq!(blocks, (0..BLOCKS).collect::<Vec<_>>(), "in rounds of {round}");
+        }
+    }
+}
