@@ -94,7 +94,7 @@ stop = { min-runs = 6, max-runs = 6 }
 
 [[subject]]
 name = "one"
-command = ["sh", "-c", "sleep 0.01"]
+command = ["sh", "-c", "test \"$1\" = --token=s3cr3t", "sh", "--token=s3cr3t"]
 
 [[subject]]
 name = "two"
@@ -133,6 +133,9 @@ fn a_study_in_blocks_over_nodes_ends_with_every_trial_once() {
         );
     }
     assert_eq!(report["sessions"].as_array().unwrap().len(), 1);
+    // Programs were given what no journal keeps.
+    let journal = fs::read(desk.path("three.stayput")).unwrap();
+    assert!(!text(&journal).contains("s3cr3t"), "the journal has the secret value");
     desk.check_nothing_left("three.stayput");
     // The same command finds nothing left to do, and asks Slurm for nothing.
     let output = desk.run("study --no-report --on slurm:nodes=3 three.toml");
@@ -412,6 +415,64 @@ fn blocks_that_come_twice_or_torn_are_there_once() {
 }
 
 #[test]
+fn a_node_of_another_kind_places_policies_anew_and_refuses_lists_by_its_name() {
+    if let Some(why) = lacking() {
+        return println!("skipped: {why}");
+    }
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return println!("skipped: of one CPU there is no other kind");
+    }
+    let desk = Desk::new();
+    for (places, journal) in [("unbound,compact", "policies"), ("unbound,0", "lists")] {
+        let study = desk.begin(&format!(
+            "study --quiet --no-report -n 1 --place {places} --warmup 0 --min-runs 1 --max-runs 1 --out {journal}.stayput \
+             --on slurm:cpus=2 -- sh -c 'until [ -e {journal} ]; do sleep 0.02; done'"
+        ));
+        wait_until("the block runs", || desk.running().len() == 1);
+        signal(&study, nix::sys::signal::Signal::SIGSTOP);
+        let folder = desk.path(&format!("{journal}.stayput.slurm"));
+        let names = fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
+        let number = names.filter_map(|name| Some(name.strip_prefix("submission-")?.strip_suffix(".json")?.to_owned()));
+        let number = number.max().unwrap();
+        // What runs in the queue is ended, and the block comes from a node that has one CPU, and not the first.
+        desk.control("scancel", &[&desk.running()[0].0]);
+        fs::write(desk.path(journal), "").unwrap();
+        let task = desk
+            .cluster
+            .command("taskset")
+            .args(["-c", "1", STAYPUT, "task"])
+            .arg(&folder)
+            .arg(number)
+            .envs([("SLURM_ARRAY_TASK_ID", "0"), ("SLURMD_NODENAME", "odd")])
+            .current_dir(desk.folder.path())
+            .output()
+            .unwrap();
+        signal(&study, nix::sys::signal::Signal::SIGCONT);
+        let output = study.wait_with_output().unwrap();
+        if journal == "policies" {
+            assert!(task.status.success() && output.status.success(), "{}{}", text(&task.stderr), text(&output.stderr));
+            let report = desk.json("policies.stayput");
+            check_once(&report, 1, 2);
+            let compact =
+                report["trials"].as_array().unwrap().iter().find(|trial| trial["placement"] == "compact").unwrap();
+            assert_eq!(
+                (compact["node"].as_str(), compact["actual_cpus"][0][0].as_u64()),
+                (Some("odd"), Some(1)),
+                "{compact}"
+            );
+        } else {
+            assert_eq!((task.status.code(), output.status.code()), (Some(1), Some(1)));
+            let said = one_sentence(&output);
+            assert!(
+                said.contains("node odd isn't the kind of machine") && said.contains("`0` names CPUs of that one"),
+                "{said}"
+            );
+            wait_until("the queue empties", || desk.queue().is_empty());
+        }
+    }
+}
+
+#[test]
 fn killed_at_any_moment_the_study_command_goes_on_with_what_is_in_the_queue() {
     if let Some(why) = lacking() {
         return println!("skipped: {why}");
@@ -454,10 +515,8 @@ fn kill_and_go_on(moments: u32) {
         );
         whole_at_last_look = trials;
     }
-    // By the journal's name alone, if there is one by now.
-    let words = match desk.path("killed.stayput").exists()
-        && desk.run("report --format json killed.stayput").status.success()
-    {
+    // By the journal's name alone, if it was begun by now.
+    let words = match desk.path("killed.stayput.slurm/assignment.json").exists() {
         true => "study --quiet --no-report --attach killed.stayput".to_owned(),
         false => format!("study --quiet {study}"),
     };

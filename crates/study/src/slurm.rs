@@ -34,34 +34,28 @@ use crate::plan::Plan;
 use std::path::{Path, PathBuf};
 
 /// A study that a journal holds, with what no journal keeps, what its programs read, and where they are run: all that its folder has for its
-/// tasks.
+/// tasks. Programs are started because the folder, which nobody else can have written, names them, and not because a journal does.
 ///
 /// # Errors
-/// When the folder lacks what is needed, in one sentence.
+/// When the folder isn't there, or is of another study, in one sentence.
 pub fn taken_up<S: CellStudy>(study: &S, journal: &Path) -> Result<(S, Inputs, PathBuf), String> {
     let folder = Folder::beside(journal);
-    let mut plan = study.plan().clone();
-    let is_whole =
-        |plan: &Plan| plan.subjects.iter().all(|subject| subject.secrets.is_none() && subject.input.is_none());
-    // Folders may be left over from another journal of that name.
-    let is_same_study = |assigned: &Plan, plan: &Plan| {
-        let name = |plan: &Plan| plan.site.slurm().map(|site| site.study.clone());
-        name(assigned) == name(plan) && assigned.subjects.len() == plan.subjects.len()
+    let lacks = |why: &dyn std::fmt::Display| {
+        let (path, journal) = (folder.path().display(), journal.display());
+        format!("{path} doesn't say what is under way of {journal} ({why}); go on by the command that began it")
     };
-    match Assignment::read(folder.path()) {
-        Ok(Assigned { plan: assigned, inputs, directory, .. }) if is_same_study(&assigned, &plan) => {
-            plan.take_unkept_of(&assigned);
-            Ok((study.with_plan(plan), inputs, directory))
-        }
-        _ if is_whole(&plan) => {
-            let inputs = plan.subjects.iter().map(|_| None).collect();
-            let directory = std::env::current_dir().map_err(|error| format!("there is no current folder: {error}"))?;
-            Ok((study.with_plan(plan), inputs, directory))
-        }
-        _ => Err(format!(
-            "there is no {} with what {} doesn't keep; go on by the command that began the study",
-            folder.path().display(),
-            journal.display()
-        )),
+    folder.check().map_err(|error| lacks(&error))?;
+    let Assigned { plan: assigned, inputs, directory, .. } =
+        Assignment::read(folder.path()).map_err(|error| lacks(&error))?;
+    let mut plan = study.plan().clone();
+    // Folders may be left over from another journal of that name.
+    let id = |plan: &Plan| plan.site.slurm().map(|site| site.study.clone());
+    let is_same = id(&assigned) == id(&plan)
+        && assigned.subjects == plan.subjects
+        && plan.treatments.iter().all(|treatment| assigned.treatments.contains(treatment));
+    if !is_same {
+        return Err(lacks(&"it is of another study"));
     }
+    plan.take_unkept_of(&assigned);
+    Ok((study.with_plan(plan), inputs, directory))
 }

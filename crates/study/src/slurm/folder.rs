@@ -89,6 +89,14 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => return made,
         }
+        self.check()
+    }
+
+    /// Whether it is there, and nobody else can have written what is in it.
+    ///
+    /// # Errors
+    /// When it isn't, or is somebody else's.
+    pub(crate) fn check(&self) -> io::Result<()> {
         let (found, ours) = (fs::symlink_metadata(&self.0)?, fs::metadata("/proc/self")?);
         let is_private = found.is_dir() && found.uid() == ours.uid() && found.mode() & 0o077 == 0;
         let other = || io::Error::other("what has that name is no folder of yours that nobody else may read");

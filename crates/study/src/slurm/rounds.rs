@@ -739,7 +739,7 @@ mod tests {
                 under_way.blocks.iter_mut().for_each(|block| block.losses = 0);
                 under_way.take_in(&mut session, &mut |_| ()).unwrap();
                 let taken: Vec<u32> = session.trials().iter().map(|trial| trial.sequence).collect();
-                prop_assert!(taken.iter().copied().eq(0..taken.len() as u32) && taken.len() % 2 == 0, "whole blocks in order");
+                prop_assert!(taken.iter().copied().eq(0..taken.len() as u32) && taken.len().is_multiple_of(2), "whole blocks in order");
             }
             prop_assert!(under_way.blocks.is_empty(), "each of them came whole in the end");
             let record = session.end::<crate::journal::JournalError>(Ok(Ending::Finished)).unwrap();
