@@ -257,17 +257,17 @@ impl Desk {
     /// Begins the held study, and waits until three of its blocks run.
     fn begin_held(&self) -> Child {
         let study = self.begin(&format!("study {HELD}"));
-        self.wait_for_three();
+        self.wait_for_blocks("held", 3);
         study
     }
 
-    /// Waits until three blocks run, and their programs.
-    fn wait_for_three(&self) {
+    /// Waits until so many blocks of a study run, and their programs.
+    fn wait_for_blocks(&self, journal: &str, blocks: usize) {
         let begun = || {
-            let names = fs::read_dir(self.path("held.stayput.slurm")).into_iter().flatten().flatten();
+            let names = fs::read_dir(self.path(&format!("{journal}.stayput.slurm"))).into_iter().flatten().flatten();
             names.filter(|entry| entry.file_name().to_string_lossy().starts_with("part-")).count()
         };
-        wait_until("three blocks run", || self.running().len() == 3 && begun() == 3);
+        wait_until("blocks run", || self.running().len() == blocks && begun() == blocks);
     }
 
     /// The tasks that run, as Slurm calls them, with their nodes.
@@ -428,7 +428,7 @@ fn a_node_of_another_kind_places_policies_anew_and_refuses_lists_by_its_name() {
             "study --quiet --no-report -n 1 --place {places} --warmup 0 --min-runs 1 --max-runs 1 --out {journal}.stayput \
              --on slurm:cpus=2 -- sh -c 'until [ -e {journal} ]; do sleep 0.02; done'"
         ));
-        wait_until("the block runs", || desk.running().len() == 1);
+        desk.wait_for_blocks(journal, 1);
         signal(&study, nix::sys::signal::Signal::SIGSTOP);
         let folder = desk.path(&format!("{journal}.stayput.slurm"));
         let names = fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
@@ -548,7 +548,7 @@ fn an_interrupted_study_leaves_nothing_in_the_queue_and_goes_on() {
     wait_until("the queue empties", || desk.queue().is_empty());
     // Who logs out leaves it there.
     let study = desk.begin("study --attach held.stayput");
-    desk.wait_for_three();
+    desk.wait_for_blocks("held", 3);
     signal(&study, nix::sys::signal::Signal::SIGHUP);
     let said = text(&study.wait_with_output().unwrap().stderr);
     assert!(said.contains("`stayput study --attach") && desk.running().len() == 3, "{said}");
