@@ -436,6 +436,7 @@ fn a_node_of_another_kind_places_policies_anew_and_refuses_lists_by_its_name() {
         let number = number.max().unwrap();
         // What runs in the queue is ended, and the block comes from a node that has one CPU, and not the first.
         desk.control("scancel", &[&desk.running()[0].0]);
+        wait_until("the task ends", || desk.queue().is_empty());
         fs::write(desk.path(journal), "").unwrap();
         let task = desk
             .cluster
@@ -551,7 +552,7 @@ fn an_interrupted_study_leaves_nothing_in_the_queue_and_goes_on() {
     desk.wait_for_blocks("held", 3);
     signal(&study, nix::sys::signal::Signal::SIGHUP);
     let said = text(&study.wait_with_output().unwrap().stderr);
-    assert!(said.contains("`stayput study --attach") && desk.running().len() == 3, "{said}");
+    assert!(said.contains("`stayput study --attach") && !said.contains("again") && desk.running().len() == 3, "{said}");
     desk.go();
     wait_until("three blocks are whole", || desk.whole_blocks().len() == 3);
     let said = desk.end_held(desk.begin("study --no-report --attach held.stayput"));

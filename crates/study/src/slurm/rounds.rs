@@ -557,11 +557,16 @@ impl<'a> UnderWay<'a> {
                 "what is in the queue could not be cancelled: {error}; `scancel --name=stayput-{}-...` does it",
                 self.site.study
             ))),
-            None if left > 0 => {
+            None => {
+                // Whoever goes on doesn't take what we have cancelled for lost.
+                let folder = &self.cluster.folder;
+                folder.submissions().iter().for_each(|submission| folder.forget_submission(submission.number));
+                if left == 0 {
+                    return;
+                }
                 let blocks = if left == 1 { "block is" } else { "blocks are" };
                 watch(Event::Note(&format!("{left} {blocks} taken out of Slurm's queue")));
             }
-            None => {}
         }
     }
 
