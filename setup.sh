@@ -37,6 +37,9 @@ openmpi-bin:starts ranks, to prove where their threads are
 libopenmpi-dev:compiles programs for it
 mpich:is the other launcher of ranks
 libmpich-dev:compiles programs for it
+slurmctld:is the controller of a cluster of three nodes on this machine, to prove that studies survive what clusters do
+slurmd:is the daemon of each of its nodes
+slurm-client:submits blocks of studies to it
 tmux:is a terminal whose screen can be read, to prove that --live leaves it as it was"
 bench_packages="\
 util-linux:gives taskset, a peer to time against

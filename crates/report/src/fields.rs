@@ -101,6 +101,7 @@ pub(crate) fn of_trial(trial: &Trial, slowdowns: Option<&Slowdowns>) -> Fields {
     }
     fields.add("intended_cpus", Some(&trial.intended_cpus));
     fields.add("actual_cpus", Some(actual_cpus(trial)));
+    fields.add("node", trial.node());
     fields.add("load", trial.more.as_ref().and_then(|more| more.load.as_ref()).map(of_load));
     fields.add("server_log", trial.more.as_ref().map(|more| &more.log_tail).filter(|log| !log.is_empty()));
     fields.add("counters", seen.map(|o| &o.counters).filter(|counters| !counters.is_empty()));

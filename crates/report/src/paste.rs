@@ -37,7 +37,7 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
     if subject.model.is_some() {
         return nothing(format!("{name}: there is nothing to paste, since it is a model and no program."));
     }
-    if !study.plan.site.is_here() {
+    if study.plan.site.is_emulated() {
         return nothing(format!("{name}: there is nothing to paste, since times of an emulated machine mean nothing."));
     }
     if study.analysis.is_refused(name) {

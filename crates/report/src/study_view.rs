@@ -108,7 +108,7 @@ impl<'a> StudyView<'a> {
 
     /// Whether it ran in an emulated machine, whose times mean nothing.
     pub(crate) fn is_emulated(&self) -> bool {
-        !self.plan.site.is_here()
+        self.plan.site.is_emulated()
     }
 
     /// Whether nothing was run on any machine, since a model stands for the subject.

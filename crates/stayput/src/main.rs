@@ -24,6 +24,7 @@ mod sched;
 mod shell;
 mod simulate;
 mod study;
+mod task;
 mod thread_count;
 mod topology;
 mod usage;
@@ -102,6 +103,8 @@ enum Command {
     Guest,
     #[command(hide = true)]
     Rank(rank::RankArgs),
+    #[command(hide = true)]
+    Task(task::TaskArgs),
 }
 
 /// The command line, or a file that it names, is wrong: exit code 2.
@@ -168,6 +171,7 @@ fn stayput() -> u8 {
         Command::Doctor(args) => doctor::run(&args).map(no_code),
         Command::Completions(args) => shell::completions(&args).map(no_code),
         Command::Rank(args) => rank::run(&args),
+        Command::Task(args) => task::run(&args),
         Command::Guest => guest::run().map(no_code),
         Command::Man(args) => shell::man(&args, Arguments::command()).map(no_code),
     };

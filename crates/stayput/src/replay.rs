@@ -112,6 +112,9 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Option<Vm>, Kernel, Machine)> {
             Err(UsageError::from("misses are modelled in virtual machines only; add --on vm"))
         }
         Site::Here => Ok((None, kernel(&HostFacts::read().kernel, "here".into()), Machine::host()?)),
+        Site::Slurm(_) => {
+            Err(UsageError::from("workloads are replayed here or in a virtual machine; leave out --on slurm"))
+        }
         Site::Vm(GuestMachine { topology, .. }) => {
             let guest = GuestMachine { topology: topology.clone(), misses: args.misses.clone() };
             let machine = guest.machine().map_err(UsageError::from)?;

@@ -30,15 +30,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use study::baseline::{BaselineComparison, common_cells};
 use study::candidates::Among;
-use study::engine::{EngineError, Event};
+use study::engine::{self, EngineError, Event, Queue};
 use study::input::{self, InputError};
 use study::max_loss::{LossVerdict, MaxLoss};
 use study::model_file::ModelFile;
 use study::preparation::{IgnoredFailures, Variable};
 use study::request::{CellPlan, Guarantee, NoBuiltin, RaceRequest, Request};
 use study::server::ReadyWhen;
+use study::slurm;
 use study::study_file::{MixTable, Share, Span, StopTable, StudyFile, SubjectTable};
-use study::{Binding, Comparison, HostFacts, Inputs, Journal, Metric, Plan, Record, Site, Subject, Warning, journal};
+use study::{
+    Binding, Comparison, HostFacts, Inputs, Journal, Metric, Plan, Race, Record, Site, Subject, Warning, journal,
+    journal_name,
+};
 use terminal::printable;
 use venue::Venue;
 use workload::workload_subject;
@@ -122,6 +126,11 @@ pub struct StudyArgs {
     /// Let others read the journal and the report, as far as the umask does [default: their owner alone]
     #[arg(long)]
     share: bool,
+    /// Go on with a study on Slurm that this journal holds, and with what it has in the queue, by nothing but the journal's name
+    #[arg(long, value_name = "JOURNAL", add = shell::files("stayput"), conflicts_with_all = ["subjects", "command", "parameters", "shell",
+        "threads", "placements", "workload", "class", "input", "out", "force", "redact", "retry", "MixArgs", "TreatmentArgs", "SiteArgs",
+        "StopArgs", "RaceArgs", "loaded_args", "PreparationArgs", "BaselineArgs", "WordArgs", "BindingArgs"])]
+    attach: Option<PathBuf>,
     /// Try cells again that were given up after failures
     #[arg(long)]
     retry: bool,
@@ -185,9 +194,10 @@ struct TreatmentArgs {
 
 #[derive(Default, clap::Args)]
 struct SiteArgs {
-    /// Where programs run: here, or in an emulated machine that has this one's files; vm is vm:2x4, others are vm:dies, vm:nodes, and
-    /// vm:1x4x2 and the like. Its times mean nothing [default: here]
-    #[arg(long, value_name = "PLACE", add = shell::names(|| ["here", "vm", "vm:dies", "vm:nodes"].map(Into::into).into()))]
+    /// Where programs run: here; on the nodes of a cluster: slurm, or slurm:partition=p,nodes=4,exclusive and other options of sbatch, of which
+    /// nodes is how many blocks run at a time; or in an emulated machine that has this one's files, whose times mean nothing: vm is vm:2x4,
+    /// others are vm:dies, vm:nodes, and vm:1x4x2 and the like [default: here]
+    #[arg(long, value_name = "PLACE", add = shell::names(|| ["here", "slurm", "vm", "vm:dies", "vm:nodes"].map(Into::into).into()))]
     on: Option<Site>,
     /// Model the caches of MACHINE there, and compare misses by cause: a preset, an hwloc XML file or a synthetic string with as many
     /// CPUs. Takes some twenty times as long [default: no misses]
@@ -390,52 +400,11 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     if let Some((_, variable)) = variables.iter().enumerate().find(is_given_before) {
         return Err(UsageError::from(format!("variable {} is given twice by --env; give it once", variable.name)));
     }
-    let request = request(args)?;
-    let (venue, machine) = match &args.race.machine {
-        Some(name) => (Venue::Here, Machine::named(name).map_err(UsageError::from)?),
-        None => Venue::of(&request.site().map_err(UsageError::from)?)?,
+    let prepared = match &args.attach {
+        Some(journal) => AttachedStudy::read(journal)?.prepare(journal, args)?,
+        None => prepare(args)?,
     };
-    let lacking = |conditions: &Conditions| venue.lacking(conditions);
-    let mut study = match request.plan(&machine, builtin, lacking).map_err(UsageError::from)? {
-        CellPlan::Comparison(study) => CellPlan::Comparison(identified(&study)),
-        CellPlan::Race(study) => CellPlan::Race(identified(&study)),
-    };
-    let plan = match &mut study {
-        CellPlan::Comparison(study) => &mut study.plan,
-        CellPlan::Race(study) => &mut study.plan,
-    };
-    *plan = plan.clone().redacted(&args.redact, &HostFacts::read().environment);
-    if let Some(treatment) = plan.treatment_with_secret() {
-        let place = plan.treatments.iter().position(|other| other.name == treatment.name).unwrap_or_default() + 1;
-        return Err(UsageError::from(format!(
-            "the command beside the program in treatment {place} holds a secret value, and journals keep such commands as they are run; give the value by a file or a variable"
-        )));
-    }
-    let baseline = args.baseline.baseline.as_deref().map(|path| Baseline::read(path, plan, args)).transpose()?;
-    let mut missing = can_start(plan).err();
-    let inputs = inputs(plan, args)?;
-    let mut made_from = made_from(plan, args);
-    let remarks: Vec<String> =
-        plan.departures.iter().cloned().chain(report::sentences::warnings(&Warning::of_plan(plan))).collect();
-    let file = args.subjects.iter().find(|name| is_study_file(name)).map(Path::new);
-    let host = venue.host(plan);
-    let journal_path = args.out.clone().unwrap_or_else(|| match &study {
-        CellPlan::Comparison(study) => default_journal(study, &machine, &host, file, args.force),
-        CellPlan::Race(study) => default_journal(study, &machine, &host, file, args.force),
-    });
-    // Before there is a journal: a program that can't start is no study. One that is finished doesn't need it any more.
-    if let Some(error) = missing.take_if(|_| !journal_path.exists() || args.force) {
-        return Err(error);
-    }
-    if args.resume && !journal_path.exists() {
-        return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));
-    }
-    check_place(&journal_path)?;
-    made_from.add_journal(&journal_path);
-    if let Some(baseline) = &baseline {
-        baseline.check_is_other(&journal_path)?;
-        made_from.add_journal(&baseline.path);
-    }
+    let Prepared { study, venue, machine, inputs, journal_path, baseline, remarks, made_from, missing } = prepared;
     let [junit, comment] = [&args.baseline.junit, &args.baseline.comment]
         .map(|path| path.as_ref().map(|path| ResultFile::named(path, made_from.clone())).transpose());
     let export = args.around.export_json.as_ref().map(|path| ResultFile::named(path, made_from.clone())).transpose()?;
@@ -538,6 +507,157 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<u8> {
     }
     let is_too_slow = is_exceeded || losses.iter().any(|loss| loss.is_exceeded() == Some(true));
     Ok(if is_too_slow { crate::FAILURE } else { crate::SUCCESS })
+}
+
+/// A study that is about to be worked on.
+struct Prepared {
+    study: CellPlan,
+    venue: Venue,
+    machine: Machine,
+    inputs: Inputs,
+    journal_path: PathBuf,
+    baseline: Option<Baseline>,
+    /// What is told before it begins.
+    remarks: Vec<String>,
+    made_from: output::Inputs,
+    /// Why its programs can't be started, where they can't.
+    missing: Option<anyhow::Error>,
+}
+
+/// What the command line asks for.
+fn prepare(args: &StudyArgs) -> anyhow::Result<Prepared> {
+    let request = request(args)?;
+    let file = args.subjects.iter().find(|name| is_study_file(name)).map(Path::new);
+    let (venue, machine) = venue(args, &request, file)?;
+    let lacking = |conditions: &Conditions| venue.lacking(conditions);
+    let mut study = match request.plan(&machine, builtin, lacking).map_err(UsageError::from)? {
+        CellPlan::Comparison(study) => CellPlan::Comparison(identified(&study)),
+        CellPlan::Race(study) => CellPlan::Race(identified(&study)),
+    };
+    let plan = match &mut study {
+        CellPlan::Comparison(study) => &mut study.plan,
+        CellPlan::Race(study) => &mut study.plan,
+    };
+    *plan = plan.clone().redacted(&args.redact, &HostFacts::read().environment);
+    if let Some(treatment) = plan.treatment_with_secret() {
+        let place = plan.treatments.iter().position(|other| other.name == treatment.name).unwrap_or_default() + 1;
+        return Err(UsageError::from(format!(
+            "the command beside the program in treatment {place} holds a secret value, and journals keep such commands as they are run; give the value by a file or a variable"
+        )));
+    }
+    let baseline = args.baseline.baseline.as_deref().map(|path| Baseline::read(path, plan, args)).transpose()?;
+    let mut missing = can_start(plan).err();
+    let inputs = inputs(plan, args)?;
+    let mut made_from = made_from(plan, args);
+    let remarks: Vec<String> =
+        plan.departures.iter().cloned().chain(report::sentences::warnings(&Warning::of_plan(plan))).collect();
+    let host = venue.host(plan);
+    let journal_path = args.out.clone().unwrap_or_else(|| match &study {
+        CellPlan::Comparison(study) => default_journal(study, &machine, &host, file, args.force),
+        CellPlan::Race(study) => default_journal(study, &machine, &host, file, args.force),
+    });
+    // Before there is a journal: a program that can't start is no study. One that is finished doesn't need it any more.
+    if let Some(error) = missing.take_if(|_| !journal_path.exists() || args.force) {
+        return Err(error);
+    }
+    if args.resume && !journal_path.exists() {
+        return Err(UsageError::from(format!("there is no journal {} to resume", journal_path.display())));
+    }
+    check_place(&journal_path)?;
+    made_from.add_journal(&journal_path);
+    if let Some(baseline) = &baseline {
+        baseline.check_is_other(&journal_path)?;
+        made_from.add_journal(&baseline.path);
+    }
+    Ok(Prepared { study, venue, machine, inputs, journal_path, baseline, remarks, made_from, missing })
+}
+
+/// Where it runs, and on which machine it is planned.
+fn venue(args: &StudyArgs, request: &Request, file: Option<&Path>) -> anyhow::Result<(Venue, Machine)> {
+    let site = request.site().map_err(UsageError::from)?;
+    if request.model.is_some() {
+        let machine = args.race.machine.as_deref().map(Machine::named).transpose().map_err(UsageError::from)?;
+        let machine = machine.map_or_else(|| Machine::host().context("cannot read this machine's topology"), Ok)?;
+        return Ok((if site.slurm().is_some() { Venue::cluster_of_model()? } else { Venue::Here }, machine));
+    }
+    // What one kind of node lacks was found when the study began.
+    if site.slurm().is_some() && !args.force && !args.treatments.leave_out {
+        let journal = args.out.clone().or_else(|| likely_journal(args, file));
+        if let Some(again) = journal.and_then(|journal| AttachedStudy::read(&journal).ok()) {
+            return again.venue();
+        }
+    }
+    Venue::of(&site)
+}
+
+/// The journal that the study would be kept in, by what it would be on this machine, since a journal's name depends on no machine.
+fn likely_journal(args: &StudyArgs, file: Option<&Path>) -> Option<PathBuf> {
+    let machine = Machine::host().ok()?;
+    let plan = request(args).ok()?.plan(&machine, builtin, |_| Ok(None)).ok()?;
+    Some(match plan {
+        CellPlan::Comparison(study) => journal_name::default_path(&study, file),
+        CellPlan::Race(study) => journal_name::default_path(&study, file),
+    })
+}
+
+/// A study on Slurm that a journal holds.
+enum AttachedStudy {
+    Comparison(Box<Record<Comparison>>),
+    Race(Box<Record<Race>>),
+}
+
+impl AttachedStudy {
+    /// That in the journal at `path`.
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let kind = journal::kind(path)?;
+        let study = match kind.as_str() {
+            <Race as study::Kind>::NAME => Self::Race(Journal::read(path)?.into()),
+            _ => Self::Comparison(Journal::read(path)?.into()),
+        };
+        let plan = match &study {
+            Self::Comparison(record) => &record.plan.plan,
+            Self::Race(record) => &record.plan.plan,
+        };
+        if plan.site.slurm().is_none() {
+            let path = path.display();
+            return Err(UsageError::from(format!(
+                "{path} holds no study on Slurm; the command that began it goes on with it"
+            )));
+        }
+        Ok(study)
+    }
+
+    fn venue(&self) -> anyhow::Result<(Venue, Machine)> {
+        match self {
+            Self::Comparison(record) => Venue::cluster_again(record),
+            Self::Race(record) => Venue::cluster_again(record),
+        }
+    }
+
+    /// What is needed to go on with it, by its journal and the folder of its tasks alone.
+    fn prepare(self, journal: &Path, args: &StudyArgs) -> anyhow::Result<Prepared> {
+        let (mut venue, machine) = self.venue()?;
+        let (study, inputs, directory) = match self {
+            Self::Comparison(record) => slurm::taken_up(&record.plan, journal)
+                .map(|(study, inputs, directory)| (CellPlan::Comparison(study), inputs, directory)),
+            Self::Race(record) => slurm::taken_up(&record.plan, journal)
+                .map(|(study, inputs, directory)| (CellPlan::Race(study), inputs, directory)),
+        }
+        .map_err(UsageError::from)?;
+        // Its programs are where it was begun, and nodes look whether they are still the same.
+        if let Venue::Cluster(nodes) = &mut venue {
+            nodes.directory = directory;
+        }
+        let plan = match &study {
+            CellPlan::Comparison(study) => &study.plan,
+            CellPlan::Race(study) => &study.plan,
+        };
+        let missing = None;
+        let mut made_from = made_from(plan, args);
+        made_from.add_journal(journal);
+        let (journal_path, remarks) = (journal.to_owned(), Vec::new());
+        Ok(Prepared { study, venue, machine, inputs, journal_path, baseline: None, remarks, made_from, missing })
+    }
 }
 
 /// The earlier study that this one is held against.
@@ -795,6 +915,8 @@ pub(crate) fn check_place(journal: &Path) -> anyhow::Result<()> {
 fn set_aside(path: &Path) -> anyhow::Result<()> {
     let Some(aside) = journal::set_aside(path)? else { return Ok(()) };
     eprintln!("stayput: {} is now {}", path.display(), aside.display());
+    slurm::set_aside(path, &aside)
+        .with_context(|| format!("cannot rename {}", slurm::Folder::beside(path).path().display()))?;
     let (page, page_aside) = (path.with_extension("html"), aside.with_extension("html"));
     if page.exists() {
         std::fs::rename(&page, &page_aside).with_context(|| format!("cannot rename report {}", page.display()))?;
@@ -831,6 +953,7 @@ fn builtin(name: &str) -> Result<Subject, NoBuiltin> {
 struct Progress {
     bar: ProgressBar,
     is_race: bool,
+    is_quiet: bool,
     budget_ms: u64,
     spent: Duration,
     trial_began: Instant,
@@ -844,7 +967,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {prefix} {msg}") {
             bar.set_style(style);
         }
-        Self { bar, is_race, budget_ms, spent, trial_began: Instant::now(), block: String::new() }
+        Self { bar, is_race, is_quiet: quiet, budget_ms, spent, trial_began: Instant::now(), block: String::new() }
     }
 
     fn say(&self, text: &str) {
@@ -862,6 +985,18 @@ impl Progress {
                     format!("block {}, {}/{of} settled", block + 1 - plan.warmup_blocks, of - open)
                 };
             }
+            Event::Queue(Queue { whole, running, pending, why }) => {
+                let left_s = (self.budget_ms / 1000).saturating_sub(self.spent.as_secs());
+                self.bar.set_prefix(format!("{}, at most {}:{:02} left", self.block, left_s / 60, left_s % 60));
+                let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+                let whole = if whole == 0 { String::new() } else { format!("{whole} ended, ") };
+                let message = format!("Slurm: {whole}{running} running, {pending} pending{why}");
+                self.bar.set_message(printable(&message).into_owned());
+                self.bar.set_position((self.spent.as_millis() as u64).min(self.budget_ms));
+            }
+            // Without a terminal there is no bar, and this is told all the same.
+            Event::Note(text) if self.bar.is_hidden() && !self.is_quiet => eprintln!("stayput: {text}"),
+            Event::Note(text) => self.say(text),
             Event::Begin(cell) => {
                 self.trial_began = Instant::now();
                 let left_s = (self.budget_ms / 1000).saturating_sub(self.spent.as_secs());
@@ -880,7 +1015,11 @@ impl Progress {
                 ));
             }
             Event::End(trial) => {
-                self.spent += self.trial_began.elapsed();
+                // Elsewhere several run at a time, and all of their times are spent.
+                self.spent += match plan.site.slurm() {
+                    Some(_) => engine::time_spent(std::slice::from_ref(trial)),
+                    None => self.trial_began.elapsed(),
+                };
                 if trial.status.is_failure() {
                     self.say(&format!(
                         "{} x{} {}: {} ({})",

@@ -5,6 +5,7 @@ use crate::crowding::Crowding;
 use crate::effects::{Effect, effects};
 use crate::environment::Environment;
 use crate::metric_summary::{MetricSummary, metric_summaries, used_summaries};
+use crate::nodes::NodeSummary;
 use crate::plan::{Cell, Plan, Subject};
 use crate::race::{Race, RaceResult};
 use crate::record::Record;
@@ -39,6 +40,8 @@ pub struct Analysis {
     pub slowdowns: BTreeMap<u32, Slowdowns>,
     /// Why it stopped.
     pub stop: Stop,
+    /// What each node of a cluster shows by itself, where there are several.
+    pub nodes: Vec<NodeSummary>,
 }
 
 impl Analysis {
@@ -160,19 +163,21 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
         Verdict::Comparison(ComparisonVerdict::new(subject, &plan.reference().name, &ours, best))
     };
     let verdicts = plan.compared().map(|subject| verdict(&subject.name)).collect();
+    let nodes = NodeSummary::all(plan, trials);
     let mut analysis = Analysis {
         verdicts,
-        warnings: Warning::of_comparison(record, &summaries),
+        warnings: [Warning::of_comparison(record, &summaries), Warning::of_nodes(&nodes)].concat(),
         stop: Stop::of_comparison(record, &summaries),
         varied: if plan.compares_commands() { Varied::Commands } else { Varied::of(&plan.treatments) },
         effects: effects(plan, trials),
         slowdowns,
         summaries,
         best,
+        nodes,
     };
-    match plan.site.is_here() {
-        true => analysis.refuse_what_is_no_time(plan, trials),
-        false => analysis.withdraw_times(plan),
+    match plan.site.is_emulated() {
+        false => analysis.refuse_what_is_no_time(plan, trials),
+        true => analysis.withdraw_times(plan),
     }
     analysis
 }
@@ -195,15 +200,17 @@ pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
     let verdicts: Vec<RaceVerdict> = races.iter().map(|race| RaceVerdict::new(race, plan, &environment)).collect();
     races.iter().zip(&verdicts).for_each(|(race, verdict)| add_gain(race, verdict, &mut summaries));
     add_speedups(&mut summaries);
+    let nodes = NodeSummary::all(plan, &record.trials);
     let mut cells = Analysis {
         best: races.iter().filter_map(winner).collect(),
         verdicts: verdicts.into_iter().map(Verdict::Race).collect(),
-        warnings: Warning::of_race(record, &summaries),
+        warnings: [Warning::of_race(record, &summaries), Warning::of_nodes(&nodes)].concat(),
         varied: if plan.compares_commands() { Varied::Commands } else { Varied::of(&plan.treatments) },
         effects: Vec::new(),
         slowdowns: BTreeMap::new(),
         stop: Stop::of_race(record, &races),
         summaries,
+        nodes,
     };
     cells.refuse_what_is_no_time(plan, &record.trials);
     let races = races.into_iter().filter(|race| !cells.is_refused(&race.subject)).collect();

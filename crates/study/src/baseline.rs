@@ -127,7 +127,7 @@ impl BaselineCell {
 /// # Errors
 /// Why there is none, in one sentence.
 pub fn common_cells(before: &Plan, plan: &Plan, placement: Option<&str>) -> Result<Vec<(Cell, Cell)>, String> {
-    if !plan.site.is_here() || !before.site.is_here() {
+    if plan.site.is_emulated() || before.site.is_emulated() {
         return Err("times of an emulated machine mean nothing, and can't be held against others".into());
     }
     if let Some(name) = placement.filter(|name| plan.treatments.iter().all(|treatment| treatment.name != **name)) {

@@ -45,14 +45,15 @@ impl<'a> ComparisonCourse<'a> {
         course
     }
 
-    /// Whether `cell` needs a run in `block`.
-    fn is_open(&mut self, cell: Cell, block: u32) -> bool {
+    /// Whether `cell` needs a run in `block`, when as many more runs of it as `ahead` are under way.
+    fn is_open(&mut self, cell: Cell, block: u32, ahead: u32) -> bool {
         let plan = &self.study.plan;
         let CellCourse { failures, runs, .. } = self.cells[position(plan, cell)];
         if plan.entry_of(cell) > block || failures.give_up() {
             return false;
         }
         let (least, most) = self.study.stop.block_limits();
+        let runs = runs.saturating_add(ahead);
         runs < least || (runs < most && !self.is_settled(cell))
     }
 
@@ -93,9 +94,9 @@ impl Course for ComparisonCourse<'_> {
         }
     }
 
-    fn work_of_block(&mut self, block: u32) -> Work {
+    fn work_of_block(&mut self, block: u32, ahead: u32) -> Work {
         let plan = &self.study.plan;
-        let mut open: Vec<Cell> = plan.cells().filter(|&cell| self.is_open(cell, block)).collect();
+        let mut open: Vec<Cell> = plan.cells().filter(|&cell| self.is_open(cell, block, ahead)).collect();
         // What is run by itself is run for mixes, as long as they are.
         let is_alone = |cell: &Cell| plan.subjects[cell.subject].alone.is_some();
         let mixes: Vec<usize> = open.iter().filter(|cell| !is_alone(cell)).map(|cell| cell.threads).collect();
@@ -168,7 +169,7 @@ mod tests {
         // What is counted goes as the time does, so that the same numbers decide; where it decides, the time goes wild.
         let values = [("cold".to_owned(), 1.0), ("misses".to_owned(), time_s.unwrap_or(1.0))].into();
         let more = More { values, ..More::default() }.boxed();
-        let time_s = time_s.map(|time_s| if plan.site.is_here() { time_s } else { f64::from(draw) });
+        let time_s = time_s.map(|time_s| if !plan.site.is_emulated() { time_s } else { f64::from(draw) });
         Trial { status, time_s, more, ran_s: Some(1.0), ..turn.trial(plan, 0.0) }
     }
 
@@ -189,8 +190,8 @@ mod tests {
             let mut trials: Vec<Trial> = Vec::new();
             let mut narrower = false;
             for block in 0.. {
-                let work = course.work_of_block(block);
-                let anew = study.course(&trials).work_of_block(block);
+                let work = course.work_of_block(block, 0);
+                let anew = study.course(&trials).work_of_block(block, 0);
                 assert_eq!((&work.cells, work.open), (&anew.cells, anew.open), "block {block}");
                 narrower |= (1..work.of).contains(&work.open);
                 for cell in plan.cells() {

@@ -120,8 +120,9 @@ pub trait Course {
     /// Takes note of a trial that comes after all others.
     fn note(&mut self, trial: &Trial);
 
-    /// What `block` runs, when the trials of all earlier blocks are noted, and no others; no cells when the study is finished.
-    fn work_of_block(&mut self, block: u32) -> Work;
+    /// What `block` runs, when the trials of all earlier blocks but the last `ahead` are noted, and no others; no cells when the study is
+    /// finished. Blocks that run at the same time are ahead of one another.
+    fn work_of_block(&mut self, block: u32, ahead: u32) -> Work;
 
     /// How long a run of `cell` may take before nothing more is to be learnt from it.
     fn cut_off(&mut self, _cell: Cell) -> Option<Duration> {
@@ -194,6 +195,23 @@ pub enum Event<'a> {
     End(&'a Trial),
     /// A trial was disturbed, which the journal keeps, and is run again.
     Disturbed(&'a Trial),
+    /// Where the blocks of a round are that run elsewhere.
+    Queue(Queue<'a>),
+    /// Something happened there that whoever watches wants to know, in a sentence.
+    Note(&'a str),
+}
+
+/// Where the blocks of a round are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue<'a> {
+    /// Blocks that are whole.
+    pub whole: u32,
+    /// Blocks that run.
+    pub running: u32,
+    /// Blocks that wait.
+    pub pending: u32,
+    /// Why they do; empty where that isn't known.
+    pub why: &'a str,
 }
 
 /// Runs what is left of the study in `session`.
@@ -214,12 +232,12 @@ pub fn run_blocks<S: CellStudy>(
     let mut spent_s = sum_s(session.trials());
     for block in first.. {
         let earlier = noted;
-        let work = course.work_of_block(block);
+        let work = course.work_of_block(block, 0);
         if work.cells.is_empty() {
             return Ok(Ending::Finished);
         }
         // What was begun in a virtual machine that is gone isn't gone on with in another.
-        if !plan.site.is_here() && session.trials().len() > earlier {
+        if plan.site.is_emulated() && session.trials().len() > earlier {
             session.trials()[noted..].iter().for_each(|trial| course.note(trial));
             noted = session.trials().len();
             continue;
@@ -250,10 +268,9 @@ pub fn run_blocks<S: CellStudy>(
                 watch(Event::Disturbed(trial));
                 disturbed += 1;
                 if disturbed == DISTURBED_TO_END {
-                    let cause = &trial.cause;
+                    let cause = disturbed_too_often(&trial.cause);
                     return Err(RunnerError::Broken(format!(
-                        "{disturbed} runs in a row were disturbed, at last since {cause}; what was measured is kept, and the same \
-                         command goes on"
+                        "{cause}; what was measured is kept, and the same command goes on"
                     ))
                     .into());
                 }
@@ -267,6 +284,11 @@ pub fn run_blocks<S: CellStudy>(
         noted = session.trials().len();
     }
     unreachable!("the stop rule bounds the number of blocks")
+}
+
+/// That [`DISTURBED_TO_END`] runs were disturbed, the last one for `cause`.
+pub(crate) fn disturbed_too_often(cause: &str) -> String {
+    format!("{DISTURBED_TO_END} runs in a row were disturbed, at last since {cause}")
 }
 
 /// Tries the cells again that were given up for their failures, from the next block on; gives how many there are.
@@ -296,11 +318,11 @@ pub fn time_spent(trials: &[Trial]) -> Duration {
     duration(sum_s(trials))
 }
 
-fn sum_s(trials: &[Trial]) -> f64 {
+pub(crate) fn sum_s(trials: &[Trial]) -> f64 {
     trials.iter().filter_map(|trial| trial.ran_s).sum()
 }
 
-fn duration(s: f64) -> Duration {
+pub(crate) fn duration(s: f64) -> Duration {
     Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX)
 }
 

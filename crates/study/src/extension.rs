@@ -72,7 +72,10 @@ impl Plan {
         from_block: u32,
         differences: impl Fn(&Self, &Self) -> Vec<String>,
     ) -> Result<(Self, Extension), Vec<String>> {
-        let limited = Self { budget: asked.budget, redact: asked.redact.clone(), ..self.clone() };
+        // Where Slurm puts blocks may change; what another kind of site is, is told as a difference.
+        let is_on_slurm = self.site.slurm().is_some() && asked.site.slurm().is_some();
+        let site = if is_on_slurm { self.site.aligned(&asked.site) } else { self.site.clone() };
+        let limited = Self { budget: asked.budget, redact: asked.redact.clone(), site, ..self.clone() };
         let Some((mut plan, extension)) = limited.grown(asked, from_block) else {
             return Err(differences(&limited, asked));
         };

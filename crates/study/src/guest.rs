@@ -5,7 +5,8 @@
 //!                   <──Answer, a line──
 //! ```
 //!
-//! In the guest a trial is run, read back and judged by the very code that runs it anywhere else.
+//! In the guest a trial is run, read back and judged by the very code that runs it anywhere else. A node of a cluster is asked likewise
+//! what machine it is, before a study is planned for it.
 
 use crate::engine::{Runner, RunnerError, Turn};
 use crate::host::HostFacts;
@@ -15,6 +16,7 @@ use crate::redaction::Unkept;
 use crate::runner::ProgramRunner;
 use crate::trial::Trial;
 use launch::{Conditions, Input, Marks, NotInstalled};
+use machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, BufRead, Write};
@@ -26,6 +28,8 @@ use std::path::{Path, PathBuf};
 pub enum Request {
     /// What machine it is.
     Facts,
+    /// Its topology.
+    Topology,
     /// Why its kernel can't bring these about.
     Lacking(Conditions),
     /// To take the study in this folder, which an [`Assignment`] has written.
@@ -40,6 +44,8 @@ pub enum Request {
 pub enum Answer {
     /// What machine it is.
     Facts(Box<HostFacts>),
+    /// Its topology; else why it can't be read, in a sentence.
+    Topology(Box<Result<Machine, String>>),
     /// Why its kernel can't, in a sentence.
     Lacking(Option<String>),
     /// It has the study.
@@ -50,7 +56,7 @@ pub enum Answer {
     Broken(String),
 }
 
-/// A study as the guest gets it: in a folder of the host's that nobody else may read, with all that no journal keeps.
+/// A study as guests and nodes get it: in a folder that nobody else may read, with all that no journal keeps.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Assignment {
     plan: Plan,
@@ -58,38 +64,71 @@ pub(crate) struct Assignment {
     unkept: Vec<(Option<Vec<String>>, Vec<String>)>,
     /// For each subject, the file that its runs read.
     inputs: Vec<Option<PathBuf>>,
+    /// The machine that it was planned on, where that isn't the one that runs it.
+    machine: Option<Machine>,
+    /// The folder that commands were given in.
+    directory: PathBuf,
 }
 
 const ASSIGNMENT: &str = "assignment.json";
 
 impl Assignment {
-    /// Writes the study of `plan`, whose programs read `inputs`, into `folder`.
-    pub(crate) fn write(folder: &Path, plan: &Plan, inputs: &Inputs) -> io::Result<()> {
+    /// Writes the study of `plan`, whose programs read `inputs`, into `folder`; `machine` is where it was planned, unless that runs it,
+    /// and `directory` where commands were given. An earlier one is there until this one is whole.
+    pub(crate) fn write(
+        folder: &Path,
+        plan: &Plan,
+        inputs: &Inputs,
+        machine: Option<&Machine>,
+        directory: &Path,
+    ) -> io::Result<()> {
         let mut files = Vec::new();
         for (number, input) in inputs.iter().enumerate() {
             let path = folder.join(format!("input-{number}"));
-            files.push(input.as_ref().map(|input| input.copy_to(&path).map(|()| path)).transpose()?);
+            // Where it is there, it has been copied before, and may be what is read from.
+            let copy = |input: &Input| if path.exists() { Ok(()) } else { input.copy_to(&path) };
+            files.push(input.as_ref().map(|input| copy(input).map(|()| path.clone())).transpose()?);
         }
         let unkept = |unkept: &Unkept| (unkept.argv.clone(), unkept.values.clone());
         let unkept = plan.subjects.iter().map(|subject| unkept(&subject.unkept)).collect();
-        let assignment = Self { plan: plan.clone(), unkept, inputs: files };
-        fs::write(folder.join(ASSIGNMENT), serde_json::to_vec(&assignment)?)
+        let (plan, machine) = (plan.clone(), machine.cloned());
+        let assignment = Self { plan, unkept, inputs: files, machine, directory: directory.to_owned() };
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&serde_json::to_vec(&assignment)?)?;
+        file.as_file().sync_all()?;
+        file.persist(folder.join(ASSIGNMENT)).map(drop).map_err(|error| error.error)
     }
 
-    /// The plan that was written into `folder`, and a runner for it.
-    fn read(folder: &Path) -> Result<(Plan, ProgramRunner), String> {
-        let read = || -> io::Result<(Plan, Inputs)> {
-            let Self { mut plan, unkept, inputs } = serde_json::from_slice(&fs::read(folder.join(ASSIGNMENT))?)?;
-            for (subject, (argv, values)) in plan.subjects.iter_mut().zip(unkept) {
-                subject.unkept = Unkept { argv, values, target: None };
-            }
-            let open = |path: Option<PathBuf>| path.map(|path| Input::new(File::open(path)?)).transpose();
-            Ok((plan, inputs.into_iter().map(open).collect::<io::Result<_>>()?))
-        };
-        let (plan, inputs) = read().map_err(|error| format!("cannot take the study: {error}"))?;
-        let runner = ProgramRunner::new(&plan, inputs).map_err(|error| error.to_string())?;
-        Ok((plan, runner))
+    /// What was written into `folder`.
+    pub(crate) fn read(folder: &Path) -> io::Result<Assigned> {
+        let Self { mut plan, unkept, inputs, machine, directory } =
+            serde_json::from_slice(&fs::read(folder.join(ASSIGNMENT))?)?;
+        for (subject, (argv, values)) in plan.subjects.iter_mut().zip(unkept) {
+            subject.unkept = Unkept { argv, values, target: None };
+        }
+        let open = |path: Option<PathBuf>| path.map(|path| Input::new(File::open(path)?)).transpose();
+        let inputs = inputs.into_iter().map(open).collect::<io::Result<_>>()?;
+        Ok(Assigned { plan, inputs, machine, directory })
     }
+}
+
+/// A study that was assigned.
+pub(crate) struct Assigned {
+    /// With all that no journal keeps.
+    pub(crate) plan: Plan,
+    /// For each subject, what its runs read.
+    pub(crate) inputs: Inputs,
+    /// The machine that it was planned on, where that isn't the one that runs it.
+    pub(crate) machine: Option<Machine>,
+    /// The folder that commands were given in.
+    pub(crate) directory: PathBuf,
+}
+
+/// The study in `folder`, and a runner for it.
+fn begin(folder: &Path) -> Result<(Plan, ProgramRunner), String> {
+    let read = Assignment::read(folder).map_err(|error| format!("cannot take the study: {error}"))?;
+    let runner = ProgramRunner::new(&read.plan, read.inputs).map_err(|error| error.to_string())?;
+    Ok((read.plan, runner))
 }
 
 /// Answers the requests of `input` until that ends.
@@ -102,8 +141,9 @@ pub fn answer_requests(input: impl BufRead, mut output: impl Write) -> io::Resul
         let answer = match serde_json::from_str(&line?) {
             Err(error) => Answer::Broken(format!("a request can't be read: {error}")),
             Ok(Request::Facts) => Answer::Facts(Box::new(HostFacts::read())),
+            Ok(Request::Topology) => Answer::Topology(Box::new(Machine::host().map_err(|error| error.to_string()))),
             Ok(Request::Lacking(conditions)) => Answer::Lacking(conditions.lacking()),
-            Ok(Request::Begin(folder)) => match Assignment::read(&folder) {
+            Ok(Request::Begin(folder)) => match begin(&folder) {
                 Ok(begun) => {
                     work = Some(begun);
                     Answer::Begun

@@ -141,7 +141,7 @@ impl GuestRunner {
     pub fn begin(&mut self, plan: &Plan, inputs: &Inputs) -> Result<(), RunnerError> {
         let unwritten = |cause| RunnerError::Broken(format!("cannot write the study for a virtual machine: {cause}"));
         let folder = tempfile::tempdir().map_err(unwritten)?;
-        Assignment::write(folder.path(), plan, inputs).map_err(unwritten)?;
+        Assignment::write(folder.path(), plan, inputs, None, folder.path()).map_err(unwritten)?;
         let watches = plan.subjects.iter().map(|subject| Watch::new(subject.identity.as_ref())).collect();
         self.study = Some(Study { folder, watches });
         Ok(())

@@ -186,6 +186,19 @@ impl<K: Kind> Journal<K> {
         Ok(())
     }
 
+    /// Writes the trials of a whole block, and those that were `disturbed` in it: all of them, or none.
+    ///
+    /// # Errors
+    /// Any [`JournalError`] of writing.
+    pub fn add_block(&mut self, trials: &[K::Trial], disturbed: &[K::Trial]) -> Result<(), JournalError> {
+        self.write(|connection| {
+            let transaction = connection.transaction()?;
+            trials.iter().try_for_each(|trial| trial.insert(&transaction))?;
+            disturbed.iter().try_for_each(|trial| trial.insert_disturbed(&transaction))?;
+            transaction.commit()
+        })
+    }
+
     /// Writes a trial that was disturbed.
     ///
     /// # Errors

@@ -13,10 +13,10 @@
 //! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`metric`], [`binding`], [`mix`], what programs read, [`input`], [`identity`], [`plan`] with its [`bounds`] and [`extension`], and the files that say it,
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
-//! - what runs it: [`engine`], [`runner`] with what it does for mixes, and [`ModelRunner`]
+//! - what runs it: [`engine`], [`runner`] with what it does for mixes, and [`ModelRunner`]; on the nodes of a cluster, [`slurm`]
 //! - two kinds of study, which say what the engine runs: [`times`], [`comparison`], [`race`] and the course of each; how
 //!   their journals are called, [`journal_name`]
-//! - what it shows: slowdowns in mixes and what metrics come to, [`summary`], [`verdict`], [`crowding`], [`warning`] and [`stop_reason`], [`analysis`]
+//! - what it shows: slowdowns in mixes, what metrics come to, and [`nodes`] by themselves, [`summary`], [`verdict`], [`crowding`], [`warning`] and [`stop_reason`], [`analysis`]
 
 #![forbid(unsafe_code)]
 
@@ -54,6 +54,7 @@ mod mix_text;
 pub mod model;
 pub mod model_file;
 mod model_runner;
+pub mod nodes;
 pub mod plan;
 pub mod preparation;
 pub mod race;
@@ -71,6 +72,7 @@ mod server_runner;
 pub mod session;
 pub mod site;
 mod slowdown;
+pub mod slurm;
 pub mod stop_reason;
 pub mod study_file;
 pub mod summary;
@@ -105,6 +107,7 @@ pub use metric_summary::MetricSummary;
 pub use mix::{Job, JobRun, Mix, OwnTreatment};
 pub use model::SubjectModel;
 pub use model_runner::ModelRunner;
+pub use nodes::{NodeEffect, NodeSummary};
 pub use plan::{Alone, Cell, Plan, Subject};
 pub use race::{Entrant, Race, RaceResult, RaceStop};
 pub use race_course::RaceCourse;
@@ -115,6 +118,7 @@ pub use server::Server;
 pub use session::{Host, Session};
 pub use site::{GuestMachine, Site};
 pub use slowdown::Slowdowns;
+pub use slurm::SlurmSite;
 pub use stop_reason::{Stop, StopReason};
 pub use summary::{Best, Claim, Figures, JobSummary, MemoryShares, Summary};
 pub use treatment::{Factor, Treatment, Varied};

@@ -515,6 +515,7 @@ impl Plan {
             asked.treatments.clone_from(&self.treatments);
         }
         asked.extensions.clone_from(&self.extensions);
+        asked.site = self.site.aligned(&asked.site);
         asked
     }
 

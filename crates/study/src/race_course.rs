@@ -53,7 +53,7 @@ impl Course for RaceCourse<'_> {
     }
 
     /// A block that warms up runs one cell of each subject, since what is to be warmed is the machine.
-    fn work_of_block(&mut self, block: u32) -> Work {
+    fn work_of_block(&mut self, block: u32, _ahead: u32) -> Work {
         let plan = &self.study.plan;
         let mut groups: Vec<Vec<Cell>> = Vec::new();
         let mut of = 0;

@@ -115,7 +115,7 @@ impl Request {
     /// When there can be no such study there, in one sentence.
     pub fn site(&self) -> Result<Site, PlanError> {
         let site = self.study.site()?;
-        if site.is_here() {
+        if !site.is_emulated() {
             return Ok(site);
         }
         if self.model.is_some() {
@@ -140,7 +140,7 @@ impl Request {
         builtin: impl Fn(&str) -> Result<Subject, NoBuiltin>,
         lacking: impl FnMut(&Conditions) -> Result<Option<String>, PlanError>,
     ) -> Result<CellPlan, PlanError> {
-        let site = self.site()?;
+        let mut site = self.site()?;
         let Self { mut study, class, model, race } = self;
         let mut departures: Vec<String> = Vec::new();
         if let Some(class) = class {
@@ -235,11 +235,16 @@ impl Request {
                 )));
             }
         }
+        let mut warmup_blocks = study.warmup_blocks.unwrap_or(warmup_blocks);
+        if let Site::Slurm(site) = &mut site {
+            // Each node has its own files to read first, and each block may have another node.
+            site.warmup_runs = std::mem::take(&mut warmup_blocks);
+        }
         let mut plan = Plan {
             subjects,
             treatments,
             threads,
-            warmup_blocks: study.warmup_blocks.unwrap_or(warmup_blocks),
+            warmup_blocks,
             timeout: study.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             budget: study.budget.map(|span| span.0).or(budget),
             seed: study.seed.unwrap_or(1),
@@ -249,6 +254,11 @@ impl Request {
             redact: Vec::new(),
             extensions: Vec::new(),
         };
+        if plan.site.slurm().is_some() && plan.subjects.iter().any(|subject| subject.running.is_some()) {
+            return Err(wrong(
+                "what runs already runs here, and not where Slurm puts a block; leave out --pid, --cgroup or --on",
+            ));
+        }
         if plan.site.guest().is_some() {
             if let Some(metric) = plan.subjects.iter().flat_map(Subject::all_metrics).find(|metric| metric.is_written())
             {

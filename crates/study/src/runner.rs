@@ -105,7 +105,7 @@ impl ProgramRunner {
             redaction,
             secrets,
             marks: None,
-            times_count: plan.site.is_here(),
+            times_count: !plan.site.is_emulated(),
             set_up: BTreeSet::new(),
             kept: None,
             shows_output: false,

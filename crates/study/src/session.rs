@@ -57,8 +57,8 @@ fn lines(changes: &[Change]) -> String {
 pub enum Host {
     /// It runs on this one, whose facts and state are kept.
     Real,
-    /// It runs on a virtual one, of which this is known; what moves here is nothing of that.
-    Guest(Box<HostFacts>),
+    /// It runs on another one, of which this is known: a virtual one, or nodes of a cluster. What moves here is nothing of that.
+    Elsewhere(Box<HostFacts>),
     /// Nothing is run: the same study is the same on every host.
     Modelled,
 }
@@ -67,7 +67,7 @@ impl Host {
     fn facts(&self) -> HostFacts {
         match self {
             Self::Real => HostFacts::read(),
-            Self::Guest(facts) => (**facts).clone(),
+            Self::Elsewhere(facts) => (**facts).clone(),
             Self::Modelled => HostFacts::of_model(),
         }
     }
@@ -191,6 +191,20 @@ impl<K: Kind> Session<K> {
         Ok(&self.record.trials[self.record.trials.len() - 1])
     }
 
+    /// Keeps the trials of a whole block that was run elsewhere, all of them or none, with those that were `disturbed` there.
+    ///
+    /// # Errors
+    /// When they can't be written.
+    pub fn add_block(&mut self, mut trials: Vec<K::Trial>, disturbed: Vec<K::Trial>) -> Result<(), JournalError> {
+        if let Some(journal) = self.journal_at_work()? {
+            journal.add_block(&trials, &disturbed)?;
+            trials.iter_mut().for_each(Row::forget_details);
+        }
+        self.record.trials.append(&mut trials);
+        self.record.disturbed.extend(disturbed);
+        Ok(())
+    }
+
     /// Keeps a trial that was disturbed and is run again, beside the others.
     ///
     /// # Errors
@@ -279,7 +293,7 @@ fn plan_to_go_on_with<K: Kind>(
 }
 
 /// The objects of a topology, whichever of their CPUs may be used now, and however much memory this kernel leaves.
-fn tree(topology: &Value) -> Option<Value> {
+pub(crate) fn tree(topology: &Value) -> Option<Value> {
     fn forget(object: &mut Value) {
         let Some(fields) = object.as_object_mut() else { return };
         fields.remove("forbidden_by");

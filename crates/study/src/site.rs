@@ -1,5 +1,6 @@
-//! Where a study runs its programs: on this machine, or in a virtual one that has this machine's files.
+//! Where a study runs its programs: on this machine, in a virtual one that has this machine's files, or on the nodes of a cluster.
 
+use crate::slurm::{ParseSlurmError, SlurmSite};
 use machine::{Machine, MachineError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -21,6 +22,8 @@ pub enum Site {
     Here,
     /// In a virtual machine.
     Vm(GuestMachine),
+    /// On the nodes of a cluster, each block as a task of Slurm's.
+    Slurm(SlurmSite),
 }
 
 /// A virtual machine as studies see it.
@@ -37,11 +40,14 @@ pub struct GuestMachine {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSiteError {
     /// It begins like none.
-    #[error("`{0}` is no place to run; name here, vm or vm:TOPOLOGY")]
+    #[error("`{0}` is no place to run; name here, vm, vm:TOPOLOGY, slurm or slurm:OPTIONS")]
     Unknown(String),
     /// It is a virtual machine of no topology.
     #[error(transparent)]
     Topology(#[from] ParseTopologyError),
+    /// It is Slurm with options that can't be.
+    #[error(transparent)]
+    Slurm(#[from] ParseSlurmError),
 }
 
 impl FromStr for Site {
@@ -49,10 +55,11 @@ impl FromStr for Site {
 
     fn from_str(text: &str) -> Result<Self, ParseSiteError> {
         let vm = |topology: &str| Ok(Self::Vm(GuestMachine { topology: topology.parse()?, misses: None }));
-        match (text, text.strip_prefix("vm:")) {
-            ("here", _) => Ok(Self::Here),
-            ("vm", _) => vm(DEFAULT_TOPOLOGY),
-            (_, Some(topology)) => vm(topology),
+        let (place, rest) = text.split_once(':').map_or((text, None), |(place, rest)| (place, Some(rest)));
+        match (place, rest) {
+            ("here", None) => Ok(Self::Here),
+            ("vm", topology) => vm(topology.unwrap_or(DEFAULT_TOPOLOGY)),
+            ("slurm", options) => Ok(Self::Slurm(options.unwrap_or_default().parse()?)),
             _ => Err(ParseSiteError::Unknown(machine::quoted(text))),
         }
     }
@@ -63,6 +70,7 @@ impl fmt::Display for Site {
         match self {
             Self::Here => f.write_str("here"),
             Self::Vm(GuestMachine { topology, .. }) => write!(f, "vm:{topology}"),
+            Self::Slurm(site) => site.fmt(f),
         }
     }
 }
@@ -107,11 +115,32 @@ impl Site {
         *self == Self::Here
     }
 
+    /// Whether it is an emulated machine, whose times mean nothing.
+    pub fn is_emulated(&self) -> bool {
+        self.guest().is_some()
+    }
+
     /// The virtual machine, if it is one.
     pub fn guest(&self) -> Option<&GuestMachine> {
         match self {
-            Self::Here => None,
+            Self::Here | Self::Slurm(_) => None,
             Self::Vm(guest) => Some(guest),
+        }
+    }
+
+    /// The cluster, if it is one.
+    pub fn slurm(&self) -> Option<&SlurmSite> {
+        match self {
+            Self::Here | Self::Vm(_) => None,
+            Self::Slurm(site) => Some(site),
+        }
+    }
+
+    /// `asked` without what doesn't make a study at it another one than a study here.
+    pub(crate) fn aligned(&self, asked: &Self) -> Self {
+        match (self, asked) {
+            (Self::Slurm(have), Self::Slurm(want)) => Self::Slurm(have.gone_on_with(want)),
+            _ => asked.clone(),
         }
     }
 
@@ -137,14 +166,27 @@ mod tests {
 
     #[test]
     fn sites_are_called_as_they_are_asked_for() {
-        for (text, shown) in [("here", "here"), ("vm", "vm:2x4"), ("vm:dies", "vm:dies"), ("vm:1x4x2", "vm:1x4x2")] {
+        for (text, shown) in [
+            ("here", "here"),
+            ("vm", "vm:2x4"),
+            ("vm:dies", "vm:dies"),
+            ("vm:1x4x2", "vm:1x4x2"),
+            ("slurm", "slurm"),
+            ("slurm:nodes=2,qos=q", "slurm:qos=q,nodes=2"),
+        ] {
             let site: Site = text.parse().unwrap();
             assert_eq!(site.to_string(), shown);
             let json = serde_json::to_string(&site).unwrap();
             assert_eq!(serde_json::from_str::<Site>(&json).unwrap(), site, "{json}");
         }
         assert_eq!(Site::default(), "here".parse().unwrap());
-        for (text, part) in [("there", "`there` is no place to run"), ("", "``"), ("vm:3", "`3` is no machine")] {
+        for (text, part) in [
+            ("there", "`there` is no place to run"),
+            ("", "``"),
+            ("vm:3", "`3` is no machine"),
+            ("slurm:nodes=x", "slurm: `nodes` is a number"),
+            ("here:x", "`here:x` is no place"),
+        ] {
             let error = text.parse::<Site>().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }

@@ -382,7 +382,9 @@ impl StudyFile {
     /// When misses are to be counted where there is no model of caches.
     pub fn site(&self) -> Result<Site, PlanError> {
         match (self.on.clone().unwrap_or_default(), &self.misses) {
-            (Site::Here, Some(_)) => Err(PlanError("misses are modelled in virtual machines only; add --on vm".into())),
+            (Site::Here | Site::Slurm(_), Some(_)) => {
+                Err(PlanError("misses are modelled in virtual machines only; add --on vm".into()))
+            }
             (Site::Vm(guest), Some(misses)) => Ok(Site::Vm(GuestMachine { misses: Some(misses.clone()), ..guest })),
             (site, None) => Ok(site),
         }

@@ -27,15 +27,15 @@ pub(crate) fn counted_cost(subject: &Subject, trial: &Trial) -> Option<f64> {
 /// By what it is decided when there are enough runs of `subject`: by what they are compared by; in an emulated machine, whose times mean
 /// nothing, by the first of its metrics that is compared. None where nothing is.
 pub(crate) fn deciding_metric<'a>(plan: &Plan, subject: &'a Subject) -> Option<&'a Metric> {
-    match plan.site.is_here() {
-        true => Some(&subject.metric),
-        false => subject.metrics.iter().find(|metric| metric.better != Better::Neither),
+    match plan.site.is_emulated() {
+        false => Some(&subject.metric),
+        true => subject.metrics.iter().find(|metric| metric.better != Better::Neither),
     }
 }
 
 /// The cost of a trial of `subject` by what decides when it is enough, if it counts.
 pub(crate) fn deciding_cost(plan: &Plan, subject: &Subject, trial: &Trial) -> Option<f64> {
-    if plan.site.is_here() {
+    if !plan.site.is_emulated() {
         return counted_cost(subject, trial);
     }
     let metric = deciding_metric(plan, subject)?;

@@ -86,7 +86,7 @@ pub struct Trial {
     pub output_tail: String,
 }
 
-/// What trials of mixes and of servers have, and those of subjects with several metrics.
+/// What trials of mixes, of servers and on clusters have, and those of subjects with several metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct More {
     /// Of a mix, every run of every job, those of a job one after the other, in the order of jobs.
@@ -101,6 +101,9 @@ pub struct More {
     /// The last that a server printed, at most 4 KiB.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub log_tail: String,
+    /// The node of a cluster that it ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 /// What was seen of a load on a server.
@@ -123,6 +126,11 @@ impl Trial {
     /// Of a mix, every run of every job.
     pub fn jobs(&self) -> &[JobRun] {
         self.more.as_ref().map_or(&[], |more| &more.jobs)
+    }
+
+    /// The node of a cluster that it ran on; none where there is no cluster.
+    pub fn node(&self) -> Option<&str> {
+        self.more.as_ref()?.node.as_deref()
     }
 
     /// What else was measured of it, by the name of the metric.

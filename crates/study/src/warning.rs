@@ -4,6 +4,7 @@ use crate::comparison::Comparison;
 use crate::crowding::Crowding;
 use crate::host::{LOAD_TO_TELL, STEAL_TO_TELL};
 use crate::kind::Kind;
+use crate::nodes::NodeSummary;
 use crate::plan::{Plan, Subject, UNBOUND};
 use crate::race::Race;
 use crate::record::{Ending, Record};
@@ -12,6 +13,7 @@ use crate::trial::Trial;
 use launch::Observation;
 use launch::observation::STOPS_TO_TELL;
 use serde::{Deserialize, Serialize};
+use stats::UnpairedRatio;
 use std::collections::BTreeMap;
 
 /// What disturbed a study or limits what it shows.
@@ -172,6 +174,32 @@ pub enum Warning {
     Steal {
         /// The largest share of it (0.1 = 10 %).
         share: f64,
+    },
+    /// A node of a cluster is slower than the others.
+    SlowNode {
+        /// Its name.
+        node: String,
+        /// Its costs over those of the others (1.1 = 10 % slower), and the interval of that.
+        slowdown: f64,
+        /// Lower end of its 95 % interval.
+        low: f64,
+        /// Upper end of its 95 % interval.
+        high: f64,
+    },
+    /// What a treatment changes is another thing on one node than on the others.
+    NodesDiffer {
+        /// Name of the subject.
+        subject: String,
+        /// Thread count.
+        threads: u32,
+        /// Name of the treatment.
+        placement: String,
+        /// The node.
+        node: String,
+        /// The ratio of the reference to the treatment there.
+        ratio: f64,
+        /// The same elsewhere.
+        elsewhere: f64,
     },
     /// The control group allows less CPU time than the threads could use.
     CgroupLimit {
@@ -393,6 +421,26 @@ impl Warning {
         Some(Self::Stops { subject: subject.into(), threads, placement: placement.into(), share, stops })
     }
 
+    /// Nodes that are slow, and those on which an effect is another one.
+    pub(crate) fn of_nodes(nodes: &[NodeSummary]) -> Vec<Self> {
+        let slow = nodes.iter().filter(|node| node.is_slow()).filter_map(|node| {
+            let UnpairedRatio { ratio, low, high } = node.slowdown?;
+            Some(Self::SlowNode { node: node.node.clone(), slowdown: ratio, low, high })
+        });
+        let different = nodes.iter().filter_map(|node| {
+            let (effect, _) = node.most_different()?;
+            Some(Self::NodesDiffer {
+                subject: effect.subject.clone(),
+                threads: effect.threads,
+                placement: effect.placement.clone(),
+                node: node.node.clone(),
+                ratio: effect.ratio,
+                elsewhere: effect.ratio_elsewhere?,
+            })
+        });
+        slow.chain(different).collect()
+    }
+
     /// What the machine did to a study.
     fn of_host<S: Kind<Trial = Trial>>(plan: &Plan, record: &Record<S>) -> Vec<Self> {
         let mut warnings = Vec::new();
@@ -409,7 +457,7 @@ impl Warning {
         }
         let sessions = record.sessions.len() as u32;
         let several = (sessions > 1).then_some(Self::SeveralSessions { sessions });
-        if !plan.site.is_here() {
+        if plan.site.is_emulated() {
             // All else disturbs times, which mean nothing in an emulated machine.
             warnings.extend(several);
             return warnings;

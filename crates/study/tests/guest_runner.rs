@@ -209,7 +209,7 @@ fn a_machine_that_cannot_be_booted_ends_the_work_in_a_sentence() {
 fn blocks_of_a_boot_are_run_forth_and_back_and_a_block_that_lost_its_machine_is_left() {
     let study = study();
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let host = Host::Guest(Box::new(HostFacts::of_model()));
+    let host = Host::Elsewhere(Box::new(HostFacts::of_model()));
     let mut session = Session::open(None, &study, &machine, &host, &[]).unwrap();
     // The first of block 2 is lost, so that its second isn't run.
     let acts = [Act::Answer, Act::Answer, Act::Answer, Act::Answer, Act::Panic];
@@ -233,7 +233,7 @@ fn a_block_that_was_begun_in_another_boot_is_left_when_a_study_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.stayput");
     let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
-    let host = Host::Guest(Box::new(HostFacts::of_model()));
+    let host = Host::Elsewhere(Box::new(HostFacts::of_model()));
     let open = || Session::open(Some(&path), &study, &machine, &host, &["stayput".into()]).unwrap();
     let mut session = open();
     let first = Turn { sequence: 0, ..turn(0) };

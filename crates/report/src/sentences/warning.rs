@@ -94,6 +94,15 @@ pub(super) fn sentence(warning: &Warning) -> String {
         Warning::Steal { share } => {
             format!("The hypervisor took {:.1} % of CPU time during the study.", share * 100.0)
         }
+        Warning::SlowNode { node, slowdown, low, high } => format!(
+            "Node {node} is slower than the others: its runs take {slowdown:.2}x as long (95 % interval {low:.2}-{high:.2}). No pair crosses \
+             nodes, so that no ratio is changed by that."
+        ),
+        Warning::NodesDiffer { subject, threads, placement, node, ratio, elsewhere } => format!(
+            "On node {node} {placement} has another effect than on the others: {subject} with {} has a ratio of {ratio:.2} there, and of \
+             {elsewhere:.2} elsewhere. The ratio over all nodes is of those that Slurm chose.",
+            counted(*threads, "thread")
+        ),
         Warning::CgroupLimit { cpus } => {
             format!("The control group allows {cpus:.2} CPUs' worth of time: more threads are throttled.")
         }

@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use study::engine::{self, CellStudy, EngineError, Event, Runner, RunnerError, Turn};
 use study::session::SessionError;
+use study::slurm::{self, Cluster, Folder};
 use study::{Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Trial, journal_name};
 
 /// Whether every program of the plan is there, and can be executed.
@@ -136,10 +137,16 @@ pub(super) fn conduct<S: CellStudy>(
     }
     let study = session.plan().clone();
     let plan = study.plan();
+    let directory = match &venue {
+        Venue::Cluster(nodes) if can_start => Some(nodes.directory.clone()),
+        _ => None,
+    };
     let mut runner: Box<dyn Runner> = match (host, venue) {
         (Host::Modelled, _) => Box::new(ModelRunner::after(session.trials())),
+        // Whatever runs on a cluster does so in its tasks.
+        (_, Venue::Cluster(..)) => Box::new(Gone),
         _ if !can_start => Box::new(Gone),
-        (_, Venue::Here) => Box::new(ProgramRunner::new(plan, inputs)?.showing_output(shows_output)),
+        (_, Venue::Here) => Box::new(ProgramRunner::new(plan, inputs.clone())?.showing_output(shows_output)),
         (_, Venue::Guest(_, runner)) => {
             let mut runner = runner.into_inner();
             runner.begin(plan, &inputs)?;
@@ -149,12 +156,27 @@ pub(super) fn conduct<S: CellStudy>(
     let resumed = session.trials().len();
     let mut progress = Progress::new(plan, S::NAME == Race::NAME, engine::time_spent(session.trials()), quiet);
     let mut has_run = false;
-    let ending = engine::run_blocks(&mut session, runner.as_mut(), &mut |event| {
-        if matches!(event, Event::Begin(_)) && !std::mem::replace(&mut has_run, true) && resumed > 0 && !quiet {
+    let mut watch = |event: Event| {
+        if matches!(event, Event::Begin(_) | Event::Queue(_))
+            && !std::mem::replace(&mut has_run, true)
+            && resumed > 0
+            && !quiet
+        {
             progress.say(&format!("going on after {resumed} trials in {}", path.display()));
         }
         progress.show(plan, event);
-    });
+    };
+    let ending = match directory {
+        Some(directory) => {
+            let (folder, program) = (Folder::beside(path), vec![std::env::current_exe()?.into(), "task".into()]);
+            slurm::run_rounds(
+                &mut session,
+                &Cluster { folder, program, inputs: &inputs, machine, directory },
+                &mut watch,
+            )
+        }
+        None => engine::run_blocks(&mut session, runner.as_mut(), &mut watch),
+    };
     // Whatever ended it, what was set up is cleaned up; to an interruption nothing is added.
     let finished = if launch::interruption().is_none() { runner.finish(plan) } else { Ok(()) };
     progress.finish();

@@ -46,6 +46,7 @@ CREATE TABLE trial (
     energy_j REAL,
     load TEXT,
     log_tail TEXT,
+    node TEXT,
     UNIQUE (block, subject, threads, placement)
 ) STRICT;
 CREATE TABLE thread (
@@ -78,6 +79,7 @@ CREATE INDEX thread_by_trial ON thread (sequence);
         ("trial", "energy_j REAL"),
         ("trial", "load TEXT"),
         ("trial", "log_tail TEXT"),
+        ("trial", "node TEXT"),
         ("thread", "cpu_s REAL"),
         ("thread", "waited_s REAL"),
         ("thread", "began_s REAL"),
@@ -136,6 +138,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
                 ("energy_j", &observed.and_then(|o| o.energy_j)),
                 ("load", &more.and_then(|more| more.load.as_ref()).map(to_json)),
                 ("log_tail", &more.map(|more| &more.log_tail).filter(|log| !log.is_empty())),
+                ("node", &more.and_then(|more| more.node.as_ref())),
                 ("counters", &observed.map(|o| to_json(&o.counters))),
                 ("leftovers", &observed.map(|o| o.leftovers)),
                 ("notes", &observed.map(|o| to_json(&o.notes))),
@@ -298,6 +301,7 @@ fn more(row: &Columns) -> Result<More, RowError> {
         more.load = row.optional_json("load")?;
     }
     more.log_tail = row.added("log_tail")?.unwrap_or_default();
+    more.node = row.added("node")?;
     Ok(more)
 }
 
