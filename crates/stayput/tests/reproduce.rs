@@ -287,6 +287,12 @@ fn the_reports_workloads_are_run_as_programs_beside_what_is_printed() {
     let is_judged = |claim: &&Value| claim["live"]["verdict"].is_string();
     let judged: Vec<&str> = claims.iter().filter(is_judged).filter_map(|claim| claim["where"].as_str()).collect();
     assert_eq!(judged, ["section 1", "section 1"], "times here say nothing of misses");
-    let refused = bench.reproduce(&["pires-2016", "--on", "vm"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    for (words, said) in [
+        (&["pires-2016", "--on", "vm"][..], "`--live`"),
+        (&["cache-affinity", "--live", "--live-class", "Q"], "has no class `Q`"),
+    ] {
+        let refused = bench.reproduce(words);
+        let told = text(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && told.contains(said), "{told}");
+    }
 }

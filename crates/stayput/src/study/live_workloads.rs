@@ -16,6 +16,9 @@ use study::request::{CellPlan, Request};
 use study::study_file::{Span, StudyFile};
 use study::{Comparison, Ending, Record};
 
+/// A program of theirs by which a class is checked: all have the same.
+const OF_EVERY_CLASS: &str = "affinity:matrix";
+
 /// Runs what is left of the workloads' studies in `places`, whose journals are in `folder`, until all of them together have taken
 /// `budget`; all programs with `class` where one is given.
 pub(crate) fn conduct_workloads(
@@ -25,6 +28,9 @@ pub(crate) fn conduct_workloads(
     folder: &Path,
     quiet: bool,
 ) -> anyhow::Result<LiveWorkloads> {
+    if let Some(class) = class {
+        builtin(&format!("{OF_EVERY_CLASS}.{class}")).map_err(|error| UsageError::from(error.to_string()))?;
+    }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make folder {}", folder.display()))?;
     let mut live = LiveWorkloads::new(folder);
     let studies: Vec<(Place, LiveWorkload)> =
