@@ -1,6 +1,7 @@
 //! The memory that the processes of a replay share: when it starts, locks, barriers, and room for what each records.
 
 use crate::ReplayError;
+use crate::counted::{Counted, Section};
 use crate::shared::{Common, Shared};
 use machine::CpuId;
 use nix::errno::Errno;
@@ -255,6 +256,8 @@ pub(crate) struct Arena {
     /// How long it may last.
     pub(crate) horizon_ns: u64,
     pub(crate) jobs: Shared<JobState>,
+    /// The section that is counted of it.
+    pub(crate) section: Option<Section>,
     /// Lets the kernel place who arrives.
     pub(crate) placing: Placing,
     /// By job.
@@ -266,13 +269,19 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    pub(crate) fn new(workload: &Workload, cpus: usize, horizon_ns: u64) -> Result<Self, ReplayError> {
+    pub(crate) fn new(
+        workload: &Workload,
+        cpus: usize,
+        horizon_ns: u64,
+        counted: Option<Counted>,
+    ) -> Result<Self, ReplayError> {
         let processes = workload.job_of_processes().count();
         Ok(Self {
             ready: Shared::new(1)?,
             begun: Shared::new(1)?,
             start_ns: Shared::new(1)?,
             horizon_ns,
+            section: Section::new(counted)?,
             placing: Placing::new(),
             jobs: Shared::new(workload.jobs.len())?,
             locks: workload.jobs.iter().map(|job| Shared::new(job.locks.len())).collect::<Result<_, _>>()?,

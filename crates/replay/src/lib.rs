@@ -19,6 +19,7 @@
 
 mod arena;
 pub mod cache_model;
+mod counted;
 mod here;
 mod in_vm;
 mod measurements;
@@ -32,6 +33,7 @@ mod scenario;
 mod series;
 mod shared;
 
+pub use counted::Counted;
 pub use measurements::{CPU_TIME_RATIO, Measurements, Trace, WAITS, WAKES, without_warm_up};
 pub use output::{ReplayOutput, RunFailure};
 pub use policy::{ParsePolicyError, Policy};
@@ -70,6 +72,8 @@ pub struct Replay<'a> {
     /// whether the slice is over, which it would otherwise see at its next clock tick: programs that compute are replayed as they are by
     /// long chunks, and what runs when is then for others to watch.
     pub chunk: Option<Duration>,
+    /// What of it a model of caches counts, where one watches this machine from outside.
+    pub counted: Option<Counted>,
     /// The CPUs, as the kernel here numbers them.
     pub machine: &'a Machine,
 }

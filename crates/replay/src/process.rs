@@ -272,7 +272,12 @@ impl Execution<'_> {
     }
 
     fn has_time(&mut self) -> Going {
-        if self.presence.look() < self.horizon_ns { Continue(()) } else { Break(Horizon) }
+        let now_ns = self.presence.look();
+        let is_over = now_ns >= self.horizon_ns;
+        if let Some(section) = &self.process.arena.section {
+            if is_over { section.end() } else { section.pass(now_ns - self.process.arena.start_ns()) }
+        }
+        if is_over { Break(Horizon) } else { Continue(()) }
     }
 
     /// It is done, or the horizon was reached.

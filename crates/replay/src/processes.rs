@@ -1,6 +1,7 @@
 //! The processes of a replay: forked, started together, waited for.
 
 use crate::arena::Arena;
+use crate::counted::Section;
 use crate::memory;
 use crate::presence::now_ns;
 use crate::process::Process;
@@ -44,12 +45,13 @@ pub(crate) fn run(replay: &Replay<'_>) -> Result<Recording, ReplayError> {
     let cpus: Vec<CpuId> = replay.machine.usable().collect();
     let horizon_ns = replay.parameters.horizon_ms.map_or(u64::MAX, |ms| (ms * 1e6).round() as u64);
     let courses = Courses::new(replay.workload, replay.parameters.seed, replay.replicate);
-    let arena = Arena::new(replay.workload, cpus.len(), horizon_ns)?;
+    let arena = Arena::new(replay.workload, cpus.len(), horizon_ns, replay.counted)?;
     for (number, job) in replay.workload.jobs.iter().enumerate() {
         memory::map_shared(number, &job.process.memory)
             .map_err(|cause| ReplayError::system("map the memory that a job's processes share", cause))?;
     }
     let ended = Processes::fork(replay, &arena, &courses, &cpus).and_then(|mut processes| processes.run(&arena));
+    arena.section.iter().for_each(Section::end);
     for (number, job) in replay.workload.jobs.iter().enumerate() {
         memory::unmap_shared(number, &job.process.memory);
     }

@@ -285,6 +285,7 @@ fn a_program_with_several_threads_is_refused() {
     let (parameters, workload) = (Parameters { horizon_ms: Some(1.0), ..Parameters::default() }, Workload::spin(1));
     let machine = Machine::host().unwrap();
     let replay = Replay {
+        counted: None,
         workload: &workload,
         parameters: &parameters,
         replicate: 0,

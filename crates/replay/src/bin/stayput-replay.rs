@@ -9,7 +9,8 @@ extern crate terminal;
 use clap::Parser;
 use machine::linux::system;
 use machine::{CpuId, Machine};
-use replay::{Binding, Recording, Replay, ReplayOutput, Scenario, Trace, without_warm_up};
+use misses::window::{SECTIONS, SectionIndex};
+use replay::{Binding, Counted, Recording, Replay, ReplayOutput, Scenario, Trace, without_warm_up};
 use sim::Interval;
 use std::error::Error;
 use std::fmt::Write;
@@ -52,6 +53,9 @@ struct Arguments {
     /// Measure without the first so many seconds
     #[arg(long, value_name = "S", default_value_t = 0.0)]
     warm_up: f64,
+    /// Where a model of caches watches this machine from outside: have it count what comes after the warm-up as this section
+    #[arg(long, value_name = "SECTION", value_parser = section)]
+    section: Option<SectionIndex>,
     /// Leave out distributions
     #[arg(long)]
     brief: bool,
@@ -74,6 +78,15 @@ fn chunk_ms(text: &str) -> Result<f64, String> {
     if (0.1..=1000.0).contains(&ms) { Ok(ms) } else { Err("it must be from 0.1 to 1000 ms".into()) }
 }
 
+fn section(text: &str) -> Result<SectionIndex, String> {
+    let number: u32 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    if (1..SECTIONS).contains(&number) {
+        Ok(SectionIndex(number))
+    } else {
+        Err(format!("sections have numbers from 1 to {}", SECTIONS - 1))
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = inputs(&arguments).map_err(|error| (USAGE, error)).and_then(|(scenario, machine)| {
@@ -84,6 +97,9 @@ fn main() -> ExitCode {
             binding: if arguments.attached { Binding::Attached } else { Binding::Free },
             slice: arguments.slice_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             chunk: arguments.chunk_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
+            counted: arguments
+                .section
+                .map(|section| Counted { section, after: Duration::from_secs_f64(arguments.warm_up) }),
             machine: &machine,
         };
         replay.check().map_err(|error| (USAGE, error.into()))?;

@@ -15,11 +15,31 @@ use std::path::PathBuf;
 pub const POLICIES: [&str; 5] = ["eevdf", "eevdf-llc", "standard", "light", "heavy"];
 
 /// What runs: workloads that every policy schedules by what they do, not by what they ask for.
-pub const WORKLOADS: [&str; 8] = ["busy", "busy-uneven", "sleepers", "bursty", "servers", "mixed", "crowd", "pipeline"];
+const WORKLOADS: [&str; 8] = ["busy", "busy-uneven", "sleepers", "bursty", "servers", "mixed", "crowd", "pipeline"];
+
+/// Those that run under `eevdf` alone. `short` isn't among them: its processes load their lines for the first time, which the guest's misses leave
+/// out and the model's hold.
+const UNDER_EEVDF: [&str; 8] =
+    ["barriers", "classes", "fewer", "locks", "own-slices", "quiet-servers", "shared", "weights"];
+
+/// All workloads, each with a policy under which it runs.
+pub fn runs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let under_all = WORKLOADS.iter().flat_map(|&workload| POLICIES.map(|policy| (workload, policy)));
+    under_all.chain(UNDER_EEVDF.map(|workload| (workload, "eevdf")))
+}
 
 /// The machine, and of its caches those of which misses are counted.
 pub const TOPOLOGY: &str = "2x4";
-pub const CACHES: &str = "pack:2 l2:4(size=512KiB) core:1 pu:1";
+const CACHES: &str = "pack:2 l2:4(size=512KiB) core:1 pu:1";
+
+/// The caches, of a page for each way: a line can go wherever others are used least, whatever pages the kernel gave. In sets of fewer ways
+/// they meet by chance, which is not what schedulers differ by.
+pub fn caches() -> Machine {
+    let text = serde_json::to_string(&Machine::named(CACHES).unwrap()).unwrap();
+    let size = r#""size_bytes":524288,"#;
+    assert!(text.contains(size));
+    serde_json::from_str(&text.replace(size, &format!(r#"{size}"associativity":{{"ways":128}},"#))).unwrap()
+}
 
 /// After the warm-up.
 pub const MEASURED_S: f64 = 1.5;
@@ -64,7 +84,7 @@ const TICK_MS: f64 = 4.0;
 /// What the model of a policy does with a workload in one replicate.
 fn modelled(machine: &Machine, kernel: &KernelParameters, name: &str, policy: Policy, replicate: u32) -> Figures {
     let Scenario { workload, parameters } = scenario(name);
-    let caches = Machine::named(CACHES).unwrap();
+    let caches = caches();
     // Misses take no time in the guest: its clock counts instructions.
     let timing =
         Timing { next_cache_ns: 1e-3, memory_ns: 1e-3, other_node_ns: 1e-3, other_package_ns: 1e-3, bus_ns: 0.0 };
@@ -110,11 +130,13 @@ pub fn of_run(metrics: &BTreeMap<String, f64>, misses_per_1000: f64) -> Figures 
 /// What the models do with every workload.
 fn all_modelled(kernel: &KernelParameters, replicates: u32) -> ByPolicy {
     let machine = TOPOLOGY.parse::<vm::Topology>().unwrap().machine().unwrap();
-    let of_policy = |workload: &str, policy: &str| {
+    let mut models = ByPolicy::new();
+    for (workload, policy) in runs() {
         let replicate = |number| modelled(&machine, kernel, workload, policy.parse().unwrap(), number);
-        (policy.to_owned(), (0..replicates).map(replicate).collect())
-    };
-    WORKLOADS.map(|workload| (workload.to_owned(), POLICIES.map(|policy| of_policy(workload, policy)).into())).into()
+        let figures = (0..replicates).map(replicate).collect();
+        models.entry(workload.into()).or_default().insert(policy.into(), figures);
+    }
+    models
 }
 
 /// Two policies of which the kernel showed that one has more of something.
@@ -189,10 +211,17 @@ pub fn compared(measured: &Measured) -> Compared {
                 }
             }
         }
-        for policy in POLICIES.into_iter().filter(|&policy| measured.figures[workload].contains_key(policy)) {
-            let misses = [&measured.figures, &models].map(|all| mean(&of(all, workload, policy, MISSES)));
-            compared.misses.push((policy, workload, misses));
-        }
+    }
+    for (workload, policy) in runs() {
+        let misses = [&measured.figures, &models].map(|all| mean(&of(all, workload, policy, MISSES)));
+        compared.misses.push((policy, workload, misses));
+    }
+    for (policy, workload, [kernel, model]) in compared.misses.iter().filter(|(policy, ..)| *policy == "eevdf") {
+        let _ = writeln!(
+            compared.table,
+            "{workload:14}misses under {policy}: {kernel:9.2}/{model:8.2} {:6.2}",
+            kernel / model
+        );
     }
     let agreeing = compared.orders.iter().filter(|order| order.is_the_models).count();
     let _ = writeln!(

@@ -1,11 +1,10 @@
 //! What the kernel's own scheduler does with the workloads of `tests/fair`, beside the model of it.
 
 use crate::guest;
-use machine::Machine;
 use misses::Report;
 use replay::ReplayOutput;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,15 +29,10 @@ const ICOUNT_SHIFT_WITH_CACHES: u8 = 1;
 
 /// Replicates of each workload, and of each under each policy.
 const REPLICATES: u32 = 1;
-const POLICY_REPLICATES: u32 = 2;
+const POLICY_REPLICATES: u32 = 4;
 
-/// The caches that the plugin models, of a page for each way: a line can go wherever others are used least, whatever pages the kernel
-/// gave. In sets of fewer ways they meet by chance, which is not what schedulers differ by.
-fn caches() -> String {
-    let machine = Machine::named(policies::CACHES).unwrap();
-    let text = serde_json::to_string(&machine).unwrap();
-    text.replace(r#""size_bytes":524288,"#, r#""size_bytes":524288,"associativity":{"ways":128},"#)
-}
+/// Guests with models of caches that run side by side: each takes a host's CPU.
+const AT_ONCE: usize = 2;
 
 /// What a newly idle CPU's search takes at most, in ns. The kernel learns it; in an emulator, where another CPU may take its turn meanwhile,
 /// it learns milliseconds while the machine boots, and then such CPUs search no more. So it is told again.
@@ -53,19 +47,16 @@ fn workloads() -> Vec<(String, PathBuf)> {
     workloads
 }
 
-/// Text for the shell that tells during a replay's warm-up what searches cost, and then runs `then`.
-fn warm_up(then: &str) -> String {
+/// Text for the shell that tells during a replay's warm-up what searches cost.
+fn warm_up() -> String {
     let costs = "/sys/kernel/debug/sched/domains/cpu*/*/max_newidle_lb_cost";
-    format!(
-        "(for time in 1 2 3; do sleep 0.3; for cost in {costs}; do echo {NEWIDLE_COST_NS} > $cost; done; done; \
-             sleep 0.1; {then}) &"
-    )
+    format!("(for time in 1 2 3; do sleep 0.3; for cost in {costs}; do echo {NEWIDLE_COST_NS} > $cost; done; done) &")
 }
 
 /// A replay.
 fn replay(workload: &str, replicate: u32) -> Step {
     let seconds = WARM_UP_S + MEASURED_S;
-    let warm_up = warm_up("");
+    let warm_up = warm_up();
     let text = format!(
         "{warm_up} stayput-replay /fair/{workload}.toml --machine /fair/machine.json --seconds {seconds} \
              --warm-up {WARM_UP_S} --replicate {replicate} --cache-balancing off --brief"
@@ -115,10 +106,10 @@ fn under(policy: &str, workload: &str, replicate: u32, section: usize) -> Step {
         _ => "",
     };
     let seconds = WARM_UP_S + policies::MEASURED_S;
-    let warm_up = warm_up(&format!("stayput-guest mark {section}"));
+    let warm_up = warm_up();
     let replay = format!(
         "{warm_up} stayput-replay /fair/{workload}.json --machine /fair/machine.json --seconds {seconds} \
-             --warm-up {WARM_UP_S} --replicate {replicate} --brief --json /tmp/replay.json {options}; stayput-guest mark 0"
+             --warm-up {WARM_UP_S} --replicate {replicate} --section {section} --brief --json /tmp/replay.json {options}"
     );
     let boosts = match policy {
         "light" => "--light",
@@ -142,31 +133,29 @@ fn under_policies(replicate: u32) -> Option<policies::Measured> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&name);
     fs::create_dir_all(&folder).unwrap();
     let [file, out] = ["caches.json", "misses.json"].map(|file| folder.join(file));
-    fs::write(&file, caches()).unwrap();
+    fs::write(&file, serde_json::to_string(&policies::caches()).unwrap()).unwrap();
     // What the kernel itself refers to is not in the model.
     let arguments =
         vec![format!("machine={}", file.display()), format!("out={}", out.display()), "others=off".to_owned()];
     vm.icount_shift = Some(ICOUNT_SHIFT_WITH_CACHES);
     vm.plugin = Some(Plugin { library: guest::plugin(), arguments });
     vm.programs.push(guest::optimised("stayput-sched", "stayput-sched"));
-    for workload in policies::WORKLOADS {
+    for workload in policies::runs().map(|(workload, _)| workload).collect::<BTreeSet<_>>() {
         let path = folder.join(format!("{workload}.json"));
         fs::write(&path, serde_json::to_string(&policies::scenario(workload)).unwrap()).unwrap();
         vm.files.push((path, format!("/fair/{workload}.json").into()));
     }
-    let runs = policies::WORKLOADS.iter().flat_map(|workload| policies::POLICIES.map(|policy| (*workload, policy)));
-    let runs: Vec<(usize, (&str, &str))> = (1..).zip(runs).collect();
+    let runs: Vec<(usize, (&str, &str))> = (1..).zip(policies::runs()).collect();
+    // The first after a boot moves processes that later ones leave alone: nobody looks at it.
+    let settling = Step { name: "settling".into(), ..under("eevdf", "busy", replicate, runs.len() + 1) };
     let steps = runs.iter().map(|&(section, (workload, policy))| under(policy, workload, replicate, section));
-    let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &name, steps.collect());
+    let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &name, std::iter::once(settling).chain(steps).collect());
     let report: Report = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
     let mut measured = policies::Measured::default();
     for (section, (workload, policy)) in runs {
         let output: ReplayOutput = serde_json::from_str(results.output(&format!("{workload} {policy}"))).unwrap();
         measured.kernel = output.kernel;
-        let Some(section) = report.sections.get(&(section as u32)) else {
-            eprintln!("{workload} under {policy}: who was to begin counting waited for its turn until the end");
-            continue;
-        };
+        let section = &report.sections[&(section as u32)];
         let misses: BTreeMap<_, _> = section.all.per_1000().into_iter().collect();
         let figures = policies::of_run(&output.metrics, misses[policies::MISSES]);
         measured.figures.entry(workload.into()).or_default().insert(policy.into(), vec![figures]);
@@ -206,11 +195,15 @@ mod long {
     #[test]
     #[ignore = "boots virtual machines: make test-kernel"]
     fn the_models_of_policies_are_in_the_kernels_order() {
-        let boots: Vec<_> = std::thread::scope(|scope| {
-            let boots: Vec<_> =
-                (0..POLICY_REPLICATES).map(|replicate| scope.spawn(move || under_policies(replicate))).collect();
-            boots.into_iter().map(|boot| boot.join().unwrap()).collect()
-        });
+        let replicates: Vec<u32> = (0..POLICY_REPLICATES).collect();
+        let side_by_side = |replicates: &[u32]| -> Vec<_> {
+            std::thread::scope(|scope| {
+                let boots: Vec<_> =
+                    replicates.iter().map(|&replicate| scope.spawn(move || under_policies(replicate))).collect();
+                boots.into_iter().map(|boot| boot.join().unwrap()).collect()
+            })
+        };
+        let boots: Vec<_> = replicates.chunks(AT_ONCE).flat_map(side_by_side).collect();
         let mut all = policies::Measured::default();
         for boot in boots {
             let Some(policies::Measured { kernel, figures }) = boot else { return };

@@ -11,6 +11,8 @@
 //! - **It is away**: others use `m` distinct lines in the cache. With one way `x exp(-m/N)` of its lines stay, with more
 //!   what Thiebaut and Stone's footprints say. (`survival.rs`) What came in between is counted as in a stack of sets of
 //!   lines, so lines used again by the same intruder count once. (`traffic.rs`)
+//! - **It used a part**: in a cache of several ways, what is found of a set that was used in part, time and again, depends on how
+//!   long ago each line was used. The latest uses of sets are a stack of batches. (`history.rs`)
 //! - **It runs beside others** under a cache that is shared. What they bring in during one pass of it displaces part of what it
 //!   is about to use again: further reload misses, at a constant rate, from what the neighbours do at the time.
 //! - **Lines that a job shares** are a set of their own, which its processes fill and find together. A process that writes takes
@@ -33,6 +35,8 @@
 //! - Neighbours under a cache that together nearly fill it miss more than is modelled: by a third when two working sets take
 //!   three quarters of it. Below half of it the two agree within a tenth.
 //! - A line of shared memory that was written is fetched at the cost of any miss of the outermost cache.
+//! - Where parts of working sets are used, misses are within a sixth; workers that turn from task to task are taken to have used all of
+//!   what they have ([`TaskCaches`]).
 //! - Replacement is LRU. Prefetching, write-back traffic and victim caches aren't modelled, nor are TLBs.
 //! - A process is remembered in its four latest caches of each depth, a cache remembers sixteen sets by name.
 //!
@@ -40,9 +44,9 @@
 //!
 //! # Cost
 //!
-//! A dispatch or run allocates nothing and looks at no more than sixteen sets in each cache, whatever the numbers of processes
-//! and CPUs. Least costs a run that goes on with all lines about, under caches of its CPU alone. Memory: 100 bytes
-//! a process and depth of caches, or up to 350 with shared lines, 250 bytes a cache, 170 bytes a CPU, and 150 KB a build of
+//! A dispatch or run allocates nothing and looks at no more than sixteen sets in each cache, or its 24 latest uses where it has several
+//! ways, whatever the numbers of processes and CPUs. Least costs a run that goes on with all lines about, under caches of its CPU alone. Memory: 100 bytes
+//! a process and depth of caches, or up to 350 with shared lines, 250 bytes a cache (1 KB where it has several ways), 170 bytes a CPU, and 150 KB a build of
 //! cache with several ways.
 
 mod bus;
@@ -51,6 +55,7 @@ pub mod experiment;
 mod fit;
 pub mod footprint;
 pub mod hierarchy;
+mod history;
 pub mod model;
 mod pressure;
 mod residency;

@@ -269,7 +269,18 @@ impl CacheModel {
             }
             processes.push(Process { behaviour: behaviour as u32, sharing_job, cpu: None, home: 0 });
         }
-        Self::with(hierarchy, &kinds, processes, &sharing)
+        let mut model = Self::with(hierarchy, &kinds, processes, &sharing);
+        model.remember_parts();
+        model
+    }
+
+    /// Follows how much of each set was used when, in caches of several ways. Under workers that turn to other lines it isn't.
+    fn remember_parts(&mut self) {
+        for stage in self.hierarchy.paths.iter().flat_map(Path::stages) {
+            if self.hierarchy.builds[usize::from(stage.build)].ways != Some(1) {
+                self.caches.traffic[stage.cache.at()] = Traffic::with_history();
+            }
+        }
     }
 
     /// The same, with processes that behave as footprints of some `kinds` do; `sharing` tells for each job how many of
@@ -460,7 +471,13 @@ impl Caches {
                     return 0.0;
                 }
                 let intruders = traffic.since(residency.mark, set, team);
-                if intruders.lines == 0.0 { lines } else { survival.surviving(&self.decay, lines, intruders) }
+                if intruders.lines == 0.0 {
+                    return lines;
+                }
+                // In blocked order it is by whole passes that lines come and go; shared lines others use as well.
+                let is_own = set == SetIndex::own(process) && order == Order::Random;
+                let by_use = || traffic.found(set, team, fit.own.attainable, survival, &self.decay);
+                is_own.then(by_use).flatten().unwrap_or_else(|| survival.surviving(&self.decay, lines, intruders))
             };
             let own = self.residencies.own(process, depth, stage.cache);
             // What an inner cache has needn't be fetched.
@@ -601,6 +618,7 @@ impl Caches {
         for (depth, &stage) in path.stages().iter().enumerate() {
             let traffic = &mut self.traffic[stage.cache.at()];
             traffic.bring_fresh(self.fits.get(cpu.behaviour, stage).fresh_per_ns * work_ns);
+            traffic.go_on(SetIndex::own(process));
             self.residencies.latest(process)[depth].mark = traffic.now();
         }
     }

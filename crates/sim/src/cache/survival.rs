@@ -16,7 +16,8 @@
 //! `(s - i)/(X - i)`, hence the set hits `sum over i < s of (s - i)/(X - i)`. In blocked order the line wanted next is
 //! always the one just driven out: nothing is hit unless everything stayed. What counts as surviving here is what is hit.
 //!
-//! With one way, all this is `x exp(-m/N)`, with `-N ln(1 - m_i/N)` for `m_i` lines side by side, and needs no table.
+//! With one way, all this is `x exp(-m/N)`, with `-N ln(1 - m_i/N)` for `m_i` lines side by side, and needs no table. Nor does a
+//! single set of all frames: `s = min(x, N - m)`, and the sum over `i < s` of `(s - i)/(x - i)` is `s - (x - s) ln(x/(x - s))`.
 
 use super::decay::Decay;
 use super::footprint::Order;
@@ -28,7 +29,7 @@ const STEPS: usize = 16;
 const LIMIT: usize = 4;
 const SIDE_BY_SIDE: usize = STEPS + 1;
 const ANYWHERE: usize = LIMIT * STEPS + 1;
-/// More ways than this are as good as this many.
+/// More ways than this are as good as all of them.
 const MAX_WAYS: u32 = 32;
 
 /// Distinct lines that others have used.
@@ -45,16 +46,34 @@ pub(super) struct Intruders {
 pub(super) struct Survival {
     /// Per frame, for speed.
     per_frame: f64,
-    /// The share that survives, by lines of the process, and of intruders side by side and anywhere, a frame; none with one way.
-    table: Option<Vec<f32>>,
+    sets: Sets,
+}
+
+/// How frames make sets.
+#[derive(Clone, Debug)]
+enum Sets {
+    /// Each is one.
+    OfOne,
+    /// Of a few: the share that survives, by lines of the process, and of intruders side by side and anywhere, a frame.
+    OfSome(Vec<f32>),
+    /// All are one, of so many.
+    One(f64, Order),
+}
+
+/// Of `lines` in a single set, how many are found again when this many of all frames are left for them.
+fn found_in_one_set(order: Order, lines: f64, room: f64) -> f64 {
+    match order {
+        _ if room >= lines => lines,
+        Order::Random if room > 0.0 => room - (lines - room) * libm::log(lines / (lines - room)),
+        _ => 0.0,
+    }
 }
 
 impl Survival {
     /// The survival in a cache of `frames` frames in sets of `ways` (none: one set of them all) of lines that are used in
     /// `order`.
     pub fn new(frames: f64, ways: Option<u32>, order: Order) -> Self {
-        let ways = ways.unwrap_or(MAX_WAYS).clamp(1, MAX_WAYS) as usize;
-        let table = (ways > 1).then(|| {
+        let table = |ways: usize| {
             let step = |i: usize| i as f64 / STEPS as f64;
             let hits = Hits::new(ways, order);
             let beside: Vec<_> = (0..=STEPS).map(|i| binomial(ways - 1, step(i))).collect();
@@ -67,22 +86,61 @@ impl Survival {
                 .map(|intruders| hits.found(&intruders))
                 .collect();
             beside.iter().flat_map(|beside| found.iter().map(|found| share(beside, found) as f32)).collect()
-        });
-        Self { per_frame: frames.recip(), table }
+        };
+        let sets = match ways {
+            Some(0 | 1) => Sets::OfOne,
+            Some(ways @ ..=MAX_WAYS) => Sets::OfSome(table(ways as usize)),
+            _ => Sets::One(frames, order),
+        };
+        Self { per_frame: frames.recip(), sets }
+    }
+
+    /// Of `lines` with these intruders above the first and those above the last, how many are in the cache.
+    pub(super) fn staying(&self, decay: &Decay, lines: f64, first: Intruders, last: Intruders) -> f64 {
+        let middle =
+            Intruders { lines: (first.lines + last.lines) / 2.0, squares: (first.squares + last.squares) / 2.0 };
+        match self.sets {
+            Sets::One(frames, _) => (frames - first.lines).clamp(0.0, lines),
+            // Simpson's rule, of what becomes of a line that is alone.
+            _ => {
+                let alone = |intruders| self.surviving(decay, 1e-6, intruders) * 1e6;
+                lines * (alone(first) + 4.0 * alone(middle) + alone(last)) / 6.0
+            }
+        }
+    }
+
+    /// Whether nothing survives so many.
+    #[inline]
+    pub(super) fn is_beyond(&self, intruders: Intruders) -> bool {
+        match self.sets {
+            Sets::OfOne | Sets::OfSome(_) => intruders.lines * self.per_frame >= LIMIT as f64,
+            Sets::One(frames, _) => intruders.lines >= frames,
+        }
     }
 
     /// What becomes of `lines` in the cache among intruders that lie anywhere.
     pub(super) fn crowd(&self, lines: f64) -> Crowd {
         let x = lines * self.per_frame * STEPS as f64;
-        let left = |table: &[f32]| Box::new(std::array::from_fn(|k| lines * interpolate(table, x, 0.0, k as f64)));
-        Crowd { lines, per_frame: self.per_frame, left: self.table.as_deref().map(left) }
+        let step = self.per_frame.recip() / STEPS as f64;
+        let left = match &self.sets {
+            Sets::OfOne => None,
+            Sets::OfSome(table) => {
+                Some(Box::new(std::array::from_fn(|k| lines * interpolate(table, x, 0.0, k as f64))))
+            }
+            &Sets::One(frames, order) => {
+                Some(Box::new(std::array::from_fn(|k| found_in_one_set(order, lines, frames - k as f64 * step))))
+            }
+        };
+        Crowd { lines, per_frame: self.per_frame, left }
     }
 
     /// Of `lines` in the cache, how many are found again after `intruders`.
     #[inline]
     pub(super) fn surviving(&self, decay: &Decay, lines: f64, intruders: Intruders) -> f64 {
-        let Some(table) = &self.table else {
-            return lines * decay.left(intruders.lines * self.per_frame);
+        let table = match &self.sets {
+            Sets::OfOne => return lines * decay.left(intruders.lines * self.per_frame),
+            Sets::OfSome(table) => table,
+            &Sets::One(frames, order) => return found_in_one_set(order, lines, frames - intruders.lines),
         };
         let side_by_side = intruders.squares.sqrt().min(intruders.lines);
         let steps = self.per_frame * STEPS as f64;

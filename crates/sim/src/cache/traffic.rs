@@ -5,7 +5,9 @@
 //! What counts is the number of *distinct* lines, so a cache keeps the sets of lines used in it in the order of their last
 //! use; those in front of a set have been used since.
 
-use super::survival::Intruders;
+use super::decay::Decay;
+use super::history::History;
+use super::survival::{Intruders, Survival};
 use crate::index::ProcessIndex;
 
 /// Position of a set of reused lines: those of one process, or those that the processes of one job share.
@@ -55,7 +57,7 @@ impl Team {
     }
 
     /// The lines that a job shares lie beside those of each of its processes: they fit together.
-    fn displaces_nothing_of(self, other: Self) -> bool {
+    pub fn displaces_nothing_of(self, other: Self) -> bool {
         self.0 ^ other.0 == 1
     }
 }
@@ -76,12 +78,33 @@ pub(super) struct Traffic {
     /// The latest first.
     uses: [Use; REMEMBERED],
     remembered: usize,
+    /// Where replacement heeds how long ago each line was used.
+    history: Option<Box<History>>,
 }
 
 impl Traffic {
     pub fn new() -> Self {
         let none = Use { set: SetIndex(u32::MAX), team: Team::NONE, lines: 0.0 };
-        Self { sums: Mark::default(), uses: [none; REMEMBERED], remembered: 0 }
+        Self { sums: Mark::default(), uses: [none; REMEMBERED], remembered: 0, history: None }
+    }
+
+    /// The same of a cache of several ways, with a history of how much of each set was used when.
+    pub fn with_history() -> Self {
+        Self { history: Some(Box::default()), ..Self::new() }
+    }
+
+    /// Of a set that was used in part, time and again, how many of `lines` are found: see [`History::found`].
+    #[inline]
+    pub fn found(&self, set: SetIndex, team: Team, lines: f64, survival: &Survival, decay: &Decay) -> Option<f64> {
+        self.history.as_ref()?.found(set, team, lines, self.sums.fresh, survival, decay)
+    }
+
+    /// The latest use, if it was of this set, went on until now: all of it was used before.
+    #[inline]
+    pub fn go_on(&mut self, set: SetIndex) {
+        if let Some(history) = &mut self.history {
+            history.go_on(set, self.sums.fresh);
+        }
     }
 
     pub fn now(&self) -> Mark {
@@ -132,6 +155,9 @@ impl Traffic {
     /// the share of what wasn't used yet.
     #[inline]
     pub fn use_set(&mut self, set: SetIndex, team: Team, lines: f64, share: f64, goes_on: bool) {
+        if let Some(history) = &mut self.history {
+            history.use_set(set, team, lines, share, goes_on, self.sums.fresh);
+        }
         if self.uses[0].set == set && f64::from(self.uses[0].lines) >= lines {
             return; // All of it was used, and nothing since.
         }

@@ -27,6 +27,13 @@ fn private_caches() -> impl Strategy<Value = Hierarchy> {
     ]
 }
 
+/// Caches in which lines of workers fare as those of processes do: of one way, or in this order. Only for processes it is followed how long ago each
+/// line was used.
+fn alike() -> impl Strategy<Value = (Hierarchy, Option<Order>)> {
+    let one_way = Just((caches("sgi-4d340", DIRECT_MAPPED), None));
+    prop_oneof![one_way, hierarchy().prop_map(|hierarchy| (hierarchy, Some(Order::Blocked)))]
+}
+
 /// Workers that each have the footprint of their number.
 fn workers(hierarchy: Hierarchy, footprints: &[Footprint], jobs: &[u32]) -> TaskCaches {
     let mut caches = TaskCaches::new(hierarchy, footprints, jobs);
@@ -46,9 +53,10 @@ proptest! {
 
     #[test]
     fn what_is_not_cut_off_is_a_run(
-        hierarchy in hierarchy(), a in footprint(), b in footprint(),
+        (hierarchy, order) in alike(), mut a in footprint(), mut b in footprint(),
         intervals in prop::collection::vec((0..4u32, 0..4u32, 1..20_000_000u64, prop_oneof![Just(0), 0..5_000_000u64]), 1..30),
     ) {
+        (a.order, b.order) = (order.unwrap_or(a.order), order.unwrap_or(b.order));
         let (footprints, jobs) = ([a, a, b, b], [0, 0, 1, 1]);
         let members: Vec<_> = footprints.into_iter().zip(jobs).map(|(footprint, job)| Member { footprint, job }).collect();
         let mut by_run = CacheModel::new(hierarchy.clone(), &members);
