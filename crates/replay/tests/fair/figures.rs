@@ -36,6 +36,11 @@ pub fn measured_path() -> PathBuf {
     folder().join("measured.json")
 }
 
+/// What is kept there.
+pub fn measured() -> Measured {
+    serde_json::from_str(&std::fs::read_to_string(measured_path()).unwrap()).unwrap()
+}
+
 /// Where the workloads are, a file each.
 pub fn workload_folder() -> PathBuf {
     folder().join("workloads")

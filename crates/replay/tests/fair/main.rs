@@ -6,13 +6,9 @@
 mod figures;
 mod policies;
 
-use figures::Measured;
-
 #[test]
 fn the_model_of_the_kernels_scheduler_does_what_the_kernel_did() {
-    let text = std::fs::read_to_string(figures::measured_path()).unwrap();
-    let measured: Measured = serde_json::from_str(&text).unwrap();
-    let compared = figures::compared(&measured);
+    let compared = figures::compared(&figures::measured());
     eprintln!("{}", figures::table(&compared));
     figures::check(&compared);
 }

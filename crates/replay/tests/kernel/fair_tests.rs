@@ -15,7 +15,7 @@ mod figures;
 #[path = "../fair/policies.rs"]
 mod policies;
 
-use figures::{Figures, MEASURED_S, Measured, WARM_UP_S, mean};
+use figures::{Figures, MEASURED_S, WARM_UP_S, mean};
 
 /// The machines: two packages, one, two NUMA nodes, and two dies of cores with two threads.
 const TOPOLOGIES: [&str; 4] = ["2x4", "1x8", "nodes", "dies"];
@@ -27,8 +27,11 @@ const ICOUNT_SHIFT: u8 = 0;
 /// With a model of caches, which takes most of a host's time: half as fast.
 const ICOUNT_SHIFT_WITH_CACHES: u8 = 1;
 
-/// Replicates of each workload, and of each under each policy.
-const REPLICATES: u32 = 1;
+/// Where chance decides much, a workload is replayed this many times; otherwise once.
+const BY_CHANCE: [&str; 6] = ["bursty", "classes", "own-slices", "shared", "sleepers", "weights"];
+const REPLICATES_BY_CHANCE: u32 = 4;
+
+/// Replicates of each workload under each policy.
 const POLICY_REPLICATES: u32 = 4;
 
 /// Guests with models of caches that run side by side: each takes a host's CPU.
@@ -38,11 +41,19 @@ const AT_ONCE: usize = 2;
 /// it learns milliseconds while the machine boots, and then such CPUs search no more. So it is told again.
 const NEWIDLE_COST_NS: u32 = 20_000;
 
-/// The workloads by name, and their files.
+/// How often a workload is replayed.
+fn replicates(workload: &str) -> u32 {
+    if BY_CHANCE.contains(&workload) { REPLICATES_BY_CHANCE } else { 1 }
+}
+
+/// The workloads by name, and their files; with `STAYPUT_WORKLOADS` those that it names, separated by commas.
 fn workloads() -> Vec<(String, PathBuf)> {
+    let named = std::env::var("STAYPUT_WORKLOADS").ok();
+    let is_wanted = |name: &str| named.as_ref().is_none_or(|named| named.split(',').any(|wanted| wanted == name));
     let files = fs::read_dir(figures::workload_folder()).unwrap();
-    let named = |path: PathBuf| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path);
-    let mut workloads: Vec<(String, PathBuf)> = files.map(|file| named(file.unwrap().path())).collect();
+    let of = |path: PathBuf| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path);
+    let mut workloads: Vec<(String, PathBuf)> =
+        files.map(|file| of(file.unwrap().path())).filter(|(name, _)| is_wanted(name)).collect();
     workloads.sort();
     workloads
 }
@@ -81,7 +92,12 @@ fn vm(topology: &str) -> Option<Vm> {
 fn measured(topology: &str) -> Option<(String, BTreeMap<String, Figures>)> {
     let mut vm = vm(topology)?;
     vm.files.extend(workloads().into_iter().map(|(name, path)| (path, format!("/fair/{name}.toml").into())));
-    let steps = workloads().into_iter().flat_map(|(name, _)| (0..REPLICATES).map(move |number| replay(&name, number)));
+    let runs = || {
+        workloads().into_iter().flat_map(|(name, _)| (0..replicates(&name)).map(move |number| (name.clone(), number)))
+    };
+    // The first after a boot moves processes that later ones leave alone: nobody looks at it.
+    let settling = runs().take(1).map(|(name, number)| Step { name: "settling".into(), ..replay(&name, number) });
+    let steps = settling.chain(runs().map(|(name, number)| replay(&name, number)));
     let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &format!("fair-{topology}"), steps.collect());
     let mut kernel = String::new();
     let mut of_replicate = |name: &str, number: u32| {
@@ -91,7 +107,7 @@ fn measured(topology: &str) -> Option<(String, BTreeMap<String, Figures>)> {
         figures::figures(&output.metrics)
     };
     let by_name = workloads().into_iter().map(|(name, _)| {
-        let all: Vec<Figures> = (0..REPLICATES).map(|number| of_replicate(&name, number)).collect();
+        let all: Vec<Figures> = (0..replicates(&name)).map(|number| of_replicate(&name, number)).collect();
         (name, mean(&all))
     });
     let by_name = by_name.collect();
@@ -146,7 +162,7 @@ fn under_policies(replicate: u32) -> Option<policies::Measured> {
         vm.files.push((path, format!("/fair/{workload}.json").into()));
     }
     let runs: Vec<(usize, (&str, &str))> = (1..).zip(policies::runs()).collect();
-    // The first after a boot moves processes that later ones leave alone: nobody looks at it.
+    // As above.
     let settling = Step { name: "settling".into(), ..under("eevdf", "busy", replicate, runs.len() + 1) };
     let steps = runs.iter().map(|&(section, (workload, policy))| under(policy, workload, replicate, section));
     let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &name, std::iter::once(settling).chain(steps).collect());
@@ -179,11 +195,12 @@ mod long {
     #[test]
     #[ignore = "boots a virtual machine: make test-kernel"]
     fn the_model_of_the_kernels_scheduler_does_what_the_kernel_does() {
-        let mut all = Measured::default();
+        // Of workloads that aren't measured now, what is known stays.
+        let mut all = figures::measured();
         for topology in TOPOLOGIES {
             let Some((kernel, figures)) = measured(topology) else { return };
             all.kernel = kernel;
-            all.figures.insert(topology.into(), figures);
+            all.figures.entry(topology.into()).or_default().extend(figures);
         }
         keep(&all, "fair.json", &figures::measured_path());
         let compared = figures::compared(&all);
