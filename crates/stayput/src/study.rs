@@ -580,6 +580,11 @@ fn venue(args: &StudyArgs, request: &Request, file: Option<&Path>) -> anyhow::Re
         let machine = machine.map_or_else(|| Machine::host().context("cannot read this machine's topology"), Ok)?;
         return Ok((if site.slurm().is_some() { Venue::cluster_of_model()? } else { Venue::Here }, machine));
     }
+    // What can't be is told before a kernel is fetched and booted.
+    if let Some(guest) = site.guest() {
+        let machine = guest.machine().map_err(UsageError::from)?;
+        self::request(args)?.plan(&machine, builtin, |_| Ok(None)).map_err(UsageError::from)?;
+    }
     // What one kind of node lacks was found when the study began.
     if site.slurm().is_some() && !args.force && !args.treatments.leave_out {
         let journal = args.out.clone().or_else(|| likely_journal(args, file));

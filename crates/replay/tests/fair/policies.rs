@@ -239,10 +239,12 @@ pub fn compared(measured: &Measured) -> Compared {
     compared
 }
 
-/// Nearly every order is the kernel's. Misses are as far as the model of caches carries: not where working sets just fit, nor where a slice is
-/// too short for all of one.
+/// Every order that the kernel shows is the models', and so are most misses: those of `barriers`, `locks` and `classes` are few, and come of the migrations
+/// in which they differ.
 pub fn check(compared: &Compared) {
     let agreeing = compared.orders.iter().filter(|order| order.is_the_models).count();
-    assert!(agreeing as f64 >= 0.95 * compared.orders.len() as f64, "{}", compared.table);
-    assert!(compared.near_misses(|_| true) * 3 >= compared.misses.len() * 2, "{}", compared.table);
+    assert_eq!(agreeing, compared.orders.len(), "{}", compared.table);
+    let under_eevdf = compared.misses.iter().filter(|(policy, ..)| *policy == "eevdf").count();
+    assert!(compared.near_misses(|policy| policy == "eevdf") * 4 >= under_eevdf * 3, "{}", compared.table);
+    assert!(compared.near_misses(|_| true) * 4 >= compared.misses.len() * 3, "{}", compared.table);
 }
