@@ -73,7 +73,7 @@ pub use huge_pages::HugePages;
 pub use input::Input;
 pub use interruption::{Interruptions, interruption};
 pub use jobs::kept_server::{KeptServer, KeptServerStart, NoServer};
-pub use jobs::service::{Ready, Service, ServiceFailure, ServiceLaunched, Stop, launch_service};
+pub use jobs::service::{LONGEST_DYING, Ready, Service, ServiceFailure, ServiceLaunched, Stop, launch_service};
 pub use jobs::{Job, JobLaunched, JobRun, Jobs, JobsLaunched, KEPT_RUNS, launch_jobs};
 pub use libraries::own_libraries;
 pub use log::Log;

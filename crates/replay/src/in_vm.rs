@@ -1,6 +1,7 @@
 //! Replays in a virtual machine: one boot for all of them.
 
 use crate::cache_model::CacheModel;
+use crate::counting_clock::told_search_costs;
 use crate::output::{ReplayOutput, RunFailure};
 use crate::series::{MACHINE, OUTPUT, OnOutput, Programs, Run, SCHEDULER_OUTPUT, Series, SeriesError};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ const MODEL_SLOWS: u32 = 20;
 
 impl Series {
     /// Replays in `vm`, one run after the other; it gets the programs and files for that. `on_output` gets what each showed as soon
-    /// as it has ended, or in a sentence why it failed.
+    /// as it has ended, or in a sentence why it failed. Where the guest's clock [counts instructions](crate::counting_clock), the first run is
+    /// carried out once before, which nobody looks at: after a boot the kernel moves processes that it leaves alone later.
     ///
     /// # Errors
     /// [`SeriesError`], or what `on_output` fails with.
@@ -41,6 +43,7 @@ impl Series {
         for name in self.write_files(folder.path())? {
             vm.files.push((here(name), Path::new(FOLDER).join(name)));
         }
+        let counts = vm.icount_shift.is_some();
         let model = match &programs.plugin {
             Some(library) => {
                 CacheModel::check(runs.len())?;
@@ -56,10 +59,15 @@ impl Series {
             Programs { replay: in_bin(&programs.replay), scheduler: in_bin(&programs.scheduler), plugin: None };
         let horizon = self.scenario.parameters.horizon_ms.map(|ms| Duration::from_secs_f64(ms / 1e3));
         let limit = horizon.map_or(LONGEST, |horizon| horizon + GRACE);
-        let steps = runs.iter().enumerate().flat_map(|(number, run)| {
+        let settling = runs.iter().take(usize::from(counts)).map(|run| (0, run));
+        let mut unseen = 2 * settling.len();
+        let steps = settling.chain(runs.iter().enumerate()).flat_map(|(number, run)| {
             let command = self.command(*run, &in_guest, Path::new(FOLDER));
             let replay = match &model {
                 Some(_) => Step::shell(run.policy.name(), CacheModel::marked(number, &command)),
+                None if counts => {
+                    Step::shell(run.policy.name(), format!("{}; {}", told_search_costs(), command.join(" ")))
+                }
                 None => Step::run(run.policy.name(), command),
             };
             let collect = format!("cd {FOLDER} && cat {OUTPUT} {SCHEDULER_OUTPUT}; rm -f {OUTPUT} {SCHEDULER_OUTPUT}");
@@ -69,9 +77,13 @@ impl Series {
         let mut replayed: Option<StepResult> = None;
         let mut left = runs.iter().enumerate();
         let mut outcome = Ok(());
-        let slower = if model.is_some() { MODEL_SLOWS } else { 1 };
-        let timeout = (BOOT + limit * runs.len() as u32) * slower;
+        let slower = if model.is_some() || counts { MODEL_SLOWS } else { 1 };
+        let timeout = (BOOT + limit * (runs.len() + 1) as u32) * slower;
         vm.run(&steps, timeout, |result| {
+            if unseen > 0 {
+                unseen -= 1;
+                return;
+            }
             // Steps come in pairs: a replay, and the collection of its output.
             let Some(replay) = replayed.take() else {
                 replayed = Some(result.clone());

@@ -20,6 +20,7 @@
 mod arena;
 pub mod cache_model;
 mod counted;
+pub mod counting_clock;
 mod here;
 mod in_vm;
 mod measurements;

@@ -57,7 +57,7 @@ pub struct ReplayPlan {
 pub struct Kernel {
     /// Its release.
     pub release: String,
-    /// The machine that it runs: `here`, or a virtual one, as in `vm:2x4`.
+    /// The machine that it runs: `here`, or a virtual one, as in `vm:2x4` or, where its clock counts them, `vm:2x4 by instructions`.
     pub place: String,
     /// Whether the affinity scheduler has a queue for each CPU instead of one that is searched.
     #[serde(default)]

@@ -6,6 +6,7 @@ use crate::{UsageError, shell};
 use anyhow::Context;
 use indicatif::ProgressBar;
 use machine::Machine;
+use replay::counting_clock::{ICOUNT_SHIFT, count_instructions};
 use replay::{Policy, Programs, ReplayOutput, Run, RunFailure, Scenario, SeriesError};
 use simulation::SimulationError;
 use simulation::replays::{self, Kernel, ReplayPlan};
@@ -22,6 +23,7 @@ use vm::Vm;
 Examples:
   stayput replay --workload spin:8 --policy eevdf,attached         8 busy processes on this machine
   stayput replay --on vm --workload spin:24 --out spin.stayput     affinity scheduling in a guest
+  stayput replay --on vm --count-instructions --policy eevdf       the kernel beside the model of it
   stayput replay --on vm:dies --policy standard,light,graded,eevdf-llc --replicates 5
   stayput replay --on vm --workload mine.toml \\
       --misses 'pack:2 l3:1(size=4MiB) l2:4(size=512KiB) l1d:1(size=32KiB) core:1 pu:1'
@@ -62,6 +64,10 @@ pub struct ReplayArgs {
     /// with as many CPUs. Takes some ten times as long
     #[arg(long, value_name = "MACHINE", add = shell::machines())]
     misses: Option<String>,
+    /// Let the clock of the virtual machine count instructions, a nanosecond each: its CPUs then run side by side, as real ones do, whatever else
+    /// runs here. Takes some ten times as long
+    #[arg(long, conflicts_with = "misses")]
+    count_instructions: bool,
     /// Don't simulate it beside
     #[arg(long)]
     no_simulation: bool,
@@ -111,6 +117,9 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Option<Vm>, Kernel, Machine)> {
         Site::Here if args.misses.is_some() => {
             Err(UsageError::from("misses are modelled in virtual machines only; add --on vm"))
         }
+        Site::Here if args.count_instructions => {
+            Err(UsageError::from("instructions are counted in virtual machines only; add --on vm"))
+        }
         Site::Here => Ok((None, kernel(&HostFacts::read().kernel, "here".into()), Machine::host()?)),
         Site::Slurm(_) => {
             Err(UsageError::from("workloads are replayed here or in a virtual machine; leave out --on slurm"))
@@ -120,8 +129,12 @@ fn target(args: &ReplayArgs) -> anyhow::Result<(Option<Vm>, Kernel, Machine)> {
             let machine = guest.machine().map_err(UsageError::from)?;
             let image =
                 vm::can_run(&|what| eprintln!("stayput: {what}")).context("no virtual machine can be run here")?;
-            let kernel = kernel(&image.release, format!("vm:{topology}"));
-            let vm = Vm::new(image, topology.clone(), launch::companion("stayput-guest")?);
+            let clock = if args.count_instructions { " by instructions" } else { "" };
+            let kernel = kernel(&image.release, format!("vm:{topology}{clock}"));
+            let mut vm = Vm::new(image, topology.clone(), launch::companion("stayput-guest")?);
+            if args.count_instructions {
+                count_instructions(&mut vm, ICOUNT_SHIFT);
+            }
             Ok((Some(vm), kernel, machine))
         }
     }
@@ -137,7 +150,8 @@ fn plan(args: &ReplayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<
         ..defaults
     };
     let scenario = Scenario { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
-    let emulated = (!args.on.is_here()).then(|| machine.usable().count() as u32);
+    // By instructions, no CPU waits for another to have its turn.
+    let emulated = (!args.on.is_here() && !args.count_instructions).then(|| machine.usable().count() as u32);
     let simulator =
         (!args.no_simulation).then(|| replays::simulator_parameters(&kernel.release, &scenario.parameters, emulated));
     if args.rule.gives_phi() {

@@ -4,10 +4,11 @@ use crate::engine::{RunnerError, Turn};
 use crate::plan::Plan;
 use crate::runner::{ProgramRunner, said, time_s};
 use crate::trial::{LoadRun, More, Status, Trial};
-use launch::{Attached, Attachment, Descendants, Launch, LaunchError, Output, Target, launch};
+use launch::{Attached, Attachment, Descendants, Exit, LONGEST_DYING, Launch, LaunchError, Output, Target, launch};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// A program that runs already, on which a subject's command is a load. Which process it is isn't kept: after a restart it is the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +84,12 @@ impl ProgramRunner {
                 subject.command_in(&treatment.name, threads, turn.block).into_iter().map(OsString::from).collect(),
             )
         });
+        if launched.as_ref().is_ok_and(|load| load.observation.exit != Exit::Code(0)) {
+            let latest = Instant::now() + LONGEST_DYING;
+            while !attached.has_ended() && Instant::now() < latest {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
         // Given back before anything else is done.
         let seen = attached.end();
         let load = match launched {

@@ -13,7 +13,7 @@ use crate::events::Events;
 use crate::interruption::interruption;
 use crate::log::Log;
 use crate::marks::{Marks, mark};
-use crate::observation::ConditionsObservation;
+use crate::observation::{ConditionsObservation, Exit};
 use crate::prepared::Prepared;
 use crate::reaper::Reaper;
 use crate::scheduling::Loads;
@@ -35,6 +35,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// How long a connection may take.
 const LONGEST_CONNECT: Duration = Duration::from_millis(200);
+
+/// A server whose connections are gone may take so long to end: a load that fails since its server dies may be seen to have ended first.
+pub const LONGEST_DYING: Duration = Duration::from_millis(500);
 
 /// How long a worker may take until its program is held.
 const LONGEST_HOLD: Duration = Duration::from_secs(30);
@@ -293,7 +296,10 @@ impl Watch<'_> {
         }
         // Its own timeout ends it.
         self.wait(events, None, |watch| watch.load_has_ended() || watch.server_has_ended())?;
-        if self.server_has_ended() && !self.load_has_ended() {
+        if self.load_has_failed() {
+            self.wait(events, Some(LONGEST_DYING), |watch| watch.server_has_ended())?;
+        }
+        if self.server_has_ended() && (!self.load_has_ended() || self.load_has_failed()) {
             self.launched.failure = Some(ServiceFailure::EndedUnderLoad);
         }
         Ok(())
@@ -330,6 +336,11 @@ impl Watch<'_> {
 
     fn load_has_ended(&self) -> bool {
         self.load.as_ref().is_some_and(|load| load.run.is_some())
+    }
+
+    fn load_has_failed(&self) -> bool {
+        let exit = self.load.as_ref().and_then(|load| load.run.as_ref()).map(|run| run.launched.observation.exit);
+        exit.is_some_and(|exit| exit != Exit::Code(0))
     }
 
     /// Waits until `is_so`; gives whether it became so in time.

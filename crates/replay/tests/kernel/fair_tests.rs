@@ -3,6 +3,7 @@
 use crate::guest;
 use misses::Report;
 use replay::ReplayOutput;
+use replay::counting_clock::{ICOUNT_SHIFT, count_instructions, told_search_costs};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,10 +21,6 @@ use figures::{Figures, MEASURED_S, WARM_UP_S, mean};
 /// The machines: two packages, one, two NUMA nodes, and two dies of cores with two threads.
 const TOPOLOGIES: [&str; 4] = ["2x4", "1x8", "nodes", "dies"];
 
-/// An instruction takes a nanosecond, and of eight busy CPUs each executes one in eight: a quarter of what a small real one does.
-/// With slower ones the kernel's own work takes so much of a slice that figures are no more those of a machine.
-const ICOUNT_SHIFT: u8 = 0;
-
 /// With a model of caches, which takes most of a host's time: half as fast.
 const ICOUNT_SHIFT_WITH_CACHES: u8 = 1;
 
@@ -36,10 +33,6 @@ const POLICY_REPLICATES: u32 = 4;
 
 /// Guests with models of caches that run side by side: each takes a host's CPU.
 const AT_ONCE: usize = 2;
-
-/// What a newly idle CPU's search takes at most, in ns. The kernel learns it; in an emulator, where another CPU may take its turn meanwhile,
-/// it learns milliseconds while the machine boots, and then such CPUs search no more. So it is told again.
-const NEWIDLE_COST_NS: u32 = 20_000;
 
 /// How often a workload is replayed.
 fn replicates(workload: &str) -> u32 {
@@ -60,8 +53,7 @@ fn workloads() -> Vec<(String, PathBuf)> {
 
 /// Text for the shell that tells during a replay's warm-up what searches cost.
 fn warm_up() -> String {
-    let costs = "/sys/kernel/debug/sched/domains/cpu*/*/max_newidle_lb_cost";
-    format!("(for time in 1 2 3; do sleep 0.3; for cost in {costs}; do echo {NEWIDLE_COST_NS} > $cost; done; done) &")
+    format!("(for time in 1 2 3; do sleep 0.3; {}; done) &", told_search_costs())
 }
 
 /// A replay.
@@ -79,9 +71,7 @@ fn replay(workload: &str, replicate: u32) -> Step {
 fn vm(topology: &str) -> Option<Vm> {
     let mut vm = guest::vm(topology)?;
     vm.programs = vec![guest::optimised("stayput-replay", "stayput-replay")];
-    vm.icount_shift = Some(ICOUNT_SHIFT);
-    // For the folder of what searches cost.
-    vm.kernel_arguments = vec!["sched_verbose".into()];
+    count_instructions(&mut vm, ICOUNT_SHIFT);
     let machine = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fair-{topology}.json"));
     fs::write(&machine, serde_json::to_string(&vm.topology.machine().unwrap()).unwrap()).unwrap();
     vm.files = vec![(machine, "/fair/machine.json".into())];
