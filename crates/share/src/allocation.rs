@@ -61,6 +61,8 @@ impl Allocation {
     pub fn depart(&mut self, at_ns: u64, job: u32) -> Vec<Event> {
         self.book.now_ns = at_ns;
         self.wants[job as usize] = 0;
+        // Its workers have nothing to do any more, and none of them is given a CPU that it leaves.
+        self.lay_down(job);
         self.dismiss(job);
         std::mem::take(&mut self.events)
     }
@@ -81,9 +83,10 @@ impl Allocation {
         wanted.clamp(1, self.book.cpus.len() as u32)
     }
 
+    /// Workers of a job that run. A CPU between two states, as when it stands by no more and its worker isn't chosen yet, counts for none.
     fn running(&self, job: u32) -> u32 {
-        let holding = &self.book.jobs[job as usize];
-        (holding.cpus.len() - holding.idle_cpus.len()) as u32
+        let cpus = &self.book.jobs[job as usize].cpus;
+        cpus.iter().filter(|&&cpu| self.book.cpus[cpu as usize].state == State::Running).count() as u32
     }
 
     /// Workers beyond what a job can use have nothing to do any more: the CPUs that fall idle by that.

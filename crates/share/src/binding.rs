@@ -38,12 +38,13 @@ pub(crate) fn cpu_ns(processes: &[Pid]) -> u64 {
     processes.iter().filter_map(|pid| pid.cpu_s()).map(|cpu_s| (cpu_s * 1e9) as u64).sum()
 }
 
-/// Processes that became our children when their parents ended. Those that have ended are waited for, so that none stays a zombie.
-pub(crate) fn orphans(is_job: impl Fn(Pid) -> bool) -> Vec<Pid> {
+/// Processes that became our children when their parents ended, and are not among `jobs`, which we started. Those that have ended are
+/// waited for, so that none stays a zombie.
+pub(crate) fn orphans(jobs: &[Pid]) -> Vec<Pid> {
     let own = Pid(std::process::id() as libc::pid_t);
     let mut orphans = own.children();
     orphans.retain(|&pid| {
-        if is_job(pid) {
+        if jobs.contains(&pid) {
             return false;
         }
         let ended = pid.is_zombie();

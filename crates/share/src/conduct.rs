@@ -322,11 +322,15 @@ impl UnderWay<'_, '_> {
 
     /// Looks at all jobs.
     fn look(&mut self) -> Result<(), ShareError> {
-        let is_job =
-            |jobs: &[Entry], pid| jobs.iter().any(|entry| matches!(&entry.state, State::Runs(job) if job.is_root(pid)));
-        for orphan in binding::orphans(|pid| is_job(&self.jobs, pid)) {
-            let _ =
-                self.jobs.iter_mut().any(|entry| matches!(&mut entry.state, State::Runs(job) if job.adopts(orphan)));
+        let roots = self.roots();
+        for orphan in binding::orphans(&roots) {
+            for entry in &mut self.jobs {
+                if let State::Runs(job) = &mut entry.state
+                    && job.adopts(orphan)
+                {
+                    break;
+                }
+            }
         }
         for number in 0..self.jobs.len() as u32 {
             let now_ns = self.now_ns();
@@ -363,7 +367,8 @@ impl UnderWay<'_, '_> {
         let State::Runs(job) = std::mem::replace(&mut entry.state, State::Ended) else { return Ok(()) };
         // By the clock when it ended, not when what outlived it has been killed.
         let now_ns = self.now_ns();
-        self.jobs[number as usize].close(job, now_ns)?;
+        let others = self.roots();
+        self.jobs[number as usize].close(job, now_ns, &others)?;
         let events = self.allocation.depart(now_ns, number);
         self.carry_out(now_ns, Step::Depart { job: number }, &events)
     }
@@ -401,6 +406,12 @@ impl UnderWay<'_, '_> {
         Ok(())
     }
 
+    /// The processes that were started as jobs.
+    fn roots(&self) -> Vec<Pid> {
+        let root = |entry: &Entry| if let State::Runs(job) = &entry.state { Some(job.root()) } else { None };
+        self.jobs.iter().filter_map(root).collect()
+    }
+
     fn cpus_of(&self, job: u32) -> CpuSet {
         self.allocation.cpus_of(job).into_iter().map(|cpu| self.cpus[cpu as usize]).collect()
     }
@@ -423,27 +434,29 @@ impl UnderWay<'_, '_> {
 
     /// Kills all jobs that run.
     fn end_all(&mut self) {
-        for entry in &mut self.jobs {
-            if let State::Runs(job) = std::mem::replace(&mut entry.state, State::Ended) {
+        for number in 0..self.jobs.len() {
+            if let State::Runs(job) = std::mem::replace(&mut self.jobs[number].state, State::Ended) {
+                let others = self.roots();
+                let entry = &mut self.jobs[number];
                 entry.outcome.failure.get_or_insert_with(|| "cut short".into());
                 job.kill();
                 let now_ns = self.begin.elapsed().as_nanos() as u64;
                 // What can't be said of a job that was killed need not be.
-                let _ = entry.close(job, now_ns);
+                let _ = entry.close(job, now_ns, &others);
             }
         }
     }
 }
 
 impl Entry {
-    /// The job has ended: what became of it.
-    fn close(&mut self, job: Job, now_ns: u64) -> io::Result<()> {
+    /// The job has ended: what became of it. `others` are the processes that were started as other jobs.
+    fn close(&mut self, job: Job, now_ns: u64, others: &[Pid]) -> io::Result<()> {
         let outcome = &mut self.outcome;
         self.held_ns += job.cpus.iter().count() as u64 * (now_ns - self.held_until_ns);
         outcome.held_s = self.held_ns as f64 / 1e9;
         (outcome.capped, outcome.spoke, outcome.unbound) =
             (job.demand.caps(), job.demand.said().is_some() || job.page.wanted() > 0, job.unbound);
-        let end = job.end()?;
+        let end = job.end(others)?;
         outcome.cpu_s = end.cpu_ns as f64 / 1e9;
         outcome.leftovers = end.leftovers;
         outcome.failure = outcome.failure.take().or_else(|| failure(end.status));

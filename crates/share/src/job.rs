@@ -121,9 +121,9 @@ impl Job {
         Ok(job)
     }
 
-    /// Whether it is the process that we started.
-    pub(crate) fn is_root(&self, pid: Pid) -> bool {
-        self.root == pid
+    /// The process that we started.
+    pub(crate) fn root(&self) -> Pid {
+        self.root
     }
 
     /// Takes a process that lost its parent for one of its own, if it is.
@@ -182,8 +182,9 @@ impl Job {
         self.all_processes().into_iter().for_each(kill_process);
     }
 
-    /// It has ended, which [`AsFd`] told: how, after what outlived it has been killed.
-    pub(crate) fn end(mut self) -> io::Result<End> {
+    /// It has ended, which [`AsFd`] told: how, after what outlived it has been killed. `others` are the processes that were started as
+    /// other jobs.
+    pub(crate) fn end(mut self, others: &[Pid]) -> io::Result<End> {
         // Its descendants are found by it, or are orphans by now, which only the root's end made ours.
         let mut leftovers: BTreeSet<Pid> = self.processes.iter().copied().filter(|pid| *pid != self.root).collect();
         let (status, mut cpu_ns) = wait(self.root)?;
@@ -191,7 +192,7 @@ impl Job {
         leftovers.retain(is_alive);
         let mut killed = BTreeSet::new();
         for _ in 0..KILLS {
-            for orphan in binding::orphans(|_| false) {
+            for orphan in binding::orphans(others) {
                 if self.adopts(orphan) {
                     leftovers.insert(orphan);
                     leftovers.extend(orphan.descendants());
