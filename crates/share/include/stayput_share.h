@@ -9,12 +9,14 @@
  *     ...
  *     stayput_share_want(&share, 1);
  *
- * There is nothing to link. A program that isn't run by `stayput share` has as many CPUs as it asks for, at no cost.
- * All functions may be called by any thread at any time, and by child processes, which inherit the page.
+ * There is nothing to link. A program that isn't run by `stayput share` has as many CPUs as it asks
+ * for, at no cost. All functions may be called by any thread at any time, and by child processes,
+ * which inherit the page.
  *
- * The page and the bell are inherited file descriptors. STAYPUT_SHARE holds their numbers, "PAGE,BELL": programs in
- * other languages map the page, whose layout is struct stayput_share_page, and write 8 bytes, the number 1, to the
- * bell. Nothing in the page is trusted by the allocator but `wanted`, which it bounds by what it sees the job use.
+ * The page and the bell are inherited file descriptors. STAYPUT_SHARE holds their numbers,
+ * "PAGE,BELL": programs in other languages map the page, whose layout is struct stayput_share_page,
+ * and write 8 bytes, the number 1, to the bell. Nothing in the page is trusted by the allocator but
+ * `wanted`, which it bounds by what it sees the job use.
  *
  * Linux, GCC or Clang, C99 or later or C++. MIT OR Apache-2.0.
  */
@@ -43,17 +45,21 @@ extern "C" {
 /* Bits in the set of CPUs: the kernel's own limit. */
 #define STAYPUT_SHARE_MOST_CPUS 8192
 
-/* What job and allocator share. Numbers are in the machine's byte order. */
+/*
+ * What job and allocator share. Numbers are in the machine's byte order. `generation` rises by 2
+ * with each answer, is odd while `cpus` is being written, and is a futex. Bit c of cpus[c / 64] is
+ * CPU c, by the kernel's number. `wanted` is for the job to write, and all else for the allocator.
+ */
 struct stayput_share_page {
-    uint32_t magic;      /* offset  0: STAYPUT_SHARE_MAGIC */
-    uint32_t version;    /* offset  4: STAYPUT_SHARE_VERSION */
-    uint32_t capacity;   /* offset  8: CPUs that are shared out, and so the most that it pays to want */
-    uint32_t wanted;     /* offset 12: written by the job: CPUs that it can use now; 0 until it says so */
+    uint32_t magic;      /* offset 0: STAYPUT_SHARE_MAGIC */
+    uint32_t version;    /* offset 4: STAYPUT_SHARE_VERSION */
+    uint32_t capacity;   /* offset 8: CPUs that are shared out: the most that it pays to want */
+    uint32_t wanted;     /* offset 12: CPUs that the job can use now; 0 until it says so */
     uint32_t granted;    /* offset 16: CPUs that it has */
     uint32_t heard;      /* offset 20: the last `wanted` that the allocator has answered */
-    uint32_t generation; /* offset 24: rises by 2 with each answer; odd while `cpus` is being written. A futex. */
+    uint32_t generation; /* offset 24: of the answer */
     uint32_t reserved;   /* offset 28: nothing yet */
-    uint64_t cpus[STAYPUT_SHARE_MOST_CPUS / 64]; /* offset 32: bit c of word c / 64 is CPU c, by the kernel's number */
+    uint64_t cpus[STAYPUT_SHARE_MOST_CPUS / 64]; /* offset 32: which CPUs it has */
 };
 
 /* A program's end of it. */
@@ -62,7 +68,8 @@ struct stayput_share {
     int bell;
 };
 
-/* Finds the page that this process inherited. 0, or -1 without one: then all that is asked for is granted. */
+/* Finds the page that this process inherited. 0, or -1 without one: then all that is asked for is
+ * granted. */
 static inline int stayput_share_join(struct stayput_share *share) {
     const char *text = getenv("STAYPUT_SHARE");
     char *end;
@@ -84,11 +91,13 @@ static inline int stayput_share_join(struct stayput_share *share) {
     if (fstat((int)descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
         status.st_size < (off_t)sizeof(struct stayput_share_page))
         return -1;
-    page = mmap(NULL, sizeof(struct stayput_share_page), PROT_READ | PROT_WRITE, MAP_SHARED, (int)descriptor, 0);
+    page = mmap(NULL, sizeof(struct stayput_share_page), PROT_READ | PROT_WRITE, MAP_SHARED,
+                (int)descriptor, 0);
     if (page == MAP_FAILED)
         return -1;
     share->page = (struct stayput_share_page *)page;
-    if (share->page->magic != STAYPUT_SHARE_MAGIC || share->page->version != STAYPUT_SHARE_VERSION) {
+    if (share->page->magic != STAYPUT_SHARE_MAGIC ||
+        share->page->version != STAYPUT_SHARE_VERSION) {
         munmap(page, sizeof(struct stayput_share_page));
         share->page = NULL;
         return -1;
@@ -98,13 +107,16 @@ static inline int stayput_share_join(struct stayput_share *share) {
 }
 
 /* CPUs that the job has now. `otherwise` without an allocator. */
-static inline uint32_t stayput_share_granted(const struct stayput_share *share, uint32_t otherwise) {
-    return share->page == NULL ? otherwise : __atomic_load_n(&share->page->granted, __ATOMIC_ACQUIRE);
+static inline uint32_t stayput_share_granted(const struct stayput_share *share,
+                                             uint32_t otherwise) {
+    return share->page == NULL ? otherwise
+                               : __atomic_load_n(&share->page->granted, __ATOMIC_ACQUIRE);
 }
 
 /*
- * Says that the job can use `cpus` CPUs from now on, at least 1: as many as it has threads with something to do. It
- * doesn't wait: the allocator answers some tens of microseconds later. Saying the same again costs a load.
+ * Says that the job can use `cpus` CPUs from now on, at least 1: as many as it has threads with
+ * something to do. It doesn't wait: the allocator answers some tens of microseconds later. Saying
+ * the same again costs a load.
  */
 static inline void stayput_share_want(const struct stayput_share *share, uint32_t cpus) {
     const uint64_t ring = 1;
@@ -118,7 +130,8 @@ static inline void stayput_share_want(const struct stayput_share *share, uint32_
 }
 
 /* Waits until `generation` has passed or `timeout_us` are over; the generation then. */
-static inline uint32_t stayput_share_wait(const struct stayput_share *share, uint32_t generation, uint32_t timeout_us) {
+static inline uint32_t stayput_share_wait(const struct stayput_share *share, uint32_t generation,
+                                          uint32_t timeout_us) {
     struct timespec timeout;
     uint32_t now;
     if (share->page == NULL)
@@ -132,10 +145,11 @@ static inline uint32_t stayput_share_wait(const struct stayput_share *share, uin
 }
 
 /*
- * Says the same as stayput_share_want, and waits for the answer, at most `timeout_us`: the number of CPUs that the job
- * has then, between 1 and `cpus`. Without an allocator `cpus`.
+ * Says the same as stayput_share_want, and waits for the answer, at most `timeout_us`: the number
+ * of CPUs that the job has then, between 1 and `cpus`. Without an allocator `cpus`.
  */
-static inline uint32_t stayput_share_ask(const struct stayput_share *share, uint32_t cpus, uint32_t timeout_us) {
+static inline uint32_t stayput_share_ask(const struct stayput_share *share, uint32_t cpus,
+                                         uint32_t timeout_us) {
     const uint32_t wanted = cpus == 0 ? 1 : cpus;
     uint32_t granted;
     if (share->page == NULL)
@@ -153,10 +167,11 @@ static inline uint32_t stayput_share_ask(const struct stayput_share *share, uint
 }
 
 /*
- * Which CPUs the job has: bit c of word c / 64 of `cpus`, of which there are `words`, is CPU c. How many there are; 0
- * without an allocator, or where one died while it wrote them.
+ * Which CPUs the job has: bit c of word c / 64 of `cpus`, of which there are `words`, is CPU c. How
+ * many there are; 0 without an allocator, or where one died while it wrote them.
  */
-static inline uint32_t stayput_share_cpus(const struct stayput_share *share, uint64_t *cpus, size_t words) {
+static inline uint32_t stayput_share_cpus(const struct stayput_share *share, uint64_t *cpus,
+                                          size_t words) {
     if (share->page == NULL)
         return 0;
     for (int turn = 0; turn < 1000; turn++) {

@@ -17,19 +17,23 @@
 
 mod allocation;
 mod binding;
+mod comparison;
 mod conduct;
 mod cpuset;
 mod decision;
 mod demand;
 mod job;
 mod page;
+mod text;
 
 pub use allocation::Allocation;
+pub use comparison::{Comparison, Ratio, comparisons, mean_response_s};
 pub use conduct::{JobOutcome, Outcome, Play, ShareError};
 pub use cpuset::{Cpusets, NoCpusets};
 pub use decision::{Decision, Decisions, Heading, Step};
 pub use demand::Demand;
 pub use job::JobCommand;
+pub use text::report;
 
 /// The C interface of jobs, for who compiles against it.
 pub const HEADER: &str = include_str!("../include/stayput_share.h");
