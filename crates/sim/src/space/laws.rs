@@ -1,6 +1,8 @@
 //! Laws that every run of space sharing obeys, and the report's rules said again in the plainest way.
 
-use super::engine::{Engine, NONE, Next, Seat, State};
+use super::allocator::Allocator;
+use super::book::{NONE, Seat, State};
+use super::engine::{Engine, Next};
 use super::experiment::Experiment;
 use super::graph::{Graph, Listed, Stage, Tasks};
 use super::mix::{Kind, Mix};
@@ -246,32 +248,33 @@ fn what_takes_for_ever_never_ends() {
 }
 
 fn check_whole<M: TaskMemory, W: FnMut(Event)>(engine: &Engine<M, W>) {
+    let book = engine.book();
     let mut seated = BTreeSet::new();
-    for (number, cpu) in engine.cpus.iter().enumerate() {
+    for (number, cpu) in book.cpus.iter().enumerate() {
         let number = number as u32;
-        assert_eq!(engine.free.contains(&number), cpu.state == State::Free);
-        assert_eq!(engine.willing.contains(&number), cpu.state == State::Willing);
+        assert_eq!(book.free.contains(&number), cpu.state == State::Free);
+        assert_eq!(book.willing.contains(&number), cpu.state == State::Willing);
         assert_eq!(cpu.job == NONE, cpu.state == State::Free);
-        for (owner, job) in engine.jobs.iter().enumerate() {
+        for (owner, job) in book.jobs.iter().enumerate() {
             let has = cpu.job == owner as u32;
             assert_eq!(job.cpus.contains(&number), has);
             assert_eq!(job.idle_cpus.contains(&number), has && cpu.state != State::Running);
         }
         if cpu.worker != NONE {
             assert!(seated.insert(cpu.worker));
-            assert_eq!(engine.workers[cpu.worker as usize].seat, Seat::OnCpu);
-            assert_eq!(engine.workers[cpu.worker as usize].cpu, number);
+            assert_eq!(book.workers[cpu.worker as usize].seat, Seat::OnCpu);
+            assert_eq!(book.workers[cpu.worker as usize].cpu, number);
         }
         assert!(cpu.worker != NONE || cpu.state != State::Running);
     }
-    for (owner, job) in engine.jobs.iter().enumerate() {
-        assert!(job.workers as usize <= engine.cpus.len());
-        if engine.active.contains(&(owner as u32)) {
+    for (owner, job) in book.jobs.iter().enumerate() {
+        assert!(job.workers as usize <= book.cpus.len());
+        if book.active.contains(&(owner as u32)) {
             for worker in job.first_worker..job.first_worker + job.workers {
                 let places = [seated.contains(&worker), job.idle.contains(&worker), job.stopped.contains(&worker)];
                 assert_eq!(places.iter().filter(|place| **place).count(), 1, "worker {worker}");
                 let seat = [Seat::OnCpu, Seat::Idle, Seat::Stopped].into_iter().zip(places).find(|(_, is)| *is);
-                assert_eq!(seat.map(|(seat, _)| seat), Some(engine.workers[worker as usize].seat));
+                assert_eq!(seat.map(|(seat, _)| seat), Some(book.workers[worker as usize].seat));
             }
         } else {
             assert!(job.cpus.is_empty());
@@ -280,17 +283,18 @@ fn check_whole<M: TaskMemory, W: FnMut(Event)>(engine: &Engine<M, W>) {
 }
 
 fn check_fair<M: TaskMemory, W: FnMut(Event)>(engine: &Engine<M, W>, policy: Policy) {
-    let active: Vec<_> = engine.active.iter().map(|&job| &engine.jobs[job as usize]).collect();
-    let most = active.iter().map(|job| job.cpus.len()).max().unwrap_or(0);
-    for job in &active {
+    let book = engine.book();
+    let most = book.active.iter().map(|&job| book.has(job)).max().unwrap_or(0);
+    for &number in &book.active {
+        let (job, useful) = (&book.jobs[number as usize], engine.useful(number));
         if policy == Policy::Equipartition {
             assert!(job.cpus.len() + 1 >= most);
-            assert!(job.useful() == 0 || job.idle_cpus.is_empty());
+            assert!(useful == 0 || job.idle_cpus.is_empty());
             continue;
         }
-        assert_eq!(job.asks_since_ns != u64::MAX, job.useful() > 0, "who wants for CPUs asks");
-        if job.useful() > 0 {
-            assert!(engine.free.is_empty() && engine.willing.is_empty() && job.idle_cpus.is_empty());
+        assert_eq!(job.asks_since_ns != u64::MAX, useful > 0, "who wants for CPUs asks");
+        if useful > 0 {
+            assert!(book.free.is_empty() && book.willing.is_empty() && job.idle_cpus.is_empty());
             assert!(policy == Policy::DynamicAffinityNoPriority || job.cpus.len() + 1 >= most);
         }
     }

@@ -1,6 +1,7 @@
 //! Space sharing: jobs hold CPUs, and an allocator moves CPUs from job to job.
 
-mod allocator;
+pub mod allocator;
+pub mod book;
 mod engine;
 pub mod experiment;
 pub mod graph;
@@ -11,8 +12,10 @@ pub mod outcome;
 pub mod policy;
 mod progress;
 
+pub use allocator::Allocator;
+pub use book::Book;
 pub use experiment::Experiment;
 pub use graph::{Graph, Listed, Stage, Tasks};
 pub use mix::{Kind, Mix, MixError};
 pub use outcome::{Account, Cause, Change, Event, JobIndex, JobOutcome, Moves, Outcome};
-pub use policy::{Parameters, ParsePolicyError, Policy};
+pub use policy::{Parameters, ParsePolicyError, Policy, Rules};

@@ -48,18 +48,19 @@ fn unknown(text: &str) -> ParsePolicyError {
 
 /// What a policy heeds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub struct Rules {
     /// Shares are equal, and change with arrivals and departures alone.
-    pub equal_shares: bool,
+    pub(super) equal_shares: bool,
     /// A.1 and A.2.
-    pub affinity: bool,
+    pub(super) affinity: bool,
     /// A.1 asks whether a job with fewer CPUs wants the CPU.
-    pub priority: bool,
+    pub(super) priority: bool,
     /// How long a job keeps a CPU that it can't use, in ns.
-    pub yield_delay_ns: u64,
+    pub(super) yield_delay_ns: u64,
 }
 
 impl Rules {
+    /// Those of a policy, of which only [`Policy::DynamicAffinityDelay`] heeds the delay.
     pub fn new(policy: Policy, yield_delay_ns: u64) -> Self {
         Self {
             equal_shares: policy == Policy::Equipartition,
@@ -67,6 +68,11 @@ impl Rules {
             priority: policy != Policy::DynamicAffinityNoPriority,
             yield_delay_ns: if policy == Policy::DynamicAffinityDelay { yield_delay_ns } else { 0 },
         }
+    }
+
+    /// Whether a job keeps CPUs that it has nothing for: for a while, or for good under equal shares.
+    pub fn keeps_idle(self) -> bool {
+        self.equal_shares || self.yield_delay_ns > 0
     }
 }
 
@@ -96,7 +102,7 @@ pub struct Parameters {
 }
 
 /// Most workers that a CPU remembers.
-pub(super) const MOST_HISTORY: usize = 8;
+pub const MOST_HISTORY: usize = 8;
 
 impl Default for Parameters {
     fn default() -> Self {
