@@ -51,9 +51,18 @@ const PROGRAMS: [Program; 15] = [
     Program { executable: "affinity-oltp", sources: &["affinity/oltp.c", "harness/scratch.c"], tuning: &[] },
 ];
 
+/// Where the interface to the allocator of CPUs is.
+const SHARE: &str = "../crates/share/include";
+
 /// Linked into every program.
-const HARNESS: [&str; 5] =
-    ["harness/memory.c", "harness/program.c", "harness/progress.c", "harness/stage.c", "harness/team.c"];
+const HARNESS: [&str; 6] = [
+    "harness/memory.c",
+    "harness/program.c",
+    "harness/progress.c",
+    "harness/share.c",
+    "harness/stage.c",
+    "harness/team.c",
+];
 
 /// gnu17 for futexes and page sizes. Arithmetic stays IEEE: none of these lets a NaN pass a comparison.
 const FLAGS: [&str; 6] = [
@@ -66,7 +75,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 fn main() {
-    for watched in ["build.rs", "affinity", "climate", "harness", "jobs", "npb"] {
+    for watched in ["build.rs", SHARE, "affinity", "climate", "harness", "jobs", "npb"] {
         println!("cargo::rerun-if-changed={watched}");
     }
     for variable in ["STAYPUT_WORKLOADS_CC", "STAYPUT_WORKLOADS_MARCH"] {
@@ -120,7 +129,7 @@ fn base() -> cc::Build {
     // Optimised in every profile: an unoptimised benchmark would answer another question.
     build.opt_level(3).pic(false).warnings(true).extra_warnings(true);
     build
-        .includes(["harness", "npb", "climate", "jobs", "affinity"])
+        .includes(["harness", "npb", "climate", "jobs", "affinity", SHARE])
         .define("STAYPUT_VERSION", concat!("\"", env!("CARGO_PKG_VERSION"), "\""));
     for flag in FLAGS {
         build.flag(flag);

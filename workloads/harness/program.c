@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include "memory.h"
+#include "share.h"
 
 #include <complex.h>
 #include <errno.h>
@@ -168,6 +169,7 @@ int main(int argc, char **argv) {
         return EXIT_FAILED;
     }
 
+    share_join();
     struct result result = {0};
     if (program->has_graph && !open_stages(program->name, &result.stages))
         return EXIT_USAGE;

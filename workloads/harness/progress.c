@@ -1,5 +1,7 @@
 #include "progress.h"
 
+#include "share.h"
+
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -41,14 +43,18 @@ void progress_announce(struct progress *progress, uint32_t count) {
 }
 
 void progress_await(struct progress *progress, uint32_t wanted) {
-    for (int spin = 0; spin < spins; spin++) {
+    /* Under an allocator of CPUs it depends on how many there are just now. */
+    const int most = share_is_crowded() ? SPINS_IN_A_CROWD : spins;
+    for (int spin = 0; spin < most; spin++) {
         if (reached(atomic_load_explicit(&progress->count, memory_order_acquire), wanted))
             return;
         relax();
     }
+    share_sleep();
     /* Counted first, and the kernel looks at the count again: no wake-up can be missed. */
     atomic_fetch_add(&progress->sleeping, 1);
     for (uint32_t count; !reached(count = atomic_load(&progress->count), wanted);)
         syscall(SYS_futex, &progress->count, FUTEX_WAIT_PRIVATE, count, NULL, NULL, 0);
     atomic_fetch_sub(&progress->sleeping, 1);
+    share_wake();
 }

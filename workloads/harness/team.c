@@ -3,6 +3,7 @@
 #include "team.h"
 
 #include "memory.h"
+#include "share.h"
 
 #include <omp.h>
 #include <sched.h>
@@ -39,13 +40,16 @@ void team_run(void (*work)(struct member *me, void *shared), void *shared) {
         {
             team_create(&team, omp_get_num_threads());
             stands = !memory_refused();
-            progress_set_crowded(CPU_COUNT(&cpus) < omp_get_num_threads());
+            /* Where CPUs come and go, those of the beginning say nothing. */
+            progress_set_crowded(!share_is_joined() && CPU_COUNT(&cpus) < omp_get_num_threads());
+            share_team(omp_get_num_threads());
         }
         if (stands) {
             struct member me = {&team, omp_get_thread_num(), 0};
             work(&me, shared);
         }
     }
+    share_team(1);
 }
 
 void team_barrier(struct team *team) {

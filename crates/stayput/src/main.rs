@@ -21,6 +21,7 @@ mod reproduce;
 mod rule;
 mod run;
 mod sched;
+mod share;
 mod shell;
 mod simulate;
 mod study;
@@ -65,6 +66,7 @@ Examples:
   stayput place scatter -n 8 --as gomp       the same placement for another tool
   stayput simulate time-sharing              what would affinity scheduling gain, and for which workload?
   stayput sched --light -- ./app             run it under the affinity scheduler, in the kernel
+  stayput share -- mva.W + gravity.W         run jobs that take CPUs and give them back
   stayput profile -- ./app                   why does it matter where it runs? time slices, waits, moves
   stayput advise app.toml                    what would be worth trying for what was profiled?
   stayput reproduce                          what the papers print and claim, beside what we get
@@ -85,6 +87,7 @@ enum Command {
     Study(Box<study::StudyArgs>),
     Run(run::RunArgs),
     Sched(sched::SchedArgs),
+    Share(share::ShareArgs),
     Profile(profile::ProfileArgs),
     Advise(advise::AdviseArgs),
     Report(report::ReportArgs),
@@ -159,6 +162,7 @@ fn stayput() -> u8 {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Sched(args) => sched::run(&args).map(|never| match never {}),
+        Command::Share(args) => share::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Advise(args) => advise::run(&args),
         Command::Report(args) => report::run(&args).map(no_code),

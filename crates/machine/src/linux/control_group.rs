@@ -1,11 +1,12 @@
 //! Control groups: the cpuset that we live in, and how much CPU time our groups may use (cgroups(7)).
 
-use super::read_word;
+use super::{Pid, read_word};
 use crate::cpu::CpuSet;
 use procfs::ProcessCGroups;
 use procfs::prelude::*;
 use procfs::process::MountInfos;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Which of the two interfaces a hierarchy has.
@@ -41,6 +42,93 @@ pub fn cpu_limit() -> Option<f64> {
     });
     // A limit on any group around ours limits us too.
     limits_v2.chain(limits_v1).reduce(f64::min)
+}
+
+/// A control group of our own making, whose processes run on the CPUs of its cpuset and on no others.
+#[derive(Debug)]
+pub struct Cpuset {
+    folder: PathBuf,
+}
+
+/// Where groups with a cpuset can be made: below our own, or below the innermost around it that hands cpusets down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpusetParent {
+    folder: PathBuf,
+    /// Memory nodes that a group has to be given, where the interface doesn't hand them down.
+    memory: Option<String>,
+}
+
+impl CpusetParent {
+    /// The place of this process; none where no hierarchy has the controller, or nobody hands it down.
+    pub fn here() -> Option<Self> {
+        let (groups, mounts) = read()?;
+        if let Some(folder) = folders(&groups, &mounts, "cpuset", Version::V1).into_iter().next() {
+            let memory = read_word(folder.join("cpuset.mems"))?;
+            return Some(Self { folder, memory: Some(memory) });
+        }
+        let hands_down = |folder: &PathBuf| {
+            let controllers = read_word(folder.join("cgroup.subtree_control")).unwrap_or_default();
+            controllers.split_whitespace().any(|name| name == "cpuset")
+        };
+        let folder = folders(&groups, &mounts, "cpuset", Version::V2).into_iter().find(hands_down)?;
+        Some(Self { folder, memory: None })
+    }
+
+    /// Makes a group with these CPUs. One of that name that is there and empty becomes it.
+    ///
+    /// # Errors
+    /// What the kernel says: `PermissionDenied` to who may not, mostly.
+    pub fn make(&self, name: &str, cpus: &CpuSet) -> io::Result<Cpuset> {
+        let folder = self.folder.join(name);
+        let _ = fs::remove_dir(&folder);
+        fs::create_dir(&folder)?;
+        let group = Cpuset { folder };
+        if let Some(memory) = &self.memory {
+            fs::write(group.folder.join("cpuset.mems"), memory)?;
+        }
+        group.set(cpus)?;
+        Ok(group)
+    }
+
+    /// Removes groups whose names begin so and that have no process, such as those of a process that was killed.
+    pub fn remove_empty(&self, prefix: &str) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(prefix) {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+}
+
+impl Cpuset {
+    /// Its processes run on these CPUs from now on.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set(&self, cpus: &CpuSet) -> io::Result<()> {
+        fs::write(self.folder.join("cpuset.cpus"), cpus.to_string())
+    }
+
+    /// A process becomes one of it, and so do all that it starts.
+    ///
+    /// # Errors
+    /// What the kernel says: that it is gone, mostly.
+    pub fn adopt(&self, pid: Pid) -> io::Result<()> {
+        fs::write(self.folder.join("cgroup.procs"), pid.0.to_string())
+    }
+
+    /// Its processes.
+    pub fn processes(&self) -> Vec<Pid> {
+        let list = read_word(self.folder.join("cgroup.procs")).unwrap_or_default();
+        list.lines().filter_map(|line| line.parse().ok().map(Pid)).collect()
+    }
+}
+
+impl Drop for Cpuset {
+    /// It is removed, if none of its processes is left.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.folder);
+    }
 }
 
 /// Our groups and the file systems that show them, as text.

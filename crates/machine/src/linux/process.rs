@@ -162,6 +162,13 @@ impl Pid {
         })
     }
 
+    /// Whether the thread runs or is ready to run, and isn't asleep, stopped or gone.
+    pub fn is_ready(self, tid: Tid) -> bool {
+        // The name stands in parentheses and may have any in it; the state is the word behind the last.
+        let stat = read_start(&self.file_of(tid, "stat"));
+        stat.is_some_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
+    }
+
     /// The CPU that the thread is on, or was on when it last ran.
     pub fn last_cpu(self, tid: Tid) -> Option<CpuId> {
         Stat::from_file(self.file_of(tid, "stat")).ok()?.processor?.try_into().ok().map(CpuId)
@@ -287,6 +294,20 @@ mod tests {
         let count = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         assert!(std::process::Command::new("sh").args(["-c", count]).status().unwrap().success());
         assert!(own_cpu_s().unwrap() > before_s);
+    }
+
+    #[test]
+    fn who_runs_is_ready_and_who_sleeps_is_not() {
+        let named = std::thread::Builder::new().name("a) S (b".into()).spawn(|| own().is_ready(own_tid()));
+        assert!(named.unwrap().join().unwrap());
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = Pid(child.id() as libc::pid_t);
+        while pid.is_ready(pid.main_thread()) {
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!pid.is_ready(pid.main_thread()));
     }
 
     #[test]
