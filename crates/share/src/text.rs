@@ -101,11 +101,16 @@ fn notes(text: &mut String, cpus: &CpuSet, policies: &[Policy], plays: &[Outcome
     let each = plays.len().div_ceil(policies.len());
     let _ = writeln!(
         text,
-        "{jobs} jobs on {count} CPUs ({cpus}), {each} {}. Numbers are medians over plays.",
-        if policies.len() > 1 {
-            "blocks, in each of which every policy was played once, in random order"
-        } else {
-            "plays"
+        "{} on {} ({cpus}), {}",
+        counted(jobs as u64, "job"),
+        counted(count as u64, "CPU"),
+        match (policies.len(), each) {
+            (1, 1) => "played once.".to_owned(),
+            (1, _) => format!("played {each} times. Numbers are medians."),
+            _ => format!(
+                "{}, in each of which every policy was played once, in random order. Numbers are medians.",
+                counted(each as u64, "block")
+            ),
         }
     );
     if policies.len() > 1 && jobs >= count {
@@ -120,7 +125,8 @@ fn notes(text: &mut String, cpus: &CpuSet, policies: &[Policy], plays: &[Outcome
     if let Some(took_s) = plays.iter().map(|play| play.allocator_cpu_s).sum::<Option<f64>>() {
         let _ = writeln!(
             text,
-            "CPUs went to jobs {moves} times in {seconds:.1} s; the allocator took {took_s:.3} s of CPU time, {:.2} % of one CPU.",
+            "A CPU went to a job {} in {seconds:.1} s; the allocator took {took_s:.3} s of CPU time, {:.2} % of one CPU.",
+            counted(moves, "time"),
             100.0 * took_s / seconds
         );
     }
@@ -142,7 +148,11 @@ fn notes(text: &mut String, cpus: &CpuSet, policies: &[Policy], plays: &[Outcome
         }
         let leftovers: u32 = of_job().map(|job| job.leftovers).sum();
         if leftovers > 0 {
-            let _ = writeln!(text, "{name} left {leftovers} processes behind in all, which were killed.");
+            let _ = writeln!(
+                text,
+                "{name} left {} running in all, which were killed.",
+                counted(u64::from(leftovers), "process")
+            );
         }
         if let Some(unbound) = of_job().map(|job| job.unbound).max().filter(|unbound| *unbound > 0) {
             let _ = writeln!(text, "{name} had {unbound} threads that the system didn't let us bind.");
@@ -150,7 +160,8 @@ fn notes(text: &mut String, cpus: &CpuSet, policies: &[Policy], plays: &[Outcome
         let failed: Vec<&JobOutcome> = of_job().filter(|job| job.failure.is_some()).collect();
         if let Some(last) = failed.last() {
             let why = last.failure.as_deref().unwrap_or_default();
-            let _ = writeln!(text, "{name} failed in {} of {} plays: {why}.", failed.len(), plays.len());
+            let _ =
+                writeln!(text, "{name} failed in {} of {}: {why}.", failed.len(), counted(plays.len() as u64, "play"));
             for line in
                 last.tail.as_deref().unwrap_or_default().lines().rev().take(5).collect::<Vec<_>>().into_iter().rev()
             {
@@ -158,4 +169,14 @@ fn notes(text: &mut String, cpus: &CpuSet, policies: &[Policy], plays: &[Outcome
             }
         }
     }
+}
+
+/// `1 job`, `2 jobs`.
+fn counted(count: u64, what: &str) -> String {
+    let ending = match (count, what.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{count} {what}{ending}")
 }

@@ -145,7 +145,7 @@ fn the_cpus_of_a_job_that_dies_are_another_s_at_once() {
     let departs = played.steps("depart", 0);
     assert!(is_given(departs[0], 1), "{}", departs[0]);
     assert_eq!(played.jobs()[1]["got"].as_u64().unwrap() as usize, played.cpus());
-    assert!(text(&played.output.stdout).contains("failed in 1 of 1 plays: killed by SIGKILL"));
+    assert!(text(&played.output.stdout).contains("failed in 1 of 1 play: killed by SIGKILL"));
 }
 
 #[test]

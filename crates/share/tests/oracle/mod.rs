@@ -122,11 +122,11 @@ impl Restated {
         if !changes_shares {
             assert_eq!(had, (0..self.jobs.len()).map(|job| self.has(job)).collect::<Vec<_>>(), "{line}");
         }
-        for job in 0..self.jobs.len() {
+        for (job, &had) in had.iter().enumerate() {
             let asks = self.arrived.contains(&job) && self.useful(job) > 0;
             self.jobs[job].asks_since = if asks { self.jobs[job].asks_since.or(Some(at_ns)) } else { None };
             // Who has started keeps a CPU to its end.
-            assert!(had[job] == 0 || self.has(job) > 0 || !self.arrived.contains(&job), "{line}");
+            assert!(had == 0 || self.has(job) > 0 || !self.arrived.contains(&job), "{line}");
         }
         self.check_fair(line);
     }
