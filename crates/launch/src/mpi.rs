@@ -154,10 +154,10 @@ pub struct SeenRank {
 }
 
 /// What ranks were started with.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RankContext {
     /// The launcher.
-    pub mpi: Option<Mpi>,
+    pub mpi: Mpi,
     /// What the caller said to it; none where we had it bind nothing.
     pub options: Option<Vec<String>>,
     /// How many ranks there should be.
@@ -168,14 +168,31 @@ pub struct RankContext {
     pub library: Option<MpiLibrary>,
     /// Variables of our environment that say how many threads there are, or bind them.
     pub variables: BTreeMap<String, String>,
+    /// Whether the launcher was started by root.
+    pub is_root: bool,
 }
 
+/// Open MPI's mpirun starts nothing as root unless both are set.
+const ROOT_VARIABLES: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+
 impl RankContext {
-    /// The variables of this process that matter to threads of ranks.
-    pub fn own_variables() -> BTreeMap<String, String> {
-        let names =
-            BINDING_VARIABLES.into_iter().chain(["OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"]);
-        names.filter_map(|name| Some((name.to_owned(), env::var(name).ok()?))).collect()
+    /// So many ranks that a launcher is to start in the environment of this process, where it may run on `allowed`, without options
+    /// of the caller's.
+    pub fn of_caller(mpi: Mpi, ranks: usize, allowed: CpuSet) -> Self {
+        let names = BINDING_VARIABLES
+            .into_iter()
+            .chain(["OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"])
+            .chain(ROOT_VARIABLES);
+        let variables = names.filter_map(|name| Some((name.to_owned(), env::var(name).ok()?))).collect();
+        let is_root = nix::unistd::geteuid().is_root();
+        Self { mpi, options: None, ranks, allowed, library: None, variables, is_root }
+    }
+
+    /// Whether Open MPI's mpirun refuses to start ranks for this user.
+    fn is_refused_root(&self) -> bool {
+        let is_allowed = ROOT_VARIABLES.iter().all(|name| self.variables.get(*name).is_some_and(|value| value == "1"))
+            || self.options.iter().flatten().any(|option| option.trim_start_matches('-') == "allow-run-as-root");
+        self.mpi == Mpi::OpenMpi && self.is_root && !is_allowed
     }
 }
 
@@ -183,6 +200,7 @@ impl RankContext {
 pub fn misconfigurations(context: &RankContext, ranks: &[SeenRank]) -> Vec<String> {
     let checks = [
         other_library,
+        refused_root,
         fewer_ranks,
         ignored_mask,
         not_bound,
@@ -198,26 +216,25 @@ pub fn misconfigurations(context: &RankContext, ranks: &[SeenRank]) -> Vec<Strin
 
 fn launcher(context: &RankContext) -> &'static str {
     match context.mpi {
-        Some(Mpi::OpenMpi) => "Open MPI's mpirun",
-        Some(Mpi::Mpich) => "MPICH's mpiexec",
-        Some(Mpi::Srun) => "srun",
-        None => "the launcher",
+        Mpi::OpenMpi => "Open MPI's mpirun",
+        Mpi::Mpich => "MPICH's mpiexec",
+        Mpi::Srun => "srun",
     }
 }
 
 /// How `mpi` is told to give each rank so many CPUs.
 fn remedy(context: &RankContext, threads: usize) -> String {
     match context.mpi {
-        Some(Mpi::OpenMpi) | None => format!("say --bind-to none, or --map-by slot:PE={threads}"),
-        Some(Mpi::Mpich) => format!("say -bind-to none, or -bind-to hwthread:{threads}"),
-        Some(Mpi::Srun) => format!("say --cpu-bind=none, or -c {threads} to srun itself"),
+        Mpi::OpenMpi => format!("say --bind-to none, or --map-by slot:PE={threads}"),
+        Mpi::Mpich => format!("say -bind-to none, or -bind-to hwthread:{threads}"),
+        Mpi::Srun => format!("say --cpu-bind=none, or -c {threads} to srun itself"),
     }
 }
 
 /// The program is linked to one MPI and started by another: each process is then a rank 0 of a world of its own.
 fn other_library(context: &RankContext, _: &[SeenRank]) -> Option<String> {
     let library = context.library.as_ref()?;
-    let (is, starts) = match (library.is_open_mpi, context.mpi?) {
+    let (is, starts) = match (library.is_open_mpi, context.mpi) {
         (true, Mpi::Mpich) => ("Open MPI", "MPICH's mpiexec"),
         (false, Mpi::OpenMpi) => ("MPICH or a library like it", "Open MPI's mpirun"),
         _ => return None,
@@ -229,8 +246,20 @@ fn other_library(context: &RankContext, _: &[SeenRank]) -> Option<String> {
     ))
 }
 
+/// Open MPI doesn't serve root, and ends before it has started anything.
+fn refused_root(context: &RankContext, ranks: &[SeenRank]) -> Option<String> {
+    (ranks.is_empty() && context.is_refused_root()).then(|| {
+        format!(
+            "{} starts nothing as root; run it as another user, or, where root is all there is, as in a container, set {}",
+            launcher(context),
+            ROOT_VARIABLES.map(|name| format!("{name}=1")).join(" and ")
+        )
+    })
+}
+
 fn fewer_ranks(context: &RankContext, ranks: &[SeenRank]) -> Option<String> {
-    (ranks.len() < context.ranks).then(|| {
+    let is_told = ranks.is_empty() && context.is_refused_root();
+    (ranks.len() < context.ranks && !is_told).then(|| {
         format!(
             "{} of {} ranks were started, or came to their end: {} printed why",
             ranks.len(),
@@ -276,7 +305,7 @@ fn narrow_rank(context: &RankContext, ranks: &[SeenRank]) -> Option<String> {
     };
     let all: Vec<&SeenRank> = ranks.iter().filter(narrow).collect();
     let first = all.first()?;
-    let slurm = context.variables.get("SLURM_CPUS_PER_TASK").filter(|_| context.mpi == Some(Mpi::Srun));
+    let slurm = context.variables.get("SLURM_CPUS_PER_TASK").filter(|_| context.mpi == Mpi::Srun);
     let misled =
         slurm.map(|count| format!(" (SLURM_CPUS_PER_TASK={count} is not inherited by srun)")).unwrap_or_default();
     Some(format!(
@@ -397,7 +426,8 @@ mod tests {
 
     fn context(mpi: Mpi, ranks: usize) -> RankContext {
         let variables = BTreeMap::from([("OMP_NUM_THREADS".to_owned(), "2".to_owned())]);
-        RankContext { mpi: Some(mpi), ranks, allowed: "0-3".parse().unwrap(), variables, ..RankContext::default() }
+        let allowed = "0-3".parse().unwrap();
+        RankContext { mpi, options: None, ranks, allowed, library: None, variables, is_root: false }
     }
 
     #[test]
@@ -443,6 +473,25 @@ mod tests {
             "{told:?}"
         );
         assert!(told[0].contains("or -c 2 to srun itself"), "{told:?}");
+    }
+
+    #[test]
+    fn root_is_told_why_open_mpi_starts_nothing_for_it_and_nobody_else_is() {
+        let root = RankContext { is_root: true, ..context(Mpi::OpenMpi, 2) };
+        let told = misconfigurations(&root, &[]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"), "{told:?}");
+        let mut half = root.clone();
+        half.variables.insert(ROOT_VARIABLES[0].into(), "1".into());
+        assert!(half.is_refused_root());
+        let mut allowed = half.clone();
+        allowed.variables.insert(ROOT_VARIABLES[1].into(), "1".into());
+        let by_option = RankContext { options: Some(vec!["--allow-run-as-root".into()]), ..root.clone() };
+        let other = RankContext { mpi: Mpi::Mpich, ..root };
+        for context in [allowed, by_option, other, context(Mpi::OpenMpi, 2)] {
+            let told = misconfigurations(&context, &[]);
+            assert!(told.len() == 1 && told[0].starts_with("0 of 2 ranks were started"), "{told:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use replay::{Policy, Programs, ReplayOutput, Run, RunFailure, Scenario, SeriesEr
 use simulation::SimulationError;
 use simulation::replays::{self, Kernel, ReplayPlan};
 use std::path::PathBuf;
-use study::{Ending, GuestMachine, Host, HostFacts, JournalError, Kind, Record, Session, Site};
+use study::{Ending, GuestMachine, Host, HostFacts, JournalError, Kind, ParseSiteError, Record, Session, Site};
 use vm::Vm;
 
 /// Replay a workload with real processes in a running kernel, and in the simulator beside it
@@ -40,7 +40,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "standard,light,heavy,eevdf", add = shell::names(|| Policy::all().map(|policy| policy.name().to_owned()).collect()))]
     policy: Vec<Policy>,
     /// Where: here, or in a virtual machine; vm is vm:2x4, others are vm:dies, vm:nodes, and vm:1x4x2 and the like
-    #[arg(long, value_name = "PLACE", default_value = "here", add = shell::names(|| ["here", "vm", "vm:dies", "vm:nodes"].map(Into::into).into()))]
+    #[arg(long, value_name = "PLACE", default_value = "here", value_parser = place, add = shell::names(|| ["here", "vm", "vm:dies", "vm:nodes"].map(Into::into).into()))]
     on: Site,
     #[command(flatten)]
     rule: RuleArgs,
@@ -73,6 +73,14 @@ pub struct ReplayArgs {
     no_simulation: bool,
     #[command(flatten)]
     output: Output,
+}
+
+/// A site in which replays can be: a text that is none is told those alone.
+fn place(text: &str) -> Result<Site, String> {
+    text.parse().map_err(|error| match error {
+        ParseSiteError::Unknown(text) => format!("`{text}` is no place to replay; name here, vm or vm:TOPOLOGY"),
+        error => error.to_string(),
+    })
 }
 
 /// Why a series of replays stopped.

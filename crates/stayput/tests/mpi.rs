@@ -293,6 +293,25 @@ fn what_launchers_do_wrong_is_told_in_a_sentence() {
     }
 }
 
+/// As root without the variables by which `mpirun` takes that for meant.
+#[test]
+fn root_is_told_why_mpirun_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_root = nix::unistd::geteuid().is_root();
+    let Some(program) = OPEN_MPI.program(folder.path(), "mpi_openmp").filter(|_| is_root) else {
+        println!("skipped: not root, or no Open MPI");
+        return;
+    };
+    let before = ["env", "-u", "OMPI_ALLOW_RUN_AS_ROOT"];
+    let words = ["-n", "2x1", "--mpi", "openmpi"];
+    let (output, seen) = run(folder.path(), &before, &[], &words, &[program.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("Open MPI's mpirun starts nothing as root; run it as another user"), "{said}");
+    assert_eq!(seen["ranks"], serde_json::json!([]));
+    assert!(!said.contains("0 of 2 ranks were started"), "one cause is told once: {said}");
+}
+
 #[test]
 fn a_rank_that_fails_ends_the_run_as_its_launcher_does() {
     let folder = tempfile::tempdir().unwrap();

@@ -77,7 +77,8 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     for (words, sentence) in [
         ("--policy per-cpu", "`per-cpu` is no policy that can be replayed: name standard, light, heavy"),
-        ("--on moon", "`moon` is no place to run; name here, vm, vm:TOPOLOGY"),
+        ("--on moon", "`moon` is no place to replay; name here, vm or vm:TOPOLOGY; see"),
+        ("--on slurm", "workloads are replayed here or in a virtual machine; leave out --on slurm"),
         ("--on vm:moon", "`moon` is no machine for a guest"),
         ("--workload nothing", "`nothing` is no built-in workload"),
         ("--policy eevdf --phi-p 3", "phi changes nothing under these policies"),

@@ -116,7 +116,7 @@ pub use runner::ProgramRunner;
 pub use sample::{Failure, FailureCause, Measurements, Sample};
 pub use server::Server;
 pub use session::{Host, Session};
-pub use site::{GuestMachine, Site};
+pub use site::{GuestMachine, ParseSiteError, Site};
 pub use slowdown::Slowdowns;
 pub use slurm::SlurmSite;
 pub use stop_reason::{Stop, StopReason};

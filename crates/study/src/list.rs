@@ -49,6 +49,12 @@ fn range(word: &str, usable: u32) -> Option<(u32, u32)> {
 
 fn not_a_count(word: &str, all: &str) -> PlanError {
     let word: String = word.trim().chars().take(80).collect();
+    if word.parse::<machine::RankShape>().is_ok() {
+        return PlanError(format!(
+            "`{word}` is ranks x threads, and a study varies threads only; let it compare runs of ranks: stayput study --place unbound \
+             --observe poll -L n {word} -- stayput run --quiet -n {{n}} --mpi openmpi -- ./app"
+        ));
+    }
     PlanError(format!("`{word}` is not a thread count; write 4, 1-8 or {all}, at most {MAX_THREADS}"))
 }
 
@@ -130,5 +136,14 @@ mod tests {
         for text in ["0", "", "4-2", "-1", "x", "1-", "99999999999", "all*", "all*0", "all2", "*2"] {
             assert!(counts(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn ranks_x_threads_are_told_how_they_can_be_compared() {
+        let command = "-L n 2x1 -- stayput run --quiet -n {n} --mpi openmpi";
+        let told = thread_counts(&["1,2x1".into()], 8).unwrap_err().0;
+        assert!(told.starts_with("`2x1` is ranks x threads") && told.contains(command), "{told}");
+        assert_eq!(check_thread_counts("1,2x1").unwrap_err().0, told);
+        assert!(thread_counts(&["2x".into()], 8).unwrap_err().0.contains("is not a thread count"));
     }
 }

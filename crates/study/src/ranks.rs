@@ -161,12 +161,9 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
     }
     seen.sort_by_key(|rank| rank.identity.rank);
     let mut context = RankContext {
-        mpi: Some(ranks.mpi),
         options: ranks.options.clone(),
-        ranks: ranks.shape.ranks,
-        allowed,
         library: mpi::linked_mpi(&path),
-        variables: RankContext::own_variables(),
+        ..RankContext::of_caller(ranks.mpi, ranks.shape.ranks, allowed)
     };
     if ranks.sets_threads {
         context.variables.insert("OMP_NUM_THREADS".into(), ranks.shape.threads.to_string());
