@@ -60,7 +60,7 @@ test:
 # takes, the tests say what is missing and pass. Results: target/kernel/*.json.
 test-kernel:
 	@$(if $(filter all short,$(SET)),,$(error SET is all or short, not `$(SET)'))./setup.sh kernel || true
-	cargo test --package stayput-replay --locked --test kernel -- --ignored --nocapture --test-threads 2 $(SKIP_$(SET))
+	cargo test --workspace --locked --test kernel -- --ignored --nocapture --test-threads 2 $(SKIP_$(SET))
 SKIP_all =
 SKIP_short = --skip long::
 
