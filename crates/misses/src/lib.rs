@@ -1,7 +1,7 @@
 //! A model of a guest machine's caches that says why the guest's processes miss them.
 //!
 //! In go a [`machine::Machine`] and the memory accesses of its CPUs, one by one ([`Model::access`]); out comes a [`Report`]: misses by
-//! process, level and cause. It touches nothing else: no file, no clock, no unsafe code. `stayput-misses-plugin` is what makes a
+//! process, level and cause. It touches nothing else: no file, no clock, and maps the page of [`marks`]. `stayput-misses-plugin` is what makes a
 //! plugin of qemu of it.
 //!
 //! # Whose data

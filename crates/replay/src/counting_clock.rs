@@ -1,8 +1,8 @@
 //! Virtual machines whose clock counts instructions, in which a kernel schedules as it does on a machine of its own.
 //!
-//! An emulator lets virtual CPUs take turns on the host's. By the host's clock, a slice is over while its CPU waits for its turn. By one that
-//! counts instructions, they run side by side, and what the host does otherwise isn't seen. Replays execute a PAUSE now and then, at which
-//! the next CPU has its turn (`CHUNK`).
+//! By the host's clock, the kernel's own work, emulated, takes many times as long as on a machine, and whatever else the host does is seen. By
+//! one that counts instructions neither is so. Virtual CPUs take turns on one of the host's all the same: replays execute a PAUSE now and then,
+//! at which the next has its turn (`CHUNK`).
 
 use vm::Vm;
 

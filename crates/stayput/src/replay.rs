@@ -64,8 +64,8 @@ pub struct ReplayArgs {
     /// with as many CPUs. Takes some ten times as long
     #[arg(long, value_name = "MACHINE", add = shell::machines())]
     misses: Option<String>,
-    /// Let the clock of the virtual machine count instructions, a nanosecond each: its CPUs then run side by side, as real ones do, whatever else
-    /// runs here. Takes some ten times as long
+    /// Let the clock of the virtual machine count instructions, a nanosecond each: the kernel's own work then takes as little of a slice as on a
+    /// machine, and what else runs here isn't seen. Takes some ten times as long
     #[arg(long, conflicts_with = "misses")]
     count_instructions: bool,
     /// Don't simulate it beside
@@ -158,7 +158,7 @@ fn plan(args: &ReplayArgs, kernel: Kernel, machine: &Machine) -> anyhow::Result<
         ..defaults
     };
     let scenario = Scenario { parameters: with_horizon(parameters, &file.workload), workload: file.workload };
-    // By instructions, no CPU waits for another to have its turn.
+    // By instructions, timers go off to the moment.
     let emulated = (!args.on.is_here() && !args.count_instructions).then(|| machine.usable().count() as u32);
     let simulator =
         (!args.no_simulation).then(|| replays::simulator_parameters(&kernel.release, &scenario.parameters, emulated));

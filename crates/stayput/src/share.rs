@@ -5,7 +5,7 @@ use ::share::{Cpusets, Decisions, JobCommand, Outcome, Play, comparisons, report
 use anyhow::Context;
 use launch::Interruptions;
 use machine::linux::allowed_cpus;
-use output::Inputs;
+use output::{Inputs, ResultFile};
 use serde::Serialize;
 use sim::space::Policy;
 use stats::block_permutation;
@@ -104,21 +104,20 @@ pub fn run(args: &ShareArgs) -> anyhow::Result<u8> {
         return crate::print_exactly(::share::HEADER).map(|()| SUCCESS);
     }
     let jobs = jobs(&args.jobs)?;
-    let mut policies = args.policy.clone();
-    policies.dedup();
+    let policies = args.policy.clone();
     if (1..policies.len()).any(|at| policies[..at].contains(&policies[at])) {
         return Err(UsageError::from("--policy names a policy twice"));
     }
     let mut inputs = Inputs::default();
     jobs.iter().for_each(|job| inputs.add_command(None, &job.argv));
-    let file = crate::result_file(args.json.as_deref(), inputs)?;
+    let file = crate::result_file(args.json.as_deref(), inputs.clone())?;
+    args.json.iter().for_each(|path| inputs.add(path, "the results"));
+    let decisions = args.decisions.as_deref().map(|path| ResultFile::named(path, inputs)).transpose()?;
     let cpus = allowed_cpus().context("the CPUs that this process may use aren't known")?;
     let cpusets = args.cpusets.then(|| Cpusets::here(&cpus)).transpose()?;
-    let mut record = args
-        .decisions
-        .as_ref()
-        .map(|path| File::create(path).with_context(|| format!("cannot write {}", path.display())))
-        .transpose()?;
+    let create =
+        |file: ResultFile| File::create(file.path()).with_context(|| format!("cannot write {}", file.path().display()));
+    let mut record = decisions.map(create).transpose()?;
 
     let interruptions = Interruptions::hold();
     let blocks = args.runs.unwrap_or(if policies.len() > 1 { 10 } else { 1 });

@@ -124,7 +124,7 @@ impl History {
             }
             let at = sets[..known].iter().position(|touched| touched.set == used.set).unwrap_or(known);
             if at == known {
-                sets[at] = Touched { set: used.set, ..Touched { set, untouched: 1.0, lines: 0.0 } };
+                sets[at] = Touched { set: used.set, untouched: 1.0, lines: 0.0 };
                 known += 1;
             }
             let Touched { untouched, lines: before, .. } = sets[at];
