@@ -304,11 +304,13 @@ fn no_root_is_needed() {
 
 #[test]
 fn wrong_usage_is_told_in_a_sentence() {
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 10] = [
         (&["--", "true", "+"], 2, "job 2 is empty"),
         (&["--", "+", "true"], 2, "job 1 is empty"),
         (&["--policy", "fair", "--", "true"], 2, "jobs that run are shared out by equipartition"),
         (&["--policy", "dynamic,dynamic-affinity,dynamic", "--", "true"], 2, "names a policy twice"),
+        (&["--policy", "dynamic,dynamic", "--", "true"], 2, "names a policy twice"),
+        (&["--json", "r.json", "--decisions", "r.json", "--", "true"], 2, "must not be written over"),
         (&["--", "mva"], 2, "needs a class"),
         (&["--", "0*mva.S"], 2, "there can be 1 to 1000 jobs"),
         (&["--", "no-such-program"], 127, "no-such-program"),
