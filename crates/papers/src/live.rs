@@ -37,7 +37,7 @@ impl Live {
                     benchmark: benchmark.into(),
                     class: class.map(str::to_owned),
                     placement: placement.into(),
-                    threads: plan.threads[cell.threads],
+                    threads: plan.threads[cell.threads].total(),
                 };
                 for treatment in (0..plan.treatments.len()).filter(|&treatment| treatment != cell.treatment) {
                     let other = Cell { treatment, ..cell };
@@ -158,7 +158,7 @@ mod tests {
         let subject = Subject { name: "npb:bt.B".into(), argv: vec!["bt".into()], ..Subject::default() };
         let mut plan = Plan {
             subjects: vec![subject],
-            threads: vec![2],
+            threads: vec![2.into()],
             treatments: vec![Treatment::unbound(), bound("compact"), bound("scatter")],
             timeout: Duration::from_secs(60),
             seed: 1,

@@ -366,7 +366,7 @@ mod tests {
         let subject = Subject { name: "Matrix+Matrix".into(), argv: vec!["x".into()], ..Subject::default() };
         let plan = Plan {
             subjects: vec![subject],
-            threads: vec![2],
+            threads: vec![2.into()],
             treatments: ["default", ATTACHED, LONG_SLICE].map(treatment).into(),
             timeout: std::time::Duration::from_secs(60),
             seed: 1,

@@ -2,7 +2,7 @@
 
 use crate::metric;
 use crate::number::{self, moment};
-use crate::words::count;
+use crate::words::shape_in_words;
 use maud::{PreEscaped, html};
 use study::baseline::{BaselineCell, BaselineComparison, LossFound};
 
@@ -12,7 +12,7 @@ const NOT_PAIRED: &str =
 
 /// How a cell is called.
 fn name(cell: &BaselineCell) -> String {
-    format!("{}, {}, {}", cell.subject, count(cell.threads as usize, "thread"), cell.placement)
+    format!("{}, {}, {}", cell.subject, shape_in_words(cell.threads), cell.placement)
 }
 
 /// How much worse a cell is than before, with its interval.
@@ -106,7 +106,7 @@ pub fn baseline_junit(comparison: &BaselineComparison, file: &str) -> String {
             testsuite name="stayput" tests=(comparison.cells.len()) failures=(failures) errors="0" skipped=(skipped) {
                 @for (cell, sentence) in comparison.cells.iter().zip(&sentences[1..]) {
                     @let found = comparison.max_percent.map(|max| cell.found(max));
-                    testcase classname=(cell.subject) name=(format!("{}, {}", count(cell.threads as usize, "thread"), cell.placement)) {
+                    testcase classname=(cell.subject) name=(format!("{}, {}", shape_in_words(cell.threads), cell.placement)) {
                         @match found {
                             Some(LossFound::Exceeded) => failure message=(sentence) type="loss" { (sentence) },
                             Some(LossFound::TooFew) => skipped message=(sentence) {},

@@ -26,10 +26,12 @@ use crate::study_view::StudyView;
 use crate::table::{BUSY_KEY, Cell, Mark, Row, Table};
 use crate::verdict::Verdicts;
 use crate::wording::Wording;
+use crate::words::shape_in_words;
 use crate::words::{capital, compared, count, plain};
 use figure::{or_dash, scrolled, swatch};
 use maud::{Markup, html};
 use page::{Section, heading};
+use study::Shape;
 use study::{Claim, Subject, Summary, Trial, Varied};
 
 /// The study as one HTML file: the answer with its doubt, the papers' table, charts of every trial, the machine, how
@@ -184,8 +186,8 @@ fn grouped(
 }
 
 /// The heads of columns, one a thread count.
-fn thread_heads(threads: &[u32]) -> Markup {
-    html! { @for threads in threads { th.n scope="col" { (count(*threads as usize, "thread")) } } }
+fn thread_heads(threads: impl Iterator<Item = Shape>) -> Markup {
+    html! { @for threads in threads { th.n scope="col" { (shape_in_words(threads)) } } }
 }
 
 /// The class of a cell, by what is claimed.

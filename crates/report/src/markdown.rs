@@ -11,6 +11,7 @@ use crate::setting::setting;
 use crate::study_view::StudyView;
 use crate::table::{BUSY_KEY, Cell, EFFECTS_KEY, MEMORY_KEY, Mark, Table};
 use crate::wording::Wording;
+use crate::words::shape_in_words;
 use crate::words::{compared, count, plain};
 use std::fmt::Write;
 
@@ -68,7 +69,7 @@ pub(crate) fn cells(study: &StudyView) -> String {
                 "- \\#{} {}, {}, {}: {}, {}",
                 trial.sequence,
                 escape(&trial.subject),
-                count(trial.threads as usize, "thread"),
+                shape_in_words(trial.threads),
                 escape(&trial.placement),
                 trial.status,
                 escape(&trial.cause)

@@ -6,8 +6,10 @@ use crate::ranking;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Row, Table};
 use crate::wording;
-use crate::words::{compared, count, names};
+use crate::words::shape_in_words;
+use crate::words::{compared, names};
 use stats::Better;
+use study::Shape;
 use study::{Claim, Job, JobSummary, Metric, MetricSummary, Mix, Subject, Summary};
 
 /// How a table of jobs is to be read.
@@ -69,7 +71,7 @@ pub(crate) fn cells<'a>(study: &StudyView<'a>, subject: &str) -> Vec<&'a Summary
 pub(crate) fn treatment(study: &StudyView, summary: &Summary) -> String {
     match study.plan.threads.len() {
         1 => names(summary),
-        _ => format!("{}, {}", names(summary), count(summary.threads as usize, "thread")),
+        _ => format!("{}, {}", names(summary), shape_in_words(summary.threads)),
     }
 }
 
@@ -82,7 +84,7 @@ pub(crate) fn job_name(job: &Job) -> String {
 }
 
 /// The median time of a job by itself, under the reference.
-pub(crate) fn alone_s(study: &StudyView, job: &Job, threads: u32) -> Option<f64> {
+pub(crate) fn alone_s(study: &StudyView, job: &Job, threads: Shape) -> Option<f64> {
     study.summary(&job.subject, threads, study.reference())?.median_s
 }
 

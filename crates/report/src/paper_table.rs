@@ -6,6 +6,7 @@ use crate::setting::{machine, trials_a_cell};
 use crate::study_view::StudyView;
 use crate::table::{self, Cell, Table};
 use papers::paper::{Paper, Printed, PrintedTable, Quantity};
+use study::Shape;
 use study::{Plan, Summary};
 
 /// A table of the paper whose study this is, in the paper's shape.
@@ -96,7 +97,10 @@ impl<'a> PaperTable<'a> {
     pub(crate) fn cover(tables: &[Self], plan: &Plan) -> bool {
         let rows = || tables.iter().flat_map(|table| &table.groups).flat_map(|group| &group.rows);
         plan.treatments.iter().all(|treatment| rows().any(|row| row.placement == Some(&treatment.name)))
-            && plan.threads.iter().all(|count| tables.iter().any(|table| table.printed.threads.contains(count)))
+            && plan
+                .threads
+                .iter()
+                .all(|count| tables.iter().any(|table| table.printed.threads.iter().any(|printed| *count == *printed)))
             && plan.subjects.iter().all(|subject| {
                 let mut groups = tables.iter().flat_map(|table| &table.groups);
                 groups.any(|group| group.subject == Some(&subject.name))
@@ -117,10 +121,10 @@ impl<'a> PaperTable<'a> {
     }
 
     /// The time that is printed for a cell of ours.
-    pub(crate) fn printed_time(&self, subject: &str, placement: &str, threads: u32) -> Option<Printed> {
+    pub(crate) fn printed_time(&self, subject: &str, placement: &str, threads: Shape) -> Option<Printed> {
         let group = self.groups.iter().find(|group| group.subject == Some(subject))?;
         let is_time = |row: &&Row| row.quantity == Quantity::Time && row.placement == Some(placement);
-        let column = self.printed.threads.iter().position(|&count| count == threads)?;
+        let column = self.printed.threads.iter().position(|&count| threads == count)?;
         group.rows.iter().find(is_time)?.cells[column].printed
     }
 
@@ -133,8 +137,10 @@ impl<'a> PaperTable<'a> {
     pub(crate) fn table(&self, is_column: impl Fn(u32) -> bool, is_told: impl Fn(&Row) -> bool) -> Table {
         let is_shown: Vec<bool> = self.printed.threads.iter().map(|&threads| is_column(threads)).collect();
         let threads = self.printed.threads.iter().zip(&is_shown).filter(|(_, shown)| **shown);
-        let mut table =
-            Table::over_threads(["benchmark", "", ""], &threads.map(|(&threads, _)| threads).collect::<Vec<_>>());
+        let mut table = Table::over_threads(
+            ["benchmark", "", ""],
+            &threads.map(|(&threads, _)| threads.into()).collect::<Vec<_>>(),
+        );
         for group in &self.groups {
             for row in group.rows.iter().filter(|row| is_told(row)) {
                 table.rows.extend(row.lines().into_iter().map(|(source, cells)| table::Row {
@@ -213,7 +219,8 @@ impl<'a> Group<'a> {
         for row in table.rows.iter().filter(|row| row.benchmark == benchmark) {
             let placement = row.placement.as_deref();
             let columns = table.threads.iter().zip(&row.printed);
-            let cells = columns.map(|(&count, &printed)| pair(printed, ours(row.quantity, placement, count))).collect();
+            let cells =
+                columns.map(|(&count, &printed)| pair(printed, ours(row.quantity, placement, count.into()))).collect();
             rows.push(Row { quantity: row.quantity, placement, computed: false, cells });
             bound.extend(placement.filter(|name| !bound.contains(name)));
         }
@@ -229,7 +236,7 @@ impl<'a> Group<'a> {
                     let base_s = time(unbound, if quantity == Quantity::Ratio { threads } else { 1 })?;
                     Some(Printed { value: base_s / time(placement, threads)?, decimals: 2 })
                 };
-                let cell = |&count: &u32| pair(computed(count), ours(quantity, Some(placement), count));
+                let cell = |&count: &u32| pair(computed(count), ours(quantity, Some(placement), count.into()));
                 let cells = table.threads.iter().map(cell).collect();
                 rows.push(Row { quantity, placement: Some(placement), computed: true, cells });
             }

@@ -2,9 +2,11 @@
 
 use crate::sentences::on_a_busy_machine;
 use crate::study_view::{StudyView, cpu_line};
-use crate::words::{compared, count};
+use crate::words::compared;
+use crate::words::shape_in_words;
 use machine::{Placement, Syntax};
 use strum::IntoEnumIterator;
+use study::Shape;
 use study::binding::{Binding, Observe, Unit};
 use study::redaction::REDACTED;
 use study::{Best, Factor, Job, Subject, Treatment, Varied};
@@ -63,7 +65,7 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
             false => format!("{name}: nothing needs pasting. No command is shown to be better than {reference}."),
         });
     }
-    let threads = count(best.threads as usize, "thread");
+    let threads = shape_in_words(best.threads);
     let doubt = match study.disturbances(name) {
         [] => String::new(),
         disturbances => format!("; it was {}, so study again before you rely on it", on_a_busy_machine(disturbances)),
@@ -144,7 +146,7 @@ fn flags_of_treatment(treatment: &Treatment) -> String {
     Factor::iter().filter(differs).map(flag).collect()
 }
 
-fn lines(subject: &Subject, treatment: &Treatment, placement: Option<&Placement>, threads: u32) -> Vec<Line> {
+fn lines(subject: &Subject, treatment: &Treatment, placement: Option<&Placement>, threads: Shape) -> Vec<Line> {
     let mut program = shell_words::join(subject.placed_argv(threads));
     let input = subject.input.as_ref().filter(|_| subject.server.is_none());
     if let Some(file) = input.and_then(|input| input.file.as_ref()) {

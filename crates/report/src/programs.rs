@@ -3,8 +3,9 @@
 use crate::number;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Row, Table};
-use crate::words::count;
+use crate::words::shape_in_words;
 use serde::Serialize;
+use study::Shape;
 use study::Subject;
 
 /// What the figures mean, for every form that shows them.
@@ -41,7 +42,7 @@ pub(crate) struct BuiltinProgram<'a> {
 #[derive(Serialize)]
 pub(crate) struct Rate<'a> {
     /// Thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of the placement with the smallest median.
     pub placement: &'a str,
     /// That median, in seconds.
@@ -53,8 +54,8 @@ pub(crate) struct Rate<'a> {
 }
 
 /// What the timed part of each program takes in all, the rates it reached with each of `threads`, and by which placement.
-pub(crate) fn table(programs: &[BuiltinProgram], threads: &[u32]) -> Table {
-    let threads_in_words = threads.iter().map(|&threads| count(threads as usize, "thread"));
+pub(crate) fn table(programs: &[BuiltinProgram], threads: &[Shape]) -> Table {
+    let threads_in_words = threads.iter().map(|&threads| shape_in_words(threads));
     Table {
         corner: vec!["program".into(), String::new()],
         heads: std::iter::once("in all".into()).chain(threads_in_words).collect(),
@@ -77,7 +78,7 @@ impl<'a> BuiltinProgram<'a> {
             return None;
         }
         let (program, class) = workloads::program_and_class(&subject.name).ok()?;
-        let rate = |&threads: &u32| {
+        let rate = |&threads: &Shape| {
             let timed = study.summaries(&subject.name).filter(|summary| summary.threads == threads);
             let timed = timed.filter_map(|summary| Some((summary.placement.as_str(), summary.median_s?)));
             let (placement, median_s) = timed.filter(|&(_, s)| s > 0.0).min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -113,9 +114,9 @@ impl<'a> BuiltinProgram<'a> {
         }
     }
 
-    fn rows(&self, threads: &[u32]) -> Vec<Row> {
+    fn rows(&self, threads: &[Shape]) -> Vec<Row> {
         let row = |label: &str, total: String, write: &dyn Fn(&Rate) -> String| {
-            let rate = |&threads: &u32| self.rates.iter().find(|rate| rate.threads == threads);
+            let rate = |&threads: &Shape| self.rates.iter().find(|rate| rate.threads == threads);
             let cells = threads.iter().map(|threads| rate(threads).map_or_else(String::new, write));
             let cells = std::iter::once(total).chain(cells).map(Cell::from).collect();
             Row { labels: vec![self.subject.into(), label.into()], cells }

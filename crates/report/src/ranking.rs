@@ -6,8 +6,10 @@ use crate::number;
 use crate::study_view::StudyView;
 use crate::table::{Cell, Row, Table};
 use crate::wording::Wording;
+use crate::words::shape_in_words;
 use crate::words::{capital, count, names};
 use stats::{DropReason, Standing, Standings};
+use study::Shape;
 use study::{Analysis, Entrant, Metric, Plan, RaceResult, Status, Summary, Trial};
 
 /// What the columns mean, but for the first of them.
@@ -179,18 +181,14 @@ impl<'a> Ranking<'a> {
     }
 
     /// The place of one cell.
-    pub(crate) fn place_of(&self, threads: u32, placement: &str) -> Option<&Place<'a>> {
+    pub(crate) fn place_of(&self, threads: Shape, placement: &str) -> Option<&Place<'a>> {
         self.places.iter().find(|place| place.entrant.threads == threads && place.entrant.placement == placement)
     }
 
     /// How an entrant is called: by its placement, and its thread count where entrants differ in that.
     pub(crate) fn name(&self, place: &Place) -> String {
         let Entrant { threads, placement, .. } = place.entrant;
-        if self.across_threads {
-            format!("{placement}, {}", count(*threads as usize, "thread"))
-        } else {
-            placement.clone()
-        }
+        if self.across_threads { format!("{placement}, {}", shape_in_words(*threads)) } else { placement.clone() }
     }
 
     /// The ranking of those `shown`; an empty figure where there is nothing.

@@ -24,6 +24,7 @@ pub use stop::{nothing_run, stop};
 
 use crate::number;
 use crate::study_view::StudyView;
+use crate::words::shape_in_words;
 use crate::words::{capital, count, plain};
 use ::simulation::{ReplayAnalysis, SimulationAnalysis, SimulationVerdict};
 use stats::Disturbance;
@@ -132,7 +133,7 @@ fn matters(disturbances: &[Disturbance]) -> &'static str {
 
 /// `scatter with 4 threads`.
 fn configuration(Configuration { threads, placement }: &Configuration) -> String {
-    format!("{placement} with {}", counted(*threads, "thread"))
+    format!("{placement} with {}", shape_in_words(*threads))
 }
 
 /// A ratio and its interval with the digits that they deserve: three after the point while all are close to 1, else two.

@@ -9,6 +9,7 @@ use machine::{CpuSet, Machine, Placement};
 use papers::Paper;
 use serde_json::Value;
 use stats::Disturbance;
+use study::Shape;
 use study::plan::UNBOUND;
 use study::race::RaceStop;
 use study::verdict::{Headline, Verdict};
@@ -218,7 +219,7 @@ impl<'a> StudyView<'a> {
 
     /// The name of the treatment that is run as `treatment` with so many threads: itself, or the earlier one that is the very same
     /// placement.
-    fn run_as<'n>(&self, treatment: &'n str, threads: u32) -> &'n str
+    fn run_as<'n>(&self, treatment: &'n str, threads: Shape) -> &'n str
     where
         'a: 'n,
     {
@@ -227,7 +228,7 @@ impl<'a> StudyView<'a> {
     }
 
     /// The summary of one cell, which may be run for another of the very same placement.
-    pub(crate) fn summary(&self, subject: &str, threads: u32, placement: &str) -> Option<&'a Summary> {
+    pub(crate) fn summary(&self, subject: &str, threads: Shape, placement: &str) -> Option<&'a Summary> {
         let placement = self.run_as(placement, threads);
         self.summaries(subject).find(|s| s.threads == threads && s.placement == placement)
     }
@@ -254,14 +255,14 @@ impl<'a> StudyView<'a> {
     }
 
     /// The treatment of that name, or what is run for it with so many threads.
-    pub(crate) fn treatment(&self, name: &str, threads: u32) -> Option<&'a Treatment> {
+    pub(crate) fn treatment(&self, name: &str, threads: Shape) -> Option<&'a Treatment> {
         let name = self.run_as(name, threads);
         self.plan.treatments.iter().find(|treatment| treatment.name == name)
     }
 
     /// Where the threads of `treatment` are put when there are `threads` of them; none when unbound, or in a study of mixes, whose jobs
     /// each have a place of their own.
-    pub(crate) fn placement(&self, treatment: &str, threads: u32) -> Option<&'a Placement> {
+    pub(crate) fn placement(&self, treatment: &str, threads: Shape) -> Option<&'a Placement> {
         let plan = &self.plan;
         if self.is_of_mixes() {
             return None;

@@ -6,9 +6,11 @@
 use crate::metric;
 use crate::number::{self, Ratio};
 use crate::study_view::StudyView;
+use crate::words::shape_in_words;
 use crate::words::{compared, count};
 use papers::paper::Quantity;
 use std::collections::BTreeSet;
+use study::Shape;
 use study::{Claim, Effect, MemoryShares, Subject, Summary, Treatment};
 
 /// Rows of labels and figures below their heads.
@@ -50,9 +52,9 @@ pub(crate) struct Cell {
 
 impl Table {
     /// An empty table with a figure for each of `threads`.
-    pub(crate) fn over_threads(corner: [&str; 3], threads: &[u32]) -> Self {
+    pub(crate) fn over_threads(corner: [&str; 3], threads: &[Shape]) -> Self {
         let corner = corner.map(String::from).into();
-        let heads = threads.iter().map(u32::to_string).collect();
+        let heads = threads.iter().map(Shape::to_string).collect();
         Self { corner, heads, counted: Some("thread"), is_grouped: true, rows: Vec::new() }
     }
 
@@ -107,7 +109,7 @@ impl Table {
     /// fewer than two factors vary.
     pub(crate) fn of_effects(study: &StudyView) -> Option<Self> {
         let effects = &study.analysis.effects;
-        let threads: Vec<u32> =
+        let threads: Vec<Shape> =
             study.plan.threads.iter().copied().filter(|&count| effects.iter().any(|e| e.threads == count)).collect();
         let mut rows: Vec<Row> = Vec::new();
         for effect in effects {
@@ -134,7 +136,7 @@ impl Table {
             let mut cells: Vec<Cell> = nodes.iter().map(of_node).collect();
             cells.extend(has_remote.then(|| memory.remote.map_or_else(Cell::default, percent)));
             cells.push(percent(memory.huge));
-            let threads = count(summary.threads as usize, "thread");
+            let threads = shape_in_words(summary.threads);
             Row { labels: vec![summary.subject.clone(), summary.placement.clone(), threads], cells }
         };
         let mut heads: Vec<String> = nodes.iter().map(|node| format!("node {node}")).collect();
@@ -147,8 +149,9 @@ impl Table {
 
     /// The heads of the figures in words: `2 threads`.
     pub(crate) fn heads_in_words(&self) -> Vec<String> {
-        let in_words = |head: &String| match (self.counted, head.parse()) {
-            (Some(noun), Ok(number)) => count(number, noun),
+        let in_words = |head: &String| match (self.counted, head.parse(), head.parse()) {
+            (Some(noun), Ok(number), _) => count(number, noun),
+            (Some(_), _, Ok(shape)) => shape_in_words(shape),
             _ => head.clone(),
         };
         self.heads.iter().map(in_words).collect()

@@ -258,7 +258,7 @@ fn beside_the_paper(text: &mut String, study: &StudyView, tables: &[PaperTable],
         text.push('\n');
         paragraph(text, "", &table.title(), width);
         let is_told = |row: &paper_table::Row| !(row.computed && row.quantity == Quantity::SpeedUp);
-        let run = table.table(|threads| study.plan.threads.contains(&threads), is_told);
+        let run = table.table(|threads| study.plan.threads.contains(&threads.into()), is_told);
         Grid::new(&run, usize::MAX).write(text, screen);
     }
     text.push('\n');

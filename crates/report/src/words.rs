@@ -1,6 +1,6 @@
 //! Words and small phrases that every form of the report is made of.
 
-use study::{Summary, Varied};
+use study::{Shape, Summary, Varied};
 
 /// `text` with what would steer a terminal, or turn the order of a page around, shown as escapes: the name of a subject may be hostile.
 pub(crate) fn plain(text: &str) -> String {
@@ -39,6 +39,15 @@ pub(crate) fn capital(sentence: &str) -> String {
 /// `1 trial`, `2 trials`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `8 threads`; of ranks `2 ranks x 4 threads`.
+pub(crate) fn shape_in_words(shape: Shape) -> String {
+    let threads = count(shape.threads() as usize, "thread");
+    match shape.ranks() {
+        None => threads,
+        Some(ranks) => format!("{} x {threads}", count(ranks as usize, "rank")),
+    }
 }
 
 /// The names of a cell's placement: `compact = scatter` where it is run for both.

@@ -45,7 +45,7 @@ fn whole<S: CellStudy>(new: impl Fn(Plan) -> S, times_s: &[f64], slowness: fn(f6
     };
     let study = new(Plan {
         subjects: vec![Subject { name: "./app".into(), argv: vec!["./app".into()], ..Subject::default() }],
-        threads: vec![2],
+        threads: vec![2.into()],
         treatments: std::iter::once(Treatment::unbound())
             .chain((1..times_s.len() as u32).map(|n| bound(n - 1)))
             .collect(),

@@ -102,7 +102,7 @@ fn plan(threads: Vec<u32>, placements: usize) -> Plan {
     let treatments = std::iter::once(Treatment::unbound()).chain((0..placements).map(bound)).collect();
     Plan {
         subjects: vec![Subject { name: "./app".into(), argv: vec!["./app".into()], ..Subject::default() }],
-        threads,
+        threads: threads.into_iter().map(Into::into).collect(),
         treatments,
         warmup_blocks: 0,
         timeout: Duration::from_secs(60),

@@ -322,7 +322,7 @@ fn no_line_to_paste_runs_a_mix_but_its_places_are_told() {
     let machine = Machine::named("pack:2 core:4 pu:1").unwrap();
     let place = |list| Some(Placement::from_list(list, |cpu| machine.state(cpu)).unwrap());
     let jobs = vec![place("0,1"), None, place("4-5")];
-    let compact = MixPlacement { treatment: "compact".into(), threads: 2, jobs };
+    let compact = MixPlacement { treatment: "compact".into(), threads: 2.into(), jobs };
     study.record.plan.plan.subjects[0].mix.as_mut().unwrap().placements.push(compact);
     for text in [told(&study), study.write(Format::Markdown).replace('\\', "")] {
         assert!(text.contains("there is no line to paste, since it is several programs at once"), "{text}");

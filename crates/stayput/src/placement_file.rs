@@ -49,6 +49,14 @@ pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacem
             ))
         })?,
     };
+    if chosen.threads.ranks().is_some() {
+        return Err(UsageError::from(format!(
+            "journal {} is of ranks, which --mpi starts; say what was best there: -n {} --place {}",
+            path.display(),
+            chosen.threads,
+            chosen.placement
+        )));
+    }
     let treatment = plan.treatments.iter().find(|treatment| treatment.name == chosen.placement);
     let column = plan.threads.iter().position(|threads| *threads == chosen.threads);
     let placement = treatment.zip(column).and_then(|(treatment, column)| treatment.placement(column).cloned());
@@ -60,7 +68,7 @@ pub fn best_placement(path: &Path, argv: &[String]) -> anyhow::Result<BestPlacem
     let then = then.filter(|then| then.files.first().map(|file| &file.name) == argv.first());
     let now = then.and_then(|_| Identity::of_commands(&[argv.to_vec()]));
     let changes = then.zip(now).map(|(then, now)| then.changes(&now)).unwrap_or_default();
-    Ok(BestPlacement { placement, conditions, threads: chosen.threads, binding, changes })
+    Ok(BestPlacement { placement, conditions, threads: chosen.threads.total(), binding, changes })
 }
 
 fn runs_program(plan: &Plan, best: &Best, argv: &[String]) -> bool {
@@ -68,8 +76,8 @@ fn runs_program(plan: &Plan, best: &Best, argv: &[String]) -> bool {
     let ours = plan.subjects.iter().filter(|subject| subject.name == best.subject);
     // The same arguments too where that tells two subjects apart.
     let same_program = |subject: &&study::Subject| {
-        subject.placed_argv(1).first().and_then(|p| file_name(p)) == argv.first().and_then(|p| file_name(p))
+        subject.placed_argv(1.into()).first().and_then(|p| file_name(p)) == argv.first().and_then(|p| file_name(p))
     };
     let rivals = plan.subjects.iter().filter(same_program).count();
-    ours.filter(same_program).any(|subject| rivals == 1 || subject.placed_argv(1)[1..] == argv[1..])
+    ours.filter(same_program).any(|subject| rivals == 1 || subject.placed_argv(1.into())[1..] == argv[1..])
 }

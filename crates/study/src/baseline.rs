@@ -7,6 +7,7 @@ use crate::comparison::Comparison;
 use crate::metric::Metric;
 use crate::plan::{Cell, Plan};
 use crate::record::Record;
+use crate::shape::Shape;
 use crate::times::counted_costs;
 use crate::verdict::Interval;
 use serde::Serialize;
@@ -30,7 +31,7 @@ pub struct BaselineCell {
     /// Name of the subject.
     pub subject: String,
     /// Thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of the treatment.
     pub placement: String,
     /// What both are compared by.
@@ -177,7 +178,7 @@ mod tests {
     fn cell(low: f64, high: f64) -> BaselineCell {
         BaselineCell {
             subject: "app".into(),
-            threads: 2,
+            threads: 2.into(),
             placement: "unbound".into(),
             metric: Metric::default(),
             baseline_runs: 9,

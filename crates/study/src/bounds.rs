@@ -57,7 +57,7 @@ impl Plan {
             of_subjects.saturating_mul(treatments).saturating_add(of_treatments.saturating_mul(subjects)),
         );
         check_count(names, MOST_NAME_BYTES, "bytes of names in all cells")?;
-        if let Some(count) = self.threads.iter().find(|count| !(1..=machine::MAX_THREADS as u32).contains(*count)) {
+        if let Some(count) = self.threads.iter().find(|shape| !shape.is_in_bounds()) {
             return Err(PlanError(format!("{count} is no thread count; it is 1 to {}", machine::MAX_THREADS)));
         }
         let patterns = self.subjects.iter().flat_map(|subject| {

@@ -1,6 +1,7 @@
 //! Who takes part in a race: the placements that are told apart, as treatments of a plan.
 
 use crate::plan::{SamePlacement, Treatment, UNBOUND};
+use crate::shape::Shape;
 use machine::{Class, Distinct, DistinctError, Machine, PlaceError, Placement, Policy};
 use strum::{EnumIter, EnumMessage, EnumString};
 
@@ -29,7 +30,7 @@ pub enum CandidatesError {
     )]
     TooMany {
         /// With so many threads.
-        threads: u32,
+        threads: Shape,
     },
     /// A name is no policy, or its policy makes no placement here.
     #[error(transparent)]
@@ -52,14 +53,14 @@ pub fn treatments(
     among: Among,
     ordered: bool,
     named: &[String],
-    threads: &[u32],
+    threads: &[Shape],
     machine: &Machine,
 ) -> Result<Vec<Treatment>, CandidatesError> {
     let mut field = Field { treatments: vec![Treatment::unbound()], counts: threads.len() };
     for name in named.iter().filter(|name| *name != UNBOUND) {
         let policy: Policy = name.parse()?;
         for (column, &count) in threads.iter().enumerate() {
-            field.add_named(column, count, name, policy.place(machine, count as usize)?);
+            field.add_named(column, count, name, policy.place(machine, count.total() as usize)?);
         }
     }
     if among == Among::Named {
@@ -70,7 +71,7 @@ pub fn treatments(
     }
     let distinct = Distinct::new(machine)?;
     for (column, &count) in threads.iter().enumerate() {
-        let classes = classes(&distinct, among, ordered, count as usize)?;
+        let classes = classes(&distinct, among, ordered, count.total() as usize)?;
         if classes.len() > MOST {
             return Err(CandidatesError::TooMany { threads: count });
         }
@@ -112,7 +113,7 @@ struct Field {
 
 impl Field {
     /// Adds a placement that was asked for by name; where the very same is there, it keeps the name beside that.
-    fn add_named(&mut self, column: usize, threads: u32, name: &str, placement: Placement) {
+    fn add_named(&mut self, column: usize, threads: Shape, name: &str, placement: Placement) {
         let Some(same) = self.same_placement(column, &placement).map(|same| same.name.clone()) else {
             return self.add(column, name.to_owned(), placement);
         };

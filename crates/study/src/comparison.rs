@@ -172,7 +172,7 @@ mod tests {
     fn study() -> Comparison {
         let plan = Plan {
             subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
-            threads: vec![1, 2],
+            threads: vec![1.into(), 2.into()],
             treatments: vec![Treatment::unbound()],
             warmup_blocks: 1,
             timeout: Duration::from_secs(60),
@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn in_a_virtual_machine_every_second_block_runs_the_order_of_the_one_before_from_its_end() {
-        let mut plan = Plan { threads: vec![1, 2, 3], site: "vm".parse().unwrap(), ..study().plan };
+        let mut plan =
+            Plan { threads: vec![1.into(), 2.into(), 3.into()], site: "vm".parse().unwrap(), ..study().plan };
         plan.treatments.push(Treatment::new("other".into(), Vec::new()));
         let groups: Vec<(usize, usize)> = (0..3).map(|threads| (0, threads)).collect();
         for block in (0..20).step_by(2) {
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_difference_names_its_place_and_both_values() {
-        let asked = Comparison { plan: Plan { threads: vec![1, 4], seed: 2, ..study().plan }, ..study() };
+        let asked = Comparison { plan: Plan { threads: vec![1.into(), 4.into()], seed: 2, ..study().plan }, ..study() };
         assert_eq!(
             study().differences(&asked),
             ["seed: the journal has 1, you ask for 2", "threads: the journal has [1,2], you ask for [1,4]"]

@@ -149,7 +149,7 @@ mod tests {
             |cpu| Treatment::new(format!("p{cpu}"), vec![Some(Placement::from_cpus("list", [CpuId(cpu)])); 2]);
         let plan = Plan {
             subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
-            threads: vec![1, 2],
+            threads: vec![1.into(), 2.into()],
             treatments: vec![Treatment::unbound(), treatment(1), treatment(2)],
             warmup_blocks: 1,
             timeout: Duration::from_secs(60),
@@ -164,7 +164,7 @@ mod tests {
         let draw = (sequence.wrapping_mul(2_654_435_761) >> 8) % 1_000;
         let turn = crate::engine::Turn { cell, sequence, block, warmup: block < plan.warmup_blocks, cut_off: None };
         let status = if draw < 50 { Status::ExitCode } else { Status::Ok };
-        let scatter = f64::from(draw) / 8_000.0 * f64::from(plan.threads[cell.threads]);
+        let scatter = f64::from(draw) / 8_000.0 * f64::from(plan.threads[cell.threads].total());
         let time_s = (draw >= 50).then_some(1.0 + scatter);
         // What is counted goes as the time does, so that the same numbers decide; where it decides, the time goes wild.
         let values = [("cold".to_owned(), 1.0), ("misses".to_owned(), time_s.unwrap_or(1.0))].into();

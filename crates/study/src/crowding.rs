@@ -5,6 +5,7 @@
 //! thread: it ran, it had to wait for its only CPU, and it did so while a thread of another process lived there.
 
 use crate::plan::{Cell, Plan};
+use crate::shape::Shape;
 use crate::times::counted;
 use crate::trial::Trial;
 use launch::ThreadObservation;
@@ -40,7 +41,7 @@ pub struct Crowd {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Crowding {
     /// Thread count of the first cell with a crowd.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of its treatment.
     pub placement: String,
     /// The crowd, as in the first of its trials.
@@ -144,7 +145,7 @@ mod tests {
         let placement = Placement::from_cpus("compact", [CpuId(0), CpuId(1)]);
         Plan {
             subjects: vec![Subject { name: "hyb".into(), argv: vec!["./hyb".into()], ..Subject::default() }],
-            threads: vec![2],
+            threads: vec![2.into()],
             treatments: vec![Treatment::unbound(), Treatment::new("compact".into(), vec![Some(placement)])],
             warmup_blocks: 0,
             timeout: Duration::from_secs(60),
@@ -256,7 +257,10 @@ mod tests {
         let usable: CpuSet = "0-1".parse().unwrap();
         let found = |trials: &[Trial]| Crowding::of_subject(&plan(), trials, 0, &usable);
         let most = found(&[crowded(0), quiet(1), crowded(2)]).unwrap();
-        assert_eq!((most.threads, most.placement.as_str(), most.trials, most.of, most.cells), (2, "compact", 2, 3, 1));
+        assert_eq!(
+            (most.threads, most.placement.as_str(), most.trials, most.of, most.cells),
+            (2.into(), "compact", 2, 3, 1)
+        );
         assert_eq!(found(&[crowded(0), quiet(1), quiet(2)]), None);
         // On the only CPU of a placement they meet as they should.
         let mut asked = plan();

@@ -1,12 +1,13 @@
 //! Where a plan isn't the study that a file describes, in the sentences that the plan keeps.
 
+use crate::shape::Shape;
 use crate::treatment::Treatment;
 use machine::tree::ObjectIndex;
 use machine::{Kind, Machine, Placement, Policy};
 use std::collections::BTreeSet;
 
 /// That `threads` are left out because there are only `usable` CPUs; none when nothing is left out.
-pub(crate) fn left_out(threads: &[u32], usable: u32) -> Option<String> {
+pub(crate) fn left_out(threads: &[Shape], usable: u32) -> Option<String> {
     (!threads.is_empty()).then(|| {
         let (cpus, verb) = (count(usable, "usable CPU"), if usable == 1 { "is" } else { "are" });
         format!("Left out: {}, for which this machine's {cpus} {verb} too few.", list_of(threads))
@@ -14,13 +15,13 @@ pub(crate) fn left_out(threads: &[u32], usable: u32) -> Option<String> {
 }
 
 /// Which of a study's placements this machine can't make as they are defined, and which are the same here.
-pub(crate) fn placements(threads: &[u32], treatments: &[Treatment], machine: &Machine) -> Vec<String> {
+pub(crate) fn placements(threads: &[Shape], treatments: &[Treatment], machine: &Machine) -> Vec<String> {
     let mut sentences = unkept_promises(threads, treatments, machine);
     sentences.extend(twins(threads, treatments));
     sentences
 }
 
-fn unkept_promises(threads: &[u32], treatments: &[Treatment], machine: &Machine) -> Vec<String> {
+fn unkept_promises(threads: &[Shape], treatments: &[Treatment], machine: &Machine) -> Vec<String> {
     let mut sentences = Vec::new();
     let untold = [Kind::Package, Kind::Cache(2)].into_iter().find(|&kind| machine.count(kind) == 0);
     for Treatment { name, placements, .. } in treatments {
@@ -32,9 +33,9 @@ fn unkept_promises(threads: &[u32], treatments: &[Treatment], machine: &Machine)
             continue;
         }
         // A thread alone shares nothing, whatever the name promises.
-        let unmet: Vec<u32> = (threads.iter().zip(placements))
+        let unmet: Vec<Shape> = (threads.iter().zip(placements))
             .filter_map(|(count, placement)| Some((count, placement.as_ref()?)))
-            .filter(|&(&count, placement)| count > 1 && !(definition.holds)(&Occupied::by(placement, machine)))
+            .filter(|&(&count, placement)| count.total() > 1 && !(definition.holds)(&Occupied::by(placement, machine)))
             .map(|(&count, _)| count)
             .collect();
         if !unmet.is_empty() {
@@ -46,9 +47,9 @@ fn unkept_promises(threads: &[u32], treatments: &[Treatment], machine: &Machine)
     sentences
 }
 
-fn twins(threads: &[u32], treatments: &[Treatment]) -> Vec<String> {
+fn twins(threads: &[Shape], treatments: &[Treatment]) -> Vec<String> {
     // Names of equal placements, and the thread counts at which they are equal.
-    let mut groups: Vec<(Vec<&str>, Vec<u32>)> = Vec::new();
+    let mut groups: Vec<(Vec<&str>, Vec<Shape>)> = Vec::new();
     for (column, &count) in threads.iter().enumerate() {
         let mut distinct: Vec<(&Placement, Vec<&str>)> = Vec::new();
         for (name, placement) in
@@ -66,7 +67,7 @@ fn twins(threads: &[u32], treatments: &[Treatment]) -> Vec<String> {
             }
         }
     }
-    let sentence = |(names, counts): (Vec<&str>, Vec<u32>)| {
+    let sentence = |(names, counts): (Vec<&str>, Vec<Shape>)| {
         let (names, counts) = (list(&names), list_of(&counts));
         format!("{names} are the very same placement here with {counts}, and are run once.")
     };
@@ -127,8 +128,8 @@ pub(crate) fn count(number: u32, noun: &str) -> String {
 }
 
 /// `1 thread`, `1 and 2 threads`.
-fn list_of(counts: &[u32]) -> String {
-    format!("{} thread{}", list(counts), if counts == [1] { "" } else { "s" })
+fn list_of(counts: &[Shape]) -> String {
+    format!("{} thread{}", list(counts), if *counts == [Shape::from(1)] { "" } else { "s" })
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -144,10 +145,10 @@ pub(crate) fn list(items: &[impl ToString]) -> String {
 mod tests {
     use super::*;
 
-    fn treatments(names: &[&str], threads: &[u32], machine: &Machine) -> Vec<Treatment> {
+    fn treatments(names: &[&str], threads: &[Shape], machine: &Machine) -> Vec<Treatment> {
         let place = |name: &str| {
             let policy: Policy = name.parse().unwrap();
-            threads.iter().map(|&count| policy.place(machine, count as usize).ok()).collect()
+            threads.iter().map(|&count| policy.place(machine, count.total() as usize).ok()).collect()
         };
         names.iter().map(|&name| Treatment::new(name.into(), place(name))).collect()
     }
@@ -155,10 +156,10 @@ mod tests {
     #[test]
     fn what_is_left_out_is_named_with_the_reason() {
         assert_eq!(left_out(&[], 2), None);
-        let sentence = left_out(&[4, 8], 2).unwrap();
+        let sentence = left_out(&[4.into(), 8.into()], 2).unwrap();
         assert_eq!(sentence, "Left out: 4 and 8 threads, for which this machine's 2 usable CPUs are too few.");
         assert_eq!(
-            left_out(&[2], 1).unwrap(),
+            left_out(&[2.into()], 1).unwrap(),
             "Left out: 2 threads, for which this machine's 1 usable CPU is too few."
         );
     }
@@ -166,7 +167,7 @@ mod tests {
     /// The poster's own machine has its three mappings for 2 threads only; for 4 it has one, for 8 none.
     #[test]
     fn the_mappings_of_weber_2010_exist_on_its_machine_for_two_threads() {
-        let threads = [1, 2, 4, 8];
+        let threads = [1, 2, 4, 8].map(Shape::from);
         let machine = Machine::named("xeon-e5405").unwrap();
         let treatments = treatments(&["balanced", "semi-balanced", "unbalanced"], &threads, &machine);
         assert_eq!(
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn where_no_l2_is_shared_every_mapping_is_the_same() {
-        let threads = [1, 2];
+        let threads = [1, 2].map(Shape::from);
         let machine = Machine::named("pack:1 l3:1 l2:2 core:1 pu:1").unwrap();
         let treatments = treatments(&["balanced", "semi-balanced", "unbalanced"], &threads, &machine);
         let sentences = placements(&threads, &treatments, &machine);
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn what_the_machine_does_not_show_is_not_claimed() {
         let machine = Machine::named("core:4 pu:1").unwrap();
-        let sentences = placements(&[2], &treatments(&["balanced"], &[2], &machine), &machine);
+        let sentences = placements(&[2.into()], &treatments(&["balanced"], &[2.into()], &machine), &machine);
         assert_eq!(
             sentences,
             [
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn compact_and_scatter_meet_where_there_is_one_way_to_place_a_thread() {
-        let threads = [1, 2, 4, 8];
+        let threads = [1, 2, 4, 8].map(Shape::from);
         let machine = Machine::named("xeon-e5620").unwrap();
         let sentences = placements(&threads, &treatments(&["compact", "scatter"], &threads, &machine), &machine);
         assert_eq!(

@@ -1,6 +1,7 @@
 //! What each level of each factor changes over all levels of the others, and what two of them change together.
 
 use crate::plan::{Cell, Plan};
+use crate::shape::Shape;
 use crate::summary::Claim;
 use crate::times::counted;
 use crate::treatment::{Factor, Treatment};
@@ -16,7 +17,7 @@ pub struct Effect {
     /// Name of the subject.
     pub subject: String,
     /// Thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// The factor: `place`; or both of an interaction: `place x sched`.
     pub factor: String,
     /// Its level: `scatter`; or those of an interaction: `scatter x batch`.
@@ -168,8 +169,8 @@ mod tests {
     use machine::{CpuId, Placement};
     use std::time::Duration;
 
-    fn plan(threads: &[u32]) -> Plan {
-        let scatter = |&count: &u32| Some(Placement::from_cpus("scatter", (0..count).map(CpuId)));
+    fn plan(threads: &[Shape]) -> Plan {
+        let scatter = |&count: &Shape| Some(Placement::from_cpus("scatter", (0..count.total()).map(CpuId)));
         let places = [Treatment::unbound(), Treatment::new("scatter".into(), threads.iter().map(scatter).collect())];
         let batch = Conditions { scheduling: "batch".parse().unwrap(), ..Conditions::default() };
         let treatments = places.iter().flat_map(|place| [place.clone(), place.in_conditions(&batch)]).collect();
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn effects_are_those_of_levels_over_all_others_and_of_two_beyond_their_product() {
-        let plan = plan(&[2]);
+        let plan = plan(&[2.into()]);
         let effects = effects(&plan, &trials(&plan, 12, known));
         let words: Vec<[&str; 3]> =
             effects.iter().map(|effect| [&*effect.factor, &*effect.level, &*effect.reference]).collect();
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn blocks_that_lack_a_combination_are_left_out() {
-        let plan = plan(&[2]);
+        let plan = plan(&[2.into()]);
         let failing = |name: &str, block| known(name, block).filter(|_| (name, block) != ("scatter", 3));
         assert!(effects(&plan, &trials(&plan, 12, failing)).iter().all(|effect| effect.pairs == 11));
         let few = effects(&plan, &trials(&plan, 3, known));
@@ -256,10 +257,10 @@ mod tests {
 
     #[test]
     fn one_factor_alone_or_a_combination_that_is_missing_has_no_effects() {
-        let mut places = plan(&[2]);
+        let mut places = plan(&[2.into()]);
         places.treatments.retain(|treatment| treatment.conditions.is_default());
         assert_eq!(effects(&places, &trials(&places, 12, known)), []);
-        let mut without = plan(&[2]);
+        let mut without = plan(&[2.into()]);
         without.treatments.pop();
         assert_eq!(effects(&without, &trials(&without, 12, known)), []);
     }

@@ -38,7 +38,7 @@ impl<'a> Environment<'a> {
     /// All that is large against the effect `ratio`, the time of `reference` over that of `cell`.
     pub(crate) fn disturbances(&self, reference: Cell, cell: Cell, ratio: f64) -> Vec<Disturbance> {
         let Some(surroundings) = self.surroundings else { return Vec::new() };
-        let threads = self.plan.threads[reference.threads].max(self.plan.threads[cell.threads]) as usize;
+        let threads = self.plan.threads[reference.threads].max(self.plan.threads[cell.threads]).total() as usize;
         let pairs = pairs_to(self.plan, self.trials, reference, cell);
         stats::disturbances(&pairs, ratio, &Surroundings { threads, ..surroundings })
     }
@@ -107,7 +107,7 @@ mod tests {
             block: 0,
             warmup: false,
             subject: "app".into(),
-            threads: 2,
+            threads: 2.into(),
             placement: "unbound".into(),
             status: Status::Ok,
             cause: String::new(),

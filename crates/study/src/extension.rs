@@ -5,6 +5,7 @@
 
 use crate::mix::MixPlacement;
 use crate::plan::{Cell, Plan, Treatment};
+use crate::shape::Shape;
 use machine::Placement;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ pub struct Extension {
     pub from_block: u32,
     /// Thread counts that were added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub threads: Vec<u32>,
+    pub threads: Vec<Shape>,
     /// Names of treatments that were added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub treatments: Vec<String>,
@@ -170,13 +171,13 @@ impl Plan {
         self.treatments.iter().find(|treatment| treatment.name == name)
     }
 
-    fn placement_of<'a>(&self, treatment: &'a Treatment, threads: u32) -> Option<&'a Placement> {
+    fn placement_of<'a>(&self, treatment: &'a Treatment, threads: Shape) -> Option<&'a Placement> {
         let column = self.threads.iter().position(|&count| count == threads)?;
         treatment.placements.get(column)?.as_ref()
     }
 
     /// The placement of `treatment` with so many threads, also where another is run for it.
-    fn unmerged<'a>(&'a self, treatment: &'a Treatment, threads: u32) -> Option<&'a Placement> {
+    fn unmerged<'a>(&'a self, treatment: &'a Treatment, threads: Shape) -> Option<&'a Placement> {
         let run = treatment.same_placement(threads).and_then(|name| self.treatment(name)).unwrap_or(treatment);
         self.placement_of(run, threads)
     }

@@ -2,9 +2,10 @@
 
 use crate::list;
 use crate::plan::PlanError;
+use crate::shape::Shape;
 use crate::treatment::{Factor, NO_COMPANY, Treatment, UNBOUND};
 use launch::{Company, Conditions, HugePages, MemoryPolicy, Scheduling};
-use machine::{Machine, PlaceError, Policy};
+use machine::{Machine, Policy, RankError, RankPolicy};
 use std::fmt::Display;
 use std::str::FromStr;
 use strum::IntoEnumIterator;
@@ -161,23 +162,26 @@ impl NamedTreatment {
     ///
     /// # Errors
     /// When its place is none, or not on this machine.
-    pub(crate) fn treatment(&self, threads: &[u32], machine: &Machine) -> Result<Treatment, PlaceError> {
+    pub(crate) fn treatment(&self, threads: &[Shape], machine: &Machine) -> Result<Treatment, RankError> {
         let treatment = placed(&self.place, threads, machine)?;
         Ok(Treatment { name: self.name.clone(), conditions: self.conditions.clone(), ..treatment })
     }
 }
 
-/// The treatment of a place in default conditions, with a placement for each of `threads`.
+/// The treatment of a place in default conditions, with a placement for each of `threads`; that of ranks has the threads of all of
+/// them in a row.
 ///
 /// # Errors
 /// When it is no place, or not on this machine.
-pub(crate) fn placed(place: &str, threads: &[u32], machine: &Machine) -> Result<Treatment, PlaceError> {
+pub(crate) fn placed(place: &str, threads: &[Shape], machine: &Machine) -> Result<Treatment, RankError> {
     if place == UNBOUND {
         return Ok(Treatment::unbound());
     }
-    let policy: Policy = place.parse()?;
-    let place_all = |&count: &u32| policy.place(machine, count as usize).map(Some);
-    let placements = threads.iter().map(place_all).collect::<Result<Vec<_>, PlaceError>>()?;
+    let place_all = |&shape: &Shape| match shape.rank_shape() {
+        None => Ok(Some(place.parse::<Policy>()?.place(machine, shape.total() as usize)?)),
+        Some(ranks) => Ok(Some(place.parse::<RankPolicy>()?.place(machine, ranks)?.row())),
+    };
+    let placements = threads.iter().map(place_all).collect::<Result<Vec<_>, RankError>>()?;
     Ok(Treatment::new(place.to_owned(), placements))
 }
 
@@ -189,9 +193,9 @@ impl Factors {
     pub(crate) fn treatments(
         &self,
         places: &[Treatment],
-        threads: &[u32],
+        threads: &[Shape],
         machine: &Machine,
-    ) -> Result<Vec<Treatment>, PlaceError> {
+    ) -> Result<Vec<Treatment>, RankError> {
         let combined =
             places.iter().flat_map(|place| self.conditions.iter().map(|conditions| place.in_conditions(conditions)));
         let mut treatments: Vec<Treatment> = combined.collect();
@@ -217,8 +221,8 @@ mod tests {
 
     fn names(levels: &Levels, places: &[&str]) -> Vec<String> {
         let machine = Machine::named("pack:1 core:4 pu:1").unwrap();
-        let places: Vec<Treatment> = places.iter().map(|place| placed(place, &[2], &machine).unwrap()).collect();
-        let treatments = levels.factors().unwrap().treatments(&places, &[2], &machine).unwrap();
+        let places: Vec<Treatment> = places.iter().map(|place| placed(place, &[2.into()], &machine).unwrap()).collect();
+        let treatments = levels.factors().unwrap().treatments(&places, &[2.into()], &machine).unwrap();
         treatments.into_iter().map(|treatment| treatment.name).collect()
     }
 
@@ -248,10 +252,10 @@ mod tests {
         let levels = Levels { treatments: words(&["two: place=0,1 sched=idle", "plain:"]), ..Levels::default() };
         assert_eq!(names(&levels, &["unbound"]), ["unbound", "two", "plain"]);
         let machine = Machine::named("pack:1 core:4 pu:1").unwrap();
-        let two = levels.factors().unwrap().named[0].treatment(&[2], &machine).unwrap();
+        let two = levels.factors().unwrap().named[0].treatment(&[2.into()], &machine).unwrap();
         assert_eq!((two.place(), two.level(Factor::Sched).as_str(), two.placements.len()), ("0,1", "idle", 1));
         let beside = Levels { treatments: words(&["noisy: beside='sleep 9' huge-pages=never"]), ..Levels::default() };
-        let noisy = beside.factors().unwrap().named[0].treatment(&[2], &machine).unwrap();
+        let noisy = beside.factors().unwrap().named[0].treatment(&[2.into()], &machine).unwrap();
         assert_eq!(
             (noisy.level(Factor::Beside).as_str(), noisy.level(Factor::HugePages).as_str()),
             ("sleep 9", "never")

@@ -175,7 +175,7 @@ mod tests {
         };
         let plan = Plan {
             subjects: commands.iter().map(subject).collect(),
-            threads: vec![1],
+            threads: vec![1.into()],
             treatments: vec![Treatment::unbound()],
             warmup_blocks: 0,
             timeout: Duration::from_secs(1),

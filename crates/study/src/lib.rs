@@ -10,7 +10,7 @@
 //!
 //! Files use those above them in this list, and none below, but for a parent and its children:
 //!
-//! - what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`metric`], [`binding`], [`mix`], what programs read, [`input`], [`identity`], [`plan`] with its [`bounds`] and [`extension`], and the files that say it,
+//! - the [`shape`] of a run, which all else speaks of; what there is to keep: [`trial`], [`sample`], [`host`]; what is asked for: [`model`], [`metric`], [`binding`], [`mix`], what programs read, [`input`], [`identity`], [`plan`] with its [`bounds`] and [`extension`], and the files that say it,
 //!   [`toml_file`], [`study_file`], [`model_file`]
 //! - where it is kept: [`row`], what a [`kind`] of study is, [`record`], [`journal`], [`session`]
 //! - what runs it: [`engine`], [`runner`] with what it does for mixes, and [`ModelRunner`]; on the nodes of a cluster, [`slurm`]
@@ -70,6 +70,7 @@ pub mod sample;
 pub mod server;
 mod server_runner;
 pub mod session;
+pub mod shape;
 pub mod site;
 mod slowdown;
 pub mod slurm;
@@ -116,6 +117,7 @@ pub use runner::ProgramRunner;
 pub use sample::{Failure, FailureCause, Measurements, Sample};
 pub use server::Server;
 pub use session::{Host, Session};
+pub use shape::Shape;
 pub use site::{GuestMachine, ParseSiteError, Site};
 pub use slowdown::Slowdowns;
 pub use slurm::SlurmSite;

@@ -1,35 +1,57 @@
 //! Thread counts and placements as they are written: in lists, with commas or as words of their own.
 
 use crate::plan::PlanError;
+use crate::shape::Shape;
+use machine::{RankError, RankShape};
 use std::collections::HashSet;
 
 const MAX_THREADS: u32 = machine::MAX_THREADS as u32;
 
-/// Thread counts from words such as `1`, `2-8`, `all`, which is the default, and `all*2`; each once, in the order given.
-pub(crate) fn thread_counts(words: &[String], usable: u32) -> Result<Vec<u32>, PlanError> {
+/// Thread counts from words such as `1`, `2-8`, `all`, which is the default, and `all*2`, and ranks x threads such as `2x4`; each once, in
+/// the order given.
+pub(crate) fn shapes(words: &[String], usable: u32) -> Result<Vec<Shape>, PlanError> {
     if words.is_empty() {
-        return Ok(vec![usable]);
+        return Ok(vec![usable.into()]);
     }
-    let mut counts: Vec<u32> = Vec::new();
+    let mut shapes: Vec<Shape> = Vec::new();
     let mut seen = HashSet::new();
     let mut given = 0;
     for word in words.iter().flat_map(|word| word.split(',')) {
+        if let Some(ranks) = ranks_x_threads(word)? {
+            shapes.extend(Some(ranks.into()).filter(|shape| seen.insert(*shape)));
+            continue;
+        }
         let (first, last) = range(word, usable).ok_or_else(|| not_a_count(word, &format!("all (here {usable})")))?;
         given += last - first + 1;
         if given > 2 * MAX_THREADS {
             return Err(PlanError(format!("`{}` makes too many thread counts; give fewer", word.trim())));
         }
-        counts.extend((first..=last).filter(|n| seen.insert(*n)));
+        shapes.extend((first..=last).map(Shape::from).filter(|shape| seen.insert(*shape)));
     }
-    Ok(counts)
+    Ok(shapes)
 }
 
-/// Whether `word` has only thread counts, wherever it is read.
-pub(crate) fn check_thread_counts(word: &str) -> Result<(), PlanError> {
-    match word.split(',').find(|word| range(word, MAX_THREADS).is_none()) {
-        Some(wrong) => Err(not_a_count(wrong, "all")),
-        None => Ok(()),
+/// The ranks x threads that `word` stands for; none where it is meant for a thread count.
+///
+/// # Errors
+/// When it is meant for ranks, and isn't right.
+fn ranks_x_threads(word: &str) -> Result<Option<RankShape>, PlanError> {
+    let has_ranks = |word: &&str| word.contains('x') && word.starts_with(|c: char| c.is_ascii_digit());
+    Some(word.trim())
+        .filter(has_ranks)
+        .map(str::parse)
+        .transpose()
+        .map_err(|error: RankError| PlanError(error.to_string()))
+}
+
+/// Whether `word` has only thread counts and ranks x threads, wherever it is read.
+pub(crate) fn check_shapes(word: &str) -> Result<(), PlanError> {
+    for word in word.split(',') {
+        if ranks_x_threads(word)?.is_none() && range(word, MAX_THREADS).is_none() {
+            return Err(not_a_count(word, "all"));
+        }
     }
+    Ok(())
 }
 
 /// The first and the last of the thread counts that `word` stands for.
@@ -49,23 +71,25 @@ fn range(word: &str, usable: u32) -> Option<(u32, u32)> {
 
 fn not_a_count(word: &str, all: &str) -> PlanError {
     let word: String = word.trim().chars().take(80).collect();
-    if word.parse::<machine::RankShape>().is_ok() {
-        return PlanError(format!(
-            "`{word}` is ranks x threads, and a study varies threads only; let it compare runs of ranks: stayput study --place unbound \
-             --observe poll -L n {word} -- stayput run --quiet -n {{n}} --mpi openmpi -- ./app"
-        ));
-    }
     PlanError(format!("`{word}` is not a thread count; write 4, 1-8 or {all}, at most {MAX_THREADS}"))
 }
 
-/// Splits `unbound,compact,0,8,1,9` into `unbound`, `compact` and the CPU list `0,8,1,9`.
+/// Splits `unbound,compact,0,8,1,9` into `unbound`, `compact` and the CPU list `0,8,1,9`. Rules for ranks and lists of their CPUs keep
+/// their commas, too: `ranks=scatter:numa,threads=compact`, `0,1/2,3`.
 pub(crate) fn placement_names(words: &[String]) -> Vec<String> {
     let is_list = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     let mut names: Vec<String> = Vec::new();
     for word in words {
-        let mut open_list = false;
+        let (mut open_list, mut goes_on) = (false, "");
         for part in word.split(',').map(str::trim) {
             match names.last_mut() {
+                // The other half of a rule for ranks: `ranks=scatter:numa,threads=compact`.
+                Some(rule) if !goes_on.is_empty() && part.starts_with(goes_on) => {
+                    rule.push(',');
+                    rule.push_str(part);
+                    goes_on = "";
+                    continue;
+                }
                 Some(list) if open_list && is_list(part) => {
                     list.push(',');
                     list.push_str(part);
@@ -73,6 +97,11 @@ pub(crate) fn placement_names(words: &[String]) -> Vec<String> {
                 _ => names.push(part.to_owned()),
             }
             open_list = is_list(part);
+            goes_on = match part.split_once('=') {
+                Some(("ranks", _)) => "threads=",
+                Some(("threads", _)) => "ranks=",
+                _ => "",
+            };
         }
     }
     names
@@ -128,22 +157,41 @@ mod tests {
 
     #[test]
     fn thread_counts_are_numbers_ranges_and_all() {
-        let counts = |text: &str| thread_counts(&[text.to_owned()], 8);
+        let counts = |text: &str| shapes(&[text.to_owned()], 8);
         assert_eq!(counts("1,2-4,all,3").unwrap(), [1, 2, 3, 4, 8]);
         assert_eq!(counts("2-all").unwrap(), [2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(counts("all*2,all*1").unwrap(), [16, 8]);
-        assert_eq!(thread_counts(&[], 8).unwrap(), [8]);
+        assert_eq!(shapes(&[], 8).unwrap(), [8]);
         for text in ["0", "", "4-2", "-1", "x", "1-", "99999999999", "all*", "all*0", "all2", "*2"] {
             assert!(counts(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn ranks_x_threads_are_told_how_they_can_be_compared() {
-        let command = "-L n 2x1 -- stayput run --quiet -n {n} --mpi openmpi";
-        let told = thread_counts(&["1,2x1".into()], 8).unwrap_err().0;
-        assert!(told.starts_with("`2x1` is ranks x threads") && told.contains(command), "{told}");
-        assert_eq!(check_thread_counts("1,2x1").unwrap_err().0, told);
-        assert!(thread_counts(&["2x".into()], 8).unwrap_err().0.contains("is not a thread count"));
+    fn ranks_x_threads_are_shapes_beside_thread_counts() {
+        let of = |text: &str| shapes(&[text.to_owned()], 8);
+        let text = |text: &str| of(text).unwrap().iter().map(Shape::to_string).collect::<Vec<_>>();
+        assert_eq!(text("1x8, 2x4,8,4x2,2x4"), ["1x8", "2x4", "8", "4x2"]);
+        for wrong in ["0x2", "2x", "2x0", "2x2x2", "x2", "9999999x9999999"] {
+            assert!(of(wrong).is_err() && check_shapes(wrong).is_err(), "{wrong}");
+        }
+        assert!(check_shapes("1x8,all,2-3,4x2").is_ok());
+    }
+
+    #[test]
+    fn rules_for_ranks_keep_their_commas() {
+        let names = |text: &str| placement_names(&[text.to_owned()]);
+        assert_eq!(
+            names("unbound,ranks=scatter:numa,threads=compact,compact,0,1/2,3"),
+            ["unbound", "ranks=scatter:numa,threads=compact", "compact", "0,1/2,3"]
+        );
+        assert_eq!(
+            names("threads=scatter,ranks=compact:l3,ranks=balanced:numa"),
+            ["threads=scatter,ranks=compact:l3", "ranks=balanced:numa"]
+        );
+        assert_eq!(
+            names("ranks=scatter:l3,ranks=scatter:numa,threads=compact"),
+            ["ranks=scatter:l3", "ranks=scatter:numa,threads=compact"]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! A mix: several programs that run at once, as one subject, and what came of each of them.
 
 use crate::metric::Metric;
+use crate::shape::Shape;
 use crate::treatment::{Treatment, UNBOUND};
 use launch::{Conditions, HugePages, MemoryPolicy, Scheduling};
 use machine::{Machine, PlaceError, Placement, Policy};
@@ -35,7 +36,7 @@ pub struct MixPlacement {
     /// Name of the treatment.
     pub treatment: String,
     /// Thread count of the cell.
-    pub threads: u32,
+    pub threads: Shape,
     /// For each job, where its threads go; none where they are left alone.
     pub jobs: Vec<Option<Placement>>,
 }
@@ -94,14 +95,14 @@ impl OwnTreatment {
 
 impl Job {
     /// How many threads it is to use in a cell of `threads`.
-    pub fn threads_of(&self, threads: u32) -> u32 {
-        self.threads.unwrap_or(threads)
+    pub fn threads_of(&self, threads: Shape) -> u32 {
+        self.threads.unwrap_or(threads.threads())
     }
 }
 
 impl Mix {
     /// How many slots of a placement its jobs take in a cell of `threads`. One with a place of its own takes none.
-    fn slots(&self, threads: u32) -> u32 {
+    fn slots(&self, threads: Shape) -> u32 {
         self.jobs.iter().filter(|job| job.own.place.is_none()).map(|job| job.threads_of(threads)).sum()
     }
 
@@ -113,7 +114,7 @@ impl Mix {
     pub(crate) fn place(
         &mut self,
         treatments: &[Treatment],
-        threads: &[u32],
+        threads: &[Shape],
         machine: &Machine,
     ) -> Result<(), PlaceError> {
         self.placements.clear();
@@ -149,7 +150,7 @@ impl Mix {
     }
 
     /// Where each job's threads go in a cell, none where they are left alone.
-    pub fn placements_of_jobs(&self, treatment: &str, threads: u32) -> Vec<Option<Placement>> {
+    pub fn placements_of_jobs(&self, treatment: &str, threads: Shape) -> Vec<Option<Placement>> {
         let is_here = |placement: &&MixPlacement| placement.treatment == treatment && placement.threads == threads;
         let here = self.placements.iter().find(is_here);
         here.map_or_else(|| vec![None; self.jobs.len()], |placement| placement.jobs.clone())

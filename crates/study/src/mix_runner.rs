@@ -138,7 +138,9 @@ impl ProgramRunner {
                     descendants: Descendants::Kill,
                     conditions: Conditions { company: None, ..job.own.over(&treatment.conditions) },
                     read_memory: plan.varies_memory(),
-                    ..Launch::new(subject.command_in("", count, turn.block).into_iter().map(OsString::from).collect())
+                    ..Launch::new(
+                        subject.command_in("", count.into(), turn.block).into_iter().map(OsString::from).collect(),
+                    )
                 },
                 start: job.start,
                 repeat: job.repeat,

@@ -1,6 +1,7 @@
 //! A model in place of a program: times drawn from a table and a noise model, so that a search can be tried on a machine
 //! that one doesn't have. The engine that runs it is the one that runs programs.
 
+use crate::shape::Shape;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ pub struct SubjectModel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellTime {
     /// Thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of the treatment.
     pub placement: String,
     /// Mean of the runs that aren't slow, before drift, in seconds.
@@ -61,7 +62,7 @@ impl SubjectModel {
 
     /// The time of a run, in seconds; none for a cell that the model doesn't know. A function of its arguments: the same
     /// whatever ran before, but for `sequence`, by which it drifts.
-    pub(crate) fn draw_s(&self, seed: u64, threads: u32, placement: &str, block: u32, sequence: u32) -> Option<f64> {
+    pub(crate) fn draw_s(&self, seed: u64, threads: Shape, placement: &str, block: u32, sequence: u32) -> Option<f64> {
         let position = self.times.iter().position(|time| time.threads == threads && time.placement == placement)?;
         let cell = &self.times[position];
         let mut key = [0; 32];
@@ -88,12 +89,13 @@ mod tests {
     use super::*;
 
     fn model(noise: Noise, slow: Option<Slow>) -> SubjectModel {
-        let time = |placement: &str, mean_s, slow| CellTime { threads: 2, placement: placement.into(), mean_s, slow };
+        let time =
+            |placement: &str, mean_s, slow| CellTime { threads: 2.into(), placement: placement.into(), mean_s, slow };
         SubjectModel { times: vec![time("unbound", 3.0, slow), time("compact", 2.0, None)], noise }
     }
 
     fn drawn_s(model: &SubjectModel, placement: &str) -> Vec<f64> {
-        (0..4_000).map(|block| model.draw_s(1, 2, placement, block, 0).unwrap()).collect()
+        (0..4_000).map(|block| model.draw_s(1, 2.into(), placement, block, 0).unwrap()).collect()
     }
 
     #[test]
@@ -119,8 +121,8 @@ mod tests {
     #[test]
     fn drift_grows_with_the_runs_before() {
         let model = model(Noise { drift: 0.05, ..Noise::default() }, None);
-        assert_eq!(model.draw_s(1, 2, "compact", 0, 0), Some(2.0));
-        assert_eq!(model.draw_s(1, 2, "compact", 0, 200), Some(2.2));
-        assert_eq!(model.draw_s(1, 3, "compact", 0, 0), None, "another thread count isn't in the table");
+        assert_eq!(model.draw_s(1, 2.into(), "compact", 0, 0), Some(2.0));
+        assert_eq!(model.draw_s(1, 2.into(), "compact", 0, 200), Some(2.2));
+        assert_eq!(model.draw_s(1, 3.into(), "compact", 0, 0), None, "another thread count isn't in the table");
     }
 }

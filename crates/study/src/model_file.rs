@@ -26,6 +26,7 @@
 use crate::bounds::check_count;
 use crate::model::{CellTime, Noise, Slow, SubjectModel};
 use crate::plan::{Cell, Plan, UNBOUND};
+use crate::shape::Shape;
 use crate::study_file::Share;
 use crate::toml_file::{self, FileError};
 use machine::{CpuId, CpuSet, Distinct, Machine, Policy};
@@ -141,18 +142,18 @@ impl ModelFile {
             Err(_) => cpus,
         };
         // The class of each table at each thread count, where the machine can make it.
-        let mut named: BTreeMap<(usize, u32), CpuSet> = BTreeMap::new();
+        let mut named: BTreeMap<(usize, Shape), CpuSet> = BTreeMap::new();
         for (position, time) in self.time.iter().enumerate().filter(|(_, time)| time.placement != UNBOUND) {
             let policy: Policy = time.placement.parse().map_err(|error: machine::PlaceError| error.to_string())?;
-            for &threads in plan.threads.iter().filter(|count| time.threads.is_none_or(|only| only == **count)) {
-                let placement = policy.place(machine, threads as usize).map_err(|error| error.to_string())?;
+            for &threads in plan.threads.iter().filter(|count| time.threads.is_none_or(|only| **count == only)) {
+                let placement = policy.place(machine, threads.total() as usize).map_err(|error| error.to_string())?;
                 named.insert((position, threads), class(placement.union()));
             }
         }
         let time_of = |cell: Cell| {
             let (threads, name) = (plan.threads[cell.threads], &plan.treatments[cell.treatment].name);
             let here = plan.placement(cell).map(|placement| class(placement.union()));
-            let asked = |time: &&TimeTable| time.threads.is_none_or(|only| only == threads);
+            let asked = |time: &&TimeTable| time.threads.is_none_or(|only| threads == only);
             let of_class = |(position, time): (usize, &TimeTable)| match &here {
                 None => time.placement == UNBOUND,
                 Some(here) => named.get(&(position, threads)) == Some(here),
@@ -168,7 +169,7 @@ impl ModelFile {
                 (Some(time), _) => (time.mean_s, time.slow),
                 (None, Some(others)) => {
                     let spread = others.spread.map_or(0.0, |share| share.0);
-                    (others.mean_s * (1.0 + spread * evenly(plan.seed, threads, here.as_ref())), None)
+                    (others.mean_s * (1.0 + spread * evenly(plan.seed, threads.total(), here.as_ref())), None)
                 }
                 (None, None) => {
                     return Err(format!(
@@ -226,7 +227,7 @@ mod tests {
         };
         Plan {
             subjects: vec![Subject { name: "app".into(), argv: vec!["app".into()], ..Subject::default() }],
-            threads: vec![threads],
+            threads: vec![threads.into()],
             treatments: std::iter::once(Treatment::unbound()).chain(lists.iter().map(listed)).collect(),
             warmup_blocks: 0,
             timeout: Duration::from_secs(600),

@@ -4,6 +4,7 @@
 //! are what nodes are compared by: the trials of a block share its node and its time of day.
 
 use crate::plan::{Cell, Plan};
+use crate::shape::Shape;
 use crate::times::{counted_cost, pairs};
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ pub struct NodeEffect {
     /// Name of the subject.
     pub subject: String,
     /// Thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of the treatment.
     pub placement: String,
     /// Blocks of the node in which both it and the reference went well.
@@ -156,7 +157,7 @@ mod tests {
     fn trials(time_s: impl Fn(&str, usize) -> f64) -> (Plan, Vec<Trial>) {
         let plan = Plan {
             subjects: vec![Subject { name: "app".into(), ..Subject::default() }],
-            threads: vec![1],
+            threads: vec![1.into()],
             treatments: vec![Treatment::unbound(), Treatment::new("free".into(), Vec::new())],
             ..Plan::default()
         };

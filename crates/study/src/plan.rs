@@ -12,6 +12,7 @@ use crate::model::SubjectModel;
 use crate::preparation::Preparation;
 use crate::redaction::{Redaction, SecretsHash, Unkept, without};
 use crate::server::{Server, signal_number};
+use crate::shape::Shape;
 use crate::site::Site;
 pub use crate::treatment::{SamePlacement, Treatment, UNBOUND};
 use crate::trial::Trial;
@@ -93,16 +94,25 @@ pub struct Alone {
     pub threads: Option<u32>,
 }
 
-/// What stands for the thread count in a command.
+/// What stands for the thread count in a command; of a program with ranks, for that of each.
 const THREADS_WORD: &str = "{threads}";
+
+/// What stands for the number of ranks in the command of a program that has any.
+const RANKS_WORD: &str = "{ranks}";
 
 fn in_block(words: Vec<String>, block: u32) -> Vec<String> {
     words.into_iter().map(|word| word.replace(BLOCK_WORD, &block.to_string())).collect()
 }
 
-/// A word of a command, or the name of a file, as it is for a run with `threads` threads in `block`.
-pub(crate) fn word_of_run(word: &str, threads: u32, block: u32) -> String {
-    word.replace(THREADS_WORD, &threads.to_string()).replace(BLOCK_WORD, &block.to_string())
+/// A word of a command, or the name of a file, as it is for a run of that shape in `block`.
+pub(crate) fn word_of_run(word: &str, threads: Shape, block: u32) -> String {
+    word_of_shape(word, threads).replace(BLOCK_WORD, &block.to_string())
+}
+
+/// What a word says of a shape, filled in: the threads, of each rank where there are any, and how many ranks.
+fn word_of_shape(word: &str, shape: Shape) -> String {
+    let word = word.replace(THREADS_WORD, &shape.threads().to_string());
+    shape.ranks().map_or(word.clone(), |ranks| word.replace(RANKS_WORD, &ranks.to_string()))
 }
 
 /// What stands for the number of the block in a command, such as a seed of its draws.
@@ -110,12 +120,12 @@ const BLOCK_WORD: &str = "{block}";
 
 impl Subject {
     /// Program and arguments with `threads` threads, as they are kept; as in the first block.
-    pub fn argv_for(&self, threads: u32) -> Vec<String> {
+    pub fn argv_for(&self, threads: Shape) -> Vec<String> {
         in_block(with_threads(&self.argv, threads), 0)
     }
 
     /// The command that is run in `block`, with values that aren't kept. All treatments of a block are given the same.
-    pub(crate) fn command_in(&self, treatment: &str, threads: u32, block: u32) -> Vec<String> {
+    pub(crate) fn command_in(&self, treatment: &str, threads: Shape, block: u32) -> Vec<String> {
         match self.variant(treatment) {
             None => in_block(self.command_for(threads), block),
             Some(variant) => in_block(with_threads(&variant.argv, threads), block),
@@ -123,7 +133,7 @@ impl Subject {
     }
 
     /// The same as it is run, with values that aren't kept.
-    pub fn command_for(&self, threads: u32) -> Vec<String> {
+    pub fn command_for(&self, threads: Shape) -> Vec<String> {
         with_threads(self.unkept.argv.as_ref().unwrap_or(&self.argv), threads)
     }
 
@@ -162,12 +172,12 @@ impl Subject {
     }
 
     /// How many threads its runs in a cell of `threads` are to use; of a mix, each of its jobs without a count of its own.
-    pub fn threads_of(&self, threads: u32) -> u32 {
-        self.alone.as_ref().and_then(|alone| alone.threads).unwrap_or(threads)
+    pub fn threads_of(&self, threads: Shape) -> Shape {
+        self.alone.as_ref().and_then(|alone| alone.threads).map_or(threads, Shape::from)
     }
 
     /// Program and arguments of what is placed, with `threads` threads, as they are kept: its server's where its command is a load on one.
-    pub fn placed_argv(&self, threads: u32) -> Vec<String> {
+    pub fn placed_argv(&self, threads: Shape) -> Vec<String> {
         match &self.server {
             Some(server) => in_block(with_threads(&server.argv, threads), 0),
             None => self.argv_for(threads),
@@ -214,12 +224,12 @@ impl Subject {
     }
 }
 
-fn with_threads(argv: &[String], threads: u32) -> Vec<String> {
-    argv.iter().map(|word| word.replace(THREADS_WORD, &threads.to_string())).collect()
+fn with_threads(argv: &[String], threads: Shape) -> Vec<String> {
+    argv.iter().map(|word| word_of_shape(word, threads)).collect()
 }
 
 /// Whether treatment `later` is the very same as `earlier` with so many threads, also for the jobs of `mixes`.
-fn is_run_as(mixes: &[&Mix], earlier: &Treatment, later: &Treatment, column: usize, threads: u32) -> bool {
+fn is_run_as(mixes: &[&Mix], earlier: &Treatment, later: &Treatment, column: usize, threads: Shape) -> bool {
     let jobs = |mix: &Mix, treatment: &Treatment| mix.placements_of_jobs(&treatment.name, threads);
     earlier.is_run_as(later, column) && mixes.iter().all(|mix| jobs(mix, earlier) == jobs(mix, later))
 }
@@ -240,8 +250,8 @@ pub struct Cell {
 pub struct Plan {
     /// What is run.
     pub subjects: Vec<Subject>,
-    /// Thread counts, in the order of the report's columns.
-    pub threads: Vec<u32>,
+    /// Thread counts, or ranks x threads, in the order of the report's columns.
+    pub threads: Vec<Shape>,
     /// Where; the first is the reference of every ratio (`unbound` unless it was left out).
     pub treatments: Vec<Treatment>,
     /// Blocks run first and never counted.
@@ -423,7 +433,7 @@ impl Plan {
     }
 
     /// The cell of these names.
-    pub(crate) fn cell(&self, subject: &str, threads: u32, treatment: &str) -> Option<Cell> {
+    pub(crate) fn cell(&self, subject: &str, threads: Shape, treatment: &str) -> Option<Cell> {
         Some(Cell {
             subject: self.subjects.iter().position(|other| other.name == subject)?,
             threads: self.threads.iter().position(|&other| other == threads)?,
@@ -437,7 +447,7 @@ impl Plan {
     }
 
     /// The same, where only cells that `may_go`, by their thread count and treatment, are left out.
-    pub(crate) fn merge_same_placements_of(&mut self, may_go: impl Fn(u32, &str) -> bool) {
+    pub(crate) fn merge_same_placements_of(&mut self, may_go: impl Fn(Shape, &str) -> bool) {
         if self.compares_commands() {
             return;
         }
@@ -523,7 +533,7 @@ impl Plan {
     #[must_use]
     pub fn identified(mut self) -> Self {
         for subject in self.subjects.iter_mut().filter(|subject| subject.is_program()) {
-            let counts: Vec<u32> = self.threads.iter().map(|&threads| subject.threads_of(threads)).collect();
+            let counts: Vec<Shape> = self.threads.iter().map(|&threads| subject.threads_of(threads)).collect();
             let counts = counts.into_iter();
             let variants = counts
                 .clone()
@@ -651,7 +661,7 @@ mod tests {
     fn plan() -> Plan {
         Plan {
             subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
-            threads: vec![1, 2],
+            threads: vec![1.into(), 2.into()],
             treatments: vec![Treatment::unbound()],
             warmup_blocks: 1,
             timeout: Duration::from_secs(60),
@@ -741,7 +751,7 @@ mod tests {
                 }
             };
             let treatments = treatments.into_iter().enumerate().map(treatment).collect();
-            Plan { threads: vec![1, 2, 4], treatments, ..plan() }
+            Plan { threads: vec![1.into(), 2.into(), 4.into()], treatments, ..plan() }
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::bounds::MOST_JOBS;
 use crate::plan::{PlanError, word_of_run};
 use crate::redaction::Redaction;
+use crate::shape::Shape;
 use launch::{Descendants, Exit, Launch, LaunchError, Output, launch};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -214,7 +215,7 @@ impl Preparation {
     }
 
     /// Runs the line of a step, if there is one, as it is for a run with `threads` threads in `block`. Nothing that it started is left.
-    pub(crate) fn run(&self, step: Step, (threads, block): (u32, u32), timeout: Duration) -> Result<(), StepError> {
+    pub(crate) fn run(&self, step: Step, (threads, block): (Shape, u32), timeout: Duration) -> Result<(), StepError> {
         let Some(line) = self.line(step) else { return Ok(()) };
         let argv = ["sh", "-c", &word_of_run(line, threads, block)].map(OsString::from).to_vec();
         let launched = launch(&Launch {

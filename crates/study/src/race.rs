@@ -9,6 +9,7 @@ use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
 use crate::race_course::RaceCourse;
 use crate::redaction::Redaction;
+use crate::shape::Shape;
 use crate::times::counted_cost;
 use crate::trial::{Status, Trial};
 use serde::{Deserialize, Serialize};
@@ -112,7 +113,7 @@ pub struct RaceResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entrant {
     /// Thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of the treatment.
     pub placement: String,
     /// Whether it is what the gain of others with as many threads is told against.
@@ -228,7 +229,7 @@ pub(crate) struct SubjectRace<'a> {
     kept: Vec<usize>,
     /// For each arm the counted block in which it was added, or is tried again.
     entries: Vec<u32>,
-    by_name: HashMap<(u32, &'a str), usize>,
+    by_name: HashMap<(Shape, &'a str), usize>,
 }
 
 impl<'a> SubjectRace<'a> {

@@ -18,10 +18,11 @@ use crate::mix_text::{self, JobText};
 use crate::model_file::ModelFile;
 use crate::plan::{Alone, Plan, PlanError, Subject, Treatment, UNBOUND};
 use crate::race::{Race, RaceStop};
+use crate::shape::Shape;
 use crate::site::{BLOCKS_OF_A_BOOT, Site};
 use crate::study_file::{BeyondMachine, MixTable, Share, StopTable, StudyFile, SubjectTable};
 use launch::Conditions;
-use machine::{Machine, PlaceError};
+use machine::{Machine, RankError};
 use stats::RaceRule;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -171,9 +172,14 @@ impl Request {
             )));
         }
         let usable = machine.usable_cpus().len() as u32;
-        let mut threads = list::thread_counts(&study.threads, usable)?;
+        let mut threads = list::shapes(&study.threads, usable)?;
+        if let Some(shape) = threads.iter().find(|shape| shape.ranks().is_some()) {
+            return Err(wrong(format!(
+                "{shape} is ranks x threads, and nothing says what starts ranks; add --mpi openmpi, mpich or srun"
+            )));
+        }
         if study.beyond_machine == BeyondMachine::LeaveOut {
-            let too_many: Vec<u32> = threads.extract_if(.., |count| *count > usable).collect();
+            let too_many: Vec<Shape> = threads.extract_if(.., |shape| shape.total() > usable).collect();
             if threads.is_empty() {
                 return Err(wrong(format!(
                     "this machine has {}, too few for any thread count of the study; give others with -n",
@@ -315,7 +321,7 @@ impl RaceRequest {
         self,
         mut named: Vec<String>,
         factors: &Factors,
-        threads: &[u32],
+        threads: &[Shape],
         machine: &Machine,
     ) -> Result<(Vec<Treatment>, RaceStop), PlanError> {
         let kept = self.max_loss.map(|max| {
@@ -524,9 +530,9 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
 fn treatments(
     mut names: Vec<String>,
     factors: &Factors,
-    threads: &[u32],
+    threads: &[Shape],
     machine: &Machine,
-) -> Result<Vec<Treatment>, PlaceError> {
+) -> Result<Vec<Treatment>, RankError> {
     if names.is_empty() {
         // Named treatments are compared with one another; a single one with what is there without it.
         names = match factors.named.len() {
@@ -606,11 +612,11 @@ mod tests {
         let race =
             RaceRequest { among: Among::Named, max_loss: Some("scatter=5".parse().unwrap()), ..RaceRequest::default() };
         let factors = Levels::default().factors().unwrap();
-        let (treatments, stop) = race.field(vec!["compact".into()], &factors, &[2], &machine).unwrap();
+        let (treatments, stop) = race.field(vec!["compact".into()], &factors, &[2.into()], &machine).unwrap();
         assert_eq!(stop.kept.as_deref(), Some("compact"), "two threads fill the machine either way");
         let names: Vec<&str> = treatments.iter().map(|treatment| treatment.name.as_str()).collect();
         assert_eq!(names, [UNBOUND, "compact", "scatter"]);
-        assert_eq!(treatments[2].same_placement(2), Some("compact"));
+        assert_eq!(treatments[2].same_placement(2.into()), Some("compact"));
     }
 
     #[test]
@@ -636,7 +642,7 @@ mod tests {
             panic!("no race is asked for");
         };
         let rule = StopRule::Paired { width: 0.01, min_blocks: stats::DEFAULT_MIN_BLOCKS.min(9), max_blocks: 9 };
-        assert_eq!((study.plan.threads, study.plan.seed, study.stop), (vec![2], 7, rule));
+        assert_eq!((study.plan.threads, study.plan.seed, study.stop), (vec![2.into()], 7, rule));
         assert_eq!(study.plan.treatments[0].name, "compact");
         assert_eq!((study.plan.budget, study.plan.warmup_blocks), (Some(DEFAULT_BUDGET), 1));
     }

@@ -8,6 +8,7 @@ use crate::preparation::{IgnoredFailures, Step, StepError};
 use crate::redaction::{Redaction, without};
 use crate::reported_time::Printed;
 use crate::server_runner::KeptForBlock;
+use crate::shape::Shape;
 use crate::trial::{More, Status, Trial};
 use crate::watch::Watch;
 use crate::written::Written;
@@ -72,7 +73,7 @@ impl Patterns {
         &self,
         launched: &Launched,
         started_unix_s: f64,
-        threads: u32,
+        threads: Shape,
         block: u32,
     ) -> Result<BTreeMap<String, f64>, (Status, String)> {
         let texts = [launched.stdout.text(), launched.stderr.text()];
@@ -229,7 +230,7 @@ impl Runner for ProgramRunner {
         let limit = turn.limit(plan);
         let launched = launch(&Launch {
             placement: plan.placement(turn.cell).cloned(),
-            threads: Some(threads),
+            threads: Some(threads.threads()),
             unit: subject.binding.unit,
             skip: subject.binding.skip.clone(),
             roles: subject.binding.slots.clone(),

@@ -174,7 +174,7 @@ impl ProgramRunner {
         Ok(Service {
             server: Launch {
                 placement: plan.placement(turn.cell).cloned(),
-                threads: Some(threads),
+                threads: Some(threads.threads()),
                 unit: subject.binding.unit,
                 skip: subject.binding.skip.clone(),
                 roles: subject.binding.slots.clone(),

@@ -14,7 +14,7 @@ use crate::server::{READY_TIMEOUT, ReadyWhen, STOP_TIMEOUT, Server, signal_numbe
 use crate::site::{GuestMachine, Site};
 use crate::toml_file::{self, FileError};
 use launch::Target;
-use machine::Policy;
+use machine::RankPolicy;
 use serde::Deserialize;
 use sim::toml_text::{self, Mistake, line_at};
 use std::collections::HashSet;
@@ -443,7 +443,7 @@ impl StudyFile {
             return Err(mistake("paper", format!("`{name}` is no paper whose tables we have; these are {known}")));
         }
         for (index, word) in file.threads.iter().enumerate() {
-            list::check_thread_counts(word).map_err(|wrong| mistake(&format!("threads[{index}]"), wrong.0))?;
+            list::check_shapes(word).map_err(|wrong| mistake(&format!("threads[{index}]"), wrong.0))?;
         }
         let mut placements = 0;
         for (index, words) in file.placements.iter().enumerate() {
@@ -452,7 +452,7 @@ impl StudyFile {
             check_count(placements, MOST_PLACEMENTS, "placements")
                 .map_err(|wrong| mistake(&format!("placements[{index}]"), wrong.0))?;
             for name in names.iter().filter(|name| *name != UNBOUND) {
-                let policy: Result<Policy, _> = name.parse();
+                let policy: Result<RankPolicy, _> = name.parse();
                 policy.map_err(|wrong| mistake(&format!("placements[{index}]"), wrong.to_string()))?;
             }
         }

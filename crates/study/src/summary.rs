@@ -5,6 +5,7 @@ use crate::metric_summary::MetricSummary;
 use crate::mix::{Job, JobRun};
 use crate::plan::{Cell, Plan, Subject};
 use crate::race::RaceResult;
+use crate::shape::Shape;
 use crate::slowdown::Slowdowns;
 use crate::times::{counted, pairs};
 use crate::trial::{Status, Trial};
@@ -49,7 +50,7 @@ pub struct Summary {
     /// Name of the subject.
     pub subject: String,
     /// Thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of the treatment.
     pub placement: String,
     /// Trials that count: ok, and not warm-up.
@@ -254,7 +255,7 @@ pub struct Best {
     /// Name of the subject.
     pub subject: String,
     /// Thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of the treatment.
     pub placement: String,
     /// Whether it is shown to be better than unbound with as many threads.
@@ -268,7 +269,7 @@ const DRIFT_SIGNIFICANCE: f64 = 0.01;
 pub(crate) fn add_speedups(summaries: &mut [Summary]) {
     let base: BTreeMap<String, f64> = summaries
         .iter()
-        .filter(|summary| summary.threads == 1 && summary.claim == Claim::Reference)
+        .filter(|summary| summary.threads.total() == 1 && summary.claim == Claim::Reference)
         .filter_map(|summary| Some((summary.subject.clone(), summary.figures.cost?)))
         .collect();
     for summary in summaries {

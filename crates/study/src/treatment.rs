@@ -1,5 +1,6 @@
 //! What a subject is run under: where its threads are put, and in which conditions.
 
+use crate::shape::Shape;
 use launch::Conditions;
 use machine::Placement;
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ pub struct Treatment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamePlacement {
     /// The thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of the treatment that is run.
     pub treatment: String,
 }
@@ -100,7 +101,7 @@ impl Treatment {
     }
 
     /// The treatment that is run in its place with so many threads, where it is the very same.
-    pub fn same_placement(&self, threads: u32) -> Option<&str> {
+    pub fn same_placement(&self, threads: Shape) -> Option<&str> {
         let same = self.same_as.iter().find(|same| same.threads == threads)?;
         Some(&same.treatment)
     }

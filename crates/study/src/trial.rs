@@ -1,6 +1,7 @@
 //! One execution of one subject under one treatment, and how it went.
 
 use crate::mix::JobRun;
+use crate::shape::Shape;
 use launch::Observation;
 use machine::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -60,8 +61,8 @@ pub struct Trial {
     pub warmup: bool,
     /// Name of the subject.
     pub subject: String,
-    /// Thread count.
-    pub threads: u32,
+    /// Thread count, or ranks x threads.
+    pub threads: Shape,
     /// Name of the treatment.
     pub placement: String,
     /// How it went.

@@ -2,6 +2,7 @@
 
 use crate::plan::{Plan, PlanError, Subject};
 use crate::preparation::Preparation;
+use crate::shape::Shape;
 use crate::treatment::Treatment;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ impl Subject {
     }
 
     /// Program and arguments under the treatment of that name, with `threads` threads, as they are kept.
-    pub fn argv_under(&self, treatment: &str, threads: u32) -> Vec<String> {
+    pub fn argv_under(&self, treatment: &str, threads: Shape) -> Vec<String> {
         let own = self.variant(treatment).map(|variant| &variant.argv);
         own.map_or_else(
             || self.argv_for(threads),

@@ -10,6 +10,7 @@ pub use emulated::{EmulatedVerdict, MetricVerdict};
 pub use headline::Headline;
 pub use race::{CutOff, RaceFinding, RaceOutcome, RaceVerdict, Slowest};
 
+use crate::shape::Shape;
 use serde::{Deserialize, Serialize};
 use stats::Disturbance;
 
@@ -63,7 +64,7 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
     /// Thread count.
-    pub threads: u32,
+    pub threads: Shape,
     /// Name of the treatment.
     pub placement: String,
 }

@@ -8,6 +8,7 @@ use crate::nodes::NodeSummary;
 use crate::plan::{Plan, Subject, UNBOUND};
 use crate::race::Race;
 use crate::record::{Ending, Record};
+use crate::shape::Shape;
 use crate::summary::{Claim, Summary};
 use crate::trial::Trial;
 use launch::Observation;
@@ -44,7 +45,7 @@ pub enum Warning {
         /// The first block that counts for them, from 1 and without those that warm up.
         from_block: u32,
         /// Thread counts that were added.
-        threads: Vec<u32>,
+        threads: Vec<Shape>,
         /// Names of treatments that were added.
         treatments: Vec<String>,
         /// Whether cells that had been given up for their failures were tried again.
@@ -55,7 +56,7 @@ pub enum Warning {
         /// Name of the subject.
         subject: String,
         /// Thread count.
-        threads: u32,
+        threads: Shape,
         /// Name of the treatment.
         placement: String,
         /// Runs that failed.
@@ -93,7 +94,7 @@ pub enum Warning {
         /// Name of the subject in whose cell that share is largest.
         subject: String,
         /// Thread count.
-        threads: u32,
+        threads: Shape,
         /// Name of the treatment.
         placement: String,
         /// The share (0.02 = 2 %).
@@ -106,7 +107,7 @@ pub enum Warning {
         /// Name of the subject.
         subject: String,
         /// Thread count.
-        threads: u32,
+        threads: Shape,
         /// Name of the treatment.
         placement: String,
         /// What is compared, where it isn't a time.
@@ -120,7 +121,7 @@ pub enum Warning {
         /// Name of the subject.
         subject: String,
         /// Thread count.
-        threads: u32,
+        threads: Shape,
         /// Name of the treatment.
         placement: String,
         /// What it is compared by.
@@ -191,7 +192,7 @@ pub enum Warning {
         /// Name of the subject.
         subject: String,
         /// Thread count.
-        threads: u32,
+        threads: Shape,
         /// Name of the treatment.
         placement: String,
         /// The node.
@@ -285,7 +286,7 @@ pub enum Work {
 impl Warning {
     /// What is wrong with a plan whatever is measured: threads for which programs have no work.
     pub fn of_plan(plan: &Plan) -> Vec<Self> {
-        let threads = plan.threads.iter().copied().max().unwrap_or(1);
+        let threads = plan.threads.iter().map(|shape| shape.total()).max().unwrap_or(1);
         let without_work = plan.subjects.iter().filter_map(|subject| {
             let useful = subject.useful_threads.filter(|useful| *useful < u64::from(threads))?;
             Some(Self::MoreThreadsThanWork { subject: subject.name.clone(), threads, useful })
@@ -403,7 +404,7 @@ impl Warning {
 
     /// What watching did to the cell that it disturbed most, if that can be seen.
     fn of_stops(trials: &[Trial]) -> Option<Self> {
-        let mut cells: BTreeMap<(&str, u32, &str), Vec<&Observation>> = BTreeMap::new();
+        let mut cells: BTreeMap<(&str, Shape, &str), Vec<&Observation>> = BTreeMap::new();
         for trial in trials.iter().filter(|trial| !trial.warmup) {
             let seen = trial.observation.as_ref().filter(|seen| seen.stops_s.is_some());
             cells.entry((&trial.subject, trial.threads, &trial.placement)).or_default().extend(seen);
@@ -445,7 +446,7 @@ impl Warning {
     fn of_host<S: Kind<Trial = Trial>>(plan: &Plan, record: &Record<S>) -> Vec<Self> {
         let mut warnings = Vec::new();
         let usable = record.usable_cpus();
-        let threads = plan.threads.iter().copied().max().unwrap_or(1);
+        let threads = plan.threads.iter().map(|shape| shape.total()).max().unwrap_or(1);
         if threads as usize > usable {
             warnings.push(Self::MoreThreadsThanCpus { threads, cpus: usable as u32 });
         }

@@ -56,7 +56,7 @@ fn plan(placements: usize) -> Plan {
     };
     Plan {
         subjects: vec![Subject { name: "./app".into(), argv: vec!["./app".into()], ..Subject::default() }],
-        threads: vec![2],
+        threads: vec![2.into()],
         treatments: std::iter::once(Treatment::unbound()).chain((0..placements).map(bound)).collect(),
         warmup_blocks: 0,
         timeout: Duration::from_secs(60),

@@ -96,7 +96,7 @@ impl Line for Fake {
 fn study() -> Comparison {
     let plan = Plan {
         subjects: vec![Subject { name: "true".into(), argv: vec!["true".into()], ..Subject::default() }],
-        threads: vec![1],
+        threads: vec![1.into()],
         treatments: vec![Treatment::unbound(), Treatment::new("other".into(), Vec::new())],
         timeout: Duration::from_secs(60),
         seed: 1,

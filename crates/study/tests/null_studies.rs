@@ -132,8 +132,14 @@ fn analysis_of_mix(conditions: &[Conditions], seed: u64) -> study::analysis::Ana
 
 fn analysis_of(subjects: Vec<Subject>, conditions: &[Conditions], seed: u64) -> study::analysis::Analysis {
     let treatments = conditions.iter().map(|conditions| Treatment::unbound().in_conditions(conditions)).collect();
-    let plan =
-        Plan { subjects, threads: vec![2], treatments, timeout: Duration::from_secs(60), seed, ..Plan::default() };
+    let plan = Plan {
+        subjects,
+        threads: vec![2.into()],
+        treatments,
+        timeout: Duration::from_secs(60),
+        seed,
+        ..Plan::default()
+    };
     let study = Comparison {
         plan,
         stop: StopRule::Paired {
@@ -275,7 +281,7 @@ fn analysis_of_server(metrics: [&str; 2], seed: u64) -> study::analysis::Analysi
     let stop = StopRule::Paired { width: stats::DEFAULT_WIDTH, min_blocks: 10, max_blocks: 30 };
     let plan = Plan {
         subjects: vec![app],
-        threads: vec![2],
+        threads: vec![2.into()],
         treatments: treatments.into(),
         timeout: Duration::from_secs(60),
         seed,

@@ -48,7 +48,7 @@ fn plan(time_regex: Option<&str>) -> Plan {
     };
     Plan {
         subjects: vec![subject],
-        threads: vec![2],
+        threads: vec![2.into()],
         treatments: vec![Treatment::unbound(), bound("compact", [0, 1]), bound("0,0", [0, 0])],
         warmup_blocks: 0,
         timeout: Duration::from_secs(60),

@@ -8,8 +8,10 @@ use crate::metric;
 use crate::number::Ratio;
 use crate::study_view::StudyView;
 use crate::table::{EFFECTS_KEY, MEMORY_KEY, Table};
-use crate::words::{capital, compared, count, plain};
+use crate::words::shape_in_words;
+use crate::words::{capital, compared, plain};
 use maud::{Markup, html};
+use study::Shape;
 use study::{Claim, Effect, Factor, Subject, Treatment};
 
 /// The section, where several factors vary.
@@ -58,7 +60,7 @@ fn intervals(study: &StudyView, subject: &Subject) -> Markup {
         let (Some(value), Some(low), Some(high)) = (effect.ratio, effect.ratio_low, effect.ratio_high) else {
             continue;
         };
-        let threads = count(effect.threads as usize, "thread");
+        let threads = shape_in_words(effect.threads);
         let heading = match study.plan.threads.len() {
             1 => effect.factor.clone(),
             _ => format!("{}, {threads}", effect.factor),
@@ -100,7 +102,7 @@ fn intervals(study: &StudyView, subject: &Subject) -> Markup {
 }
 
 /// The factors that vary at a thread count, each with its levels.
-fn factors(study: &StudyView, subject: &Subject, threads: u32) -> Vec<(Factor, Vec<String>)> {
+fn factors(study: &StudyView, subject: &Subject, threads: Shape) -> Vec<(Factor, Vec<String>)> {
     let mut factors: Vec<(Factor, Vec<String>)> = Vec::new();
     let here: Vec<&Effect> = of_subject(study, subject).filter(|e| e.threads == threads && !e.is_interaction).collect();
     for effect in here {
@@ -114,7 +116,7 @@ fn factors(study: &StudyView, subject: &Subject, threads: u32) -> Vec<(Factor, V
 }
 
 /// For each two factors, the median under each of their levels, where the others are at their first.
-fn interactions(study: &StudyView, subject: &Subject, threads: u32) -> Markup {
+fn interactions(study: &StudyView, subject: &Subject, threads: Shape) -> Markup {
     let factors = factors(study, subject, threads);
     let pairs = (0..factors.len()).flat_map(|first| (first + 1..factors.len()).map(move |second| (first, second)));
     html! {
@@ -127,7 +129,7 @@ fn interactions(study: &StudyView, subject: &Subject, threads: u32) -> Markup {
 fn interaction(
     study: &StudyView,
     subject: &Subject,
-    threads: u32,
+    threads: Shape,
     factors: &[(Factor, Vec<String>)],
     [first, second]: [usize; 2],
 ) -> Markup {
@@ -162,7 +164,7 @@ fn interaction(
         lines.push(Line { label: other.clone(), hue: Hue::Series(series), points });
     }
     figure(
-        &format!("{}, {}: {across} and {along}", plain(&subject.name), count(threads as usize, "thread")),
+        &format!("{}, {}: {across} and {along}", plain(&subject.name), shape_in_words(threads)),
         "Medians; a line for each level of the second factor. Where lines aren't parallel, the factors interact.",
         chart::interaction(&lines, &across.to_string(), levels, subject.metric.unit.as_deref()),
         "no combination has a run that counts yet",

@@ -11,9 +11,11 @@ use crate::ranking::cut_off;
 use crate::sentences;
 use crate::setting;
 use crate::study_view::{StudyView, cpu_line, program_threads};
+use crate::words::shape_in_words;
 use crate::words::{count, plain};
 use machine::{CpuSet, Machine, Placement};
 use maud::{Markup, PreEscaped, html};
+use study::Shape;
 use study::crowding::Crowd;
 use study::model::{DRIFT_RUNS, Noise, Slow};
 use study::{Cell, HostState, Job, PastSession, Subject, SubjectModel, Trial};
@@ -80,7 +82,7 @@ fn pictures(study: &StudyView, machine: &Machine) -> Markup {
                                     @if index > 0 { " and " }
                                     (swatch(study.series(name), " ")) (plain(name))
                                 }
-                                ", " (count(threads as usize, "thread"))
+                                ", " (shape_in_words(threads))
                             }
                             (picture(machine, Some(placement)))
                         }
@@ -98,15 +100,15 @@ pub(super) fn picture(machine: &Machine, placement: Option<&Placement>) -> Marku
 
 /// Which placements are pictured, under all their names: each treatment at the largest thread count that leaves a CPU
 /// free, where policies differ most visibly, and whatever is shown to be the best of a subject.
-fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(u32, Vec<&'a str>, &'a Placement)> {
+fn pictured<'a>(study: &StudyView<'a>, machine: &Machine) -> Vec<(Shape, Vec<&'a str>, &'a Placement)> {
     let (plan, usable) = (&study.plan, machine.usable_cpus().len());
     let all = || plan.threads.iter().copied();
-    let partial = all().filter(|&threads| (threads as usize) < usable).max().or(all().max());
+    let partial = all().filter(|&threads| (threads.total() as usize) < usable).max().or(all().max());
     let typical = plan.treatments.iter().filter_map(|treatment| Some((partial?, treatment.name.as_str())));
     let best = study.analysis.best.iter().filter(|best| best.shown).filter_map(|best| study.best_summary(best));
     let best = best
         .flat_map(|cell| std::iter::once(&cell.placement).chain(&cell.also).map(|name| (cell.threads, name.as_str())));
-    let mut pictured: Vec<(u32, Vec<&str>, &Placement)> = Vec::new();
+    let mut pictured: Vec<(Shape, Vec<&str>, &Placement)> = Vec::new();
     for (threads, name) in typical.chain(best) {
         let Some(placement) = study.placement(name, threads) else { continue };
         match pictured.iter_mut().find(|(count, _, earlier)| *count == threads && earlier.slots == placement.slots) {
@@ -134,7 +136,7 @@ pub(super) fn cpus(study: &StudyView) -> Section {
                 tbody {
                     @for (index, treatment) in plan.treatments.iter().enumerate() {
                         @let names = |threads| plan.names(Cell { subject: 0, threads, treatment: index }).collect::<Vec<_>>().join(" = ");
-                        @let trials = |threads: Option<u32>| study.trials.iter().filter(move |trial| {
+                        @let trials = |threads: Option<Shape>| study.trials.iter().filter(move |trial| {
                             trial.placement == treatment.name && threads.is_none_or(|threads| threads == trial.threads)
                         });
                         @if treatment.placements.is_empty() {
@@ -240,7 +242,7 @@ pub(super) fn failures(study: &StudyView) -> Section {
         @for trial in failures.iter().take(ROWS) {
             h3 { "#" (trial.sequence) " " span.bad { (trial.status) } }
             p {
-                (plain(&trial.subject)) ", " (count(trial.threads as usize, "thread")) ", " (plain(&trial.placement))
+                (plain(&trial.subject)) ", " (shape_in_words(trial.threads)) ", " (plain(&trial.placement))
                 @if trial.warmup { ", warm-up" } ": " (plain(&trial.cause))
             }
             @if !trial.output_tail.trim().is_empty() {

@@ -9,9 +9,11 @@ use crate::number::{self, Ratio};
 use crate::ranking::cut_off;
 use crate::study_view::StudyView;
 use crate::wording::{self, Wording};
+use crate::words::shape_in_words;
 use crate::words::{compared, count, names, plain};
 use maud::{Markup, html};
 use stats::DropReason;
+use study::Shape;
 use study::{Claim, Metric, Observation, Status, Subject, Summary, Treatment, Trial};
 
 /// The trials of each subject in the order in which they were run, each against the median of its cell.
@@ -91,7 +93,7 @@ pub(super) fn distributions(study: &StudyView) -> Section {
                 @for &threads in &plan.threads {
                     @let cells: Vec<(String, &Summary)> = study.summaries(&subject.name).filter(|s| s.threads == threads).map(|s| (names(s), s)).collect();
                     @let by_itself = if subject.alone.is_some() { " by itself" } else { "" };
-                    @let title = format!("{}{by_itself}, {}", plain(&subject.name), count(subject.threads_of(threads) as usize, "thread"));
+                    @let title = format!("{}{by_itself}, {}", plain(&subject.name), shape_in_words(subject.threads_of(threads)));
                     (distribution(&subject.name, &title, &cells))
                 }
             }
@@ -102,7 +104,10 @@ pub(super) fn distributions(study: &StudyView) -> Section {
 /// How each placement scales.
 pub(super) fn speedup(study: &StudyView) -> Section {
     let reference = plain(study.reference());
+    let has_ranks = study.plan.threads.iter().any(|shape| shape.ranks().is_some());
     let (is_drawn, lack) = match study.plan.threads.len() > 1 {
+        // Several shapes have as many threads in all, so that they are no curve.
+        _ if has_ranks => (false, "ranks x threads are compared above, and scale in two directions"),
         true => (true, "it needs a time with 1 thread and without binding"),
         false => (false, "there is one thread count only"),
     };
@@ -168,7 +173,7 @@ pub(super) fn counted_ratios(study: &StudyView) -> Option<Section> {
                 for ((row, threads), _) in
                     rows.iter_mut().zip(counts).zip(before).filter(|((_, own), last)| *last != Some(*own))
                 {
-                    row.heading = Some(count(threads as usize, "thread"));
+                    row.heading = Some(shape_in_words(threads));
                 }
             }
             let data = compared.iter().zip(&rows).map(|(summary, row)| {
@@ -198,7 +203,7 @@ fn counted_interval(summary: &Summary, position: usize) -> Interval {
     let estimate = (told.ratio.unwrap_or(1.0), told.ratio_low.unwrap_or(1.0), told.ratio_high.unwrap_or(1.0));
     let ratio = Ratio::new(estimate.0, told.ratio_low, told.ratio_high);
     let figure = format!("{} ({})", ratio.value, ratio.range("–"));
-    let threads = count(summary.threads as usize, "thread");
+    let threads = shape_in_words(summary.threads);
     let (hue, arrow) = match told.claim {
         Claim::Faster => (Hue::Better, "▲ "),
         Claim::Slower => (Hue::Worse, "▼ "),
@@ -269,7 +274,7 @@ fn points<'a>(
                 "#{} {}, {}: {outcome}{kind}",
                 trial.sequence,
                 trial.placement,
-                count(trial.threads as usize, "thread")
+                shape_in_words(trial.threads)
             ),
         }
     })
@@ -399,10 +404,10 @@ fn distribution_table(metric: &Metric, cells: &[(String, &Summary)]) -> Markup {
 fn curves(study: &StudyView, subject: &Subject) -> Vec<Line> {
     let curve = |(treatment, names): (&Treatment, String)| {
         // A curve goes on where another treatment is run for this one.
-        let point = |&threads: &u32| {
+        let point = |&threads: &Shape| {
             let y = study.summary(&subject.name, threads, &treatment.name)?.speedup?;
-            let hover = format!("{}, {}: {y:.2}", treatment.name, count(threads as usize, "thread"));
-            Some(LinePoint { x: f64::from(threads), y, interval: None, hover })
+            let hover = format!("{}, {}: {y:.2}", treatment.name, shape_in_words(threads));
+            Some(LinePoint { x: f64::from(threads.total()), y, interval: None, hover })
         };
         let mut points: Vec<LinePoint> = study.plan.threads.iter().filter_map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -440,7 +445,7 @@ fn intervals(study: &StudyView, subject: &Subject) -> Vec<Interval> {
         if summary.claim == Claim::Reference {
             continue;
         }
-        let threads = count(summary.threads as usize, "thread");
+        let threads = shape_in_words(summary.threads);
         let fresh = previous.replace(summary.threads) != Some(summary.threads);
         let ratio = Ratio::new(value, Some(low), Some(high));
         let figure = format!("{} ({})", ratio.value, ratio.range("–"));

@@ -3,6 +3,7 @@
 use crate::number::{self, Ratio};
 use crate::sentences::{advice, causes, crowded_processes, percent};
 use crate::study_view::StudyView;
+use crate::words::shape_in_words;
 use crate::words::{capital, compared, count, plain};
 use maud::{Markup, html};
 use study::Subject;
@@ -64,7 +65,7 @@ impl Large {
         let wording = study.wording(verdict.subject());
         let (fastest_count, lose) = (format!("its {} thread count", wording.superlative()), wording.infinitive(false));
         let reference = plain(study.reference_of(verdict));
-        let threads = |best: &Configuration| count(best.threads as usize, "thread");
+        let threads = |best: &Configuration| shape_in_words(best.threads);
         let fastest = |best: &Configuration| html! { p.doubt { "with " (threads(best)) ", " (fastest_count) } };
         let none_beats = |best: &Configuration| {
             html! { p.doubt { "with " (threads(best)) ", " (fastest_count) ", none is shown to beat " (reference) } }
@@ -109,7 +110,7 @@ impl Large {
             }
             Headline::GainElsewhere { best, threads: gaining } => {
                 let text = match gaining.as_slice() {
-                    [one] => format!("Gain with {} only", count(*one as usize, "thread")),
+                    [one] => format!("Gain with {} only", shape_in_words(*one)),
                     _ => "Gain with other thread counts only".into(),
                 };
                 Self::words(text, none_beats(best))
@@ -155,7 +156,7 @@ impl Large {
 fn name(outcome: Option<&RaceOutcome>, Configuration { threads, placement }: &Configuration) -> String {
     match outcome {
         Some(RaceOutcome { threads: Some(_), .. }) => plain(placement),
-        _ => format!("{}, {}", plain(placement), count(*threads as usize, "thread")),
+        _ => format!("{}, {}", plain(placement), shape_in_words(*threads)),
     }
 }
 

@@ -8,8 +8,9 @@ use crate::mix_table::{USED_KEY, alone_s, cells, job_name, jobs_key, metrics_key
 use crate::number::{self, Ratio};
 use crate::study_view::{StudyView, cpu_line};
 use crate::table::{Row, Table};
-use crate::words::{capital, compared, count, names, plain};
+use crate::words::{capital, compared, names, plain, shape_in_words};
 use maud::{Markup, html};
+use study::Shape;
 use study::{JobSummary, Mix, Status, Subject, Summary, Trial};
 
 /// What became of each job, where there are mixes.
@@ -71,12 +72,12 @@ fn by_metric(study: &StudyView, title: &str, mut table: Table) -> Markup {
 }
 
 /// The jobs of one mix with so many threads, a strip for each treatment.
-fn over_time(study: &StudyView, subject: &Subject, mix: &Mix, threads: u32) -> Markup {
+fn over_time(study: &StudyView, subject: &Subject, mix: &Mix, threads: Shape) -> Markup {
     let summaries: Vec<&Summary> =
         cells(study, &subject.name).into_iter().filter(|summary| summary.threads == threads).collect();
     let strips: Vec<JobStrip> = summaries.iter().filter_map(|summary| strip(study, mix, summary)).collect();
     figure(
-        &format!("{}, {}: jobs over time", plain(&subject.name), count(threads as usize, "thread")),
+        &format!("{}, {}: jobs over time", plain(&subject.name), shape_in_words(threads)),
         &description(&strips),
         chart::jobs(&strips),
         "no run of the mix went well yet",

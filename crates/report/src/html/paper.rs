@@ -45,7 +45,7 @@ fn figures(study: &StudyView, table: &PaperTable) -> Markup {
                 thead {
                     tr {
                         th colspan="2" scope="col" { "Benchmark" }
-                        (thread_heads(threads))
+                        (thread_heads(threads.iter().map(|&threads| threads.into())))
                     }
                 }
                 @for group in &table.groups {

@@ -9,6 +9,7 @@ use crate::number;
 use crate::ranking::{Part, PastBlock, Place, Ranking};
 use crate::study_view::{StudyView, cpu_line};
 use crate::wording::Wording;
+use crate::words::shape_in_words;
 use crate::words::{count, plain};
 use maud::{Markup, html};
 use stats::{DropReason, Standing, Standings};
@@ -273,7 +274,7 @@ fn extremes(study: &StudyView, ranking: &Ranking) -> Markup {
                     figcaption {
                         (swatch(place.part.hue(), " "))
                         (word) @if word != "Unbound" { ": " (plain(&place.entrant.placement)) } ", "
-                        (count(place.entrant.threads as usize, "thread"))
+                        (shape_in_words(place.entrant.threads))
                     }
                     p.doubt { (outcome(ranking, place)) }
                     (picture(machine, placement))

@@ -4,10 +4,11 @@ use super::disturbance::{on_a_busy_machine, qualified};
 use super::{Sentence, configuration, counted, least_seen, matters, percent, with_interval};
 use crate::wording::Wording;
 use crate::words::compared;
+use crate::words::shape_in_words;
 use stats::Disturbance;
 use std::mem::discriminant;
-use study::Varied;
 use study::verdict::{ComparisonHeadline, ComparisonVerdict, Difference, Headline, Interval, PlacementVerdict};
+use study::{Shape, Varied};
 
 /// Whether placement matters, then a sentence on each placement, then on those that can't differ from the reference.
 pub(super) fn sentences(verdict: &ComparisonVerdict, varied: Varied, wording: Wording) -> Vec<Sentence> {
@@ -17,7 +18,7 @@ pub(super) fn sentences(verdict: &ComparisonVerdict, varied: Varied, wording: Wo
         subject: verdict.subject.clone(),
         text: format!(
             "{}: {} is the very same placement as {} here.",
-            counted(same.threads, "thread"),
+            shape_in_words(same.threads),
             same.placement,
             verdict.reference
         ),
@@ -44,7 +45,7 @@ fn headline(verdict: &ComparisonVerdict, varied: Varied, wording: Wording) -> St
     };
     let here = match verdict.headlined() {
         Headline::GainElsewhere { best, threads } => {
-            let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
+            let threads: Vec<String> = threads.iter().map(Shape::to_string).collect();
             format!(
                 "best here: {}, which none is shown to beat there; a gain is shown with {} only",
                 configuration(best),
@@ -122,7 +123,7 @@ fn detail(verdict: &ComparisonVerdict, shown: &PlacementVerdict, wording: Wordin
         disturbances if disturbances.iter().all(in_headline) => "; measured on a busy machine".into(),
         disturbances => format!("; {}", on_a_busy_machine(disturbances)),
     };
-    let threads = counted(shown.configuration.threads, "thread");
+    let threads = shape_in_words(shown.configuration.threads);
     Sentence::Detail {
         subject: verdict.subject.clone(),
         text: format!("{threads}: {difference}{twins}{busy}."),

@@ -2,6 +2,7 @@
 
 use super::counted;
 use crate::words::count;
+use crate::words::shape_in_words;
 use study::crowding::{Crowd, Crowding};
 
 /// What a headline says first of a subject whose processes took turns.
@@ -35,7 +36,7 @@ pub(crate) fn processes(crowd: &Crowd) -> String {
 }
 
 fn place(Crowding { threads, placement, .. }: &Crowding) -> String {
-    format!("{placement} with {}", counted(*threads, "thread"))
+    format!("{placement} with {}", shape_in_words(*threads))
 }
 
 #[cfg(test)]
@@ -44,7 +45,7 @@ mod tests {
 
     fn crowding(idle: &str, cells: u32) -> Crowding {
         let crowd = Crowd { cpus: "0".parse().unwrap(), processes: 2, idle: idle.parse().unwrap() };
-        Crowding { threads: 2, placement: "compact".into(), crowd, trials: 8, of: 8, cells }
+        Crowding { threads: 2.into(), placement: "compact".into(), crowd, trials: 8, of: 8, cells }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a study in an emulated machine shows, in sentences.
 
 use super::{Sentence, counted, with_interval};
+use crate::words::shape_in_words;
 use study::Claim;
 use study::verdict::{EmulatedVerdict, Interval, MetricVerdict};
 
@@ -32,7 +33,7 @@ fn detail(shown: &MetricVerdict, reference: &str) -> String {
         _ => ("better", *ratio),
     };
     let (ratio, interval) = with_interval(&ratio);
-    let threads = counted(configuration.threads, "thread");
+    let threads = shape_in_words(configuration.threads);
     let placement = &configuration.placement;
     format!(
         "{threads}: by {metric} {placement} is {ratio}x {word} than {reference} ({interval}, {}).",
@@ -48,7 +49,7 @@ mod tests {
     #[test]
     fn times_are_never_headlined_and_what_was_counted_is_only_where_it_is_shown() {
         let metric = |claim| MetricVerdict {
-            configuration: Configuration { threads: 8, placement: "sched=heavy".into() },
+            configuration: Configuration { threads: 8.into(), placement: "sched=heavy".into() },
             metric: "l2_migration_misses_per_1000".into(),
             ratio: Interval { value: 0.5, low: 0.4, high: 0.625 },
             pairs: 10,

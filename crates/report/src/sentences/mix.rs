@@ -3,6 +3,7 @@
 use super::{Sentence, configuration, with_interval};
 use crate::study_view::StudyView;
 use crate::wording::Wording;
+use crate::words::shape_in_words;
 use study::verdict::{Configuration, Interval};
 use study::{Claim, JobSummary, MetricSummary, Summary};
 
@@ -27,7 +28,7 @@ fn by_metrics(study: &StudyView, best: &Summary) -> Option<String> {
     let told: Vec<String> =
         study.summaries(&best.subject).filter(is_told).filter_map(|summary| shown(study, summary)).collect();
     (!told.is_empty()).then(|| {
-        let threads = super::counted(best.threads, "thread");
+        let threads = shape_in_words(best.threads);
         format!("{threads}: {}.", told.join("; "))
     })
 }

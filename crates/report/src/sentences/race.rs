@@ -4,6 +4,7 @@ use super::disturbance::qualified;
 use super::{Sentence, configuration, counted, factor, least_seen, matters, with_interval};
 use crate::wording::Wording;
 use crate::words::compared;
+use crate::words::shape_in_words;
 use study::Varied;
 use study::verdict::{Configuration, CutOff, RaceFinding, RaceOutcome, RaceVerdict};
 
@@ -33,7 +34,7 @@ fn headline(outcome: &RaceOutcome, varied: Varied, wording: Wording) -> String {
     let best = name(outcome, &outcome.best);
     let placements = counted(outcome.entrants, noun);
     let field = match outcome.threads {
-        Some(threads) => format!("{placements} of {}", counted(threads, "thread")),
+        Some(threads) => format!("{placements} of {}", shape_in_words(threads)),
         None => format!("{placements} over thread counts"),
     };
     let runs = counted(outcome.runs, "run");
@@ -114,13 +115,14 @@ fn slowest(outcome: &RaceOutcome, wording: Wording) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use study::Shape;
     use study::verdict::{Interval, Slowest};
 
     fn entrant(placement: &str) -> Configuration {
-        Configuration { threads: 4, placement: placement.into() }
+        Configuration { threads: 4.into(), placement: placement.into() }
     }
 
-    fn told(finding: RaceFinding, threads: Option<u32>, rivals: &[&str]) -> Vec<String> {
+    fn told(finding: RaceFinding, threads: Option<Shape>, rivals: &[&str]) -> Vec<String> {
         let is_shown = !matches!(finding, RaceFinding::NoneShown { .. });
         let outcome = RaceOutcome {
             finding,
@@ -176,7 +178,7 @@ mod tests {
                 "no difference shown among 9 placements of 4 threads (36 runs); the smallest that this race could have seen is 2.1 %.",
             ),
         ] {
-            assert_eq!(told(finding, Some(4), &[])[0], format!("app: {words}"));
+            assert_eq!(told(finding, Some(4.into()), &[])[0], format!("app: {words}"));
         }
         let none = RaceVerdict { subject: "app".into(), outcome: None };
         assert_eq!(
@@ -188,21 +190,21 @@ mod tests {
     #[test]
     fn four_rivals_are_named_and_thread_counts_where_they_differ() {
         let rivals = |threads, names: &[&str]| told(RaceFinding::GainUnknown, threads, names)[1].clone();
-        assert_eq!(rivals(Some(4), &[]), "app, every other is told apart from scatter.");
+        assert_eq!(rivals(Some(4.into()), &[]), "app, every other is told apart from scatter.");
         assert_eq!(
             rivals(None, &["a"]),
             "app, 1 other can't be told apart from scatter with 4 threads: a with 4 threads."
         );
         assert_eq!(
-            rivals(Some(4), &["a", "b", "c", "d"]),
+            rivals(Some(4.into()), &["a", "b", "c", "d"]),
             "app, 4 others can't be told apart from scatter: a; b; c; d."
         );
         assert_eq!(
-            rivals(Some(4), &["a", "b", "c", "d", "e", "f"]),
+            rivals(Some(4.into()), &["a", "b", "c", "d", "e", "f"]),
             "app, 6 others can't be told apart from scatter: a; b; c; d; and 2 more."
         );
         assert_eq!(
-            told(RaceFinding::GainUnknown, Some(4), &[])[2],
+            told(RaceFinding::GainUnknown, Some(4.into()), &[])[2],
             "app, the slowest that ran to its end, 0,0,4,4, takes 1.50 times as long as the best, and at least 1.42 times."
         );
     }

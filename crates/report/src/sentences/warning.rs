@@ -2,14 +2,15 @@
 
 use super::{counted, crowding, reported_time};
 use crate::wording;
+use crate::words::shape_in_words;
+use study::Shape;
 use study::Warning;
 use study::warning::Work;
 
 /// A warning in one sentence.
 pub(super) fn sentence(warning: &Warning) -> String {
-    let cell = |subject: &str, threads: u32, placement: &str| {
-        format!("{subject}, {}, {placement}", counted(threads, "thread"))
-    };
+    let cell =
+        |subject: &str, threads: Shape, placement: &str| format!("{subject}, {}, {placement}", shape_in_words(threads));
     match warning {
         Warning::Departure { text } => text.clone(),
         Warning::Unfinished { work: Work::Study } => {
@@ -22,7 +23,7 @@ pub(super) fn sentence(warning: &Warning) -> String {
             "The time budget was spent before the race was over; a larger --budget finishes it.".into()
         }
         Warning::Extended { from_block, threads, treatments, retried } => {
-            let counts = threads.iter().map(|count| counted(*count, "thread"));
+            let counts = threads.iter().map(|shape| shape_in_words(*shape));
             let added: Vec<String> = treatments.iter().cloned().chain(counts).collect();
             let added = (!added.is_empty()).then(|| {
                 format!(
@@ -101,7 +102,7 @@ pub(super) fn sentence(warning: &Warning) -> String {
         Warning::NodesDiffer { subject, threads, placement, node, ratio, elsewhere } => format!(
             "On node {node} {placement} has another effect than on the others: {subject} with {} has a ratio of {ratio:.2} there, and of \
              {elsewhere:.2} elsewhere. The ratio over all nodes is of those that Slurm chose.",
-            counted(*threads, "thread")
+            shape_in_words(*threads)
         ),
         Warning::CgroupLimit { cpus } => {
             format!("The control group allows {cpus:.2} CPUs' worth of time: more threads are throttled.")

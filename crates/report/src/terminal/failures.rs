@@ -2,6 +2,7 @@
 
 use super::paragraph;
 use crate::study_view::StudyView;
+use crate::words::shape_in_words;
 use crate::words::{count, short};
 use std::fmt::Write;
 use study::Trial;
@@ -26,7 +27,7 @@ pub(super) fn failures(text: &mut String, study: &StudyView, width: usize) {
             "#{} {}, {}, {}: {}, {}",
             trial.sequence,
             trial.subject,
-            count(trial.threads as usize, "thread"),
+            shape_in_words(trial.threads),
             trial.placement,
             trial.status,
             trial.cause

@@ -21,7 +21,7 @@ fn plan(cells: u32) -> Plan {
     });
     Plan {
         subjects: vec![Subject { name: "app".into(), argv: vec!["app".into()], ..Subject::default() }],
-        threads: vec![THREADS],
+        threads: vec![THREADS.into()],
         treatments: std::iter::once(Treatment::unbound()).chain(bound).collect(),
         warmup_blocks: 0,
         timeout: Duration::from_secs(60),

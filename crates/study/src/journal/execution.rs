@@ -1,6 +1,7 @@
 //! Executions of programs in a journal: the tables `trial` and `thread`.
 
 use crate::row::{ColumnNames, Columns, Row, RowError, Tables, Tails, insert, integer, to_json};
+use crate::shape::Shape;
 use crate::trial::{More, Status, Trial};
 use launch::{ConditionsObservation, Exit, Observation, ThreadObservation};
 use machine::{CpuId, CpuSet};
@@ -47,7 +48,8 @@ CREATE TABLE trial (
     load TEXT,
     log_tail TEXT,
     node TEXT,
-    UNIQUE (block, subject, threads, placement)
+    ranks INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (block, subject, threads, placement, ranks)
 ) STRICT;
 CREATE TABLE thread (
     sequence INTEGER NOT NULL REFERENCES trial (sequence),
@@ -63,7 +65,8 @@ CREATE TABLE thread (
     waited_s REAL,
     began_s REAL,
     ended_s REAL,
-    name TEXT
+    name TEXT,
+    is_helper INTEGER
 ) STRICT;
 CREATE INDEX thread_by_trial ON thread (sequence);
 ";
@@ -80,11 +83,13 @@ CREATE INDEX thread_by_trial ON thread (sequence);
         ("trial", "load TEXT"),
         ("trial", "log_tail TEXT"),
         ("trial", "node TEXT"),
+        ("trial", "ranks INTEGER NOT NULL DEFAULT 0"),
         ("thread", "cpu_s REAL"),
         ("thread", "waited_s REAL"),
         ("thread", "began_s REAL"),
         ("thread", "ended_s REAL"),
         ("thread", "name TEXT"),
+        ("thread", "is_helper INTEGER"),
     ];
 
     const ADDED_TABLES: &'static str = "
@@ -115,7 +120,8 @@ CREATE TABLE IF NOT EXISTS disturbed (
                 ("block", &self.block),
                 ("warmup", &self.warmup),
                 ("subject", &self.subject),
-                ("threads", &self.threads),
+                ("threads", &self.threads.threads()),
+                ("ranks", &self.threads.ranks().unwrap_or(0)),
                 ("placement", &self.placement),
                 ("status", &self.status.to_string()),
                 ("cause", &self.cause),
@@ -168,6 +174,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
                     ("began_s", &thread.began_s),
                     ("ended_s", &thread.ended_s),
                     ("name", &thread.name),
+                    ("is_helper", &thread.is_helper.then_some(true)),
                 ],
             )
         })
@@ -197,7 +204,7 @@ CREATE TABLE IF NOT EXISTS disturbed (
                 block: row.number("block")?,
                 warmup: row.get("warmup")?,
                 subject: row.get("subject")?,
-                threads: row.get("threads")?,
+                threads: shape(row)?,
                 placement: row.get("placement")?,
                 status,
                 cause: row.get("cause")?,
@@ -288,6 +295,12 @@ fn observation(row: &Columns, threads: Vec<ThreadObservation>, exit: Exit) -> Re
     })
 }
 
+/// The threads of a program, or of each of its ranks. Journals of before there were any lack the number of these.
+fn shape(row: &Columns) -> Result<Shape, RowError> {
+    let ranks = if row.has("ranks") { row.get("ranks")? } else { 0 };
+    Ok(Shape::of_numbers(ranks, row.get("threads")?))
+}
+
 /// What journals of before mixes hadn't got.
 fn more(row: &Columns) -> Result<More, RowError> {
     let mut more = More::default();
@@ -319,8 +332,7 @@ fn thread(row: &Columns) -> Result<(u32, ThreadObservation), RowError> {
         migrations: row.optional_count("migrations")?,
         cpu_s: row.added_seconds("cpu_s")?,
         waited_s: row.added_seconds("waited_s")?,
-        // Only runs of MPI programs tell helper threads apart, and those are not kept in journals.
-        is_helper: false,
+        is_helper: row.has("is_helper") && row.get::<Option<bool>>("is_helper")?.unwrap_or(false),
         began_s: row.added_seconds("began_s")?,
         ended_s: row.added_seconds("ended_s")?,
     };

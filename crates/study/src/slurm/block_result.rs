@@ -165,7 +165,7 @@ mod tests {
     fn trial(sequence: u32) -> Trial {
         let plan = Plan {
             subjects: vec![Subject { name: "app".into(), ..Subject::default() }],
-            threads: vec![1],
+            threads: vec![1.into()],
             treatments: vec![Treatment::unbound()],
             ..Plan::default()
         };

@@ -647,7 +647,7 @@ mod tests {
         site.study = "5a".into();
         let plan = Plan {
             subjects: vec![Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() }],
-            threads: vec![1],
+            threads: vec![1.into()],
             treatments: vec![Treatment::unbound(), Treatment::new("free".into(), Vec::new())],
             timeout: Duration::from_secs(60),
             site: crate::site::Site::Slurm(site),

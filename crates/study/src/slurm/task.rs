@@ -256,11 +256,11 @@ mod tests {
         let (planned, here) = ("pack:1 core:4 pu:1", "pack:2 core:4 pu:1");
         let [planned, here] = [planned, here].map(|name| Machine::named(name).unwrap());
         let plan = |places: &[&str]| {
-            let placed = |place: &&str| factors::placed(place, &[2], &planned).unwrap();
+            let placed = |place: &&str| factors::placed(place, &[2.into()], &planned).unwrap();
             let subject = Subject { name: "app".into(), argv: vec!["./app".into()], ..Subject::default() };
             Plan {
                 subjects: vec![subject],
-                threads: vec![2],
+                threads: vec![2.into()],
                 treatments: std::iter::once(Treatment::unbound()).chain(places.iter().map(placed)).collect(),
                 ..Plan::default()
             }

@@ -2,6 +2,7 @@
 
 use super::{ComparisonHeadline, ComparisonVerdict, Configuration, CutOff, Difference, Interval, PlacementVerdict};
 use super::{MetricVerdict, RaceFinding, RaceVerdict, Verdict};
+use crate::shape::Shape;
 
 /// What may be headlined of a subject. Whether it was measured on a busy machine is [`Verdict::disturbances`]' to say.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +63,7 @@ pub enum Headline<'v> {
         /// The best configuration.
         best: &'v Configuration,
         /// The thread counts at which a gain is shown.
-        threads: Vec<u32>,
+        threads: Vec<Shape>,
     },
     /// Placement matters, but at the fastest thread count there are too few pairs to compare.
     OpenAtBest {
@@ -145,7 +146,7 @@ impl ComparisonVerdict {
         if let Some((ratio, pairs)) = here().filter(|placement| placement.configuration == *best).find_map(gain) {
             return Headline::Gain { best, ratio, pairs: Some(pairs) };
         }
-        let mut threads: Vec<u32> = self
+        let mut threads: Vec<Shape> = self
             .placements
             .iter()
             .filter(|placement| gain(placement).is_some())
@@ -213,7 +214,7 @@ mod tests {
 
     const RATIO: Interval = Interval { value: 1.2, low: 1.1, high: 1.3 };
 
-    fn configuration(threads: u32, placement: &str) -> Configuration {
+    fn configuration(threads: Shape, placement: &str) -> Configuration {
         Configuration { threads, placement: placement.into() }
     }
 
@@ -229,9 +230,9 @@ mod tests {
                 also: Vec::new(),
             }
         };
-        let best = configuration(4, best);
-        let two = at_two.iter().enumerate().map(placement(2));
-        let placements: Vec<_> = two.chain(at_four.iter().enumerate().map(placement(4))).collect();
+        let best = configuration(4.into(), best);
+        let two = at_two.iter().enumerate().map(placement(2.into()));
+        let placements: Vec<_> = two.chain(at_four.iter().enumerate().map(placement(4.into()))).collect();
         let is_claimed = |d: &Difference| matches!(d, Difference::Faster { .. } | Difference::Slower { .. });
         let is_open = |d: &Difference| matches!(d, Difference::TooFew);
         let headline = if placements.is_empty() {
@@ -281,7 +282,7 @@ mod tests {
         }
         assert_eq!(
             comparison("unbound", &[], &[none(Some(0.02)), none(Some(0.03))]).headline(),
-            Headline::NoneShown { best: &configuration(4, "unbound"), smallest_detectable: Some(0.03) }
+            Headline::NoneShown { best: &configuration(4.into(), "unbound"), smallest_detectable: Some(0.03) }
         );
         assert!(matches!(comparison("unbound", &[], &[]).headline(), Headline::NothingCompared { .. }));
     }
@@ -301,9 +302,9 @@ mod tests {
         ] {
             let outcome = RaceOutcome {
                 finding,
-                best: configuration(4, "a"),
+                best: configuration(4.into(), "a"),
                 entrants: 4,
-                threads: Some(4),
+                threads: Some(4.into()),
                 runs: 30,
                 rivals: None,
                 slowest: None,

@@ -4,6 +4,7 @@ use super::{Configuration, Interval};
 use crate::environment::Environment;
 use crate::plan::Plan;
 use crate::race::{Entrant, RaceResult};
+use crate::shape::Shape;
 use serde::{Deserialize, Serialize};
 use stats::{Claim, Disturbance, DropReason, Standing};
 
@@ -27,7 +28,7 @@ pub struct RaceOutcome {
     /// How many entrants there were.
     pub entrants: u32,
     /// The thread count, where all entrants have the same.
-    pub threads: Option<u32>,
+    pub threads: Option<Shape>,
     /// Trials that count, cut-off and failed ones among them.
     pub runs: u32,
     /// Those that can't be told apart from the best; none where no difference is shown at all.

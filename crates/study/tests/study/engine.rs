@@ -29,7 +29,7 @@ pub fn whole<S: CellStudy>(study: &S, mut runner: impl Runner) -> (Record<S>, En
     (record, ending)
 }
 
-fn key(trial: &Trial) -> (u32, String, u32, String) {
+fn key(trial: &Trial) -> (u32, String, study::Shape, String) {
     (trial.block, trial.subject.clone(), trial.threads, trial.placement.clone())
 }
 
@@ -136,14 +136,14 @@ fn stops_are_told_of_the_cell_that_they_disturb_most_if_they_can_be_seen() {
     };
     assert_eq!(told(&record), None, "a thousandth of the time is nothing");
     for trial in record.trials.iter_mut().filter(|trial| trial.placement == "compact" || trial.warmup) {
-        let share = if trial.warmup { 0.5 } else { 0.01 * f64::from(trial.threads) + 0.001 };
+        let share = if trial.warmup { 0.5 } else { 0.01 * f64::from(trial.threads.total()) + 0.001 };
         let seen = trial.observation.as_mut().unwrap();
         (seen.stops, seen.stops_s) = (Some(10), Some(seen.wall_s * share));
     }
-    let Some(Warning::Stops { threads: 2, placement, share, stops, .. }) = told(&record) else {
+    let Some(Warning::Stops { threads, placement, share, stops, .. }) = told(&record) else {
         panic!("{:?}", told(&record));
     };
-    assert_eq!((placement.as_str(), stops), ("compact", 10.0));
+    assert_eq!((threads, placement.as_str(), stops), (2.into(), "compact", 10.0));
     assert!((share - 0.021).abs() < 1e-9, "{share}");
 }
 

@@ -105,7 +105,7 @@ fn a_study_by_what_programs_write_ends_when_that_is_known_well_enough() {
 /// `study` with the treatment `reverse`, whose threads sit on other CPUs than those of compact.
 fn with_reverse(mut study: Comparison) -> Comparison {
     let placements = study.plan.threads.iter().map(|&count| {
-        let cpus = (1..=count).rev().map(CpuId);
+        let cpus = (1..=count.total()).rev().map(CpuId);
         Some(Placement::from_cpus("reverse", cpus))
     });
     study.plan.treatments.push(Treatment::new("reverse".into(), placements.collect()));
@@ -114,7 +114,7 @@ fn with_reverse(mut study: Comparison) -> Comparison {
 
 /// `study` with 3 threads as well.
 fn with_three_threads(mut study: Comparison) -> Comparison {
-    study.plan.threads.push(3);
+    study.plan.threads.push(3.into());
     for treatment in study.plan.treatments.iter_mut().filter(|treatment| !treatment.placements.is_empty()) {
         treatment.placements.push(Some(Placement::from_cpus(treatment.name.as_str(), (0..3).map(CpuId))));
     }
@@ -238,7 +238,7 @@ fn an_extended_study_cut_off_anywhere_goes_on_as_if_it_had_not_been() {
     let expected = extended("whole", usize::MAX);
     assert!(last_block(&expected) > 12);
     let [extension] = expected.plan.plan.extensions.as_slice() else { panic!("{:?}", expected.plan.plan.extensions) };
-    assert_eq!((extension.from_block, extension.threads.as_slice()), (5, [3].as_slice()));
+    assert_eq!((extension.from_block, extension.threads.as_slice()), (5, [3.into()].as_slice()));
     assert!(expected.trials[18..].iter().all(|trial| trial.block >= 5));
     assert!(runs(&expected, 3, "reverse").len() >= 8 && runs(&expected, 3, "unbound").len() >= 8);
     for step in [5, 23] {
@@ -258,7 +258,7 @@ fn an_added_placement_that_is_there_already_is_not_run_again() {
     let record = work(&path, &asked, &mut Model { trials_left: 0, ..Model::new(&[1.0, 0.9], 0.01) }).unwrap();
     assert_eq!(record.trials, first.trials);
     let scatter = record.plan.plan.treatments.iter().find(|treatment| treatment.name == "scatter").unwrap();
-    assert_eq!([1, 2].map(|threads| scatter.same_placement(threads)), [Some("compact"); 2]);
+    assert_eq!([1, 2].map(|threads| scatter.same_placement(threads.into())), [Some("compact"); 2]);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn what_is_left_out_or_sits_elsewhere_is_another_study() {
         [r#"treatments: the journal has ["unbound","compact","reverse"], you ask for ["unbound","compact"]"#]
     );
     let mut fewer = begun.clone();
-    fewer.plan.threads = vec![1];
+    fewer.plan.threads = vec![1.into()];
     assert_eq!(refusal(&path, &fewer), ["threads: the journal has [1,2], you ask for [1]"]);
     let mut moved = begun.clone();
     moved.plan.treatments[2].placements[0] = Some(Placement::from_cpus("reverse", [CpuId(0)]));

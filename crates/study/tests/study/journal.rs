@@ -32,7 +32,7 @@ fn trial(sequence: u32) -> Trial {
         block: sequence,
         warmup: false,
         subject: "subject 0".into(),
-        threads: 2,
+        threads: 2.into(),
         placement: "compact".into(),
         status: Status::VerificationFailed,
         cause: "wrong".into(),
@@ -232,4 +232,63 @@ fn a_journal_from_before_cpu_times_were_kept_is_read_and_gone_on_with() {
     journal.add(&trial(1)).unwrap();
     journal.close().unwrap();
     assert_eq!(times(&Journal::read(&path).unwrap()), [[None; 4], [1.25, 0.5, 0.125, 2.5].map(Some)]);
+}
+
+#[test]
+fn ranks_x_threads_are_told_apart_and_helper_threads_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    let mut study = comparison(1, &[]);
+    study.plan.threads = ["1x2", "2x1", "2x2", "4x1"].map(|shape| shape.parse().unwrap()).to_vec();
+    let mut journal = Journal::open(&path).unwrap();
+    journal.begin_study(&study, &serde_json::json!({}), &HostFacts::default()).unwrap();
+    let of_block = study.plan.threads.iter().zip(0..).map(|(&threads, sequence)| {
+        let mut trial = Trial { threads, block: 0, ..trial(sequence) };
+        let seen = trial.observation.as_mut().unwrap();
+        seen.threads.push(ThreadObservation {
+            thread: 1,
+            is_helper: true,
+            intended_cpus: None,
+            ..seen.threads[0].clone()
+        });
+        trial
+    });
+    let trials: Vec<Trial> = of_block.collect();
+    trials.iter().for_each(|trial| journal.add(trial).unwrap());
+    assert!(matches!(journal.add(&Trial { sequence: 4, ..trials[2].clone() }), Err(JournalError::Write { .. })));
+    journal.close().unwrap();
+    let record = Journal::read(&path).unwrap();
+    assert_eq!((record.plan, record.trials), (study, trials));
+}
+
+/// As one of an earlier Stayput is: what says of a trial which one it is had no ranks.
+#[test]
+fn a_journal_from_before_ranks_is_read_and_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stayput");
+    begun(&path).close().unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let plan: String = connection.query_row("SELECT plan FROM study", [], |row| row.get(0)).unwrap();
+    assert!(plan.contains(r#""threads":[1,2]"#), "thread counts are the numbers that they always were: {plan}");
+    let (now, then) = (
+        "ranks INTEGER NOT NULL DEFAULT 0,\n    UNIQUE (block, subject, threads, placement, ranks)",
+        "UNIQUE (block, subject, threads, placement)",
+    );
+    connection.execute_batch("PRAGMA writable_schema = ON").unwrap();
+    let changed = connection.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, ?1, ?2) WHERE name = 'trial' AND instr(sql, ?1)",
+        [now, then],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    connection.execute_batch("PRAGMA writable_schema = RESET").unwrap();
+    connection.execute_batch("ALTER TABLE thread DROP COLUMN is_helper").unwrap();
+    drop(connection);
+    assert_eq!(Journal::read(&path).unwrap().trials, []);
+    let mut journal = Journal::open(&path).unwrap();
+    journal.begin_session(&[], &HostState::default()).unwrap();
+    journal.add(&trial(0)).unwrap();
+    assert!(matches!(journal.add(&Trial { sequence: 1, ..trial(0) }), Err(JournalError::Write { .. })));
+    journal.close().unwrap();
+    let record = Journal::read(&path).unwrap();
+    assert_eq!((record.plan, record.trials), (comparison(1, &["compact"]), vec![trial(0)]));
 }

@@ -102,7 +102,7 @@ fn plan(subjects: usize, placements: &[&str]) -> Plan {
                 ..Subject::default()
             })
             .collect(),
-        threads: vec![1, 2],
+        threads: vec![1.into(), 2.into()],
         treatments: std::iter::once(Treatment::unbound()).chain(placements.iter().map(placed)).collect(),
         warmup_blocks: 1,
         timeout: Duration::from_secs(60),

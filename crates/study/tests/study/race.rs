@@ -21,11 +21,11 @@ fn race(times_s: &[f64], noise: Noise, search: RaceRule) -> Race {
         let cpus = [CpuId(2 * position as u32), CpuId(2 * position as u32 + 1)];
         Treatment::new(name(position), vec![Some(Placement::from_cpus("list", cpus))])
     };
-    let time = |(position, &mean_s)| CellTime { threads: 2, placement: name(position), mean_s, slow: None };
+    let time = |(position, &mean_s)| CellTime { threads: 2.into(), placement: name(position), mean_s, slow: None };
     let model = SubjectModel { times: times_s.iter().enumerate().map(time).collect(), noise };
     let plan = Plan {
         subjects: vec![Subject { name: "model".into(), model: Some(model), ..Subject::default() }],
-        threads: vec![2],
+        threads: vec![2.into()],
         treatments: std::iter::once(Treatment::unbound()).chain((1..times_s.len()).map(treatment)).collect(),
         warmup_blocks: 0,
         timeout: Duration::from_secs(600),
@@ -68,7 +68,7 @@ fn the_best_is_found_named_and_told_with_its_gain() {
     assert!(gain.low > 1.05 && gain.high < 1.15 && gain.low < 1.1 && 1.1 < gain.high, "{gain:?}");
     assert_eq!((analysis.cells.best[0].placement.as_str(), analysis.cells.best[0].shown), ("p4", true));
     let outcome = outcome(&analysis);
-    assert_eq!((outcome.best.placement.as_str(), outcome.entrants, outcome.threads), ("p4", 9, Some(2)));
+    assert_eq!((outcome.best.placement.as_str(), outcome.entrants, outcome.threads), ("p4", 9, Some(2.into())));
     assert!(matches!(outcome.finding, RaceFinding::Faster { ratio, .. } if ratio.low == gain.low), "{outcome:?}");
     assert_eq!(result.runs as usize, record.trials.len());
     let blocks = record.trials.last().unwrap().block as usize + 1;
@@ -151,23 +151,27 @@ fn an_interrupted_race_ends_as_an_uninterrupted_one() {
 #[test]
 fn a_race_goes_over_thread_counts_with_placements_of_their_own() {
     let mut study = race(&[1.0, 0.8], QUIET, RaceRule::Halving { runs: 60 });
-    study.plan.threads = vec![2, 4];
+    study.plan.threads = vec![2.into(), 4.into()];
     study.plan.treatments[1].placements.push(None);
     let four = Placement::from_cpus("list", (0..4).map(CpuId));
     study.plan.treatments.push(Treatment::new("wide".into(), vec![None, Some(four)]));
     let time = |threads, placement: &str, mean_s| CellTime { threads, placement: placement.into(), mean_s, slow: None };
-    study.plan.subjects[0].model.as_mut().unwrap().times =
-        vec![time(2, "unbound", 1.0), time(2, "p1", 0.8), time(4, "unbound", 0.6), time(4, "wide", 0.5)];
+    study.plan.subjects[0].model.as_mut().unwrap().times = vec![
+        time(2.into(), "unbound", 1.0),
+        time(2.into(), "p1", 0.8),
+        time(4.into(), "unbound", 0.6),
+        time(4.into(), "wide", 0.5),
+    ];
     let cells: Vec<Cell> = study.plan.cells().collect();
     assert_eq!(cells.len(), 4);
     let (record, analysis) = run(&study);
     assert!(record.trials.iter().all(|trial| (trial.placement == "wide") <= (trial.threads == 4)));
     let best = &analysis.cells.best[0];
-    assert_eq!((best.threads, best.placement.as_str(), best.shown), (4, "wide", true));
+    assert_eq!((best.threads, best.placement.as_str(), best.shown), (4.into(), "wide", true));
     let gain = analysis.races[0].gain().unwrap();
     assert!((gain.ratio - 1.2).abs() < 0.03, "against unbound with 4 threads, not with 2: {gain:?}");
     let outcome = outcome(&analysis);
-    assert_eq!((outcome.best.placement.as_str(), outcome.best.threads, outcome.threads), ("wide", 4, None));
+    assert_eq!((outcome.best.placement.as_str(), outcome.best.threads, outcome.threads), ("wide", 4.into(), None));
 }
 
 #[test]
