@@ -62,15 +62,23 @@ impl Helpers {
         is_helper
     }
 
-    /// How many there were, and whose, in a sentence.
+    /// How many there were, and whose, in a sentence, of which [`is_helper_note`] tells.
     pub(crate) fn note(&self) -> Option<String> {
         let libraries = self.libraries.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         match self.count {
             0 => None,
-            1 => Some(format!("1 helper thread of the MPI library ({libraries}) was left free and took no place")),
-            n => Some(format!("{n} helper threads of the MPI library ({libraries}) were left free and took no place")),
+            1 => Some(format!("1 helper thread of the MPI library ({libraries}) was left free{TOOK_NO_PLACE}")),
+            n => Some(format!("{n} helper threads of the MPI library ({libraries}) were left free{TOOK_NO_PLACE}")),
         }
     }
+}
+
+/// The end of the sentence on helper threads.
+const TOOK_NO_PLACE: &str = " and took no place";
+
+/// Whether a note says that helper threads were left free, which is as it should be.
+pub fn is_helper_note(note: &str) -> bool {
+    note.ends_with(TOOK_NO_PLACE)
 }
 
 /// The MPI library in which the thread begins whose descriptor is there.

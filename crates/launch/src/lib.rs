@@ -69,6 +69,7 @@ pub use companion::{NotInstalled, companion};
 pub use company::{Company, CompanyObservation, ParseCompanyError};
 pub use conditions::{Conditions, Part};
 pub use counters::{counters_available, migrations_available};
+pub use helpers::is_helper_note;
 pub use huge_pages::HugePages;
 pub use input::Input;
 pub use interruption::{Interruptions, interruption};

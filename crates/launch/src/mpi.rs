@@ -196,6 +196,11 @@ impl RankContext {
     }
 }
 
+/// Why what was seen isn't the program that was asked for: fewer ranks than asked for, or each a world of its own; none where it is.
+pub fn other_world(context: &RankContext, ranks: &[SeenRank]) -> Option<String> {
+    [other_library, refused_root, fewer_ranks].iter().find_map(|check| check(context, ranks))
+}
+
 /// What went wrong between a launcher, its options, the environment and the ranks, each in a sentence that says what to do.
 pub fn misconfigurations(context: &RankContext, ranks: &[SeenRank]) -> Vec<String> {
     let checks = [
@@ -231,6 +236,16 @@ fn remedy(context: &RankContext, threads: usize) -> String {
     }
 }
 
+/// Why `mpi` can't start `executable` as ranks, in a sentence that says what to do, where that is known before it is tried; `set` are
+/// variables that it is started with besides those of this process.
+pub fn obstacle(mpi: Mpi, executable: &Path, set: &[(OsString, OsString)]) -> Option<String> {
+    let mut context =
+        RankContext { library: linked_mpi(executable), ..RankContext::of_caller(mpi, 0, CpuSet::default()) };
+    let text = |word: &OsString| word.to_string_lossy().into_owned();
+    context.variables.extend(set.iter().map(|(name, value)| (text(name), text(value))));
+    other_library(&context, &[]).or_else(|| refused_root(&context, &[]))
+}
+
 /// The program is linked to one MPI and started by another: each process is then a rank 0 of a world of its own.
 fn other_library(context: &RankContext, _: &[SeenRank]) -> Option<String> {
     let library = context.library.as_ref()?;
@@ -241,7 +256,7 @@ fn other_library(context: &RankContext, _: &[SeenRank]) -> Option<String> {
     };
     let other = if library.is_open_mpi { Mpi::OpenMpi } else { Mpi::Mpich };
     Some(format!(
-        "the program links {is} ({}) and was started by {starts}: each of its processes takes itself for rank 0 of 1; say --mpi {other}",
+        "the program links {is} ({}), and {starts} starts it: each of its processes takes itself for rank 0 of 1; say --mpi {other}",
         library.soname
     ))
 }

@@ -255,7 +255,7 @@ pub struct RankPlacement {
 
 impl RankPlacement {
     /// The threads of all ranks in a row, cut into ranks.
-    fn cut(row: &Placement, shape: RankShape) -> Self {
+    pub fn of_row(row: &Placement, shape: RankShape) -> Self {
         let ranks = row.slots.chunks(shape.threads);
         let ranks = ranks.map(|slots| Placement { policy: row.policy.clone(), slots: slots.to_vec() }).collect();
         Self { policy: row.policy.clone(), ranks }
@@ -290,7 +290,7 @@ impl RankPolicy {
     /// [`RankError`] when there is nowhere to place them, or a list that is for others.
     pub fn place(&self, machine: &Machine, shape: RankShape) -> Result<RankPlacement, RankError> {
         let placement = match self {
-            Self::Row(policy) => RankPlacement::cut(&policy.place(machine, shape.total())?, shape),
+            Self::Row(policy) => RankPlacement::of_row(&policy.place(machine, shape.total())?, shape),
             Self::List(ranks) => {
                 if ranks.len() != shape.ranks || ranks.iter().any(|cpus| cpus.len() != shape.threads) {
                     let threads: BTreeSet<usize> = ranks.iter().map(Vec::len).collect();

@@ -194,7 +194,8 @@ fn list_of(elements: impl Iterator<Item = impl Serialize>) -> Value {
 /// `summaries`, `plan`, `trials`, `machine`, `host`, `sessions`, `ending` and `stop`; and `disturbed`, where trials were disturbed and run again. `verdicts` and `warnings` are sentences;
 /// `findings` holds what they say as values, in `verdicts` (objects with a `kind`: `comparison` and `race`, one for each
 /// subject, or one of the others) and `warnings` (objects with a `warning`, such as `busy` or `drift`, and its numbers):
-/// see [`study::Verdict`] and [`study::Warning`]. `effects` says what each level of each factor changes, where several vary: see [`study::Effect`]. `nodes` has each node of a cluster by itself, where there are
+/// see [`study::Verdict`] and [`study::Warning`]. `effects` says what each level of each factor changes, where several vary: see [`study::Effect`]. `shapes` compares divisions into ranks and threads, where several with as many
+/// threads in all were run: see [`study::ShapeComparison`]. `nodes` has each node of a cluster by itself, where there are
 /// several: see [`study::NodeSummary`]; there each of the `trials` has its `node`. `stop` says why the study stopped: see [`study::Stop`]. Then there are `paper`, for the study of one: its tables with
 /// the printed figures and ours (means of times, ratios with their intervals, speed-ups), one a thread count;
 /// `races`, where the best was raced for: who won, who can't be told apart from it, each entrant's `loss` (its time over
@@ -266,6 +267,9 @@ fn text_of_cells(
     }
     if !analysis.effects.is_empty() {
         list(&mut text, "effects", &analysis.effects);
+    }
+    if !analysis.shapes.is_empty() {
+        list(&mut text, "shapes", &analysis.shapes);
     }
     if !analysis.nodes.is_empty() {
         list(&mut text, "nodes", &analysis.nodes);

@@ -4,12 +4,12 @@ use crate::sentences::on_a_busy_machine;
 use crate::study_view::{StudyView, cpu_line};
 use crate::words::compared;
 use crate::words::shape_in_words;
-use machine::{Placement, Syntax};
+use machine::{Machine, Placement, RankPlacement, RankSyntax, Syntax};
 use strum::IntoEnumIterator;
 use study::Shape;
 use study::binding::{Binding, Observe, Unit};
 use study::redaction::REDACTED;
-use study::{Best, Factor, Job, Subject, Treatment, Varied};
+use study::{Best, Factor, Job, Mpi, Subject, Treatment, Varied};
 
 /// What to do about one subject.
 pub(crate) struct Advice {
@@ -85,7 +85,13 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
                 "{name}: to run it under {} with {threads}, paste one of these{put_back}{doubt}:",
                 best.placement
             ),
-            lines: lines(subject, treatment, study.placement(&best.placement, best.threads), best.threads),
+            lines: lines(
+                subject,
+                treatment,
+                study.placement(&best.placement, best.threads),
+                best.threads,
+                study.machine.as_ref(),
+            ),
         },
         _ if study.has_nothing_to_compare(name) => {
             nothing(format!("{name}: nothing needs pasting. {reference} was compared with nothing."))
@@ -98,10 +104,11 @@ fn for_subject(study: &StudyView, subject: &Subject) -> Advice {
             best.placement
         )),
         _ => nothing(format!(
-            "{name}: nothing needs pasting. No {} is shown to {} than {reference} with {threads}, its {} thread count.",
+            "{name}: nothing needs pasting. No {} is shown to {} than {reference} with {threads}, its {} {}.",
             compared(study.analysis.varied),
             wording.infinitive(true),
-            wording.superlative()
+            wording.superlative(),
+            study.column_noun()
         )),
     }
 }
@@ -146,17 +153,44 @@ fn flags_of_treatment(treatment: &Treatment) -> String {
     Factor::iter().filter(differs).map(flag).collect()
 }
 
-fn lines(subject: &Subject, treatment: &Treatment, placement: Option<&Placement>, threads: Shape) -> Vec<Line> {
+/// The command by which a launcher itself gives each rank its CPUs, where that is one line.
+fn launcher_line(mpi: Mpi, ranks: &RankPlacement, machine: &Machine, program: &str) -> Option<Line> {
+    let (syntax, tool) = match mpi {
+        // A rankfile has several lines, and `stayput place --as openmpi4` writes it.
+        Mpi::OpenMpi => return None,
+        Mpi::Mpich => (RankSyntax::Mpich, "MPICH: each rank on its CPUs, among which its threads may move"),
+        Mpi::Srun => (RankSyntax::Slurm, "Slurm: each rank on its CPUs, among which its threads may move"),
+    };
+    let threads = ranks.ranks.first().map_or(1, |rank| rank.slots.len());
+    Some(Line { tool, command: format!("OMP_NUM_THREADS={threads} {} {program}", syntax.text(ranks, machine)) })
+}
+
+fn lines(
+    subject: &Subject,
+    treatment: &Treatment,
+    placement: Option<&Placement>,
+    threads: Shape,
+    machine: Option<&Machine>,
+) -> Vec<Line> {
     let mut program = shell_words::join(subject.placed_argv(threads));
     let input = subject.input.as_ref().filter(|_| subject.server.is_none());
     if let Some(file) = input.and_then(|input| input.file.as_ref()) {
         program.push_str(&format!(" < {}", shell_words::quote(&file.to_string_lossy())));
     }
     let (under, how) = (flags_of_treatment(treatment), flags(&subject.binding));
-    let stayput = format!("stayput run -n {threads}{under}{how} -- {program}");
+    let mpi = subject.ranks.map_or_else(String::new, |start| {
+        let helpers = if start.bind_helpers { " --bind-mpi-helpers" } else { "" };
+        format!(" --mpi {}{helpers}", start.mpi)
+    });
+    let stayput = format!("stayput run -n {threads}{mpi}{under}{how} -- {program}");
     let mut lines = vec![Line { tool: "Stayput: binds any program and reads the binding back", command: stayput }];
     // The other tools know neither threads that are left alone or go by their names nor the processes of a program, and place threads alone.
     let Some(placement) = placement.filter(|_| treatment.conditions.is_default()) else { return lines };
+    if let Some((start, shape)) = subject.ranks.zip(threads.rank_shape()) {
+        let ranks = RankPlacement::of_row(placement, shape);
+        lines.extend(machine.and_then(|machine| launcher_line(start.mpi, &ranks, machine, &program)));
+        return lines;
+    }
     let Binding { unit, skip, slots, .. } = &subject.binding;
     if *unit != Unit::Thread || !skip.is_empty() || !slots.is_empty() {
         return lines;

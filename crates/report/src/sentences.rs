@@ -11,6 +11,7 @@ mod mix;
 mod race;
 mod replay;
 mod reported_time;
+mod shapes;
 mod simulation;
 mod space_sharing;
 mod stop;
@@ -24,13 +25,14 @@ pub use stop::{nothing_run, stop};
 
 use crate::number;
 use crate::study_view::StudyView;
+use crate::wording::Wording;
 use crate::words::shape_in_words;
 use crate::words::{capital, count, plain};
 use ::simulation::{ReplayAnalysis, SimulationAnalysis, SimulationVerdict};
 use stats::Disturbance;
 use std::fmt;
-use study::Warning;
-use study::verdict::{Configuration, Interval, Verdict};
+use study::verdict::{Configuration, Headline, Interval, Verdict};
+use study::{ShapeComparison, Warning};
 
 /// The answer of a comparison or a race in sentences, each with its doubt.
 pub(crate) fn verdicts(study: &StudyView) -> Vec<String> {
@@ -58,6 +60,7 @@ pub(crate) fn of_cells(study: &StudyView) -> impl Iterator<Item = Sentence> {
             Verdict::Emulated(verdict) => return emulated::sentences(verdict),
             Verdict::Refused(verdict) => return vec![reported_time::refused(verdict)],
         };
+        sentences = with_shapes(sentences, study, verdict, wording);
         // What the whole mix does stands first, then what its jobs get.
         sentences.extend(mix::sentences(study, verdict.subject()));
         sentences
@@ -69,6 +72,26 @@ pub(crate) fn of_cells(study: &StudyView) -> impl Iterator<Item = Sentence> {
         },
         other => other,
     })
+}
+
+/// The sentences on a subject, with those on its shapes before what is said of its placements.
+fn with_shapes(sentences: Vec<Sentence>, study: &StudyView, verdict: &Verdict, wording: Wording) -> Vec<Sentence> {
+    let groups: Vec<&ShapeComparison> = study.analysis.shapes_of(verdict.subject()).collect();
+    if groups.is_empty() {
+        return sentences;
+    }
+    let told: Vec<String> = groups.iter().map(|shapes| shapes::headline(shapes, wording)).collect();
+    let has_placements = !matches!(verdict.headline(), Headline::NothingCompared { .. });
+    let mut sentences = sentences.into_iter();
+    let headline = sentences.next().map(|headline| match headline {
+        Sentence::Headline { subject, text } if has_placements => {
+            Sentence::Headline { subject, text: format!("{}; {text}", told.join("; ")) }
+        }
+        Sentence::Headline { subject, .. } => Sentence::Headline { subject, text: format!("{}.", told.join("; ")) },
+        other => other,
+    });
+    let details = groups.iter().flat_map(|group| shapes::details(group, wording));
+    headline.into_iter().chain(details).chain(sentences).collect()
 }
 
 /// The same of a simulation.

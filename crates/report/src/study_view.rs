@@ -217,6 +217,12 @@ impl<'a> StudyView<'a> {
         !treatment.same_as.is_empty() && threads.all(|&count| treatment.same_placement(count).is_some())
     }
 
+    /// What its columns are: thread counts, or divisions into ranks and threads.
+    pub(crate) fn column_noun(&self) -> &'static str {
+        let has_ranks = self.plan.threads.iter().any(|shape| shape.ranks().is_some());
+        if has_ranks { "division into ranks and threads" } else { "thread count" }
+    }
+
     /// The name of the treatment that is run as `treatment` with so many threads: itself, or the earlier one that is the very same
     /// placement.
     fn run_as<'n>(&self, treatment: &'n str, threads: Shape) -> &'n str

@@ -8,9 +8,15 @@ use launch::{Descendants, Exit, Launch, Output};
 use machine::{Machine, RankLevel, RankPlacement, RankPolicy, RankShape, RankSyntax};
 use std::ffi::OsString;
 use std::str::FromStr;
+use strum::VariantArray;
 use study::Binding;
 use study::plan::UNBOUND;
 use study::ranks::{RankLaunch, RanksLaunched, launch_ranks};
+
+/// The launchers of MPI programs by name.
+pub(crate) fn launchers() -> Vec<String> {
+    Mpi::VARIANTS.iter().map(ToString::to_string).collect()
+}
 
 /// So many ranks in each object of a level: `numa`, or `numa:2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +115,7 @@ pub(crate) fn run(args: &RunArgs, mpi: Mpi) -> anyhow::Result<u8> {
         options.map_err(|error| UsageError::from(format!("--mpi-args can't be split into words: {error}")))?;
     let binding = Binding::from(args.binding.clone());
     let own = std::env::current_exe().context("cannot tell where this program is, which has to wrap each rank")?;
+    let keeps_binding_variables = placement.is_none() || options.is_some();
     let launch = RankLaunch {
         mpi,
         options,
@@ -119,6 +126,9 @@ pub(crate) fn run(args: &RunArgs, mpi: Mpi) -> anyhow::Result<u8> {
         roles: binding.slots,
         observe: binding.observe,
         binds_helpers: args.bind_mpi_helpers,
+        keeps_binding_variables,
+        timeout: None,
+        only_first_prints: false,
         launcher: Launch {
             output: Output::Inherit,
             descendants: Descendants::Detach,
@@ -128,7 +138,7 @@ pub(crate) fn run(args: &RunArgs, mpi: Mpi) -> anyhow::Result<u8> {
         wrapper: vec![own.into_os_string(), OsString::from("rank")],
     };
     let json = args.json_file(&args.command)?;
-    let RanksLaunched { launched, launcher_s, ranks } =
+    let RanksLaunched { launched, launcher_s, ranks, .. } =
         launch_ranks(&launch, &args.command).map_err(|error| match error {
             study::ranks::RankError::Launch(error) => crate::unstartable(error, &args.command[0]),
             study::ranks::RankError::NoLauncher(..) => UsageError::from(error),

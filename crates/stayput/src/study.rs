@@ -18,6 +18,7 @@ use commands::{Command, Commands};
 use conduct::{Conduct, can_start, conduct, default_journal, identified, is_program_gone};
 use console::Term;
 use indicatif::{ProgressBar, ProgressStyle};
+use launch::mpi::Mpi;
 use launch::{Conditions, Target};
 use machine::Machine;
 use output::{OutputError, ResultFile};
@@ -70,6 +71,7 @@ Examples:
   stayput study --mix 'npb:cg.W*2 + ./app' --place unbound,scatter
   stayput study --metric 'tps higher = tps: ([0-9.]+)' --metric 'p95 [ms] lower = json:/p95' -- ./bench
   stayput study --place unbound --place 0,8,1,9 --time-regex 'elapsed: ([0-9.]+)' -- ./app
+  stayput study -n 1x8,2x4,4x2,8x1 --mpi openmpi --place unbound,ranks=balanced:numa -- ./app
   stayput study study.toml --budget 1h
   stayput study papers/pires-2016.toml --class W")]
 pub struct StudyArgs {
@@ -86,11 +88,11 @@ pub struct StudyArgs {
     /// Let a shell read CMD as a line of its own, with pipes and variables [default: none; sh where no SHELL is named]
     #[arg(long, value_name = "SHELL", num_args = 0..=1, default_missing_value = "sh", requires = "command")]
     shell: Option<String>,
-    /// Thread counts: numbers, ranges, `all` [default: all]
+    /// Thread counts: numbers, ranges, `all`; with --mpi, ranks x threads such as 1x8,2x4,4x2,8x1 [default: all]
     #[arg(short = 'n', long = "threads", value_name = "LIST", value_delimiter = ',')]
     threads: Vec<String>,
     /// Placements: unbound, compact, scatter, balanced, semi-balanced, unbalanced, sets of CPUs such as node:0 (see
-    /// `stayput place --help`), or CPU lists [default: unbound,compact,scatter; unbound alone where something else varies]
+    /// `stayput place --help`), or CPU lists; with --mpi also of ranks: ranks=scatter:numa,threads=compact, or 0,1/2,3 [default: unbound,compact,scatter; unbound alone where something else varies]
     #[arg(long = "place", value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), add = shell::names(shell::placements))]
     placements: Vec<String>,
     /// Workload file of the simulator, or a built-in workload, whose processes are made real: they work, sleep and wait as simulated ones
@@ -129,7 +131,7 @@ pub struct StudyArgs {
     /// Go on with a study on Slurm that this journal holds, and with what it has in the queue, by nothing but the journal's name
     #[arg(long, value_name = "JOURNAL", add = shell::files("stayput"), conflicts_with_all = ["subjects", "command", "parameters", "shell",
         "threads", "placements", "workload", "class", "input", "out", "force", "redact", "retry", "MixArgs", "TreatmentArgs", "SiteArgs",
-        "StopArgs", "RaceArgs", "loaded_args", "PreparationArgs", "BaselineArgs", "WordArgs", "BindingArgs"])]
+        "StopArgs", "RaceArgs", "loaded_args", "PreparationArgs", "BaselineArgs", "WordArgs", "BindingArgs", "MpiArgs"])]
     attach: Option<PathBuf>,
     /// Try cells again that were given up after failures
     #[arg(long)]
@@ -157,6 +159,19 @@ pub struct StudyArgs {
     words: WordArgs,
     #[command(flatten, next_help_heading = "How the program's threads are bound")]
     binding: BindingArgs,
+    #[command(flatten, next_help_heading = "MPI")]
+    mpi: MpiArgs,
+}
+
+#[derive(Default, clap::Args)]
+struct MpiArgs {
+    /// Start CMD as ranks by this MPI's own launcher: openmpi, mpich (also Intel MPI) or srun. -n says how many ranks there are and how many
+    /// threads each has; every thread of every rank is bound and read back. Compared is the time of the longest rank, or what rank 0 prints
+    #[arg(long, value_name = "WHICH", requires = "command", add = shell::names(crate::ranks::launchers))]
+    mpi: Option<Mpi>,
+    /// Let threads that the MPI library starts for itself take places as all others do [default: left free]
+    #[arg(long, requires = "mpi")]
+    bind_mpi_helpers: bool,
 }
 
 #[derive(Default, clap::Args)]
@@ -765,6 +780,8 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
         skip: args.binding.skip.clone(),
         slots: args.binding.slots.clone(),
         observe: args.binding.observe,
+        mpi: args.mpi.mpi,
+        bind_mpi_helpers: args.mpi.bind_mpi_helpers,
         ..SubjectTable::default()
     };
     let commands: Vec<SubjectTable> = told.0.into_iter().map(command).collect();
@@ -781,6 +798,11 @@ fn request(args: &StudyArgs) -> anyhow::Result<Request> {
     }
     if is_one && args.parameters.is_empty() && args.words.command_name.is_some() && args.words.name.is_some() {
         return Err(UsageError::from("--name and --command-name both say how the command is called; give one"));
+    }
+    if args.mpi.mpi.is_some() && (!args.subjects.is_empty() || !args.mixes.mixes.is_empty() || args.shell.is_some()) {
+        return Err(UsageError::from(
+            "--mpi starts the program after `--` as ranks; leave out built-in programs, --mix and --shell, or let CMD be sh",
+        ));
     }
     let mixes = args.mixes.mixes.iter().map(|text| MixTable { name: None, jobs: vec![text.clone()] });
     let study = match args.subjects.iter().find(|name| is_study_file(name)) {

@@ -10,6 +10,7 @@ use crate::plan::{Cell, Plan, Subject};
 use crate::race::{Race, RaceResult};
 use crate::record::Record;
 use crate::reported_time::opposition_of;
+use crate::shape_comparison::{ShapeComparison, shape_comparisons};
 use crate::slowdown::{Slowdowns, slowdowns};
 use crate::stop_reason::Stop;
 use crate::summary::{Best, Claim, Summary, add_gain, add_speedups, best_of, summary_of_cell, winner};
@@ -42,6 +43,8 @@ pub struct Analysis {
     pub stop: Stop,
     /// What each node of a cluster shows by itself, where there are several.
     pub nodes: Vec<NodeSummary>,
+    /// Which division into ranks and threads is the fastest, where several with as many threads in all were run.
+    pub shapes: Vec<ShapeComparison>,
 }
 
 impl Analysis {
@@ -55,6 +58,11 @@ impl Analysis {
 }
 
 impl Analysis {
+    /// The shapes of a subject that are compared with one another, each group of as many threads in all by itself.
+    pub fn shapes_of<'a>(&'a self, subject: &'a str) -> impl Iterator<Item = &'a ShapeComparison> {
+        self.shapes.iter().filter(move |shapes| shapes.subject == subject)
+    }
+
     /// Whether nothing is said of a subject, since what it reports as its time can't be that.
     pub fn is_refused(&self, subject: &str) -> bool {
         self.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Refused(verdict) if verdict.subject == subject))
@@ -63,6 +71,7 @@ impl Analysis {
     /// Takes back what is said of times, since those of an emulated machine mean nothing: metrics are what is left.
     fn withdraw_times(&mut self, plan: &Plan) {
         self.best.clear();
+        self.shapes.clear();
         self.effects.clear();
         self.slowdowns.clear();
         for summary in &mut self.summaries {
@@ -93,6 +102,7 @@ impl Analysis {
                 continue;
             }
             self.best.retain(|best| best.subject != *name);
+            self.shapes.retain(|shapes| shapes.subject != *name);
             self.effects.retain(|effect| effect.subject != *name);
             self.summaries
                 .iter_mut()
@@ -170,6 +180,7 @@ pub fn comparison_analysis(record: &Record<Comparison>) -> Analysis {
         stop: Stop::of_comparison(record, &summaries),
         varied: if plan.compares_commands() { Varied::Commands } else { Varied::of(&plan.treatments) },
         effects: effects(plan, trials),
+        shapes: shape_comparisons(plan, trials, &summaries, &environment),
         slowdowns,
         summaries,
         best,
@@ -207,6 +218,7 @@ pub fn race_analysis(record: &Record<Race>) -> RaceAnalysis {
         warnings: [Warning::of_race(record, &summaries), Warning::of_nodes(&nodes)].concat(),
         varied: if plan.compares_commands() { Varied::Commands } else { Varied::of(&plan.treatments) },
         effects: Vec::new(),
+        shapes: Vec::new(),
         slowdowns: BTreeMap::new(),
         stop: Stop::of_race(record, &races),
         summaries,

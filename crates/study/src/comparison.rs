@@ -11,7 +11,8 @@ use crate::identity::Change;
 use crate::kind::Kind;
 use crate::plan::{Cell, Plan, PlanError};
 use crate::redaction::Redaction;
-use crate::times::{bootstrap_seed, deciding_costs, deciding_metric, deciding_pairs};
+use crate::shape_comparison::base_column;
+use crate::times::{bootstrap_seed, deciding_costs, deciding_metric, deciding_pairs, deciding_pairs_to};
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
 
@@ -123,8 +124,15 @@ impl Comparison {
     pub(crate) fn is_settled(&self, trials: &[Trial], cell: Cell) -> bool {
         let plan = &self.plan;
         match self.stop {
-            // The reference is settled with whatever is compared to it.
-            StopRule::Paired { .. } if cell.treatment == 0 => true,
+            // The reference is settled with whatever is compared to it, and shapes of ranks are with one another.
+            StopRule::Paired { width, min_blocks, .. } if cell.treatment == 0 => {
+                let Some(base) = base_column(plan, cell.threads).map(|threads| Cell { threads, ..cell }) else {
+                    return true;
+                };
+                let pairs = deciding_pairs_to(plan, trials, base, cell);
+                self.is_given_up(trials, base)
+                    || stats::is_settled(&pairs, width, min_blocks as usize, bootstrap_seed(plan, cell))
+            }
             _ if deciding_metric(plan, &plan.subjects[cell.subject]).is_none() => {
                 let runs = trials.iter().filter(|trial| !trial.warmup && cell.has_trial(plan, trial)).count();
                 runs >= self.stop.block_limits().0 as usize

@@ -3,6 +3,7 @@
 use crate::comparison::{Comparison, StopRule, block_order};
 use crate::engine::{Course, Failures, Work};
 use crate::plan::{Cell, Plan};
+use crate::shape_comparison::base_column;
 use crate::times::{bootstrap_seed, deciding_cost, deciding_metric};
 use crate::trial::Trial;
 use stats::{Pair, PairedLooks, RelativeSdLooks};
@@ -24,7 +25,8 @@ struct CellCourse {
     /// The costs by which it is decided when it is enough, and the block of each.
     costs: Vec<f64>,
     blocks: Vec<u32>,
-    /// Pairs with the reference, and how many times of the reference and of this cell were looked through for them.
+    /// Pairs with the reference, or of a reference with that of another shape, and how many times of the other and of this cell were
+    /// looked through for them.
     pairs: Vec<Pair>,
     paired: (usize, usize),
     paired_looks: PairedLooks,
@@ -61,7 +63,18 @@ impl<'a> ComparisonCourse<'a> {
     fn is_settled(&mut self, cell: Cell) -> bool {
         let plan = &self.study.plan;
         match self.study.stop {
-            StopRule::Paired { .. } if cell.treatment == 0 => true,
+            StopRule::Paired { width, min_blocks, .. } if cell.treatment == 0 => {
+                let Some(threads) = base_column(plan, cell.threads) else { return true };
+                // The base is the first of its group, and so comes before.
+                let (before, from) = self.cells.split_at_mut(position(plan, cell));
+                let base = &before[position(plan, Cell { threads, ..cell })];
+                if base.failures.give_up() {
+                    return true;
+                }
+                from[0].pair_with(base);
+                let CellCourse { pairs, paired_looks, .. } = &mut from[0];
+                paired_looks.is_settled(pairs, width, min_blocks as usize, bootstrap_seed(plan, cell))
+            }
             _ if deciding_metric(plan, &plan.subjects[cell.subject]).is_none() => {
                 self.cells[position(plan, cell)].runs >= self.study.stop.block_limits().0
             }
@@ -104,6 +117,10 @@ impl Course for ComparisonCourse<'_> {
         let alone = plan.cells().filter(|cell| is_alone(cell) && mixes.contains(&cell.threads));
         open.extend(alone.filter(|&cell| !self.cells[position(plan, cell)].failures.give_up()));
         let mut groups: Vec<(usize, usize)> = open.iter().map(|cell| (cell.subject, cell.threads)).collect();
+        // Shapes of ranks need what they are compared with in the same block.
+        let bases = open.iter().filter(|cell| cell.treatment == 0);
+        groups.extend(bases.filter_map(|cell| Some((cell.subject, base_column(plan, cell.threads)?))));
+        groups.sort_unstable();
         groups.dedup();
         let mut cells = block_order(plan, &groups, block);
         // Before a study is extended, what is settled runs beside what isn't; then only the reference does, which all need.
@@ -138,7 +155,7 @@ mod tests {
     use crate::engine::CellStudy;
     use crate::metric::Metric;
     use crate::plan::{Subject, Treatment};
-    use crate::times::deciding_pairs;
+    use crate::times::{deciding_pairs, deciding_pairs_to};
     use crate::trial::{More, Status};
     use machine::{CpuId, Placement};
     use stats::Better;
@@ -164,7 +181,7 @@ mod tests {
         let draw = (sequence.wrapping_mul(2_654_435_761) >> 8) % 1_000;
         let turn = crate::engine::Turn { cell, sequence, block, warmup: block < plan.warmup_blocks, cut_off: None };
         let status = if draw < 50 { Status::ExitCode } else { Status::Ok };
-        let scatter = f64::from(draw) / 8_000.0 * f64::from(plan.threads[cell.threads].total());
+        let scatter = f64::from(draw) / 8_000.0 * (cell.threads + 1) as f64;
         let time_s = (draw >= 50).then_some(1.0 + scatter);
         // What is counted goes as the time does, so that the same numbers decide; where it decides, the time goes wild.
         let values = [("cold".to_owned(), 1.0), ("misses".to_owned(), time_s.unwrap_or(1.0))].into();
@@ -184,7 +201,9 @@ mod tests {
             study
         };
         let emulated = [counted(study(paired.clone())), counted(study(papers.clone()))];
-        for study in [study(paired), study(papers)].into_iter().chain(emulated) {
+        let mut ranks = study(paired.clone());
+        ranks.plan.threads = ["1x2", "2x1"].map(|shape| shape.parse().unwrap()).to_vec();
+        for study in [study(paired), study(papers), ranks].into_iter().chain(emulated) {
             let plan = &study.plan;
             let mut course = study.course(&[]);
             let mut trials: Vec<Trial> = Vec::new();
@@ -197,8 +216,16 @@ mod tests {
                 for cell in plan.cells() {
                     assert_eq!(course.is_settled(cell), study.is_settled(&trials, cell), "{cell:?} in block {block}");
                     let cells = &course.cells[position(plan, cell)];
-                    if cell.treatment > 0 && matches!(study.stop, StopRule::Paired { .. }) {
-                        assert_eq!(cells.pairs, deciding_pairs(plan, &trials, cell));
+                    if matches!(study.stop, StopRule::Paired { .. }) {
+                        let base = base_column(plan, cell.threads).map(|threads| Cell { threads, ..cell });
+                        let pairs = match base {
+                            _ if cell.treatment > 0 => deciding_pairs(plan, &trials, cell),
+                            Some(base) if !study.is_given_up(&trials, base) => {
+                                deciding_pairs_to(plan, &trials, base, cell)
+                            }
+                            _ => cells.pairs.clone(),
+                        };
+                        assert_eq!(cells.pairs, pairs);
                     }
                     assert_eq!(cells.failures.give_up(), study.is_given_up(&trials, cell));
                 }
@@ -210,7 +237,9 @@ mod tests {
                     course.note(&trials[trials.len() - 1]);
                 }
             }
-            assert!(narrower, "one group ends before the other");
+            // Shapes of ranks end together.
+            let has_ranks = plan.threads[0].ranks().is_some();
+            assert!(narrower || has_ranks, "one group ends before the other");
             assert!(trials.last().is_some_and(|trial| trial.block > 150), "{}", trials.len());
         }
     }

@@ -1,7 +1,7 @@
 //! The plan of a study: what is run, where, how often, and when it is enough.
 
 use crate::attached_runner::Running;
-use crate::binding::Binding;
+use crate::binding::{Binding, Unit};
 use crate::bounds::{MOST_JOBS, check_count, compiled, repeated};
 use crate::extension::Extension;
 use crate::identity::{Change, Identity};
@@ -10,6 +10,7 @@ use crate::metric::{Clock, Metric};
 use crate::mix::Mix;
 use crate::model::SubjectModel;
 use crate::preparation::Preparation;
+use crate::ranks::RankStart;
 use crate::redaction::{Redaction, SecretsHash, Unkept, without};
 use crate::server::{Server, signal_number};
 use crate::shape::Shape;
@@ -81,6 +82,9 @@ pub struct Subject {
     /// The program that runs already on which its command puts a load, where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<Running>,
+    /// How its ranks are started, where it is an MPI program; then every shape of the plan says how many there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<RankStart>,
     /// Its commands, where several are compared with one another; its own is the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
@@ -347,6 +351,7 @@ impl Plan {
             if let Some(mix) = &subject.mix {
                 self.check_mix(&subject.name, mix)?;
             }
+            self.check_ranks(subject)?;
             // Each once: built-in programs share theirs.
             if let Some(pattern) = subject.time_regex.as_deref().filter(|pattern| times.insert(*pattern)) {
                 check_time_regex(pattern)?;
@@ -381,6 +386,55 @@ impl Plan {
                 "the server's command holds a secret value, and journals keep it as it is run; give the value by a file or a variable".into(),
             )),
             Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether a subject has ranks where the plan's shapes say how many, and none where they don't; and whether it may have any.
+    fn check_ranks(&self, subject: &Subject) -> Result<(), PlanError> {
+        let wrong = |what: String| Err(PlanError(what));
+        let Some(start) = &subject.ranks else {
+            return match self.threads.iter().find(|shape| shape.ranks().is_some()) {
+                None => Ok(()),
+                Some(shape) => wrong(format!(
+                    "{shape} is ranks x threads, and nothing says what starts the ranks of `{}`; add --mpi openmpi, mpich or srun",
+                    subject.name
+                )),
+            };
+        };
+        if let Some(shape) = self.threads.iter().find(|shape| shape.ranks().is_none()) {
+            return wrong(format!(
+                "--mpi {} starts ranks, and {shape} is a number of threads; write ranks x threads: {shape}x1 for {shape} ranks of 1 thread \
+                 each, or 1x{shape} for one rank of {shape}",
+                start.mpi
+            ));
+        }
+        if subject.binding.unit != Unit::Thread {
+            return wrong("ranks are bound thread by thread; leave out --unit process, or --mpi".into());
+        }
+        if !subject.is_program() || subject.server.is_some() || subject.running.is_some() || subject.alone.is_some() {
+            return wrong(format!(
+                "`{}` has no ranks that --mpi could start: only a program that runs by itself has any; leave out --mpi, or --mix, --server, \
+                 --pid and --cgroup",
+                subject.name
+            ));
+        }
+        if let Some(treatment) = self.treatments.iter().find(|treatment| !treatment.conditions.is_default()) {
+            return wrong(format!(
+                "{}: ranks can be placed, and nothing else yet; leave out --memory, --huge-pages, --sched and --beside",
+                treatment.name
+            ));
+        }
+        match self.site {
+            Site::Here => Ok(()),
+            Site::Vm(_) => wrong(
+                "ranks run here, and no MPI starts any in an emulated machine; leave out --on vm, or --mpi".into(),
+            ),
+            Site::Slurm(_) => wrong(format!(
+                "a study on Slurm runs whole blocks on a node each, and starts no ranks there; leave out --on and give the command in a job \
+                 of its own: sbatch -N1 --exclusive --wrap 'stayput study -n {} --mpi srun -- {}'",
+                self.threads.iter().map(Shape::to_string).collect::<Vec<_>>().join(","),
+                subject.argv.join(" ")
+            )),
         }
     }
 
@@ -543,6 +597,7 @@ impl Plan {
                 .chain(variants)
                 .chain(subject.server.iter().map(|server| server.argv.clone()))
                 .chain(subject.running_program())
+                .chain(subject.ranks.iter().map(|start| vec![start.mpi.program().to_owned()]))
                 .collect();
             // What a setup builds isn't there yet, or is another one then.
             let is_built =

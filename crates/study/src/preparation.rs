@@ -210,7 +210,7 @@ impl Preparation {
     }
 
     /// Its variables for a program.
-    pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
+    pub fn variables(&self) -> Vec<(OsString, OsString)> {
         self.env.iter().map(|variable| (variable.name.clone().into(), variable.value.clone().into())).collect()
     }
 

@@ -15,10 +15,22 @@ use launch::{
 use machine::linux::{Tid, affinity};
 use machine::{CpuSet, Placement, RankPlacement, RankShape};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How the ranks of a subject are started. It is part of the plan: with another launcher it is another study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankStart {
+    /// The launcher.
+    pub mpi: Mpi,
+    /// Whether helper threads of the MPI library take places as others do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bind_helpers: bool,
+}
 
 /// An MPI program and how it is launched.
 #[derive(Clone, Debug)]
@@ -41,6 +53,13 @@ pub struct RankLaunch {
     pub observe: Observe,
     /// Whether helper threads of the MPI library take places as others do.
     pub binds_helpers: bool,
+    /// Whether variables of the environment that bind threads are left where nothing else binds them.
+    pub keeps_binding_variables: bool,
+    /// Longest that each rank may run.
+    pub timeout: Option<Duration>,
+    /// Whether what ranks print is that of rank 0 alone, so that its numbers can be looked for. Of the others, the last of what those print
+    /// that fail goes to standard error.
+    pub only_first_prints: bool,
     /// The launcher itself: its output, its input, its time, what becomes of what it leaves.
     pub launcher: Launch,
     /// The program of ours that wraps each rank, with the words before the folder.
@@ -59,6 +78,16 @@ struct Order {
     roles: Vec<SlotRule>,
     observe: Observe,
     binds_helpers: bool,
+    keeps_binding_variables: bool,
+    timeout: Option<Duration>,
+    only_first_prints: bool,
+}
+
+/// The step of a Slurm job in which a rank runs.
+#[derive(Debug, Serialize, Deserialize)]
+struct SlurmStep {
+    job: String,
+    step: String,
 }
 
 /// What was seen of one rank.
@@ -83,7 +112,22 @@ pub struct RanksLaunched {
     pub launcher_s: f64,
     /// Each rank that left something, by its number.
     pub ranks: Vec<RankObservation>,
+    /// What is wrong with them, if it makes what was seen that of another program than was asked for: in a sentence.
+    pub not_as_asked: Option<String>,
 }
+
+impl RanksLaunched {
+    /// The rank whose end ended the others, and how it ended, where one did wrong: a launcher kills the others then.
+    pub fn culprit(&self) -> Option<(usize, Exit)> {
+        let ends = self.ranks.iter().map(|rank| (rank.identity.rank, rank.observation.exit));
+        let failed: Vec<(usize, Exit)> = ends.filter(|(_, exit)| *exit != Exit::Code(0)).collect();
+        let is_killed = |exit: Exit| matches!(exit, Exit::Signal(signal) if KILLS.contains(&signal));
+        failed.iter().find(|(_, exit)| !is_killed(*exit)).or(failed.first()).copied()
+    }
+}
+
+/// The signals by which launchers end the ranks that are left.
+const KILLS: [i32; 2] = [nix::libc::SIGTERM, nix::libc::SIGKILL];
 
 /// Why an MPI program could not be launched.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +155,11 @@ pub enum RankError {
 
 const ORDER: &str = "order.json";
 
+const SLURM_STEP: &str = "step.json";
+
+/// Longest that Slurm may take to cancel a step.
+const SLURM_PATIENCE: Duration = Duration::from_secs(20);
+
 fn folder_error(path: &Path) -> impl Fn(io::Error) -> RankError {
     move |cause| RankError::Folder { path: path.to_path_buf(), cause }
 }
@@ -135,6 +184,9 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
         roles: ranks.roles.clone(),
         observe: ranks.observe,
         binds_helpers: ranks.binds_helpers,
+        keeps_binding_variables: ranks.keeps_binding_variables,
+        timeout: ranks.timeout,
+        only_first_prints: ranks.only_first_prints,
     };
     write_json(&folder.path().join(ORDER), &order)?;
     let allowed = affinity::allowed(Tid::CALLER)
@@ -151,7 +203,11 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
     command.extend(argv.iter().cloned());
     let launch =
         Launch { argv: command, observe: Observe::End, placement: None, threads: None, ..ranks.launcher.clone() };
-    let launched = launch::launch(&launch)?;
+    let launched = launch::launch(&launch);
+    if ranks.mpi == Mpi::Srun && was_killed(&launched) {
+        cancel_step(folder.path());
+    }
+    let launched = launched?;
     let mut seen = Vec::new();
     for entry in fs::read_dir(folder.path()).map_err(folder_error(folder.path()))? {
         let path = entry.map_err(folder_error(folder.path()))?.path();
@@ -172,8 +228,30 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
     let of_ranks: Vec<SeenRank> = seen.iter().map(|rank| seen_rank(rank, bound)).collect();
     let launcher_s = launched.observation.wall_s;
     let mut observation = together(launched.observation, &seen);
+    let not_as_asked = mpi::other_world(&context, &of_ranks);
     observation.notes.extend(mpi::misconfigurations(&context, &of_ranks));
-    Ok(RanksLaunched { launched: Launched { observation, ..launched }, launcher_s, ranks: seen })
+    Ok(RanksLaunched { launched: Launched { observation, ..launched }, launcher_s, ranks: seen, not_as_asked })
+}
+
+/// Whether the launcher was killed before its ranks had ended.
+fn was_killed(launched: &Result<Launched, LaunchError>) -> bool {
+    match launched {
+        Ok(launched) => launched.observation.exit == Exit::TimedOut,
+        Err(error) => matches!(error, LaunchError::Interrupted { .. }),
+    }
+}
+
+/// Has Slurm end what ranks of a killed `srun` do: they are no children of ours, and would run on beside whatever comes next. What can't
+/// be cancelled is Slurm's to tell.
+fn cancel_step(folder: &Path) {
+    let Ok(SlurmStep { job, step }) = read_json(&folder.join(SLURM_STEP)) else { return };
+    // A job that srun made for itself has nothing else in it.
+    let is_own = std::env::var("SLURM_JOB_ID").is_ok_and(|own| own == job);
+    let what = if is_own { format!("{job}.{step}") } else { job };
+    let words = ["scancel", "--signal=KILL", "--full", &what].map(OsString::from).to_vec();
+    let cancel =
+        Launch { observe: Observe::End, output: Output::Capture, timeout: Some(SLURM_PATIENCE), ..Launch::new(words) };
+    drop(launch::launch(&cancel));
 }
 
 /// The threads of a rank that work for the program: not those of its MPI library, and none of other processes than its own.
@@ -201,6 +279,8 @@ fn together(launcher: Observation, ranks: &[RankObservation]) -> Observation {
     (all.migrations, all.stops, all.stops_s) = (Some(0), Some(0), Some(0.0));
     (all.read_bytes, all.written_bytes) = (Some(0), Some(0));
     all.counters.clear();
+    // What several ranks say alike is told once.
+    let mut said: BTreeMap<&String, Vec<usize>> = BTreeMap::new();
     let mut before = 0;
     for rank in ranks {
         let seen = &rank.observation;
@@ -213,12 +293,27 @@ fn together(launcher: Observation, ranks: &[RankObservation]) -> Observation {
             seen.threads.iter().cloned().map(|thread| ThreadObservation { process: thread.process + before, ..thread }),
         );
         before += processes;
-        let number = rank.identity.rank;
         for note in &seen.notes {
-            all.notes.push(format!("rank {number}: {note}"));
+            said.entry(note).or_default().push(rank.identity.rank);
         }
     }
+    let of_ranks = |(note, ranks): (&String, Vec<usize>)| match ranks[..] {
+        [only] => format!("rank {only}: {note}"),
+        _ => format!("ranks {}: {note}", numbers(&ranks)),
+    };
+    all.notes.extend(said.into_iter().map(of_ranks));
     all
+}
+
+/// What is shown of the output of a rank that failed, of each stream, in bytes.
+const LAST_WORDS: usize = 2048;
+
+/// `0-3` for neighbours, else `0, 2`.
+fn numbers(ranks: &[usize]) -> String {
+    match ranks {
+        [first, .., last] if last - first + 1 == ranks.len() => format!("{first}-{last}"),
+        _ => ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Is the wrapper of one rank: launches its program, leaves what it saw in the folder, and returns how it ended.
@@ -228,8 +323,12 @@ fn together(launcher: Observation, ranks: &[RankObservation]) -> Observation {
 pub fn run_rank(folder: &Path, argv: &[OsString]) -> Result<Exit, RankError> {
     let identity = RankIdentity::from_environment(|name| std::env::var(name).ok()).ok_or(RankError::NoRank)?;
     let order: Order = read_json(&folder.join(ORDER))?;
+    if let (0, Ok(job), Ok(step)) = (identity.rank, std::env::var("SLURM_JOB_ID"), std::env::var("SLURM_STEP_ID")) {
+        write_json(&folder.join(SLURM_STEP), &SlurmStep { job, step })?;
+    }
     let inherited_cpus = affinity::allowed(Tid::CALLER)
         .map_err(|errno| LaunchError::System { call: "sched_getaffinity", cause: errno.into() })?;
+    let is_heard = identity.rank == 0 || !order.only_first_prints;
     let place = order.placement.as_ref().and_then(|placement| placement.ranks.get(identity.local_rank)).cloned();
     let launch = Launch {
         placement: place.clone().filter(|_| !order.only_expects),
@@ -238,16 +337,22 @@ pub fn run_rank(folder: &Path, argv: &[OsString]) -> Result<Exit, RankError> {
         roles: order.roles,
         free_mpi_helpers: !order.binds_helpers,
         observe: order.observe,
-        output: Output::Inherit,
+        output: if is_heard { Output::Inherit } else { Output::Capture },
+        timeout: order.timeout,
         descendants: Descendants::Detach,
-        keep_binding_variables: order.placement.is_none() || order.only_expects,
+        keep_binding_variables: order.keeps_binding_variables,
         ..Launch::new(argv.to_vec())
     };
-    let mut observation = launch::launch(&launch)?.observation;
+    let Launched { mut observation, stdout, stderr, .. } = launch::launch(&launch)?;
     if let Some(place) = place.filter(|_| order.only_expects) {
         expect(&mut observation, &place);
     }
     let exit = observation.exit;
+    if exit != Exit::Code(0) {
+        for said in [stdout, stderr].map(|said| said.end(LAST_WORDS)).iter().filter(|said| !said.is_empty()) {
+            eprintln!("rank {}: {}", identity.rank, said.trim_end());
+        }
+    }
     write_json(
         &folder.join(format!("rank-{}.json", identity.rank)),
         &RankObservation { identity, inherited_cpus, observation },

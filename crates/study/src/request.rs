@@ -18,11 +18,12 @@ use crate::mix_text::{self, JobText};
 use crate::model_file::ModelFile;
 use crate::plan::{Alone, Plan, PlanError, Subject, Treatment, UNBOUND};
 use crate::race::{Race, RaceStop};
+use crate::ranks::RankStart;
 use crate::shape::Shape;
 use crate::site::{BLOCKS_OF_A_BOOT, Site};
 use crate::study_file::{BeyondMachine, MixTable, Share, StopTable, StudyFile, SubjectTable};
 use launch::Conditions;
-use machine::{Machine, RankError};
+use machine::{Machine, Policy, RankError, RankPolicy};
 use stats::RaceRule;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -173,9 +174,26 @@ impl Request {
         }
         let usable = machine.usable_cpus().len() as u32;
         let mut threads = list::shapes(&study.threads, usable)?;
-        if let Some(shape) = threads.iter().find(|shape| shape.ranks().is_some()) {
+        if subjects.iter().any(|subject| subject.ranks.is_some()) {
+            if study.threads.is_empty() {
+                return Err(wrong(format!(
+                    "say which ranks x threads are compared, as in -n {}; --mpi starts as many ranks as that says",
+                    shapes_of_machine(usable)
+                )));
+            }
+            if race.is_some() {
+                return Err(wrong(
+                    "ranks don't race yet; leave out --best, and compare shapes by -n 1x8,2x4 and placements by --place",
+                ));
+            }
+        }
+        let names_ranks = |name: &&String| name.parse::<Policy>().is_err() && name.parse::<RankPolicy>().is_ok();
+        if let Some(name) = list::placement_names(&study.placements).iter().find(names_ranks)
+            && let Some(subject) = subjects.iter().find(|subject| subject.ranks.is_none())
+        {
             return Err(wrong(format!(
-                "{shape} is ranks x threads, and nothing says what starts ranks; add --mpi openmpi, mpich or srun"
+                "`{name}` says where ranks go, and {} has none; add --mpi openmpi, mpich or srun, and -n with ranks x threads such as 2x4",
+                subject.name
             )));
         }
         if study.beyond_machine == BeyondMachine::LeaveOut {
@@ -354,6 +372,15 @@ impl RaceRequest {
     }
 }
 
+/// Divisions of so many CPUs into ranks and threads, as an example: `1x8,2x4,4x2,8x1`.
+fn shapes_of_machine(cpus: u32) -> String {
+    let ranks = (1..=cpus).filter(|ranks| cpus.is_multiple_of(*ranks));
+    let all: Vec<String> = ranks.map(|ranks| format!("{ranks}x{}", cpus / ranks)).collect();
+    // Many CPUs have many divisors; those of the middle are what people run.
+    let middle = all.len().saturating_sub(4) / 2;
+    all[middle..].iter().take(4).map(String::as_str).collect::<Vec<_>>().join(",")
+}
+
 fn checked<K: Kind>(study: K) -> Result<K, PlanError> {
     study.check()?;
     Ok(study)
@@ -521,6 +548,7 @@ fn subject(table: &SubjectTable, builtin: &impl Fn(&str) -> Result<Subject, NoBu
     subject.verified_regex = table.verified_regex.clone().or(subject.verified_regex);
     subject.server = table.server()?;
     subject.preparation = table.preparation();
+    subject.ranks = table.mpi.map(|mpi| RankStart { mpi, bind_helpers: table.bind_mpi_helpers });
     subject.binding = Binding::new(table.unit, table.skip.clone(), table.observe).with_slots(table.slots.clone());
     (subject.metric, subject.metrics) = primary_and_others(table.metrics.clone(), table.primary.as_deref())?;
     Ok(subject)

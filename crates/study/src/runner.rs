@@ -176,6 +176,13 @@ impl ProgramRunner {
         Err(RunnerError::Broken(format!("{change} since this study went on; {again}")))
     }
 
+    /// Shows what a program printed, where that is asked for.
+    pub(crate) fn show(&self, launched: &Launched) {
+        if self.shows_output {
+            eprint!("{}{}", launched.stdout.text(), launched.stderr.text());
+        }
+    }
+
     /// Takes the number of a trial back that was not under its conditions, or stood still.
     pub(crate) fn judge(&self, trial: &mut Trial, not_in_force: Option<String>, standstill: Option<Standstill>) {
         if let Some(cause) = not_in_force {
@@ -225,6 +232,13 @@ impl Runner for ProgramRunner {
             self.step(plan, turn, Step::Conclude, &mut trial)?;
             return Ok(trial);
         }
+        if let Some(start) = &subject.ranks {
+            self.run_ranks(plan, turn, *start, &mut trial)?;
+            if trial.status != Status::NotStarted {
+                self.step(plan, turn, Step::Conclude, &mut trial)?;
+            }
+            return Ok(trial);
+        }
         let threads = subject.threads_of(plan.threads[turn.cell.threads]);
         let treatment = &plan.treatments[turn.cell.treatment].name;
         let limit = turn.limit(plan);
@@ -254,9 +268,7 @@ impl Runner for ProgramRunner {
             }
             Err(error) => trial.cause = error.to_string(),
             Ok(launched) => {
-                if self.shows_output {
-                    eprint!("{}{}", launched.stdout.text(), launched.stderr.text());
-                }
+                self.show(&launched);
                 let patterns = &self.patterns[turn.cell.subject];
                 let numbers = || patterns.numbers(&launched, trial.started_unix_s, threads, turn.block);
                 match time_s(&launched, limit, patterns).and_then(|time_s| Ok((time_s, numbers()?))) {
@@ -328,7 +340,7 @@ pub(crate) fn time_s(
     }
 }
 
-fn signal_name(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     match nix::sys::signal::Signal::try_from(signal) {
         Ok(name) => format!("killed by {}", name.as_str()),
         Err(_) => format!("killed by signal {signal}"),

@@ -14,6 +14,7 @@ use crate::server::{READY_TIMEOUT, ReadyWhen, STOP_TIMEOUT, Server, signal_numbe
 use crate::site::{GuestMachine, Site};
 use crate::toml_file::{self, FileError};
 use launch::Target;
+use launch::mpi::Mpi;
 use machine::RankPolicy;
 use serde::Deserialize;
 use sim::toml_text::{self, Mistake, line_at};
@@ -24,6 +25,10 @@ use std::time::Duration;
 
 /// More placements than anybody writes; each may list as many CPUs as a placement has.
 const MOST_PLACEMENTS: usize = 1000;
+
+/// Why a built-in program is started by no MPI.
+pub(crate) const NO_BUILTIN_RANKS: &str =
+    "built-in programs have threads and no ranks; `mpi` starts a program of yours";
 
 /// A study file as read. What it leaves out is left to the command line and the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -191,6 +196,12 @@ pub struct SubjectTable {
     /// How threads are noticed: `trace` or `poll`.
     #[serde(default)]
     pub observe: Observe,
+    /// The launcher of MPI that starts it as ranks: `openmpi`, `mpich` or `srun`.
+    #[serde(default, deserialize_with = "words::mpi")]
+    pub mpi: Option<Mpi>,
+    /// Whether threads that the MPI library starts for itself take places as all others do.
+    #[serde(default)]
+    pub bind_mpi_helpers: bool,
     /// Numbers that its runs write: `tps higher = "tps = ([0-9.]+)"`.
     #[serde(default, deserialize_with = "words::metrics")]
     pub metrics: Vec<Metric>,
@@ -356,6 +367,12 @@ impl SubjectTable {
                 return wrong("input", "`input` is for a `command`; built-in programs read nothing");
             }
             _ => {}
+        }
+        if self.mpi.is_some() && self.builtin.is_some() {
+            return wrong("mpi", NO_BUILTIN_RANKS);
+        }
+        if self.bind_mpi_helpers && self.mpi.is_none() {
+            return wrong("bind-mpi-helpers", "`bind-mpi-helpers` is for ranks, which `mpi` starts; name it");
         }
         let of = |key| move |wrong: PlanError| (key, format!("`{key}`: {wrong}"));
         self.server().map_err(of("server"))?;

@@ -345,18 +345,26 @@ pub(crate) fn best_of(subject: &str, summaries: &[Summary]) -> Option<Best> {
         |a: &&Summary, b: &&Summary| a.figures.cost.unwrap_or(f64::MAX).total_cmp(&b.figures.cost.unwrap_or(f64::MAX));
     let ours = || summaries.iter().filter(|summary| summary.subject == subject && summary.figures.cost.is_some());
     let threads = ours().min_by(fastest)?.threads;
-    let here = || ours().filter(|summary| summary.threads == threads);
-    let chosen = here()
-        .filter(|summary| summary.claim == Claim::Faster)
-        .min_by(fastest)
-        .or_else(|| here().find(|summary| summary.claim == Claim::Reference))
-        .or_else(|| here().min_by(fastest))?;
+    let chosen = best_of_shape(subject, threads, summaries)?;
     Some(Best {
         subject: subject.to_owned(),
         threads,
         placement: chosen.placement.clone(),
         shown: chosen.claim == Claim::Faster,
     })
+}
+
+/// The best cell of a subject with so many threads, or ranks x threads, by the same rule.
+pub(crate) fn best_of_shape<'s>(subject: &str, shape: Shape, summaries: &'s [Summary]) -> Option<&'s Summary> {
+    let fastest =
+        |a: &&Summary, b: &&Summary| a.figures.cost.unwrap_or(f64::MAX).total_cmp(&b.figures.cost.unwrap_or(f64::MAX));
+    let has_runs = |summary: &&Summary| summary.subject == subject && summary.figures.cost.is_some();
+    let here = || summaries.iter().filter(has_runs).filter(|summary| summary.threads == shape);
+    here()
+        .filter(|summary| summary.claim == Claim::Faster)
+        .min_by(fastest)
+        .or_else(|| here().find(|summary| summary.claim == Claim::Reference))
+        .or_else(|| here().min_by(fastest))
 }
 
 /// Adds what a race says of its winner's gain to the summary of that cell.

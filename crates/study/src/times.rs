@@ -51,8 +51,12 @@ pub(crate) fn deciding_costs(plan: &Plan, trials: &[Trial], cell: Cell) -> Vec<(
 
 /// Pairs of such costs of the reference and of `cell`, in block order.
 pub(crate) fn deciding_pairs(plan: &Plan, trials: &[Trial], cell: Cell) -> Vec<Pair> {
-    let reference: BTreeMap<u32, f64> =
-        deciding_costs(plan, trials, Cell { treatment: 0, ..cell }).into_iter().collect();
+    deciding_pairs_to(plan, trials, Cell { treatment: 0, ..cell }, cell)
+}
+
+/// Pairs of such costs of two cells, in block order; those of `reference` as the reference's.
+pub(crate) fn deciding_pairs_to(plan: &Plan, trials: &[Trial], reference: Cell, cell: Cell) -> Vec<Pair> {
+    let reference: BTreeMap<u32, f64> = deciding_costs(plan, trials, reference).into_iter().collect();
     let pair = |(block, treatment_s)| Some(Pair { reference_s: *reference.get(&block)?, treatment_s });
     deciding_costs(plan, trials, cell).into_iter().filter_map(pair).collect()
 }

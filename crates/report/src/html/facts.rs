@@ -90,7 +90,7 @@ fn pictures(study: &StudyView, machine: &Machine) -> Markup {
                 }
             }
         }
-        p.muted { "The CPUs of every thread count are listed below." }
+        p.muted { "The CPUs of every " (study.column_noun()) " are listed below." }
     }
 }
 

@@ -141,8 +141,9 @@ pub(super) fn ratios(study: &StudyView) -> Section {
         figure(
             &format!("{}: ratio to {reference} with 95 % interval", plain(&subject.name)),
             &format!(
-                "One row for each {} and thread count; the table below has the same figures.",
-                compared(study.analysis.varied)
+                "One row for each {} and {}; the table below has the same figures.",
+                compared(study.analysis.varied),
+                study.column_noun()
             ),
             chart::intervals(&intervals(study, subject), wording.word(false), wording.word(true), false),
             "no pair of trials to compare yet",

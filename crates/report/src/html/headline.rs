@@ -7,7 +7,7 @@ use crate::words::shape_in_words;
 use crate::words::{capital, compared, count, plain};
 use maud::{Markup, html};
 use study::Subject;
-use study::verdict::{Configuration, Headline, RaceOutcome, Verdict};
+use study::verdict::{Configuration, Difference, Headline, RaceOutcome, Verdict};
 
 /// The words or the number in large type, and the lines below it.
 struct Large {
@@ -57,13 +57,35 @@ impl Large {
         }
     }
 
+    /// How many times as fast the fastest division into ranks and threads is as the one that it beats by most.
+    fn of_shapes(study: &StudyView, verdict: &Verdict) -> Self {
+        let wording = study.wording(verdict.subject());
+        let gains = study.analysis.shapes_of(verdict.subject()).flat_map(|shapes| {
+            shapes.others.iter().filter_map(move |other| match other.difference {
+                Difference::Faster { ratio } => Some((shapes, other, ratio)),
+                _ => None,
+            })
+        });
+        let Some((shapes, other, ratio)) = gains.max_by(|(.., a), (.., b)| a.value.total_cmp(&b.value)) else {
+            return Self::words(
+                "No difference shown",
+                html! { p.doubt { "between divisions into ranks and threads" } },
+            );
+        };
+        let ratio = Ratio::new(ratio.value, Some(ratio.low), Some(ratio.high));
+        let doubt = format!("95 % interval {}, {}", ratio.range("–"), count(other.pairs as usize, "pair"));
+        let best = shape_in_words(shapes.fastest.threads);
+        Self::gain(&ratio.value, &wording.beside_ratio(), &best, &shape_in_words(other.other.threads), &doubt)
+    }
+
     fn new(study: &StudyView, verdict: &Verdict) -> Self {
         let outcome = match verdict {
             Verdict::Comparison(_) | Verdict::Emulated(_) | Verdict::Refused(_) => None,
             Verdict::Race(verdict) => verdict.outcome.as_ref(),
         };
         let wording = study.wording(verdict.subject());
-        let (fastest_count, lose) = (format!("its {} thread count", wording.superlative()), wording.infinitive(false));
+        let (fastest_count, lose) =
+            (format!("its {} {}", wording.superlative(), study.column_noun()), wording.infinitive(false));
         let reference = plain(study.reference_of(verdict));
         let threads = |best: &Configuration| shape_in_words(best.threads);
         let fastest = |best: &Configuration| html! { p.doubt { "with " (threads(best)) ", " (fastest_count) } };
@@ -71,6 +93,11 @@ impl Large {
             html! { p.doubt { "with " (threads(best)) ", " (fastest_count) ", none is shown to beat " (reference) } }
         };
         let large = match verdict.headline() {
+            Headline::NothingCompared { .. } | Headline::NoneShown { .. }
+                if study.analysis.shapes_of(verdict.subject()).next().is_some() =>
+            {
+                Self::of_shapes(study, verdict)
+            }
             Headline::NoAnswer => Self::words("No answer", html! { p.doubt { "No run of it went well." } }),
             Headline::Refused => Self::words("No answer", html! { p.doubt { "What it reports can't be its time." } }),
             Headline::Emulated { differs: true } => {

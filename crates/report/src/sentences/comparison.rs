@@ -45,7 +45,6 @@ fn headline(verdict: &ComparisonVerdict, varied: Varied, wording: Wording) -> St
     };
     let here = match verdict.headlined() {
         Headline::GainElsewhere { best, threads } => {
-            let threads: Vec<String> = threads.iter().map(Shape::to_string).collect();
             format!(
                 "best here: {}, which none is shown to beat there; a gain is shown with {} only",
                 configuration(best),
@@ -76,12 +75,18 @@ fn headline(verdict: &ComparisonVerdict, varied: Varied, wording: Wording) -> St
     qualified(format!("{what} {matters}{what_for}, by up to {}; {here}.", percent(*by)), disturbances)
 }
 
-/// `1 thread`, `2 and 4 threads`.
-fn threads_in_words(threads: &[String]) -> String {
-    match threads {
+/// `1 thread`, `2 and 4 threads`, `2 ranks x 4 threads and 8 ranks x 1 thread`.
+fn threads_in_words(shapes: &[Shape]) -> String {
+    let has_ranks = shapes.iter().any(|shape| shape.ranks().is_some());
+    let words: Vec<String> = match has_ranks {
+        true => shapes.iter().map(|shape| shape_in_words(*shape)).collect(),
+        false => shapes.iter().map(Shape::to_string).collect(),
+    };
+    let unit = if has_ranks { "" } else { " threads" };
+    match words.as_slice() {
         [one] if one == "1" => "1 thread".into(),
-        [one] => format!("{one} threads"),
-        [first @ .., last] => format!("{} and {last} threads", first.join(", ")),
+        [one] => format!("{one}{unit}"),
+        [first @ .., last] => format!("{} and {last}{unit}", first.join(", ")),
         [] => String::new(),
     }
 }

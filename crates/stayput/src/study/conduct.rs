@@ -8,9 +8,12 @@ use machine::Machine;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use study::engine::{self, CellStudy, EngineError, Event, Runner, RunnerError, Turn};
+use study::ranks::RankError;
 use study::session::SessionError;
 use study::slurm::{self, Cluster, Folder};
-use study::{Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, Record, Session, Trial, journal_name};
+use study::{
+    Host, Inputs, Kind, ModelRunner, Plan, ProgramRunner, Race, RankStart, Record, Session, Trial, journal_name,
+};
 
 /// Whether every program of the plan is there, and can be executed.
 pub(super) fn can_start(plan: &Plan) -> anyhow::Result<()> {
@@ -25,7 +28,13 @@ pub(super) fn can_start(plan: &Plan) -> anyhow::Result<()> {
         {
             let Some(program) = argv.first() else { continue };
             let program = OsStr::new(program);
-            launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;
+            let path = launch::executable_path(program).map_err(|error| crate::unstartable(error, program))?;
+            let Some(RankStart { mpi, .. }) = subject.ranks else { continue };
+            launch::executable_path(OsStr::new(mpi.program()))
+                .map_err(|_| UsageError::from(RankError::NoLauncher(mpi.program(), mpi)))?;
+            if let Some(why) = launch::mpi::obstacle(mpi, &path, &subject.preparation.variables()) {
+                return Err(UsageError::from(why));
+            }
         }
     }
     Ok(())

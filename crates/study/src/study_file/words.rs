@@ -2,6 +2,7 @@
 
 use crate::metric::Metric;
 use crate::site::Site;
+use launch::mpi::Mpi;
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// A word or a number.
@@ -79,6 +80,11 @@ pub(super) fn levels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<S
 pub(super) fn metrics<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Metric>, D::Error> {
     let words = levels(deserializer)?;
     words.iter().map(|word| word.parse().map_err(D::Error::custom)).collect()
+}
+
+/// `"openmpi"`.
+pub(super) fn mpi<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mpi>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 #[derive(serde::Deserialize)]
