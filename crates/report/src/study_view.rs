@@ -290,9 +290,15 @@ impl<'a> StudyView<'a> {
     }
 }
 
-/// The threads of the process that has most of them (the first such process), in order of creation.
+/// The threads of the process that has most of them (the first such process), in order of creation; of ranks those of all, rank by rank,
+/// but for helper threads of their MPI library.
 pub(crate) fn program_threads(trial: &Trial) -> Vec<&ThreadObservation> {
     let Some(observation) = &trial.observation else { return Vec::new() };
+    if trial.threads.ranks().is_some() {
+        let mut threads: Vec<_> = observation.threads.iter().filter(|thread| !thread.is_helper).collect();
+        threads.sort_by_key(|thread| (thread.process, thread.thread));
+        return threads;
+    }
     let mut counts = std::collections::BTreeMap::<u32, usize>::new();
     for thread in &observation.threads {
         *counts.entry(thread.process).or_default() += 1;

@@ -1,43 +1,14 @@
 //! MPI programs under the real launchers: where each thread of each rank is, what launchers make of our exports, and what goes wrong.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as the tests may")]
 
+mod mpi_programs;
+
 use machine::{CpuSet, Machine, RankPolicy, RankSyntax};
+use mpi_programs::{ENVIRONMENT, MPICH, Mpi, OPEN_MPI, THREAD_VARIABLES};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-/// An MPI of Debian's.
-#[derive(Clone, Copy)]
-struct Mpi {
-    name: &'static str,
-    compiler: &'static str,
-}
-
-const OPEN_MPI: Mpi = Mpi { name: "openmpi", compiler: "mpicc.openmpi" };
-const MPICH: Mpi = Mpi { name: "mpich", compiler: "mpicc.mpich" };
-
-impl Mpi {
-    /// A program of ours, built by this MPI's compiler; none where that isn't installed or can't bind and trace.
-    fn program(self, folder: &Path, name: &str) -> Option<PathBuf> {
-        let cpus = machine::linux::allowed_cpus().map_or(0, |cpus| cpus.len());
-        let traced = launch::trace_available();
-        if cpus < 2 || traced.is_err() || Command::new(self.compiler).arg("-show").output().is_err() {
-            println!("skipped: {} CPUs, ptrace {traced:?}, or no {} (package openmpi-bin, mpich)", cpus, self.compiler);
-            return None;
-        }
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
-        let program = folder.join(format!("{name}.{}", self.name));
-        let status = Command::new(self.compiler)
-            .args(["-O1", "-pthread", "-fopenmp", "-o"])
-            .arg(&program)
-            .arg(source)
-            .status()
-            .unwrap();
-        assert!(status.success());
-        Some(program)
-    }
-}
 
 /// `stayput run` of ranks, with what it saw; before it what runs it, and variables.
 fn run(
@@ -56,17 +27,8 @@ fn run(
     line.push("--");
     line.extend(program);
     let mut command = Command::new(line[0]);
-    for name in ["OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY"] {
-        command.env_remove(name);
-    }
-    let output = command
-        .args(&line[1..])
-        // Root may, and nothing but this machine is asked.
-        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
-        .envs([("OMPI_MCA_oob_tcp_if_include", "lo"), ("OMPI_MCA_btl", "self,vader"), ("OMPI_MCA_pml", "ob1")])
-        .envs(variables.iter().copied())
-        .output()
-        .unwrap();
+    THREAD_VARIABLES.iter().for_each(|name| drop(command.env_remove(name)));
+    let output = command.args(&line[1..]).envs(ENVIRONMENT).envs(variables.iter().copied()).output().unwrap();
     let seen = fs::read(&json).ok().map(|text| serde_json::from_slice(&text).unwrap()).unwrap_or_default();
     (output, seen)
 }

@@ -279,6 +279,8 @@ fn together(launcher: Observation, ranks: &[RankObservation]) -> Observation {
     (all.migrations, all.stops, all.stops_s) = (Some(0), Some(0), Some(0.0));
     (all.read_bytes, all.written_bytes) = (Some(0), Some(0));
     all.counters.clear();
+    // The launcher's own is none of the program.
+    all.threads.clear();
     // What several ranks say alike is told once.
     let mut said: BTreeMap<&String, Vec<usize>> = BTreeMap::new();
     let mut before = 0;
