@@ -60,7 +60,8 @@ impl Mpi {
             (Some(options), _) => words.extend(options.iter().cloned()),
             (None, Self::OpenMpi) => words.extend(["--bind-to", "none", "--oversubscribe"].map(String::from)),
             (None, Self::Mpich) => words.extend(["-bind-to", "none"].map(String::from)),
-            (None, Self::Srun) => words.push("--cpu-bind=none".into()),
+            // Our own CPUs are those of one node, and there may be fewer of them than threads.
+            (None, Self::Srun) => words.extend(["-N1", "--overcommit", "--cpu-bind=none"].map(String::from)),
         }
         words.into_iter().map(OsString::from).collect()
     }
@@ -181,7 +182,7 @@ impl RankContext {
     pub fn of_caller(mpi: Mpi, ranks: usize, allowed: CpuSet) -> Self {
         let names = BINDING_VARIABLES
             .into_iter()
-            .chain(["OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"])
+            .chain(["OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_JOB_ID"])
             .chain(ROOT_VARIABLES);
         let variables = names.filter_map(|name| Some((name.to_owned(), env::var(name).ok()?))).collect();
         let is_root = nix::unistd::geteuid().is_root();
@@ -275,8 +276,13 @@ fn refused_root(context: &RankContext, ranks: &[SeenRank]) -> Option<String> {
 fn fewer_ranks(context: &RankContext, ranks: &[SeenRank]) -> Option<String> {
     let is_told = ranks.is_empty() && context.is_refused_root();
     (ranks.len() < context.ranks && !is_told).then(|| {
+        // Outside of a job srun asks for one, on whatever node is free.
+        let elsewhere = match context.mpi == Mpi::Srun && !context.variables.contains_key("SLURM_JOB_ID") {
+            true => "; outside of a job srun starts ranks on a node of Slurm's choice: give the command in a job, by sbatch or salloc",
+            false => "",
+        };
         format!(
-            "{} of {} ranks were started, or came to their end: {} printed why",
+            "{} of {} ranks were started, or came to their end: {} printed why{elsewhere}",
             ranks.len(),
             context.ranks,
             launcher(context)

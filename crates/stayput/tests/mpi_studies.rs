@@ -302,7 +302,7 @@ fn a_study_file_says_which_mpi_starts_a_subject() {
             format!("{head}[[subject]]\ncommand = \"true\"\nbind-mpi-helpers = true\n"),
             "`bind-mpi-helpers` is for ranks",
         ),
-        (format!("{head}[[subject]]\ncommand = \"true\"\n"), "nothing says what starts the ranks of `true`"),
+        (format!("{head}[[subject]]\ncommand = \"true\"\n"), "says where ranks go, and true has none"),
     ] {
         let (code, said) = run(&text);
         assert_eq!(code, Some(2), "{said}");

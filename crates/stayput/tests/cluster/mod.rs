@@ -67,11 +67,19 @@ impl Cluster {
     /// # Panics
     /// When there is none in time, with the end of what its controller wrote.
     pub fn start() -> Self {
+        Self::with_tasks("task/none")
+    }
+
+    /// The same with another plugin that says where tasks may run; `task/affinity` binds them.
+    ///
+    /// # Panics
+    /// Likewise.
+    pub fn with_tasks(plugin: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("stayput-slurm-").tempdir().unwrap();
         for name in ["state", "spool", "run", "log"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        fs::write(folder.path().join("slurm.conf"), configuration(folder.path())).unwrap();
+        fs::write(folder.path().join("slurm.conf"), configuration(folder.path(), plugin)).unwrap();
         let mut cluster = Self { folder, controller: None, daemons: NODES.map(|_| None).into() };
         cluster.start_controller();
         (0..NODES.len()).for_each(|node| cluster.start_node(node));
@@ -214,7 +222,7 @@ fn free_ports<const N: usize>() -> [u16; N] {
     held.each_ref().map(|listener| listener.local_addr().unwrap().port())
 }
 
-fn configuration(folder: &Path) -> String {
+fn configuration(folder: &Path, plugin: &str) -> String {
     let user = Command::new("id").arg("-un").output().unwrap().stdout;
     let user = String::from_utf8(user).unwrap();
     let user = user.trim();
@@ -240,7 +248,7 @@ SlurmdPidFile={folder}/run/%n.pid
 SlurmctldLogFile={folder}/log/slurmctld
 SlurmdLogFile={folder}/log/%n
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin={plugin}
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core

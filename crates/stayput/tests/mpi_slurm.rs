@@ -1,0 +1,145 @@
+//! Ranks that `srun` starts, on a real Slurm: runs and studies in a job, and what Slurm makes of our exports.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as the tests may")]
+
+#[allow(dead_code, reason = "other tests need more of it")]
+mod cluster;
+
+use cluster::{Cluster, lacking};
+use machine::{CpuSet, Machine, RankPolicy, RankShape, RankSyntax};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const STAYPUT: &str = env!("CARGO_BIN_EXE_stayput");
+
+/// A program of OpenMP threads, built here; none, and the reason printed, where that can't be or threads can't be bound.
+fn program(folder: &Path) -> Option<PathBuf> {
+    let cpus = machine::linux::allowed_cpus().map_or(0, |cpus| cpus.len());
+    let traced = launch::trace_available();
+    let has_srun = launch::executable_path("srun".as_ref()).is_ok();
+    if let Some(why) = lacking().or_else(|| (!has_srun).then(|| "there is no srun".into())) {
+        println!("skipped: {why}");
+        return None;
+    }
+    let program = folder.join("openmp");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/openmp.c");
+    let built = Command::new("gcc").args(["-O1", "-fopenmp", "-o"]).arg(&program).arg(source).status();
+    if cpus < 2 || traced.is_err() || !built.is_ok_and(|status| status.success()) {
+        println!("skipped: {cpus} CPUs, ptrace {traced:?}, or no gcc with OpenMP");
+        return None;
+    }
+    Some(program)
+}
+
+/// Runs a line for a shell as a job that has a node for itself, and gives what it printed.
+fn in_a_job(cluster: &Cluster, folder: &Path, line: &str) -> String {
+    let said = folder.join("said");
+    let output = cluster
+        .command("sbatch")
+        .args(["-N1", "--exclusive", "--wait", "--output", said.to_str().unwrap(), "--wrap", line])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let printed = fs::read_to_string(&said).unwrap_or_default();
+    assert!(output.status.code().is_some(), "{output:?}");
+    printed + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn sets(value: &Value) -> Vec<CpuSet> {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+#[test]
+fn srun_starts_the_ranks_of_runs_and_of_studies() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(folder.path()) else { return };
+    let (program, cluster) = (program.display().to_string(), Cluster::start());
+    let machine = Machine::host().unwrap();
+    let expected = |shape: &str, place: &str| {
+        let shape: RankShape = shape.parse().unwrap();
+        match place {
+            "unbound" => vec![machine.usable_cpus(); shape.total()],
+            place => place.parse::<RankPolicy>().unwrap().place(&machine, shape).unwrap().row().slots,
+        }
+    };
+    let place = "ranks=balanced:core,threads=compact";
+    let said = in_a_job(
+        &cluster,
+        folder.path(),
+        &format!("{STAYPUT} run --quiet --json run.json -n 2x2 --mpi srun --place {place} -- {program}"),
+    );
+    let seen: Value = serde_json::from_slice(&fs::read(folder.path().join("run.json")).expect(&said)).unwrap();
+    let threads =
+        seen["ranks"].as_array().unwrap().iter().flat_map(|rank| rank["observation"]["threads"].as_array().unwrap());
+    let actual: Vec<CpuSet> =
+        threads.map(|thread| serde_json::from_value(thread["actual_cpus"].clone()).unwrap()).collect();
+    assert_eq!(actual, expected("2x2", place), "{said}");
+
+    let words = "--min-runs 2 --max-runs 2 --warmup 0 --no-report --quiet --out a.stayput";
+    let said = in_a_job(
+        &cluster,
+        folder.path(),
+        &format!("{STAYPUT} study -n 1x2,2x1,2x2,4x1 --mpi srun --place unbound,compact {words} -- {program}"),
+    );
+    let report = cluster
+        .command(STAYPUT)
+        .args(["report", "a.stayput", "--format", "json"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let study: Value = serde_json::from_slice(&report.stdout).expect(&said);
+    let trials = study["trials"].as_array().unwrap();
+    assert!(trials.len() >= 8, "{said}");
+    for trial in trials {
+        assert_eq!(trial["status"], "ok", "{trial}");
+        let (shape, place) = (trial["threads"].as_str().unwrap(), trial["placement"].as_str().unwrap());
+        assert_eq!(sets(&trial["actual_cpus"]), expected(shape, place), "{shape} {place}");
+    }
+    assert!(said.contains("1 rank x 2 threads"), "{said}");
+
+    // Ranks are children of Slurm's daemon; none outlives a study that gave up waiting.
+    let seconds = format!("3{}", std::process::id());
+    let words =
+        "--min-runs 1 --max-runs 1 --warmup 0 --timeout 500ms --place unbound --no-report --quiet --out b.stayput";
+    let said =
+        in_a_job(&cluster, folder.path(), &format!("{STAYPUT} study -n 2x1 --mpi srun {words} -- sleep {seconds}"));
+    assert!(said.contains("timeout") || said.contains("took longer"), "{said}");
+    let is_left = |entry: fs::DirEntry| {
+        fs::read(entry.path().join("cmdline")).unwrap_or_default() == format!("sleep\0{seconds}\0").as_bytes()
+    };
+    assert!(!fs::read_dir("/proc").unwrap().flatten().any(is_left));
+}
+
+/// Slurm binds as our masks say, by its own report and by what ranks read.
+#[test]
+fn slurm_binds_by_our_export_as_we_say_and_reports_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    if program(folder.path()).is_none() {
+        return;
+    }
+    let cluster = Cluster::with_tasks("task/affinity");
+    let machine = Machine::host().unwrap();
+    let cpus: Vec<u32> = machine.usable_cpus().iter().map(|cpu| cpu.0).collect();
+    let [a, b] = [cpus[0], cpus[1]];
+    for (shape, place) in [("2x1", format!("{b}/{a}")), ("2x1", format!("{a}/{b}")), ("1x2", format!("{a},{b}"))] {
+        let placement = place.parse::<RankPolicy>().unwrap().place(&machine, shape.parse().unwrap()).unwrap();
+        let text = RankSyntax::Slurm.text(&placement, &machine);
+        let verbose = text.replace("--cpu-bind=", "--cpu-bind=verbose,");
+        assert_ne!(verbose, text);
+        let line = format!("{verbose} sh -c 'echo rank $SLURM_PROCID $(grep Cpus_allowed_list /proc/self/status)'");
+        let said = in_a_job(&cluster, folder.path(), &line);
+        for (rank, expected) in placement.ranks.iter().enumerate() {
+            let read = format!("rank {rank} Cpus_allowed_list: {}", expected.union());
+            assert!(said.lines().any(|line| line.trim() == read), "{read} from {verbose}: {said}");
+            // `cpu-bind=MASK - n1, task  0  0 [PID]: mask 0x2 set`
+            let mask = expected.union().iter().map(|cpu| 1_u64 << cpu.0).sum::<u64>();
+            let is_reported = |line: &str| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let task = words.iter().position(|word| *word == "task").and_then(|at| words.get(at + 1));
+                task == Some(&rank.to_string().as_str()) && line.contains(&format!("mask {mask:#x} set"))
+            };
+            assert!(said.lines().any(is_reported), "task {rank} with mask {mask:#x} from {verbose}: {said}");
+        }
+    }
+}
