@@ -10,3 +10,4 @@ mod model;
 mod race;
 mod sample;
 mod session;
+mod shapes;
