@@ -148,6 +148,36 @@ fn launchers_bind_by_our_exports_as_we_say() {
     }
 }
 
+/// Hydra prints what it binds when it is told to: a line `process 0 binding: 01` for each rank, a digit for each CPU.
+#[test]
+fn mpich_reports_the_same_binding_by_our_export() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = Machine::host().unwrap();
+    if MPICH.program(folder.path(), "mpi_openmp").is_none() {
+        return;
+    }
+    let [a, b] = two_cpus();
+    for (shape, place) in
+        [("2x1", format!("{b}/{a}")), ("1x2", format!("{a},{b}")), ("2x2", format!("{a},{b}/{b},{a}"))]
+    {
+        let placement = place.parse::<RankPolicy>().unwrap().place(&machine, shape.parse().unwrap()).unwrap();
+        let text = RankSyntax::Mpich.text(&placement, &machine);
+        let words: Vec<&str> = text.split(' ').skip(1).collect();
+        let program = Mpi::launcher_of_mpich();
+        let output = Command::new(&program).args(&words).arg("true").env("HYDRA_TOPO_DEBUG", "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}: {said}");
+        for (rank, expected) in placement.ranks.iter().enumerate() {
+            let prefix = format!("process {rank} binding: ");
+            let bits = said.lines().find_map(|line| line.trim().strip_prefix(&prefix));
+            let bits = bits.unwrap_or_else(|| panic!("no report of process {rank} in {said}"));
+            let reported: CpuSet =
+                bits.chars().zip(0..).filter(|(bit, _)| *bit == '1').map(|(_, cpu)| machine::CpuId(cpu)).collect();
+            assert_eq!(reported, expected.union(), "{text}: {said}");
+        }
+    }
+}
+
 #[test]
 fn what_launchers_do_wrong_is_told_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +188,8 @@ fn what_launchers_do_wrong_is_told_in_a_sentence() {
         (format!("{a},{b}"), format!("-bind-to user:{a},{a}"), format!("--cpu-set {a},{b} --bind-to core"));
     let (second, gomp) = (b.to_string(), format!("{a} {b}"));
     let many = (all.len() + 1).to_string();
-    let over = format!("{a}/{a}");
+    let (over, apart, first) = (format!("{a}/{a}"), format!("{a}/{b}"), a.to_string());
+    let both_in_a_list: CpuSet = machine::linux::allowed_cpus().unwrap();
     struct Case<'a> {
         before: &'a [&'a str],
         variables: &'a [(&'a str, &'a str)],
@@ -235,6 +266,65 @@ fn what_launchers_do_wrong_is_told_in_a_sentence() {
             sentence: format!("threads were not on CPUs {a}, where the launcher was expected to put them"),
             ..plain
         },
+        // The launcher's default is a core for each rank, where there are as many.
+        Case {
+            words: &["-n", "2x2", "--mpi", "openmpi", "--mpi-args", "--mca pml ob1"],
+            sentence: "has 2 threads, and Open MPI's mpirun gave it CPU ".into(),
+            ..plain
+        },
+        Case {
+            variables: &[("OMPI_MCA_hwloc_base_binding_policy", "core")],
+            words: &["-n", "2x1", "--mpi", "openmpi", "--mpi-args", "--oversubscribe"],
+            sentence: "by OMPI_MCA_hwloc_base_binding_policy=core in the environment, and nothing on its command line asks for it".into(),
+            ..plain
+        },
+        Case {
+            variables: &[("OMPI_MCA_hwloc_base_cpu_list", &first)],
+            words: &["-n", "2x1", "--mpi", "openmpi"],
+            sentence: format!("none on CPU {b}: OMPI_MCA_hwloc_base_cpu_list={a} in the environment says so"),
+            ..plain
+        },
+        Case {
+            variables: &[("HYDRA_BINDING", "hwthread")],
+            words: &["-n", "2x2", "--mpi", "mpich", "--mpi-args", "-prepend-rank"],
+            is_mpich_program: true,
+            sentence: "alone (by HYDRA_BINDING=hwthread in the environment), so that they take turns".into(),
+            ..plain
+        },
+        Case {
+            variables: &[("I_MPI_PIN_DOMAIN", "socket")],
+            words: &["-n", "2x1", "--mpi", "mpich"],
+            is_mpich_program: true,
+            sentence: "I_MPI_PIN_DOMAIN=socket is for another MPI, and MPICH's mpiexec doesn't heed it".into(),
+            ..plain
+        },
+        Case {
+            variables: &[("OMP_PROC_BIND", "true")],
+            words: &["-n", "2x2", "--mpi", "openmpi"],
+            sentence: format!("threads of ranks 0 and 1 were bound to CPU {a}, by OMP_PROC_BIND=true"),
+            ..plain
+        },
+        Case {
+            variables: &[("OMP_PROC_BIND", "master"), ("OMP_PLACES", "threads")],
+            words: &["-n", "1x2", "--mpi", "mpich"],
+            is_mpich_program: true,
+            sentence: format!("all 2 threads of rank 0 were bound to CPU {a} of {both_in_a_list}, by OMP_PLACES=threads and OMP_PROC_BIND=master"),
+            ..plain
+        },
+        Case {
+            before: &confined,
+            words: &["-n", "2x1", "--mpi", "mpich", "--place", "compact"],
+            is_mpich_program: true,
+            sentence: format!("2 threads of 2 ranks were placed on CPU {b}"),
+            ..plain
+        },
+        Case {
+            before: &confined,
+            words: &["-n", "2x1", "--mpi", "mpich", "--place", &apart],
+            is_mpich_program: true,
+            sentence: format!("CPU {a} of the list `{a}` can't be used: the inherited affinity mask (sched_getaffinity) excludes it"),
+            ..plain
+        },
     ];
     for case in cases {
         let Some(program) = (if case.is_mpich_program { &mpich } else { &open_mpi }) else { continue };
@@ -252,6 +342,33 @@ fn what_launchers_do_wrong_is_told_in_a_sentence() {
         let (_, seen) = run(folder.path(), &[], &[], &words, &[program.to_str().unwrap()]);
         let notes: Vec<&str> = seen["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert!(notes.iter().all(|note| note.contains("helper thread")), "{notes:?}");
+    }
+}
+
+/// Within a rank of one MPI: that of the other is none of what its launcher says.
+#[test]
+fn what_is_left_over_of_a_program_around_is_told_or_harmless() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = two_cpus();
+    let place = format!("{b}/{a}");
+    if let Some(program) = MPICH.program(folder.path(), "mpi_openmp") {
+        let leftover = [("OMPI_COMM_WORLD_RANK", "5"), ("OMPI_COMM_WORLD_LOCAL_RANK", "5"), ("SLURM_PROCID", "3")];
+        let words = ["-n", "2x1", "--mpi", "mpich", "--place", &place];
+        let (output, seen) = run(folder.path(), &[], &leftover, &words, &[program.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(read_back(&seen), [[b.to_string()], [a.to_string()]], "{said}");
+    }
+    if let Some(program) = OPEN_MPI.program(folder.path(), "mpi_openmp") {
+        let around = ["mpirun.openmpi", "--oversubscribe", "-n", "1"];
+        if Command::new(around[0]).arg("--version").output().is_err() {
+            return;
+        }
+        let mut command = Command::new(around[0]);
+        let inner =
+            [env!("CARGO_BIN_EXE_stayput"), "run", "-n", "2x1", "--mpi", "openmpi", "--", program.to_str().unwrap()];
+        let output = command.args(&around[1..]).args(inner).envs(ENVIRONMENT).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("starts nothing within a program that it has itself started"), "{said}");
     }
 }
 

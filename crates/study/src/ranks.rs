@@ -69,6 +69,7 @@ pub struct RankLaunch {
 /// What wrappers are told.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
+    mpi: Mpi,
     /// Of each rank, by its place on its node; none binds nothing.
     placement: Option<RankPlacement>,
     /// Whether places are only what is expected of the launcher.
@@ -177,6 +178,7 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
     let folder =
         tempfile::Builder::new().prefix("stayput-ranks-").tempdir().map_err(folder_error(&std::env::temp_dir()))?;
     let order = Order {
+        mpi: ranks.mpi,
         placement: ranks.placement.clone(),
         only_expects: ranks.options.is_some(),
         threads: ranks.sets_threads.then_some(ranks.shape.threads as u32),
@@ -323,8 +325,9 @@ fn numbers(ranks: &[usize]) -> String {
 /// # Errors
 /// [`RankError`].
 pub fn run_rank(folder: &Path, argv: &[OsString]) -> Result<Exit, RankError> {
-    let identity = RankIdentity::from_environment(|name| std::env::var(name).ok()).ok_or(RankError::NoRank)?;
     let order: Order = read_json(&folder.join(ORDER))?;
+    let identity =
+        RankIdentity::from_environment(order.mpi, |name| std::env::var(name).ok()).ok_or(RankError::NoRank)?;
     if let (0, Ok(job), Ok(step)) = (identity.rank, std::env::var("SLURM_JOB_ID"), std::env::var("SLURM_STEP_ID")) {
         write_json(&folder.join(SLURM_STEP), &SlurmStep { job, step })?;
     }

@@ -50,6 +50,20 @@ fn model_of(cpus: &CpuInfo) -> Option<String> {
     cpus.model_name(0).map(str::to_owned).or_else(by_numbers)
 }
 
+/// The CPUs of each core that has any of `cpus`, of these CPUs alone; none where no core has several, or sysfs doesn't tell.
+pub fn hardware_threads(cpus: &CpuSet) -> Vec<CpuSet> {
+    let mut cores: Vec<CpuSet> = Vec::new();
+    for cpu in cpus.iter() {
+        let siblings = read_word(format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list"));
+        let Some(core) = siblings.and_then(|list| list.parse::<CpuSet>().ok()) else { return Vec::new() };
+        let core: CpuSet = core.iter().filter(|cpu| cpus.contains(*cpu)).collect();
+        if !cores.contains(&core) {
+            cores.push(core);
+        }
+    }
+    if cores.iter().all(|core| core.len() < 2) { Vec::new() } else { cores }
+}
+
 /// The hypervisor that this machine runs under; none on bare metal or where it can't be told.
 pub fn hypervisor() -> Option<String> {
     if !CpuInfo::current().ok()?.flags(0)?.contains(&"hypervisor") {

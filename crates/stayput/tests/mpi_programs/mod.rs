@@ -15,6 +15,13 @@ pub const OPEN_MPI: Mpi = Mpi { name: "openmpi", compiler: "mpicc.openmpi" };
 pub const MPICH: Mpi = Mpi { name: "mpich", compiler: "mpicc.mpich" };
 
 impl Mpi {
+    /// MPICH's mpiexec, by the name that Debian gives it where both are installed.
+    #[allow(dead_code, reason = "only tests of exports need it")]
+    pub fn launcher_of_mpich() -> &'static str {
+        let has = |name: &str| launch::executable_path(name.as_ref()).is_ok();
+        if has("mpiexec.hydra") { "mpiexec.hydra" } else { "mpiexec" }
+    }
+
     /// A program of ours, built by this MPI's compiler; none where that isn't installed or can't bind and trace.
     pub fn program(self, folder: &Path, name: &str) -> Option<PathBuf> {
         let cpus = machine::linux::allowed_cpus().map_or(0, |cpus| cpus.len());
