@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use stayput_machine::{CpuId, Kind, Machine, RankLevel, RankPlacement, RankPolicy, RankShape, RankSyntax};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn placed(policy: &str, shape: &str, machine: &str) -> RankPlacement {
     let machine = Machine::named(machine).unwrap();
@@ -122,7 +122,93 @@ fn loads(placement: &RankPlacement, machine: &Machine, kind: Kind) -> Vec<usize>
     loads.into_values().collect()
 }
 
+/// The CPUs of each rank, read from an export by the grammar of its launcher, with all that is around them as it has to be.
+///
+/// - Open MPI 4, mpirun(1): `rank <N>=<host> slot=<list>`, by the kernel's numbers with `rmaps_rank_file_physical`; Open MPI 5,
+///   prterun(1): the same, by positions in hwloc's tree, of hardware threads with `hwtcpus`.
+/// - Hydra, `mpiexec -bind-to -help`: `user:<cpu>[+<cpu>...][,...]`.
+/// - Intel MPI, developer reference, I_MPI_PIN_DOMAIN: `[<mask>,...]`, each hexadecimal, bit i for CPU i.
+/// - Slurm, srun(1): `mask_cpu:<mask>,...`, hexadecimal with or without `0x`.
+/// - Flux, flux-shell(1): `map:<list>;...`, each a list or a mask in hwloc's form.
+fn read(syntax: RankSyntax, text: &str, machine: &Machine, shape: RankShape) -> Option<Vec<BTreeSet<u32>>> {
+    let list = |text: &str, separator: char| {
+        text.split(separator).map(|cpu| cpu.parse::<u32>().ok()).collect::<Option<BTreeSet<u32>>>()
+    };
+    let mask = |text: &str| {
+        let digits: Vec<u32> = text.chars().rev().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
+        let bits = |(at, digit): (usize, &u32)| {
+            (0..4).filter(|bit| digit >> bit & 1 == 1).map(|bit| 4 * at as u32 + bit).collect::<Vec<_>>()
+        };
+        Some(digits.iter().enumerate().flat_map(bits).collect::<BTreeSet<u32>>())
+    };
+    let (n, threads) = (shape.ranks, shape.threads);
+    match syntax {
+        RankSyntax::Openmpi4 | RankSyntax::Openmpi5 => {
+            let command = match syntax {
+                RankSyntax::Openmpi4 => {
+                    format!("# mpirun -n {n} --mca rmaps_rank_file_physical 1 --rankfile FILE ./app")
+                }
+                _ => format!("# mpirun -n {n} --map-by rankfile:file=FILE:hwtcpus ./app"),
+            };
+            let mut lines = text.lines();
+            assert_eq!(lines.next(), Some(command.as_str()));
+            let of_rank = |(rank, line): (usize, &str)| {
+                let numbers = list(line.strip_prefix(&format!("rank {rank}=localhost slot="))?, ',')?;
+                let cpu = |number: u32| match syntax {
+                    RankSyntax::Openmpi4 => number,
+                    _ => machine.pus()[number as usize].cpu.0,
+                };
+                Some(numbers.into_iter().map(cpu).collect())
+            };
+            lines.enumerate().map(of_rank).collect()
+        }
+        RankSyntax::Mpich => {
+            let lists = text.strip_prefix(&format!("mpiexec -n {n} -bind-to user:"))?;
+            lists.split(',').map(|of_rank| list(of_rank, '+')).collect()
+        }
+        RankSyntax::IntelMpi => {
+            let masks =
+                text.strip_prefix("I_MPI_PIN=1 I_MPI_PIN_DOMAIN=\"[")?.strip_suffix(&format!("]\" mpiexec -n {n}"))?;
+            masks.split(',').map(mask).collect()
+        }
+        RankSyntax::Slurm => {
+            let masks = text.strip_prefix(&format!("srun -n{n} -c{threads} --cpu-bind=mask_cpu:"))?;
+            masks.split(',').map(|text| mask(text.strip_prefix("0x")?)).collect()
+        }
+        RankSyntax::Flux => {
+            let lists = text
+                .strip_prefix(&format!("flux run -n {n} -c {threads} -o cpu-affinity='map:"))?
+                .strip_suffix('\'')?;
+            lists.split(';').map(|of_rank| list(of_rank, ',')).collect()
+        }
+        RankSyntax::List | RankSyntax::Json => None,
+    }
+}
+
 proptest! {
+    /// Machines whose kernel numbers second hardware threads last, so that numbers aren't positions, and more than 64 CPUs among them.
+    #[test]
+    fn every_export_says_in_its_grammar_where_the_ranks_are(
+        packages in 1_usize..5, cores in 1_usize..13, pus in 1_usize..3, preset in 0_usize..4,
+        ranks in 1_usize..9, threads in 1_usize..5, order in 0_usize..3,
+    ) {
+        let machine = match preset {
+            0 => Machine::named("xeon-e5620").unwrap(),
+            1 => Machine::named("opteron-6272").unwrap(),
+            _ => Machine::named(&format!("pack:{packages} l3:1 core:{cores} pu:{pus}")).unwrap(),
+        };
+        let shape = RankShape::new(ranks, threads).unwrap();
+        let policy = format!("ranks={}:package,threads=scatter", ["compact", "scatter", "balanced"][order]);
+        let placement = policy.parse::<RankPolicy>().unwrap().place(&machine, shape).unwrap();
+        let expected: Vec<BTreeSet<u32>> = placement.ranks.iter().map(|rank| rank.union().iter().map(|cpu| cpu.0).collect()).collect();
+        use RankSyntax::{Flux, IntelMpi, Mpich, Openmpi4, Openmpi5, Slurm};
+        for syntax in [Openmpi4, Openmpi5, Mpich, IntelMpi, Slurm, Flux] {
+            let text = syntax.text(&placement, &machine);
+            let read = read(syntax, &text, &machine, shape);
+            prop_assert_eq!(read.as_ref(), Some(&expected), "{}: {}", syntax, text);
+        }
+    }
+
     #[test]
     fn nobody_shares_a_cpu_while_there_is_room_and_all_levels_are_even(
         packages in 1_usize..4, caches in 1_usize..4, cores in 1_usize..5, pus in 1_usize..3,
