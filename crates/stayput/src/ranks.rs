@@ -128,7 +128,7 @@ pub(crate) fn run(args: &RunArgs, mpi: Mpi) -> anyhow::Result<u8> {
         binds_helpers: args.bind_mpi_helpers,
         keeps_binding_variables,
         timeout: None,
-        only_first_prints: false,
+        in_a_study: false,
         launcher: Launch {
             output: Output::Inherit,
             descendants: Descendants::Detach,

@@ -227,6 +227,94 @@ fn ranks_that_take_too_long_are_ended_and_nothing_of_them_is_left() {
     }
 }
 
+/// A study that is killed, and can't kill anything itself, leaves no rank behind, and is gone on with.
+#[test]
+fn a_study_that_is_killed_leaves_no_rank_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in installed() {
+        let _ = fs::remove_file(folder.path().join("study.stayput"));
+        let seconds = format!("4{}", std::process::id());
+        let line = format!("[ -e done ] || sleep {seconds}");
+        let words = [
+            "study",
+            "--out",
+            "study.stayput",
+            "--no-report",
+            "--quiet",
+            "-n",
+            "2x1",
+            "--mpi",
+            mpi.name,
+            "--place",
+            "unbound",
+            "--max-runs",
+            "1",
+            "--min-runs",
+            "1",
+            "--warmup",
+            "0",
+            "--",
+            "sh",
+            "-c",
+            &line,
+        ];
+        let is_left = || {
+            let is_it = |entry: fs::DirEntry| {
+                fs::read(entry.path().join("cmdline")).unwrap_or_default() == format!("sleep\0{seconds}\0").as_bytes()
+            };
+            fs::read_dir("/proc").unwrap().flatten().any(is_it)
+        };
+        let wait_until = |what: &str, is_so: &dyn Fn() -> bool| {
+            let begun = Instant::now();
+            while !is_so() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{}: {what}", mpi.name);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stayput"));
+        let mut study = command
+            .args(words)
+            .current_dir(folder.path())
+            .envs(ENVIRONMENT)
+            .stdin(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_until("ranks run", &is_left);
+        study.kill().unwrap();
+        study.wait().unwrap();
+        wait_until("no rank is left", &|| !is_left());
+        fs::write(folder.path().join("done"), "").unwrap();
+        let output = stayput(folder.path(), &words);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::remove_file(folder.path().join("done")).unwrap();
+    }
+}
+
+#[test]
+fn ranks_race_over_divisions_and_placements_and_each_run_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(&mpi) = installed().first() else { return };
+    let Some(program) = mpi.program(folder.path(), "mpi_openmp") else { return };
+    let words = ["-n", "1x2,2x1,2x2", "--mpi", mpi.name, "--best", "--runs", "30", "--budget", "60s"];
+    let (code, said, seen) = study(folder.path(), &words, &[program.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{said}");
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("over divisions into ranks and threads"), "{said}");
+    let (machine, usable) = (Machine::host().unwrap(), Machine::host().unwrap().usable_cpus());
+    let mut shapes = BTreeSet::new();
+    for trial in seen["trials"].as_array().unwrap().iter().filter(|trial| trial["status"] == "ok") {
+        let (shape, place) = (trial["threads"].as_str().unwrap(), trial["placement"].as_str().unwrap());
+        let of_shape: RankShape = shape.parse().unwrap();
+        let expected: Vec<CpuSet> = match place {
+            "unbound" => vec![usable.clone(); of_shape.total()],
+            place => place.parse::<RankPolicy>().unwrap().place(&machine, of_shape).unwrap().row().slots,
+        };
+        assert_eq!(sets(&trial["actual_cpus"]), expected, "{shape} {place}");
+        shapes.insert(shape.to_owned());
+    }
+    assert_eq!(shapes.len(), 3, "each division is run at least once: {said}");
+}
+
 #[test]
 fn what_is_asked_wrongly_of_a_study_of_ranks_gets_its_sentence() {
     let folder = tempfile::tempdir().unwrap();
@@ -240,7 +328,10 @@ fn what_is_asked_wrongly_of_a_study_of_ranks_gets_its_sentence() {
         ),
         (&["-n", "2", mpi[0], mpi[1]], "write ranks x threads: 2x1 for 2 ranks of 1 thread each, or 1x2"),
         (&mpi, "say which ranks x threads are compared, as in -n 1x"),
-        (&["-n", "1x1", mpi[0], mpi[1], "--best"], "ranks don't race yet; leave out --best"),
+        (
+            &["-n", "1x1", mpi[0], mpi[1], "--best", "--ordered"],
+            "which thread of a rank has which of its CPUs isn't raced",
+        ),
         (&["-n", "1x1", mpi[0], mpi[1], "--on", "vm"], "no MPI starts any in an emulated machine; leave out --on vm"),
         (&["-n", "1x1", mpi[0], mpi[1], "--sched", "batch"], "ranks can be placed, and nothing else yet"),
         (&["-n", "1x1", mpi[0], mpi[1], "--unit", "process"], "ranks are bound thread by thread"),

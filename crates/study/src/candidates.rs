@@ -1,8 +1,11 @@
 //! Who takes part in a race: the placements that are told apart, as treatments of a plan.
 
+mod ranks;
+
+use crate::factors;
 use crate::plan::{SamePlacement, Treatment, UNBOUND};
 use crate::shape::Shape;
-use machine::{Class, Distinct, DistinctError, Machine, PlaceError, Placement, Policy};
+use machine::{Class, Distinct, DistinctError, Machine, PlaceError, Placement, RankError};
 use strum::{EnumIter, EnumMessage, EnumString};
 
 /// Which placements race besides those that are named.
@@ -35,6 +38,12 @@ pub enum CandidatesError {
     /// A name is no policy, or its policy makes no placement here.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// The same of a name that says where ranks go.
+    #[error(transparent)]
+    Ranks(#[from] RankError),
+    /// Orders of a rank's threads aren't told apart.
+    #[error("which thread of a rank has which of its CPUs isn't raced; leave out --ordered")]
+    OrderedRanks,
     /// The distinct placements of this machine can't be told.
     #[error(transparent)]
     Distinct(#[from] DistinctError),
@@ -58,9 +67,8 @@ pub fn treatments(
 ) -> Result<Vec<Treatment>, CandidatesError> {
     let mut field = Field { treatments: vec![Treatment::unbound()], counts: threads.len() };
     for name in named.iter().filter(|name| *name != UNBOUND) {
-        let policy: Policy = name.parse()?;
         for (column, &count) in threads.iter().enumerate() {
-            field.add_named(column, count, name, policy.place(machine, count.total() as usize)?);
+            field.add_named(column, count, name, factors::placed_at(name, count, machine)?);
         }
     }
     if among == Among::Named {
@@ -71,6 +79,15 @@ pub fn treatments(
     }
     let distinct = Distinct::new(machine)?;
     for (column, &count) in threads.iter().enumerate() {
+        if let Some(shape) = count.rank_shape() {
+            if ordered {
+                return Err(CandidatesError::OrderedRanks);
+            }
+            for placement in ranks::placements(&distinct, among, shape, machine)? {
+                field.add(column, placement.policy.clone(), placement.row());
+            }
+            continue;
+        }
         let classes = classes(&distinct, among, ordered, count.total() as usize)?;
         if classes.len() > MOST {
             return Err(CandidatesError::TooMany { threads: count });

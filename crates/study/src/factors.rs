@@ -5,7 +5,7 @@ use crate::plan::PlanError;
 use crate::shape::Shape;
 use crate::treatment::{Factor, NO_COMPANY, Treatment, UNBOUND};
 use launch::{Company, Conditions, HugePages, MemoryPolicy, Scheduling};
-use machine::{Machine, Policy, RankError, RankPolicy};
+use machine::{Machine, Placement, Policy, RankError, RankPolicy};
 use std::fmt::Display;
 use std::str::FromStr;
 use strum::IntoEnumIterator;
@@ -177,12 +177,20 @@ pub(crate) fn placed(place: &str, threads: &[Shape], machine: &Machine) -> Resul
     if place == UNBOUND {
         return Ok(Treatment::unbound());
     }
-    let place_all = |&shape: &Shape| match shape.rank_shape() {
-        None => Ok(Some(place.parse::<Policy>()?.place(machine, shape.total() as usize)?)),
-        Some(ranks) => Ok(Some(place.parse::<RankPolicy>()?.place(machine, ranks)?.row())),
-    };
+    let place_all = |&shape: &Shape| placed_at(place, shape, machine).map(Some);
     let placements = threads.iter().map(place_all).collect::<Result<Vec<_>, RankError>>()?;
     Ok(Treatment::new(place.to_owned(), placements))
+}
+
+/// The placement of a place at one shape.
+///
+/// # Errors
+/// As for [`placed`].
+pub(crate) fn placed_at(place: &str, shape: Shape, machine: &Machine) -> Result<Placement, RankError> {
+    Ok(match shape.rank_shape() {
+        None => place.parse::<Policy>()?.place(machine, shape.total() as usize)?,
+        Some(ranks) => place.parse::<RankPolicy>()?.place(machine, ranks)?.row(),
+    })
 }
 
 impl Factors {

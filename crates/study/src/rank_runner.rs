@@ -50,7 +50,7 @@ impl ProgramRunner {
             // Unbound means unbound.
             keeps_binding_variables: false,
             timeout: Some(limit.longest),
-            only_first_prints: true,
+            in_a_study: true,
             launcher: Launch {
                 output: Output::Capture,
                 input: self.inputs.get(turn.cell.subject).cloned().flatten(),

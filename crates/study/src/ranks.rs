@@ -14,6 +14,7 @@ use launch::{
 };
 use machine::linux::{Tid, affinity};
 use machine::{CpuSet, Placement, RankPlacement, RankShape};
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -57,9 +58,9 @@ pub struct RankLaunch {
     pub keeps_binding_variables: bool,
     /// Longest that each rank may run.
     pub timeout: Option<Duration>,
-    /// Whether what ranks print is that of rank 0 alone, so that its numbers can be looked for. Of the others, the last of what those print
-    /// that fail goes to standard error.
-    pub only_first_prints: bool,
+    /// Whether it is a run of a study. Then what ranks print is that of rank 0 alone, so that its numbers can be looked for; of the others, the
+    /// last of what those print that fail goes to standard error. And nothing that a rank starts outlives it.
+    pub in_a_study: bool,
     /// The launcher itself: its output, its input, its time, what becomes of what it leaves.
     pub launcher: Launch,
     /// The program of ours that wraps each rank, with the words before the folder.
@@ -81,7 +82,7 @@ struct Order {
     binds_helpers: bool,
     keeps_binding_variables: bool,
     timeout: Option<Duration>,
-    only_first_prints: bool,
+    in_a_study: bool,
 }
 
 /// The step of a Slurm job in which a rank runs.
@@ -128,7 +129,7 @@ impl RanksLaunched {
 }
 
 /// The signals by which launchers end the ranks that are left.
-const KILLS: [i32; 2] = [nix::libc::SIGTERM, nix::libc::SIGKILL];
+const KILLS: [i32; 2] = [Signal::SIGTERM as i32, Signal::SIGKILL as i32];
 
 /// Why an MPI program could not be launched.
 #[derive(Debug, thiserror::Error)]
@@ -188,7 +189,7 @@ pub fn launch_ranks(ranks: &RankLaunch, argv: &[OsString]) -> Result<RanksLaunch
         binds_helpers: ranks.binds_helpers,
         keeps_binding_variables: ranks.keeps_binding_variables,
         timeout: ranks.timeout,
-        only_first_prints: ranks.only_first_prints,
+        in_a_study: ranks.in_a_study,
     };
     write_json(&folder.path().join(ORDER), &order)?;
     let allowed = affinity::allowed(Tid::CALLER)
@@ -328,12 +329,17 @@ pub fn run_rank(folder: &Path, argv: &[OsString]) -> Result<Exit, RankError> {
     let order: Order = read_json(&folder.join(ORDER))?;
     let identity =
         RankIdentity::from_environment(order.mpi, |name| std::env::var(name).ok()).ok_or(RankError::NoRank)?;
+    // A launcher that is killed takes no rank with it, and Slurm's daemon outlives its steps.
+    if order.mpi != Mpi::Srun {
+        nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)
+            .map_err(|errno| LaunchError::System { call: "prctl", cause: errno.into() })?;
+    }
     if let (0, Ok(job), Ok(step)) = (identity.rank, std::env::var("SLURM_JOB_ID"), std::env::var("SLURM_STEP_ID")) {
         write_json(&folder.join(SLURM_STEP), &SlurmStep { job, step })?;
     }
     let inherited_cpus = affinity::allowed(Tid::CALLER)
         .map_err(|errno| LaunchError::System { call: "sched_getaffinity", cause: errno.into() })?;
-    let is_heard = identity.rank == 0 || !order.only_first_prints;
+    let is_heard = identity.rank == 0 || !order.in_a_study;
     let place = order.placement.as_ref().and_then(|placement| placement.ranks.get(identity.local_rank)).cloned();
     let launch = Launch {
         placement: place.clone().filter(|_| !order.only_expects),
@@ -344,7 +350,7 @@ pub fn run_rank(folder: &Path, argv: &[OsString]) -> Result<Exit, RankError> {
         observe: order.observe,
         output: if is_heard { Output::Inherit } else { Output::Capture },
         timeout: order.timeout,
-        descendants: Descendants::Detach,
+        descendants: if order.in_a_study { Descendants::Kill } else { Descendants::Detach },
         keep_binding_variables: order.keeps_binding_variables,
         ..Launch::new(argv.to_vec())
     };

@@ -181,11 +181,6 @@ impl Request {
                     shapes_of_machine(usable)
                 )));
             }
-            if race.is_some() {
-                return Err(wrong(
-                    "ranks don't race yet; leave out --best, and compare shapes by -n 1x8,2x4 and placements by --place",
-                ));
-            }
         }
         let names_ranks = |name: &&String| name.parse::<Policy>().is_err() && name.parse::<RankPolicy>().is_ok();
         if let Some(name) = list::placement_names(&study.placements).iter().find(names_ranks)

@@ -35,6 +35,7 @@ fn headline(outcome: &RaceOutcome, varied: Varied, wording: Wording) -> String {
     let placements = counted(outcome.entrants, noun);
     let field = match outcome.threads {
         Some(threads) => format!("{placements} of {}", shape_in_words(threads)),
+        None if outcome.best.threads.ranks().is_some() => format!("{placements} over divisions into ranks and threads"),
         None => format!("{placements} over thread counts"),
     };
     let runs = counted(outcome.runs, "run");
