@@ -174,13 +174,11 @@ impl Request {
         }
         let usable = machine.usable_cpus().len() as u32;
         let mut threads = list::shapes(&study.threads, usable)?;
-        if subjects.iter().any(|subject| subject.ranks.is_some()) {
-            if study.threads.is_empty() {
-                return Err(wrong(format!(
-                    "say which ranks x threads are compared, as in -n {}; --mpi starts as many ranks as that says",
-                    shapes_of_machine(usable)
-                )));
-            }
+        if study.threads.is_empty() && subjects.iter().any(|subject| subject.ranks.is_some()) {
+            return Err(wrong(format!(
+                "say which ranks x threads are compared, as in -n {}; --mpi starts as many ranks as that says",
+                shapes_of_machine(usable)
+            )));
         }
         let names_ranks = |name: &&String| name.parse::<Policy>().is_err() && name.parse::<RankPolicy>().is_ok();
         if let Some(name) = list::placement_names(&study.placements).iter().find(names_ranks)
