@@ -28,7 +28,9 @@ fn run(
     line.push("--");
     line.extend(program);
     let mut command = Command::new(line[0]);
-    THREAD_VARIABLES.iter().for_each(|name| drop(command.env_remove(name)));
+    for name in THREAD_VARIABLES {
+        command.env_remove(name);
+    }
     let output = command.args(&line[1..]).envs(ENVIRONMENT).envs(variables.iter().copied()).output().unwrap();
     let seen = fs::read(&json).ok().map(|text| serde_json::from_slice(&text).unwrap()).unwrap_or_default();
     (output, seen)
@@ -175,7 +177,7 @@ fn mpich_reports_the_same_binding_by_our_export() {
         let text = RankSyntax::Mpich.text(&placement, &machine);
         let words: Vec<&str> = text.split(' ').skip(1).collect();
         let program = Mpi::launcher_of_mpich();
-        let output = Command::new(&program).args(&words).arg("true").env("HYDRA_TOPO_DEBUG", "1").output().unwrap();
+        let output = Command::new(program).args(&words).arg("true").env("HYDRA_TOPO_DEBUG", "1").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{text}: {said}");
         for (rank, expected) in placement.ranks.iter().enumerate() {

@@ -16,7 +16,9 @@ const RANK: &str = "R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}";
 
 fn stayput(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stayput"));
-    THREAD_VARIABLES.iter().for_each(|name| drop(command.env_remove(name)));
+    for name in THREAD_VARIABLES {
+        command.env_remove(name);
+    }
     command.args(words).current_dir(folder).envs(ENVIRONMENT).output().unwrap()
 }
 
