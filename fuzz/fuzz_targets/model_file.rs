@@ -20,7 +20,7 @@ fuzz_target!(|text: &str| {
         Ok(file) => {
             let plan = Plan {
                 subjects: vec![Subject { name: file.name.clone(), ..Subject::default() }],
-                threads: vec![1, 4],
+                threads: vec![1.into(), 4.into()],
                 treatments: vec![Treatment::unbound()],
                 warmup_blocks: 0,
                 timeout: Duration::from_secs(600),
