@@ -25,25 +25,28 @@ libexec = $(root)/libexec/stayput
 parts = $(shell sed -n '/^\[\[bin\]\]/,/^name/s/^name = "\(.*\)"/\1/p' workloads/Cargo.toml) \
     stayput-sched stayput-replay stayput-guest libstayput_misses.so
 man = $(root)/share/man/man1
+# The C interface of jobs among which `stayput share` shares CPUs out.
+header = crates/share/include/stayput_share.h
 bash = $(root)/share/bash-completion/completions
 zsh = $(root)/share/zsh/site-functions
 fish = $(root)/share/fish/vendor_completions.d
 
 install: $(if $(SUDO_USER),,build)
 	@test -x $(RELEASE)/stayput || { echo "install: nothing is built yet: run \`make build' as yourself first" >&2; exit 1; }
-	@mkdir -p $(root)/bin $(libexec) $(man) $(bash) $(zsh) $(fish) || \
+	@mkdir -p $(root)/bin $(root)/include $(libexec) $(man) $(bash) $(zsh) $(fish) || \
 	    { echo "install: $(root) can't be written: use sudo, or PREFIX=\$$HOME/.local" >&2; exit 1; }
 	@install -s $(RELEASE)/stayput $(root)/bin
 	@install -s $(addprefix $(RELEASE)/,$(parts)) $(libexec)
+	@install -m 644 $(header) $(root)/include
 	@$(RELEASE)/stayput man $(man)
 	@$(RELEASE)/stayput completions bash > $(bash)/stayput
 	@$(RELEASE)/stayput completions zsh > $(zsh)/_stayput
 	@$(RELEASE)/stayput completions fish > $(fish)/stayput.fish
-	@echo "install: stayput is in $(root)/bin, what it starts in $(libexec), with pages for man and completion in $(root)/share"
+	@echo "install: stayput is in $(root)/bin, what it starts in $(libexec), $(notdir $(header)) in $(root)/include, with pages for man and completion in $(root)/share"
 
 uninstall:
 	rm -rf $(libexec)
-	rm -f $(root)/bin/stayput $(man)/stayput.1 $(man)/stayput-*.1 $(bash)/stayput $(zsh)/_stayput $(fish)/stayput.fish
+	rm -f $(root)/bin/stayput $(root)/include/$(notdir $(header)) $(man)/stayput.1 $(man)/stayput-*.1 $(bash)/stayput $(zsh)/_stayput $(fish)/stayput.fish
 
 study: build
 	$(STAYPUT) study -n 1,$(CPUS) --place unbound,compact,scatter --budget 4min --out npb-w.stayput npb:ep.W npb:cg.W

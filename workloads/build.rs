@@ -16,6 +16,16 @@ struct Program {
     tuning: &'static [&'static str],
 }
 
+impl Program {
+    /// Whether it is run in virtual machines, too: qemu's emulated CPUs have no AVX-512.
+    fn is_for_guests(&self) -> bool {
+        self.executable.starts_with("affinity-")
+    }
+}
+
+/// The instruction set of a program's second copy, which qemu knows.
+const IN_GUESTS: &str = "x86-64-v3";
+
 /// The widest vectors, which compilers shun by default.
 const WIDE: &[&str] = &["-mprefer-vector-width=512"];
 
@@ -94,14 +104,28 @@ fn build() -> Result<(), String> {
     let runtime = openmp_runtime(&compiler, &out_dir)?;
 
     for program in &PROGRAMS {
-        let mut build = base();
-        build.files(program.sources).files(HARNESS);
-        for flag in program.tuning {
-            build.flag_if_supported(flag);
+        let compiled = |march: March| {
+            let mut build = of_march(march);
+            build.files(program.sources).files(HARNESS);
+            for flag in program.tuning {
+                build.flag_if_supported(flag);
+            }
+            let objects = build
+                .try_compile_intermediates()
+                .map_err(|e| format!("the C program {} does not compile: {e}", program.executable))?;
+            Ok::<_, String>((objects, build))
+        };
+        let (mut objects, build) = compiled(March::Chosen)?;
+        if program.is_for_guests() && has_avx512(&compiler) {
+            let native = renamed(&objects, "main_native", program, &out_dir)?;
+            let (others, _) = compiled(March::InGuests)?;
+            let portable = renamed(&others, "main_portable", program, &out_dir)?;
+            let choice = of_march(March::Portable)
+                .file("harness/variant.c")
+                .try_compile_intermediates()
+                .map_err(|e| format!("harness/variant.c does not compile: {e}"))?;
+            objects = [vec![native, portable], choice].concat();
         }
-        let objects = build
-            .try_compile_intermediates()
-            .map_err(|e| format!("the C program {} does not compile: {e}", program.executable))?;
         let link = |argument: &str| println!("cargo::rustc-link-arg-bin={}={argument}", program.executable);
         for object in &objects {
             link(&object.to_string_lossy());
@@ -120,8 +144,50 @@ fn build() -> Result<(), String> {
     Ok(())
 }
 
+/// Whether the compiler makes AVX-512 instructions as it is asked to.
+fn has_avx512(compiler: &cc::Tool) -> bool {
+    let mut command = compiler.to_command();
+    let output = command.args(["-dM", "-E", "-x", "c", "/dev/null"]).output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("#define __AVX512F__ 1"))
+}
+
+/// One object of a program's, whose `main` has another name and which shows nothing else, so that it can be linked beside another copy.
+fn renamed(objects: &[PathBuf], main: &str, program: &Program, out_dir: &Path) -> Result<PathBuf, String> {
+    let object = out_dir.join(format!("{}-{main}.o", program.executable));
+    let run = |tool: &str, arguments: &[&std::ffi::OsStr]| {
+        let status = std::process::Command::new(tool).args(arguments).status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("{tool} failed on {} ({status})", program.executable)),
+            Err(error) => Err(format!("{tool}, of the binutils, can't be started: {error}")),
+        }
+    };
+    let mut linked: Vec<&std::ffi::OsStr> = vec!["-r".as_ref(), "-o".as_ref(), object.as_ref()];
+    linked.extend(objects.iter().map(|object| object.as_os_str()));
+    run("ld", &linked)?;
+    let (from_to, keep) = (format!("--redefine-sym=main={main}"), format!("--keep-global-symbol={main}"));
+    run("objcopy", &[from_to.as_ref(), keep.as_ref(), object.as_ref()])?;
+    Ok(object)
+}
+
+/// An instruction set.
+#[derive(Clone, Copy, PartialEq)]
+enum March {
+    /// As `STAYPUT_WORKLOADS_MARCH` says, or this machine's.
+    Chosen,
+    /// What emulated CPUs have.
+    InGuests,
+    /// The compiler's own default.
+    Portable,
+}
+
 /// The compiler and flags that all programs share.
 fn base() -> cc::Build {
+    of_march(March::Chosen)
+}
+
+/// The same for an instruction set.
+fn of_march(march: March) -> cc::Build {
     let mut build = cc::Build::new();
     if let Some(compiler) = env::var_os("STAYPUT_WORKLOADS_CC").filter(|name| !name.is_empty()) {
         build.compiler(compiler);
@@ -133,6 +199,14 @@ fn base() -> cc::Build {
         .define("STAYPUT_VERSION", concat!("\"", env!("CARGO_PKG_VERSION"), "\""));
     for flag in FLAGS {
         build.flag(flag);
+    }
+    match march {
+        March::Chosen => {}
+        March::InGuests => {
+            build.flag(format!("-march={IN_GUESTS}"));
+            return build;
+        }
+        March::Portable => return build,
     }
     let cross = env::var_os("HOST") != env::var_os("TARGET");
     match env::var("STAYPUT_WORKLOADS_MARCH").ok() {

@@ -26,6 +26,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Parts of a step; the second is one thread's. */
+enum phase { FLYING, LAYING_OUT, SORTING, COLLIDING, PHASES };
+
 enum { X, Y, Z, DIMENSIONS };
 
 /* Shares of particles and of cells that are handed out. */
@@ -77,6 +80,8 @@ struct gas {
     struct result *result;
     bool timed;
     int step, steps_done;
+    double phase_s[PHASES]; /* of all steps, with the barriers behind them, as thread 0 sees it */
+    double copy_s;          /* for a copy of all particles in order, by all threads */
 };
 
 /* A stream of random numbers: Steele, Lea and Flood's SplitMix64 (OOPSLA 2014). */
@@ -292,11 +297,38 @@ static void lay_out(struct gas *gas, int threads) {
     }
 }
 
+/* A part of a step has ended. */
+static void ended(struct gas *gas, const struct member *me, enum phase phase, double *since) {
+    if (me->thread != 0 || !gas->timed)
+        return;
+    const double now = omp_get_wtime();
+    gas->phase_s[phase] += now - *since;
+    *since = now;
+}
+
+/* The fastest of some copies of all particles in order, by all threads: what memory gives. */
+static void copy_particles(struct member *me, void *shared) {
+    enum { COPIES = 5 };
+    struct gas *gas = shared;
+    const size_t begin = in_slice(gas->count, slice_begin(me, me->thread));
+    const size_t end = in_slice(gas->count, slice_begin(me, me->thread + 1));
+    for (int copy = 0; copy < COPIES; copy++) {
+        team_barrier(me->team);
+        const double start = omp_get_wtime();
+        memcpy(gas->next + begin, gas->now + begin, (end - begin) * sizeof *gas->now);
+        team_barrier(me->team);
+        const double copy_s = omp_get_wtime() - start;
+        if (me->thread == 0 && (copy == 0 || copy_s < gas->copy_s))
+            gas->copy_s = copy_s;
+    }
+}
+
 static void run_steps(struct member *me, void *shared) {
     struct gas *gas = shared;
     const int first = slice_begin(me, me->thread), end = slice_begin(me, me->thread + 1);
     uint32_t *places = gas->places + (size_t)me->thread * (gas->cells + 1);
     const double start = omp_get_wtime();
+    double since = start;
     for (int step = 0; step < gas->steps; step++) {
         if (me->thread == 0) {
             gas->step = step;
@@ -310,11 +342,13 @@ static void run_steps(struct member *me, void *shared) {
             return; /* all threads see the same; a check of the steps says so */
         fly_slices(gas, me, all);
         team_barrier(me->team);
+        ended(gas, me, FLYING, &since);
         if (me->thread == 0) {
             lay_out(gas, me->team->threads);
             gas->count = gas->begin[gas->cells];
         }
         team_barrier(me->team);
+        ended(gas, me, LAYING_OUT, &since);
         for (size_t i = in_slice(all, first); i < in_slice(all, end); i++)
             gas->next[places[gas->now[i].cell]++] = gas->now[i];
         team_barrier(me->team);
@@ -324,12 +358,14 @@ static void run_steps(struct member *me, void *shared) {
             gas->now = sorted;
         }
         team_barrier(me->team);
+        ended(gas, me, SORTING, &since);
         if (gas->collide)
             for (int slice = first; slice < end; slice++)
                 for (size_t cell = in_slice(gas->cells, slice);
                      cell < in_slice(gas->cells, slice + 1); cell++)
                     collide_cell(gas, cell, &gas->tally[slice]);
         team_barrier(me->team);
+        ended(gas, me, COLLIDING, &since);
         if (me->thread == 0)
             gas->steps_done++;
     }
@@ -510,6 +546,38 @@ static void check_order(const char *what, double (*error)(int size, int number),
     result_check(result, name, log(errors[0] / errors[SIZES - 1]) / log(16.0), 0.5, 0.3);
 }
 
+/*
+ * What bounds a step, by measurement: the shares of its parts; the time that copying particles in
+ * order takes, were they copied as often as a step reads and writes each (in every part but one
+ * thread's); and what is left, which is arithmetic, branches, and reads and writes out of order.
+ */
+static void tell_bounds(struct gas *gas) {
+    double all_s = 0.0;
+    for (int phase = 0; phase < PHASES; phase++)
+        all_s += gas->phase_s[phase];
+    team_run(copy_particles, gas);
+    if (!(all_s > 0.0) || !(gas->copy_s > 0.0))
+        return;
+    const double step_s = all_s / gas->steps;
+    const double sort_s = gas->phase_s[SORTING] / gas->steps;
+    const double memory = (PHASES - 1) * gas->copy_s / step_s;
+    const double alone = gas->phase_s[LAYING_OUT] / all_s;
+    const double bytes = 2.0 * (double)gas->count * sizeof *gas->now;
+    printf("particle-steps a second: %.4g\n", (double)gas->count / step_s);
+    printf("shares of a step: %.1f %% fly, %.1f %% lay out (one thread), %.1f %% sort, "
+           "%.1f %% collide\n",
+           100.0 * gas->phase_s[FLYING] / all_s, 100.0 * alone,
+           100.0 * gas->phase_s[SORTING] / all_s, 100.0 * gas->phase_s[COLLIDING] / all_s);
+    printf("particles moved: %.2f GB/s sorting, %.2f GB/s copied in order\n", 1e-9 * bytes / sort_s,
+           1e-9 * bytes / gas->copy_s);
+    printf("bound: %s (bandwidth %.1f %% of a step, one thread %.1f %%, the rest is computing and "
+           "access out of order)\n",
+           memory > 0.5  ? "memory bandwidth"
+           : alone > 0.5 ? "the part of one thread"
+                         : "computing",
+           100.0 * memory, 100.0 * alone);
+}
+
 static void run(size_t class, struct result *result) {
     const int threads = omp_get_max_threads(), scale = CLASSES[class].scale;
     struct gas flow = {.collide = true,
@@ -540,6 +608,7 @@ static void run(size_t class, struct result *result) {
     result_check(result, "energy there, gone, and left at the plate",
                  energy(&flow) + tally.left_energy + tally.plate_energy,
                  energy_before + tally.entered_energy, 1e-11);
+    tell_bounds(&flow);
 
     struct gas free = {.density = DENSITY, .steps = 60, .result = result};
     struct gas box = {

@@ -38,7 +38,17 @@ fn every() -> Vec<Built> {
 
 /// What a run computed: everything but its times.
 fn values(output: &Output) -> Vec<String> {
-    let timed = ["threads", "threads with work", "seconds", "mops", "matrix made in"];
+    let timed = [
+        "threads",
+        "threads with work",
+        "seconds",
+        "mops",
+        "matrix made in",
+        "particle-steps a second",
+        "shares of a step",
+        "particles moved",
+        "bound",
+    ];
     lines(output)
         .into_iter()
         .filter(|(name, _)| !timed.contains(name) && !name.starts_with("seconds, "))

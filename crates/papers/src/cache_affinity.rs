@@ -3,6 +3,8 @@
 use crate::against_kernel::{self, AgainstKernel};
 use crate::evidence::Evidence;
 use crate::interval::exactly;
+use crate::live_numbers::LiveNumbers;
+use crate::live_tables::{effect, tables};
 use crate::live_workloads::{LiveWorkloads, SIMULATED_BESIDES};
 use crate::paper::PrintedClaim;
 use crate::printed::{Figure, PrintedReport, Row, Table};
@@ -10,7 +12,7 @@ use crate::reproduction::{
     Against, JudgedClaim, Method, Panel, ReproducedCell, ReproducedFigure, ReproducedRow, ReproducedTable, Reproduction,
 };
 use crate::simulated::Simulated;
-use crate::{itself, scheduler_claims, space_sharing};
+use crate::{itself, live_claims, scheduler_claims, space_sharing};
 use machine::Machine;
 use sim::{Distribution, Job, Policy, workload_file};
 use simulation::metrics::{ENDED, INTERVALS, SLICE_MEDIAN, SLICES};
@@ -56,6 +58,8 @@ pub fn cache_affinity(
     let machine = Machine::named(&printed.machine).expect("the report's machine is a preset");
     let besides = if live.is_some() { &SIMULATED_BESIDES[..] } else { &[] };
     let evidence = Evidence::new(&machine, replicates, seed, besides, progress)?;
+    let numbers = live.map(LiveWorkloads::numbers);
+    let space = live.map(|live| &live.space);
     let table = |table: &Table| ReproducedTable {
         name: table.name.clone(),
         title: table.title.clone(),
@@ -63,7 +67,8 @@ pub fn cache_affinity(
         margin: table.margin,
         corner: table.corner.clone(),
         columns: table.columns.iter().cloned().chain(against_kernel::columns(table)).collect(),
-        rows: space_sharing::rows(&table.name, &evidence.space).unwrap_or_else(|| rows(table, &evidence, live)),
+        rows: space_sharing::rows(&table.name, &evidence.space, space)
+            .unwrap_or_else(|| rows(table, &evidence, numbers.as_ref())),
     };
     let figure = |(figure, policy): (&Figure, Policy)| ReproducedFigure {
         name: figure.name.clone(),
@@ -79,7 +84,10 @@ pub fn cache_affinity(
             .or_else(|| space_sharing::judge(&claim.check, &evidence.space, &lost_in_time))
             .unwrap_or_else(|| scheduler_claims::judge(&claim.check, &evidence));
         JudgedClaim {
-            live: live.and_then(|live| live.judge(&claim.check)),
+            live: numbers
+                .as_ref()
+                .and_then(|numbers| live_claims::judge(&claim.check, numbers))
+                .or_else(|| space?.judge(&claim.check)),
             ..JudgedClaim::new(claim, against, judgement)
         }
     };
@@ -101,7 +109,7 @@ pub fn cache_affinity(
             .tables
             .iter()
             .map(table)
-            .chain(live.into_iter().flat_map(|live| live.tables(&evidence)))
+            .chain(live.zip(numbers.as_ref()).into_iter().flat_map(|(live, numbers)| tables(live, numbers, &evidence)))
             .collect(),
         figures: printed.figures.iter().zip([Policy::Standard, Policy::Light]).map(figure).collect(),
         claims: printed.claims.iter().map(claim).collect(),
@@ -109,13 +117,13 @@ pub fn cache_affinity(
 }
 
 /// The rows of a printed table with ours beside.
-fn rows(table: &Table, evidence: &Evidence, live: Option<&LiveWorkloads>) -> Vec<ReproducedRow> {
+fn rows(table: &Table, evidence: &Evidence, live: Option<&LiveNumbers>) -> Vec<ReproducedRow> {
     let row = |row: &Row| {
         let cells = table.columns.iter().enumerate().map(|(column, _)| {
             let printed = &row.printed[column];
             match ours(&table.name, &row.label, column, evidence) {
                 Ours::Number(ours) => {
-                    let effect = |live: &LiveWorkloads| live.effect(&row.label, column);
+                    let effect = |live: &LiveNumbers| effect(live, &row.label, column);
                     let measured = live.filter(|_| table.name == EFFECTS).and_then(effect);
                     ReproducedCell::number(printed.parse().ok(), ours).with_live(measured)
                 }

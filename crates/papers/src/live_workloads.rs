@@ -1,22 +1,17 @@
 //! The cache-affinity report's seven workloads as programs: their studies, and what these measured on this machine and in a virtual one.
 
-use crate::case::{Case, LESS, MORE, every};
-use crate::evidence::Evidence;
-use crate::printed::PrintedReport;
-use crate::reproduction::{LiveStudies, LiveStudy, LiveVerdict, ReproducedCell, ReproducedRow, ReproducedTable};
-use crate::simulated::Simulated;
-use crate::verdict::Judgement;
+use crate::live_numbers::LiveNumbers;
+use crate::live_space::LiveSpace;
+use crate::reproduction::{LiveStudies, LiveStudy};
 use serde::{Deserialize, Serialize};
 use sim::Policy;
 use simulation::Estimated;
-use simulation::metrics::{MAKESPAN, MEAN_COMPLETION, MISSES};
-use stats::{By, Metric};
+use stats::Pair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use study::mix::MEAN_COMPLETION as MEAN_COMPLETION_NAME;
 use study::study_file::{StopTable, StudyFile};
 use study::{
-    Analysis, Comparison, Ending, GuestMachine, Journal, JournalError, Record, Site, Summary, comparison_analysis,
+    Analysis, Comparison, Ending, GuestMachine, Journal, JournalError, Record, Site, Status, Trial, comparison_analysis,
 };
 
 /// The machine whose caches and CPUs the virtual one has: the report's.
@@ -27,15 +22,19 @@ const GUEST_TOPOLOGY: &str = "1x4";
 /// How threads are scheduled in the virtual machine, the reference first: the report's standard, light, heavy and complex schedulers,
 /// and Linux's own without and with cache-aware balancing. (`stayput sched` without boosts is the report's standard scheduler.)
 const IN_GUEST: [&str; 6] = ["phi=0:0", "light", "heavy", "phi=6:6:complex", "default", "cache-aware=on"];
+/// Those of them that the small size has.
+const IN_SMALL_GUEST: [&str; 4] = ["phi=0:0", "light", "heavy", "default"];
 /// So often each is played there: as few as have an interval.
 const PLAYS: u32 = 5;
+/// So often each is played on this machine at the small size.
+const SMALL_BLOCKS: u32 = 6;
 
-const ATTACHED: &str = "attached";
-const LONG_SLICE: &str = "slice=100ms";
+pub(crate) const ATTACHED: &str = "attached";
+pub(crate) const LONG_SLICE: &str = "slice=100ms";
 
 /// What is counted in the virtual machine, whose only large cache is the second.
-const ALL_MISSES: &str = "l2_misses_per_1000";
-const RELOAD_MISSES: &str = "l2_reload_misses_per_1000";
+pub(crate) const ALL_MISSES: &str = "l2_misses_per_1000";
+pub(crate) const RELOAD_MISSES: &str = "l2_reload_misses_per_1000";
 
 /// Policies that are simulated besides, to stand beside what is measured.
 pub(super) const SIMULATED_BESIDES: [Policy; 4] =
@@ -72,6 +71,15 @@ pub const LIVE_WORKLOADS: [LiveWorkload; 7] = [
     workload!("Oracle", "oracle"),
 ];
 
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// What ends within half an hour on two CPUs: fewer plays, and in the virtual machine fewer schedulers and what fits.
+    Small,
+    /// As the studies' files say, and in the virtual machine all workloads under all schedulers.
+    Full,
+}
+
 /// Where a workload is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -94,9 +102,12 @@ impl Place {
 
 impl LiveWorkload {
     /// Its study in `place`. Only when it ends is another in the virtual machine than in its file, and what is compared.
-    pub fn study_file(&self, place: Place) -> StudyFile {
+    pub fn study_file(&self, place: Place, size: Size) -> StudyFile {
         let file = StudyFile::parse(self.text, &[]).expect("a test reads every workload's file");
+        let blocks = |blocks| StopTable { min_runs: Some(blocks), max_runs: Some(blocks), ..StopTable::default() };
+        let in_guest = if size == Size::Small { &IN_SMALL_GUEST[..] } else { &IN_GUEST };
         match place {
+            Place::Here if size == Size::Small => StudyFile { stop: blocks(SMALL_BLOCKS), ..file },
             Place::Here => file,
             Place::Vm => StudyFile {
                 on: Some(Site::Vm(GuestMachine {
@@ -104,8 +115,8 @@ impl LiveWorkload {
                     misses: None,
                 })),
                 misses: Some(GUEST_MACHINE.into()),
-                sched: IN_GUEST.map(str::to_owned).into(),
-                stop: StopTable { min_runs: Some(PLAYS), max_runs: Some(PLAYS), ..StopTable::default() },
+                sched: in_guest.iter().map(|scheduling| (*scheduling).to_owned()).collect(),
+                stop: blocks(PLAYS),
                 // Each boot begins with a run of each workload that doesn't count.
                 warmup_blocks: Some(0),
                 ..file
@@ -114,9 +125,10 @@ impl LiveWorkload {
     }
 
     /// The journal of that study in `folder`.
-    pub fn journal(&self, place: Place, folder: &Path) -> PathBuf {
+    pub fn journal(&self, place: Place, size: Size, folder: &Path) -> PathBuf {
         let of = if place == Place::Vm { ".vm" } else { "" };
-        folder.join(format!("{}{of}.stayput", self.stem))
+        let size = if size == Size::Small { ".small" } else { "" };
+        folder.join(format!("{}{of}{size}.stayput", self.stem))
     }
 
     /// What `journal` holds of it; none where there is no journal yet, or nothing in it.
@@ -139,6 +151,8 @@ pub struct LiveWorkloads {
     folder: PathBuf,
     measured: BTreeMap<(Place, &'static str), (Record<Comparison>, Analysis)>,
     left_out: Vec<String>,
+    /// What jobs did that shared CPUs in space.
+    pub(super) space: LiveSpace,
 }
 
 impl LiveWorkloads {
@@ -164,6 +178,11 @@ impl LiveWorkloads {
             ));
         }
         self.measured.insert((place, workload.name), (record, analysis));
+    }
+
+    /// Adds what became of the jobs of one of the report's mixes among which CPUs were shared out.
+    pub fn add_space(&mut self, mix: &'static str, results: share::Results) {
+        self.space.add(mix, results);
     }
 
     /// Keeps in mind that something wasn't run, and why, in a sentence.
@@ -199,162 +218,83 @@ impl LiveWorkloads {
             })
         };
         LiveStudies {
-            studies: [Place::Here, Place::Vm].into_iter().filter_map(of_place).collect(),
+            studies: [Place::Here, Place::Vm]
+                .into_iter()
+                .filter_map(of_place)
+                .chain(self.space.study(&self.folder))
+                .collect(),
             left_out: self.left_out.clone(),
         }
     }
 
-    /// By how many percent a workload's runs under `scheduling` take more or less than under the reference; of `metric`, or of what its
-    /// runs are compared by. None where that wasn't measured often enough.
-    fn change(&self, place: Place, workload: &str, scheduling: &str, metric: Option<&str>) -> Option<Estimated> {
-        let ((_, name), (record, analysis)) =
-            self.measured.iter().find(|((of, name), _)| (*of, *name) == (place, workload))?;
-        let treatments = &record.plan.plan.treatments;
-        let treatment = treatments.iter().find(|it| it.conditions.scheduling.to_string() == scheduling)?;
-        let is_its =
-            |summary: &&Summary| summary.subject == *name && summary.placement == treatment.name && summary.trials > 0;
-        let summary = analysis.summaries.iter().find(is_its)?;
-        let own = (summary.ratio, summary.ratio_low, summary.ratio_high);
-        let (ratio, low, high) = match metric {
-            None => own,
-            // Of a workload that is one program.
-            Some(MEAN_COMPLETION_NAME) if summary.metrics.is_empty() => own,
-            Some(metric) => {
-                let metric = summary.metrics.iter().find(|other| other.metric.name == metric)?;
-                (metric.ratio, metric.ratio_low, metric.ratio_high)
-            }
-        };
-        // Ratios are of the reference over it.
-        let percent = |ratio: f64| 100.0 * (ratio.recip() - 1.0);
-        Some(Estimated { value: percent(ratio?), low: high.map(percent), high: low.map(percent) })
+    /// All that was measured of the workloads, as numbers.
+    pub(super) fn numbers(&self) -> LiveNumbers {
+        let mut numbers = LiveNumbers::default();
+        for ((place, name), (record, analysis)) in &self.measured {
+            numbers.add(*place, name, record, analysis);
+        }
+        numbers
     }
 
-    /// What stands in a column of the report's Table V: misses alone, since times of a virtual machine mean nothing.
-    pub(super) fn effect(&self, workload: &str, column: usize) -> Option<Estimated> {
-        let scheduling = *["light", "heavy"].get(column)?;
-        self.change(Place::Vm, workload, scheduling, Some(ALL_MISSES))
-    }
-
-    /// Tables of what was measured that the report has none of.
-    pub(super) fn tables(&self, evidence: &Evidence) -> Vec<ReproducedTable> {
-        let column = |head, policy, simulated: &Metric, scheduling, metric| Column {
-            head,
-            policy,
-            simulated: simulated.clone(),
-            scheduling,
-            metric,
+    /// By how many percent runs of a workload under `scheduling` miss more or less than under `reference` in the virtual machine, from
+    /// pairs of the same block; `among` such intervals hold at once. None where that wasn't measured often enough.
+    pub(super) fn misses_against(
+        &self,
+        workload: &str,
+        scheduling: &str,
+        reference: &str,
+        among: usize,
+    ) -> Option<Estimated> {
+        let (_, (record, _)) =
+            self.measured.iter().find(|((place, name), _)| (*place, *name) == (Place::Vm, workload))?;
+        let of = |scheduling| {
+            let trials = good_trials(record, workload, scheduling)?;
+            let misses = |trial: &Trial| trial.values().find(|(name, _)| *name == ALL_MISSES).map(|(_, value)| value);
+            Some(trials.filter_map(|trial| Some((trial.block, misses(trial)?))).collect::<BTreeMap<u32, f64>>())
         };
-        let mean = Some(MEAN_COMPLETION_NAME);
-        let (attached, long) = (Policy::EevdfAttached, Policy::EevdfLongSlice);
-        let times = [
-            column("whole workload, attached", attached, &MAKESPAN, ATTACHED, None),
-            column("whole workload, long slices", long, &MAKESPAN, LONG_SLICE, None),
-            column("mean job completion, attached", attached, &MEAN_COMPLETION, ATTACHED, mean),
-            column("mean job completion, long slices", long, &MEAN_COMPLETION, LONG_SLICE, mean),
-        ];
-        let (all, of_reloads) = (Some(ALL_MISSES), Some(RELOAD_MISSES));
-        let reloads = MISSES.by(By::Cause("reload".into()));
-        let misses = [
-            column("misses, complex", Policy::ComplexLight, &MISSES, "phi=6:6:complex", all),
-            column("misses, Linux's own", Policy::Eevdf, &MISSES, "default", all),
-            column("misses, cache-aware", Policy::EevdfLlc, &MISSES, "cache-aware=on", all),
-            column("of reloads, light", Policy::Light, &reloads, "light", of_reloads),
-            column("of reloads, heavy", Policy::Heavy, &reloads, "heavy", of_reloads),
-        ];
-        let table = |place, name: &str, title: &str, about: &str, columns: &[Column]| {
-            let rows = evidence.workloads.iter().map(|simulated| ReproducedRow {
-                label: simulated.name().to_owned(),
-                cells: columns.iter().map(|column| column.cell(self, place, simulated)).collect(),
-            });
-            let rows: Vec<ReproducedRow> = rows.collect();
-            let is_measured = self.measured.keys().any(|(of, _)| *of == place);
-            is_measured.then(|| ReproducedTable {
-                name: name.to_owned(),
-                title: title.to_owned(),
-                about: about.to_owned(),
-                margin: None,
-                corner: "workload".into(),
-                columns: columns.iter().map(|column| column.head.to_owned()).collect(),
-                rows,
-            })
-        };
-        let here = "change against the kernel's own scheduler, in percent: simulated on the report's machine under the newest Linux that is \
-                    modelled, and measured with programs of today on this machine, of which attached binds each process with all of its threads; the \
-                    report has no such table";
-        let guest = "change against the standard scheduler, in percent: simulated, where misses are those of the same work, and counted in \
-                     the virtual machine, where they are of 1,000 references; the report has no such table";
-        let here = table(Place::Here, "live-times", "Times, live", here, &times);
-        let guest = table(Place::Vm, "live-misses", "Misses, live", guest, &misses);
-        here.into_iter().chain(guest).collect()
-    }
-
-    /// What these numbers say of a claim, by its check; none where they don't speak of it.
-    pub(super) fn judge(&self, check: &str) -> Option<LiveVerdict> {
-        let time = |workload, scheduling| self.change(Place::Here, workload, scheduling, None);
-        let misses = |workload, scheduling| self.change(Place::Vm, workload, scheduling, Some(ALL_MISSES));
-        let names = || LIVE_WORKLOADS.into_iter().map(|workload| workload.name);
-        let each = |case: &dyn Fn(&'static str) -> Case| every(names().map(case));
-        let printed = |name: &'static str| {
-            let report = PrintedReport::cache_affinity();
-            let margin = report.table("table-5").margin.unwrap_or_default();
-            let printed = report.number("table-5", name, 0).map_or(f64::NAN, |printed| printed.value);
-            Case::near(format!("{name}: printed {printed:.0}, here"), misses(name, "light"), printed, margin, " %")
-        };
-        let (place, (verdict, why)): (Place, Judgement) = match check {
-            "attached" => (Place::Here, each(&|name| Case::new(name, time(name, ATTACHED), MORE, " % time"))),
-            "long-quantum" => {
-                let near = |name| Case::near(name, time(name, LONG_SLICE), 0.0, 1.0, " % time");
-                (Place::Here, every(["Pmake+Pmake", "Oracle"].map(near)))
-            }
-            "scientific-misses" => (Place::Vm, every(["Matrix+Matrix", "Matrix+Cholesky"].map(printed))),
-            "oracle-misses" => (Place::Vm, every([printed("Oracle")])),
-            "light-misses-range" => {
-                (Place::Vm, each(&|name| Case::new(name, misses(name, "light"), (-36.5, -6.5), " % misses")))
-            }
-            "heavy-misses-range" => {
-                (Place::Vm, each(&|name| Case::new(name, misses(name, "heavy"), (-39.5, -7.5), " % misses")))
-            }
-            "heavy-misses" => {
-                let more = |name| {
-                    let [light, heavy] = ["light", "heavy"].map(|scheduling| misses(name, scheduling));
-                    let less = light.zip(heavy).map(|(light, heavy)| crate::interval::less(heavy, light));
-                    Case::new(name, less, LESS, " points")
-                };
-                (Place::Vm, each(&more))
-            }
-            _ => return None,
-        };
-        self.measured.keys().any(|(of, _)| *of == place).then_some(LiveVerdict { verdict, why })
+        paired_change(&of(reference)?, &of(scheduling)?, record.plan.plan.seed, among)
     }
 }
 
-/// A column of a table of what was measured: what is simulated, and what is measured beside it.
-struct Column {
-    head: &'static str,
-    policy: Policy,
-    simulated: Metric,
-    scheduling: &'static str,
-    /// None is what runs are compared by.
-    metric: Option<&'static str>,
+/// Those runs of a workload under a scheduling that count; none where it wasn't to be run under that.
+pub(super) fn good_trials<'a>(
+    record: &'a Record<Comparison>,
+    workload: &'a str,
+    scheduling: &str,
+) -> Option<impl Iterator<Item = &'a Trial>> {
+    let treatments = &record.plan.plan.treatments;
+    let treatment = treatments.iter().find(|it| it.conditions.scheduling.to_string() == scheduling)?;
+    let counts = |trial: &&Trial| !trial.warmup && trial.status == Status::Ok;
+    let is_its = move |trial: &&Trial| trial.subject == workload && trial.placement == treatment.name;
+    Some(record.trials.iter().filter(counts).filter(is_its))
 }
 
-impl Column {
-    fn cell(&self, live: &LiveWorkloads, place: Place, simulated: &Simulated) -> ReproducedCell {
-        let change = match place {
-            Place::Here => Simulated::change_against_kernel,
-            Place::Vm => Simulated::change,
-        };
-        let measured = live.change(place, simulated.name(), self.scheduling, self.metric);
-        ReproducedCell::number(None, change(simulated, self.policy, &self.simulated)).with_live(measured)
-    }
+/// By how many percent numbers are more or less than those of the same block of the reference, as [`stats::paired_ratio`] has it.
+pub(super) fn paired_change(
+    reference: &BTreeMap<u32, f64>,
+    other: &BTreeMap<u32, f64>,
+    seed: u64,
+    among: usize,
+) -> Option<Estimated> {
+    let pair = |(block, treatment_s): (&u32, &f64)| {
+        Some(Pair { reference_s: *reference.get(block)?, treatment_s: *treatment_s })
+    };
+    let pairs: Vec<Pair> = other.iter().filter_map(pair).collect();
+    let ratio = stats::paired_ratio(&pairs, seed)?.one_of(among);
+    // Ratios are of the reference over it.
+    let percent = |ratio: f64| 100.0 * (ratio.recip() - 1.0);
+    let (low, high) = (percent(ratio.high()), percent(ratio.low()));
+    Some(Estimated { value: percent(ratio.ratio()), low: Some(low), high: Some(high) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live_claims::judge;
+    use crate::live_numbers::TIME;
     use study::Treatment;
     use study::engine::Turn;
-    use study::{HostFacts, Plan, Status, StopRule, Subject, Trial};
+    use study::{HostFacts, Plan, StopRule, Subject};
 
     /// A study of Matrix+Matrix whose runs take `times` seconds under default, attached and long slices, in six blocks.
     fn record(times: [f64; 3]) -> Record<Comparison> {
@@ -397,12 +337,14 @@ mod tests {
     #[test]
     fn every_workload_has_its_study_in_both_places() {
         for workload in LIVE_WORKLOADS {
-            let here = workload.study_file(Place::Here);
+            let here = workload.study_file(Place::Here, Size::Full);
             let name = here.mixes.first().and_then(|mix| mix.name.clone());
             let name = name.or_else(|| here.subjects.first().and_then(|subject| subject.name.clone()));
             assert_eq!(name.as_deref(), Some(workload.name));
             assert!(here.sched.iter().eq(["default", ATTACHED, LONG_SLICE]), "{:?}", here.sched);
-            let guest = workload.study_file(Place::Vm);
+            let small = workload.study_file(Place::Vm, Size::Small);
+            assert!(small.sched.iter().all(|name| IN_GUEST.contains(&name.as_str())) && small.sched[0] == IN_GUEST[0]);
+            let guest = workload.study_file(Place::Vm, Size::Full);
             assert_eq!(guest.site().unwrap().to_string(), "vm:1x4");
             assert_eq!((guest.mixes, guest.subjects), (here.mixes, here.subjects), "the same programs");
         }
@@ -413,21 +355,22 @@ mod tests {
     #[test]
     fn changes_are_of_what_runs_take_and_judge_what_the_report_claims() {
         let mut live = LiveWorkloads::new(Path::new("folder"));
-        assert_eq!(live.judge("attached"), None, "nothing was measured");
+        assert_eq!(judge("attached", &live.numbers()), None, "nothing was measured");
         live.add(&LIVE_WORKLOADS[0], Place::Here, record([1.0, 1.25, 0.8]));
-        let change = |scheduling| live.change(Place::Here, "Matrix+Matrix", scheduling, None).unwrap();
+        let numbers = live.numbers();
+        let change = |scheduling| numbers.change(Place::Here, "Matrix+Matrix", scheduling, TIME).unwrap();
         for (scheduling, percent) in [(ATTACHED, 25.0), (LONG_SLICE, -20.0)] {
             let change = change(scheduling);
             assert!((change.value - percent).abs() < 1e-6, "{scheduling}: {change:?}");
             assert!(change.low.unwrap() <= change.value && change.value <= change.high.unwrap(), "{change:?}");
         }
-        assert_eq!(live.change(Place::Vm, "Matrix+Matrix", "light", Some(ALL_MISSES)), None);
-        assert_eq!(live.change(Place::Here, "Oracle", ATTACHED, None), None);
+        assert_eq!(numbers.change(Place::Vm, "Matrix+Matrix", "light", ALL_MISSES), None);
+        assert_eq!(numbers.change(Place::Here, "Oracle", ATTACHED, TIME), None);
         // Of seven workloads one was measured.
-        let attached = live.judge("attached").unwrap();
+        let attached = judge("attached", &numbers).unwrap();
         assert_eq!(attached.verdict, crate::verdict::Verdict::Undecidable, "{attached:?}");
-        assert_eq!(live.judge("scientific-misses"), None, "it needs the virtual machine");
-        assert_eq!(live.judge("thresholds"), None);
+        assert_eq!(judge("scientific-misses", &numbers), None, "it needs the virtual machine");
+        assert_eq!(judge("thresholds", &numbers), None);
         let studies = live.studies();
         assert_eq!((studies.studies.len(), studies.studies[0].trials, studies.left_out.len()), (1, 18, 0));
         assert_eq!(studies.studies[0].subjects, ["Matrix+Matrix"]);
@@ -441,7 +384,7 @@ mod tests {
         }
         let mut live = LiveWorkloads::new(Path::new("folder"));
         live.add(&LIVE_WORKLOADS[0], Place::Here, failed);
-        assert_eq!(live.change(Place::Here, "Matrix+Matrix", ATTACHED, None), None);
+        assert_eq!(live.numbers().change(Place::Here, "Matrix+Matrix", ATTACHED, TIME), None);
         let said = "Matrix+Matrix on this machine: no run of Matrix+Matrix under sched=attached went well: no PostgreSQL is here.";
         assert_eq!(live.studies().left_out, [said]);
     }

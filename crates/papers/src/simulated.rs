@@ -1,10 +1,12 @@
 //! One workload simulated under several policies, and what its replicates come to.
 
+use crate::live_workloads::paired_change;
 use machine::Machine;
 use sim::{Parameters, Policy, Workload};
 use simulation::metrics::{MAKESPAN, MEAN_COMPLETION, MISSES, SLICES, WORK};
 use simulation::{Estimated, PointResult, RunError, Simulation, SimulationPlan, simulation_analysis};
 use stats::{By, Metric};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use study::session::{Host, Session};
 use study::{Record, Sample};
@@ -56,6 +58,17 @@ impl Simulated {
     /// By how many percent a metric differs from that under the kernel's own scheduler.
     pub fn change_against_kernel(&self, policy: Policy, metric: &Metric) -> Option<Estimated> {
         self.against_kernel.as_ref()?.policy(policy.name())?.changes.get(metric).copied()
+    }
+
+    /// By how many percent a policy misses more or less than another for the same work, from replicates with the same draws; `among` such
+    /// intervals hold at once. None where there are too few replicates.
+    pub fn misses_against(&self, policy: Policy, reference: Policy, among: usize) -> Option<Estimated> {
+        let of = |policy: Policy| -> BTreeMap<u32, f64> {
+            let samples = self.samples.iter().filter(|sample| sample.policy == policy.name());
+            let misses = |sample: &Sample| Some(sample.value(&MISSES)? / sample.value(&WORK)?);
+            samples.filter_map(|sample| Some((sample.replicate, misses(sample)?))).collect()
+        };
+        paired_change(&of(reference), &of(policy), 1, among)
     }
 
     /// The mean of a number that each replicate has under a policy.

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, LESS, MORE, all, both};
 use crate::interval::exactly;
+use crate::live_space::LiveSpace;
 use crate::reproduction::{ReproducedCell, ReproducedRow};
 use crate::simulated::record;
 use crate::verdict::{Judgement, Verdict};
@@ -94,27 +95,29 @@ fn affinity_change(point: &PointResult) -> Option<Estimated> {
     point.policy(Policy::DynamicAffinity.name())?.affinity_changes.get(&RESPONSE).copied()
 }
 
-/// Ours of the table of section 5 of that name; none of another.
-pub(super) fn rows(table: &str, evidence: &Evidence) -> Option<Vec<ReproducedRow>> {
+/// Ours of the table of section 5 of that name, beside what jobs did that ran; none of another.
+pub(super) fn rows(table: &str, evidence: &Evidence, live: Option<&LiveSpace>) -> Option<Vec<ReproducedRow>> {
     match table {
-        "figure-3" => Some(responses(evidence)),
+        "figure-3" => Some(responses(evidence, live)),
         "future" => Some(future(evidence)),
         _ => None,
     }
 }
 
-/// Response times relative to equal shares, under both policies on each machine.
-fn responses(evidence: &Evidence) -> Vec<ReproducedRow> {
+/// Response times relative to equal shares, under both policies on each machine; what was measured on this one stands beside those of the
+/// report's.
+fn responses(evidence: &Evidence, live: Option<&LiveSpace>) -> Vec<ReproducedRow> {
     let row = |at: usize, kind: &str| {
-        let cell = |(mixes, policy): (&Vec<PointResult>, Policy)| {
+        let mix = &evidence.mixes[0][at].subject;
+        let cell = |(machine, mixes, policy): (usize, &Vec<PointResult>, Policy)| {
             let change = change(&mixes[at], policy, &RESPONSE.of_job(kind));
-            ReproducedCell::number(None, change.map(|change| change.map(|percent| 100.0 + percent)))
+            let live = live.filter(|_| machine == 0);
+            let measured = live.and_then(|live| live.percent(mix, Some(kind), policy, POLICIES[0]));
+            ReproducedCell::number(None, change.map(|change| change.map(|percent| 100.0 + percent))).with_live(measured)
         };
-        let columns = evidence.mixes.iter().flat_map(|mixes| POLICIES[1..].iter().map(move |&policy| (mixes, policy)));
-        ReproducedRow {
-            label: format!("{}, {kind}", evidence.mixes[0][at].subject),
-            cells: columns.map(cell).collect(),
-        }
+        let machines = evidence.mixes.iter().enumerate();
+        let columns = machines.flat_map(|(at, mixes)| POLICIES[1..].iter().map(move |&policy| (at, mixes, policy)));
+        ReproducedRow { label: format!("{mix}, {kind}"), cells: columns.map(cell).collect() }
     };
     let mixes = evidence.mixes[0].iter().enumerate();
     mixes.flat_map(|(at, point)| point.kinds().into_iter().map(move |kind| row(at, kind))).collect()

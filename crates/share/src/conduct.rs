@@ -19,7 +19,7 @@ use machine::{CpuId, CpuSet};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sim::space::Policy;
 use sim::space::outcome::{Change, Event};
 use std::io;
@@ -60,7 +60,7 @@ pub struct Play<'a> {
 }
 
 /// What became of a job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobOutcome {
     /// What it is called.
     pub name: String,
@@ -93,7 +93,7 @@ pub struct JobOutcome {
 }
 
 /// What came of a play.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Which play.
     pub play: u32,
@@ -128,6 +128,9 @@ pub enum ShareError {
     /// Decisions can't be written down.
     #[error("decisions can't be written: {0}")]
     Record(#[source] io::Error),
+    /// What has come of plays can't be kept.
+    #[error("what came of the plays can't be written: {0}")]
+    Keep(#[source] io::Error),
 }
 
 /// A job, from before its arrival to after its end.

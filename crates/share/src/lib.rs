@@ -24,15 +24,19 @@ mod decision;
 mod demand;
 mod job;
 mod page;
+mod results;
+mod series;
 mod text;
 
 pub use allocation::Allocation;
-pub use comparison::{Comparison, Ratio, comparisons, mean_response_s};
+pub use comparison::{Comparison, Ratio, comparisons, mean_response_s, paired_with};
 pub use conduct::{JobOutcome, Outcome, Play, ShareError};
 pub use cpuset::{Cpusets, NoCpusets};
 pub use decision::{Decision, Decisions, Heading, Step};
 pub use demand::Demand;
 pub use job::JobCommand;
+pub use results::{Results, ResultsError};
+pub use series::Series;
 pub use text::report;
 
 /// The C interface of jobs, for who compiles against it.

@@ -1,11 +1,13 @@
 //! `stayput reproduce`: what a paper prints and claims, beside what we get.
 
+mod space;
+
 use crate::study::{conduct_paper, conduct_workloads};
 use crate::{UsageError, shell};
 use clap::ValueHint;
 use clap::builder::NonEmptyStringValueParser;
 use output::Inputs;
-use papers::live_workloads::{LIVE_WORKLOADS, Place};
+use papers::live_workloads::{LIVE_WORKLOADS, Place, Size};
 use papers::{Live, Paper, cache_affinity, placement};
 use sim::Parameters;
 use std::path::PathBuf;
@@ -27,6 +29,7 @@ Examples:
   stayput reproduce cache-affinity --format csv --seed 7  every cell of one, from other draws
   stayput reproduce pires-2016 --live --live-class W      the same study on this machine, smaller, beside the paper's
   stayput reproduce cache-affinity --live                 the report's seven workloads as programs, here and in a virtual machine
+  stayput reproduce cache-affinity --live --live-size full  all of it, overnight
 
 Papers: cache-affinity (affinity scheduling of processes that share CPUs in time), which is simulated; and pires-2016, pires-2017 and
 weber-2010 (where threads run), whose times a model that is fitted on some of them predicts.
@@ -34,7 +37,8 @@ weber-2010 (where threads run), whose times a model that is fitted on some of th
 With --live their studies are run here, as `stayput study` runs them: each has a journal, and the same command goes on where it
 stopped. Printed times are of other machines; compare ratios, and what the claims come to. The seven workloads of cache-affinity have
 a journal each, in a folder; they are run here under the kernel's own scheduler, for their times, and in a virtual machine under the
-report's schedulers and the kernel's, for their misses."
+report's schedulers and the kernel's, for their misses. Then CPUs are shared out here among jobs of its section 5, as `stayput share`
+does, for its Figure 3."
 )]
 pub struct ReproduceArgs {
     /// The papers [default: all]
@@ -52,7 +56,10 @@ pub struct ReproduceArgs {
     /// Where the workloads of cache-affinity are run: here, vm, or both [default: here,vm]
     #[arg(long, value_name = "PLACES", requires = "live", value_delimiter = ',')]
     on: Vec<LivePlace>,
-    /// Longest that the trials of one paper may take in all [default: 10min; of cache-affinity 25min]
+    /// How much is measured of cache-affinity: small ends within half an hour on two CPUs, full takes a night [default: small]
+    #[arg(long, value_name = "SIZE", requires = "live")]
+    live_size: Option<LiveSize>,
+    /// Longest that the trials of one paper may take in all [default: 10min; of cache-affinity 20min, of its full size 12h]
     #[arg(long, value_name = "DURATION", requires = "live")]
     live_budget: Option<Span>,
     /// Problem class of every program in place of the papers' own
@@ -85,6 +92,14 @@ enum LivePlace {
 }
 
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum LiveSize {
+    /// Few plays, under four schedulers in the virtual machine
+    Small,
+    /// All workloads under all schedulers
+    Full,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 enum Form {
     /// Answer, tables, figures and claims for a terminal
     #[value(alias = "text")]
@@ -102,10 +117,21 @@ enum Form {
 /// The paper that is simulated; the others are placement papers.
 const SIMULATED: &str = "cache-affinity";
 
-/// So long all of its workloads may take in both places: with what is between runs, less than half an hour.
-const WORKLOADS_BUDGET: Duration = Duration::from_secs(25 * 60);
+/// So long all of its workloads may take in both places: with what is between runs, and jobs that share CPUs in space, less than half an
+/// hour.
+const SMALL_BUDGET: Duration = Duration::from_secs(20 * 60);
+/// The same of the full size.
+const FULL_BUDGET: Duration = Duration::from_secs(12 * 60 * 60);
 
 impl ReproduceArgs {
+    /// How much of its workloads is run.
+    fn size(&self) -> Size {
+        match self.live_size {
+            None | Some(LiveSize::Small) => Size::Small,
+            Some(LiveSize::Full) => Size::Full,
+        }
+    }
+
     /// Where its workloads are run, each place once.
     fn places(&self) -> Vec<Place> {
         let is_asked = |place: LivePlace| self.on.is_empty() || self.on.contains(&place);
@@ -129,7 +155,7 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
             SIMULATED => LIVE_WORKLOADS.iter().for_each(|workload| {
                 [Place::Here, Place::Vm]
                     .iter()
-                    .for_each(|place| inputs.add_journal(&workload.journal(*place, &journal(name))));
+                    .for_each(|place| inputs.add_journal(&workload.journal(*place, args.size(), &journal(name))));
             }),
             name => inputs.add_journal(&journal(name)),
         }
@@ -153,9 +179,15 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
             Some(paper) => placement(paper, None)?,
             None => {
                 let conduct = || {
-                    let budget = args.live_budget.map_or(WORKLOADS_BUDGET, |span| span.0);
-                    let class = args.live_class.as_deref();
-                    conduct_workloads(&args.places(), class, budget, &journal(name), args.quiet)
+                    let size = args.size();
+                    let default = if size == Size::Small { SMALL_BUDGET } else { FULL_BUDGET };
+                    let budget = args.live_budget.map_or(default, |span| span.0);
+                    let (class, places, folder) = (args.live_class.as_deref(), args.places(), journal(name));
+                    let mut live = conduct_workloads(&places, size, class, budget, &folder, args.quiet)?;
+                    if places.contains(&Place::Here) {
+                        space::conduct_mixes(&mut live, class, budget, &folder, args.quiet)?;
+                    }
+                    anyhow::Ok(live)
                 };
                 let live = args.live.then(|| progress.suspend(conduct)).transpose()?;
                 cache_affinity(args.replicates, args.seed, live.as_ref(), show_progress)?

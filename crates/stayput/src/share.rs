@@ -1,14 +1,12 @@
 //! `stayput share`: jobs that run at once, among which CPUs are shared out.
 
 use crate::{FAILURE, SUCCESS, UsageError, shell};
-use ::share::{Cpusets, Decisions, JobCommand, Outcome, Play, comparisons, report};
+use ::share::{Cpusets, Decisions, JobCommand, Outcome, Results, Series, report};
 use anyhow::Context;
 use launch::Interruptions;
 use machine::linux::allowed_cpus;
 use output::{Inputs, ResultFile};
-use serde::Serialize;
 use sim::space::Policy;
-use stats::block_permutation;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -20,7 +18,7 @@ use study::study_file::Span;
 ///
 /// Each job's threads are bound to the CPUs that the job has. Jobs say how many they can use through a page that they share with the
 /// allocator (docs/space-sharing.md); of others, threads that are ready are counted. No root is needed. When the allocator dies, jobs
-/// run on where they were.
+/// run on where they were. Ctrl-C ends all jobs, and tells what the plays before came to.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -85,16 +83,6 @@ fn policy(name: &str) -> Result<Policy, String> {
 /// Most jobs at once.
 const MOST_JOBS: usize = 1_000;
 
-/// What is written as JSON.
-#[derive(Serialize)]
-struct Results<'a> {
-    cpus: Vec<u32>,
-    policies: &'a [Policy],
-    jobs: Vec<&'a str>,
-    comparisons: Vec<::share::Comparison>,
-    plays: &'a [Outcome],
-}
-
 /// Plays the jobs, and reports.
 ///
 /// # Errors
@@ -121,60 +109,61 @@ pub fn run(args: &ShareArgs) -> anyhow::Result<u8> {
 
     let interruptions = Interruptions::hold();
     let blocks = args.runs.unwrap_or(if policies.len() > 1 { 10 } else { 1 });
-    let bar = crate::progress_bar(u64::from(blocks) * policies.len() as u64, args.quiet);
-    let mut plays: Vec<Outcome> = Vec::new();
-    for block in 0..blocks {
-        for at in block_permutation(args.seed, block, 0, policies.len()) {
-            let play = Play {
-                number: plays.len() as u32,
-                policy: policies[at],
-                cpus: &cpus,
-                jobs: &jobs,
-                gap: args.gap.map_or(Duration::ZERO, |span| span.0),
-                history: args.history,
-                seed: args.seed.wrapping_add(u64::from(block)),
-                limit: args.timeout.map(|span| span.0),
-                cpusets: cpusets.as_ref(),
-                shown: args.output,
-            };
-            let mut decisions =
-                record.as_mut().map_or_else(Decisions::discarded, |file| Decisions::to(file as &mut dyn Write));
-            let outcome = play.conduct(&mut decisions)?;
-            if let Some(signal) = outcome.interrupted_by {
-                bar.finish_and_clear();
-                drop(interruptions);
-                eprintln!("stayput: interrupted; all jobs were ended");
-                launch::die_by(signal)
-            }
-            plays.push(outcome);
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
-    drop(interruptions);
-    let compared = comparisons(&policies, &plays, args.seed);
-    let text = report(&cpus, &policies, &plays, &compared);
-    let results = Results {
-        cpus: cpus.iter().map(|cpu| cpu.0).collect(),
+    let all = u64::from(blocks) * policies.len() as u64;
+    let bar = crate::progress_bar(all, args.quiet);
+    let series = Series {
         policies: &policies,
-        jobs: jobs.iter().map(|job| job.name.as_str()).collect(),
-        comparisons: compared,
-        plays: &plays,
+        blocks,
+        cpus: &cpus,
+        jobs: &jobs,
+        gap: args.gap.map_or(Duration::ZERO, |span| span.0),
+        history: args.history,
+        seed: args.seed,
+        limit: args.timeout.map(|span| span.0),
+        cpusets: cpusets.as_ref(),
+        shown: args.output,
     };
+    let mut plays: Vec<Outcome> = Vec::new();
+    let mut decisions = record.as_mut().map_or_else(Decisions::discarded, |file| Decisions::to(file as &mut dyn Write));
+    let ended_by = series.conduct(&mut plays, &mut decisions, &mut |plays| {
+        bar.set_position(plays.len() as u64);
+        Ok(())
+    });
+    bar.finish_and_clear();
+    let ended_by = ended_by?;
+    drop(interruptions);
+    if ended_by.is_some() {
+        let whole = match plays.len() {
+            0 => "no play was whole".to_owned(),
+            number => format!("what follows is of {number} of {all} plays, which were whole"),
+        };
+        eprintln!("stayput: interrupted; all jobs were ended; {whole}");
+    }
+    if let (Some(signal), true) = (ended_by, plays.is_empty()) {
+        launch::die_by(signal)
+    }
+    let names = jobs.iter().map(|job| job.name.clone()).collect();
+    let results = Results::new(&cpus, &policies, names, plays, args.seed);
+    let text = report(&cpus, &policies, &results.plays, &results.comparisons);
     match (&args.json, file) {
         (Some(_), Some(file)) => {
-            file.write(serde_json::to_string_pretty(&results)? + "\n")?;
+            file.write(results.json()?)?;
             crate::print(&text)?;
         }
-        (Some(_), None) => crate::print_exactly(&(serde_json::to_string_pretty(&results)? + "\n"))?,
+        (Some(_), None) => crate::print_exactly(&results.json()?)?,
         (None, _) => crate::print(&text)?,
     }
-    let failed = plays.iter().flat_map(|play| &play.jobs).any(|job| job.failure.is_some());
+    if let Some(signal) = ended_by {
+        // What was told is out before the end.
+        std::io::stdout().flush()?;
+        launch::die_by(signal)
+    }
+    let failed = results.plays.iter().flat_map(|play| &play.jobs).any(|job| job.failure.is_some());
     Ok(if failed { FAILURE } else { SUCCESS })
 }
 
 /// The jobs that the words name.
-fn jobs(words: &[OsString]) -> anyhow::Result<Vec<JobCommand>> {
+pub(crate) fn jobs(words: &[OsString]) -> anyhow::Result<Vec<JobCommand>> {
     let mut jobs: Vec<JobCommand> = Vec::new();
     for (place, words) in words.split(|word| word == "+").enumerate() {
         let [first, arguments @ ..] = words else {

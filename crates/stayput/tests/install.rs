@@ -65,6 +65,7 @@ fn what_is_installed_is_found_and_what_is_uninstalled_is_gone() {
         assert!(installed.contains(&format!("libexec/stayput/{}", program.executable)), "{installed:?}");
     }
     for file in [
+        "include/stayput_share.h",
         "share/man/man1/stayput.1",
         "share/man/man1/stayput-study.1",
         "share/bash-completion/completions/stayput",

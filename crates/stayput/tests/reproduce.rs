@@ -200,9 +200,20 @@ impl Bench {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         fs::hard_link(env!("CARGO_BIN_EXE_stayput"), folder.path().join("stayput")).unwrap();
         let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/builtin.sh");
-        for program in
-            ["npb-bt", "npb-cg", "npb-ep", "npb-ft", "npb-lu", "npb-sp", "climate", "affinity-matrix", "affinity-mp3d"]
-        {
+        for program in [
+            "npb-bt",
+            "npb-cg",
+            "npb-ep",
+            "npb-ft",
+            "npb-lu",
+            "npb-sp",
+            "climate",
+            "affinity-matrix",
+            "affinity-mp3d",
+            "mva",
+            "matrix",
+            "gravity",
+        ] {
             symlink(&stand_in, folder.path().join(program)).unwrap();
         }
         Self { folder }
@@ -261,32 +272,47 @@ fn the_reports_workloads_are_run_as_programs_beside_what_is_printed() {
     let bench = Bench::new();
     let folder = bench.folder.path().join("journals");
     fs::create_dir(&folder).unwrap();
-    let words = ["--live", "--live-class", "S", "--on", "here", "--live-budget", "40s", "--journal", "journals"];
+    let words = ["--live", "--live-class", "S", "--on", "here", "--live-budget", "2min", "--journal", "journals"];
     let form = ["--replicates", "1", "--format", "csv"];
     let all = bench.reproduce(&[&["cache-affinity", "weber-2010"], &words[..], &form].concat());
     assert!(all.status.success(), "{}", text(&all.stderr));
-    assert!(folder.join("weber-2010.stayput").exists() && folder.join("cache-affinity/matrix-matrix.stayput").exists());
+    assert!(
+        folder.join("weber-2010.stayput").exists()
+            && folder.join("cache-affinity/matrix-matrix.small.stayput").exists()
+    );
     let said = text(&all.stderr);
-    assert!(said.contains("study 1 of 7: Matrix+Matrix on this machine; at most 40 s left"), "{said}");
+    assert!(said.contains("study 1 of 7: Matrix+Matrix on this machine; at most 17 s for it, 2 min left"), "{said}");
+    assert!(said.contains("mix 7 of 7: 2*MVA+2*MATRIX+2*GRAVITY on this machine"), "{said}");
     let csv = text(&all.stdout);
     let live: Vec<&str> = csv.lines().filter(|line| line.contains("unbound speed-up,1,")).collect();
     assert!(matches!(live.as_slice(), [line] if line.ends_with(",1,,")), "{live:?}");
     let cell = |line: &&str| line.starts_with("cache-affinity,live-times,") && !line.ends_with(",,,");
     let measured = csv.lines().filter(cell).count();
     assert!(measured > 0, "{csv}");
+    // Jobs of section 5 ran, too: both policies stand beside simulated ones of the same mix.
+    let shared =
+        |line: &&str| line.starts_with("cache-affinity,figure-3,\"MVA+MATRIX, MVA\",") && !line.ends_with(",,,");
+    assert_eq!(csv.lines().filter(shared).count(), 2, "{csv}");
+    let plays = folder.join("cache-affinity/space-mva-matrix.json");
+    let played = fs::read(&plays).unwrap();
     // What was measured is read again, and goes on.
     let words =
-        ["cache-affinity", "--live", "--on", "here", "--live-budget", "1s", "--journal", "journals/cache-affinity"];
+        ["cache-affinity", "--live", "--on", "here", "--live-budget", "10ms", "--journal", "journals/cache-affinity"];
     let again = bench.reproduce(&[&words[..], &["--replicates", "1", "--format", "json"]].concat());
     assert!(again.status.success(), "{}", text(&again.stderr));
     let json: Value = serde_json::from_slice(&again.stdout).unwrap();
     let about: Vec<&str> = json["papers"][0]["live"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(about[0].starts_with("Live: Matrix+Matrix"), "{about:?}");
-    assert!(about.iter().any(|line| line.contains("the budget of 1 s")), "{about:?}");
+    assert!(about.iter().any(|line| line.contains("the budget of 0 s")), "{about:?}");
     let claims = json["papers"][0]["claims"].as_array().unwrap();
     let is_judged = |claim: &&Value| claim["live"]["verdict"].is_string();
     let judged: Vec<&str> = claims.iter().filter(is_judged).filter_map(|claim| claim["where"].as_str()).collect();
-    assert_eq!(judged, ["section 1", "section 1"], "times here say nothing of misses");
+    assert_eq!(judged[..2], ["section 1", "section 1"], "times here say nothing of misses");
+    assert!(judged.len() == 5 && judged[2..].iter().all(|place| place.starts_with("section 5")), "{judged:?}");
+    assert_eq!(fs::read(&plays).unwrap(), played, "what is whole is only read");
+    fs::write(&plays, "[]").unwrap();
+    let refused = bench.reproduce(&[&words[..], &["--replicates", "1"]].concat());
+    assert!(text(&refused.stderr).contains("space-mva-matrix.json holds no results of stayput share"), "{refused:?}");
     for (words, said) in [
         (&["pires-2016", "--on", "vm"][..], "`--live`"),
         (&["cache-affinity", "--live", "--live-class", "Q"], "has no class `Q`"),

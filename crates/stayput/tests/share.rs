@@ -8,8 +8,9 @@ mod oracle;
 
 use serde_json::Value;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -211,6 +212,38 @@ fn the_page_names_the_cpus_on_which_the_job_is() {
 fn an_openmp_program_has_as_many_threads_as_it_is_granted_cpus() {
     let played = play("openmp", &["--policy", "dynamic"], &["openmp", "openmp"]);
     played.went_well();
+}
+
+#[test]
+fn what_is_interrupted_tells_what_came_of_the_plays_before() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = |kind: &str| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("share-interrupted.{kind}"));
+    let (json, decisions) = (file("json"), file("jsonl"));
+    let _ = fs::remove_file(&decisions);
+    let mut command = stayput();
+    command.args(["--policy", "equipartition,dynamic", "--runs", "1000", "--json"]).arg(&json).arg("--decisions");
+    command.arg(&decisions).arg("--").arg(&*JOBS).args(["spin", "0.1"]);
+    let allocator = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The fourth play has begun, so that three are whole.
+    let begun = |text: &str| text.lines().filter(|line| line.contains("\"policy\"")).count();
+    for _ in 0..3_000 {
+        if fs::read_to_string(&decisions).is_ok_and(|text| begun(&text) >= 4) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(Command::new("kill").args(["-INT", &allocator.id().to_string()]).status().unwrap().success());
+    let output = allocator.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(2), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("interrupted; all jobs were ended; what follows is of "), "{said}");
+    let told = text(&output.stdout);
+    assert!(told.contains("dynamic: ") && told.contains("response s"), "{told}");
+    let json: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let plays = json["plays"].as_array().unwrap();
+    assert!(plays.len() >= 3, "{json}");
+    let response = |play: &Value| play["jobs"][0]["response_s"].as_f64();
+    assert!(plays.iter().all(|play| response(play).is_some_and(|s| s >= 0.1)), "what was cut short isn't told: {json}");
 }
 
 #[test]

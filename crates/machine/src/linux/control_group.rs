@@ -54,24 +54,55 @@ pub struct Cpuset {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpusetParent {
     folder: PathBuf,
-    /// Memory nodes that a group has to be given, where the interface doesn't hand them down.
+    /// Memory nodes that a group is given: version 1 hands none down, and version 2 those of the place, which may be more than ours.
     memory: Option<String>,
 }
 
+/// Why no group with a cpuset can be made for this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// No hierarchy has the controller, or no group around ours hands it down.
+    NoController,
+    /// Nearest to ours is a group beyond one with this file, a limit that whoever left our group would escape.
+    Limited(PathBuf),
+}
+
+/// What a group of version 2 may be held to, which holds for whatever is below it and for nothing else; `max` is no limit.
+const LIMITS: [&str; 5] = ["memory.max", "memory.high", "memory.swap.max", "pids.max", "cpu.max"];
+
 impl CpusetParent {
-    /// The place of this process; none where no hierarchy has the controller, or nobody hands it down.
-    pub fn here() -> Option<Self> {
-        let (groups, mounts) = read()?;
-        if let Some(folder) = folders(&groups, &mounts, "cpuset", Version::V1).into_iter().next() {
-            let memory = read_word(folder.join("cpuset.mems"))?;
-            return Some(Self { folder, memory: Some(memory) });
+    /// The place of this process.
+    ///
+    /// In version 1 that is its own group. In version 2 a group has processes or hands controllers down, but not both, unless it is the
+    /// root (Documentation/admin-guide/cgroup-v2.rst, "No Internal Process Constraint"): ours has us, so that it is a group around it. What is made
+    /// there is outside of ours and of what lies between, whose limits it would escape. Hence there must be none.
+    ///
+    /// # Errors
+    /// [`NoPlace`] where there is none.
+    pub fn here() -> Result<Self, NoPlace> {
+        let (groups, mounts) = read().ok_or(NoPlace::NoController)?;
+        Self::among(&groups, &mounts)
+    }
+
+    fn among(groups: &str, mounts: &str) -> Result<Self, NoPlace> {
+        if let Some(folder) = folders(groups, mounts, "cpuset", Version::V1).into_iter().next() {
+            let memory = read_word(folder.join("cpuset.mems")).ok_or(NoPlace::NoController)?;
+            return Ok(Self { folder, memory: Some(memory) });
         }
+        let around = folders(groups, mounts, "cpuset", Version::V2);
         let hands_down = |folder: &PathBuf| {
             let controllers = read_word(folder.join("cgroup.subtree_control")).unwrap_or_default();
             controllers.split_whitespace().any(|name| name == "cpuset")
         };
-        let folder = folders(&groups, &mounts, "cpuset", Version::V2).into_iter().find(hands_down)?;
-        Some(Self { folder, memory: None })
+        let place = around.iter().position(hands_down).ok_or(NoPlace::NoController)?;
+        let limits = around[..place].iter().flat_map(|folder| LIMITS.map(|name| folder.join(name)));
+        let is_limit = |file: &PathBuf| read_word(file).is_some_and(|text| !text.starts_with("max"));
+        if let Some(limit) = limits.into_iter().find(is_limit) {
+            return Err(NoPlace::Limited(limit));
+        }
+        // Of a group that isn't told, what a group around it may use; ours may be held to fewer nodes than the place is.
+        let memory = around.iter().find_map(|folder| read_word(folder.join("cpuset.mems.effective")));
+        Ok(Self { folder: around[place].clone(), memory: memory.filter(|nodes| !nodes.is_empty()) })
     }
 
     /// Makes a group with these CPUs. One of that name that is there and empty becomes it.
@@ -104,9 +135,16 @@ impl Cpuset {
     /// Its processes run on these CPUs from now on.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// What the kernel says. Also when it gives others, as version 2 does without a word where a group around this one lacks some: with
+    /// none of them, all that the group around it has.
     pub fn set(&self, cpus: &CpuSet) -> io::Result<()> {
-        fs::write(self.folder.join("cpuset.cpus"), cpus.to_string())
+        fs::write(self.folder.join("cpuset.cpus"), cpus.to_string())?;
+        match read_word(self.folder.join("cpuset.cpus.effective")).map(|given| (given.parse::<CpuSet>(), given)) {
+            Some((parsed, given)) if parsed.as_ref().ok() != Some(cpus) => {
+                Err(io::Error::other(format!("of CPUs {cpus} the kernel gives {given}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A process becomes one of it, and so do all that it starts.
@@ -210,6 +248,78 @@ mod tests {
         let cgroups = "0::/docker/abc\n";
         let mounts = "29 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
         assert_eq!(texts(&cpuset_files(cgroups, mounts))[0], "/sys/fs/cgroup/cpuset.cpus.effective");
+    }
+
+    /// A hierarchy of version 2 in a folder, with these files in groups from its root on, and our group being the last one.
+    fn v2(groups: &[(&str, &[(&str, &str)])]) -> (tempfile::TempDir, String, String) {
+        let root = tempfile::tempdir().unwrap();
+        for (group, files) in groups {
+            let folder = root.path().join(group);
+            fs::create_dir_all(&folder).unwrap();
+            files.iter().for_each(|(name, text)| fs::write(folder.join(name), text).unwrap());
+        }
+        let mounts = format!("29 23 0:26 / {} rw,nosuid - cgroup2 cgroup2 rw\n", root.path().display());
+        let own = format!("0::/{}\n", groups.last().unwrap().0);
+        (root, own, mounts)
+    }
+
+    const HANDED_DOWN: (&str, &str) = ("cgroup.subtree_control", "cpuset cpu memory\n");
+    const NOTHING: (&str, &str) = ("cgroup.subtree_control", "\n");
+
+    #[test]
+    fn in_v2_groups_are_made_below_the_innermost_that_hands_cpusets_down() {
+        let (root, own, mounts) = v2(&[
+            ("", &[HANDED_DOWN, ("cpuset.mems.effective", "0-3\n")]),
+            ("user.slice", &[HANDED_DOWN, ("cpuset.mems.effective", "0-1\n")]),
+            ("user.slice/s.scope", &[NOTHING, ("memory.max", "max\n"), ("cpu.max", "max 100000\n")]),
+        ]);
+        let place = CpusetParent::among(&own, &mounts).unwrap();
+        assert_eq!((&place.folder, place.memory.as_deref()), (&root.path().join("user.slice"), Some("0-1")));
+        let two: CpuSet = "0,2".parse().unwrap();
+        let group = place.make("jobs-1", &two).unwrap();
+        let told = |name: &str| fs::read_to_string(root.path().join("user.slice/jobs-1").join(name)).unwrap();
+        assert_eq!((told("cpuset.cpus"), told("cpuset.mems")), (two.to_string(), "0-1".into()));
+        group.adopt(Pid(4711)).unwrap();
+        assert_eq!(group.processes(), [Pid(4711)]);
+    }
+
+    #[test]
+    fn in_v2_nothing_is_made_where_no_group_hands_cpusets_down() {
+        let (_root, own, mounts) = v2(&[("", &[("cgroup.subtree_control", "cpu memory")]), ("a", &[NOTHING])]);
+        assert_eq!(CpusetParent::among(&own, &mounts), Err(NoPlace::NoController));
+        assert_eq!(CpusetParent::among("", ""), Err(NoPlace::NoController));
+    }
+
+    #[test]
+    fn in_v2_no_limit_is_escaped() {
+        for (name, text) in [
+            ("memory.max", "1073741824\n"),
+            ("pids.max", "100\n"),
+            ("cpu.max", "50000 100000\n"),
+            ("memory.high", "0\n"),
+        ] {
+            let (root, own, mounts) = v2(&[
+                ("", &[HANDED_DOWN, (name, text)]),
+                ("batch", &[NOTHING, (name, text)]),
+                ("batch/job", &[NOTHING]),
+            ]);
+            let limit = root.path().join("batch").join(name);
+            assert_eq!(CpusetParent::among(&own, &mounts), Err(NoPlace::Limited(limit)), "{name}");
+        }
+        // One of the place itself holds for what is made there.
+        let (_root, own, mounts) = v2(&[("batch", &[HANDED_DOWN, ("memory.max", "1073741824")]), ("batch/job", &[])]);
+        assert!(CpusetParent::among(&own, &mounts).is_ok());
+    }
+
+    #[test]
+    fn in_v2_cpus_that_the_kernel_does_not_give_are_told() {
+        let (root, ..) = v2(&[("jobs", &[("cpuset.cpus.effective", "0-3\n")])]);
+        let group = Cpuset { folder: root.path().join("jobs") };
+        group.set(&"0-3".parse().unwrap()).unwrap();
+        let said = group.set(&"4-5".parse().unwrap()).unwrap_err().to_string();
+        assert_eq!(said, "of CPUs 4-5 the kernel gives 0-3");
+        // What the kernel shows stays in the folder.
+        fs::remove_dir_all(root.path().join("jobs")).unwrap();
     }
 
     #[test]

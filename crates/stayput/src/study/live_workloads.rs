@@ -8,7 +8,7 @@ use super::venue::Venue;
 use crate::UsageError;
 use anyhow::Context;
 use papers::LiveWorkloads;
-use papers::live_workloads::{LIVE_WORKLOADS, LiveWorkload, Place};
+use papers::live_workloads::{LIVE_WORKLOADS, LiveWorkload, Place, Size};
 use std::path::Path;
 use std::time::Duration;
 use study::engine::time_spent;
@@ -19,10 +19,16 @@ use study::{Comparison, Ending, Record};
 /// A program of theirs by which a class is checked: all have the same.
 const OF_EVERY_CLASS: &str = "affinity:matrix";
 
+/// Of the budget of both places, the share that this machine's studies may take at most: those of a virtual machine, which are of
+/// no use before a workload has had all of its plays, have the rest, and what these leave.
+const SHARE_HERE: f64 = 0.5;
+
 /// Runs what is left of the workloads' studies in `places`, whose journals are in `folder`, until all of them together have taken
-/// `budget`; all programs with `class` where one is given.
+/// `budget`; all programs with `class` where one is given. On this machine each has the same share of the time, and what others before it left;
+/// in a virtual one they take turns, each to its end.
 pub(crate) fn conduct_workloads(
     places: &[Place],
+    size: Size,
     class: Option<&str>,
     budget: Duration,
     folder: &Path,
@@ -36,7 +42,7 @@ pub(crate) fn conduct_workloads(
     let studies: Vec<(Place, LiveWorkload)> =
         places.iter().flat_map(|&place| LIVE_WORKLOADS.map(|workload| (place, workload))).collect();
     let earlier = |(place, workload): &(Place, LiveWorkload)| {
-        let journal = workload.journal(*place, folder);
+        let journal = workload.journal(*place, size, folder);
         super::check_place(&journal)?;
         anyhow::Ok(workload.earlier(&journal)?)
     };
@@ -46,7 +52,22 @@ pub(crate) fn conduct_workloads(
     };
     for (position, (place, workload)) in studies.iter().enumerate() {
         let what = format!("{} {}", workload.name, place.phrase());
-        let left = budget.saturating_sub(spent(&records));
+        let all_left = budget.saturating_sub(spent(&records));
+        let left = match place {
+            Place::Here => {
+                let others = studies[position..].iter().filter(|(other, _)| other == place).count() as u32;
+                let share = if places.len() > 1 { SHARE_HERE } else { 1.0 };
+                let here: Vec<_> = studies.iter().zip(&records).filter(|((other, _), _)| other == place).collect();
+                let taken: Duration = here
+                    .iter()
+                    .filter_map(|(_, record)| record.as_ref())
+                    .map(|record| time_spent(&record.trials))
+                    .sum();
+                let of_place = budget.mul_f64(share).saturating_sub(taken);
+                all_left.min(of_place / others.max(1))
+            }
+            Place::Vm => all_left,
+        };
         let has_ended = records[position].as_ref().is_some_and(|record| has_ended(record, class));
         if !has_ended && left.is_zero() {
             let sentence = match &records[position] {
@@ -57,15 +78,16 @@ pub(crate) fn conduct_workloads(
         } else if !has_ended {
             if !quiet {
                 eprintln!(
-                    "stayput: study {} of {}: {what}; at most {} left for all of them",
+                    "stayput: study {} of {}: {what}; at most {} for it, {} left for all of them",
                     position + 1,
                     studies.len(),
-                    span(left)
+                    span(left),
+                    span(all_left)
                 );
             }
             let own = records[position].as_ref().map_or(Duration::ZERO, |record| time_spent(&record.trials));
-            let study = StudyFile { budget: Some(Span(own + left)), ..workload.study_file(*place) };
-            match conduct_workload(study, class, &workload.journal(*place, folder), quiet)? {
+            let study = StudyFile { budget: Some(Span(own + left)), ..workload.study_file(*place, size) };
+            match conduct_workload(study, class, &workload.journal(*place, size, folder), quiet)? {
                 Ok(record) => records[position] = Some(record),
                 Err(LeftOut { why, is_place }) => {
                     live.leave_out(format!("{what} was not run: {why}."));
