@@ -27,6 +27,10 @@ use std::cmp::Reverse;
 
 const NEVER: u64 = u64::MAX;
 
+/// Processes that arrive at one moment come in any order, each so many ns late at most, where there is any jitter: in the order of
+/// their numbers, each CPU would get the same of each job.
+const ARRIVAL_JITTER_NS: u64 = 1_000;
+
 /// What a process does until its step ends.
 #[derive(Clone, Copy, Default)]
 struct Run {
@@ -93,7 +97,13 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
         let mut timing = Timing::new(parameters, policy);
         timing.horizon_ns = timing.horizon_ns.min((NEVER >> cpu_bits) - 1);
 
-        let population = Population::new(experiment, replicate);
+        let mut population = Population::new(experiment, replicate);
+        if timing.jitter_ns > 0 {
+            let mut delays = Draws::new(parameters.seed, replicate, Purpose::Arrivals, u32::MAX);
+            let arrivals = std::mem::take(&mut population.wakes).into_vec().into_iter();
+            let late = |Reverse((at_ns, process))| Reverse((at_ns + delays.below(ARRIVAL_JITTER_NS), process));
+            population.wakes = arrivals.map(late).collect();
+        }
         let mut fair = fair(experiment, policy, kernel);
         let mut clocks = Draws::new(parameters.seed, replicate, Purpose::Clocks, 0);
         let first_tick = |_| match parameters.clocks {
