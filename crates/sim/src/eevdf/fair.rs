@@ -140,9 +140,14 @@ impl Fair {
     /// More or fewer processes are runnable on a CPU.
     fn count(&mut self, cpu: u32, process: ProcessIndex, change: i32) {
         let entity = &self.entities[process.at()];
-        let before = self.queues[cpu as usize].runnable;
-        self.queues[cpu as usize].count_runnable(entity.is_idle_class, change);
-        let after = self.queues[cpu as usize].runnable;
+        let queue = &mut self.queues[cpu as usize];
+        let (before, had_normal) = (queue.runnable, queue.normal > 0);
+        queue.count_runnable(entity.is_idle_class, change);
+        let after = queue.runnable;
+        if had_normal != (queue.normal > 0) && before.min(after) > 0 {
+            // Only `SCHED_IDLE` ones are left, or were there: it balances more often, or less.
+            self.cpus[cpu as usize].balance_due_ns = 0;
+        }
         let crowded = i32::from(after > 1) - i32::from(before > 1);
         for &tally in &self.levels.tallies_of[cpu as usize] {
             let tally = &mut self.tallies[tally as usize];
