@@ -1,15 +1,18 @@
-//! The memory that the processes of a replay share: when it starts, locks, barriers, and room for what each records.
+//! The memory that the processes of a replay share: when it starts, locks, barriers, semaphores, and room for what each records.
 
 use crate::ReplayError;
 use crate::counted::{Counted, Section};
+use crate::presence::now_ns;
 use crate::shared::{Common, Shared};
 use machine::CpuId;
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::time::TimeSpec;
 use sim::{CpuIndex, End, Interval, ProcessIndex, Workload};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
 
 /// Stays that a process can record; memory is used for those that there are.
 const MOST_STAYS: usize = 1 << 16;
@@ -174,6 +177,43 @@ impl Lock {
     }
 }
 
+/// A semaphore at which processes wait for one another.
+pub(crate) struct Semaphore {
+    /// How much oftener it was posted than passed.
+    posts: AtomicU32,
+    /// When it was posted last, on the clock that counts from boot.
+    posted_ns: AtomicU64,
+}
+
+impl Semaphore {
+    /// Posts it at `now_ns`; one who waits wakes.
+    pub(crate) fn post(&self, now_ns: u64) {
+        self.posted_ns.store(now_ns, Release);
+        self.posts.fetch_add(1, AcqRel);
+        // SAFETY: the word outlives the call, and waking changes nothing in memory.
+        unsafe { libc::syscall(libc::SYS_futex, self.posts.as_ptr(), libc::FUTEX_WAKE, 1) };
+    }
+
+    /// Goes on without waiting; whether that may be.
+    pub(crate) fn pass(&self) -> bool {
+        self.posts.fetch_update(AcqRel, Acquire, |posts| posts.checked_sub(1)).is_ok()
+    }
+
+    /// Sleeps until it may be passed, and passes it, until `horizon_ns` at the latest; when it was posted last.
+    pub(crate) fn wait(&self, horizon_ns: u64) -> Option<u64> {
+        while !self.pass() {
+            let left = Duration::from_nanos(horizon_ns.saturating_sub(now_ns()));
+            if left.is_zero() {
+                return None;
+            }
+            let left = TimeSpec::from_duration(left);
+            // SAFETY: the word and the time outlive the call; the kernel sleeps if the word is still 0.
+            unsafe { libc::syscall(libc::SYS_futex, self.posts.as_ptr(), libc::FUTEX_WAIT, 0, left.as_ref()) };
+        }
+        Some(self.posted_ns.load(Acquire))
+    }
+}
+
 /// One stay.
 pub(crate) struct Stay {
     runnable_ns: AtomicU64,
@@ -191,6 +231,8 @@ unsafe impl Common for ProcessState {}
 unsafe impl Common for JobState {}
 // SAFETY: as above.
 unsafe impl Common for Lock {}
+// SAFETY: as above.
+unsafe impl Common for Semaphore {}
 // SAFETY: as above.
 unsafe impl Common for Stay {}
 
@@ -262,6 +304,8 @@ pub(crate) struct Arena {
     pub(crate) placing: Placing,
     /// By job.
     pub(crate) locks: Vec<Shared<Lock>>,
+    /// In the order of [`Workload::semaphores`].
+    pub(crate) semaphores: Shared<Semaphore>,
     /// How many living processes are bound to each CPU.
     pub(crate) bound: Shared<AtomicU32>,
     pub(crate) states: Shared<ProcessState>,
@@ -285,6 +329,7 @@ impl Arena {
             placing: Placing::new(),
             jobs: Shared::new(workload.jobs.len())?,
             locks: workload.jobs.iter().map(|job| Shared::new(job.locks.len())).collect::<Result<_, _>>()?,
+            semaphores: Shared::new(workload.semaphores().len())?,
             bound: Shared::new(cpus)?,
             states: Shared::new(processes)?,
             stays: Shared::new(processes * MOST_STAYS)?,

@@ -1,6 +1,6 @@
 //! One process of a replay: it does what the simulator's process of its number does.
 
-use crate::arena::{Arena, Barrier, JobState, Lock, ProcessState, SetupStep};
+use crate::arena::{Arena, Barrier, JobState, Lock, ProcessState, Semaphore, SetupStep};
 use crate::memory::Memory;
 use crate::presence::Presence;
 use crate::{Binding, CHUNK, Replay};
@@ -182,6 +182,11 @@ impl Execution<'_> {
                 Act::Work(ns) => self.work(ns)?,
                 Act::Yield(end) => self.give_up(end)?,
                 Act::Block(ns) => self.block(ns)?,
+                Act::Post(semaphore) => {
+                    let now_ns = self.presence.look();
+                    self.process.arena.semaphores[semaphore].post(now_ns);
+                }
+                Act::Wait(semaphore) => self.wait(&self.process.arena.semaphores[semaphore])?,
                 Act::Acquire(lock) => {
                     while !self.process.locks()[lock].try_acquire(self.process.number) {
                         self.attempt()?;
@@ -269,6 +274,22 @@ impl Execution<'_> {
         // Going to sleep and waking up took CPU time, which the next burst has less of.
         self.credit_ns += self.presence.come(due_ns);
         self.has_time()
+    }
+
+    /// Waits until a semaphore may be passed.
+    fn wait(&mut self, semaphore: &Semaphore) -> Going {
+        if semaphore.pass() {
+            return Continue(());
+        }
+        let left_ns = self.presence.leave(End::Semaphore);
+        match semaphore.wait(self.horizon_ns) {
+            None => Break(Horizon),
+            Some(posted_ns) => {
+                // It may have been posted while this one was on its way. What waiting costs is as for who blocks.
+                self.credit_ns += self.presence.come(posted_ns.max(left_ns));
+                self.has_time()
+            }
+        }
     }
 
     fn has_time(&mut self) -> Going {

@@ -192,6 +192,37 @@ fn locks_and_barriers_are_got_through_by_all() {
 }
 
 #[test]
+fn whoever_waits_at_a_semaphore_is_woken_as_often_as_it_is_posted() {
+    let recorded = replay(
+        r#"
+        name = "semaphores"
+        [[jobs]]
+        name = "client"
+        processes = 3
+        [[jobs.process.phases]]
+        repeat = 20
+        steps = [{ work = { constant = 0.5 } }, { post = "request" }, { wait = "answer" }]
+        [[jobs]]
+        name = "server"
+        processes = 1
+        [[jobs.process.phases]]
+        repeat = 60
+        steps = [{ wait = "request" }, { work = { constant = 0.5 } }, { post = "answer" }]
+        "#,
+        &["--seconds", "60"],
+    );
+    assert_eq!(recorded.json["completed"], true);
+    let work_ms = recorded.metric("work_ms");
+    assert!((work_ms - 60.0).abs() < 1e-3, "{work_ms}");
+    // A client waits while the server works for it, at least; the server is the bottleneck and need hardly wait.
+    let waits = |processes: std::ops::Range<u32>| {
+        recorded.stays.iter().filter(|stay| processes.contains(&stay.process) && stay.end == "semaphore").count()
+    };
+    assert!((40..=60).contains(&waits(0..3)), "{}", waits(0..3));
+    assert!(waits(3..4) <= 60, "{}", waits(3..4));
+}
+
+#[test]
 fn attached_processes_never_move_and_are_spread_evenly() {
     let cpus = machine::host::allowed_cpus().unwrap().iter().count();
     let workload = format!("name = \"a\"\n[[jobs]]\nname = \"a\"\nprocesses = {}\nprocess = {{}}\n", 2 * cpus);

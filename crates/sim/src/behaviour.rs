@@ -3,7 +3,7 @@
 use crate::fault::intervals_left;
 use crate::outcome::End;
 use crate::random::Draws;
-use crate::workload::{Distribution, Ends, Intervals, Job, Step};
+use crate::workload::{Distribution, Ends, Intervals, Job, Step, Workload};
 
 /// Nanoseconds of `ms`, which [`crate::Workload::check`] or [`crate::Parameters::check`] has seen.
 pub(crate) fn ns(ms: f64) -> u64 {
@@ -121,6 +121,8 @@ pub(crate) enum Op {
     Release(usize),
     Barrier,
     Block(Lengths),
+    Post(usize),
+    Wait(usize),
     /// Back to `to` until the phase was done so many times.
     Repeat {
         to: usize,
@@ -142,10 +144,16 @@ pub(crate) struct Behaviour {
 }
 
 impl Behaviour {
-    /// Of a job that was checked.
-    pub(crate) fn new(job: &Job) -> Self {
+    /// Of the jobs of a workload that was checked.
+    pub(crate) fn of_jobs(workload: &Workload) -> Vec<Self> {
+        let semaphores = workload.semaphores();
+        workload.jobs.iter().map(|job| Self::new(job, &semaphores)).collect()
+    }
+
+    fn new(job: &Job, semaphores: &[&str]) -> Self {
         let process = &job.process;
         let lock = |name: &String| job.locks.iter().position(|lock| lock == name).unwrap_or_default();
+        let semaphore = |name: &String| semaphores.binary_search(&name.as_str()).unwrap_or_default();
         let mut ops = Vec::new();
         for phase in &process.phases {
             let to = ops.len();
@@ -155,6 +163,8 @@ impl Behaviour {
                 Step::Release(name) => Op::Release(lock(name)),
                 Step::Barrier => Op::Barrier,
                 Step::Block(length) => Op::Block(Lengths::new(length)),
+                Step::Post(name) => Op::Post(semaphore(name)),
+                Step::Wait(name) => Op::Wait(semaphore(name)),
             }));
             if phase.repeat > 1 {
                 ops.push(Op::Repeat { to, times: phase.repeat });

@@ -144,6 +144,10 @@ pub enum Act {
     Yield(End),
     /// It blocks on a semaphore for so many ns, out of the run queue.
     Block(u64),
+    /// It posts the semaphore at this position among [`Workload::semaphores`].
+    Post(usize),
+    /// It waits at that semaphore.
+    Wait(usize),
     /// It takes the lock at this position among its job's.
     Acquire(usize),
     /// It gives that lock back.
@@ -163,7 +167,7 @@ pub struct Courses {
 impl Courses {
     /// Of a workload that was checked, with the draws of a simulation's replicate (from 0) with this seed.
     pub fn new(workload: &Workload, seed: u64, replicate: u32) -> Self {
-        let behaviours = workload.jobs.iter().map(Behaviour::new).collect();
+        let behaviours = Behaviour::of_jobs(workload);
         Self { behaviours, job_of_processes: workload.job_of_processes().collect(), seed, replicate }
     }
 
@@ -216,6 +220,8 @@ impl Iterator for Acts<'_> {
                     return Some(Act::Work(ns));
                 }
                 Some(Op::Block(_)) => return Some(Act::Block(course.block_ns(behaviour))),
+                Some(Op::Post(semaphore)) => Some(Act::Post(*semaphore)),
+                Some(Op::Wait(semaphore)) => Some(Act::Wait(*semaphore)),
                 Some(Op::Acquire(lock)) => Some(Act::Acquire(*lock)),
                 Some(Op::Release(lock)) => Some(Act::Release(*lock)),
                 Some(Op::Barrier) => Some(Act::Barrier),

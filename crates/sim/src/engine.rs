@@ -10,6 +10,7 @@
 
 pub(crate) mod job;
 pub(crate) mod population;
+pub(crate) mod semaphores;
 
 use crate::cpus::Cpus;
 use crate::decay::Decay;
@@ -347,7 +348,7 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
     /// A process goes on from where it is, until its next step or the end of the interval.
     #[inline(always)]
     fn segment(&mut self, index: CpuIndex, running: ProcessIndex, now_ns: u64) {
-        let Population { processes, jobs, histories, .. } = &mut self.population;
+        let Population { processes, jobs, histories, semaphores, wakes, .. } = &mut self.population;
         let process = &mut processes[running.at()];
         let job = &mut jobs[process.course.job as usize];
         let cpu = &mut self.cpus[index.at()];
@@ -358,7 +359,13 @@ impl<'a, Q: RunQueue, M: Memory, W: FnMut(Interval)> Engine<'a, Q, M, W> {
         let outlook = if job.behaviour.ops.is_empty() {
             Outlook::Work
         } else {
-            job.proceed(&mut process.course, running, &mut histories[running.at()].barrier)
+            let barrier = &mut histories[running.at()].barrier;
+            let outlook = job.proceed(&mut process.course, running, barrier, semaphores);
+            while let Some(woken) = semaphores.take_woken() {
+                wakes.push(Reverse((now_ns, woken)));
+                self.timer_ns = self.timer_ns.min(now_ns);
+            }
+            outlook
         };
         let (stop_ns, stop) = match outlook {
             Outlook::Work => {

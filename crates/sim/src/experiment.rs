@@ -56,7 +56,7 @@ impl<'a> Experiment<'a> {
         if cpus.len() == 0 {
             return Err(ExperimentError::NoCpu(machine.name().into()));
         }
-        let behaviours = workload.jobs.iter().map(Behaviour::new).collect();
+        let behaviours = Behaviour::of_jobs(workload);
         Ok(Self { workload, parameters, cpus, behaviours })
     }
 

@@ -74,6 +74,17 @@ pub enum Fault {
         "a barrier while lock `{0}` is held can deadlock: others may wait for the lock and never come to the barrier"
     )]
     BarrierInLock(String),
+    /// A process waits at a semaphore while others may wait for its lock, who would post it.
+    #[error(
+        "a wait for semaphore `{0}` while lock `{1}` is held can deadlock: who would post it may wait for the lock"
+    )]
+    WaitInLock(String, String),
+    /// A semaphore at which processes would wait for ever.
+    #[error("no step posts semaphore `{0}`: who waits there would never wake")]
+    NeverPosted(String),
+    /// A semaphore that means nothing.
+    #[error("no step waits for semaphore `{0}`")]
+    NeverWaitedFor(String),
     /// Locks are taken in a circle.
     #[error(
         "lock `{0}` can be waited for while it is held by a process that waits for `{1}`, and the other way round: a deadlock"
@@ -190,6 +201,7 @@ impl Workload {
         }
         range(self.jobs.len() as f64, 1.0, MOST_JOBS, "jobs")?;
         self.jobs.iter().enumerate().try_for_each(|(i, j)| job(j, &format!("jobs[{i}]")))?;
+        semaphores(self)?;
         let processes = self.jobs.iter().map(|job| f64::from(job.processes)).sum();
         range(processes, 1.0, f64::from(MOST_PROCESSES), "jobs.processes")
     }
@@ -286,6 +298,31 @@ pub(crate) fn intervals_left(percent: &[f64], ends: &Ends) -> Vec<f64> {
     left
 }
 
+/// Each semaphore is posted by one step and waited for by another, or the same.
+fn semaphores(workload: &Workload) -> Checked {
+    let mut steps = BTreeMap::new();
+    for (j, job) in workload.jobs.iter().enumerate() {
+        for (p, phase) in job.process.phases.iter().enumerate() {
+            for (s, step) in phase.steps.iter().enumerate() {
+                let at = || format!("jobs[{j}].process.phases[{p}].steps[{s}]");
+                let [post, wait]: &mut [Option<String>; 2] = match step {
+                    Step::Post(name) | Step::Wait(name) => steps.entry(name).or_default(),
+                    _ => continue,
+                };
+                if matches!(step, Step::Post(_)) { post } else { wait }.get_or_insert_with(at);
+            }
+        }
+    }
+    for (name, [post, wait]) in steps {
+        match (post, wait) {
+            (None, Some(at)) => return Err(Fault::NeverPosted(name.clone()).at(at)),
+            (Some(at), None) => return Err(Fault::NeverWaitedFor(name.clone()).at(at)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Locks are known, taken and given back in pairs, and can't make processes wait for one another in a circle.
 fn locks(job: &Job, at: &str) -> Checked {
     range(job.locks.len() as f64, 0.0, MOST_LOCKS, &format!("{at}.locks"))?;
@@ -323,6 +360,12 @@ fn locks(job: &Job, at: &str) -> Checked {
                     }
                     None => return Err(Fault::NotHeld(lock.clone()).at(at)),
                 },
+                Step::Wait(semaphore) => {
+                    if let Some(lock) = held.first() {
+                        return Err(Fault::WaitInLock(semaphore.clone(), (*lock).into()).at(at));
+                    }
+                }
+                Step::Post(_) => {}
                 Step::Barrier => {
                     if let Some(lock) = held.first() {
                         return Err(Fault::BarrierInLock((*lock).into()).at(at));
@@ -335,7 +378,7 @@ fn locks(job: &Job, at: &str) -> Checked {
         }
         let lengths = phase.steps.iter().filter_map(|step| match step {
             Step::Work(length) | Step::Block(length) => Some(mean_ms(length)),
-            Step::Acquire(_) | Step::Release(_) | Step::Barrier => None,
+            Step::Acquire(_) | Step::Release(_) | Step::Barrier | Step::Post(_) | Step::Wait(_) => None,
         });
         takes_time(lengths.sum(), &at)?;
     }

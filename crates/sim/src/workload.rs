@@ -129,6 +129,10 @@ pub enum Step {
     Barrier,
     /// Blocks on a semaphore for so many ms, out of the run queue.
     Block(Distribution),
+    /// Posts a semaphore of the workload: who has waited there for longest wakes, or the next who comes needn't wait.
+    Post(String),
+    /// Waits at a semaphore of the workload, out of the run queue, unless it was posted more often than others came to it.
+    Wait(String),
 }
 
 /// When a process' dispatch intervals end, and why, other than by its phases.
@@ -229,6 +233,19 @@ impl Workload {
     /// For each process, by its number, the position of its job.
     pub fn job_of_processes(&self) -> impl Iterator<Item = usize> {
         (self.jobs.iter().enumerate()).flat_map(|(job, j)| std::iter::repeat_n(job, j.processes as usize))
+    }
+
+    /// The semaphores that steps name, each once.
+    pub fn semaphores(&self) -> Vec<&str> {
+        let phases = self.jobs.iter().flat_map(|job| &job.process.phases);
+        let names = phases.flat_map(|phase| &phase.steps).filter_map(|step| match step {
+            Step::Post(name) | Step::Wait(name) => Some(name.as_str()),
+            _ => None,
+        });
+        let mut semaphores: Vec<&str> = names.collect();
+        semaphores.sort_unstable();
+        semaphores.dedup();
+        semaphores
     }
 
     /// Groups of processes that do the same and arrive together, each in rising order, and for each job its group; none for a

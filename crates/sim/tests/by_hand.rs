@@ -153,6 +153,35 @@ fn who_sleeps_owed_something_preempts_as_it_wakes_until_it_has_had_it() {
 }
 
 #[test]
+fn who_has_waited_for_longest_at_a_semaphore_wakes_first_and_posts_are_kept() {
+    let work = |ms| Step::Work(Distribution::Constant(ms));
+    let wait = || Step::Wait("ready".into());
+    let post = || Step::Post("ready".into());
+    let block = |ms| Step::Block(Distribution::Constant(ms));
+    let mut workload = single(&[
+        &[work(2.0), post(), work(1.0), post(), post(), post(), work(1.0)],
+        &[wait(), work(0.5)],
+        &[block(1.0), wait(), work(0.5)],
+        &[block(10.0), wait(), wait(), work(0.5)],
+    ]);
+    workload.jobs.iter_mut().for_each(|job| job.process.phases[0].repeat = 1);
+    for policy in [Policy::Standard, Policy::Eevdf] {
+        let machine = Machine::named("pack:1 l3:1 core:4 pu:1").unwrap();
+        let parameters = Parameters { jitter_us: 0.0, horizon_ms: Some(100.0), ..Parameters::default() };
+        let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
+        let mut worked = Vec::new();
+        experiment.run(policy, 0, NoMemory, |i: Interval| {
+            if i.from_ns < i.until_ns {
+                worked.push((i.process.0, i.from_ns / 1_000, i.until_ns / 1_000));
+            }
+        });
+        worked.sort_unstable();
+        // The first post wakes B, the second C. D finds two more at 10 ms, and needn't wait.
+        assert_eq!(worked, [(0, 0, 4_000), (1, 2_000, 2_500), (2, 3_000, 3_500), (3, 10_000, 10_500)], "{policy}");
+    }
+}
+
+#[test]
 fn a_busy_cpu_pulls_who_has_not_run_for_longest_when_its_turn_to_balance_comes() {
     let endless = [Step::Work(Distribution::Constant(1e6))];
     let mut workload = single(&[&endless, &endless, &endless, &endless, &endless, &endless]);

@@ -15,7 +15,8 @@
 //!
 //! Of equally busy groups it is the next one after ours, and who looks at the same tick sees none of what others then move.
 //!
-//! A process is moved for load if it has no more of it than is out of balance, or after failures twice as much for each.
+//! A process is moved for load if it has no more of it than is out of balance, or after failures twice as much for each; also one that
+//! sleeps in a queue, since it has load.
 //! Processes that ran within `migration_cost_ns` are passed over, until that has failed `cache_nice_tries` times. When
 //! even then nothing could be moved to an idle CPU for two more times, the process that runs on the busiest CPU is stopped and
 //! pushed there: the *active* kind.
@@ -319,7 +320,9 @@ impl Fair {
         let is_movable = |fair: &Self, process: ProcessIndex| {
             let entity = &fair.entities[process.at()];
             let is_hot = entity.ran_until_ns > 0 && now_ns - entity.ran_until_ns < fair.kernel.migration_cost_ns;
-            entity.state == State::Queued && (!is_hot || failed > tries) && !fair.is_gathered(process, to)
+            let may_sleep = matches!(imbalance, Imbalance::Load(_));
+            let waits = entity.state == State::Queued || (may_sleep && entity.state == State::Delayed);
+            waits && (!is_hot || failed > tries) && !fair.is_gathered(process, to)
         };
         let waiting = self.queues[from as usize].waiting(&self.entities).take(self.kernel.nr_migrate as usize);
         let mut movable: Vec<ProcessIndex> = waiting.filter(|&process| is_movable(self, process)).collect();

@@ -27,6 +27,13 @@ use std::cmp::Reverse;
 
 const NEVER: u64 = u64::MAX;
 
+/// No CPU: a timer.
+const NOBODY: u32 = u32::MAX;
+
+/// Processes that arrive at one moment come in any order, each so many ns late at most, where there is any jitter: in the order of
+/// their numbers, each CPU would get the same of each job.
+const ARRIVAL_JITTER_NS: u64 = 1_000;
+
 /// What a process does until its step ends.
 #[derive(Clone, Copy, Default)]
 struct Run {
@@ -52,6 +59,8 @@ pub(crate) struct Engine<'a, M, W> {
     seats: Vec<Seat>,
     runs: Vec<Run>,
     population: Population<'a>,
+    /// By process, the CPU on which its semaphore was posted; empty where there are no semaphores.
+    wakers: Vec<u32>,
     /// By job, the CPU on which its next process is created.
     parents: Vec<u32>,
     memory: M,
@@ -93,7 +102,13 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
         let mut timing = Timing::new(parameters, policy);
         timing.horizon_ns = timing.horizon_ns.min((NEVER >> cpu_bits) - 1);
 
-        let population = Population::new(experiment, replicate);
+        let mut population = Population::new(experiment, replicate);
+        if timing.jitter_ns > 0 {
+            let mut delays = Draws::new(parameters.seed, replicate, Purpose::Arrivals, u32::MAX);
+            let arrivals = std::mem::take(&mut population.wakes).into_vec().into_iter();
+            let late = |Reverse((at_ns, process))| Reverse((at_ns + delays.below(ARRIVAL_JITTER_NS), process));
+            population.wakes = arrivals.map(late).collect();
+        }
         let mut fair = fair(experiment, policy, kernel);
         let mut clocks = Draws::new(parameters.seed, replicate, Purpose::Clocks, 0);
         let first_tick = |_| match parameters.clocks {
@@ -110,6 +125,11 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
             cpu_set,
             seats: vec![Seat::default(); count],
             runs,
+            wakers: if population.semaphores.is_empty() {
+                Vec::new()
+            } else {
+                vec![NOBODY; population.processes.len()]
+            },
             parents: vec![0; population.jobs.len()],
             population,
             fair,
@@ -184,8 +204,9 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
             let job = self.population.processes[process.at()].course.job;
             self.fair.arrive(process, self.parents[job as usize], now_ns)
         } else {
-            // Who blocks is woken by a timer, which goes off where it was set.
-            self.fair.wake(process, None, now_ns)
+            // A timer goes off where it was set.
+            let waker = self.wakers.get_mut(process.at()).map(|waker| std::mem::replace(waker, NOBODY));
+            self.fair.wake(process, waker.filter(|&waker| waker != NOBODY), now_ns)
         };
         if self.seats[cpu as usize].running.is_none() {
             self.dispatch(cpu, now_ns);
@@ -342,14 +363,21 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
     /// A process goes on from where it is, until its next step.
     #[inline]
     fn segment(&mut self, cpu: u32, running: ProcessIndex, now_ns: u64) {
-        let Population { processes, jobs, histories, .. } = &mut self.population;
+        let Population { processes, jobs, histories, semaphores, wakes, .. } = &mut self.population;
         let process = &mut processes[running.at()];
         let job = &mut jobs[process.course.job as usize];
         let run = &mut self.runs[cpu as usize];
         let outlook = if job.behaviour.ops.is_empty() {
             Outlook::Work
         } else {
-            job.proceed(&mut process.course, running, &mut histories[running.at()].barrier)
+            let barrier = &mut histories[running.at()].barrier;
+            let outlook = job.proceed(&mut process.course, running, barrier, semaphores);
+            while let Some(woken) = semaphores.take_woken() {
+                self.wakers[woken.at()] = cpu;
+                wakes.push(Reverse((now_ns, woken)));
+                self.timer_ns = self.timer_ns.min(now_ns);
+            }
+            outlook
         };
         run.start_ns = now_ns;
         run.work_ns = None;

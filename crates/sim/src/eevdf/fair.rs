@@ -23,7 +23,7 @@ pub(super) struct Cpu {
     pub(super) idle_since_ns: u64,
     /// Average time that it was idle at a time.
     pub(super) mean_idle_ns: u64,
-    /// What is runnable there: now, and of late.
+    /// What is in its queue by weight: now, and of late.
     weight: u64,
     load: Average,
     /// Whether it was busy of late. A process that moves takes along what it used.
@@ -41,6 +41,8 @@ pub(super) struct Tally {
     pub(super) crowded: u32,
     /// CPUs with none.
     pub(super) idle: u32,
+    /// The weight of all that are in queues.
+    pub(super) weight: u64,
 }
 
 /// When a group last pulled from others of its span, and what came of it.
@@ -136,26 +138,43 @@ impl Fair {
     }
 
     /// More or fewer processes are runnable on a CPU.
-    fn count(&mut self, cpu: u32, process: ProcessIndex, change: i32, now_ns: u64) {
+    fn count(&mut self, cpu: u32, process: ProcessIndex, change: i32) {
         let entity = &self.entities[process.at()];
-        let before = self.queues[cpu as usize].runnable;
-        self.queues[cpu as usize].count_runnable(entity.is_idle_class, change);
-        let after = self.queues[cpu as usize].runnable;
+        let queue = &mut self.queues[cpu as usize];
+        let (before, had_normal) = (queue.runnable, queue.normal > 0);
+        queue.count_runnable(entity.is_idle_class, change);
+        let after = queue.runnable;
+        if had_normal != (queue.normal > 0) && before.min(after) > 0 {
+            // Only `SCHED_IDLE` ones are left, or were there: it balances more often, or less.
+            self.cpus[cpu as usize].balance_due_ns = 0;
+        }
         let crowded = i32::from(after > 1) - i32::from(before > 1);
         for &tally in &self.levels.tallies_of[cpu as usize] {
             let tally = &mut self.tallies[tally as usize];
             tally.runnable = tally.runnable.wrapping_add_signed(change);
             tally.crowded = tally.crowded.wrapping_add_signed(crowded);
         }
-        let state = &mut self.cpus[cpu as usize];
-        state.load.update(state.weight as f64, now_ns);
-        state.weight = state.weight.wrapping_add_signed(i64::from(change) * i64::from(entity.weight));
         if let Some(gathering) = &mut self.gathering {
             gathering.count(process, self.levels.llc_number[cpu as usize], change);
         }
     }
 
-    /// What was runnable on a CPU of late, by weight.
+    /// A process weighs on a CPU from now on, or does so no more: it does while it is in the queue, also when it sleeps there.
+    fn weigh(&mut self, cpu: u32, process: ProcessIndex, joins: bool, now_ns: u64) {
+        let entity = &mut self.entities[process.at()];
+        let weight = i64::from(entity.weight);
+        entity.load.update(if joins { 0.0 } else { weight as f64 }, now_ns);
+        let change = if joins { weight } else { -weight };
+        let state = &mut self.cpus[cpu as usize];
+        state.load.update(state.weight as f64, now_ns);
+        state.weight = state.weight.wrapping_add_signed(change);
+        for &tally in &self.levels.tallies_of[cpu as usize] {
+            let tally = &mut self.tallies[tally as usize];
+            tally.weight = tally.weight.wrapping_add_signed(change);
+        }
+    }
+
+    /// What was in a CPU's queue of late, by weight.
     pub(super) fn load(&self, cpu: u32, now_ns: u64) -> f64 {
         let state = &self.cpus[cpu as usize];
         state.load.now(state.weight as f64, now_ns)
@@ -184,7 +203,8 @@ impl Fair {
     /// A process joins a CPU's queue, with the lag that it has; its request goes on if `again`.
     pub(super) fn join(&mut self, process: ProcessIndex, cpu: u32, again: bool, now_ns: u64) {
         self.account(cpu, now_ns);
-        self.count(cpu, process, 1, now_ns);
+        self.count(cpu, process, 1);
+        self.weigh(cpu, process, true, now_ns);
         let entity = &mut self.entities[process.at()];
         // What it was of late goes where it goes.
         let before = std::mem::replace(&mut entity.cpu, cpu);
@@ -206,7 +226,6 @@ impl Fair {
         }
         let entity = &mut self.entities[process.at()];
         entity.state = State::Queued;
-        entity.load.update(0.0, now_ns);
         if !self.kernel.place_lag {
             entity.v = 0;
         }
@@ -218,11 +237,12 @@ impl Fair {
     }
 
     /// A process competes no more, and takes its lag along.
-    fn leave(&mut self, process: ProcessIndex, most_lag: i64) {
-        let cpu = self.entities[process.at()].cpu as usize;
-        self.queues[cpu].leave(process, &mut self.entities, most_lag);
+    fn leave(&mut self, process: ProcessIndex, most_lag: i64, now_ns: u64) {
+        let cpu = self.entities[process.at()].cpu;
+        self.weigh(cpu, process, false, now_ns);
+        self.queues[cpu as usize].leave(process, &mut self.entities, most_lag);
         if self.has_own_slices {
-            self.queues[cpu].count_slice(self.entities[process.at()].slice_ns, -1);
+            self.queues[cpu as usize].count_slice(self.entities[process.at()].slice_ns, -1);
         }
         self.entities[process.at()].state = State::Out;
     }
@@ -266,7 +286,7 @@ impl Fair {
             self.entities[current.at()].state = State::Delayed;
             self.queues[cpu as usize].enter(current, &mut self.entities);
         } else {
-            self.leave(current, self.most_lag(current));
+            self.leave(current, self.most_lag(current), now_ns);
         }
     }
 
@@ -275,7 +295,7 @@ impl Fair {
         self.account(cpu, now_ns);
         let Some(current) = self.cpus[cpu as usize].current.take() else { return };
         self.rest(current, cpu, now_ns);
-        self.leave(current, 0);
+        self.leave(current, 0, now_ns);
         if let Some(bound) = &mut self.bound {
             bound[cpu as usize] -= 1;
         }
@@ -283,10 +303,8 @@ impl Fair {
 
     /// A process that ran is runnable no more.
     fn rest(&mut self, process: ProcessIndex, cpu: u32, now_ns: u64) {
-        self.count(cpu, process, -1, now_ns);
-        let entity = &mut self.entities[process.at()];
-        entity.ran_until_ns = now_ns;
-        entity.load.update(f64::from(entity.weight), now_ns);
+        self.count(cpu, process, -1);
+        self.entities[process.at()].ran_until_ns = now_ns;
     }
 
     /// A process wakes that sleeps in a queue: it is runnable there. Whether there is one.
@@ -299,26 +317,29 @@ impl Fair {
         let queue = &self.queues[cpu as usize];
         if queue.is_eligible(self.entities[process.at()].v) {
             // It has made up for what it owed, and while it sleeps it is owed nothing.
-            self.leave(process, 0);
+            self.leave(process, 0, now_ns);
             self.join(process, cpu, true, now_ns);
         } else {
-            self.count(cpu, process, 1, now_ns);
-            let entity = &mut self.entities[process.at()];
-            entity.load.update(0.0, now_ns);
-            entity.state = State::Queued;
+            self.count(cpu, process, 1);
+            self.entities[process.at()].state = State::Queued;
         }
         true
     }
 
-    /// A process that waits moves to another CPU, with its lag, its request and its load.
+    /// A process that waits, or sleeps in a queue, moves to another CPU, with its lag, its request and its load.
     pub(super) fn migrate(&mut self, process: ProcessIndex, to: u32, now_ns: u64) {
         let from = self.entities[process.at()].cpu;
         self.account(from, now_ns);
-        self.count(from, process, -1, now_ns);
-        let entity = &mut self.entities[process.at()];
-        entity.load.update(f64::from(entity.weight), now_ns);
-        self.leave(process, self.most_lag(process));
+        let sleeps = self.entities[process.at()].state == State::Delayed;
+        if !sleeps {
+            self.count(from, process, -1);
+        }
+        self.leave(process, self.most_lag(process), now_ns);
         self.join(process, to, true, now_ns);
+        if sleeps {
+            self.count(to, process, -1);
+            self.entities[process.at()].state = State::Delayed;
+        }
     }
 
     /// Whom a CPU without a process takes from its queue.
@@ -327,7 +348,7 @@ impl Fair {
             let picked = self.queues[cpu as usize].take(&mut self.entities)?;
             if self.entities[picked.at()].state == State::Delayed {
                 // Its turn has come: it has made up for its negative lag, and leaves without any.
-                self.leave(picked, 0);
+                self.leave(picked, 0, now_ns);
                 continue;
             }
             let entity = &mut self.entities[picked.at()];
@@ -383,19 +404,18 @@ impl Fair {
         }
     }
 
-    /// Whether a CPU chooses anew at a tick: others wait, and who runs has had its request, or as much as it is protected for.
+    /// Whether a CPU chooses anew at a tick: others are in its queue, and who runs has had its request, or as much as it is protected for.
     pub(super) fn is_slice_over(&self, cpu: u32) -> bool {
         let Cpu { current, protected, .. } = self.cpus[cpu as usize];
-        let others = self.queues[cpu as usize].runnable > 1;
-        current.is_some_and(|current| others && self.entities[current.at()].v >= protected)
+        let is_over = |entity: &Entity| self.queues[cpu as usize].has_others(entity) && entity.v >= protected;
+        current.is_some_and(|current| is_over(&self.entities[current.at()]))
     }
 
-    /// When that will be the case at the earliest, if nothing else happens; never where nobody else waits.
+    /// When that will be the case at the earliest, if nothing else happens; never where nobody else is in the queue.
     pub(super) fn slice_over_ns(&self, cpu: u32) -> u64 {
         let Cpu { current, protected, since_ns, .. } = self.cpus[cpu as usize];
-        match current {
-            Some(current) if self.queues[cpu as usize].runnable > 1 => {
-                let entity = &self.entities[current.at()];
+        match current.map(|current| &self.entities[current.at()]) {
+            Some(entity) if self.queues[cpu as usize].has_others(entity) => {
                 since_ns + entity.ns_of(protected - entity.v)
             }
             _ => u64::MAX,

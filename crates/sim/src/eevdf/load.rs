@@ -1,4 +1,4 @@
-//! Load as balancing sees it: how much was runnable of late.
+//! Load as balancing sees it: how much was in a queue of late. Who sleeps in a queue until its lag is made up for counts, too.
 //!
 //! `Documentation/scheduler/schedutil.rst`: averages in which what was 32 ms ago counts half as much as what is now.
 

@@ -1,6 +1,7 @@
 //! On which CPU a process goes on that wakes, and on which one it begins.
 
 use super::fair::{Fair, Tally};
+use super::levels::Group;
 use super::load::Average;
 use super::queue::State;
 use crate::index::ProcessIndex;
@@ -111,8 +112,8 @@ impl Fair {
         cpu
     }
 
-    /// The idlest CPU, level by level from the machine inwards: the group with most idle CPUs or, where none has any, with the
-    /// fewest processes for each CPU. One's own group is left for another only if that has clearly more.
+    /// The idlest CPU, level by level from the machine inwards: the idlest of its groups. One's own group is left for another only if
+    /// that is clearly idler.
     fn idlest(&self, parent: u32) -> u32 {
         let mut at = parent;
         let mut tier = self.levels.tiers.len();
@@ -125,28 +126,61 @@ impl Fair {
             } else {
                 span.groups[own].cpus.len() as u32 / NODE_LEAD
             };
-            let mut best = own;
-            for (position, group) in span.groups.iter().enumerate() {
-                let (other, chosen) =
-                    (self.tallies[group.tally as usize], self.tallies[span.groups[best].tally as usize]);
-                let sizes = (group.cpus.len() as u32, span.groups[best].cpus.len() as u32);
-                if position != best && is_idler((other, sizes.0), (chosen, sizes.1), if best == own { lead } else { 0 })
-                {
-                    best = position;
+            let room = |group: &Group| self.room(group);
+            let mut best = (own, room(&span.groups[own]));
+            for (position, group) in span.groups.iter().enumerate().filter(|&(position, _)| position != own) {
+                let other = room(group);
+                if other.is_more_than(&best.1, if best.0 == own { lead } else { 0 }) {
+                    best = (position, other);
                 }
             }
-            if best != own {
-                at = span.groups[best].cpus.start;
+            if best.0 != own {
+                at = span.groups[best.0].cpus.start;
             }
         }
         at
     }
+
+    fn room(&self, group: &Group) -> Room {
+        let cpus = group.cpus.len() as u64;
+        let Tally { runnable, idle, weight, .. } = self.tallies[group.tally as usize];
+        match idle {
+            0 if u64::from(runnable) <= cpus => Room::Full { weight, cpus },
+            0 => Room::Crowded { weight, cpus },
+            _ => Room::Idle(idle),
+        }
+    }
 }
 
-/// Whether a part of so many CPUs is idler than another by more than `lead` CPUs.
-fn is_idler((a, a_cpus): (Tally, u32), (b, b_cpus): (Tally, u32), lead: u32) -> bool {
-    match (a.idle, b.idle) {
-        (0, 0) => a.runnable * b_cpus < b.runnable * a_cpus,
-        (a, b) => a > b + lead,
+/// How much room a part of the machine has for a process that begins, from most to least.
+#[derive(Clone, Copy, Debug)]
+enum Room {
+    /// So many of its CPUs are idle.
+    Idle(u32),
+    /// There is a process for each CPU; what they weigh.
+    Full { weight: u64, cpus: u64 },
+    /// There are more.
+    Crowded { weight: u64, cpus: u64 },
+}
+
+impl Room {
+    fn rank(&self) -> u32 {
+        match self {
+            Self::Idle(_) => 0,
+            Self::Full { .. } => 1,
+            Self::Crowded { .. } => 2,
+        }
+    }
+
+    /// Whether it is more, of idle CPUs by more than `lead`.
+    fn is_more_than(&self, other: &Self, lead: u32) -> bool {
+        match (self, other) {
+            (Self::Idle(a), Self::Idle(b)) => *a > b + lead,
+            (Self::Full { weight: a, cpus: a_cpus }, Self::Full { weight: b, cpus: b_cpus })
+            | (Self::Crowded { weight: a, cpus: a_cpus }, Self::Crowded { weight: b, cpus: b_cpus }) => {
+                a * b_cpus < b * a_cpus
+            }
+            _ => self.rank() < other.rank(),
+        }
     }
 }

@@ -181,6 +181,12 @@ impl Queue {
         i128::from(v) * i128::from(self.weight) <= self.weighted
     }
 
+    /// Whether others compete beside one that does, sleeping ones included.
+    #[inline]
+    pub(crate) fn has_others(&self, entity: &Entity) -> bool {
+        self.weight > i64::from(entity.weight)
+    }
+
     #[inline]
     fn count(&mut self, entity: &Entity, sign: i64) {
         let weight = i64::from(entity.weight) * sign;

@@ -1,5 +1,6 @@
 //! The processes of one job: what they hold, where they wait for one another, and what is counted of all of them.
 
+use super::semaphores::Semaphores;
 use crate::behaviour::{Behaviour, Op};
 use crate::course::Course;
 use crate::durations::Durations;
@@ -75,7 +76,13 @@ impl<'a> Job<'a> {
 
     /// Goes with a process through the steps that take no time.
     #[inline]
-    pub fn proceed(&mut self, course: &mut Course, index: ProcessIndex, barrier: &mut Barrier) -> Outlook {
+    pub fn proceed(
+        &mut self,
+        course: &mut Course,
+        index: ProcessIndex,
+        barrier: &mut Barrier,
+        semaphores: &mut Semaphores,
+    ) -> Outlook {
         while let Some(op) = course.op(self.behaviour) {
             match op {
                 Op::Work(_) if !course.step_is_done() => return Outlook::Work,
@@ -97,6 +104,9 @@ impl<'a> Job<'a> {
                     }
                 },
                 Op::Block(_) => return Outlook::Block,
+                Op::Post(semaphore) => semaphores.post(*semaphore),
+                Op::Wait(semaphore) if semaphores.pass(*semaphore) => {}
+                Op::Wait(_) => return Outlook::Block,
                 Op::Repeat { .. } => {}
             }
             course.next_op(self.behaviour);

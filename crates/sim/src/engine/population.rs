@@ -1,6 +1,8 @@
 //! The processes of all jobs under way, whoever schedules them: when they arrive, what each has had, and what is told in the end.
 
 use super::job::{Barrier, Job};
+use super::semaphores::Semaphores;
+use crate::behaviour::Op;
 use crate::course::Course;
 use crate::cpus::Cpus;
 use crate::experiment::Experiment;
@@ -62,6 +64,7 @@ pub(crate) struct Population<'a> {
     group_of_job: Vec<Option<usize>>,
     /// When processes wake or arrive.
     pub(crate) wakes: BinaryHeap<Reverse<(u64, ProcessIndex)>>,
+    pub(crate) semaphores: Semaphores,
     pub(crate) runnable: u64,
     /// Processes that have not ended.
     pub(crate) left: u64,
@@ -96,6 +99,7 @@ impl<'a> Population<'a> {
             equals: equals.into_iter().map(|group| (group, None)).collect(),
             group_of_job,
             wakes: wakes.into(),
+            semaphores: Semaphores::new(experiment.workload.semaphores().len()),
             runnable: 0,
             counts: Counts::default(),
         }
@@ -183,9 +187,18 @@ impl<'a> Population<'a> {
         if job.behaviour.interactive {
             job.tally.responses.record(now_ns - self.histories[index.at()].woke_ns);
         }
+        self.runnable -= 1;
+        if let Some(Op::Wait(semaphore)) = process.course.op(job.behaviour) {
+            let semaphore = *semaphore;
+            process.course.next_op(job.behaviour);
+            // At this very moment another may have posted it.
+            if !self.semaphores.pass(semaphore) {
+                return self.semaphores.wait(semaphore, index);
+            }
+            return self.wakes.push(Reverse((now_ns, index)));
+        }
         let block_ns = process.course.block_ns(job.behaviour);
         self.wakes.push(Reverse((now_ns.saturating_add(block_ns), index)));
-        self.runnable -= 1;
     }
 
     /// It remains runnable. What the quantum cut goes on with the next dispatch.
