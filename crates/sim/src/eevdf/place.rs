@@ -34,7 +34,7 @@ impl Fair {
         let previous = self.entities[process.at()].cpu;
         let mut target = match waker.filter(|&waker| waker != previous) {
             None => previous,
-            Some(waker) => self.affine_target(waker, previous),
+            Some(waker) => self.affine_target(process, waker, previous, now_ns),
         };
         if let Some(gathering) = &self.gathering
             && let Some(llc) = gathering.preferred(process)
@@ -76,7 +76,7 @@ impl Fair {
         self.queues[cpu as usize].normal == 0
     }
 
-    fn affine_target(&self, waker: u32, previous: u32) -> u32 {
+    fn affine_target(&self, process: ProcessIndex, waker: u32, previous: u32, now_ns: u64) -> u32 {
         let shares = self.levels.llc[waker as usize].contains(&previous);
         if self.idle.contains(waker) && shares {
             return if self.idle.contains(previous) { previous } else { waker };
@@ -84,9 +84,9 @@ impl Fair {
         if self.idle.contains(previous) {
             return previous;
         }
-        let runnable = |cpu: u32| self.queues[cpu as usize].runnable;
-        // The waker's own process is about to wait for who it wakes.
-        if runnable(waker) <= runnable(previous) { waker } else { previous }
+        // Where less was in the queue of late, who wakes included.
+        let own = self.entities[process.at()].load.now(0.0, now_ns);
+        if self.load(waker, now_ns) + own < self.load(previous, now_ns) { waker } else { previous }
     }
 
     /// A process begins that was created on a CPU: its CPU, in whose queue it now is.
