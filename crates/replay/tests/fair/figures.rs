@@ -9,8 +9,8 @@ use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Those that decided what the model does. Of the others nothing was taken.
-pub const FITTED: [&str; 9] =
-    ["barriers", "busy", "busy-uneven", "classes", "crowd", "locks", "mixed", "servers", "shared"];
+pub const FITTED: [&str; 11] =
+    ["barriers", "busy", "busy-uneven", "classes", "crowd", "locks", "mixed", "pairs", "servers", "shared", "sleepers"];
 
 /// How long each is measured, and before that left alone, since all processes of a replay wake at once: in s.
 pub const MEASURED_S: f64 = 3.0;
@@ -19,12 +19,13 @@ pub const WARM_UP_S: f64 = 1.0;
 /// Numbers by name, with the units of the simulator's metrics; migrations by distance for each second.
 pub type Figures = BTreeMap<String, f64>;
 
-/// What a kernel did: by machine, workload, and figure, the mean over replicates.
+/// What a kernel did.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// The kernel's release.
     pub kernel: String,
-    pub figures: BTreeMap<String, BTreeMap<String, Figures>>,
+    /// By machine and workload, the figures of each replicate.
+    pub figures: BTreeMap<String, BTreeMap<String, Vec<Figures>>>,
 }
 
 fn folder() -> PathBuf {
@@ -105,14 +106,14 @@ pub fn figures(metrics: &BTreeMap<String, f64>) -> Figures {
 }
 
 /// The mean of each figure that all have.
-pub fn mean(all: &[Figures]) -> Figures {
+fn mean(all: &[Figures]) -> Figures {
     let Some(first) = all.first() else { return Figures::new() };
     let sum = |name: &String| all.iter().map(|figures| figures.get(name).copied()).sum::<Option<f64>>();
     first.keys().filter_map(|name| Some((name.clone(), sum(name)? / all.len() as f64))).collect()
 }
 
-/// What the model does with a workload: the mean over `replicates`.
-pub fn modelled(machine: &Machine, kernel: &KernelParameters, name: &str, policy: Policy, replicates: u32) -> Figures {
+/// What the model does with a workload, in each of `replicates`.
+fn modelled(machine: &Machine, kernel: &KernelParameters, name: &str, policy: Policy, replicates: u32) -> Vec<Figures> {
     let file = workload(name);
     let parameters = Parameters {
         horizon_ms: Some((WARM_UP_S + MEASURED_S) * 1e3),
@@ -136,7 +137,7 @@ pub fn modelled(machine: &Machine, kernel: &KernelParameters, name: &str, policy
         };
         figures(&trace.measurements().metrics)
     };
-    mean(&(0..replicates).map(replicate).collect::<Vec<_>>())
+    (0..replicates).map(replicate).collect()
 }
 
 /// A figure of a kernel beside the model's.
@@ -145,8 +146,12 @@ pub struct Beside {
     pub topology: String,
     pub workload: String,
     pub figure: &'static str,
+    /// Means over the replicates.
     pub kernel: f64,
     pub model: f64,
+    /// From the least to the most of any replicate.
+    kernel_range: [f64; 2],
+    model_range: [f64; 2],
     resolution: f64,
 }
 
@@ -161,6 +166,11 @@ impl Beside {
         (self.kernel - self.model).abs() <= self.resolution
     }
 
+    /// Whether some replicate of each did what some of the other did: what they differ by is chance then.
+    pub fn overlaps(&self) -> bool {
+        self.kernel_range[0] <= self.model_range[1] && self.model_range[0] <= self.kernel_range[1]
+    }
+
     /// Whether neither is more than so many times the other.
     pub fn is_within(&self, factor: f64) -> bool {
         self.is_unresolved() || (1.0 / factor..=factor).contains(&self.ratio())
@@ -169,20 +179,31 @@ impl Beside {
 
 impl fmt::Display for Beside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { topology, workload, figure, kernel, model, .. } = self;
-        write!(f, "{topology:6} {workload:14} {figure:32} {kernel:10.3} {model:10.3} {:6.2}", self.ratio())
+        let Self { topology, workload, figure, kernel, model, kernel_range, model_range, .. } = self;
+        write!(f, "{topology:6} {workload:14} {figure:32} {kernel:10.3} {model:10.3} {:6.2}", self.ratio())?;
+        let range = |[least, most]: &[f64; 2]| format!("{least:.3}-{most:.3}");
+        write!(f, "  {:>17} {:>17}", range(kernel_range), range(model_range))
     }
 }
 
-/// Every figure that both have.
-pub fn beside(topology: &str, workload: &str, kernel: &Figures, model: &Figures) -> Vec<Beside> {
+/// From the least to the most of a figure.
+fn range(all: &[Figures], name: &str) -> [f64; 2] {
+    let of = all.iter().filter_map(|figures| figures.get(name));
+    of.fold([f64::INFINITY, f64::NEG_INFINITY], |[least, most], &value| [least.min(value), most.max(value)])
+}
+
+/// Every figure that all replicates of both have.
+fn beside(topology: &str, workload: &str, kernel: &[Figures], model: &[Figures]) -> Vec<Beside> {
+    let (kernel_mean, model_mean) = (mean(kernel), mean(model));
     let of = |figure: &Figure| {
         Some(Beside {
             topology: topology.into(),
             workload: workload.into(),
             figure: figure.name,
-            kernel: *kernel.get(figure.name)?,
-            model: *model.get(figure.name)?,
+            kernel: *kernel_mean.get(figure.name)?,
+            model: *model_mean.get(figure.name)?,
+            kernel_range: range(kernel, figure.name),
+            model_range: range(model, figure.name),
             resolution: figure.resolution,
         })
     };
@@ -224,9 +245,9 @@ const REPLICATES: u32 = 4;
 /// What a kernel did beside what the model does, of every figure.
 pub fn compared(measured: &Measured) -> Vec<Beside> {
     let kernel = KernelParameters::of(Release::modelling(&measured.kernel).unwrap());
-    let of_topology = |(topology, by_workload): (&String, &BTreeMap<String, Figures>)| {
+    let of_topology = |(topology, by_workload): (&String, &BTreeMap<String, Vec<Figures>>)| {
         let machine = topology.parse::<vm::Topology>().unwrap().machine().unwrap();
-        let of_workload = |(name, figures): (&String, &Figures)| {
+        let of_workload = |(name, figures): (&String, &Vec<Figures>)| {
             beside(topology, name, figures, &modelled(&machine, &kernel, name, Policy::Eevdf, REPLICATES))
         };
         by_workload.iter().flat_map(of_workload).collect::<Vec<_>>()
@@ -234,7 +255,28 @@ pub fn compared(measured: &Measured) -> Vec<Beside> {
     measured.figures.iter().flat_map(of_topology).collect()
 }
 
-/// Nine figures of ten are within 25 %, and of the workloads of which nothing was taken hardly fewer.
+/// Where the model is known to differ by more than a factor of two though no replicate of it does what one of the kernel did: workload,
+/// figure, and what was seen to make it so, or that it isn't known.
+const EXPLAINED: [(&str, &str, &str); 3] = [
+    (
+        "classes",
+        "wake_late_median_ms",
+        "about half of the wake-ups are at once in both, so that the median is on the one or the other side; means agree",
+    ),
+    (
+        "pairs",
+        "wake_late_p99_ms",
+        "one wake-up of a hundred waits for up to 0.4 ms longer than in the kernel; why is not known",
+    ),
+    (
+        "short",
+        "wait_p99_ms",
+        "who is to arrive in a replay waits for a turn where it slept, before the kernel places it",
+    ),
+];
+
+/// Nine figures of ten are within 25 %, and of the workloads of which nothing was taken hardly fewer. Those beyond a factor of two are
+/// chance, or explained.
 pub fn check(all: &[Beside]) {
     let share = |part: &dyn Fn(&&Beside) -> bool| {
         let (within, beyond): (Vec<&Beside>, Vec<_>) =
@@ -242,5 +284,11 @@ pub fn check(all: &[Beside]) {
         within.len() as f64 / (within.len() + beyond.len()) as f64
     };
     let shares = [share(&|_| true), share(&|beside| !FITTED.contains(&&*beside.workload))];
-    assert!(shares[0] >= 0.9 && shares[1] >= 0.85, "{shares:?}");
+    assert!(shares[0] >= 0.9 && shares[1] >= 0.9, "{shares:?}");
+    let is_explained = |beside: &Beside| {
+        EXPLAINED.iter().any(|(workload, figure, _)| beside.workload == *workload && beside.figure == *figure)
+    };
+    let unexplained = all.iter().filter(|beside| !beside.is_within(2.0) && !beside.overlaps() && !is_explained(beside));
+    let unexplained: Vec<String> = unexplained.map(|beside| beside.to_string()).collect();
+    assert!(unexplained.is_empty(), "beyond a factor of two without an explanation:\n{}", unexplained.join("\n"));
 }

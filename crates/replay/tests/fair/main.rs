@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a failed unwrap is a failed test")]
 
+mod experiments;
 mod figures;
 mod policies;
 
@@ -21,4 +22,13 @@ fn the_models_of_policies_are_in_the_kernels_order() {
     let compared = policies::compared(&measured);
     eprintln!("{}", compared.table);
     policies::check(&compared);
+}
+
+/// Each decision by itself: what `tests/kernel` asked a kernel.
+#[test]
+fn the_model_answers_as_the_kernel_did() {
+    let text = std::fs::read_to_string(experiments::answers_path()).unwrap();
+    let (table, unexpected) = experiments::compared(&serde_json::from_str(&text).unwrap());
+    eprintln!("{table}");
+    assert!(unexpected.is_empty(), "not as is known: {unexpected:?}\n{table}");
 }

@@ -1,22 +1,26 @@
 //! What the kernel's own scheduler does with the workloads of `tests/fair`, beside the model of it.
 
 use crate::guest;
+use machine::Machine;
 use misses::Report;
 use replay::ReplayOutput;
 use replay::counting_clock::{ICOUNT_SHIFT, count_instructions, told_search_costs};
 use serde::Serialize;
+use sim::{CpuIndex, End, Interval, ProcessIndex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::{Plugin, Step, Vm};
 
+#[path = "../fair/experiments.rs"]
+mod experiments;
 #[path = "../fair/figures.rs"]
 mod figures;
 #[path = "../fair/policies.rs"]
 mod policies;
 
-use figures::{Figures, MEASURED_S, WARM_UP_S, mean};
+use figures::{Figures, MEASURED_S, WARM_UP_S};
 
 /// The machines: two packages, one, two NUMA nodes, and two dies of cores with two threads.
 const TOPOLOGIES: [&str; 4] = ["2x4", "1x8", "nodes", "dies"];
@@ -25,7 +29,7 @@ const TOPOLOGIES: [&str; 4] = ["2x4", "1x8", "nodes", "dies"];
 const ICOUNT_SHIFT_WITH_CACHES: u8 = 1;
 
 /// Where chance decides much, a workload is replayed this many times; otherwise once.
-const BY_CHANCE: [&str; 6] = ["bursty", "classes", "own-slices", "shared", "sleepers", "weights"];
+const BY_CHANCE: [&str; 7] = ["bursty", "classes", "own-slices", "shared", "short", "sleepers", "weights"];
 const REPLICATES_BY_CHANCE: u32 = 4;
 
 /// Replicates of each workload under each policy.
@@ -39,10 +43,14 @@ fn replicates(workload: &str) -> u32 {
     if BY_CHANCE.contains(&workload) { REPLICATES_BY_CHANCE } else { 1 }
 }
 
-/// The workloads by name, and their files; with `STAYPUT_WORKLOADS` those that it names, separated by commas.
-fn workloads() -> Vec<(String, PathBuf)> {
+/// Whether a workload is measured: all are, or with `STAYPUT_WORKLOADS` those that it names, separated by commas.
+fn is_wanted(name: &str) -> bool {
     let named = std::env::var("STAYPUT_WORKLOADS").ok();
-    let is_wanted = |name: &str| named.as_ref().is_none_or(|named| named.split(',').any(|wanted| wanted == name));
+    named.is_none_or(|named| named.split(',').any(|wanted| wanted == name))
+}
+
+/// The workloads by name, and their files.
+fn workloads() -> Vec<(String, PathBuf)> {
     let files = fs::read_dir(figures::workload_folder()).unwrap();
     let of = |path: PathBuf| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path);
     let mut workloads: Vec<(String, PathBuf)> =
@@ -79,7 +87,7 @@ fn vm(topology: &str) -> Option<Vm> {
 }
 
 /// The figures of every workload on a machine, and the kernel's release.
-fn measured(topology: &str) -> Option<(String, BTreeMap<String, Figures>)> {
+fn measured(topology: &str) -> Option<(String, BTreeMap<String, Vec<Figures>>)> {
     let mut vm = vm(topology)?;
     vm.files.extend(workloads().into_iter().map(|(name, path)| (path, format!("/fair/{name}.toml").into())));
     let runs = || {
@@ -97,8 +105,8 @@ fn measured(topology: &str) -> Option<(String, BTreeMap<String, Figures>)> {
         figures::figures(&output.metrics)
     };
     let by_name = workloads().into_iter().map(|(name, _)| {
-        let all: Vec<Figures> = (0..replicates(&name)).map(|number| of_replicate(&name, number)).collect();
-        (name, mean(&all))
+        let all = (0..replicates(&name)).map(|number| of_replicate(&name, number)).collect();
+        (name, all)
     });
     let by_name = by_name.collect();
     Some((kernel, by_name))
@@ -169,6 +177,54 @@ fn under_policies(replicate: u32) -> Option<policies::Measured> {
     Some(measured)
 }
 
+/// The stays that a replay wrote.
+fn stays(machine: &Machine, text: &str) -> Vec<Interval> {
+    let cpus: Vec<String> = machine.usable().map(|cpu| cpu.to_string()).collect();
+    let stay = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| fields[at].parse::<u64>().unwrap();
+        let is_end = |end: &End| serde_json::to_value(end).unwrap().as_str() == Some(fields[5]);
+        Interval {
+            process: ProcessIndex(number(0) as u32),
+            cpu: CpuIndex(cpus.iter().position(|cpu| cpu == fields[1]).unwrap() as u32),
+            runnable_ns: number(2),
+            from_ns: number(3),
+            until_ns: number(4),
+            end: End::ALL.into_iter().find(is_end).unwrap(),
+        }
+    };
+    text.lines().skip(1).map(stay).collect()
+}
+
+/// What the kernel answers to each question about a machine.
+fn answers(topology: &str, questions: &[&experiments::Question]) -> Option<experiments::Answers> {
+    let mut vm = vm(topology)?;
+    let file = |question: &&experiments::Question| (question.path(), format!("/fair/{}.toml", question.name).into());
+    vm.files.extend(questions.iter().map(file));
+    let ask = |name: &str, replicate: u32| {
+        let text = format!(
+            "stayput-replay /fair/{name}.toml --machine /fair/machine.json --seconds {} --replicate {replicate} \
+                 --cache-balancing off --brief --json /tmp/replay.json --stays /tmp/stays >&2; \
+             cat /proc/sys/kernel/osrelease /tmp/stays; rm -f /tmp/stays",
+            experiments::SECONDS
+        );
+        Step::shell(format!("{name} {replicate}"), format!("{}\n{text}", warm_up()))
+    };
+    // As above.
+    let settling = questions.iter().take(1).map(|question| Step { name: "settling".into(), ..ask(question.name, 0) });
+    let runs =
+        || questions.iter().flat_map(|question| (0..experiments::REPLICATES).map(move |number| (question, number)));
+    let steps = settling.chain(runs().map(|(question, number)| ask(question.name, number)));
+    let results = guest::run_within(guest::LONG_TIMEOUT, &vm, &format!("experiments-{topology}"), steps.collect());
+    let (mut all, machine) = (experiments::Answers::default(), vm.topology.machine().unwrap());
+    for (question, number) in runs() {
+        let (kernel, text) = results.output(&format!("{} {number}", question.name)).split_once('\n').unwrap();
+        all.kernel = kernel.into();
+        all.answers.entry(question.name.into()).or_default().push(question.answer_of(&machine, stays(&machine, text)));
+    }
+    Some(all)
+}
+
 mod long {
     use super::*;
 
@@ -187,7 +243,10 @@ mod long {
     fn the_model_of_the_kernels_scheduler_does_what_the_kernel_does() {
         // Of workloads that aren't measured now, what is known stays.
         let mut all = figures::measured();
-        for topology in TOPOLOGIES {
+        let topologies = std::env::var("STAYPUT_TOPOLOGIES").ok();
+        let is_wanted =
+            |name: &&str| topologies.as_ref().is_none_or(|named| named.split(',').any(|wanted| wanted == *name));
+        for topology in TOPOLOGIES.into_iter().filter(is_wanted) {
             let Some((kernel, figures)) = measured(topology) else { return };
             all.kernel = kernel;
             all.figures.entry(topology.into()).or_default().extend(figures);
@@ -196,6 +255,26 @@ mod long {
         let compared = figures::compared(&all);
         eprintln!("{}", figures::table(&compared));
         figures::check(&compared);
+    }
+
+    /// One decision each.
+    #[test]
+    #[ignore = "boots virtual machines: make test-kernel"]
+    fn the_model_answers_as_the_kernel_does() {
+        // Of questions that aren't asked now, what is known stays.
+        let text = fs::read_to_string(experiments::answers_path()).unwrap();
+        let mut all: experiments::Answers = serde_json::from_str(&text).unwrap();
+        let asked = || experiments::QUESTIONS.iter().filter(|question| is_wanted(question.name));
+        for topology in asked().map(|question| question.topology).collect::<BTreeSet<_>>() {
+            let of = asked().filter(|question| question.topology == topology);
+            let Some(answers) = answers(topology, &of.collect::<Vec<_>>()) else { return };
+            all.kernel = answers.kernel;
+            all.answers.extend(answers.answers);
+        }
+        keep(&all, "experiments.json", &experiments::answers_path());
+        let (table, unexpected) = experiments::compared(&all);
+        eprintln!("{table}");
+        assert!(unexpected.is_empty(), "not as is known: {unexpected:?}");
     }
 
     /// The same for the policies: each replicate has a machine of its own.
