@@ -78,7 +78,7 @@ fn replay(workload: &str, replicate: u32) -> Step {
 /// A machine that knows its own tree.
 fn vm(topology: &str) -> Option<Vm> {
     let mut vm = guest::vm(topology)?;
-    vm.programs = vec![guest::optimised("stayput-replay", "stayput-replay")];
+    vm.programs = vec![guest::optimised("stayput-replay")];
     count_instructions(&mut vm, ICOUNT_SHIFT);
     let machine = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fair-{topology}.json"));
     fs::write(&machine, serde_json::to_string(&vm.topology.machine().unwrap()).unwrap()).unwrap();
@@ -153,7 +153,7 @@ fn under_policies(replicate: u32) -> Option<policies::Measured> {
         vec![format!("machine={}", file.display()), format!("out={}", out.display()), "others=off".to_owned()];
     vm.icount_shift = Some(ICOUNT_SHIFT_WITH_CACHES);
     vm.plugin = Some(Plugin { library: guest::plugin(), arguments });
-    vm.programs.push(guest::optimised("stayput-sched", "stayput-sched"));
+    vm.programs.push(guest::optimised("stayput-sched"));
     for workload in policies::runs().map(|(workload, _)| workload).collect::<BTreeSet<_>>() {
         let path = folder.join(format!("{workload}.json"));
         fs::write(&path, serde_json::to_string(&policies::scenario(workload)).unwrap()).unwrap();

@@ -28,7 +28,7 @@ static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| match vm::can_run(&|w
 /// A machine to test in, or none where virtual machines can't run.
 pub fn vm(topology: &str) -> Option<Vm> {
     let kernel = KERNEL.clone()?;
-    static GUEST: LazyLock<PathBuf> = LazyLock::new(|| built("stayput-vm", "stayput-guest", ""));
+    static GUEST: LazyLock<PathBuf> = LazyLock::new(|| built("stayput-guest", ""));
     Some(Vm::new(kernel, topology.parse().unwrap(), &*GUEST))
 }
 
@@ -37,37 +37,38 @@ pub fn loaders() -> Vec<PathBuf> {
     // Built with different features they go to one path, so the first is put aside.
     static BUILT: LazyLock<[PathBuf; 2]> = LazyLock::new(|| {
         let breakable = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stayput-sched-breakable");
-        fs::copy(built("stayput-sched", "stayput-sched", "faults"), &breakable).unwrap();
-        [built("stayput-sched", "stayput-sched", ""), breakable]
+        fs::copy(built("stayput-sched", "stayput-sched/faults"), &breakable).unwrap();
+        [built("stayput-sched", ""), breakable]
     });
     BUILT.to_vec()
 }
 
 /// An executable of this workspace, built as this test was.
-pub fn built(package: &str, executable: &str, features: &str) -> PathBuf {
-    let build = cargo_build(package, executable).features(features);
+pub fn built(executable: &str, features: &str) -> PathBuf {
+    let build = cargo_build(executable).features(features);
     let build = if cfg!(debug_assertions) { build } else { build.release() };
     build.run().unwrap().path().to_owned()
 }
 
 /// An executable of this workspace, optimised: where the guest's clock counts instructions, another program takes another time.
-pub fn optimised(package: &str, executable: &str) -> PathBuf {
-    cargo_build(package, executable).release().run().unwrap().path().to_owned()
+pub fn optimised(executable: &str) -> PathBuf {
+    cargo_build(executable).release().run().unwrap().path().to_owned()
 }
 
-fn cargo_build(package: &str, executable: &str) -> CargoBuild {
+/// Of the whole workspace, as these tests are: for a package alone, what it depends on is built again with fewer features.
+fn cargo_build(executable: &str) -> CargoBuild {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    CargoBuild::new().package(package).bin(executable).target_dir(target).arg("--locked")
+    CargoBuild::new().arg("--workspace").bin(executable).target_dir(target).arg("--locked")
 }
 
 /// The plugin of qemu that models caches.
 pub fn plugin() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let mut build = Command::new(env!("CARGO"));
-    // Always optimised: each of the guest's accesses goes through it.
-    build.args(["build", "--release", "--locked", "--package", "stayput-misses-plugin", "--target-dir"]).arg(target);
+    // Each of the guest's accesses goes through it: it and the model are optimised in every profile.
+    build.args(["build", "--locked", "--workspace", "--lib", "--target-dir"]).arg(target);
     assert!(build.status().unwrap().success(), "the plugin can't be built");
-    target.join("release/libstayput_misses.so")
+    target.join("debug/libstayput_misses.so")
 }
 
 /// The steps' results by name.

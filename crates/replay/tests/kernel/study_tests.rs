@@ -14,9 +14,9 @@ fn stayput() -> Option<PathBuf> {
         eprintln!("kernel test skipped: {skip}");
         return None;
     }
-    guest::built("stayput-vm", "stayput-guest", "");
+    guest::built("stayput-guest", "");
     guest::loaders();
-    let command = guest::built("stayput", "stayput", "");
+    let command = guest::built("stayput", "");
     fs::copy(guest::plugin(), command.with_file_name("libstayput_misses.so")).unwrap();
     Some(command)
 }
