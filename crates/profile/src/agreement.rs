@@ -185,6 +185,7 @@ impl Inferred {
                 at_once: None,
                 locks: Vec::new(),
                 threads: false,
+                group: None,
                 process: Process {
                     intervals: Some(bursts),
                     block_ms: Some(Distribution::Exponential(1e3 * cpu_s / preemptions)),

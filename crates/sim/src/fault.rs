@@ -109,6 +109,19 @@ pub enum Fault {
         "task `{0}` is after itself, by way of those that it is after, or after tasks that are: it could never begin"
     )]
     TaskCircle(String),
+    /// A path that can't be a control group's.
+    #[error(
+        "`{0}` is no path of a control group: name it by letters, digits, - and _, with / between a group and one within it"
+    )]
+    GroupPath(String),
+    /// A control group that has processes and groups.
+    #[error(
+        "control group `{0}` can't have processes of its own, since group `{1}` is in it: name another one within it, such as `{0}/own`"
+    )]
+    GroupWithin(String, String),
+    /// A weight of a control group that isn't there.
+    #[error("no job is in control group `{0}`")]
+    EmptyGroup(String),
     /// A limit of living processes together with a rhythm of arrivals.
     #[error("`at_once` makes processes arrive when others end; it can't be combined with `gap_ms`")]
     TwoRhythms,
@@ -202,6 +215,7 @@ impl Workload {
         range(self.jobs.len() as f64, 1.0, MOST_JOBS, "jobs")?;
         self.jobs.iter().enumerate().try_for_each(|(i, j)| job(j, &format!("jobs[{i}]")))?;
         semaphores(self)?;
+        self.check_groups()?;
         let processes = self.jobs.iter().map(|job| f64::from(job.processes)).sum();
         range(processes, 1.0, f64::from(MOST_PROCESSES), "jobs.processes")
     }

@@ -66,6 +66,7 @@ prop_compose! {
         block in lengths(),
         phases in phases(),
         base in 0..3_u32,
+        group in prop::option::of(prop::sample::select(&["a", "b/c", "b/d"][..])),
     ) -> Job {
         let takes_lock = phases.iter().any(|phase| phase.steps.len() == 4);
         Job {
@@ -75,6 +76,7 @@ prop_compose! {
             gap_ms: gap.filter(|_| at_once.is_none()),
             processes,
             threads: false,
+            group: group.map(str::to_owned),
             locks: if takes_lock { vec!["lock".into()] } else { Vec::new() },
             process: Process {
                 work_ms: Some(match work {
@@ -109,7 +111,16 @@ fn posters_and_waiters() -> impl Strategy<Value = Vec<Job>> {
 fn workload() -> impl Strategy<Value = Workload> {
     let pairs = prop_oneof![Just(Vec::new()), posters_and_waiters()];
     (prop::collection::vec(job(), 1..4), pairs)
-        .prop_map(|(jobs, pairs)| Workload { name: "any".into(), jobs: jobs.into_iter().chain(pairs).collect() })
+        .prop_map(|(jobs, pairs)| Workload {
+            name: "any".into(),
+            jobs: jobs.into_iter().chain(pairs).collect(),
+            ..Workload::default()
+        })
+        .prop_perturb(|mut workload, mut random| {
+            let paths: Vec<String> = workload.control_groups().iter().map(|group| group.path.to_owned()).collect();
+            workload.cpu_weight = paths.into_iter().map(|path| (path, random.random_range(1..1_000))).collect();
+            workload
+        })
 }
 
 prop_compose! {
@@ -454,6 +465,7 @@ fn a_process_does_the_same_under_every_policy() {
         at_once: None,
         locks: Vec::new(),
         threads: false,
+        group: None,
         process: Process {
             work_ms: Some(Distribution::Exponential(500.0)),
             intervals: Some(Intervals::Bursts {
@@ -464,7 +476,7 @@ fn a_process_does_the_same_under_every_policy() {
             ..Process::default()
         },
     };
-    let workload = Workload { name: "drawn".into(), jobs: vec![job] };
+    let workload = Workload { name: "drawn".into(), jobs: vec![job], ..Workload::default() };
     let parameters = Parameters::default();
     let experiment = Experiment::new(&MACHINES[0], &workload, &parameters).unwrap();
     let by_process = |policy| {

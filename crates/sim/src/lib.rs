@@ -6,6 +6,7 @@
 
 mod behaviour;
 pub mod cache;
+pub mod control_group;
 pub mod course;
 mod cpus;
 mod decay;
@@ -31,6 +32,7 @@ pub mod workload;
 pub mod workload_file;
 
 pub use cache::{CacheModel, Footprint, TaskCaches};
+pub use control_group::ControlGroup;
 pub use course::{Act, Courses};
 pub use decay::{Decay, ParseDecayError};
 pub use durations::Durations;

@@ -6,15 +6,19 @@
 use crate::cache::Footprint;
 use crate::index::ProcessIndex;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What runs on the machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Its name.
     pub name: String,
     /// Its jobs; at least one.
     pub jobs: Vec<Job>,
+    /// The `cpu.weight` of control groups, by path: 100 of those that aren't named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpu_weight: BTreeMap<String, u32>,
 }
 
 /// Processes that behave alike and may wait for one another. Each is scheduled on its own.
@@ -40,6 +44,10 @@ pub struct Job {
     /// Whether its processes are threads of one process, which have their memory in common. Cache-aware balancing gathers those.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub threads: bool,
+    /// The control group that its processes are in, as a path, as in `tenants/web`; of use to the kernel's own scheduler only. All
+    /// others are in the group in which the workload runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// What each process does.
     pub process: Process,
 }
@@ -222,7 +230,7 @@ impl Workload {
     pub fn spin(processes: u32) -> Self {
         let process = Process { work_ms: Some(Distribution::Constant(30_000.0)), ..Process::default() };
         let job = Job { name: "spin".into(), processes, process, ..Job::default() };
-        Self { name: format!("spin:{processes}"), jobs: vec![job] }
+        Self { name: format!("spin:{processes}"), jobs: vec![job], ..Self::default() }
     }
 
     /// Whether all its processes end by themselves.
@@ -259,7 +267,7 @@ impl Workload {
             let members = (first..first + together).map(ProcessIndex);
             first += job.processes;
             let equal = |(other, _): &(&Job, Vec<ProcessIndex>)| {
-                other.arrival_ms == job.arrival_ms && other.process == job.process
+                other.arrival_ms == job.arrival_ms && other.process == job.process && other.group == job.group
             };
             match groups.iter().position(equal) {
                 Some(group) => {

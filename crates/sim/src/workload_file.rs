@@ -9,7 +9,7 @@ use crate::toml_text::{Mistake, line_at, parse};
 use crate::workload::{Job, Workload};
 use serde::Deserialize;
 use serde::de::Error as _;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 use toml::{Table, Value};
 
@@ -72,6 +72,8 @@ struct FileTable {
     applications: Vec<ApplicationTable>,
     #[serde(default)]
     jobs: Vec<Job>,
+    #[serde(default)]
+    cpu_weight: BTreeMap<String, u32>,
     /// What it was inferred from, for those who want to compare; nothing is simulated by it.
     #[serde(default)]
     #[expect(dead_code, reason = "it is allowed, and read by whoever wrote it")]
@@ -140,7 +142,7 @@ impl WorkloadFile {
         let jobs = name.split('+').map(application).collect::<Option<Vec<Job>>>().ok_or_else(unknown)?;
         let name = jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>().join("+");
         let about = REPORT_WORKLOADS.iter().find(|(workload, _)| *workload == name).map_or("", |(_, about)| about);
-        let workload = Workload { name, jobs: with_distinct_names(jobs) };
+        let workload = Workload { name, jobs: with_distinct_names(jobs), ..Workload::default() };
         Ok(Self { workload, about: about.into(), parameters: built_in().parameters.clone() })
     }
 
@@ -169,7 +171,7 @@ impl WorkloadFile {
         })?;
         let applications = file.applications.len();
         let jobs = file.applications.into_iter().map(ApplicationTable::job).chain(file.jobs).collect();
-        let workload = Workload { name: file.name, jobs: with_distinct_names(jobs) };
+        let workload = Workload { name: file.name, jobs: with_distinct_names(jobs), cpu_weight: file.cpu_weight };
         workload.check().map_err(|error| {
             let path = path_in_file(&error.at, applications);
             (at(&path), format!("`{path}`: {}", error.fault))

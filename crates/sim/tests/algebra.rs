@@ -89,6 +89,7 @@ fn worker(work_ms: f64, arrival_ms: f64) -> Job {
         at_once: None,
         locks: Vec::new(),
         threads: false,
+        group: None,
         process: Process { work_ms: Some(Distribution::Constant(work_ms)), ..Process::default() },
     }
 }
@@ -99,7 +100,11 @@ fn worker(work_ms: f64, arrival_ms: f64) -> Job {
 fn a_process_migrates_when_it_has_had_20_ms_times_phi_p_less() {
     for (phi_p, threshold_ms) in [(0_u32, 0.0), (3, 60.0), (6, 120.0), (16, 320.0)] {
         let parameters = Parameters { phi_p, phi_t: 0, horizon_ms: Some(4_000.0), ..exact() };
-        let workload = Workload { name: "three on two".into(), jobs: (0..3).map(|_| worker(1e5, 0.0)).collect() };
+        let workload = Workload {
+            name: "three on two".into(),
+            jobs: (0..3).map(|_| worker(1e5, 0.0)).collect(),
+            ..Workload::default()
+        };
         let (_, intervals) = run(TWO_CPUS, &workload, &parameters, Policy::Affinity);
         let mut had_ms = [0.0_f64; 3];
         let mut last_cpu = [None; 3];
@@ -157,7 +162,7 @@ fn the_complex_boost_prefers_who_ran_last() {
     };
     let mut jobs = vec![worker(1e4, 0.0), worker(1e4, 0.0), worker(1e4, 0.0)];
     jobs[2].process.phases = phases(5.0);
-    let workload = Workload { name: "three".into(), jobs };
+    let workload = Workload { name: "three".into(), jobs, ..Workload::default() };
     let parameters = Parameters { phi_p: 6, phi_t: 6, horizon_ms: Some(10_000.0), ..exact() };
     let after_block = |policy| {
         let (_, intervals) = run(ONE_CPU, &workload, &parameters, policy);
@@ -201,7 +206,7 @@ fn longer_quanta_lengthen_slices_but_not_those_of_processes_that_block() {
         repeat: 1,
         steps: vec![sim::Step::Work(Distribution::Constant(5.0)), sim::Step::Block(Distribution::Exponential(3.0))],
     }];
-    let workload = Workload { name: "blocking".into(), jobs: vec![blocking] };
+    let workload = Workload { name: "blocking".into(), jobs: vec![blocking], ..Workload::default() };
     let (outcome, _) = run("sgi-4d340", &workload, &Parameters::default(), Policy::LongQuantum);
     assert_eq!(outcome.intervals().quantile_ms(0.5).map(f64::round), Some(5.0));
 }

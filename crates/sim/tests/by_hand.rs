@@ -124,7 +124,7 @@ fn single(steps: &[&[Step]]) -> Workload {
             ..Job::default()
         }
     };
-    Workload { name: "by hand".into(), jobs: steps.iter().enumerate().map(job).collect() }
+    Workload { name: "by hand".into(), jobs: steps.iter().enumerate().map(job).collect(), ..Workload::default() }
 }
 
 /// Who ran where from when to when, in us, under Linux 6.12's scheduler.

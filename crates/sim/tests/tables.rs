@@ -47,10 +47,11 @@ fn run(percent: [f64; 7], ends: [f64; 6], parameters: &Parameters) -> Outcome {
         at_once: None,
         locks: Vec::new(),
         threads: false,
+        group: None,
         process,
     };
     let machine = Machine::named("sgi-4d340").unwrap();
-    let workload = Workload { name: "table".into(), jobs: vec![job] };
+    let workload = Workload { name: "table".into(), jobs: vec![job], ..Workload::default() };
     Experiment::new(&machine, &workload, parameters).unwrap().run(Policy::Standard, 0, NoMemory, |_| {})
 }
 
@@ -120,9 +121,10 @@ fn responses_are_times_from_wake_up_to_block() {
         at_once: None,
         locks: Vec::new(),
         threads: false,
+        group: None,
         process,
     };
-    let alone = Workload { name: "alone".into(), jobs: vec![job.clone()] };
+    let alone = Workload { name: "alone".into(), jobs: vec![job.clone()], ..Workload::default() };
     let mut crowd = Workload::spin(9);
     crowd.jobs.push(job);
     let machine = Machine::named("sgi-4d340").unwrap();

@@ -250,7 +250,7 @@ proptest! {
         (job.processes, job.gap_ms) = (processes, gap);
         (job.process.work_ms, job.process.base, job.process.interactive) = (Some(work), base, interactive);
         job.process.memory.reload_lines = reload;
-        let workload = sim::Workload { name: "x".into(), jobs: vec![job] };
+        let workload = sim::Workload { name: "x".into(), jobs: vec![job], ..sim::Workload::default() };
         let text = toml::to_string(&workload).unwrap();
         prop_assert_eq!(WorkloadFile::parse(&text).unwrap().workload, workload);
     }

@@ -324,7 +324,7 @@ impl Fair {
             let waits = entity.state == State::Queued || (may_sleep && entity.state == State::Delayed);
             waits && (!is_hot || failed > tries) && !fair.is_gathered(process, to)
         };
-        let waiting = self.queues[from as usize].waiting(&self.entities).take(self.kernel.nr_migrate as usize);
+        let waiting = self.waiting(from).take(self.kernel.nr_migrate as usize);
         let mut movable: Vec<ProcessIndex> = waiting.filter(|&process| is_movable(self, process)).collect();
         movable.sort_unstable_by_key(|&process| (self.entities[process.at()].ran_until_ns, process));
         let mut moved = 0;
@@ -348,7 +348,7 @@ impl Fair {
                 }
                 Imbalance::Load(load) => {
                     let entity = &self.entities[process.at()];
-                    let own = entity.load.now(f64::from(entity.weight), now_ns);
+                    let own = entity.load.now(f64::from(entity.weight), now_ns) * self.share(process);
                     // No more than the imbalance; where nothing could be moved for that, twice as much each time. So processes
                     // take turns at being the one too many: of 9 on 8 CPUs a kernel moves one every 100 ms or so.
                     if own / f64::from(1_u32 << failed.min(16)) > *load {

@@ -7,6 +7,7 @@
 
 use super::balance::Move;
 use super::fair::Fair;
+use super::groups::Groups;
 use super::kernel::{KernelParameters, OWN_SLICE_MS};
 use super::llc::Gathering;
 use super::queue::{Entity, IDLE_WEIGHT, NICE_0};
@@ -431,7 +432,9 @@ fn fair(experiment: &Experiment<'_>, policy: Policy, kernel: KernelParameters) -
     let jobs = &experiment.workload.jobs;
     let entities = experiment.workload.job_of_processes();
     let entities = entities.map(|job| entity_of(&jobs[job].process, slice_ns, kernel.own_slices)).collect();
-    let mut fair = Fair::new(kernel, cpus, entities);
+    let workload = experiment.workload;
+    let groups = Groups::new(&workload.control_groups(), &workload.group_of_processes(), cpus.len());
+    let mut fair = Fair::new(kernel, cpus, entities, groups);
     if policy == Policy::EevdfAttached {
         fair.bound = Some(vec![0; cpus.len()]);
     }

@@ -3,6 +3,7 @@
 //! Whoever changes a queue brings it up to date first ([`Fair::account`]): who runs has had the CPU since it was last looked at.
 
 use super::balance::Imbalance;
+use super::groups::{Groups, Rung};
 use super::idle::IdleMask;
 use super::kernel::KernelParameters;
 use super::levels::Levels;
@@ -19,7 +20,7 @@ pub(super) struct Cpu {
     /// Up to when who runs was accounted for.
     since_ns: u64,
     /// Up to which virtual runtime who runs is not preempted at a wake-up.
-    protected: i64,
+    pub(super) protected: i64,
     pub(super) idle_since_ns: u64,
     /// Average time that it was idle at a time.
     pub(super) mean_idle_ns: u64,
@@ -62,8 +63,12 @@ pub(super) struct Fair {
     pub(super) kernel: KernelParameters,
     pub(super) levels: Levels,
     pub(super) tick_ns: u64,
+    /// The processes, and behind them what stands for control groups.
     pub(super) entities: Vec<Entity>,
+    /// The CPUs', and behind them those of control groups.
     pub(super) queues: Vec<Queue>,
+    /// Where the workload has any.
+    pub(super) groups: Option<Groups>,
     pub(super) cpus: Vec<Cpu>,
     pub(super) idle: IdleMask,
     pub(super) tallies: Vec<Tally>,
@@ -80,27 +85,37 @@ pub(super) struct Fair {
     /// Whether all clocks tick at the same moments.
     pub(super) ticks_together: bool,
     /// Whether any process has a slice of its own.
-    has_own_slices: bool,
+    pub(super) has_own_slices: bool,
 }
 
 impl Fair {
     /// Empty queues, and processes as given.
-    pub(super) fn new(kernel: KernelParameters, cpus: &Cpus<'_>, entities: Vec<Entity>) -> Self {
+    pub(super) fn new(
+        kernel: KernelParameters,
+        cpus: &Cpus<'_>,
+        mut entities: Vec<Entity>,
+        groups: Option<Groups>,
+    ) -> Self {
         let levels = Levels::new(cpus);
         let mut tallies = vec![Tally::default(); levels.tallies as usize];
         levels.tallies_of.iter().flatten().for_each(|&tally| tallies[tally as usize].idle += 1);
         let base_slice_ns = kernel.base_slice_on_ns(cpus.len()) as u32;
         // An idle machine has been so for long: its CPUs may look for work.
         let cpu = Cpu { mean_idle_ns: kernel.most_idle_ns(), ..Cpu::default() };
+        let recent = vec![u32::MAX; entities.len()];
+        let has_own_slices = entities.iter().any(|entity| entity.slice_ns != base_slice_ns);
+        entities.extend(groups.iter().flat_map(|groups| groups.entities(base_slice_ns)));
+        let queues = cpus.len() + groups.as_ref().map_or(0, Groups::queues);
         Self {
             tick_ns: kernel.tick_ns(),
-            has_own_slices: entities.iter().any(|entity| entity.slice_ns != base_slice_ns),
-            queues: (0..cpus.len()).map(|_| Queue::default()).collect(),
+            has_own_slices,
+            queues: (0..queues).map(|_| Queue::default()).collect(),
+            groups,
             cpus: vec![cpu; cpus.len()],
             idle: levels.all_idle(),
             pullings: vec![Pulling::default(); levels.groups as usize],
             tallies,
-            recent: vec![u32::MAX; entities.len()],
+            recent,
             used: vec![Average::default(); levels.llcs.len()],
             entities,
             levels,
@@ -120,19 +135,23 @@ impl Fair {
         if let Some(current) = state.current
             && ran_ns > 0
         {
+            let queue = self.queue_of(current, cpu);
             let entity = &mut self.entities[current.at()];
             let virtual_ns = entity.virtual_of(ran_ns);
-            self.queues[cpu as usize].advance(entity, virtual_ns);
+            self.queues[queue].advance(entity, virtual_ns);
             // Who has had all of its request makes the next one, also when nobody else wants the CPU.
             if entity.v >= entity.deadline {
                 entity.deadline = entity.v + entity.request();
+            }
+            if self.groups.is_some() {
+                self.account_groups(current, cpu, ran_ns);
             }
         }
     }
 
     /// The most lag that a process keeps, in virtual ns: two requests, or a tick, whichever is more. The paper bounds lag by a
     /// request and the time between two decisions.
-    fn most_lag(&self, process: ProcessIndex) -> i64 {
+    pub(super) fn most_lag(&self, process: ProcessIndex) -> i64 {
         let entity = &self.entities[process.at()];
         entity.virtual_of((2 * u64::from(entity.slice_ns)).max(self.tick_ns))
     }
@@ -159,15 +178,13 @@ impl Fair {
         }
     }
 
-    /// A process weighs on a CPU from now on, or does so no more: it does while it is in the queue, also when it sleeps there.
-    fn weigh(&mut self, cpu: u32, process: ProcessIndex, joins: bool, now_ns: u64) {
-        let entity = &mut self.entities[process.at()];
-        let weight = i64::from(entity.weight);
-        entity.load.update(if joins { 0.0 } else { weight as f64 }, now_ns);
-        let change = if joins { weight } else { -weight };
+    /// A CPU weighs what is in its queue, which has changed: also who sleeps there.
+    fn weigh(&mut self, cpu: u32, now_ns: u64) {
+        let weight = self.queues[cpu as usize].weight();
         let state = &mut self.cpus[cpu as usize];
         state.load.update(state.weight as f64, now_ns);
-        state.weight = state.weight.wrapping_add_signed(change);
+        let change = weight - state.weight as i64;
+        state.weight = weight as u64;
         for &tally in &self.levels.tallies_of[cpu as usize] {
             let tally = &mut self.tallies[tally as usize];
             tally.weight = tally.weight.wrapping_add_signed(change);
@@ -204,7 +221,8 @@ impl Fair {
     pub(super) fn join(&mut self, process: ProcessIndex, cpu: u32, again: bool, now_ns: u64) {
         self.account(cpu, now_ns);
         self.count(cpu, process, 1);
-        self.weigh(cpu, process, true, now_ns);
+        self.entities[process.at()].load.update(0.0, now_ns);
+        let share = self.share(process);
         let entity = &mut self.entities[process.at()];
         // What it was of late goes where it goes.
         let before = std::mem::replace(&mut entity.cpu, cpu);
@@ -214,7 +232,9 @@ impl Fair {
             let own_use = own / f64::from(entity.weight) / f64::from(1 + self.queues[before as usize].runnable);
             let is_busy = |cpu: u32| if self.idle.contains(cpu) { 0.0 } else { 1.0 };
             let busy = [is_busy(cpu), is_busy(before)];
+            let own = own * share;
             let state = &mut self.cpus[cpu as usize];
+            state.load.update(state.weight as f64, now_ns);
             state.load.add(own);
             state.used.update(busy[0], now_ns);
             state.used.add(own_use);
@@ -229,22 +249,36 @@ impl Fair {
         if !self.kernel.place_lag {
             entity.v = 0;
         }
-        let queue = &mut self.queues[cpu as usize];
-        queue.join(process, &mut self.entities, again);
+        let queue = self.queue_of(process, cpu);
+        self.queues[queue].join(process, &mut self.entities, again);
         if self.has_own_slices {
-            queue.count_slice(self.entities[process.at()].slice_ns, 1);
+            self.queues[queue].count_slice(self.entities[process.at()].slice_ns, 1);
         }
+        self.settle(process, cpu, false, now_ns);
+        self.weigh(cpu, now_ns);
     }
 
-    /// A process competes no more, and takes its lag along.
-    fn leave(&mut self, process: ProcessIndex, most_lag: i64, now_ns: u64) {
-        let cpu = self.entities[process.at()].cpu;
-        self.weigh(cpu, process, false, now_ns);
-        self.queues[cpu as usize].leave(process, &mut self.entities, most_lag);
+    /// A process competes no more, and takes its lag along; `stops` where it ran.
+    fn leave(&mut self, process: ProcessIndex, most_lag: i64, stops: bool, now_ns: u64) {
+        let Entity { cpu, weight, .. } = self.entities[process.at()];
+        self.entities[process.at()].load.update(f64::from(weight), now_ns);
+        self.leave_queue(process, self.queue_of(process, cpu), most_lag);
+        self.settle(process, cpu, stops, now_ns);
+        self.weigh(cpu, now_ns);
+    }
+
+    /// Who competes in a queue does so no more.
+    pub(super) fn leave_queue(&mut self, entity: ProcessIndex, queue: usize, most_lag: i64) {
+        self.queues[queue].leave(entity, &mut self.entities, most_lag);
         if self.has_own_slices {
-            self.queues[cpu as usize].count_slice(self.entities[process.at()].slice_ns, -1);
+            self.queues[queue].count_slice(self.entities[entity.at()].slice_ns, -1);
         }
-        self.entities[process.at()].state = State::Out;
+        self.entities[entity.at()].state = State::Out;
+    }
+
+    /// Whether who goes to sleep owes others something in its queue, and pays for it by competing on without running.
+    pub(super) fn competes_on(&self, entity: ProcessIndex, queue: usize) -> bool {
+        self.kernel.delay_dequeue && !self.queues[queue].is_eligible(self.entities[entity.at()].v)
     }
 
     /// Who runs on a CPU waits in its queue now.
@@ -255,7 +289,12 @@ impl Fair {
         let entity = &mut self.entities[current.at()];
         entity.state = State::Queued;
         entity.ran_until_ns = now_ns;
-        self.queues[cpu as usize].enter(current, &mut self.entities);
+        let queue = self.queue_of(current, cpu);
+        self.queues[queue].enter(current, &mut self.entities);
+        if self.groups.is_some() {
+            self.settle(current, cpu, true, now_ns);
+            self.weigh(cpu, now_ns);
+        }
         Some(current)
     }
 
@@ -263,12 +302,12 @@ impl Fair {
     pub(super) fn yield_(&mut self, cpu: u32, now_ns: u64) {
         self.account(cpu, now_ns);
         let Some(current) = self.cpus[cpu as usize].current else { return };
-        let queue = &mut self.queues[cpu as usize];
+        let queue = self.queue_of(current, cpu);
         let entity = &mut self.entities[current.at()];
-        if queue.runnable > 1 {
+        if self.queues[cpu as usize].runnable > 1 {
             if self.kernel.yield_forfeits {
                 let left = (entity.deadline - entity.v).max(0);
-                queue.advance(entity, left);
+                self.queues[queue].advance(entity, left);
             }
             entity.deadline += entity.request();
         }
@@ -280,13 +319,13 @@ impl Fair {
         self.account(cpu, now_ns);
         let Some(current) = self.cpus[cpu as usize].current.take() else { return };
         self.rest(current, cpu, now_ns);
-        let queue = &mut self.queues[cpu as usize];
-        if self.kernel.delay_dequeue && !queue.is_eligible(self.entities[current.at()].v) {
-            // It owes others something, and pays for it by competing on without running.
+        let queue = self.queue_of(current, cpu);
+        if self.competes_on(current, queue) {
             self.entities[current.at()].state = State::Delayed;
-            self.queues[cpu as usize].enter(current, &mut self.entities);
+            self.queues[queue].enter(current, &mut self.entities);
+            self.settle(current, cpu, true, now_ns);
         } else {
-            self.leave(current, self.most_lag(current), now_ns);
+            self.leave(current, self.most_lag(current), true, now_ns);
         }
     }
 
@@ -295,7 +334,7 @@ impl Fair {
         self.account(cpu, now_ns);
         let Some(current) = self.cpus[cpu as usize].current.take() else { return };
         self.rest(current, cpu, now_ns);
-        self.leave(current, 0, now_ns);
+        self.leave(current, 0, true, now_ns);
         if let Some(bound) = &mut self.bound {
             bound[cpu as usize] -= 1;
         }
@@ -314,10 +353,10 @@ impl Fair {
             return false;
         }
         self.account(cpu, now_ns);
-        let queue = &self.queues[cpu as usize];
-        if queue.is_eligible(self.entities[process.at()].v) {
+        let queue = self.queue_of(process, cpu);
+        if self.queues[queue].is_eligible(self.entities[process.at()].v) {
             // It has made up for what it owed, and while it sleeps it is owed nothing.
-            self.leave(process, 0, now_ns);
+            self.leave(process, 0, false, now_ns);
             self.join(process, cpu, true, now_ns);
         } else {
             self.count(cpu, process, 1);
@@ -334,7 +373,7 @@ impl Fair {
         if !sleeps {
             self.count(from, process, -1);
         }
-        self.leave(process, self.most_lag(process), now_ns);
+        self.leave(process, self.most_lag(process), false, now_ns);
         self.join(process, to, true, now_ns);
         if sleeps {
             self.count(to, process, -1);
@@ -344,22 +383,29 @@ impl Fair {
 
     /// Whom a CPU without a process takes from its queue.
     pub(super) fn pick(&mut self, cpu: u32, now_ns: u64) -> Option<ProcessIndex> {
+        let mut queue = cpu as usize;
         loop {
-            let picked = self.queues[cpu as usize].take(&mut self.entities)?;
+            let picked = self.queues[queue].take(&mut self.entities)?;
             if self.entities[picked.at()].state == State::Delayed {
                 // Its turn has come: it has made up for its negative lag, and leaves without any.
-                self.leave(picked, 0, now_ns);
+                self.leave(picked, 0, true, now_ns);
+                queue = cpu as usize;
                 continue;
             }
             let entity = &mut self.entities[picked.at()];
             entity.state = State::Running;
             let shortest = match (self.kernel.protect_shortest, self.has_own_slices) {
-                (true, true) => entity.virtual_of(u64::from(self.queues[cpu as usize].shortest_slice(entity.slice_ns))),
+                (true, true) => entity.virtual_of(u64::from(self.queues[queue].shortest_slice(entity.slice_ns))),
                 (true, false) => entity.request(),
                 (false, _) => i64::MAX,
             };
+            let protected = entity.deadline.min(entity.v.saturating_add(shortest));
+            if let Some(inner) = self.enter_group(picked, protected) {
+                queue = inner;
+                continue;
+            }
             let state = &mut self.cpus[cpu as usize];
-            state.protected = entity.deadline.min(entity.v.saturating_add(shortest));
+            state.protected = protected;
             (state.current, state.since_ns) = (Some(picked), now_ns);
             return Some(picked);
         }
@@ -367,29 +413,33 @@ impl Fair {
 
     /// Whether a process that has just joined the queue of a busy CPU, brought up to date, takes it at once.
     pub(super) fn preempts(&mut self, process: ProcessIndex, cpu: u32) -> bool {
-        let Cpu { current, protected, .. } = self.cpus[cpu as usize];
-        let Some(current) = current else { return false };
-        let (running, waking) = (&self.entities[current.at()], &self.entities[process.at()]);
+        let Some(current) = self.cpus[cpu as usize].current else { return false };
+        let Some((running, waking)) = self.rivals(cpu, current, process) else { return false };
+        let protected = self.protected(running, cpu);
+        let is_batch = self.entities[process.at()].is_batch;
+        let (rung, running, waking) =
+            (running, &self.entities[running.entity.at()], &self.entities[waking.entity.at()]);
         if running.is_idle_class != waking.is_idle_class {
             return running.is_idle_class;
         }
-        if waking.is_batch || waking.is_idle_class {
+        if is_batch || waking.is_idle_class {
             return false;
         }
         let is_short = self.kernel.preempt_short && waking.slice_ns < running.slice_ns;
-        self.is_overtaken(cpu, current, if is_short { i64::MIN } else { protected })
+        self.is_overtaken(rung, if is_short { i64::MIN } else { protected })
     }
 
     /// Whether a process that was moved to a busy CPU, brought up to date, takes it at once.
     pub(super) fn is_taken(&mut self, cpu: u32) -> bool {
-        let Cpu { current, protected, .. } = self.cpus[cpu as usize];
-        current.is_some_and(|current| self.is_overtaken(cpu, current, protected))
+        let Some(current) = self.cpus[cpu as usize].current else { return false };
+        let rungs: Vec<Rung> = self.rungs(current, cpu).collect();
+        rungs.into_iter().any(|rung| self.is_overtaken(rung, self.protected(rung, cpu)))
     }
 
-    /// Whether who runs would not run if its CPU chose now: it isn't protected any more, and another has the earliest
-    /// deadline or it is itself not eligible.
-    fn is_overtaken(&mut self, cpu: u32, current: ProcessIndex, protected: i64) -> bool {
-        let queue = &mut self.queues[cpu as usize];
+    /// Whether who runs, or the group that stands for it, would not run if that queue chose now: it isn't protected any more, and
+    /// another has the earliest deadline or it is itself not eligible.
+    fn is_overtaken(&mut self, Rung { entity: current, queue }: Rung, protected: i64) -> bool {
+        let queue = &mut self.queues[queue];
         let Entity { v, deadline, .. } = self.entities[current.at()];
         let is_eligible = queue.is_eligible(v);
         if is_eligible && self.kernel.run_to_parity && v < protected {
@@ -406,20 +456,23 @@ impl Fair {
 
     /// Whether a CPU chooses anew at a tick: others are in its queue, and who runs has had its request, or as much as it is protected for.
     pub(super) fn is_slice_over(&self, cpu: u32) -> bool {
-        let Cpu { current, protected, .. } = self.cpus[cpu as usize];
-        let is_over = |entity: &Entity| self.queues[cpu as usize].has_others(entity) && entity.v >= protected;
-        current.is_some_and(|current| is_over(&self.entities[current.at()]))
+        let Some(current) = self.cpus[cpu as usize].current else { return false };
+        self.rungs(current, cpu).any(|rung| {
+            let entity = &self.entities[rung.entity.at()];
+            self.queues[rung.queue].has_others(entity) && entity.v >= self.protected(rung, cpu)
+        })
     }
 
     /// When that will be the case at the earliest, if nothing else happens; never where nobody else is in the queue.
     pub(super) fn slice_over_ns(&self, cpu: u32) -> u64 {
-        let Cpu { current, protected, since_ns, .. } = self.cpus[cpu as usize];
-        match current.map(|current| &self.entities[current.at()]) {
-            Some(entity) if self.queues[cpu as usize].has_others(entity) => {
-                since_ns + entity.ns_of(protected - entity.v)
-            }
-            _ => u64::MAX,
-        }
+        let Cpu { current, since_ns, .. } = self.cpus[cpu as usize];
+        let over_ns = |rung: Rung| {
+            let entity = &self.entities[rung.entity.at()];
+            let has_others = self.queues[rung.queue].has_others(entity);
+            has_others.then(|| since_ns + entity.ns_of(self.protected(rung, cpu) - entity.v))
+        };
+        let rungs = current.into_iter().flat_map(|current| self.rungs(current, cpu));
+        rungs.filter_map(over_ns).min().unwrap_or(u64::MAX)
     }
 
     /// A CPU falls idle, or has work again.

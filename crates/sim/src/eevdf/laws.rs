@@ -1,9 +1,19 @@
-//! What must hold of the queue for any processes, by property tests.
+//! What must hold of queues for any processes and control groups, by property tests.
 
+use super::fair::Fair;
+use super::groups::Groups;
+use super::kernel::{KernelParameters, Release};
 use super::naive::{Competitor, Naive};
-use super::queue::{Entity, NICE_0, Queue};
+use super::queue::{Entity, NICE_0, Queue, State};
+use crate::control_group::ControlGroup;
+use crate::cpus::Cpus;
 use crate::eevdf::engine::weight_of_nice;
+use crate::experiment::Experiment;
 use crate::index::ProcessIndex;
+use crate::memory::NoMemory;
+use crate::parameters::{Parameters, Policy};
+use crate::workload::{Distribution, Job, Process, Workload};
+use machine::Machine;
 use proptest::prelude::*;
 
 /// What happens on a CPU.
@@ -143,6 +153,143 @@ proptest! {
                 let lag_ns = naive.scaled_lag(one.v) as f64 / naive.weight() as f64 * f64::from(one.weight) / f64::from(NICE_0);
                 prop_assert!(-longest_ns < lag_ns && lag_ns < longest_ns, "{lag_ns} beyond {longest_ns}");
             }
+        }
+    }
+}
+
+/// Groups within groups, and which group each of some processes is in.
+fn control_groups() -> impl Strategy<Value = (Vec<ControlGroup<'static>>, Vec<Option<usize>>)> {
+    let group = |path, parent| (1..10_000_u32).prop_map(move |cpu_weight| ControlGroup { path, parent, cpu_weight });
+    let groups = (group("a", None), group("a/b", Some(0)), group("a/b/c", Some(1)), group("d", None));
+    (groups, prop::collection::vec(prop::option::of(0..4_usize), 1..16))
+        .prop_map(|((a, b, c, d), of)| (vec![a, b, c, d], of))
+}
+
+/// All that compete in a queue of a CPU, waiting or running: by position of the group, none for the CPU's own.
+fn competitors(
+    fair: &Fair,
+    cpu: u32,
+    group: Option<usize>,
+    groups: &[ControlGroup<'_>],
+    of: &[Option<usize>],
+) -> Naive {
+    let cpus = fair.cpus.len();
+    let processes = (0..of.len()).filter(|&process| of[process] == group && fair.entities[process].cpu == cpu);
+    let inner = (0..groups.len()).filter(|&inner| groups[inner].parent == group);
+    let all = processes.chain(inner.map(|inner| of.len() + inner * cpus + cpu as usize));
+    let competing = all.filter(|&entity| fair.entities[entity].state != State::Out);
+    let competitor = |entity: usize| {
+        let Entity { weight, v, deadline, .. } = fair.entities[entity];
+        Competitor { process: ProcessIndex(entity as u32), weight, v, deadline }
+    };
+    Naive(competing.map(competitor).collect())
+}
+
+/// Whom a CPU picks by definition, from its own queue inwards; none where it would come to somebody who sleeps there.
+fn pick_by_definition(
+    fair: &Fair,
+    cpu: u32,
+    groups: &[ControlGroup<'_>],
+    of: &[Option<usize>],
+) -> Option<ProcessIndex> {
+    let mut group = None;
+    loop {
+        let first = competitors(fair, cpu, group, groups, of).first(|_| true)?;
+        if fair.entities[first.at()].state == State::Delayed {
+            return None;
+        }
+        let Some(part) = first.at().checked_sub(of.len()) else { return Some(first) };
+        group = Some(part / fair.cpus.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn in_groups_the_queues_pick_whom_the_definition_picks(
+        (groups, of) in control_groups(),
+        nice in prop::collection::vec(-10..10_i32, 16),
+        release in prop::sample::select(&[Release::Linux6_6, Release::Linux6_12, Release::Linux7_3][..]),
+        events in prop::collection::vec((0..5_u32, 0..16_u32, 1..5_000_000_u64), 1..80),
+    ) {
+        let machine = Machine::named("pack:1 core:2 pu:1").unwrap();
+        let cpus = Cpus::new(&machine);
+        let kernel = KernelParameters::of(release);
+        let slice_ns = kernel.base_slice_on_ns(cpus.len()) as u32;
+        let entities = of.iter().zip(&nice).map(|(_, &nice)| Entity::new(weight_of_nice(nice), slice_ns)).collect();
+        let mut fair = Fair::new(kernel, &cpus, entities, Groups::new(&groups, &of, cpus.len()));
+        let mut arrived = vec![false; of.len()];
+        let mut now_ns = 0;
+        for (event, number, ns) in events {
+            now_ns += ns;
+            let process = ProcessIndex(number % of.len() as u32);
+            let cpu = number % 2;
+            let state = fair.entities[process.at()].state;
+            match event {
+                0 if !std::mem::replace(&mut arrived[process.at()], true) => { fair.arrive(process, cpu, now_ns); }
+                0 | 1 if arrived[process.at()] && matches!(state, State::Out | State::Delayed) => { fair.wake(process, Some(cpu), now_ns); }
+                2 => fair.sleep(cpu, now_ns),
+                3 if matches!(state, State::Queued | State::Delayed) => fair.migrate(process, cpu, now_ns),
+                4 => { fair.put(cpu, now_ns); }
+                _ => fair.account(cpu, now_ns),
+            }
+            for cpu in 0..2 {
+                if fair.cpus[cpu as usize].current.is_none() {
+                    let expected = pick_by_definition(&fair, cpu, &groups, &of);
+                    let picked = fair.pick(cpu, now_ns);
+                    prop_assert!(expected.is_none() || picked == expected, "{picked:?}, by definition {expected:?}");
+                }
+                let all = std::iter::once(None).chain((0..groups.len()).map(Some));
+                for (queue, group) in all.enumerate() {
+                    let naive = competitors(&fair, cpu, group, &groups, &of);
+                    prop_assert_eq!(i128::from(fair.queues[queue * 2 + cpu as usize].weight()), naive.weight());
+                    // A group competes while somebody does in its queue, and on where it owes something.
+                    if let Some(group) = group {
+                        let state = fair.entities[of.len() + group * 2 + cpu as usize].state;
+                        let is_right = match state {
+                            State::Out | State::Delayed => naive.0.is_empty(),
+                            State::Queued | State::Running => !naive.0.is_empty(),
+                        };
+                        prop_assert!(is_right, "{group} is {state:?} with {} in its queue", naive.0.len());
+                    }
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(50))]
+
+    /// However many processes of whatever weight are in a group, it has its part of a CPU; so have groups within groups.
+    #[test]
+    fn busy_groups_share_a_cpu_by_their_weights(
+        weights in [20..500_u32, 20..500, 20..500],
+        processes in [1..6_u32, 1..6, 1..6],
+        nice in [-5..5_i32, -5..5, -5..5],
+    ) {
+        let job = |(path, (processes, nice)): (&str, (u32, i32))| Job {
+            name: path.into(),
+            processes,
+            group: Some(path.into()),
+            process: Process { work_ms: Some(Distribution::Constant(1e6)), nice, ..Process::default() },
+            ..Job::default()
+        };
+        let paths = ["a", "b/c", "b/d"];
+        let jobs = paths.into_iter().zip(processes.into_iter().zip(nice)).map(job).collect();
+        let cpu_weight = paths.into_iter().zip(weights).map(|(path, weight)| (path.to_owned(), weight)).collect();
+        let workload = Workload { name: "groups".into(), jobs, cpu_weight };
+        let machine = Machine::named("pack:1 core:1 pu:1").unwrap();
+        let parameters = Parameters { horizon_ms: Some(20_000.0), jitter_us: 0.0, ..Parameters::default() };
+        let experiment = Experiment::new(&machine, &workload, &parameters).unwrap();
+        let outcome = experiment.run(Policy::Eevdf, 0, NoMemory, |_| {});
+        let had: Vec<f64> = outcome.jobs.iter().map(|job| job.cpu_ms / 20_000.0).collect();
+        let [a, c, d] = weights.map(f64::from);
+        // Group b has the default weight, 100.
+        let expected = [a / (a + 100.0), 100.0 / (a + 100.0) * c / (c + d), 100.0 / (a + 100.0) * d / (c + d)];
+        for (had, expected) in had.iter().zip(expected) {
+            prop_assert!((had - expected).abs() < 0.01, "{had} of {expected}");
         }
     }
 }

@@ -71,9 +71,8 @@ impl Fair {
             return None;
         }
         let is_stray = |process: &ProcessIndex| gathering.preferred(*process) == Some(llc);
-        let elsewhere = (0..self.queues.len()).filter(|&cpu| self.levels.llc_number[cpu] != llc);
-        let mut processes =
-            elsewhere.flat_map(|cpu| self.queues[cpu].waiting(&self.entities).chain(self.cpus[cpu].current));
+        let elsewhere = (0..self.cpus.len() as u32).filter(|&cpu| self.levels.llc_number[cpu as usize] != llc);
+        let mut processes = elsewhere.flat_map(|cpu| self.waiting(cpu).chain(self.cpus[cpu as usize].current));
         processes.find(is_stray)
     }
 }

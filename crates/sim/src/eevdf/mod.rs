@@ -10,6 +10,7 @@
 //! | which numbers | `kernel.rs` |
 //! | who runs next on a CPU | `queue.rs`; restated plainly in `naive.rs` |
 //! | what wake-ups, sleeps, yields, ticks and moves do to queues | `fair.rs` |
+//! | processes that compete as one | `groups.rs` |
 //! | where a process wakes or begins | `place.rs` |
 //! | who moves when | `balance.rs`; among threads of one process, `llc.rs` |
 //! | the parts of the machine | `levels.rs`, `idle.rs` |
@@ -18,6 +19,7 @@
 mod balance;
 pub(crate) mod engine;
 mod fair;
+mod groups;
 mod idle;
 pub mod kernel;
 #[cfg(test)]

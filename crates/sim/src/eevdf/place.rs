@@ -85,7 +85,7 @@ impl Fair {
             return previous;
         }
         // Where less was in the queue of late, who wakes included.
-        let own = self.entities[process.at()].load.now(0.0, now_ns);
+        let own = self.entities[process.at()].load.now(0.0, now_ns) * self.share(process);
         if self.load(waker, now_ns) + own < self.load(previous, now_ns) { waker } else { previous }
     }
 
@@ -107,6 +107,7 @@ impl Fair {
         (entity.cpu, entity.state, entity.v) = (cpu, State::Out, 0);
         entity.load = Average::full(weight, now_ns);
         entity.deadline = if self.kernel.place_deadline_initial { entity.request() / 2 } else { entity.request() };
+        let weight = weight * self.share(process);
         self.set_load(cpu, load + weight, now_ns);
         self.join(process, cpu, true, now_ns);
         cpu

@@ -166,6 +166,12 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// The weight of all that compete.
+    #[inline]
+    pub(crate) fn weight(&self) -> i64 {
+        self.weight
+    }
+
     /// V, in virtual ns, rounded down.
     #[inline]
     pub(crate) fn virtual_time(&self) -> i64 {
@@ -243,6 +249,18 @@ impl Queue {
         entity.v = ahead.clamp(-most, most);
     }
 
+    /// Who competes has another weight from now on, and the lag and what is left of the request that it had, both in CPU time: then
+    /// V stays. Who waits is to be entered anew.
+    pub(crate) fn reweigh(&mut self, process: ProcessIndex, entities: &mut [Entity], weight: u32) {
+        let virtual_time = self.virtual_time();
+        let entity = &mut entities[process.at()];
+        self.count(entity, -1);
+        let scaled = |ahead: i64| (i128::from(ahead) * i128::from(entity.weight) / i128::from(weight)) as i64;
+        let (v, left) = (virtual_time + scaled(entity.v - virtual_time), scaled(entity.deadline - entity.v));
+        (entity.v, entity.deadline, entity.weight) = (v, v + left, weight);
+        self.count(entity, 1);
+    }
+
     /// More or fewer of those that compete have this slice.
     pub(crate) fn count_slice(&mut self, slice_ns: u32, change: i32) {
         let count = self.slices.entry(slice_ns).or_default();
@@ -255,6 +273,11 @@ impl Queue {
     /// The shortest slice of those that compete, or one's own.
     pub(crate) fn shortest_slice(&self, own_ns: u32) -> u32 {
         self.slices.keys().next().map_or(own_ns, |&shortest| shortest.min(own_ns))
+    }
+
+    /// The shortest slice of those that compete; none where nobody does.
+    pub(crate) fn shortest_of_all(&self) -> Option<u32> {
+        self.slices.keys().next().copied()
     }
 
     /// More or fewer are runnable.
