@@ -6,6 +6,7 @@
 
 pub mod affinity;
 pub mod control_group;
+pub mod cpu_group;
 pub mod energy;
 pub mod memory;
 pub mod process;

@@ -76,6 +76,8 @@ pub(crate) enum SetupStep {
     Class,
     #[strum(serialize = "set its nice value")]
     Nice,
+    #[strum(serialize = "enter its control group")]
+    Group,
     #[strum(serialize = "be bound to a CPU")]
     Bind,
 }

@@ -21,6 +21,7 @@ mod arena;
 pub mod cache_model;
 mod counted;
 pub mod counting_clock;
+mod groups;
 mod here;
 mod in_vm;
 mod measurements;
@@ -134,6 +135,9 @@ pub enum ReplayError {
         /// The kernel's error.
         cause: std::io::Error,
     },
+    /// Its control groups can't be made here.
+    #[error("the workload's control groups can't be made here: {0} (in a virtual machine they can: --on vm)")]
+    ControlGroups(String),
     /// The kernel took no notice of the slice that was asked for.
     #[error("this kernel gives a process no slice of its own; Linux has since 6.12")]
     NoSlices,

@@ -1,6 +1,7 @@
 //! One process of a replay: it does what the simulator's process of its number does.
 
 use crate::arena::{Arena, Barrier, JobState, Lock, ProcessState, Semaphore, SetupStep};
+use crate::groups::Groups;
 use crate::memory::Memory;
 use crate::presence::Presence;
 use crate::{Binding, CHUNK, Replay};
@@ -26,6 +27,7 @@ pub(crate) struct Process<'a> {
     pub(crate) replay: &'a Replay<'a>,
     pub(crate) arena: &'a Arena,
     pub(crate) courses: &'a Courses,
+    pub(crate) groups: &'a Groups,
     pub(crate) cpus: &'a [CpuId],
     /// Its number among all.
     pub(crate) number: usize,
@@ -127,6 +129,9 @@ impl Process<'_> {
     }
 
     fn get_ready(&self) -> Result<Memory, (SetupStep, Errno)> {
+        self.groups
+            .enter(self.number)
+            .map_err(|error| (SetupStep::Group, error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw)))?;
         // Sleeps end when they are due, not when it suits the kernel (50 us later by default).
         // SAFETY: it sets a number of the calling thread.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };

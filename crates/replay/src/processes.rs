@@ -2,6 +2,7 @@
 
 use crate::arena::Arena;
 use crate::counted::Section;
+use crate::groups::Groups;
 use crate::memory;
 use crate::presence::now_ns;
 use crate::process::Process;
@@ -50,7 +51,9 @@ pub(crate) fn run(replay: &Replay<'_>) -> Result<Recording, ReplayError> {
         memory::map_shared(number, &job.process.memory)
             .map_err(|cause| ReplayError::system("map the memory that a job's processes share", cause))?;
     }
-    let ended = Processes::fork(replay, &arena, &courses, &cpus).and_then(|mut processes| processes.run(&arena));
+    let groups = Groups::make(replay.workload)?;
+    let forked = Processes::fork(replay, &arena, (&courses, &groups), &cpus);
+    let ended = forked.and_then(|mut processes| processes.run(&arena));
     arena.section.iter().for_each(Section::end);
     for (number, job) in replay.workload.jobs.iter().enumerate() {
         memory::unmap_shared(number, &job.process.memory);
@@ -61,7 +64,12 @@ pub(crate) fn run(replay: &Replay<'_>) -> Result<Recording, ReplayError> {
 
 impl Processes {
     /// Forks all processes.
-    fn fork(replay: &Replay<'_>, arena: &Arena, courses: &Courses, cpus: &[CpuId]) -> Result<Self, ReplayError> {
+    fn fork(
+        replay: &Replay<'_>,
+        arena: &Arena,
+        (courses, groups): (&Courses, &Groups),
+        cpus: &[CpuId],
+    ) -> Result<Self, ReplayError> {
         // Blocked, it is kept until we ask for it.
         let mask = SigSet::from(Signal::SIGCHLD).thread_swap_mask(SigmaskHow::SIG_BLOCK);
         let mask = mask.map_err(|cause| ReplayError::system("block SIGCHLD", cause))?;
@@ -70,7 +78,7 @@ impl Processes {
         let mut number = 0;
         for (job, described) in replay.workload.jobs.iter().enumerate() {
             for (in_job, arrival_ns) in (0..described.processes).zip(courses.arrivals_ns(job)) {
-                let process = Process { replay, arena, courses, cpus, number, job, in_job, arrival_ns };
+                let process = Process { replay, arena, courses, groups, cpus, number, job, in_job, arrival_ns };
                 // SAFETY: `run` has seen that this thread is the only one, and nobody else could start another, so that the child finds
                 // no lock held and may do whatever this one may.
                 match unsafe { fork() }.map_err(|cause| ReplayError::system("start a process", cause))? {

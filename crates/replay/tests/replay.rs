@@ -126,6 +126,62 @@ fn real_processes_have_the_class_and_the_nice_value_that_the_workload_gives_them
     assert!(running.wait().unwrap().success());
 }
 
+/// The control groups of the cpu controller in which the children of a process are, from where their names are given by us.
+fn groups_of_children(of: u32) -> BTreeSet<String> {
+    let group = |pid: i32| {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let of_cpu = |line: &&str| line.contains(":cpu:") || line.contains(":cpu,") || line.starts_with("0::");
+        groups.lines().filter(of_cpu).find_map(|line| Some(line.split_once("/stayput-replay-")?.1.to_owned()))
+    };
+    children(of).into_iter().filter_map(group).collect()
+}
+
+#[test]
+fn real_processes_are_in_the_control_group_that_the_workload_gives_them_and_no_group_is_left() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("workload.toml");
+    let jobs = ["group = \"a\"", "group = \"b/c\"", "group = \"b/d\""];
+    let jobs = jobs
+        .map(|own| format!("[[jobs]]\nname = \"j\"\nprocesses = 1\nprocess.work_ms = {{ constant = 200 }}\n{own}\n"));
+    fs::write(&file, format!("name = \"groups\"\ncpu_weight = {{ a = 50, \"b/c\" = 300 }}\n{}", jobs.concat()))
+        .unwrap();
+    let mut running = program().arg(&file).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    let mut seen = BTreeSet::new();
+    while running.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{seen:?}");
+        seen.extend(groups_of_children(running.id()));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = running.id();
+    let output = running.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    if told.contains("the workload's control groups can't be made here") {
+        println!("skipped: {told}");
+        return;
+    }
+    assert!(output.status.success(), "{told}");
+    let expected = ["a", "b/c", "b/d"].map(|group| format!("{pid}-{group}"));
+    assert_eq!(seen, BTreeSet::from(expected));
+    let file_systems = walk(Path::new("/sys/fs/cgroup"), 2);
+    let left: Vec<_> = file_systems.iter().filter(|path| path.contains(&format!("/stayput-replay-{pid}-"))).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// The folders in a folder, so many levels down.
+fn walk(folder: &Path, levels: u32) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.push(entry.path().display().to_string());
+            if levels > 1 {
+                found.extend(walk(&entry.path(), levels - 1));
+            }
+        }
+    }
+    found
+}
+
 #[test]
 fn processes_have_the_cpu_time_that_their_work_takes() {
     let workload = r#"

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Which of the two interfaces a hierarchy has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub(super) enum Version {
     /// One hierarchy for each set of controllers.
     V1,
     /// One for all.
@@ -90,11 +90,7 @@ impl CpusetParent {
             return Ok(Self { folder, memory: Some(memory) });
         }
         let around = folders(groups, mounts, "cpuset", Version::V2);
-        let hands_down = |folder: &PathBuf| {
-            let controllers = read_word(folder.join("cgroup.subtree_control")).unwrap_or_default();
-            controllers.split_whitespace().any(|name| name == "cpuset")
-        };
-        let place = around.iter().position(hands_down).ok_or(NoPlace::NoController)?;
+        let place = place(&around, "cpuset")?;
         let limits = around[..place].iter().flat_map(|folder| LIMITS.map(|name| folder.join(name)));
         let is_limit = |file: &PathBuf| read_word(file).is_some_and(|text| !text.starts_with("max"));
         if let Some(limit) = limits.into_iter().find(is_limit) {
@@ -152,7 +148,7 @@ impl Cpuset {
     /// # Errors
     /// What the kernel says: that it is gone, mostly.
     pub fn adopt(&self, pid: Pid) -> io::Result<()> {
-        fs::write(self.folder.join("cgroup.procs"), pid.0.to_string())
+        adopt(&self.folder, pid)
     }
 
     /// Its processes.
@@ -169,8 +165,22 @@ impl Drop for Cpuset {
     }
 }
 
+/// A process becomes one of the group with this folder.
+pub(super) fn adopt(folder: &Path, pid: Pid) -> io::Result<()> {
+    fs::write(folder.join("cgroup.procs"), pid.0.to_string())
+}
+
+/// The position among groups of version 2 of the first one that hands a controller down.
+pub(super) fn place(groups: &[PathBuf], controller: &str) -> Result<usize, NoPlace> {
+    let hands_down = |folder: &PathBuf| {
+        let controllers = read_word(folder.join("cgroup.subtree_control")).unwrap_or_default();
+        controllers.split_whitespace().any(|name| name == controller)
+    };
+    groups.iter().position(hands_down).ok_or(NoPlace::NoController)
+}
+
 /// Our groups and the file systems that show them, as text.
-fn read() -> Option<(String, String)> {
+pub(super) fn read() -> Option<(String, String)> {
     Some((fs::read_to_string("/proc/self/cgroup").ok()?, fs::read_to_string("/proc/self/mountinfo").ok()?))
 }
 
@@ -192,7 +202,7 @@ fn cpuset_files(groups: &str, mounts: &str) -> Vec<PathBuf> {
 /// `controller`; empty where there is none.
 ///
 /// In a container the path may lead outside of what is mounted; the mount itself is then our group.
-fn folders(groups: &str, mounts: &str, controller: &str, version: Version) -> Vec<PathBuf> {
+pub(super) fn folders(groups: &str, mounts: &str, controller: &str, version: Version) -> Vec<PathBuf> {
     let find = || {
         let groups = ProcessCGroups::from_read(groups.as_bytes()).ok()?;
         let group = groups.into_iter().find(|group| match version {

@@ -411,11 +411,15 @@ impl<'a, M: Memory, W: FnMut(Interval)> Engine<'a, M, W> {
             over_ns if self.fair.kernel.hrtick => over_ns.max(now_ns + 1),
             over_ns => tick_after(over_ns) + run.late_ns,
         };
+        let group_ns = match self.fair.group_over_ns(cpu) {
+            NEVER => NEVER,
+            over_ns => tick_after(over_ns) + run.late_ns,
+        };
         let balance_ns = match self.fair.busy_due_ns(cpu, now_ns) {
             NEVER => NEVER,
             due_ns => tick_after(due_ns),
         };
-        let stop_ns = run.stop_ns.min(slice_ns).min(balance_ns).min(self.timing.horizon_ns);
+        let stop_ns = run.stop_ns.min(slice_ns).min(group_ns).min(balance_ns).min(self.timing.horizon_ns);
         self.stops.set(cpu as usize, stop_ns << self.cpu_bits | u64::from(cpu));
     }
 }

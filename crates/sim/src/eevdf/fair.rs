@@ -69,6 +69,8 @@ pub(super) struct Fair {
     pub(super) queues: Vec<Queue>,
     /// Where the workload has any.
     pub(super) groups: Option<Groups>,
+    /// Who ran until now on the CPU that picks next, where there are groups.
+    stopped: Option<ProcessIndex>,
     pub(super) cpus: Vec<Cpu>,
     pub(super) idle: IdleMask,
     pub(super) tallies: Vec<Tally>,
@@ -111,6 +113,7 @@ impl Fair {
             has_own_slices,
             queues: (0..queues).map(|_| Queue::default()).collect(),
             groups,
+            stopped: None,
             cpus: vec![cpu; cpus.len()],
             idle: levels.all_idle(),
             pullings: vec![Pulling::default(); levels.groups as usize],
@@ -292,6 +295,7 @@ impl Fair {
         let queue = self.queue_of(current, cpu);
         self.queues[queue].enter(current, &mut self.entities);
         if self.groups.is_some() {
+            self.stopped = Some(current);
             self.settle(current, cpu, true, now_ns);
             self.weigh(cpu, now_ns);
         }
@@ -342,6 +346,7 @@ impl Fair {
 
     /// A process that ran is runnable no more.
     fn rest(&mut self, process: ProcessIndex, cpu: u32, now_ns: u64) {
+        self.stopped = self.groups.is_some().then_some(process);
         self.count(cpu, process, -1);
         self.entities[process.at()].ran_until_ns = now_ns;
     }
@@ -384,7 +389,12 @@ impl Fair {
     /// Whom a CPU without a process takes from its queue.
     pub(super) fn pick(&mut self, cpu: u32, now_ns: u64) -> Option<ProcessIndex> {
         let mut queue = cpu as usize;
+        let stopped = self.stopped.take();
         loop {
+            if let Some(inner) = stopped.and_then(|stopped| self.go_on(stopped, cpu, queue)) {
+                queue = inner;
+                continue;
+            }
             let picked = self.queues[queue].take(&mut self.entities)?;
             if self.entities[picked.at()].state == State::Delayed {
                 // Its turn has come: it has made up for its negative lag, and leaves without any.
@@ -400,7 +410,7 @@ impl Fair {
                 (false, _) => i64::MAX,
             };
             let protected = entity.deadline.min(entity.v.saturating_add(shortest));
-            if let Some(inner) = self.enter_group(picked, protected) {
+            if let Some(inner) = self.protect(picked, protected) {
                 queue = inner;
                 continue;
             }
@@ -426,7 +436,11 @@ impl Fair {
             return false;
         }
         let is_short = self.kernel.preempt_short && waking.slice_ns < running.slice_ns;
-        self.is_overtaken(rung, if is_short { i64::MIN } else { protected })
+        let is_overtaken = self.is_overtaken(rung, if is_short { i64::MIN } else { protected });
+        if is_overtaken {
+            self.protect(rung.entity, i64::MIN);
+        }
+        is_overtaken
     }
 
     /// Whether a process that was moved to a busy CPU, brought up to date, takes it at once.
@@ -463,16 +477,33 @@ impl Fair {
         })
     }
 
-    /// When that will be the case at the earliest, if nothing else happens; never where nobody else is in the queue.
+    /// When that will be the case at the earliest, if nothing else happens; never where nobody else is in the queue. With groups, when who
+    /// runs has had its own request, whichever of the queues has others: a timer is set for that.
     pub(super) fn slice_over_ns(&self, cpu: u32) -> u64 {
+        let Cpu { current, protected, since_ns, .. } = self.cpus[cpu as usize];
+        let Some(current) = current else { return u64::MAX };
+        let entity = &self.entities[current.at()];
+        let has_others = |rung: Rung| self.queues[rung.queue].has_others(&self.entities[rung.entity.at()]);
+        let mut rungs = self.rungs(current, cpu);
+        let until = match rungs.next() {
+            Some(own) if has_others(own) => protected,
+            _ if !rungs.any(has_others) => return u64::MAX,
+            _ if entity.v < protected => protected,
+            _ => entity.deadline,
+        };
+        since_ns + entity.ns_of(until - entity.v)
+    }
+
+    /// When a group in which somebody runs has had its request, for which no timer is set; never where there are none.
+    pub(super) fn group_over_ns(&self, cpu: u32) -> u64 {
         let Cpu { current, since_ns, .. } = self.cpus[cpu as usize];
+        let (Some(current), Some(_)) = (current, &self.groups) else { return u64::MAX };
         let over_ns = |rung: Rung| {
             let entity = &self.entities[rung.entity.at()];
             let has_others = self.queues[rung.queue].has_others(entity);
-            has_others.then(|| since_ns + entity.ns_of(self.protected(rung, cpu) - entity.v))
+            has_others.then(|| since_ns + entity.ns_of(self.protected(rung, cpu).saturating_sub(entity.v)))
         };
-        let rungs = current.into_iter().flat_map(|current| self.rungs(current, cpu));
-        rungs.filter_map(over_ns).min().unwrap_or(u64::MAX)
+        self.rungs(current, cpu).skip(1).filter_map(over_ns).min().unwrap_or(u64::MAX)
     }
 
     /// A CPU falls idle, or has work again.

@@ -136,7 +136,11 @@ impl Groups {
         let here = of_late.max(now as f64);
         let everywhere = load.now(*all as f64, now_ns) - of_late + here;
         let most = f64::from(*weight);
-        if everywhere > 0.0 { (most * here / everywhere).clamp(LEAST_WEIGHT.min(most), most) as u32 } else { *weight }
+        if everywhere > 0.0 {
+            libm::round(most * here / everywhere).clamp(LEAST_WEIGHT.min(most), most) as u32
+        } else {
+            *weight
+        }
     }
 }
 
@@ -231,7 +235,10 @@ impl Fair {
             match (self.entities[entity.at()].state, inside == 0) {
                 (State::Out | State::Delayed, true) => {}
                 (State::Out, false) => {
-                    self.entities[entity.at()].weight = weight;
+                    // The lag that it left with is CPU time.
+                    let outside = &mut self.entities[entity.at()];
+                    outside.v = (i128::from(outside.v) * i128::from(outside.weight) / i128::from(weight)) as i64;
+                    outside.weight = weight;
                     self.join_queue(entity, queue, inner, false);
                 }
                 (State::Delayed, false) => {
@@ -300,13 +307,31 @@ impl Fair {
         }
     }
 
-    /// What stands for a group was picked from a queue: the queue of that group, in which to go on.
-    pub(super) fn enter_group(&mut self, entity: ProcessIndex, protected: i64) -> Option<usize> {
+    /// What stands for a group isn't preempted at wake-ups before this virtual runtime. Its queue; none of a process.
+    pub(super) fn protect(&mut self, entity: ProcessIndex, until: i64) -> Option<usize> {
         let groups = self.groups.as_mut()?;
         let part = entity.0.checked_sub(groups.processes)? as usize;
-        groups.parts[part].protected = protected;
+        groups.parts[part].protected = until;
         // Queues of groups come behind the CPUs' own as what stands for them does behind the processes.
         Some(groups.cpus as usize + part)
+    }
+
+    /// Where a process ran in a group that stands in this queue of its CPU, and the group is eligible and protected still, another process
+    /// of it is next: the group goes on, and its queue is this.
+    pub(super) fn go_on(&mut self, stopped: ProcessIndex, cpu: u32, queue: usize) -> Option<usize> {
+        let rungs: Vec<Rung> = self.rungs(stopped, cpu).collect();
+        let pair = rungs.windows(2).find(|pair| pair[1].queue == queue)?;
+        let (inner, entity) = (pair[0].queue, pair[1].entity);
+        let Entity { v, state, .. } = self.entities[entity.at()];
+        let goes_on = self.kernel.run_to_parity
+            && state == State::Queued
+            && v < self.protected(pair[1], cpu)
+            && self.queues[queue].is_eligible(v);
+        goes_on.then(|| {
+            self.queues[queue].take_out(entity, &mut self.entities);
+            self.entities[entity.at()].state = State::Running;
+            inner
+        })
     }
 
     /// Those that wait on a CPU, in whatever group, or sleep there with negative lag, in no order that means anything.

@@ -325,6 +325,11 @@ impl Queue {
         Some(first)
     }
 
+    /// Takes who waits out of its heap; it competes on.
+    pub(crate) fn take_out(&mut self, process: ProcessIndex, entities: &mut [Entity]) {
+        entities[process.at()].entry = entities[process.at()].entry.wrapping_add(1);
+    }
+
     /// Those that wait, or sleep with negative lag, in no order that means anything.
     pub(crate) fn waiting<'a>(&'a self, entities: &'a [Entity]) -> impl Iterator<Item = ProcessIndex> + 'a {
         let entries = self.by_deadline.iter().chain(&self.future);
