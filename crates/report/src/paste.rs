@@ -178,15 +178,19 @@ fn lines(
         program.push_str(&format!(" < {}", shell_words::quote(&file.to_string_lossy())));
     }
     let (under, how) = (flags_of_treatment(treatment), flags(&subject.binding));
-    let mpi = subject.ranks.map_or_else(String::new, |start| {
+    let mpi = subject.ranks.as_ref().map_or_else(String::new, |start| {
         let helpers = if start.bind_helpers { " --bind-mpi-helpers" } else { "" };
-        format!(" --mpi {}{helpers}", start.mpi)
+        let args = match &start.args[..] {
+            [] => String::new(),
+            args => format!(" --mpi-args {} --mpi-bind-none", shell_words::quote(&shell_words::join(args))),
+        };
+        format!(" --mpi {}{helpers}{args}", start.mpi)
     });
     let stayput = format!("stayput run -n {threads}{mpi}{under}{how} -- {program}");
     let mut lines = vec![Line { tool: "Stayput: binds any program and reads the binding back", command: stayput }];
     // The other tools know neither threads that are left alone or go by their names nor the processes of a program, and place threads alone.
     let Some(placement) = placement.filter(|_| treatment.conditions.is_default()) else { return lines };
-    if let Some((start, shape)) = subject.ranks.zip(threads.rank_shape()) {
+    if let Some((start, shape)) = subject.ranks.as_ref().zip(threads.rank_shape()) {
         let ranks = RankPlacement::of_row(placement, shape);
         lines.extend(machine.and_then(|machine| launcher_line(start.mpi, &ranks, machine, &program)));
         return lines;
