@@ -30,6 +30,13 @@ const char *ranks_library(void) {
     return name;
 }
 
+/* Whether srun started several tasks without telling MPI: each would be a world of its own. */
+static bool is_a_world_of_its_own(void) {
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    return count == 1 && tasks != NULL && atoi(tasks) > 1 &&
+           getenv("OMPI_COMM_WORLD_SIZE") == NULL && getenv("PMI_SIZE") == NULL;
+}
+
 /* What every failure of MPI comes to: its own handler prints why and ends all ranks. */
 void ranks_begin(int *argc, char ***argv) {
     int provided;
@@ -39,6 +46,13 @@ void ranks_begin(int *argc, char ***argv) {
     if (provided < MPI_THREAD_FUNNELED) {
         fprintf(stderr, "%s: this MPI (%s) serves no process with threads\n", PROGRAM.name,
                 ranks_library());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (is_a_world_of_its_own()) {
+        fprintf(stderr,
+                "%s: srun started %s tasks, and MPI (%s) sees one: say --mpi=pmix or --mpi=pmi2 to "
+                "srun, whichever that MPI was built for\n",
+                PROGRAM.name, getenv("SLURM_STEP_NUM_TASKS"), ranks_library());
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, mine, MPI_INFO_NULL, &node);

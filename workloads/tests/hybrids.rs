@@ -101,14 +101,14 @@ fn assert_same_bits(hybrid: &Hybrid, class: &str, shapes: &[(u32, u32)]) {
 #[test]
 fn ranks_and_threads_give_the_same_bits_as_threads_alone() {
     for hybrid in hybrids() {
-        assert_same_bits(&hybrid, "S", &[(1, 2), (2, 1), (2, 2), (4, 1), (3, 2)]);
+        assert_same_bits(&hybrid, "S", &[(1, 2), (2, 1), (2, 2), (4, 1)]);
     }
 }
 
 /// More threads than climate has rows, and a grid of ranks that no side of which is one.
 #[test]
 fn ranks_may_have_few_rows_or_none() {
-    for hybrid in hybrids() {
+    for hybrid in hybrids().into_iter().filter(|hybrid| hybrid.mpi == "openmpi") {
         let shapes: &[(u32, u32)] = if hybrid.alone.executable.ends_with("climate") { &[(8, 5)] } else { &[(8, 2)] };
         assert_same_bits(&hybrid, "S", shapes);
     }
@@ -140,7 +140,7 @@ fn a_wrong_exchange_fails_the_verification() {
             "problem.mine = share_of(&problem, 0);\n    problem.spectrum",
         ),
     ];
-    for hybrid in hybrids() {
+    for hybrid in hybrids().into_iter().filter(|hybrid| hybrid.mpi == "mpich") {
         let name = &hybrid.alone.program.executable;
         for (position, (_, from, to)) in alterations.iter().enumerate().filter(|(_, (of, ..))| of == name) {
             let called = format!("{name}-{}-altered-{position}", hybrid.mpi);
@@ -206,6 +206,12 @@ fn without_a_launcher_there_is_one_rank_and_help_asks_for_none() {
         let version = run(hybrid.executable, &["--version"], 1);
         let library = if hybrid.mpi == "openmpi" { "Open MPI" } else { "MPICH" };
         assert!(text(&version.stdout).contains(library), "{version:?}");
+        if hybrid.mpi == "mpich" {
+            // As srun starts it where nothing tells MPI of the other tasks.
+            let task = Command::new(hybrid.executable).arg("S").env("SLURM_STEP_NUM_TASKS", "2").output().unwrap();
+            assert!(text(&task.stderr).contains("srun started 2 tasks, and MPI (MPICH"), "{task:?}");
+            assert_eq!(task.status.code(), Some(1), "{task:?}");
+        }
         let useful = run(hybrid.executable, &["--useful-threads", "S"], 1);
         let class = &hybrid.alone.program.classes[0];
         assert_eq!(text(&useful.stdout), format!("{}\n", class.threads));
