@@ -26,20 +26,20 @@ fn programs() -> Vec<(&'static str, PathBuf)> {
     MPIS.into_iter().filter_map(built).collect()
 }
 
-/// A guest with this host's files and its own loopback, which MPI takes to talk to itself.
+/// What Open MPI needs where there is no network, and root alone.
+const VARIABLES: &str = "HOME=/tmp TMPDIR=/tmp OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+                         OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1";
+
+/// A guest with this host's files and its own loopback, by which launchers and ranks find one another.
 fn guest_with_loopback(topology: &str) -> Option<Guest> {
     let mut guest = shell(topology)?;
-    let up = "ip link set lo up || ifconfig lo up || busybox ifconfig lo up";
-    answer(&mut guest, &format!("export HOME=/tmp TMPDIR=/tmp; {up}")).unwrap();
-    let variables = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_oob_tcp_if_include=lo \
-                     OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1";
-    answer(&mut guest, &format!("export {variables}")).unwrap();
+    answer(&mut guest, "ip link set lo up || ifconfig lo up || busybox ifconfig lo up").unwrap();
     Some(guest)
 }
 
 /// What `stayput run` in the guest saw of ranks, and what it said.
 fn run(guest: &mut Guest, stayput: &Path, words: &str, program: &str) -> (Value, String) {
-    let command = format!("{} run --json /tmp/seen {words} -- {program}", stayput.display());
+    let command = format!("{VARIABLES} {} run --json /tmp/seen {words} -- {program}", stayput.display());
     let said = answer(guest, &command).unwrap();
     let seen = answer(guest, "cat /tmp/seen; rm -f /tmp/seen").unwrap();
     (serde_json::from_str(&seen).unwrap_or_else(|error| panic!("{command}: {error}: {seen}\n{said}")), said)
