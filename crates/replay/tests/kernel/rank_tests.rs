@@ -33,6 +33,8 @@ const VARIABLES: &str = "HOME=/tmp TMPDIR=/tmp OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALL
 /// A guest with this host's files and its own loopback, by which launchers and ranks find one another.
 fn guest_with_loopback(topology: &str) -> Option<Guest> {
     let mut guest = shell(topology)?;
+    // A machine without a name is none that Open MPI starts anything on.
+    answer(&mut guest, "echo guest > /proc/sys/kernel/hostname").unwrap();
     answer(&mut guest, "ip link set lo up || ifconfig lo up || busybox ifconfig lo up").unwrap();
     Some(guest)
 }
@@ -65,14 +67,13 @@ mod long {
         if programs.is_empty() {
             return;
         }
-        let Some(mut guest) = guest_with_loopback("2x4") else { return };
         let stayput = guest::built("stayput", "stayput", "");
+        let Some(mut guest) = guest_with_loopback("2x4") else { return };
         let machine = "2x4".parse::<Topology>().unwrap().machine().unwrap();
         for (mpi, program) in &programs {
-            for shape in ["4x1", "2x2", "4x2", "8x1", "1x8"] {
+            for shape in ["4x1", "2x2", "4x2"] {
                 let of_shape: RankShape = shape.parse().unwrap();
-                for place in ["ranks=scatter:package,threads=compact", "ranks=balanced:core,threads=scatter", "compact"]
-                {
+                for place in ["ranks=scatter:package,threads=compact", "ranks=balanced:core,threads=scatter"] {
                     let placement = place.parse::<RankPolicy>().unwrap().place(&machine, of_shape).unwrap();
                     let expected: Vec<Vec<CpuSet>> = placement.ranks.iter().map(|rank| rank.slots.clone()).collect();
                     assert_eq!(placement.doubled_up(), 0, "{shape} {place} is exact");
@@ -95,8 +96,8 @@ mod long {
         if programs.is_empty() {
             return;
         }
-        let Some(mut guest) = guest_with_loopback("1x4x2") else { return };
         let stayput = guest::built("stayput", "stayput", "");
+        let Some(mut guest) = guest_with_loopback("1x4x2") else { return };
         for (mpi, program) in &programs {
             let (near, apart) = match *mpi {
                 "openmpi" => ("--map-by hwthread --bind-to hwthread", "--map-by core --bind-to core"),
