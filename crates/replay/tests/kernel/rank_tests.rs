@@ -41,7 +41,7 @@ fn guest_with_loopback(topology: &str) -> Option<Guest> {
 
 /// What `stayput run` in the guest saw of ranks, and what it said.
 fn run(guest: &mut Guest, stayput: &Path, words: &str, program: &str) -> (Value, String) {
-    let command = format!("{VARIABLES} {} run --json /tmp/seen {words} -- {program}", stayput.display());
+    let command = format!("{VARIABLES} {} run --json /tmp/seen {words} -- {program} < /dev/null", stayput.display());
     let said = answer(guest, &command).unwrap();
     let seen = answer(guest, "cat /tmp/seen; rm -f /tmp/seen").unwrap();
     (serde_json::from_str(&seen).unwrap_or_else(|error| panic!("{command}: {error}: {seen}\n{said}")), said)
